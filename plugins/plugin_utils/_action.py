@@ -1,0 +1,175 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The base of this collection's action plugins. Private to this collection: it may change without notice.
+
+An action plugin ``plugins/action/NAME.py`` derives from :class:`FabricAction` and implements ``execute``. Its arguments
+are checked against the documentation of ``plugins/modules/NAME.py``, so the two cannot drift apart.
+"""
+
+from __future__ import annotations
+
+import inspect
+from datetime import date
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, ClassVar, Iterable, Mapping
+
+import yaml
+from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
+from ansible.module_utils.errors import UnsupportedError
+from ansible.plugins.action import ActionBase
+from ansible.plugins.loader import fragment_loader
+from ansible.utils.display import Display
+from ansible.utils.plugin_docs import get_docstring
+
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import Finding, InvalidInput
+
+display = Display()
+
+SPEC_KEYS = ("type", "elements", "required", "default", "choices", "aliases")
+
+
+class ActionFailure(Exception):
+    """Ends an action as failed. ``facts`` are result keys that go with the message (what was done, what was not)."""
+
+    def __init__(self, message: str, **facts: Any) -> None:
+        super().__init__(message)
+        self.facts = facts
+
+
+class FabricAction(ActionBase):
+    """An action that validates its arguments, runs ``execute`` and reports errors and notices in one way."""
+
+    TRANSFERS_FILES = False
+    _supports_check_mode = True
+    _supports_diff = True
+
+    constraints: ClassVar[Mapping[str, Any]] = {}
+    """Rules between options as ``ArgumentSpecValidator`` takes them: ``mutually_exclusive``, ``required_if``, ..."""
+
+    user_errors: ClassVar[tuple[type[Exception], ...]] = ()
+    """Families of exceptions whose text is written for the user: they end the task without a traceback."""
+
+    def execute(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
+        """Do the work with validated ``arguments`` and return the task's result."""
+        raise NotImplementedError(type(self).__name__)
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        """Run the task; see ActionBase."""
+        result: dict[str, Any] = super().run(tmp, task_vars)
+        result["changed"] = False
+        try:
+            result.update(self.execute(self._validated_arguments(), task_vars or {}))
+        except InvalidInput as invalid:
+            violations = [violation.as_dict() for violation in invalid.violations]
+            result.update(failed=True, msg=str(invalid), violations=violations)
+        except ActionFailure as failure:
+            result.update(failed=True, msg=str(failure), **failure.facts)
+        except OSError as error:
+            result.update(failed=True, msg=describe_os_error(error))
+        except self.user_errors as error:
+            result.update(failed=True, msg=str(error))
+        if "notices" in result:
+            result["notices"] = notice_texts(result["notices"])
+            for notice in result["notices"]:
+                display.warning(notice)
+        return result
+
+    @property
+    def check_mode(self) -> bool:
+        """Whether nothing may be changed."""
+        return bool(self._task.check_mode)
+
+    @property
+    def diff_mode(self) -> bool:
+        """Whether the user asked for differences."""
+        return bool(self._task.diff)
+
+    def find_file(self, path: str) -> Path:
+        """Return a controller file: as the user's shell sees the name, or beside the playbook."""
+        given = Path(path).expanduser()
+        beside_playbook = Path(self._loader.path_dwim(str(given)))
+        return beside_playbook if not given.exists() and beside_playbook.exists() else given
+
+    def _validated_arguments(self) -> dict[str, Any]:
+        """Return the task's arguments, checked and converted as documented, as plain data."""
+        module = Path(inspect.getfile(type(self))).resolve().parent.parent / "modules" / f"{self._name()}.py"
+        specification = argument_specification(str(module))
+        arguments = read_flow_lists(plain(self._task.args), specification)
+        validation = ArgumentSpecValidator(specification, **self.constraints).validate(arguments)
+        if validation.error_messages:
+            raise ActionFailure(f"{self._name()}: {'; '.join(map(describe_argument_error, validation.errors.errors))}")
+        validated: dict[str, Any] = validation.validated_parameters
+        return validated
+
+    def _name(self) -> str:
+        return Path(inspect.getfile(type(self))).stem
+
+
+@lru_cache(maxsize=None)
+def argument_specification(module: str) -> dict[str, Any]:
+    """Return the argument specification that the DOCUMENTATION of a module file declares, fragments included."""
+    documentation = get_docstring(module, fragment_loader, is_module=True)[0]
+    if not documentation:
+        raise ActionFailure(f"{module} holds no documentation to check arguments against; reinstall the collection")
+    return option_specification(documentation.get("options") or {})
+
+
+def option_specification(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Translate documented options to an argument specification, suboptions included."""
+    specification: dict[str, Any] = {}
+    for name, option in options.items():
+        entry = {key: plain(option[key]) for key in SPEC_KEYS if key in option}
+        if "suboptions" in option:
+            entry["options"] = option_specification(option["suboptions"])
+        specification[str(name)] = entry
+    return specification
+
+
+def describe_argument_error(error: Exception) -> str:
+    """Return one error of the argument validation as a person should read it."""
+    return f"unknown option {error}" if isinstance(error, UnsupportedError) else str(error)
+
+
+def read_flow_lists(arguments: dict[str, Any], specification: Mapping[str, Any]) -> dict[str, Any]:
+    """Read lists that came as text (``-e name=[a.yaml,b.yaml]``), which Ansible would split at commas only."""
+    read = dict(arguments)
+    for name, value in arguments.items():
+        wants_list = specification.get(name, {}).get("type") == "list"
+        if wants_list and isinstance(value, str) and value.lstrip().startswith("["):
+            try:
+                read[name] = yaml.safe_load(value)
+            except yaml.YAMLError as error:
+                raise ActionFailure(f"{name}: {value!r} is not a list: {error}") from error
+    return read
+
+
+def plain(value: Any) -> Any:
+    """Return a value as builtin types only: without tags, lazy containers or trust for templating.
+
+    Text that came from a host or a file therefore never becomes a template. Dates, which YAML makes of unquoted text
+    such as ``2024-01-01``, become text again.
+    """
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, Mapping):
+        return {plain(key): plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple, set)):
+        return [plain(item) for item in value]
+    for builtin in (str, int, float):
+        if isinstance(value, builtin):
+            return builtin.__call__(value)
+    return value.isoformat() if isinstance(value, date) else str(value)
+
+
+def notice_texts(notices: Iterable[Any]) -> list[str]:
+    """Return notices as one line of text each, every text once, in their order."""
+    texts = [notice.sentence() if isinstance(notice, Finding) else str(notice) for notice in notices]
+    return list(dict.fromkeys(texts))
+
+
+def describe_os_error(error: OSError) -> str:
+    """Return what the operating system refused, with the file it was about."""
+    place = f"{error.filename}: " if error.filename else ""
+    return f"{place}{error.strerror or error}"

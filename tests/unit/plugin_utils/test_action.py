@@ -1,0 +1,187 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Arguments are held to the documentation; errors of users become one message; notices are said once."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, Callable
+
+import pytest
+
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, Notice, Violation
+from ansible_collections.rdma.fabric.plugins.plugin_utils import _action
+from ansible_collections.rdma.fabric.plugins.plugin_utils._action import ActionFailure, FabricAction, plain
+
+DOCUMENTATION = '''
+DOCUMENTATION = r"""
+module: greet
+short_description: Greet
+description: Greets.
+options:
+  names:
+    description: Whom.
+    type: list
+    elements: str
+    required: true
+  times:
+    description: How often.
+    type: int
+    default: 1
+  manner:
+    description: How.
+    type: dict
+    suboptions:
+      loud:
+        description: Loudly.
+        type: bool
+        default: false
+  colour:
+    description: Which.
+    type: str
+    choices: [red, blue]
+author: The rdma.fabric contributors
+"""
+'''
+
+ACTION = """
+from ansible_collections.rdma.fabric.plugins.plugin_utils._action import FabricAction
+
+class ActionModule(FabricAction):
+    behaviour = None
+
+    def execute(self, arguments, task_vars):
+        return type(self).behaviour(arguments)
+"""
+
+Run = Callable[..., Any]
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Return a function that runs an action of its own collection tree with the given arguments."""
+    (tmp_path / "modules").mkdir()
+    (tmp_path / "modules" / "greet.py").write_text(DOCUMENTATION)
+    (tmp_path / "action").mkdir()
+    source = tmp_path / "action" / "greet.py"
+    source.write_text(ACTION)
+    spec = importlib.util.spec_from_file_location("greet", source)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, "greet", module)
+    spec.loader.exec_module(module)
+
+    def start(arguments: dict[str, Any], behaviour: Callable[[dict[str, Any]], dict[str, Any]] = dict) -> Any:
+        module.ActionModule.behaviour = staticmethod(behaviour)
+        task = SimpleNamespace(args=arguments, check_mode=True, diff=False, async_val=0, action="greet")
+        connection = SimpleNamespace(_shell=SimpleNamespace(tmpdir="/nowhere"))
+        loader = SimpleNamespace(path_dwim=lambda name: str(tmp_path / name))
+        return module.ActionModule(task, connection, SimpleNamespace(), loader, None, None).run(task_vars={})
+
+    return start
+
+
+def test_arguments_are_converted_and_defaulted_as_documented(run: Run) -> None:
+    result = run({"names": "ann,bob", "times": "3", "manner": {}})
+    assert result["names"] == ["ann", "bob"]
+    assert result["times"] == 3
+    assert result["manner"] == {"loud": False}
+    assert result["changed"] is False
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({}, "missing required arguments: names"),
+        ({"names": [], "tims": 1}, "unknown option tims"),
+        ({"names": [], "times": "often"}, "times"),
+        ({"names": [], "colour": "green"}, "red, blue"),
+        ({"names": [], "manner": {"lout": True}}, "lout"),
+        ({"names": "[a, "}, "not a list"),
+    ],
+)
+def test_arguments_against_the_documentation_are_refused(run: Run, arguments: dict[str, Any], words: str) -> None:
+    result = run(arguments)
+    assert result["failed"]
+    assert words in result["msg"]
+    assert result["msg"].startswith("greet: ") or "names" in result["msg"]
+
+
+def test_all_wrong_arguments_are_named_at_once(run: Run) -> None:
+    message = run({"names": [], "times": "often", "colour": "green"})["msg"]
+    assert "times" in message
+    assert "colour" in message
+
+
+def test_a_list_given_as_text_on_the_command_line_is_a_list(run: Run) -> None:
+    assert run({"names": "[a.yaml, 'b,c.yaml']"})["names"] == ["a.yaml", "b,c.yaml"]
+
+
+def test_invalid_input_fails_with_every_violation(run: Run) -> None:
+    def refuse(arguments: dict[str, Any]) -> dict[str, Any]:
+        raise InvalidInput([Violation("b.yaml", "spec", "is wrong", "mend it", 3), Violation("a.yaml", "", "is empty")])
+
+    result = run({"names": []}, refuse)
+    assert result["failed"]
+    assert [violation["source"] for violation in result["violations"]] == ["a.yaml", "b.yaml"]
+    assert "b.yaml:3: spec: is wrong (mend it)" in result["msg"]
+    assert "2 problems" in result["msg"]
+
+
+def test_a_refusing_operating_system_is_named_with_its_file(run: Run) -> None:
+    def read(arguments: dict[str, Any]) -> dict[str, Any]:
+        return {"text": Path("/nonexistent/policy.yaml").read_text()}
+
+    assert run({"names": []}, read)["msg"] == "/nonexistent/policy.yaml: No such file or directory"
+
+
+def test_a_failure_carries_what_was_done(run: Run) -> None:
+    def fail(arguments: dict[str, Any]) -> dict[str, Any]:
+        raise ActionFailure("the server refused", applied=2)
+
+    result = run({"names": []}, fail)
+    assert (result["failed"], result["msg"], result["applied"]) == (True, "the server refused", 2)
+
+
+def test_defects_are_not_dressed_up_as_errors_of_users(run: Run) -> None:
+    def crash(arguments: dict[str, Any]) -> dict[str, Any]:
+        raise KeyError("a defect")
+
+    with pytest.raises(KeyError):
+        run({"names": []}, crash)
+
+
+def test_notices_are_listed_and_said_once(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[str] = []
+    monkeypatch.setattr(_action.display, "warning", said.append)
+    notice = Notice("policy.yaml", "spec.devicePlugin", "is retired", "use rdmaSharedDevicePlugin", 7)
+    result = run({"names": []}, lambda arguments: {"notices": [notice, notice, "plain text"]})
+    expected = ["policy.yaml:7: spec.devicePlugin: is retired (use rdmaSharedDevicePlugin)", "plain text"]
+    assert result["notices"] == expected
+    assert said == expected
+
+
+class Tagged(str):
+    """Stands for text that Ansible tagged as trusted for templating."""
+
+    __slots__ = ()
+
+
+def test_plain_data_keeps_values_and_loses_tags() -> None:
+    data = plain({Tagged("a"): [Tagged("{{ lookup('pipe', 'id') }}"), 1, 1.5, True, None, (2,)]})
+    assert data == {"a": ["{{ lookup('pipe', 'id') }}", 1, 1.5, True, None, [2]]}
+    assert type(data["a"][0]) is str
+    assert [type(key) for key in data] == [str]
+
+
+def test_a_file_is_found_beside_the_playbook_when_the_shell_does_not_see_it(tmp_path: Path) -> None:
+    beside = tmp_path / "policy.yaml"
+    beside.write_text("")
+    action = SimpleNamespace(_loader=SimpleNamespace(path_dwim=lambda name: str(tmp_path / name)))
+    assert FabricAction.find_file(action, "policy.yaml") == beside  # type: ignore[arg-type]  # only the loader is used
+    assert FabricAction.find_file(action, "other.yaml") == Path("other.yaml")  # type: ignore[arg-type]
