@@ -1,0 +1,266 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The report of a run as plain data: what was found, planned, pushed and left undone. Pure and private.
+
+The same input gives the same report; time and measurements come in from outside. The schema of the result is
+``docs/report.schema.json``.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.report_cluster import cluster_section, images_of
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.report_hosts import (
+    STEP_STATUSES,
+    counted,
+    host_row,
+    natural_key,
+    step_counts,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.report_remarks import ATTENTION, KINDS, fleet_remarks
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.report_topology import device_map, topology_classes
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import Notice
+
+FORMAT = "rdma.fabric/report/v1"
+# What differs between two runs that found the same: kept from the older report while nothing else changed.
+VOLATILE = ("generated_at", "measured")
+_STEP_KEYS = (
+    "id",
+    "concern",
+    "target",
+    "action",
+    "from",
+    "to",
+    "when",
+    "reason",
+    "interrupts",
+    "undo",
+    "status",
+    "consent",
+    "detail",
+)
+_REQUEST_SECTIONS = ("node_policies", "networks", "attachments", "objects")
+
+
+def build_report(
+    *,
+    spec: dict[str, Any] | None,
+    hosts: list[dict[str, Any]],
+    cluster: dict[str, Any] | None,
+    rendered: list[dict[str, Any]],
+    notices: list[Any],
+    generated_at: str,
+    title: str,
+) -> dict[str, Any]:
+    """Return the report of one run.
+
+    ``hosts`` are host documents, ``cluster`` the result of the batch apply (None: not asked for), ``rendered`` the
+    waves; all of them have passed ``report_input``. ``generated_at`` is an ISO 8601 time in UTC.
+    """
+    documents = sorted(hosts, key=lambda document: natural_key(document["host"]))
+    expected = None if spec is None else sorted(spec.get("hosts") or {}, key=natural_key)
+    classes = topology_classes([(document["host"], device_map(document["facts"])) for document in documents])
+    plans = _plans(documents)
+    remarks = fleet_remarks(documents, expected)
+    rows = [host_row(document) for document in documents]
+    _refer(rows, classes, plans, remarks)
+    pushed = cluster_section(cluster, rendered)
+    report = {
+        "format": FORMAT,
+        "title": title,
+        "generated_at": generated_at,
+        "measured": _measured(cluster),
+        "asked": _asked(spec),
+        "hosts": rows,
+        "topologies": classes,
+        "plans": plans,
+        "cluster": pushed,
+        "images": images_of(rendered),
+        "remarks": remarks,
+        "remark_kinds": {kind: KINDS[kind] for kind in KINDS if any(r["kind"] == kind for r in remarks)},
+        "notices": _notice_texts([*notices, *((cluster or {}).get("notices") or [])]),
+    }
+    report["summary"] = _summary(report)
+    return report
+
+
+def report_text(report: dict[str, Any]) -> str:
+    """Return the report as JSON text: sorted keys, plain ASCII, one newline at the end."""
+    return json.dumps(report, indent=1, sort_keys=True) + "\n"
+
+
+def keep_volatile(report: dict[str, Any], older: Any) -> dict[str, Any]:
+    """Return ``report`` with time and measurements of ``older`` when nothing else differs between the two."""
+    if not isinstance(older, dict) or any(key not in older for key in VOLATILE):
+        return report
+    kept = {**report, **{key: older[key] for key in VOLATILE}}
+    return kept if kept == older else report
+
+
+def recap_lines(report: dict[str, Any]) -> list[str]:
+    """Return the report in a few lines for the end of a run: the headline, what needs attention, what was not done."""
+    summary = report["summary"]
+    lines = [summary["headline"]]
+    for kind, text in report["remark_kinds"].items():
+        names = [remark["host"] for remark in report["remarks"] if remark["kind"] == kind]
+        if text["severity"] == ATTENTION:
+            lines.append(f"attention: {text['title']}: {_listed(names)}")
+    lines += [f"not ready: {w['kind']}/{w['name']}: {w['reason'] or ''}" for w in _waiting(report)]
+    lines += [f"not done: {item['what']}: {item['why']}" for item in summary["not_done"]]
+    return lines
+
+
+def _plans(documents: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Group hosts whose plans are equal, the biggest group first; hosts with an empty plan come last."""
+    grouped: dict[str, dict[str, Any]] = {}
+    for document in documents:
+        steps = [{key: step.get(key) for key in _STEP_KEYS} for step in document["plan"]["steps"]]
+        plan = {"steps": steps, "notices": document["plan"]["notices"]}
+        same = json.dumps(plan, sort_keys=True)
+        grouped.setdefault(same, {**plan, "hosts": []})["hosts"].append(document["host"])
+    ordered = sorted(
+        grouped.values(), key=lambda p: (not p["steps"], -len(p["hosts"]) * len(p["steps"]), natural_key(p["hosts"][0]))
+    )
+    return [
+        {"id": f"plan-{index}", "hosts": plan["hosts"], "counts": step_counts(plan["steps"]), **plan}
+        for index, plan in enumerate(ordered, 1)
+    ]
+
+
+def _refer(
+    rows: list[dict[str, Any]],
+    classes: list[dict[str, Any]],
+    plans: list[dict[str, Any]],
+    remarks: list[dict[str, Any]],
+) -> None:
+    """Write into every host's row which class, plan and remarks are its own."""
+    class_of = {name: entry["id"] for entry in classes for name in entry["hosts"]}
+    plan_of = {name: entry["id"] for entry in plans for name in entry["hosts"]}
+    remarks_of: dict[str, list[dict[str, Any]]] = {}
+    for remark in remarks:
+        remarks_of.setdefault(remark["host"], []).append(remark)
+    for row in rows:
+        own = remarks_of.get(row["name"], [])
+        row["topology"] = class_of[row["name"]]
+        row["plan"] = plan_of[row["name"]]
+        row["remarks"] = {
+            "attention": sum(remark["severity"] == ATTENTION for remark in own),
+            "notes": sum(remark["severity"] != ATTENTION for remark in own),
+        }
+
+
+def _asked(spec: dict[str, Any] | None) -> dict[str, Any]:
+    if spec is None:
+        return {"namespace": None, "cluster_policy": None, "sections": [], "counts": {}}
+    policy = spec.get("cluster_policy")
+    return {
+        "namespace": spec.get("namespace"),
+        "cluster_policy": policy["name"] if policy else None,
+        "sections": sorted(policy["spec"]) if policy else [],
+        "counts": {section: len(spec.get(section) or []) for section in _REQUEST_SECTIONS},
+    }
+
+
+def _measured(cluster: dict[str, Any] | None) -> dict[str, Any]:
+    if not cluster:
+        return {"requests": {}}
+    return {"requests": {verb: count for verb, count in (cluster.get("requests") or {}).items() if count}}
+
+
+def _notice_texts(notices: list[Any]) -> list[str]:
+    """Return notices as sentences, each once; one given as a mapping has the fields of ``_violations.Notice``."""
+    texts = [_notice(notice) if isinstance(notice, dict) else str(notice) for notice in notices]
+    return list(dict.fromkeys(texts))
+
+
+def _notice(notice: dict[str, Any]) -> str:
+    source, path, problem, hint = (str(notice.get(key) or "") for key in ("source", "path", "problem", "hint"))
+    return Notice(source, path, problem, hint, notice.get("line")).sentence()
+
+
+def _waiting(report: dict[str, Any]) -> list[dict[str, Any]]:
+    return [wait for wait in report["cluster"]["waits"] if not wait["ready"]]
+
+
+def _summary(report: dict[str, Any]) -> dict[str, Any]:
+    rows, cluster = report["hosts"], report["cluster"]
+    rails = [rail for row in rows for rail in row["rails"]]
+    families = [family for row in rows for family in row["nics"]]
+    steps = {key: sum(row["steps"][key] for row in rows) for key in ("total", *STEP_STATUSES)}
+    attention = sum(remark["severity"] == ATTENTION for remark in report["remarks"])
+    summary: dict[str, Any] = {
+        "hosts": {"total": len(rows), "recorded": sum(row["recorded"] for row in rows)},
+        "nics": {
+            "physical": sum(family["physical"] for family in families),
+            "virtual": sum(family["virtual"] for family in families),
+        },
+        "gpus": sum(gpu["count"] for row in rows for gpu in row["gpus"]),
+        "rails": {"total": len(rails), "up": sum(rail["link"] == "up" for rail in rails)},
+        "steps": steps,
+        "objects": cluster["counts"],
+        "waits": {"total": len(cluster["waits"]), "ready": sum(wait["ready"] for wait in cluster["waits"])},
+        "remarks": {"attention": attention, "notes": len(report["remarks"]) - attention},
+        "notices": len(report["notices"]),
+    }
+    summary["verdict"] = _verdict(summary)
+    summary["headline"] = _headline(summary, bool(cluster["skipped"]))
+    summary["not_done"] = _not_done(report, summary)
+    return summary
+
+
+def _verdict(summary: dict[str, Any]) -> str:
+    steps, objects, waits = summary["steps"], summary["objects"], summary["waits"]
+    if summary["remarks"]["attention"] or steps["refused"] or waits["ready"] < waits["total"]:
+        return "attention"
+    return "pending" if steps["total"] or objects["rendered"] else "settled"
+
+
+def _headline(summary: dict[str, Any], skipped: bool) -> str:
+    steps, objects = summary["steps"]["total"], summary["objects"]
+    present = objects["total"] - objects["deleted"]
+    remarks = summary["remarks"]["attention"]
+    parts = [
+        f"{counted(summary['hosts']['total'], 'host')} planned",
+        f"{counted(steps, 'step')} {'waits' if steps == 1 else 'wait'}" if steps else "no step waits",
+        f"{counted(present, 'object')} {'rendered' if skipped else 'in the cluster'}",
+        counted(remarks, "remark") if remarks else "nothing stands out",
+    ]
+    return ", ".join(parts)
+
+
+def _not_done(report: dict[str, Any], summary: dict[str, Any]) -> list[dict[str, str]]:
+    done: list[dict[str, str]] = []
+
+    def say(what: str, why: str) -> None:
+        done.append({"what": what, "why": why})
+
+    steps, hosts = summary["steps"], summary["hosts"]
+    if steps["planned"]:
+        say(f"{counted(steps['planned'], 'planned step')}", "hosts were read and planned, not changed")
+    if steps["needs_consent"]:
+        consents = sorted({s["consent"] for plan in report["plans"] for s in plan["steps"] if s["consent"]})
+        say(f"{counted(steps['needs_consent'], 'step')} without consent", f"set {_listed(consents)} to allow")
+    if steps["refused"]:
+        say(f"{counted(steps['refused'], 'refused step')}", "the plan says why at each")
+    if steps["not_executed_yet"]:
+        waiting = [s for plan in report["plans"] for s in plan["steps"] if s["status"] == "not_executed_yet"]
+        spoken = _listed(sorted({step["concern"].replace("_", " ") for step in waiting}))
+        say(f"{counted(steps['not_executed_yet'], 'step')} on {spoken}", "this release plans them and executes none")
+    if hosts["recorded"]:
+        say(f"Contact with {counted(hosts['recorded'], 'recorded host')}", "facts and plan come from recordings")
+    if hosts["total"]:
+        say("RDMA and GPUDirect transfers", "nothing was sent between hosts; links are as the hosts report them")
+    if report["cluster"]["skipped"]:
+        say("The push to a cluster", report["cluster"]["skipped"])
+    idle = [wait for wait in report["cluster"]["waits"] if wait["ready"] and wait["desired"] == 0]
+    if idle:
+        say(f"Pods of {counted(len(idle), 'workload')}", "no node of the cluster matches, so none was started")
+    return done
+
+
+def _listed(names: list[str], limit: int = 5) -> str:
+    shown = ", ".join(names[:limit])
+    return shown if len(names) <= limit else f"{shown} and {len(names) - limit} more"

@@ -1,0 +1,146 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the report says about one host: its row in the fleet table and the state of its ports. Pure and private."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from typing import Any
+
+STEP_STATUSES = ("planned", "needs_consent", "refused", "not_executed_yet")
+CONCERNS = ("modules", "driver", "peer_memory", "naming", "vfs", "mtu", "link")
+_UP = "ACTIVE"
+_COMING_UP = ("INIT", "ARMED")
+
+
+def natural_key(name: str) -> list[Any]:
+    """Return a sort key that puts ``gpu-2`` before ``gpu-10``."""
+    return [(1, int(part), "") if part.isdecimal() else (0, 0, part) for part in re.split(r"([0-9]+)", name)]
+
+
+def counted(number: int, noun: str, plural: str = "") -> str:
+    """Return ``1 host``, ``2 hosts``, ``2 switches``."""
+    return f"{number} {noun if number == 1 else plural or noun + 's'}"
+
+
+def short_address(address: str) -> str:
+    """Return a PCI address without the domain that nearly every machine has (``0000:``)."""
+    return address[5:] if address.startswith("0000:") else address
+
+
+def device_model(device: dict[str, Any]) -> str:
+    """Return the family of a NIC or the name of a GPU; its vendor and device ids when neither is known."""
+    model = device.get("family") or device.get("name")
+    return str(model) if model else "{vendor}:{device}".format(**device)
+
+
+def port_state(facts: dict[str, Any], address: str) -> dict[str, Any]:
+    """Return the state of the ports of the NIC at ``address`` as its RDMA device, or else its netdev, tells it.
+
+    ``state`` is ``up`` (every port active), ``partial``, ``init`` (trained, no subnet manager yet), ``down`` or
+    ``unknown``; ``rate_gbps`` is that of the first active port, ``physical`` that of the first port that is not.
+    """
+    ports = [port for device in facts["rdma"] if device["pci"] == address for port in device["ports"]]
+    if not ports:
+        return _netdev_state(facts, address)
+    active = [port for port in ports if port["state"] == _UP]
+    others = [port for port in ports if port["state"] != _UP]
+    if not others:
+        state = "up"
+    elif active:
+        state = "partial"
+    elif all(port["state"] in _COMING_UP for port in others):
+        state = "init"
+    else:
+        state = "down"
+    return {
+        "state": state,
+        "layer": (active or ports)[0]["link_layer"],
+        "rate_gbps": active[0]["rate_gbps"] if active else None,
+        "physical": others[0]["physical"] if others else None,
+    }
+
+
+def _netdev_state(facts: dict[str, Any], address: str) -> dict[str, Any]:
+    carriers = [netdev for netdev in facts["netdevs"] if netdev["pci"] == address and netdev["carrier"] is not None]
+    up = [netdev for netdev in carriers if netdev["carrier"]]
+    speed = up[0]["speed_mbps"] if up else None
+    return {
+        "state": "unknown" if not carriers else "up" if up else "down",
+        "layer": "Ethernet" if carriers else None,
+        "rate_gbps": speed / 1000 if speed and speed > 0 else None,
+        "physical": None,
+    }
+
+
+def own_functions(facts: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the NIC functions that stand for themselves: physical ones, and virtual ones whose parent is not seen."""
+    seen = {nic["address"] for nic in facts["nics"]}
+    return [nic for nic in facts["nics"] if nic["function"] != "vf" or nic["pf"] not in seen]
+
+
+def rail_rows(facts: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the rails of a host in their order, each with the state of its NIC's link."""
+    return [
+        {
+            "rail": rail["rail"],
+            "nic": rail["nic"],
+            "gpu": rail["gpu"],
+            "distance": rail["distance"],
+            "link": port_state(facts, rail["nic"])["state"],
+        }
+        for rail in sorted(facts["rails"], key=lambda rail: (rail["rail"], rail["nic"]))
+    ]
+
+
+def step_counts(steps: list[dict[str, Any]]) -> dict[str, int]:
+    """Return how many steps there are in all and of each status."""
+    found = Counter(step["status"] for step in steps)
+    return {"total": len(steps), **{status: found[status] for status in STEP_STATUSES}}
+
+
+def host_row(document: dict[str, Any]) -> dict[str, Any]:
+    """Return what the fleet table says about the host of one host document."""
+    facts, plan = document["facts"], document["plan"]
+    system = facts["system"]
+    links = Counter(port_state(facts, nic["address"])["state"] for nic in own_functions(facts))
+    return {
+        "name": document["host"],
+        "recorded": bool(document.get("recorded")),
+        "hostname": system["hostname"],
+        "machine": system["machine"],
+        "os": _os_name(system["os"]),
+        "kernel": system["kernel"],
+        "gpus": _models(facts["gpus"]),
+        "nics": _families(facts["nics"]),
+        "rails": rail_rows(facts),
+        "links": dict(sorted(links.items())),
+        "stack": {key: facts["stack"].get(key) for key in ("flavour", "version", "gpu_driver", "peer_memory")},
+        "uplinks": [uplink["netdev"] for uplink in facts["uplinks"]],
+        "labels": dict(sorted(facts["labels"].items())),
+        "steps": step_counts(plan["steps"]),
+        "plan_digest": plan["digest"],
+    }
+
+
+def _os_name(system: dict[str, Any]) -> str | None:
+    if system["name"]:
+        return str(system["name"])
+    known = [part for part in (system["id"], system["version_id"]) if part]
+    return " ".join(known) if known else None
+
+
+def _models(devices: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    found = Counter(device_model(device) for device in devices)
+    return [{"model": model, "count": found[model]} for model in sorted(found)]
+
+
+def _families(nics: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    physical = Counter(device_model(nic) for nic in nics if nic["function"] != "vf")
+    virtual = Counter(device_model(nic) for nic in nics if nic["function"] == "vf")
+    return [
+        {"family": family, "physical": physical[family], "virtual": virtual[family]}
+        for family in sorted(set(physical) | set(virtual))
+    ]

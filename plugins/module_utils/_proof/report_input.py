@@ -1,0 +1,185 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Shape of what the report reads from a run directory: checked before anything is built from it. Private."""
+
+from __future__ import annotations
+
+from typing import Any, Tuple
+
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import Violation
+
+Problem = Tuple[str, str]
+
+_TYPES: dict[str, tuple[type, ...]] = {
+    "str": (str,),
+    "int": (int,),
+    "number": (int, float),
+    "bool": (bool,),
+    "map": (dict,),
+    "list": (list,),
+}
+_NAMES = {"str": "text", "int": "a whole number", "number": "a number", "bool": "true or false"}
+_NAMES.update({"map": "a mapping", "list": "a list"})
+_WRITTEN_BY = "run rdma.fabric.site or rdma.fabric.preview again: rdma_host writes this file"
+
+# A shape is the name of a type ("?" allows null), a list with the shape of its items, or a mapping of the keys that are
+# read. A key that ends in "?" may be absent; the key "*" is the shape of every value of a free mapping.
+_LINK = {"speed_gts": "number?", "width": "int?", "max_speed_gts": "number?", "max_width": "int?"}
+_NIC = {
+    "address": "str",
+    "vendor": "str",
+    "device": "str",
+    "family": "str?",
+    "function": "str",
+    "pf": "str?",
+    "driver": "str?",
+    "numa_node": "int?",
+    "link": _LINK,
+    "netdevs": ["str"],
+    "rdma": ["str"],
+    "path": ["str"],
+}
+_GPU = {
+    "address": "str",
+    "vendor": "str",
+    "device": "str",
+    "name": "str?",
+    "driver": "str?",
+    "numa_node": "int?",
+    "link": _LINK,
+    "path": ["str"],
+}
+_PORT = {
+    "port": "int",
+    "state": "str?",
+    "physical": "str?",
+    "rate_gbps": "number?",
+    "link_layer": "str?",
+    "sm_lid": "int?",
+}
+_RDMA = {
+    "name": "str",
+    "pci": "str?",
+    "node_guid": "str?",
+    "firmware": "str?",
+    "psid": "str?",
+    "ports": [_PORT],
+}
+_FACTS = {
+    "format": "int",
+    "system": {
+        "hostname": "str?",
+        "machine": "str?",
+        "kernel": "str?",
+        "os": {"id": "str?", "version_id": "str?", "name": "str?"},
+    },
+    "nics": [_NIC],
+    "gpus": [_GPU],
+    "netdevs": [{"name": "str", "mtu": "int?", "carrier": "bool?", "speed_mbps": "int?", "pci": "str?"}],
+    "rdma": [_RDMA],
+    "stack": {"flavour": "str", "version": "str?", "gpu_driver": "str?", "peer_memory": "str?"},
+    "rails": [{"rail": "int", "nic": "str", "gpu": "str?", "distance": "str?"}],
+    "uplinks": [{"netdev": "str", "reasons": ["str"]}],
+    "labels": {"*": "str"},
+    "unreadable": [{"path": "str", "error": "str", "meaning": "str?"}],
+}
+_STEP = {
+    "id": "str",
+    "concern": "str",
+    "target": "str",
+    "action": "str",
+    "when": "str",
+    "reason": "str",
+    "interrupts": "str",
+    "undo": "str",
+    "status": "str",
+    "consent": "str?",
+    "detail": "str?",
+}
+_HOST = {
+    "host": "str",
+    "facts": _FACTS,
+    "plan": {"format": "int", "steps": [_STEP], "notices": ["str"], "digest": "str"},
+}
+_CLUSTER = {
+    "skipped?": "str?",
+    "results?": [
+        {"apiVersion": "str", "kind": "str", "namespace": "str?", "name": "str", "wave?": "str?", "action": "str"}
+    ],
+    "waits?": [{"kind": "str", "namespace": "str?", "name": "str", "ready": "bool", "reason?": "str?"}],
+    "requests?": {"*": "int"},
+    "notices?": "list",
+}
+_RENDERED = [{"name": "str", "objects": [{"apiVersion": "str", "kind": "str", "metadata": {"name": "str"}}]}]
+_FORMATS = (("facts", 1), ("plan", 1))
+
+
+def host_document_violations(source: str, document: Any) -> list[Violation]:
+    """Return every reason why ``document``, the parsed content of ``source``, is no host document."""
+    problems = _problems(document, _HOST, "")
+    if not problems:
+        for part, known in _FORMATS:
+            found = document[part]["format"]
+            if found != known:
+                problems.append((f"{part}.format", f"is {found}; this release reads format {known}"))
+    return [Violation(source, path, problem, _WRITTEN_BY) for path, problem in problems]
+
+
+def cluster_violations(cluster: Any) -> list[Violation]:
+    """Return every reason why ``cluster`` is no result of the batch apply (null is fine: nothing was pushed)."""
+    problems = [] if cluster is None else _problems(cluster, _CLUSTER, "")
+    return [Violation("cluster", path, problem, "give the result of k8s_batch") for path, problem in problems]
+
+
+def rendered_violations(rendered: Any) -> list[Violation]:
+    """Return every reason why ``rendered`` is no list of waves as fabric_render returns it."""
+    return [
+        Violation("rendered", path, problem, "give the waves of fabric_render")
+        for path, problem in _problems(rendered, _RENDERED, "")
+    ]
+
+
+def _problems(value: Any, shape: Any, path: str) -> list[Problem]:
+    if isinstance(shape, str):
+        return _scalar_problems(value, shape, path)
+    if isinstance(shape, list):
+        if not isinstance(value, list):
+            return [(path, f"is {_found(value)}, not a list")]
+        return [found for index, item in enumerate(value) for found in _problems(item, shape[0], f"{path}[{index}]")]
+    if not isinstance(value, dict):
+        return [(path, f"is {_found(value)}, not a mapping")]
+    return _mapping_problems(value, shape, path)
+
+
+def _mapping_problems(value: dict[str, Any], shape: dict[str, Any], path: str) -> list[Problem]:
+    prefix = f"{path}." if path else ""
+    if "*" in shape:
+        return [found for key, item in value.items() for found in _problems(item, shape["*"], f"{prefix}{key}")]
+    problems: list[Problem] = []
+    for name, inner in shape.items():
+        key = name.rstrip("?")
+        if key in value:
+            problems += _problems(value[key], inner, f"{prefix}{key}")
+        elif key == name:
+            problems.append((f"{prefix}{key}", "is missing"))
+    return problems
+
+
+def _scalar_problems(value: Any, shape: str, path: str) -> list[Problem]:
+    name = shape.rstrip("?")
+    if value is None:
+        return [] if shape.endswith("?") else [(path, f"is null, not {_NAMES[name]}")]
+    # bool is a subclass of int in Python, not in JSON.
+    if isinstance(value, _TYPES[name]) and (name == "bool" or not isinstance(value, bool)):
+        return []
+    return [(path, f"is {_found(value)}, not {_NAMES[name]}")]
+
+
+def _found(value: Any) -> str:
+    if value is None:
+        return "null"
+    for name, types in _TYPES.items():
+        if isinstance(value, types) and (name == "bool") == isinstance(value, bool):
+            return _NAMES[name]
+    return type(value).__name__

@@ -1,0 +1,258 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Health remarks derived from the facts of a fleet: what deserves a look before traffic runs. Pure and private.
+
+A remark is ``{"kind", "severity", "host", "devices": [{"address", "name", "seen"}]}``: one per host and kind. What a
+kind means and what to do about it is said once, in ``KINDS``.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.report_hosts import (
+    device_model,
+    natural_key,
+    own_functions,
+    port_state,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.report_topology import pcie_degraded, pcie_text
+
+ATTENTION = "attention"
+NOTE = "note"
+
+KINDS: dict[str, dict[str, str]] = {
+    "rail_down": {
+        "severity": ATTENTION,
+        "title": "A rail has no link",
+        "meaning": "The NIC beside a GPU carries no traffic, so collectives of that GPU take a detour or fail. "
+        "Polling means that the port sees no partner: cable, transceiver or switch port.",
+        "next": "Check the cable and the switch port; compare with a rail that is up.",
+    },
+    "no_subnet_manager": {
+        "severity": ATTENTION,
+        "title": "An InfiniBand port waits for a subnet manager",
+        "meaning": "The link is trained, but the port stays in INIT until a subnet manager gives it a LID; "
+        "no RDMA traffic passes until then.",
+        "next": "Start or reach a subnet manager (opensm, UFM or the switch's own) on this fabric.",
+    },
+    "pcie_degraded": {
+        "severity": ATTENTION,
+        "title": "A NIC's PCIe link runs below what both ends can do",
+        "meaning": "The bandwidth of the NIC is cut by its slot, whatever the network link says. "
+        "Typical causes are a card that is not seated well, a riser, or a BIOS limit.",
+        "next": "Reseat the card or lift the limit, then read the host again.",
+    },
+    "rail_across_cpus": {
+        "severity": ATTENTION,
+        "title": "A rail's GPU and NIC sit on different CPUs",
+        "meaning": "Traffic between this GPU and its NIC crosses the link between CPUs (SYS), "
+        "where GPUDirect RDMA is slow or switched off.",
+        "next": "Move the card to a slot on the GPU's CPU, or accept the lower bandwidth of this rail.",
+    },
+    "rail_through_cpu": {
+        "severity": NOTE,
+        "title": "A rail's GPU and NIC share no PCIe switch",
+        "meaning": "Traffic between this GPU and its NIC passes through the CPU (PHB, NODE): it works, below the rate "
+        "of a NIC under the GPU's own switch.",
+        "next": "Nothing to do when the machine is built that way.",
+    },
+    "gpu_without_rail": {
+        "severity": NOTE,
+        "title": "A GPU has no NIC of its own",
+        "meaning": "Its traffic shares the NIC of another GPU.",
+        "next": "Nothing to do when the machine is built that way.",
+    },
+    "firmware_differs": {
+        "severity": ATTENTION,
+        "title": "Firmware differs from that of its siblings",
+        "meaning": "NICs of one family and one board (PSID) usually run one firmware across a fleet; "
+        "a mix makes results differ from host to host.",
+        "next": "Bring the odd ones to the version of the others in a maintenance window.",
+    },
+    "zero_guid": {
+        "severity": ATTENTION,
+        "title": "An RDMA device has a zero GUID",
+        "meaning": "A virtual function has no node GUID until one is set; RDMA connections over it fail.",
+        "next": "Set node and port GUID of the function (its host does so for a guest), then bind the driver again.",
+    },
+    "iommu_translated": {
+        "severity": NOTE,
+        "title": "The IOMMU translates the DMA of a NIC",
+        "meaning": "Peer-to-peer transfers between NIC and GPU go through the root complex and lose bandwidth.",
+        "next": "Boot with iommu=pt (identity mapping) unless isolation is wanted.",
+    },
+    "port_down": {
+        "severity": NOTE,
+        "title": "A port outside the rails has no link",
+        "meaning": "Nothing is plugged in, or the interface is down.",
+        "next": "Nothing to do when the port is meant to be unused.",
+    },
+    "unreadable": {
+        "severity": NOTE,
+        "title": "Some facts could not be read",
+        "meaning": "The report is silent about what these files would have said.",
+        "next": "Read the host with the rights to see them (root), or accept the gap.",
+    },
+    "not_read": {
+        "severity": ATTENTION,
+        "title": "A host of the inventory was not read",
+        "meaning": "There is no file of this host in the run directory: it did not answer, or the run was limited.",
+        "next": "Reach the host and run again.",
+    },
+    "not_in_spec": {
+        "severity": NOTE,
+        "title": "A host outside this run's inventory",
+        "meaning": "Its file in the run directory is from an earlier run or from another slice of the inventory.",
+        "next": "Delete the file when the host is gone.",
+    },
+}
+_ZERO_GUID = "0000:0000:0000:0000"
+_IDENTITY = ("identity", "passthrough")
+
+
+def fleet_remarks(documents: list[dict[str, Any]], expected_hosts: list[str] | None) -> list[dict[str, Any]]:
+    """Return the remarks on all hosts, those that need attention first.
+
+    ``expected_hosts`` are the hosts of the spec; None when there is no spec to compare with.
+    """
+    usual = _usual_firmware(documents)
+    remarks: list[dict[str, Any]] = []
+    for document in documents:
+        facts = document["facts"]
+        found = {
+            **_link_remarks(facts),
+            "pcie_degraded": _degraded(facts),
+            "rail_across_cpus": _far_rails(facts, ("SYS",)),
+            "rail_through_cpu": _far_rails(facts, ("PHB", "NODE")),
+            "gpu_without_rail": _lonely_gpus(facts),
+            "firmware_differs": _odd_firmware(facts, usual),
+            "zero_guid": _zero_guids(facts),
+            "iommu_translated": _translated(facts),
+            "unreadable": [_device("", item["path"], item["error"]) for item in facts["unreadable"]],
+        }
+        remarks += [_remark(kind, document["host"], devices) for kind, devices in found.items() if devices]
+    if expected_hosts is not None:
+        read = {document["host"] for document in documents}
+        remarks += [_remark("not_read", name, []) for name in expected_hosts if name not in read]
+        remarks += [_remark("not_in_spec", name, []) for name in read if name not in expected_hosts]
+    order = list(KINDS)
+    remarks.sort(key=lambda r: (r["severity"] != ATTENTION, order.index(r["kind"]), natural_key(r["host"])))
+    return remarks
+
+
+def _remark(kind: str, host: str, devices: list[dict[str, str]]) -> dict[str, Any]:
+    return {"kind": kind, "severity": KINDS[kind]["severity"], "host": host, "devices": devices}
+
+
+def _device(address: str, name: str, seen: str) -> dict[str, str]:
+    return {"address": address, "name": name, "seen": seen}
+
+
+def _nic_name(nic: dict[str, Any]) -> str:
+    names = nic["rdma"] or nic["netdevs"]
+    return str(names[0]) if names else device_model(nic)
+
+
+def _link_remarks(facts: dict[str, Any]) -> dict[str, list[dict[str, str]]]:
+    found: dict[str, list[dict[str, str]]] = {"rail_down": [], "no_subnet_manager": [], "port_down": []}
+    rails = {rail["nic"]: rail["rail"] for rail in facts["rails"]}
+    for nic in own_functions(facts):
+        address = nic["address"]
+        link = port_state(facts, address)
+        if link["state"] in ("up", "unknown"):
+            continue
+        device = _device(address, _nic_name(nic), _seen_link(link, rails.get(address)))
+        if link["state"] == "init":
+            found["no_subnet_manager"].append(device)
+        else:
+            found["rail_down" if address in rails else "port_down"].append(device)
+    return found
+
+
+def _seen_link(link: dict[str, Any], rail: int | None) -> str:
+    states = {"init": "INIT", "partial": "one port of several down", "down": "down"}
+    words = [] if rail is None else [f"rail {rail}"]
+    words.append(states[link["state"]])
+    if link["physical"]:
+        words.append(link["physical"])
+    return ", ".join(words)
+
+
+def _degraded(facts: dict[str, Any]) -> list[dict[str, str]]:
+    found = []
+    for nic in own_functions(facts):
+        link = nic["link"]
+        if pcie_degraded(link):
+            best = pcie_text({"speed_gts": link["max_speed_gts"], "width": link["max_width"]})
+            found.append(_device(nic["address"], _nic_name(nic), f"{pcie_text(link)} of {best}"))
+    return found
+
+
+def _far_rails(facts: dict[str, Any], distances: tuple[str, ...]) -> list[dict[str, str]]:
+    names = {nic["address"]: _nic_name(nic) for nic in facts["nics"]}
+    found = []
+    for rail in facts["rails"]:
+        if rail["distance"] in distances:
+            seen = f"rail {rail['rail']}: {rail['distance']} to GPU {rail['gpu']}"
+            found.append(_device(rail["nic"], names.get(rail["nic"], ""), seen))
+    return found
+
+
+def _lonely_gpus(facts: dict[str, Any]) -> list[dict[str, str]]:
+    if not facts["nics"]:
+        return []
+    served = {rail["gpu"] for rail in facts["rails"]}
+    return [
+        _device(gpu["address"], device_model(gpu), "no rail") for gpu in facts["gpus"] if gpu["address"] not in served
+    ]
+
+
+def _boards(facts: dict[str, Any]) -> list[tuple[tuple[str, str], dict[str, Any]]]:
+    """Return the RDMA devices that have firmware of their own, each under its family and board."""
+    nics = {nic["address"]: nic for nic in facts["nics"] if nic["function"] != "vf"}
+    return [
+        ((device_model(nics[device["pci"]]), device["psid"] or ""), device)
+        for device in facts["rdma"]
+        if device["pci"] in nics and device["firmware"]
+    ]
+
+
+def _usual_firmware(documents: list[dict[str, Any]]) -> dict[tuple[str, str], str]:
+    """Return the firmware that most devices of a family and board run; of equals the newest."""
+    found: dict[tuple[str, str], Counter[str]] = {}
+    for document in documents:
+        for board, device in _boards(document["facts"]):
+            found.setdefault(board, Counter())[device["firmware"]] += 1
+    return {
+        board: max(versions, key=lambda version: (versions[version], natural_key(version)))
+        for board, versions in found.items()
+    }
+
+
+def _odd_firmware(facts: dict[str, Any], usual: dict[tuple[str, str], str]) -> list[dict[str, str]]:
+    return [
+        _device(device["pci"], device["name"], f"{device['firmware']}, {board[0]} elsewhere {usual[board]}")
+        for board, device in _boards(facts)
+        if device["firmware"] != usual[board]
+    ]
+
+
+def _zero_guids(facts: dict[str, Any]) -> list[dict[str, str]]:
+    return [
+        _device(device["pci"] or "", device["name"], f"node GUID {_ZERO_GUID}")
+        for device in facts["rdma"]
+        if device["node_guid"] == _ZERO_GUID
+    ]
+
+
+def _translated(facts: dict[str, Any]) -> list[dict[str, str]]:
+    found = []
+    for nic in own_functions(facts):
+        iommu = nic.get("iommu")
+        kind = iommu.get("type") if isinstance(iommu, dict) else None
+        if kind and kind not in _IDENTITY:
+            found.append(_device(nic["address"], _nic_name(nic), f"IOMMU group type {kind}"))
+    return found
