@@ -22,7 +22,6 @@ from ansible_collections.rdma.fabric.plugins.module_utils._proof.report_hosts im
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.report_remarks import ATTENTION, KINDS, fleet_remarks
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.report_topology import device_map, topology_classes
-from ansible_collections.rdma.fabric.plugins.module_utils._violations import Notice
 
 FORMAT = "rdma.fabric/report/v1"
 # What differs between two runs that found the same: kept from the older report while nothing else changed.
@@ -51,7 +50,7 @@ def build_report(
     hosts: list[dict[str, Any]],
     cluster: dict[str, Any] | None,
     rendered: list[dict[str, Any]],
-    notices: list[Any],
+    notices: list[str],
     generated_at: str,
     title: str,
 ) -> dict[str, Any]:
@@ -81,7 +80,7 @@ def build_report(
         "images": images_of(rendered),
         "remarks": remarks,
         "remark_kinds": {kind: KINDS[kind] for kind in KINDS if any(r["kind"] == kind for r in remarks)},
-        "notices": _notice_texts([*notices, *((cluster or {}).get("notices") or [])]),
+        "notices": list(dict.fromkeys([*notices, *((cluster or {}).get("notices") or [])])),
     }
     report["summary"] = _summary(report)
     return report
@@ -168,17 +167,6 @@ def _measured(cluster: dict[str, Any] | None) -> dict[str, Any]:
     if not cluster:
         return {"requests": {}}
     return {"requests": {verb: count for verb, count in (cluster.get("requests") or {}).items() if count}}
-
-
-def _notice_texts(notices: list[Any]) -> list[str]:
-    """Return notices as sentences, each once; one given as a mapping has the fields of ``_violations.Notice``."""
-    texts = [_notice(notice) if isinstance(notice, dict) else str(notice) for notice in notices]
-    return list(dict.fromkeys(texts))
-
-
-def _notice(notice: dict[str, Any]) -> str:
-    source, path, problem, hint = (str(notice.get(key) or "") for key in ("source", "path", "problem", "hint"))
-    return Notice(source, path, problem, hint, notice.get("line")).sentence()
 
 
 def _waiting(report: dict[str, Any]) -> list[dict[str, Any]]:

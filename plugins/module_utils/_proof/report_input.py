@@ -109,9 +109,18 @@ _CLUSTER = {
     ],
     "waits?": [{"kind": "str", "namespace": "str?", "name": "str", "ready": "bool", "reason?": "str?"}],
     "requests?": {"*": "int"},
-    "notices?": "list",
+    "notices?": ["str"],
 }
 _RENDERED = [{"name": "str", "objects": [{"apiVersion": "str", "kind": "str", "metadata": {"name": "str"}}]}]
+_SPEC = {
+    "namespace": "str?",
+    "cluster_policy": "map?",
+    "node_policies": "list",
+    "networks": "list",
+    "attachments": "list",
+    "objects": "list",
+    "hosts": "map",
+}
 _FORMATS = (("facts", 1), ("plan", 1))
 
 
@@ -138,6 +147,12 @@ def rendered_violations(rendered: Any) -> list[Violation]:
         Violation("rendered", path, problem, "give the waves of fabric_render")
         for path, problem in _problems(rendered, _RENDERED, "")
     ]
+
+
+def spec_violations(spec: Any) -> list[Violation]:
+    """Return every reason why ``spec`` cannot be the spec that fabric_spec returns (null is fine: none was given)."""
+    problems = [] if spec is None else _problems(spec, _SPEC, "")
+    return [Violation("spec", path, problem, "give the spec of fabric_spec") for path, problem in problems]
 
 
 def _problems(value: Any, shape: Any, path: str) -> list[Problem]:

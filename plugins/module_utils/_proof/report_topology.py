@@ -192,9 +192,9 @@ def _built(tree: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def _faults(tree: list[dict[str, Any]]) -> int:
     devices = tree_devices(tree)
-    links = [device["link"]["state"] for device in devices if device["type"] == "nic"]
+    lame = [device for device in devices if device["type"] == "nic" and device["link"]["state"] != "up"]
     slow = [device for device in devices if device["pcie"]["degraded"]]
-    return sum(state != "up" for state in links) + len(slow)
+    return len(lame) + len(slow)
 
 
 def _differences(model: list[dict[str, Any]], tree: list[dict[str, Any]]) -> list[str]:
