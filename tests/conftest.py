@@ -9,22 +9,9 @@ import sys
 from pathlib import Path
 
 CHECKOUT = Path(__file__).resolve().parent.parent
-COLLECTIONS = CHECKOUT / "build" / "collections"
+sys.path.insert(0, str(CHECKOUT))
 
+from tools.checkout import COLLECTIONS, LINK, link_checkout  # noqa: E402 - found through the line above
 
-def link_checkout(collections: Path, checkout: Path) -> None:
-    """Point ``collections/ansible_collections/rdma/fabric`` at the checkout; several test runs may do so at once."""
-    link = collections / "ansible_collections" / "rdma" / "fabric"
-    link.parent.mkdir(parents=True, exist_ok=True)
-    if link.is_symlink() and link.resolve() == checkout:
-        return
-    link.unlink(missing_ok=True)
-    try:
-        link.symlink_to(checkout, target_is_directory=True)
-    except FileExistsError:
-        if link.resolve() != checkout:
-            raise
-
-
-link_checkout(COLLECTIONS, CHECKOUT)
+link_checkout(LINK, CHECKOUT)
 sys.path.insert(0, str(COLLECTIONS))

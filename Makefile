@@ -1,0 +1,75 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# `make help` lists the targets. PYTHON names the Python that the environment is made with: 3.11, 3.12 or 3.13.
+
+PYTHON ?= python3
+VENV_PYTHON := .venv/bin/python
+
+# A user without a home (a service account, a container) gets one inside the checkout.
+ifeq ($(strip $(HOME)),)
+export HOME := $(CURDIR)/build/home
+endif
+
+.DEFAULT_GOAL := help
+.PHONY: help preview demo test lint unit integration sanity molecule bench build env env-run env-test lock clean
+
+help:
+	@echo "make preview      plan, render and report a recorded fleet; needs no cluster (about a minute)"
+	@echo "make demo         the whole job on the recorded fleet and a real API server, twice"
+	@echo "make test         every gate and every test"
+	@echo "make bench        count and measure; writes build/bench.json"
+	@echo
+	@echo "make lint         the gates that only read: formatting, types, rooms, documentation, licences"
+	@echo "make unit         unit tests"
+	@echo "make integration  tests against a real API server"
+	@echo "make molecule     the molecule scenario against a real API server"
+	@echo "make sanity       ansible-test sanity"
+	@echo
+	@echo "make build        build the collection's artifact into build/artifact"
+	@echo "make env          make the environment in .venv from the hashed locks (every target does so itself)"
+	@echo "make lock         resolve requirements/*.in into hashed locks again"
+	@echo "make clean        remove the environment and everything built"
+	@echo
+	@echo "PYTHON=/path/to/python3.12 names another Python (3.11 to 3.13)."
+
+env: env-test
+
+env-run:
+	@$(PYTHON) tools/environment.py run
+
+env-test:
+	@$(PYTHON) tools/environment.py test
+
+preview: env-run
+	@$(VENV_PYTHON) -m tools.preview
+
+demo: env-run
+	@$(VENV_PYTHON) -m tools.demo
+
+test: env-test
+	@$(VENV_PYTHON) -m tools.gates
+
+lint: env-test
+	@$(VENV_PYTHON) -m tools.gates format ruff types rooms yaml artifact ansible-lint docs changelog licences importer
+
+unit integration molecule sanity: env-test
+	@$(VENV_PYTHON) -m tools.gates artifact programs $@
+
+bench: env-run
+	@$(VENV_PYTHON) -m tests.bench
+
+build: env-run
+	@$(VENV_PYTHON) -m tools.artifact
+
+UV_COMPILE := ../build/lock/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate \
+	--no-emit-index-url --no-emit-find-links --custom-compile-command "make lock"
+
+lock:
+	$(PYTHON) -m venv build/lock
+	build/lock/bin/python -m pip install --quiet uv==0.13.9
+	cd requirements && $(UV_COMPILE) -o run.txt run.in && $(UV_COMPILE) -o test.txt test.in
+
+clean:
+	rm -rf .venv build

@@ -1,0 +1,46 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Where things lie in this checkout, and how it is made importable as a collection."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+CHECKOUT = Path(__file__).resolve().parent.parent
+BUILD = CHECKOUT / "build"
+COLLECTIONS = BUILD / "collections"
+LINK = COLLECTIONS / "ansible_collections" / "rdma" / "fabric"
+PROGRAMS = Path(sys.executable).parent
+
+
+def link_checkout(link: Path, checkout: Path) -> None:
+    """Point ``link`` (``.../ansible_collections/rdma/fabric``) at the checkout; several runs may do so at once."""
+    link.parent.mkdir(parents=True, exist_ok=True)
+    if link.is_symlink() and link.resolve() == checkout:
+        return
+    link.unlink(missing_ok=True)
+    try:
+        link.symlink_to(checkout, target_is_directory=True)
+    except FileExistsError:
+        if link.resolve() != checkout:
+            raise
+
+
+def own_environment(collections: Path) -> dict[str, str]:
+    """Return our environment with Ansible confined to this checkout.
+
+    Ansible's home lies below ``build``, collections come from ``collections`` and then from ``.venv``, and what the
+    user set for their own playbooks and clusters is left out, so that nothing here can reach either.
+    """
+    foreign = ("ANSIBLE_", "K8S_AUTH_", "MOLECULE_")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(foreign) and name != "KUBECONFIG"}
+    return {
+        **kept,
+        "PATH": f"{PROGRAMS}{os.pathsep}{kept.get('PATH', os.defpath)}",
+        "ANSIBLE_HOME": str(BUILD / "ansible-home"),
+        "ANSIBLE_COLLECTIONS_PATH": str(collections),
+        "ANSIBLE_CONFIG": str(CHECKOUT / "ansible.cfg"),
+    }

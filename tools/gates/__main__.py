@@ -1,0 +1,80 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Run the project's gates: ``python -m tools.gates [NAME...]``."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+import time
+from types import FrameType
+from typing import Sequence
+
+from tools.checkout import BUILD, CHECKOUT, LINK, link_checkout
+from tools.gates.catalogue import GATES, environment
+from tools.gates.model import Counts, Gate, Outcome, Verdict
+from tools.gates.runner import GateRunner, line
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the gates that the command line names, all of them by default; return the exit status."""
+    options = parse(arguments)
+    if options.list:
+        for gate in GATES:
+            say(f"  {gate.name:16}{gate.about}")
+        return 0
+    signal.signal(signal.SIGTERM, interrupt)
+    link_checkout(LINK, CHECKOUT)
+    start = time.monotonic()
+    runner = GateRunner(CHECKOUT, environment(), BUILD / "gates", say, jobs=options.jobs, strict=in_ci())
+    try:
+        outcomes = runner.run(choose(options.names))
+    except KeyboardInterrupt:
+        say("interrupted; what ran was stopped")
+        return 130
+    say(summary(outcomes, time.monotonic() - start))
+    return int(any(outcome.verdict is Verdict.FAILED for outcome in outcomes))
+
+
+def parse(arguments: Sequence[str]) -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(prog="tools.gates", description="Run the project's gates.")
+    parser.add_argument("names", nargs="*", metavar="NAME", choices=[[], *(gate.name for gate in GATES)])
+    parser.add_argument("--list", action="store_true", help="say which gates there are")
+    parser.add_argument("--jobs", type=int, default=2, help="gates that run at once (default: 2)")
+    return parser.parse_args(arguments)
+
+
+def choose(names: Sequence[str]) -> list[Gate]:
+    """Return the gates called ``names`` (none: all) in the catalogue's order."""
+    return [gate for gate in GATES if not names or gate.name in names]
+
+
+def in_ci() -> bool:
+    """Tell whether a machine, not a person, asked for the gates."""
+    return os.environ.get("CI", "") not in ("", "0", "false")
+
+
+def interrupt(_number: int, _frame: FrameType | None) -> None:
+    """Treat a request to end like Ctrl-C, so that what runs is stopped first."""
+    raise KeyboardInterrupt
+
+
+def summary(outcomes: Sequence[Outcome], seconds: float) -> str:
+    """Return all outcomes as a table; the last line counts tests the way pytest does."""
+    total = sum((outcome.counts() for outcome in outcomes), Counts())
+    lines = ["", f"{len(outcomes)} gates in {seconds:.0f} s", *(line(outcome) for outcome in outcomes)]
+    lines += ["", total.sentence()]
+    return "\n".join(lines)
+
+
+def say(text: str) -> None:
+    """Tell the person or the log."""
+    print(text, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

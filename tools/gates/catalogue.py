@@ -1,0 +1,122 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Every gate of the project, in the order in which they are started."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+
+from tools.checkout import BUILD, COLLECTIONS, LINK, PROGRAMS, own_environment
+from tools.gates.model import Gate, Step
+from tools.gates.sanity import sanity_steps
+
+JUNIT = BUILD / "gates"
+ARTIFACTS = BUILD / "artifact"
+
+
+def command(program: str, *arguments: str, **environment: str) -> tuple[Step, ...]:
+    """Return one command of the environment, run in the checkout."""
+    return (Step((str(PROGRAMS / program), *arguments), environment),)
+
+
+def module(name: str, *arguments: str, **environment: str) -> tuple[Step, ...]:
+    """Return one Python module run as a program, with the checkout importable as the collection."""
+    return (Step((sys.executable, "-m", name, *arguments), environment),)
+
+
+def pytest(folder: str) -> tuple[Step, ...]:
+    """Return the test run of one folder; its counts go to a JUnit file."""
+    cache = f"cache_dir={BUILD / 'pytest-cache' / folder}"
+    return module("pytest", f"tests/{folder}", "-o", cache, f"--junit-xml={JUNIT / folder}.xml")
+
+
+def mypy_steps() -> tuple[Step, ...]:
+    """Check the plugins under the name they are imported by, tests and tools under theirs."""
+    arguments = ("--cache-dir", str(BUILD / "mypy-cache"), str(LINK / "plugins"), "tests", "tools")
+    return command("mypy", *arguments, MYPYPATH=str(COLLECTIONS))
+
+
+def importer_steps() -> tuple[Step, ...]:
+    """Let Galaxy's importer judge the artifact that was built before."""
+    settings = BUILD / "galaxy-importer.cfg"
+    settings.write_text("[galaxy-importer]\nrun_ansible_test = False\nansible_local_tmp = build/importer\n")
+    (artifact,) = ARTIFACTS.glob("rdma-fabric-*.tar.gz")
+    return module("galaxy_importer.main", str(artifact), GALAXY_IMPORTER_CONFIG=str(settings))
+
+
+def programs_missing() -> str | None:
+    """Say why the control plane's programs can be neither found nor built here."""
+    if os.environ.get("KUBEBUILDER_ASSETS") or shutil.which("go") or shutil.which("kube-apiserver"):
+        return None
+    return "no Go to build the control plane with, no kube-apiserver on PATH and no KUBEBUILDER_ASSETS"
+
+
+def environment() -> dict[str, str]:
+    """Return what every gate finds in its environment."""
+    return {**own_environment(COLLECTIONS), "PYTHONPATH": str(COLLECTIONS)}
+
+
+GATES: tuple[Gate, ...] = (
+    Gate("artifact", "the artifact builds and installs", lambda: module("tools.artifact")),
+    Gate(
+        "programs",
+        "the control plane's programs are found, or built once",
+        lambda: module("tests.lab", "programs"),
+        missing=programs_missing,
+        limit_s=2700,
+    ),
+    Gate("sanity", "ansible-test sanity, nothing ignored", sanity_steps, limit_s=1800),
+    Gate("format", "ruff format", lambda: command("ruff", "format", "--check", ".")),
+    Gate("ruff", "ruff check", lambda: command("ruff", "check", ".")),
+    Gate("types", "mypy --strict over plugins, tests and tools", mypy_steps),
+    Gate("rooms", "the directions of imports", lambda: command("lint-imports", "--no-cache")),
+    Gate("yaml", "yamllint", lambda: command("yamllint", "--strict", ".")),
+    Gate(
+        "ansible-lint",
+        "ansible-lint, profile production, no rule skipped",
+        lambda: command("ansible-lint", "--profile", "production", "--strict", "--offline", "--nocolor"),
+    ),
+    Gate(
+        "docs",
+        "documentation of plugins, roles and the docsite",
+        lambda: command(
+            "antsibull-docs",
+            "lint-collection-docs",
+            "--plugin-docs",
+            "--validate-collection-refs=dependent",
+            "--skip-rstcheck",
+            ".",
+        ),
+    ),
+    Gate("changelog", "changelog fragments", lambda: command("antsibull-changelog", "lint")),
+    Gate("licences", "REUSE: every file has a licence", lambda: command("reuse", "lint")),
+    Gate("importer", "Galaxy's importer accepts the artifact", importer_steps, after=("artifact",)),
+    Gate("unit", "unit tests", lambda: pytest("unit"), junit=JUNIT / "unit.xml"),
+    Gate("preview", "make preview", lambda: module("tools.preview"), after=("artifact",)),
+    Gate(
+        "integration",
+        "tests against a real API server",
+        lambda: pytest("integration"),
+        after=("programs", "artifact"),
+        missing=programs_missing,
+        junit=JUNIT / "integration.xml",
+        limit_s=1800,
+    ),
+    Gate(
+        "demo",
+        "make demo: the whole job, twice",
+        lambda: module("tools.demo"),
+        after=("programs", "artifact"),
+        missing=programs_missing,
+    ),
+    Gate(
+        "molecule",
+        "the molecule scenario against a real API server",
+        lambda: module("tools.scenario"),
+        after=("programs", "artifact"),
+        missing=programs_missing,
+    ),
+)

@@ -1,0 +1,69 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Prepares ``ansible-test sanity``: a copy of the checkout where it expects one, and a home of its own.
+
+ansible-test wants the collection below ``ansible_collections/``, keeps its virtual environments in the home directory
+and downloads pip's bootstrap script unless a file of that name is already in its cache.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from pathlib import Path
+
+from tools.checkout import BUILD, CHECKOUT, PROGRAMS, link_checkout
+from tools.gates.model import Step
+
+ROOT = BUILD / "sanity"
+HOME = ROOT / "home"
+TREE = ROOT / "ansible_collections" / "rdma" / "fabric"
+LEFT_OUT = shutil.ignore_patterns(
+    ".git", ".venv", "build", "output", "__pycache__", "*.pyc", ".ansible", ".*_cache", ".hypothesis", "*.tar.gz"
+)
+BOOTSTRAP = "import ensurepip\n\nensurepip.bootstrap(upgrade=True, default_pip=True)\n"
+BOOTSTRAP_RELEASES = ("20_3_4", "21_3_1", "24_2", "24_3_1", "25_0_1")
+
+
+def sanity_steps() -> tuple[Step, ...]:
+    """Copy the checkout and return the command that judges the copy; no test is left out and no finding ignored."""
+    copy_checkout(TREE)
+    link_checkout(TREE.parent.parent / "kubernetes" / "core", kubernetes_core())
+    prepare_home(HOME)
+    python = ".".join(map(str, sys.version_info[:2]))
+    arguments = ("sanity", "--venv", "--python", python, "--color", "no", "--truncate", "0")
+    environment = {"HOME": str(HOME), "ANSIBLE_HOME": str(HOME / ".ansible")}
+    return (Step((str(PROGRAMS / "ansible-test"), *arguments), environment, TREE),)
+
+
+def copy_checkout(target: Path) -> None:
+    """Replace ``target`` with the sources of the checkout."""
+    shutil.rmtree(target, ignore_errors=True)
+    shutil.copytree(CHECKOUT, target, ignore=LEFT_OUT, symlinks=True)
+
+
+def kubernetes_core() -> Path:
+    """Return where the environment has the collection whose documentation ours refers to."""
+    library = Path(sys.prefix) / "lib" / f"python{sys.version_info[0]}.{sys.version_info[1]}"
+    return (library / "site-packages" / "ansible_collections" / "kubernetes" / "core").resolve()
+
+
+def prepare_home(home: Path) -> None:
+    """Lay what ansible-test looks for in a home directory.
+
+    It passes neither pip's environment variables nor its cache on to the environments it makes, so both go into a
+    configuration file.
+    """
+    cache = home / ".ansible" / "test" / "cache"
+    cache.mkdir(parents=True, exist_ok=True)
+    for release in BOOTSTRAP_RELEASES:
+        (cache / f"get_pip_{release}.py").write_text(BOOTSTRAP, encoding="utf-8")
+    options = {name[4:].lower().replace("_", "-"): value for name, value in os.environ.items() if name[:4] == "PIP_"}
+    options.setdefault("cache-dir", str(Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")).expanduser() / "pip"))
+    options.pop("config-file", None)
+    lines = ["[global]", *(f"{name} = {value}" for name, value in sorted(options.items()))]
+    configuration = home / ".config" / "pip" / "pip.conf"
+    configuration.parent.mkdir(parents=True, exist_ok=True)
+    configuration.write_text("\n".join(lines) + "\n", encoding="utf-8")
