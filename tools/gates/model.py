@@ -36,7 +36,8 @@ class Gate:
 
     ``steps`` is called when the gate starts, and may prepare files; all its commands must end with 0. ``after`` names
     gates that must have passed. ``missing`` returns why this machine cannot run the gate. ``junit`` is where its test
-    runner leaves counts. ``limit_s`` ends a gate that hangs.
+    runner leaves counts. ``forbidden`` are texts whose presence in the output fails the gate whatever its exit status: a
+    checker that says it checked nothing has not passed. ``limit_s`` ends a gate that hangs.
     """
 
     name: str
@@ -45,6 +46,7 @@ class Gate:
     after: tuple[str, ...] = ()
     missing: Callable[[], str | None] = nothing_missing
     junit: Path | None = None
+    forbidden: tuple[str, ...] = ()
     limit_s: float = 900.0
 
 

@@ -104,7 +104,7 @@ class GateRunner:
         if gate.junit is not None:
             gate.junit.unlink(missing_ok=True)
         try:
-            reason = self._run_steps(gate, log, start + gate.limit_s)
+            reason = self._run_steps(gate, log, start + gate.limit_s) or forbidden_text(gate, log)
         except Exception as error:  # a gate that cannot even start is a failed gate, and the others still run
             reason = f"{type(error).__name__}: {error}"
         verdict = Verdict.FAILED if reason else Verdict.PASSED
@@ -177,6 +177,15 @@ def group_exists(process: subprocess.Popen[bytes]) -> bool:
     except ProcessLookupError:
         return False
     return True
+
+
+def forbidden_text(gate: Gate, log: Path) -> str | None:
+    """Return why the output of a gate that ended with 0 still fails it."""
+    if not gate.forbidden:
+        return None
+    output = log.read_text(encoding="utf-8", errors="replace")
+    found = [text for text in gate.forbidden if text in output]
+    return f"its output says: {'; '.join(found)}" if found else None
 
 
 def read_junit(path: Path) -> Counts | None:

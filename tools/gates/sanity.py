@@ -35,7 +35,11 @@ def sanity_steps() -> tuple[Step, ...]:
     python = ".".join(map(str, sys.version_info[:2]))
     arguments = ("sanity", "--venv", "--python", python, "--color", "no", "--truncate", "0")
     environment = {"HOME": str(HOME), "ANSIBLE_HOME": str(HOME / ".ansible")}
-    return (Step((str(PROGRAMS / "ansible-test"), *arguments), environment, TREE),)
+    # Without a repository of its own, ansible-test asks the checkout's, which ignores everything below build/.
+    return (
+        Step(("git", "init", "--quiet"), environment, TREE),
+        Step((str(PROGRAMS / "ansible-test"), *arguments), environment, TREE),
+    )
 
 
 def copy_checkout(target: Path) -> None:
