@@ -1,0 +1,32 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The batch apply, run on the controller. Its documentation is in ``plugins/modules/k8s_batch.py``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.session import BatchRequest
+from ansible_collections.rdma.fabric.plugins.plugin_utils._cluster_action import ClusterAction
+
+
+class ActionModule(ClusterAction):
+    """Applies ordered waves of objects."""
+
+    def execute(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
+        """Run one batch; see the module's documentation."""
+        request = BatchRequest(
+            waves=arguments["waves"],
+            set_name=arguments["set"],
+            inventory_namespace=arguments["inventory_namespace"],
+            absent=arguments["state"] == "absent",
+            prune=arguments["prune"],
+            wait=arguments["wait"],
+            wait_timeout=float(arguments["wait_timeout"]),
+            force_conflicts=arguments["force_conflicts"],
+            check=self.check_mode,
+            remove_kept=arguments["delete_definitions"],
+            progress=self.progress,
+        )
+        return self.run_batch(arguments, request)

@@ -1,0 +1,167 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Applies objects wave by wave. Private to this collection: it may change."""
+
+from __future__ import annotations
+
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.changes import is_unchanged
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import ApiFault, Fault
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.kinds import object_path
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects import MANAGER, Item, Json, Key
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.projection import provably_equal
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.session import (
+    CONFIGURED,
+    CREATED,
+    UNCHANGED,
+    Change,
+    Session,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.snapshot import get_object
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.waiting import wait_for_definitions
+
+CONTENT_TYPE = "application/apply-patch+yaml"
+# A CRD that was just established answers 404 for moments more, a new namespace has no service account yet.
+_SETTLING_TIME = 20.0
+_FIRST_PAUSE = 0.1
+_LONGEST_PAUSE = 2.0
+_NO_SERVICE_ACCOUNT = "error looking up service account"
+_NEW_NAMESPACE = "the namespace {} would be created by this run"
+
+
+def apply_waves(session: Session) -> None:
+    """Apply every item of the session that is not applied yet, in order.
+
+    A wave with failures ends the run after all of its objects were tried; in check mode all waves are tried. Failures
+    are left in the session's result, a fault that concerns every request is raised.
+    """
+    waves: dict[str, list[Item]] = {}
+    for item in session.items:
+        waves.setdefault(item.wave, []).append(item)
+    done = {change.key.identity for change in session.result.changes}
+    for items in waves.values():
+        before = len(session.result.changes)
+        for item in items:
+            if item.key.identity not in done:
+                apply_item(session, item)
+                if session.progress_due():
+                    session.request.progress(f"{len(session.result.changes)}/{len(session.items)} objects applied")
+        if session.result.failures and not session.request.check:
+            return
+        if not session.request.check:
+            wait_for_definitions(session, session.result.changes[before:])
+
+
+def apply_item(session: Session, item: Item) -> None:
+    """Apply one object where it is not provably as desired, and note what became of it."""
+    live = session.snapshot.find(item.key)
+    if live is not None and provably_equal(item.body, live):
+        session.result.changes.append(Change(item.key, item.wave, UNCHANGED, live, live))
+        return
+    reason = _why_not_sent(session, item.key) if session.request.check else ""
+    if reason:
+        _predict(session, item, live, reason)
+        return
+    try:
+        code, after = patch(session, item)
+    except ApiFault as err:
+        reason = _why_only_now(session, item.key, err) if session.request.check else ""
+        if reason:
+            _predict(session, item, live, reason)
+            return
+        session.result.failures.append((item.key, err))
+        if err.fatal:
+            raise
+        return
+    _note(session, item, live, after, created=code == 201)
+
+
+def _note(session: Session, item: Item, live: Json | None, after: Json, *, created: bool) -> None:
+    """Note an answered PATCH; status 201 says that the object was not there before."""
+    action = CONFIGURED
+    if created:
+        action = CREATED
+    elif live is None:
+        _say_taken_over(session, item.key)
+        if session.request.check:
+            live = get_object(session.connection, session.kinds, item.key)
+    elif is_unchanged(live, after):
+        action = UNCHANGED
+    if created and (item.key.group, item.key.kind) == ("", "Namespace"):
+        session.new_namespaces.add(item.key.name)
+    session.snapshot.put(item.key, after)
+    session.result.changes.append(Change(item.key, item.wave, action, None if created else live, after))
+
+
+def _say_taken_over(session: Session, key: Key) -> None:
+    identities = {recorded.identity for recorded in session.recorded}
+    if session.request.set_name:
+        how = "had lost its set label, which is back" if key.identity in identities else "existed and now belongs to"
+        end = "" if key.identity in identities else f" the set {session.request.set_name}"
+        session.result.notices.append(f"{key}: {how}{end}")
+
+
+def patch(session: Session, item: Item) -> tuple[int, Json]:
+    """Send the server-side apply of one object, again while the server settles; return (status code, live object)."""
+    resource = session.kinds.find(item.key)
+    if resource is None:
+        raise ApiFault(Fault.NOT_FOUND, f"patch {item.key}: the server does not know the kind {item.key.kind}")
+    query = {"fieldManager": MANAGER, "fieldValidation": "Strict"}
+    query["force"] = "true" if session.request.force_conflicts else "false"
+    if session.request.check:
+        query["dryRun"] = "All"
+    clock = session.connection.clock
+    deadline = clock.now() + _SETTLING_TIME
+    pause = _FIRST_PAUSE
+    while True:
+        try:
+            return session.connection.request(
+                "patch",
+                object_path(item.key, resource),
+                what=str(item.key),
+                query=query,
+                body=item.body,
+                content_type=CONTENT_TYPE,
+            )
+        except ApiFault as err:
+            if clock.now() + pause > deadline or not _is_settling(session, item.key, err):
+                raise
+        clock.sleep(pause)
+        pause = min(pause * 2, _LONGEST_PAUSE)
+
+
+def _is_settling(session: Session, key: Key, err: ApiFault) -> bool:
+    """Tell whether the same PATCH may succeed in moments."""
+    if err.fault is Fault.CONFLICT:
+        return not err.has_cause("FieldManagerConflict")
+    if session.request.check:
+        return False
+    if err.fault is Fault.NOT_FOUND:
+        return session.crd_changed(key)
+    return err.fault is Fault.FORBIDDEN and _NO_SERVICE_ACCOUNT in err.message
+
+
+def _why_not_sent(session: Session, key: Key) -> str:
+    """Return why a dry run of the object can't be asked for yet, or an empty string."""
+    if key.namespace in session.new_namespaces:
+        return _NEW_NAMESPACE.format(key.namespace)
+    if not session.snapshot.is_served(key) or session.crd_changed(key):
+        return f"the CustomResourceDefinition of {key.kind} would be created or changed by this run"
+    return ""
+
+
+def _why_only_now(session: Session, key: Key, err: ApiFault) -> str:
+    """Return why a dry run fails though the run itself would create what is missing, or an empty string."""
+    lacks_namespace = err.fault is Fault.NOT_FOUND and err.details.get("kind") == "namespaces"
+    if lacks_namespace and key.namespace == session.request.inventory_namespace:
+        session.new_namespaces.add(key.namespace)
+        return _NEW_NAMESPACE.format(key.namespace)
+    if err.fault is Fault.FORBIDDEN and _NO_SERVICE_ACCOUNT in err.message:
+        return "its service account does not exist yet"
+    return ""
+
+
+def _predict(session: Session, item: Item, live: Json | None, reason: str) -> None:
+    session.unvalidated.setdefault(reason, []).append(item.key)
+    action = CREATED if live is None else CONFIGURED
+    session.result.changes.append(Change(item.key, item.wave, action, live, item.body))

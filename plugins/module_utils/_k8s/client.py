@@ -1,0 +1,129 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The connection to the API server that kubernetes.core's options and environment describe.
+
+Authentication is kubernetes.core's own; requests go as raw JSON through the urllib3 pool of the kubernetes client,
+over one kept-alive connection, without typed models and without API discovery. Private to this collection: it may
+change.
+"""
+
+from __future__ import annotations
+
+import traceback
+from typing import Any, Mapping
+
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import ApiFault, Fault
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import Reply
+from ansible_collections.rdma.fabric.plugins.module_utils._version import VERSION
+
+KUBERNETES_MINIMUM = "24.2.0"
+KUBERNETES_CORE_MINIMUM = "6.0.0"
+
+IMPORT_ERROR: str | None = None
+try:
+    import kubernetes
+    import urllib3
+    from ansible_collections.kubernetes.core.plugins.module_utils.args_common import AUTH_ARG_SPEC
+    from ansible_collections.kubernetes.core.plugins.module_utils.k8s.client import (
+        _create_auth_spec,
+        _create_configuration,
+        _create_headers,
+    )
+    from urllib3._collections import HTTPHeaderDict
+except ImportError:
+    IMPORT_ERROR = traceback.format_exc()
+    AUTH_ARG_SPEC = {}
+
+CONNECT_TIMEOUT = 10.0
+READ_TIMEOUT = 30.0
+
+
+def auth_options() -> frozenset[str]:
+    """Return the names of kubernetes.core's authentication options, aliases included."""
+    names = set(AUTH_ARG_SPEC)
+    for spec in AUTH_ARG_SPEC.values():
+        names.update(spec.get("aliases", ()))
+    return frozenset(names)
+
+
+class Client:
+    """A :class:`~..transport.Sender` over the kubernetes client's connection pool."""
+
+    def __init__(self, options: Mapping[str, Any], *, read_timeout: float = READ_TIMEOUT) -> None:
+        """Build the connection from kubernetes.core's options; nothing is sent yet. Raises :class:`ApiFault`."""
+        _require_libraries()
+        given = {name: value for name, value in options.items() if value is not None}
+        try:
+            self._configuration = _create_configuration(_create_auth_spec(None, **given))
+            self._configuration.connection_pool_maxsize = 1
+            self._impersonation = _create_headers(None, **given)
+            self._pool = kubernetes.client.ApiClient(self._configuration).rest_client.pool_manager
+        except (kubernetes.config.ConfigException, OSError, ValueError, TypeError, urllib3.exceptions.HTTPError) as err:
+            raise ApiFault(Fault.CONFIGURATION, f"no connection can be made from the given options: {err}") from err
+        self._timeout = urllib3.Timeout(connect=CONNECT_TIMEOUT, read=read_timeout)
+
+    @property
+    def server(self) -> str:
+        """The address of the API server."""
+        return str(self._configuration.host)
+
+    def send(self, method: str, path: str, body: bytes | None, content_type: str | None) -> Reply:
+        """Send one request; see :class:`~..transport.Sender`."""
+        try:
+            response = self._pool.request(
+                method,
+                self.server.rstrip("/") + path,
+                body=body,
+                headers=self._headers(content_type),
+                timeout=self._timeout,
+                retries=False,
+                redirect=False,
+            )
+        except urllib3.exceptions.HTTPError as err:
+            raise _fault_of(err, f"{method} {self.server}{path.partition('?')[0]}") from err
+        except OSError as err:
+            raise ApiFault(Fault.CONFIGURATION, f"the connection's files can't be used: {err}") from err
+        headers = {name.lower(): value for name, value in response.headers.items()}
+        return Reply(int(response.status), headers, bytes(response.data))
+
+    def _headers(self, content_type: str | None) -> Any:
+        headers = HTTPHeaderDict()
+        headers.add("User-Agent", f"rdma.fabric/{VERSION}")
+        headers.add("Accept", "application/json")
+        if content_type:
+            headers.add("Content-Type", content_type)
+        for auth in self._configuration.auth_settings().values():
+            if auth.get("in") == "header" and auth.get("value"):
+                headers.add(auth["key"], auth["value"])
+        for name, value in self._impersonation.items():
+            for one in value if isinstance(value, list) else [value]:
+                headers.add(name, one)
+        return headers
+
+
+def _require_libraries() -> None:
+    if IMPORT_ERROR is None:
+        return
+    missing = IMPORT_ERROR.strip().splitlines()[-1]
+    raise ApiFault(
+        Fault.CONFIGURATION,
+        f"the Kubernetes client can't be imported: {missing}",
+        hint=f"install the Python package kubernetes >= {KUBERNETES_MINIMUM} and the collection kubernetes.core >= "
+        f"{KUBERNETES_CORE_MINIMUM} where ansible-playbook runs",
+    )
+
+
+def _fault_of(err: Exception, what: str) -> ApiFault:
+    """Return the fault that a urllib3 error means."""
+    errors = urllib3.exceptions
+    text = f"{what}: {err}"
+    if isinstance(err, errors.SSLError):
+        return ApiFault(Fault.TLS, text)
+    if isinstance(err, (errors.ReadTimeoutError, errors.ConnectTimeoutError)) and not isinstance(
+        err, errors.NewConnectionError
+    ):
+        return ApiFault(Fault.TIMEOUT, text)
+    if isinstance(err, errors.LocationValueError):
+        return ApiFault(Fault.CONFIGURATION, text)
+    return ApiFault(Fault.UNREACHABLE, text)

@@ -1,0 +1,78 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Why are pods not running? Private to this collection: it may change."""
+
+from __future__ import annotations
+
+from typing import Any, Mapping
+
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import ApiFault
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.kinds import Resource
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects import Json, Key
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.snapshot import list_objects
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import Connection
+
+_PODS = Resource("pods", True)
+_EVENTS = Resource("events", True)
+_MOST_REASONS = 5
+
+
+def pod_reasons(pod: Mapping[str, Any]) -> list[str]:
+    """Return why one pod does not run: what its containers wait for, or why no node takes it."""
+    status = pod.get("status") or {}
+    found: list[str] = []
+    for container in [*(status.get("initContainerStatuses") or []), *(status.get("containerStatuses") or [])]:
+        state = container.get("state") or {}
+        waiting, ended = state.get("waiting") or {}, state.get("terminated") or {}
+        if waiting.get("reason") and waiting["reason"] != "PodInitializing":
+            found.append(_with_message(str(waiting["reason"]), waiting.get("message")))
+        elif ended.get("exitCode"):
+            found.append(_with_message(f"{container.get('name')} ended with {ended['exitCode']}", ended.get("message")))
+    for entry in status.get("conditions") or []:
+        if entry.get("type") == "PodScheduled" and entry.get("status") == "False":
+            found.append(_with_message(str(entry.get("reason", "Unschedulable")), entry.get("message")))
+    return found
+
+
+def event_reasons(events: list[Json]) -> list[str]:
+    """Return the warnings among events, the latest first."""
+    warnings = [event for event in events if event.get("type") == "Warning"]
+    warnings.sort(key=lambda event: str(event.get("lastTimestamp") or event.get("eventTime") or ""), reverse=True)
+    return [_with_message(str(event.get("reason", "")), event.get("message")) for event in warnings]
+
+
+def diagnose(connection: Connection, workload: Mapping[str, Any]) -> list[str]:
+    """Return up to five reasons why a workload is not ready, from its pods and, where those say nothing, from events.
+
+    What can't be read (the user may lack the right) is said instead of the reason.
+    """
+    metadata = workload["metadata"]
+    namespace = str(metadata.get("namespace", ""))
+    try:
+        pods = list_objects(connection, Key("v1", "Pod", namespace, ""), _PODS, {"labelSelector": _selector(workload)})
+        reasons = [reason for pod in pods for reason in pod_reasons(pod)]
+        waiting = [pod for pod in pods if (pod.get("status") or {}).get("phase") == "Pending"]
+        if not reasons:
+            reasons = _events_of(connection, namespace, [*waiting[:1], workload])
+    except ApiFault as err:
+        reasons = [f"the reason can't be read: {err.message}"]
+    return list(dict.fromkeys(reasons))[:_MOST_REASONS]
+
+
+def _events_of(connection: Connection, namespace: str, involved: list[Any]) -> list[str]:
+    reasons: list[str] = []
+    for body in involved:
+        selector = {"fieldSelector": f"involvedObject.uid={body['metadata'].get('uid', '')}"}
+        reasons += event_reasons(list_objects(connection, Key("v1", "Event", namespace, ""), _EVENTS, selector))
+    return reasons
+
+
+def _selector(workload: Mapping[str, Any]) -> str:
+    labels = ((workload.get("spec") or {}).get("selector") or {}).get("matchLabels") or {}
+    return ",".join(f"{name}={value}" for name, value in sorted(labels.items()))
+
+
+def _with_message(reason: str, message: Any) -> str:
+    text = " ".join(str(message or "").split())
+    return f"{reason}: {text[:200]}" if text else reason

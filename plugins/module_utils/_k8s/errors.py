@@ -1,0 +1,126 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What can go wrong with the API server, each with its next step. Private to this collection: it may change."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Any, Mapping
+
+
+class Fault(Enum):
+    """The kinds of failure that a user has to tell apart."""
+
+    CONFIGURATION = "configuration"
+    UNREACHABLE = "unreachable"
+    TLS = "tls"
+    TIMEOUT = "timeout"
+    UNAUTHORIZED = "unauthorized"
+    FORBIDDEN = "forbidden"
+    NOT_FOUND = "not_found"
+    CONFLICT = "conflict"
+    GONE = "gone"
+    INVALID = "invalid"
+    UNKNOWN_FIELD = "unknown_field"
+    THROTTLED = "throttled"
+    SERVER = "server"
+
+
+_NEXT_STEP = {
+    Fault.CONFIGURATION: "check kubeconfig, context and the K8S_AUTH_* variables",
+    Fault.UNREACHABLE: "check the server's address, the network and the proxy settings",
+    Fault.TLS: "check ca_cert or the kubeconfig's certificate-authority, and that the address is in the certificate",
+    Fault.TIMEOUT: "check the load of the API server, then run again",
+    Fault.UNAUTHORIZED: "renew the token or client certificate, then run again",
+    Fault.FORBIDDEN: "grant the user this verb on this resource, then run again",
+    Fault.NOT_FOUND: "check that its namespace and its CustomResourceDefinition exist",
+    Fault.CONFLICT: "run again; something else changed the object at the same time",
+    Fault.GONE: "run again",
+    Fault.INVALID: "correct the field; where it can't be changed in place, delete the object and run again",
+    Fault.UNKNOWN_FIELD: "correct or remove the field",
+    Fault.THROTTLED: "run again when the API server is less busy",
+    Fault.SERVER: "look at the API server's log, then run again",
+}
+_BY_STATUS = {
+    400: Fault.INVALID,
+    401: Fault.UNAUTHORIZED,
+    403: Fault.FORBIDDEN,
+    404: Fault.NOT_FOUND,
+    409: Fault.CONFLICT,
+    410: Fault.GONE,
+    422: Fault.INVALID,
+    429: Fault.THROTTLED,
+}
+# After one of these no other request can do better: the run ends at once instead of failing object by object.
+_FATAL = frozenset(
+    (
+        Fault.CONFIGURATION,
+        Fault.UNREACHABLE,
+        Fault.TLS,
+        Fault.TIMEOUT,
+        Fault.UNAUTHORIZED,
+        Fault.THROTTLED,
+        Fault.SERVER,
+    )
+)
+# apiserver's structured-merge-diff and strict decoder, in words that have been the same since Kubernetes 1.18 and 1.25.
+_TYPED_PATCH = "failed to create typed patch object"
+_UNKNOWN_FIELD_WORDS = (_TYPED_PATCH, "strict decoding error", "field not declared in schema", "unknown field")
+
+
+class ApiFault(Exception):
+    """One failed request: its kind, what the server said, and what to do next."""
+
+    def __init__(self, fault: Fault, message: str, *, status: Mapping[str, Any] | None = None, hint: str = "") -> None:
+        self.fault = fault
+        self.message = message
+        self.status: Mapping[str, Any] = status or {}
+        self.next_step = hint or _NEXT_STEP[fault]
+        super().__init__(f"{message} ({self.next_step})")
+
+    @property
+    def fatal(self) -> bool:
+        """True when every other request of the run would fail the same way."""
+        return self.fault in _FATAL
+
+    @property
+    def causes(self) -> list[Mapping[str, Any]]:
+        """The server's ``details.causes``: what is wrong, field by field."""
+        causes = self.details.get("causes")
+        return [cause for cause in causes if isinstance(cause, Mapping)] if isinstance(causes, list) else []
+
+    @property
+    def details(self) -> Mapping[str, Any]:
+        """The server's ``details``: which object the answer is about."""
+        details = self.status.get("details")
+        return details if isinstance(details, Mapping) else {}
+
+    def has_cause(self, reason: str) -> bool:
+        """Tell whether the server gave this reason, e.g. ``FieldManagerConflict``."""
+        return any(cause.get("reason") == reason for cause in self.causes)
+
+
+def is_hopeless(code: int, status: Mapping[str, Any]) -> bool:
+    """Tell whether a 5xx answer is about the object itself, so that sending it again can't help."""
+    return code == 500 and _TYPED_PATCH in str(status.get("message", ""))
+
+
+def fault_from_response(code: int, status: Mapping[str, Any], what: str) -> ApiFault:
+    """Return the fault that an answer other than 2xx means; ``what`` says what was asked ("patch DaemonSet a/b")."""
+    text = str(status.get("message") or status.get("reason") or f"HTTP status {code}").strip()
+    fault = _BY_STATUS.get(code, Fault.SERVER if code >= 500 else Fault.INVALID)
+    if any(words in text for words in _UNKNOWN_FIELD_WORDS) and (code in (400, 422) or is_hopeless(code, status)):
+        fault = Fault.UNKNOWN_FIELD
+    hint = _hint(fault, status)
+    return ApiFault(fault, f"{what}: {text}", status=status, hint=hint)
+
+
+def _hint(fault: Fault, status: Mapping[str, Any]) -> str:
+    probe = ApiFault(fault, "", status=status)
+    if probe.has_cause("NamespaceTerminating"):
+        return "the namespace is being deleted: wait until it is gone, then run again"
+    if probe.has_cause("FieldManagerConflict"):
+        fields = ", ".join(sorted({str(cause.get("field", "")) for cause in probe.causes}))
+        return f"another manager owns {fields}: remove it there, or set force_conflicts to true"
+    return ""

@@ -1,0 +1,74 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The record of what a set applied: a ConfigMap, written before new objects and after pruning.
+
+Private to this collection: it may change.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Iterable, Mapping
+
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects import SET_LABEL, Json, Key
+
+_DATA_KEY = "objects"
+_PARTS = ("apiVersion", "kind", "namespace", "name")
+
+
+class UnreadableInventory(Exception):
+    """The inventory holds something that this collection did not write."""
+
+
+def inventory_key(set_name: str, namespace: str) -> Key:
+    """Return where the inventory of a set is."""
+    return Key("v1", "ConfigMap", namespace, f"rdma-fabric-{set_name}")
+
+
+def inventory_body(set_name: str, namespace: str, keys: Iterable[Key]) -> Json:
+    """Return the inventory that records ``keys``, in the order in which they are applied."""
+    key = inventory_key(set_name, namespace)
+    labels = {
+        "app.kubernetes.io/managed-by": "rdma-fabric",
+        "app.kubernetes.io/part-of": "rdma-fabric",
+        "app.kubernetes.io/component": "inventory",
+        SET_LABEL: set_name,
+    }
+    return {
+        "apiVersion": key.api_version,
+        "kind": key.kind,
+        "metadata": {"name": key.name, "namespace": key.namespace, "labels": labels},
+        "data": {_DATA_KEY: json.dumps([one.as_dict() for one in keys], separators=(",", ":"))},
+    }
+
+
+def recorded_keys(live: Mapping[str, Any] | None) -> list[Key]:
+    """Return the keys that a live inventory records, none when there is no inventory yet."""
+    if live is None:
+        return []
+    data = live.get("data") or {}
+    try:
+        entries = json.loads(data[_DATA_KEY])
+        keys = [Key(*(_text(entry[part]) for part in _PARTS)) for entry in entries]
+    except (TypeError, ValueError, KeyError) as err:
+        metadata = live["metadata"]
+        place = f"ConfigMap {metadata.get('namespace')}/{metadata.get('name')}"
+        raise UnreadableInventory(
+            f"{place}: data.{_DATA_KEY} is not the list of objects that this collection writes ({err!r}); restore it,"
+            " or delete the ConfigMap: objects that are no longer wanted are then not pruned"
+        ) from err
+    return keys
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{value!r} is not a string")
+    return value
+
+
+def union(desired: Iterable[Key], recorded: Iterable[Key]) -> list[Key]:
+    """Return the desired keys in order, then the recorded ones that are no longer desired, in their order."""
+    wanted = list(desired)
+    identities = {key.identity for key in wanted}
+    return wanted + [key for key in recorded if key.identity not in identities]

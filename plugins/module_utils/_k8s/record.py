@@ -1,0 +1,71 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Writes a set's inventory to the server. Private to this collection: it may change."""
+
+from __future__ import annotations
+
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.apply import apply_item, patch
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import ApiFault, Fault
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.inventory import inventory_body, inventory_key
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects import SET_LABEL, Item, Json, Key
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.projection import provably_equal
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.session import CONFIGURED, CREATED, Change, Session
+
+WAVE = "inventory"
+
+
+def record(session: Session, keys: list[Key]) -> None:
+    """Make the inventory record ``keys``; its namespace is made first where it is not there yet.
+
+    In check mode the change is noted without a request. Raises :class:`ApiFault`.
+    """
+    request = session.request
+    item = Item(
+        inventory_key(request.set_name, request.inventory_namespace),
+        WAVE,
+        inventory_body(request.set_name, request.inventory_namespace, keys),
+    )
+    live = session.snapshot.find(item.key)
+    if live is not None and provably_equal(item.body, live):
+        return
+    if request.check:
+        _note(session, item.key, live, item.body)
+        return
+    _apply_namespace_of_the_batch(session)
+    try:
+        after = patch(session, item)[1]
+    except ApiFault as err:
+        if err.fault is not Fault.NOT_FOUND or err.details.get("kind") != "namespaces":
+            raise
+        _make_namespace(session)
+        after = patch(session, item)[1]
+    session.snapshot.put(item.key, after)
+    _note(session, item.key, live, after)
+
+
+def _apply_namespace_of_the_batch(session: Session) -> None:
+    """Apply the batch's own Namespace for the inventory now when it is not there: its turn would come too late."""
+    wanted = ("", "Namespace", session.request.inventory_namespace)
+    for item in session.items:
+        is_wanted = (item.key.group, item.key.kind, item.key.name) == wanted
+        applied = any(change.key == item.key for change in session.result.changes)
+        if is_wanted and not applied and session.snapshot.find(item.key) is None:
+            apply_item(session, item)
+
+
+def _make_namespace(session: Session) -> None:
+    name = session.request.inventory_namespace
+    labels = {"app.kubernetes.io/managed-by": "rdma-fabric", SET_LABEL: session.request.set_name}
+    body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}}
+    apply_item(session, Item(Key("v1", "Namespace", "", name), WAVE, body))
+
+
+def _note(session: Session, key: Key, before: Json | None, after: Json) -> None:
+    """Note the inventory once, however often a run writes it."""
+    for index, change in enumerate(session.result.changes):
+        if change.key == key:
+            session.result.changes[index] = Change(key, WAVE, change.action, change.before, after)
+            return
+    action = CREATED if before is None else CONFIGURED
+    session.result.changes.append(Change(key, WAVE, action, before, after))

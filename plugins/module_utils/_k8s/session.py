@@ -1,0 +1,164 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What one batch is asked, what it keeps while it works, what it answers. Private to this collection: it may change."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Callable
+
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.changes import changed_fields, clean, diff_entry
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import ApiFault
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.kinds import CRD_KIND, Kinds
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects import Item, Json, Key
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.snapshot import Snapshot
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import Connection
+
+CREATED = "created"
+CONFIGURED = "configured"
+UNCHANGED = "unchanged"
+DELETED = "deleted"
+KEPT = "kept"
+_CHANGING = frozenset((CREATED, CONFIGURED, DELETED))
+
+PROGRESS_INTERVAL = 15.0
+
+
+def _quiet(_text: str) -> None:
+    """Say nothing."""
+
+
+@dataclass(frozen=True)
+class BatchRequest:
+    """What one batch is asked to do.
+
+    ``waves`` is a list of ``{"name", "objects"}``. With ``set_name`` the objects get the set's label, the inventory
+    ConfigMap in ``inventory_namespace`` records them, and ``prune`` removes what is no longer among them; without it
+    they are handled one by one and nothing is recorded. ``check`` asks the server for a dry run. ``wait_timeout`` is in
+    seconds. ``remove_kept`` lets ``absent`` delete the set's Namespaces and CustomResourceDefinitions too.
+    """
+
+    waves: Any
+    set_name: str = ""
+    inventory_namespace: str = ""
+    absent: bool = False
+    prune: bool = True
+    wait: bool = True
+    wait_timeout: float = 300.0
+    force_conflicts: bool = True
+    check: bool = False
+    remove_kept: bool = False
+    progress: Callable[[str], None] = _quiet
+
+
+@dataclass(frozen=True)
+class Change:
+    """What became of one object; ``before`` and ``after`` are None where there is none or it was not read."""
+
+    key: Key
+    wave: str
+    action: str
+    before: Json | None = None
+    after: Json | None = None
+
+    def as_dict(self) -> Json:
+        """Return the row of the result."""
+        fields: list[str] = []
+        if self.action == CONFIGURED and self.before and self.after:
+            fields = changed_fields(clean(self.before), clean(self.after))
+        return {**self.key.as_dict(), "wave": self.wave, "action": self.action, "fields": fields}
+
+
+@dataclass
+class BatchResult:
+    """What a batch did, as far as it came."""
+
+    changes: list[Change] = field(default_factory=list)
+    waits: list[Json] = field(default_factory=list)
+    notices: list[str] = field(default_factory=list)
+    requests: dict[str, int] = field(default_factory=dict)
+    failures: list[tuple[Key | None, ApiFault]] = field(default_factory=list)
+    not_applied: list[Key] = field(default_factory=list)
+
+    @property
+    def changed(self) -> bool:
+        """True when anything on the server was changed, or would be in check mode."""
+        return any(change.action in _CHANGING for change in self.changes)
+
+    def diff(self) -> list[Json]:
+        """Return one entry per changed object for Ansible's ``diff``."""
+        return [diff_entry(one.before, one.after) for one in self.changes if one.action in _CHANGING]
+
+    def as_dict(self) -> Json:
+        """Return the plain data of the result, without the diff."""
+        return {
+            "changed": self.changed,
+            "results": [change.as_dict() for change in self.changes],
+            "waits": self.waits,
+            "requests": self.requests,
+            "notices": self.notices,
+        }
+
+
+class BatchError(Exception):
+    """A batch that could not do all it was asked; ``result`` says what it did and what is left."""
+
+    def __init__(self, message: str, result: BatchResult) -> None:
+        super().__init__(message)
+        self.result = result
+
+    def as_dict(self) -> Json:
+        """Return the plain data of a failed result."""
+        done = [str(change.key) for change in self.result.changes if change.action != KEPT]
+        failures = [
+            {
+                "object": None if key is None else key.as_dict(),
+                "fault": fault.fault.value,
+                "message": fault.message,
+                "next_step": fault.next_step,
+            }
+            for key, fault in self.result.failures
+        ]
+        left = [str(key) for key in self.result.not_applied]
+        return {**self.result.as_dict(), "failures": failures, "applied": done, "not_applied": left}
+
+
+@dataclass
+class Session:
+    """The state of one running batch."""
+
+    request: BatchRequest
+    connection: Connection
+    kinds: Kinds
+    snapshot: Snapshot
+    items: list[Item]
+    recorded: list[Key] = field(default_factory=list)
+    result: BatchResult = field(default_factory=BatchResult)
+    unvalidated: dict[str, list[Key]] = field(default_factory=dict)
+    new_namespaces: set[str] = field(default_factory=set)
+    last_progress: float = 0.0
+
+    def crd_changed(self, key: Key) -> bool:
+        """Tell whether this run created or changed the CustomResourceDefinition of the key's kind."""
+        for change in self.result.changes:
+            spec = (change.after or {}).get("spec") or {}
+            defines = (spec.get("group"), (spec.get("names") or {}).get("kind"))
+            if change.key.kind == CRD_KIND and change.action in _CHANGING and defines == (key.group, key.kind):
+                return True
+        return False
+
+    def refresh(self, keys: list[Key]) -> None:
+        """Read the live objects of ``keys`` again: by kind for a set, one by one otherwise."""
+        if self.request.set_name:
+            self.snapshot.read_kinds(keys)
+        else:
+            self.snapshot.read_each(keys)
+
+    def progress_due(self) -> bool:
+        """Tell, and remember, that the last report of progress is long enough ago for another one."""
+        now = self.connection.clock.now()
+        due = now - self.last_progress >= PROGRESS_INTERVAL
+        if due:
+            self.last_progress = now
+        return due

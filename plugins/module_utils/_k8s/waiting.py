@@ -1,0 +1,128 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Waits until objects are ready, or gone, by one LIST per kind. Private to this collection: it may change."""
+
+from __future__ import annotations
+
+from typing import Iterable
+
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.diagnosis import diagnose
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import ApiFault, Fault
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects import Json, Key
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.readiness import Readiness, is_workload, readiness
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.session import CONFIGURED, CREATED, Change, Session
+
+_DEFINITION_KINDS = ("CustomResourceDefinition", "Namespace")
+_DEFINITION_TIMEOUT = 60.0
+_FIRST_INTERVAL = 0.2
+_GROWTH = 1.5
+_LONGEST_INTERVAL = 5.0
+
+
+def wait_for_definitions(session: Session, changes: Iterable[Change]) -> None:
+    """Wait until the CRDs and Namespaces among ``changes`` can be used by the next wave."""
+    keys = [
+        change.key
+        for change in changes
+        if change.key.kind in _DEFINITION_KINDS and change.action in (CREATED, CONFIGURED)
+    ]
+    for key, state in _poll(session, keys, _DEFINITION_TIMEOUT):
+        if not state.ready:
+            fault = ApiFault(Fault.TIMEOUT, f"{key} is not usable after {_DEFINITION_TIMEOUT:g} s: {state.reason}")
+            session.result.failures.append((key, fault))
+            raise fault
+
+
+def wait_until_ready(session: Session) -> None:
+    """Wait for the pods of all desired workloads; leave a row for each, and a failure for each slow one."""
+    keys = [item.key for item in session.items if is_workload(item.key.kind)]
+    started = session.connection.clock.now()
+    rows: dict[Key, Json] = {}
+    for key, state in _poll(session, keys, session.request.wait_timeout):
+        seconds = round(session.connection.clock.now() - started, 1)
+        reason = state.reason
+        if not state.ready:
+            reason = "; ".join([reason, *_reasons(session, key)])
+            message = f"{key} is not ready after {seconds:g} s: {reason}"
+            hint = "mend what keeps its pods from running, or raise wait_timeout, then run again"
+            session.result.failures.append((key, ApiFault(Fault.TIMEOUT, message, hint=hint)))
+        if state.notice:
+            session.result.notices.append(f"{key} {state.notice}")
+        rows[key] = {
+            "kind": key.kind,
+            "namespace": key.namespace,
+            "name": key.name,
+            "ready": state.ready,
+            "reason": reason,
+            "desired": state.desired,
+            "available": state.available,
+            "seconds": seconds,
+        }
+    session.result.waits += [rows[key] for key in keys]
+
+
+def wait_until_gone(session: Session, keys: list[Key]) -> None:
+    """Wait until deleted objects have left the server; leave a failure for each that stays, with its finalizers."""
+    clock = session.connection.clock
+    deadline = clock.now() + session.request.wait_timeout
+    interval = _FIRST_INTERVAL
+    pending = keys
+    while pending:
+        session.refresh(pending)
+        pending = [key for key in pending if session.snapshot.find(key) is not None]
+        if not pending or clock.now() + interval > deadline:
+            break
+        if session.progress_due():
+            text = f"{len(pending)} of {len(keys)} objects are still being deleted, first: {pending[0]}"
+            session.request.progress(text)
+        clock.sleep(interval)
+        interval = min(interval * _GROWTH, _LONGEST_INTERVAL)
+    for key in pending:
+        metadata = (session.snapshot.find(key) or {}).get("metadata") or {}
+        holders = ", ".join(metadata.get("finalizers") or ["none"])
+        message = f"{key} is still there after {session.request.wait_timeout:g} s; finalizers: {holders}"
+        hint = "look at what should remove the finalizers, then run again"
+        session.result.failures.append((key, ApiFault(Fault.TIMEOUT, message, hint=hint)))
+
+
+def _poll(session: Session, keys: list[Key], timeout: float) -> Iterable[tuple[Key, Readiness]]:
+    """Yield each key with its state as soon as it is ready, and those that are not when the time is over."""
+    clock = session.connection.clock
+    deadline = clock.now() + timeout
+    interval = _FIRST_INTERVAL
+    pending = list(keys)
+    while True:
+        states = [(key, _state(session, key)) for key in pending]
+        yield from ((key, state) for key, state in states if state.ready)
+        slow = [(key, state) for key, state in states if not state.ready]
+        pending = [key for key, _state_of_key in slow]
+        if not pending:
+            return
+        if clock.now() + interval > deadline:
+            yield from slow
+            return
+        if session.progress_due():
+            session.request.progress(_progress(session, len(keys), slow))
+        clock.sleep(interval)
+        interval = min(interval * _GROWTH, _LONGEST_INTERVAL)
+        session.refresh(pending)
+
+
+def _state(session: Session, key: Key) -> Readiness:
+    live = session.snapshot.find(key)
+    if live is None:
+        return Readiness(False, reason="it is gone")
+    return readiness(live) or Readiness(True)
+
+
+def _progress(session: Session, total: int, slow: list[tuple[Key, Readiness]]) -> str:
+    key, state = min(slow, key=lambda entry: entry[1].available / max(entry[1].desired, 1))
+    why = (_reasons(session, key) or [state.reason])[0]
+    counts = f" {state.available}/{state.desired}" if state.desired else ""
+    return f"{total - len(slow)}/{total} ready, slowest: {key}{counts}: {why}"
+
+
+def _reasons(session: Session, key: Key) -> list[str]:
+    live = session.snapshot.find(key)
+    return diagnose(session.connection, live) if live is not None and is_workload(key.kind) else []

@@ -1,0 +1,210 @@
+#!/usr/bin/python
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+---
+module: k8s_batch
+short_description: Apply ordered waves of Kubernetes objects
+version_added: 0.1.0
+description:
+  - Makes a cluster hold exactly the given objects, in one task, by server-side apply with strict field validation.
+  - What is there is read with one list request per kind. An object whose live state proves, by the fields that the API
+    server records for this collection, to be as desired costs no request of its own.
+  - Fields of other managers stay. Objects of an earlier run that are no longer given are removed, if they are recorded
+    in the inventory of the set, still carry its label, and were applied by this collection.
+  - A run that is cut at any point loses nothing. The next run converges.
+notes:
+  - This action runs on the controller. It never connects to the host of the task.
+  - Authentication options and environment variables are those of the C(kubernetes.core) collection. The C(environment)
+    of the task is respected.
+  - Values of C(Secret) objects are hidden in differences.
+requirements:
+  - kubernetes.core >= 6.0.0
+  - kubernetes >= 24.2.0 (Python package)
+author:
+  - The rdma.fabric contributors (@rdma-fabric)
+extends_documentation_fragment:
+  - kubernetes.core.k8s_auth_options
+  - rdma.fabric.attributes
+attributes:
+  check_mode:
+    support: full
+    details:
+      - The API server validates every change by a dry run. Objects that depend on a namespace or
+        C(CustomResourceDefinition) that the same run would create can't be validated; they are named in RV(notices).
+  diff_mode:
+    support: full
+  idempotent:
+    support: full
+options:
+  waves:
+    description:
+      - Ordered groups of objects. Each wave is a mapping with C(name) and C(objects), a list of whole Kubernetes
+        objects. A wave is applied after all objects of the wave before it.
+      - A C(CustomResourceDefinition) or C(Namespace) of a wave can be used by the waves after it.
+      - Namespaced objects without a namespace go to the namespace V(default).
+    type: list
+    elements: dict
+    default: []
+  set:
+    description:
+      - Names the set of objects that this task owns. Every object gets the label C(rdma.fabric/set) with this value.
+      - Objects that carry the label of another set are refused by name before anything is changed.
+    type: str
+    default: rdma-fabric
+  inventory_namespace:
+    description:
+      - Namespace of the C(ConfigMap) C(rdma-fabric-<set>), which records what the set consists of.
+      - It is created if neither the cluster nor the waves have it.
+    type: str
+    required: true
+  state:
+    description:
+      - With V(present), the cluster holds the objects of O(waves).
+      - With V(absent), every object of the set is deleted, those of the last wave first. O(waves) may be left out.
+    type: str
+    choices: [present, absent]
+    default: present
+  prune:
+    description:
+      - Whether to delete objects that an earlier run applied and that O(waves) no longer holds.
+      - Objects of the kinds C(Namespace) and C(CustomResourceDefinition) are never pruned.
+    type: bool
+    default: true
+  delete_definitions:
+    description:
+      - Whether O(state=absent) also deletes the C(Namespace) and C(CustomResourceDefinition) objects of the set, with
+        everything in them.
+    type: bool
+    default: false
+  wait:
+    description:
+      - Whether to wait until the pods of all C(DaemonSet), C(Deployment) and C(StatefulSet) objects are available, or
+        with O(state=absent) until all objects are gone.
+      - A C(DaemonSet) for which there is no node is ready, with a notice.
+    type: bool
+    default: true
+  wait_timeout:
+    description:
+      - How long to wait, in seconds.
+    type: int
+    default: 300
+  force_conflicts:
+    description:
+      - Whether to take over fields that another field manager owns. If V(false), such a field is an error.
+    type: bool
+    default: true
+"""
+
+EXAMPLES = r"""
+- name: Apply a namespace and what is in it
+  rdma.fabric.k8s_batch:
+    set: example
+    inventory_namespace: example
+    waves:
+      - name: namespaces
+        objects:
+          - apiVersion: v1
+            kind: Namespace
+            metadata:
+              name: example
+      - name: configs
+        objects:
+          - apiVersion: v1
+            kind: ConfigMap
+            metadata:
+              name: greeting
+              namespace: example
+            data:
+              text: hello
+
+- name: Remove all of it
+  rdma.fabric.k8s_batch:
+    set: example
+    inventory_namespace: example
+    state: absent
+    delete_definitions: true
+"""
+
+RETURN = r"""
+results:
+  description: What became of each object.
+  returned: always
+  type: list
+  elements: dict
+  contains:
+    apiVersion:
+      description: API version of the object.
+      type: str
+      sample: apps/v1
+    kind:
+      description: Kind of the object.
+      type: str
+      sample: DaemonSet
+    namespace:
+      description: Namespace of the object, empty for a cluster-scoped one.
+      type: str
+      sample: nvidia-network-operator
+    name:
+      description: Name of the object.
+      type: str
+      sample: rdma-shared-dp-ds
+    wave:
+      description: Wave of the object. V(inventory) and V(prune) are the task's own.
+      type: str
+      sample: workloads
+    action:
+      description:
+        - V(created), V(configured), V(unchanged), V(deleted), or V(kept) for an object that is no longer wanted and may
+          not be deleted.
+      type: str
+      sample: configured
+    fields:
+      description: Paths of the values that changed in a configured object, the first 20.
+      type: list
+      elements: str
+      sample: ["spec.template.spec.containers[0].image"]
+waits:
+  description: How ready each workload is.
+  returned: always
+  type: list
+  elements: dict
+  sample:
+    - kind: DaemonSet
+      namespace: nvidia-network-operator
+      name: rdma-shared-dp-ds
+      ready: true
+      reason: ""
+      desired: 3
+      available: 3
+      seconds: 4.2
+requests:
+  description: How many requests were sent, by verb.
+  returned: always
+  type: dict
+  sample: {list: 8, patch: 1, get: 0, delete: 0}
+notices:
+  description: What deserves a look, such as a workload that no node runs.
+  returned: always
+  type: list
+  elements: str
+applied:
+  description: Names of the objects that are as desired, or were deleted.
+  returned: on failure
+  type: list
+  elements: str
+not_applied:
+  description: Names of the objects that were refused or not tried.
+  returned: on failure
+  type: list
+  elements: str
+failures:
+  description: What went wrong, for each object or for the connection, with the next step.
+  returned: on failure
+  type: list
+  elements: dict
+"""

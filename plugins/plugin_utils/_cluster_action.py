@@ -1,0 +1,62 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Connects an action plugin to the batch apply. Private to this collection: it may change without notice."""
+
+from __future__ import annotations
+
+import os
+from contextlib import contextmanager
+from typing import Any, Iterator, Mapping
+
+from ansible.utils.display import Display
+
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.batch import run
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.client import Client, auth_options
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import ApiFault
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.session import BatchError, BatchRequest
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import Connection
+from ansible_collections.rdma.fabric.plugins.plugin_utils._action import ActionFailure, FabricAction
+
+display = Display()
+
+
+class ClusterAction(FabricAction):
+    """An action that changes a cluster: kubernetes.core's authentication options, one batch, one way to fail."""
+
+    def run_batch(self, arguments: Mapping[str, Any], request: BatchRequest) -> dict[str, Any]:
+        """Run a batch with the authentication options among ``arguments``; return the task's result."""
+        auth = {name: value for name, value in arguments.items() if name in auth_options()}
+        with task_environment(self._environment()):
+            try:
+                result = run(Connection(Client(auth), notify=self.progress), request)
+            except BatchError as err:
+                raise ActionFailure(str(err), **err.as_dict()) from err
+            except ApiFault as err:
+                raise ActionFailure(str(err)) from err
+        answer = result.as_dict()
+        if self.diff_mode:
+            answer["diff"] = result.diff()
+        return answer
+
+    def progress(self, text: str) -> None:
+        """Show what the task is waiting for."""
+        display.display(f"{self._task.action}: {text}")
+
+    def _environment(self) -> dict[str, str]:
+        """Return the task's ``environment``, templated and merged as for a module."""
+        environment: dict[str, Any] = {}
+        self._compute_environment_string(environment)
+        return {str(name): str(value) for name, value in environment.items()}
+
+
+@contextmanager
+def task_environment(variables: Mapping[str, str]) -> Iterator[None]:
+    """Give this process the variables of a task: the client reads K8S_AUTH_* and KUBECONFIG there."""
+    before = dict(os.environ)
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
