@@ -1,0 +1,131 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""``make demo``: the whole job on the recorded fleet and a real API server, twice; the second run changes nothing."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from tools.artifact import INSTALLED, build_and_install
+from tools.checkout import BUILD, CHECKOUT, own_environment
+from tools.fleet import INVENTORY, write_nodes
+from tools.playbook import PlaybookRun, run_playbook
+
+FOLDER = BUILD / "demo"
+RUN = FOLDER / "run"
+PASSES = "passes"
+
+
+def main(arguments: list[str]) -> int:
+    """Prepare, start the control plane and run ourselves on it; or be the run on it."""
+    if arguments == [PASSES]:
+        return run_twice()
+    BUILD.mkdir(exist_ok=True)
+    with (BUILD / "demo.lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            print("another demo of this checkout is running; waiting for it", flush=True)
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        return run_on_cluster()
+
+
+def run_on_cluster() -> int:
+    """Start a control plane with one KWOK node per recorded host and run both passes on it."""
+    start = time.monotonic()
+    shutil.rmtree(FOLDER, ignore_errors=True)
+    _artifact, collections = build_and_install()
+    nodes = FOLDER / "nodes.json"
+    count = write_nodes(nodes, collections)
+    print(
+        "Cluster: real etcd, kube-apiserver, controller manager and scheduler.\n"
+        f"Stand-in: {count} KWOK nodes, whose pods are called Running and run nowhere.\n"
+        "Stand-in: their labels come from the recordings, as Node Feature Discovery would set them on real nodes.",
+        flush=True,
+    )
+    lab = [sys.executable, "-m", "tests.lab", "up", "--dir", str(FOLDER / "cluster"), "--nodes", str(nodes), "--"]
+    status = subprocess.run([*lab, sys.executable, "-m", "tools.demo", PASSES], cwd=CHECKOUT, check=False).returncode
+    if status == 0:
+        print(f"The demo took {time.monotonic() - start:.0f} s.")
+    return status
+
+
+def run_twice() -> int:
+    """Run ``site`` twice on the cluster that the environment names, compare, and sum up; return the exit status."""
+    first, before = run_site("First run")
+    if first.status:
+        return first.status
+    second, after = run_site("Second run: nothing may change")
+    if second.status:
+        return second.status
+    problems = differences(second, before, after)
+    print("\n".join(["", *summary(first, second, before, after)]))
+    for problem in problems:
+        print(f"error: {problem}", file=sys.stderr)
+    return 1 if problems else 0
+
+
+def run_site(title: str) -> tuple[PlaybookRun, dict[str, Any]]:
+    """Run the site playbook once; return how it went and what its run directory holds."""
+    print(f"\n=== {title} ===", flush=True)
+    cluster = {name: os.environ[name] for name in ("KUBECONFIG", "K8S_AUTH_KUBECONFIG") if name in os.environ}
+    environment = {**own_environment(INSTALLED), **cluster}
+    arguments = ["-i", str(INVENTORY), "-e", f"rdma_fabric_run_dir={RUN}"]
+    run = run_playbook("rdma.fabric.site", arguments, environment, FOLDER)
+    if run.status:
+        return run, {}
+    digests = {path.stem: read_json(path)["plan"]["digest"] for path in sorted((RUN / "hosts").glob("*.json"))}
+    return run, {"digests": digests, "report": read_json(RUN / "report.json")}
+
+
+def read_json(path: Path) -> Any:
+    """Return the content of a JSON file."""
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def differences(second: PlaybookRun, before: dict[str, Any], after: dict[str, Any]) -> list[str]:
+    """Return what changed between two runs that should have found the same; no digest at all is a difference too."""
+    problems = [f"the second run reports a change on {host}" for host in second.changed]
+    if not after["digests"]:
+        problems.append("no host was planned")
+    names = sorted({**before["digests"], **after["digests"]})
+    problems += [
+        f"the plan of {name} differs between the runs"
+        for name in names
+        if before["digests"].get(name) != after["digests"].get(name)
+    ]
+    counts = after["report"]["cluster"]["counts"]
+    if not counts["unchanged"]:
+        problems.append("no object was found unchanged in the cluster")
+    problems += [
+        f"{counts[action]} objects {action}" for action in ("created", "configured", "deleted") if counts[action]
+    ]
+    return problems
+
+
+def summary(first: PlaybookRun, second: PlaybookRun, before: dict[str, Any], after: dict[str, Any]) -> list[str]:
+    """Return what was done, what was not, and where to look."""
+    report = after["report"]
+    lines = ["=== Summary ===", report["summary"]["headline"]]
+    for title, run, found in (("First run", first, before), ("Second run", second, after)):
+        counts = found["report"]["cluster"]["counts"]
+        spoken = ", ".join(f"{counts[key]} {key}" for key in ("created", "configured", "deleted", "unchanged"))
+        lines.append(f"{title}: {spoken} ({run.seconds:.0f} s)")
+    lines.append(f"Host plans: {len(after['digests'])} digests, equal in both runs")
+    lines.append("Not done:")
+    lines += [f"  - {item['what']}: {item['why']}" for item in report["summary"]["not_done"]]
+    lines.append(f"Report: {RUN / 'report.html'}")
+    return lines
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

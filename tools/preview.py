@@ -1,0 +1,34 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""``make preview``: the recorded fleet validated, planned, rendered and reported, without a cluster."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import time
+
+from tools.artifact import build_and_install
+from tools.checkout import BUILD, own_environment
+from tools.fleet import INVENTORY
+from tools.playbook import run_playbook
+
+
+def main() -> int:
+    """Run the preview; return the exit status."""
+    start = time.monotonic()
+    folder = BUILD / "preview"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    _artifact, collections = build_and_install()
+    arguments = ["-i", str(INVENTORY), "-e", f"rdma_fabric_run_dir={folder / 'run'}"]
+    run = run_playbook("rdma.fabric.preview", arguments, own_environment(collections), folder)
+    if run.status == 0:
+        print(f"Report: {folder / 'run' / 'report.html'}")
+        print(f"{run.hosts - 1} recorded hosts previewed in {time.monotonic() - start:.0f} s.")
+    return run.status
+
+
+if __name__ == "__main__":
+    sys.exit(main())
