@@ -1,0 +1,331 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.desired import check_desired, parse_host_variables
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, Violation
+
+
+def violations_of(**variables: Any) -> list[Violation]:
+    return parse_host_variables("gpu01", variables)[1]
+
+
+def interface_problem(**entry: Any) -> Violation:
+    """The one violation of one interface that is otherwise right."""
+    if not {"pci", "mac", "current_name"} & set(entry):
+        entry["pci"] = "0000:18:00.0"
+    found = violations_of(rdma_fabric_interfaces=[entry])
+    assert len(found) == 1, [violation.sentence() for violation in found]
+    return found[0]
+
+
+def test_a_host_without_variables_wants_nothing() -> None:
+    desired, violations, notices = parse_host_variables("gpu01", {})
+    assert (violations, notices) == ([], [])
+    assert desired == {
+        "interfaces": [],
+        "kernel_modules": [],
+        "node_labels": {},
+        "uplinks": [],
+        "connection_address": None,
+        "consents": {"vf_reset": False, "uplink_change": False},
+        "requests": [],
+    }
+
+
+def test_everything_given_arrives() -> None:
+    desired, violations, notices = parse_host_variables(
+        "gpu01",
+        {
+            "rdma_fabric_interfaces": [
+                {"pci": "0000:18:00.0", "name": "rail0", "mtu": 9000, "vf_mtu": 9000, "vfs": 4, "state": "up"},
+                {"mac": "A0:88:C2:47:11:D0"},
+                {"current_name": "ens2f0", "state": "down"},
+            ],
+            "rdma_fabric_kernel_modules": ["rdma_ucm", "nvidia-peermem"],
+            "rdma_fabric_node_labels": {"example.com/rack": "r12", "gpu": ""},
+            "rdma_fabric_uplinks": ["eno1"],
+            "rdma_fabric_allow_vf_reset": True,
+            "rdma_fabric_recorded_host": "recordings/gpu01.json.gz",
+            "ansible_host": "10.0.0.5",
+        },
+    )
+    assert (violations, notices) == ([], [])
+    first, second, third = desired["interfaces"]
+    assert first == {
+        "pci": "0000:18:00.0",
+        "name": "rail0",
+        "mtu": 9000,
+        "vf_mtu": 9000,
+        "vfs": 4,
+        "state": "up",
+    }
+    assert second["mac"] == "a0:88:c2:47:11:d0"
+    assert (third["current_name"], third["state"], third["mtu"]) == ("ens2f0", "down", None)
+    assert desired["kernel_modules"] == ["rdma_ucm", "nvidia-peermem"]
+    assert desired["node_labels"] == {"example.com/rack": "r12", "gpu": ""}
+    assert desired["consents"] == {"vf_reset": True, "uplink_change": False}
+    assert desired["connection_address"] == "10.0.0.5"
+
+
+def test_what_was_parsed_is_accepted_again() -> None:
+    desired = parse_host_variables("gpu01", {"rdma_fabric_interfaces": [{"pci": "0000:18:00.0", "mtu": 9000}]})[0]
+    assert check_desired(desired) == desired
+
+
+def test_all_violations_are_reported_at_once_with_their_place() -> None:
+    found = violations_of(
+        rdma_fabric_interfaces=[{"pci": "0000:18:00.0"}, "ens1", {"pci": "0000:40:00.0", "mtu": 100, "nmae": "rail0"}],
+        rdma_fabric_kernel_modules="rdma_ucm",
+        rdma_fabric_uplinks=[7],
+    )
+    assert {(violation.source, violation.path) for violation in found} == {
+        ("host gpu01: rdma_fabric_interfaces", "[1]"),
+        ("host gpu01: rdma_fabric_interfaces", "[2].mtu"),
+        ("host gpu01: rdma_fabric_interfaces", "[2].nmae"),
+        ("host gpu01: rdma_fabric_kernel_modules", ""),
+        ("host gpu01: rdma_fabric_uplinks", "[0]"),
+    }
+
+
+@pytest.mark.parametrize(
+    ("key", "nearest"), [("nmae", "name"), ("vf-mtu", "vf_mtu"), ("numvfs", "vfs"), ("currentName", "current_name")]
+)
+def test_an_unknown_key_names_the_nearest_known_one(key: str, nearest: str) -> None:
+    assert interface_problem(**{key: 1}).hint == f"did you mean {nearest}?"
+
+
+def test_a_key_like_nothing_known_lists_what_is() -> None:
+    assert "known: pci, mac, current_name" in interface_problem(zzz=1).hint
+
+
+@pytest.mark.parametrize("value", [1080.0, 1080])
+def test_an_unquoted_address_that_yaml_read_as_a_number_is_explained(value: object) -> None:
+    problem = interface_problem(pci=value)
+    assert "a PCI address is needed" in problem.problem
+    assert "quote it" in problem.hint
+
+
+@pytest.mark.parametrize(
+    "address", ["18:00.0", "0000:18:00.8", "0000:18:20.0", "0000:18:00", "", "0000:18:00.0\n", "ens1"]
+)
+def test_what_is_no_pci_address_is_refused(address: str) -> None:
+    assert interface_problem(pci=address).path == "[0].pci"
+
+
+def test_a_pci_address_without_domain_is_completed_in_the_message() -> None:
+    assert "0000:18:00.0" in interface_problem(pci="18:00.0").problem
+
+
+@pytest.mark.parametrize("mac", ["a0:88:c2:47:11", "a0-88-c2-47-11-d0", "a0:88:c2:47:11:dg", "a088.c247.11d0"])
+def test_what_is_no_hardware_address_is_refused(mac: str) -> None:
+    assert interface_problem(mac=mac).path == "[0].mac"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "",
+        "sixteencharacter",
+        "ra/il0",
+        "rail 0",
+        "rail\t0",
+        "rail0\n",
+        "rail:0",
+        "rail%d",
+        "raíl0",
+        "0123",
+        ".",
+        "..",
+        "all",
+        "default",
+        "lo",
+        "bonding_masters",
+        "eth0",
+        "ib0",
+        "enp24s0",
+        "wlan0",
+        "{{ lookup('file', 'x') }}",
+    ],
+)
+def test_names_that_kernel_or_udev_refuse_or_hand_out_are_refused(name: str) -> None:
+    assert interface_problem(name=name).path == "[0].name"
+
+
+@pytest.mark.parametrize("name", ["rail0", "fifteencharacte", "gpu_nic-1.a"])
+def test_legal_names_pass(name: str) -> None:
+    assert violations_of(rdma_fabric_interfaces=[{"pci": "0000:18:00.0", "name": name}]) == []
+
+
+def test_an_interface_may_keep_the_name_that_udev_gave_it() -> None:
+    assert violations_of(rdma_fabric_interfaces=[{"current_name": "ens1", "name": "ens1"}]) == []
+
+
+@pytest.mark.parametrize(
+    ("mtu", "why"), [(-1, "IPv4"), (67, "IPv4"), (68, "IPv6"), (1279, "IPv6"), (65536, "65535"), (10**30, "65535")]
+)
+def test_mtus_that_no_interface_can_have_are_refused(mtu: int, why: str) -> None:
+    assert why in interface_problem(mtu=mtu).problem
+
+
+@pytest.mark.parametrize("mtu", [1280, 1500, 9000, 65535])
+def test_legal_mtus_pass(mtu: int) -> None:
+    assert violations_of(rdma_fabric_interfaces=[{"pci": "0000:18:00.0", "mtu": mtu}]) == []
+
+
+@pytest.mark.parametrize("value", ["9000", 9000.0, True, [9000], {"x": 1}])
+@pytest.mark.parametrize("key", ["mtu", "vf_mtu", "vfs"])
+def test_numbers_must_be_whole_numbers(key: str, value: object) -> None:
+    assert "a whole number is needed" in interface_problem(**{key: value}).problem
+
+
+def test_a_negative_number_of_functions_is_refused() -> None:
+    assert "negative" in interface_problem(vfs=-1).problem
+
+
+def test_a_number_of_functions_beyond_sriov_is_refused() -> None:
+    assert "65535" in interface_problem(vfs=65536).problem
+
+
+def test_functions_may_not_exceed_the_mtu_of_their_interface() -> None:
+    problem = interface_problem(mtu=1500, vf_mtu=9000, vfs=2)
+    assert problem.path == "[0].vf_mtu"
+    assert "1500" in problem.problem
+
+
+def test_an_mtu_for_functions_that_are_removed_is_noticed() -> None:
+    _desired, violations, notices = parse_host_variables(
+        "gpu01", {"rdma_fabric_interfaces": [{"pci": "0000:18:00.0", "vfs": 0, "vf_mtu": 1500}]}
+    )
+    assert violations == []
+    assert [notice.path for notice in notices] == ["[0].vf_mtu"]
+
+
+@pytest.mark.parametrize("value", [True, "UP", 1, "", ["up"]])
+def test_states_are_up_or_down(value: object) -> None:
+    assert "up or down" in interface_problem(state=value).problem
+
+
+def test_an_interface_needs_a_selector() -> None:
+    found = violations_of(rdma_fabric_interfaces=[{"name": "rail0"}])
+    assert [violation.hint for violation in found] == ["give exactly one of pci, mac, current_name"]
+
+
+def test_an_interface_may_not_have_two_selectors() -> None:
+    problem = interface_problem(pci="0000:18:00.0", mac="a0:88:c2:47:11:d0")
+    assert problem.problem == "has pci and mac"
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "path"),
+    [
+        ({"pci": "0000:18:00.0"}, {"pci": "0000:18:00.0"}, "[1].pci"),
+        ({"pci": "0000:1A:00.0"}, {"pci": "0000:1a:00.0"}, "[1].pci"),
+        ({"mac": "a0:88:c2:47:11:d0"}, {"mac": "A0:88:C2:47:11:D0"}, "[1].mac"),
+        ({"pci": "0000:18:00.0", "name": "rail0"}, {"pci": "0000:40:00.0", "name": "rail0"}, "[1].name"),
+        ({"current_name": "foo0", "name": "bar0"}, {"current_name": "bar0", "name": "foo0"}, "[0].name"),
+    ],
+)
+def test_two_entries_may_not_mean_or_want_the_same(first: Any, second: Any, path: str) -> None:
+    assert path in [violation.path for violation in violations_of(rdma_fabric_interfaces=[first, second])]
+
+
+@pytest.mark.parametrize("name", ["", "rdma ucm", "../etc/passwd", "rdma_ucm; reboot", "x" * 56, 7, None, ["a"]])
+def test_illegal_kernel_modules_are_refused(name: object) -> None:
+    assert [violation.path for violation in violations_of(rdma_fabric_kernel_modules=[name])] == ["[0]"]
+
+
+def test_a_module_listed_twice_is_noticed_and_kept_once() -> None:
+    desired, violations, notices = parse_host_variables(
+        "gpu01", {"rdma_fabric_kernel_modules": ["nvidia-peermem", "nvidia_peermem"]}
+    )
+    assert violations == []
+    assert desired["kernel_modules"] == ["nvidia-peermem"]
+    assert len(notices) == 1
+
+
+@pytest.mark.parametrize(
+    ("labels", "path"),
+    [
+        ({"a b": "x"}, "'a b'"),
+        ({"-a": "x"}, "-a"),
+        ({"x" * 64: "x"}, "x" * 64),
+        ({"Example.com/rack": "x"}, "Example.com/rack"),
+        ({"a/b/c": "x"}, "a/b/c"),
+        ({"rack": "r 12"}, "rack"),
+        ({"rack": "x" * 64}, "rack"),
+        ({"rack": True}, "rack"),
+        ({"rack": 12}, "rack"),
+        ({12: "x"}, ""),
+        (["rack"], ""),
+    ],
+)
+def test_illegal_labels_are_refused(labels: object, path: str) -> None:
+    assert [violation.path for violation in violations_of(rdma_fabric_node_labels=labels)] == [path]
+
+
+def test_a_boolean_label_is_told_to_be_quoted() -> None:
+    label = "feature.node.kubernetes.io/pci-15b3.present"
+    (problem,) = violations_of(rdma_fabric_node_labels={label: True})
+    assert problem.hint == 'quote it: "true"'
+
+
+@pytest.mark.parametrize("variable", ["rdma_fabric_allow_vf_reset", "rdma_fabric_allow_uplink_change"])
+@pytest.mark.parametrize("value", ["true", "yes", 1, "false", [True]])
+def test_no_text_passes_for_a_consent(variable: str, value: object) -> None:
+    desired, violations, _notices = parse_host_variables("gpu01", {variable: value})
+    assert [violation.source for violation in violations] == [f"host gpu01: {variable}"]
+    assert not any(desired["consents"].values())
+
+
+def test_hostile_text_stays_on_its_line_and_is_cut() -> None:
+    hostile = "x\n  - fake: violation\x1b[31m" + "A" * 10_000
+    found = violations_of(rdma_fabric_interfaces=[{"pci": hostile, hostile: 1}])
+    assert len(found) == 2
+    for violation in found:
+        assert violation.sentence().isprintable()
+        assert len(violation.sentence()) < 400
+
+
+@pytest.mark.parametrize("document", [None, [], "text", 7, {"interfaces": 7}, {"interfaces": [[]]}])
+def test_a_desired_state_of_another_type_is_refused(document: object) -> None:
+    with pytest.raises(InvalidInput):
+        check_desired(document)
+
+
+def test_an_empty_desired_state_is_complete() -> None:
+    assert check_desired({}) == parse_host_variables("gpu01", {})[0]
+
+
+def test_every_part_of_a_desired_state_is_checked() -> None:
+    with pytest.raises(InvalidInput) as raised:
+        check_desired(
+            {
+                "interfaces": {},
+                "kernel_moduls": [],
+                "consents": {"vf_reset": "yes", "reboot": True},
+                "node_labels": [],
+                "uplinks": "eno1",
+                "connection_address": 7,
+                "requests": [7, {"source": None, "driver": {"version": 24.07}, "peer_memory": [], "selector": {}}],
+            }
+        )
+    assert {violation.path for violation in raised.value.violations} == {
+        "interfaces",
+        "kernel_moduls",
+        "consents.vf_reset",
+        "consents.reboot",
+        "node_labels",
+        "uplinks",
+        "connection_address",
+        "requests[0]",
+        "requests[1].source",
+        "requests[1].driver.version",
+        "requests[1].peer_memory",
+        "requests[1].selector",
+    }
