@@ -1,0 +1,106 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Everything the planner and the report need to know of one host, read in one pass. Private: it may change."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, Iterable
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.access import Host
+from ansible_collections.rdma.fabric.plugins.module_utils._host.devices import PciId, nic_family
+from ansible_collections.rdma.fabric.plugins.module_utils._host.labels import node_labels
+from ansible_collections.rdma.fabric.plugins.module_utils._host.read.kernel import read_modules, read_stack
+from ansible_collections.rdma.fabric.plugins.module_utils._host.read.netdev import Netdev, read_netdevs
+from ansible_collections.rdma.fabric.plugins.module_utils._host.read.pci import (
+    Function,
+    gpu_entry,
+    nic_entry,
+    read_functions,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._host.read.probe import Probe
+from ansible_collections.rdma.fabric.plugins.module_utils._host.read.rdma import read_rdma
+from ansible_collections.rdma.fabric.plugins.module_utils._host.read.system import read_system
+from ansible_collections.rdma.fabric.plugins.module_utils._host.read.uplink import (
+    default_route_netdevs,
+    read_uplinks,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._host.topology import distances, rails
+
+FORMAT = 1
+_LINK_LAYERS = {"infiniband": "InfiniBand", "ether": "Ethernet"}
+
+Facts = Dict[str, Any]
+
+
+def gather(host: Host, connection_address: str | None = None, kernel_modules: Iterable[str] = ()) -> Facts:
+    """Read a host once and return its facts as plain JSON data.
+
+    ``connection_address`` is the address Ansible reaches the host by (it makes an uplink; names are ignored),
+    ``kernel_modules`` are modules to report beside those of RDMA and GPUs, loaded or not. No failed read is fatal:
+    what a host does not tell is None, and what it unexpectedly refused is in ``unreadable``.
+    """
+    probe = Probe(host)
+    system = read_system(probe)
+    functions = read_functions(probe)
+    defaults = default_route_netdevs(probe)
+    netdevs = read_netdevs(probe, defaults)
+    rdma = read_rdma(probe, netdevs)
+    nics = _nics(probe, functions, netdevs, rdma)
+    gpus = [gpu_entry(probe, function) for function in functions if function.id.is_gpu]
+    modules = read_modules(probe, system["kernel"], kernel_modules)
+    return {
+        "format": FORMAT,
+        "system": system,
+        "nics": nics,
+        "gpus": gpus,
+        "netdevs": [netdev.facts for netdev in netdevs],
+        "rdma": rdma,
+        "modules": modules,
+        "stack": read_stack(probe, modules),
+        "distances": distances(nics, gpus),
+        "rails": rails(nics, gpus),
+        "uplinks": read_uplinks(probe, defaults, netdevs, connection_address),
+        "labels": node_labels(system, nics, bool(gpus)),
+        "unreadable": probe.unreadable(),
+    }
+
+
+def _nics(
+    probe: Probe, functions: list[Function], netdevs: list[Netdev], rdma: list[dict[str, Any]]
+) -> list[dict[str, Any]]:
+    """Join what the PCI function, its interfaces and its RDMA devices tell of every NIC."""
+    ids = {function.address: function.id for function in functions}
+    nics = []
+    for function in functions:
+        if not function.id.is_network:
+            continue
+        nic = nic_entry(probe, function)
+        ports = [netdev.facts for netdev in netdevs if netdev.is_port and netdev.pci_parent == function.address]
+        devices = [device for device in rdma if device["pci"] == function.address]
+        nic["netdevs"] = [port["name"] for port in ports]
+        nic["rdma"] = [device["name"] for device in devices]
+        nic["link_layer"] = _link_layer(ports, devices, function.id)
+        nic["family"] = nic_family(function.id, _parent_id(function, ids), _first(devices, "firmware"))
+        nics.append(nic)
+    return nics
+
+
+def _parent_id(function: Function, ids: dict[str, PciId]) -> PciId | None:
+    return ids.get(function.physfn) if function.physfn is not None else None
+
+
+def _link_layer(ports: list[dict[str, Any]], devices: list[dict[str, Any]], pci_id: PciId) -> str | None:
+    """Ask the RDMA port first (it decides), then the interface, then the class of an InfiniBand function."""
+    for device in devices:
+        for port in device["ports"]:
+            if port["link_layer"]:
+                return str(port["link_layer"])
+    for port in ports:
+        if port["link_type"] in _LINK_LAYERS:
+            return _LINK_LAYERS[port["link_type"]]
+    return "InfiniBand" if pci_id.pci_class.startswith("0207") else None
+
+
+def _first(devices: list[dict[str, Any]], key: str) -> str | None:
+    return next((str(device[key]) for device in devices if device[key]), None)

@@ -1,0 +1,131 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Reads network interfaces: those of hardware and those that stand on them. Private to this collection: it may change.
+
+Interfaces of containers (veth and their bridges) are left out: a node has hundreds, and none of them is fabric.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, NamedTuple, Sequence
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.read.probe import (
+    Probe,
+    natural,
+    pci_address_in,
+    printable,
+)
+
+NET = "/sys/class/net"
+# include/uapi/linux/if_arp.h
+_LINK_TYPES = {1: "ether", 32: "infiniband", 772: "loopback"}
+# include/uapi/linux/netdevice.h, NET_NAME_*
+_NAME_ORIGINS = {0: "unknown", 1: "enumerated", 2: "predictable", 3: "user", 4: "renamed"}
+_IFF_UP = 0x1
+_REPRESENTOR_PORT = re.compile(r"(c\d+)?pf\d+(hpf|vf\d+|sf\d+)?")
+_SUBFUNCTION = re.compile(r"/mlx5_core\.sf\.\d+/")
+_MOST_LAYERS = 8
+
+
+class Netdev(NamedTuple):
+    """An interface in the shape of the facts, with what only the mapping to RDMA devices needs."""
+
+    raw_name: str
+    facts: dict[str, Any]
+    dev_port: int
+    pci_parent: str | None
+
+    @property
+    def is_port(self) -> bool:
+        """Say whether this is the port of its PCI function: no representor, no sub-function, nothing stacked."""
+        return self.pci_parent is not None and self.facts["kind"] == "physical"
+
+
+def read_netdevs(probe: Probe, also: Sequence[str] = ()) -> list[Netdev]:
+    """Return the interfaces of hardware, what stands on them, and those named in ``also``, in order of their names."""
+    places = {name: probe.target(f"{NET}/{name}") for name in probe.names(NET)}
+    found: dict[str, Netdev] = {}
+    for name, place in places.items():
+        if place is not None and "/virtual/" not in place:
+            found[name] = _read(probe, name, place)
+    waiting = [name for name in also if name in places]
+    waiting += [upper for name in found for upper in _neighbours(probe, name, "upper_")]
+    while waiting:
+        name = waiting.pop()
+        place = places.get(name)
+        if name in found or place is None:
+            continue
+        found[name] = _read(probe, name, place)
+        waiting += _neighbours(probe, name, "upper_")
+    return [found[name] for name in sorted(found, key=natural)]
+
+
+def hardware_below(probe: Probe, name: str) -> list[str]:
+    """Return the interfaces of hardware that carry ``name``: itself, or the members of a bond, bridge or VLAN."""
+    carriers: list[str] = []
+    layer = [name]
+    for _depth in range(_MOST_LAYERS):
+        below: list[str] = []
+        for upper in layer:
+            lowers = _neighbours(probe, upper, "lower_")
+            below += lowers
+            if not lowers and upper not in carriers:
+                carriers.append(upper)
+        layer = below
+    return sorted(carriers, key=natural)
+
+
+def _neighbours(probe: Probe, name: str, prefix: str) -> list[str]:
+    return [entry[len(prefix) :] for entry in probe.names(f"{NET}/{name}") if entry.startswith(prefix)]
+
+
+def _read(probe: Probe, name: str, place: str) -> Netdev:
+    base = f"{NET}/{name}"
+    pci = None if "/virtual/" in place else pci_address_in(place)
+    port_name = probe.text(f"{base}/phys_port_name", ("EOPNOTSUPP", "ENOTSUP"), 32) or None
+    flags = probe.number(f"{base}/flags", base=16) or 0
+    link_type = probe.number(f"{base}/type") or 0
+    speed = probe.number(f"{base}/speed", ("EINVAL",))
+    carrier = probe.number(f"{base}/carrier", ("EINVAL",))
+    origin = probe.number(f"{base}/name_assign_type", ("EINVAL",))
+    facts = {
+        "name": printable(name),
+        "mac": probe.text(f"{base}/address", limit=64),
+        "mtu": probe.number(f"{base}/mtu"),
+        "up": bool(flags & _IFF_UP),
+        "operstate": probe.text(f"{base}/operstate", limit=32),
+        "carrier": None if carrier is None else carrier == 1,
+        "speed_mbps": speed if speed is not None and 0 < speed < 2**31 else None,
+        "link_type": _LINK_TYPES.get(link_type, f"arphrd-{link_type}"),
+        "pci": pci,
+        "port_name": port_name,
+        "switch_id": probe.text(f"{base}/phys_switch_id", ("EOPNOTSUPP", "ENOTSUP"), 64) or None,
+        "name_origin": _NAME_ORIGINS.get(origin if origin is not None else 0, "unknown"),
+        "master": probe.target_name(f"{base}/master"),
+        "kind": _kind(probe, base, place, port_name),
+    }
+    return Netdev(name, facts, probe.number(f"{base}/dev_port") or 0, pci)
+
+
+def _kind(probe: Probe, base: str, place: str, port_name: str | None) -> str:
+    """Say what an interface is: hardware by its place and port name, a virtual one by the kernel's DEVTYPE."""
+    if "/virtual/" not in place:
+        if _SUBFUNCTION.search(place):
+            return "sub-function"
+        if port_name and _REPRESENTOR_PORT.fullmatch(port_name):
+            return "representor"
+        return "physical"
+    content = probe.content(f"{base}/uevent") or ""
+    found = re.search(r"^DEVTYPE=([a-z0-9_-]{1,32})$", content, re.MULTILINE)
+    return found.group(1) if found else "virtual"
+
+
+def port_of(netdevs: Sequence[Netdev], address: str | None, port: int) -> Netdev | None:
+    """Return the interface of an RDMA device's port: same PCI function, ``dev_port`` one less than the port."""
+    candidates = [netdev for netdev in netdevs if netdev.is_port and netdev.pci_parent == address]
+    for netdev in candidates:
+        if netdev.dev_port == port - 1:
+            return netdev
+    return candidates[0] if len(candidates) == 1 else None
