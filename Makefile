@@ -54,7 +54,10 @@ test: env-test
 lint: env-test
 	@$(VENV_PYTHON) -m tools.gates format ruff types rooms yaml artifact ansible-lint docs changelog licences importer
 
-unit integration molecule sanity: env-test
+unit sanity: env-test
+	@$(VENV_PYTHON) -m tools.gates $@
+
+integration molecule: env-test
 	@$(VENV_PYTHON) -m tools.gates artifact programs $@
 
 bench: env-run

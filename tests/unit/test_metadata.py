@@ -1,0 +1,106 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the collection says of itself agrees with what it holds."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+MODULES = sorted(path.stem for path in (CHECKOUT / "plugins" / "modules").glob("*.py"))
+ACTIONS = sorted(path.stem for path in (CHECKOUT / "plugins" / "action").glob("*.py"))
+ROLES = sorted(path.name for path in (CHECKOUT / "roles").iterdir() if path.is_dir())
+PLAYBOOKS = sorted(path.stem for path in (CHECKOUT / "playbooks").glob("*.yml"))
+PRIVATE_PLACES = ("/root/", "/home/", "/opt/wheels")
+
+
+def load(path: str) -> Any:
+    return yaml.safe_load((CHECKOUT / path).read_text(encoding="utf-8"))
+
+
+def text(path: str) -> str:
+    return (CHECKOUT / path).read_text(encoding="utf-8")
+
+
+def requirement_names(path: str) -> dict[str, str]:
+    """Return the packages that a requirements file names, with what it says of their versions."""
+    found = {}
+    for line in text(path).splitlines():
+        match = re.match(r"^([A-Za-z0-9_.-]+)\s*([=<>!~].*?)?(\s+#.*)?$", line)
+        if match:
+            found[match[1].lower()] = match[2] or ""
+    return found
+
+
+def test_every_place_names_the_same_version() -> None:
+    version = load("galaxy.yml")["version"]
+    assert f'VERSION = "{version}"' in text("plugins/module_utils/_version.py")
+    assert version in load("changelogs/changelog.yaml")["releases"]
+    assert f"## v{version}" in text("CHANGELOG.md")
+
+
+def test_every_action_has_the_stub_module_that_documents_it() -> None:
+    assert sorted(set(ACTIONS) - set(MODULES)) == []
+
+
+def test_the_action_group_names_modules_that_exist() -> None:
+    (group,) = load("meta/runtime.yml")["action_groups"].values()
+    assert sorted(set(group) - set(MODULES)) == []
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_a_role_specifies_every_entry_point_and_has_a_readme(role: str) -> None:
+    entries = {path.stem for path in (CHECKOUT / "roles" / role / "tasks").glob("*.yml")}
+    specified = set(load(f"roles/{role}/meta/argument_specs.yml")["argument_specs"])
+    assert specified == entries
+    assert text(f"roles/{role}/README.md").startswith(f"# rdma.fabric.{role}\n")
+
+
+@pytest.mark.parametrize("name", [*MODULES, *ROLES, *(f"rdma.fabric.{playbook}" for playbook in PLAYBOOKS)])
+def test_the_readme_names_it(name: str) -> None:
+    assert f"`{name}`" in text("README.md") or f" {name} " in text("README.md")
+
+
+def test_every_make_target_of_the_documents_exists() -> None:
+    targets = set(re.findall(r"^([a-z-]+(?: [a-z-]+)*):", text("Makefile"), re.MULTILINE))
+    known = {name for line in targets for name in line.split()}
+    for document in ("README.md", "CONTRIBUTING.md"):
+        named = set(re.findall(r"^make ([a-z]+)|`make ([a-z]+)`", text(document), re.MULTILINE))
+        assert {one or other for one, other in named} - known == set(), document
+
+
+def test_an_execution_environment_gets_what_the_lock_was_made_from() -> None:
+    ours = requirement_names("requirements/run.in")
+    theirs = requirement_names("meta/ee-requirements.txt")
+    assert set(theirs) == set(ours) - {"ansible", "ansible-core", "attrs"}
+    assert set(load("galaxy.yml")["dependencies"]) == {"kubernetes.core"}
+
+
+@pytest.mark.parametrize("lock", ["run", "test"])
+def test_a_lock_pins_every_package_with_hashes_and_names_no_place(lock: str) -> None:
+    content = text(f"requirements/{lock}.txt")
+    blocks = re.split(r"\n(?=[a-z0-9])", re.sub(r"^#.*\n", "", content, flags=re.MULTILINE).strip())
+    assert [block.split()[0] for block in blocks if "==" not in block or "--hash=sha256:" not in block] == []
+    assert not re.search(r"https?://|--(extra-)?index-url|--find-links|file:", content)
+    for name, wanted in requirement_names(f"requirements/{lock}.in").items():
+        if wanted.startswith("=="):
+            assert re.search(rf"^{re.escape(name)}{re.escape(wanted)}\b", content.lower(), re.MULTILINE), name
+
+
+def test_nothing_is_ignored_or_skipped() -> None:
+    assert list((CHECKOUT / "tests" / "sanity").glob("ignore*")) == []
+    lint = load(".ansible-lint")
+    assert lint["profile"] == "production"
+    assert not {"skip_list", "warn_list"} & set(lint)
+
+
+def test_documents_name_no_private_place() -> None:
+    for path in [*CHECKOUT.glob("*.md"), *CHECKOUT.glob("docs/**/*.md"), *CHECKOUT.glob("roles/*/README.md")]:
+        content = path.read_text(encoding="utf-8")
+        assert [place for place in PRIVATE_PLACES if place in content] == [], path

@@ -1,0 +1,124 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The rules between rooms that import-linter has no words for, and the size of what is in them."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from pathlib import Path
+from typing import Iterator
+
+import pytest
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+PLUGINS = CHECKOUT / "plugins"
+UTILS = "ansible_collections.rdma.fabric.plugins.module_utils"
+LEAVES = (f"{UTILS}._violations", f"{UTILS}._version")
+NEWER_THAN_PYTHON_3_8 = {"graphlib", "tomllib", "zoneinfo"}
+MOST_CODE_LINES = 400
+MOST_FUNCTION_LINES = 60
+
+PYTHON_FILES = sorted(path.relative_to(CHECKOUT) for path in PLUGINS.rglob("*.py"))
+WITH_CODE = [path for path in PYTHON_FILES if path.name != "__init__.py"]
+PURE_ROOMS = ("_host", "_fabric", "_proof")
+
+
+def parsed(path: Path) -> ast.Module:
+    return ast.parse((CHECKOUT / path).read_text(encoding="utf-8"), filename=str(path))
+
+
+def imports(tree: ast.AST) -> Iterator[str]:
+    """Yield every imported module by its full name, wherever the import stands."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield "." * node.level + (node.module or "")
+
+
+def docstring_lines(tree: ast.Module) -> set[int]:
+    """Return the numbers of lines that documentation takes, so that it never counts against a file."""
+    lines: set[int] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+            lines.update(range(node.lineno, (node.end_lineno or node.lineno) + 1))
+    for statement in tree.body:
+        if isinstance(statement, ast.Assign) and any(
+            isinstance(target, ast.Name) and target.id in {"DOCUMENTATION", "EXAMPLES", "RETURN"}
+            for target in statement.targets
+        ):
+            lines.update(range(statement.lineno, (statement.end_lineno or statement.lineno) + 1))
+    return lines
+
+
+def code_lines(path: Path) -> int:
+    documentation = docstring_lines(parsed(path))
+    text = (CHECKOUT / path).read_text(encoding="utf-8").splitlines()
+    return sum(
+        1
+        for number, line in enumerate(text, 1)
+        if line.strip() and not line.lstrip().startswith("#") and number not in documentation
+    )
+
+
+def functions(path: Path) -> Iterator[tuple[str, int]]:
+    tree = parsed(path)
+    documentation = docstring_lines(tree)
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            lines = set(range(node.lineno, (node.end_lineno or node.lineno) + 1)) - documentation
+            yield node.name, len(lines)
+
+
+def test_there_is_something_to_judge() -> None:
+    for room in (*PURE_ROOMS, "_k8s"):
+        assert any(f"module_utils/{room}/" in path.as_posix() for path in WITH_CODE), room
+
+
+@pytest.mark.parametrize("room", PURE_ROOMS)
+def test_a_pure_room_imports_the_standard_library_itself_and_the_leaves_only(room: str) -> None:
+    allowed = set(sys.stdlib_module_names) - NEWER_THAN_PYTHON_3_8
+    strangers = [
+        f"{path}: {name}"
+        for path in WITH_CODE
+        if f"module_utils/{room}/" in path.as_posix()
+        for name in imports(parsed(path))
+        if name.split(".")[0] not in allowed and not name.startswith((*LEAVES, f"{UTILS}.{room}"))
+    ]
+    assert strangers == []
+
+
+def test_the_leaves_import_the_standard_library_only() -> None:
+    for leaf in LEAVES:
+        path = PLUGINS / "module_utils" / f"{leaf.rpartition('.')[2]}.py"
+        assert {name.split(".")[0] for name in imports(parsed(path))} <= set(sys.stdlib_module_names)
+
+
+@pytest.mark.parametrize("path", WITH_CODE, ids=str)
+def test_imports_are_absolute_and_annotations_never_evaluated(path: Path) -> None:
+    tree = parsed(path)
+    assert [name for name in imports(tree) if name.startswith(".")] == []
+    future = [n for n in tree.body if isinstance(n, ast.ImportFrom) and n.module == "__future__"]
+    assert [alias.name for node in future for alias in node.names] == ["annotations"]
+
+
+@pytest.mark.parametrize("path", PYTHON_FILES, ids=str)
+def test_a_file_parses_as_python_3_8(path: Path) -> None:
+    ast.parse((CHECKOUT / path).read_text(encoding="utf-8"), feature_version=(3, 8))
+
+
+@pytest.mark.parametrize("path", [path for path in PYTHON_FILES if path.name == "__init__.py"], ids=str)
+def test_a_package_file_is_empty(path: Path) -> None:
+    assert (CHECKOUT / path).read_bytes() == b""
+
+
+@pytest.mark.parametrize("path", WITH_CODE, ids=str)
+def test_a_file_holds_one_idea(path: Path) -> None:
+    assert code_lines(path) <= MOST_CODE_LINES
+
+
+@pytest.mark.parametrize("path", WITH_CODE, ids=str)
+def test_a_function_fits_on_a_page(path: Path) -> None:
+    assert [f"{name}: {size}" for name, size in functions(path) if size > MOST_FUNCTION_LINES] == []

@@ -1,0 +1,60 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""When the environment counts as complete."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tools.environment import missing_stages, stage_digest, stamp_path
+
+DIGESTS = {"run": "run-digest", "test": "test-digest"}
+
+
+def stamp(venv: Path, **stamps: str) -> Path:
+    for stage, digest in stamps.items():
+        stamp_path(venv, stage).write_text(digest + "\n", encoding="utf-8")
+    return venv
+
+
+def test_a_complete_environment_needs_nothing(tmp_path: Path) -> None:
+    venv = stamp(tmp_path, **DIGESTS)
+    assert missing_stages("run", venv, DIGESTS) == (False, [])
+    assert missing_stages("test", venv, DIGESTS) == (False, [])
+
+
+def test_tests_are_added_to_what_runs_already(tmp_path: Path) -> None:
+    assert missing_stages("test", stamp(tmp_path, run="run-digest"), DIGESTS) == (False, ["test"])
+
+
+def test_a_run_needs_no_test_requirements(tmp_path: Path) -> None:
+    assert missing_stages("run", stamp(tmp_path, run="run-digest"), DIGESTS) == (False, [])
+
+
+def test_a_half_made_environment_is_made_afresh(tmp_path: Path) -> None:
+    (tmp_path / "bin").mkdir()
+    assert missing_stages("run", tmp_path, DIGESTS) == (True, ["run"])
+    assert missing_stages("test", stamp(tmp_path, test="test-digest"), DIGESTS) == (True, ["run", "test"])
+
+
+def test_a_stale_lock_starts_afresh_and_one_that_is_not_wanted_does_not(tmp_path: Path) -> None:
+    venv = stamp(tmp_path, run="run-digest", test="older")
+    assert missing_stages("test", venv, DIGESTS) == (True, ["run", "test"])
+    assert missing_stages("run", venv, DIGESTS) == (False, [])
+    assert missing_stages("run", stamp(tmp_path, run="older"), DIGESTS) == (True, ["run"])
+
+
+@pytest.mark.parametrize("change", ["lock", "python", "checkout"])
+def test_a_digest_covers_lock_python_and_place(tmp_path: Path, change: str) -> None:
+    lock = tmp_path / "run.txt"
+    lock.write_text("a==1\n", encoding="utf-8")
+    before = stage_digest("run", tmp_path, "3.11.2 /usr", Path("/one"))
+    assert stage_digest("run", tmp_path, "3.11.2 /usr", Path("/one")) == before
+    if change == "lock":
+        lock.write_text("a==2\n", encoding="utf-8")
+    base = "3.12.1 /usr" if change == "python" else "3.11.2 /usr"
+    place = Path("/two") if change == "checkout" else Path("/one")
+    assert stage_digest("run", tmp_path, base, place) != before

@@ -1,0 +1,149 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The runner of the gates: what it counts, what it refuses to call passed, what it leaves behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tools.gates.__main__ import summary
+from tools.gates.catalogue import GATES
+from tools.gates.model import Counts, Gate, Outcome, Step, Verdict
+from tools.gates.runner import GateRunner, read_junit
+
+
+def python(code: str) -> tuple[Step, ...]:
+    return (Step((sys.executable, "-c", code)),)
+
+
+def runner(folder: Path, *, strict: bool = False, said: list[str] | None = None) -> GateRunner:
+    say = (said if said is not None else []).append
+    return GateRunner(folder, os.environ, folder / "logs", say, jobs=2, strict=strict)
+
+
+def verdicts(outcomes: list[Outcome]) -> dict[str, Verdict]:
+    return {outcome.gate.name: outcome.verdict for outcome in outcomes}
+
+
+def test_all_gates_run_whatever_fails_and_the_counts_say_so(tmp_path: Path) -> None:
+    gates = [
+        Gate("bad", "", lambda: python("raise SystemExit(3)")),
+        Gate("good", "", lambda: python("pass")),
+        Gate("absent", "", lambda: (Step(("/nonexistent/program",)),)),
+    ]
+    outcomes = runner(tmp_path).run(gates)
+    assert verdicts(outcomes) == {"bad": Verdict.FAILED, "good": Verdict.PASSED, "absent": Verdict.FAILED}
+    assert summary(outcomes, 1.0).splitlines()[-1] == "1 passed, 2 failed"
+
+
+def test_a_failure_shows_the_end_of_its_log(tmp_path: Path) -> None:
+    said: list[str] = []
+    runner(tmp_path, said=said).run([Gate("bad", "", lambda: python("print('the reason'); raise SystemExit(1)"))])
+    assert "the reason" in "\n".join(said)
+
+
+def test_a_checker_that_checked_nothing_has_not_passed(tmp_path: Path) -> None:
+    gate = Gate("empty", "", lambda: python("print('All targets skipped.')"), forbidden=("All targets skipped",))
+    (outcome,) = runner(tmp_path).run([gate])
+    assert outcome.verdict is Verdict.FAILED
+    assert "All targets skipped" in outcome.reason
+
+
+def test_what_a_machine_lacks_is_skipped_for_a_person_and_a_failure_in_ci(tmp_path: Path) -> None:
+    gate = Gate("lab", "", lambda: python("pass"), missing=lambda: "no Go")
+    (mine,) = runner(tmp_path).run([gate])
+    (ci,) = runner(tmp_path, strict=True).run([gate])
+    assert (mine.verdict, mine.reason) == (Verdict.SKIPPED, "no Go")
+    assert (ci.verdict, ci.reason) == (Verdict.FAILED, "no Go")
+
+
+def test_a_gate_waits_for_its_predecessor_and_fails_with_it(tmp_path: Path) -> None:
+    marker = tmp_path / "made"
+    gates = [
+        Gate("user", "", lambda: python(f"open({str(marker)!r})"), after=("maker",)),
+        Gate("maker", "", lambda: python(f"import time; time.sleep(0.2); open({str(marker)!r}, 'w')")),
+        Gate("broken", "", lambda: python("raise SystemExit(1)")),
+        Gate("heir", "", lambda: python("pass"), after=("broken",)),
+        Gate("alone", "", lambda: python("pass"), after=("never chosen",)),
+    ]
+    outcomes = runner(tmp_path).run(gates)
+    found = verdicts(outcomes)
+    assert found["user"] is Verdict.PASSED
+    assert found["heir"] is Verdict.FAILED
+    assert found["alone"] is Verdict.PASSED
+
+
+def test_a_gate_that_hangs_is_ended_with_its_children(tmp_path: Path) -> None:
+    pid_file = tmp_path / "child"
+    code = (
+        "import subprocess, sys, time; "
+        "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)']); "
+        f"open({str(pid_file)!r}, 'w').write(str(child.pid)); time.sleep(600)"
+    )
+    (outcome,) = runner(tmp_path).run([Gate("hanging", "", lambda: python(code), limit_s=2.0)])
+    assert outcome.verdict is Verdict.FAILED
+    assert "longer than 2 s" in outcome.reason
+    assert ended(int(pid_file.read_text()))
+
+
+def test_what_a_gate_leaves_running_is_ended(tmp_path: Path) -> None:
+    pid_file = tmp_path / "child"
+    code = (
+        "import subprocess, sys; "
+        "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)']); "
+        f"open({str(pid_file)!r}, 'w').write(str(child.pid))"
+    )
+    (outcome,) = runner(tmp_path).run([Gate("leaky", "", lambda: python(code))])
+    assert outcome.verdict is Verdict.PASSED
+    assert ended(int(pid_file.read_text()))
+
+
+def ended(pid: int) -> bool:
+    """Tell whether a process is gone, or dead and waiting for init to reap it."""
+    deadline = time.monotonic() + 10
+    while time.monotonic() < deadline:
+        try:
+            state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        except FileNotFoundError:
+            return True
+        if state == "Z":
+            return True
+        time.sleep(0.05)
+    os.kill(pid, signal.SIGKILL)
+    return False
+
+
+JUNIT = """<?xml version="1.0"?><testsuites><testsuite name="pytest" errors="1" failures="2" skipped="3" tests="10"/>
+</testsuites>"""
+
+
+def test_counts_come_from_the_test_runner(tmp_path: Path) -> None:
+    (tmp_path / "junit.xml").write_text(JUNIT)
+    assert read_junit(tmp_path / "junit.xml") == Counts(passed=4, failed=3, skipped=3)
+    assert Counts(4, 3, 3).sentence() == "4 passed, 3 failed, 3 skipped"
+
+
+@pytest.mark.parametrize("content", ["", "<testsuites><testsuite tests=", '<testsuite tests="many"/>'])
+def test_a_truncated_count_is_no_count(tmp_path: Path, content: str) -> None:
+    (tmp_path / "junit.xml").write_text(content)
+    assert read_junit(tmp_path / "junit.xml") is None
+    assert read_junit(tmp_path / "absent.xml") is None
+
+
+def test_a_runner_that_died_after_passing_tests_still_counts_as_failed() -> None:
+    gate = Gate("unit", "", lambda: ())
+    outcome = Outcome(gate, Verdict.FAILED, tests=Counts(passed=5))
+    assert outcome.counts() == Counts(passed=5, failed=1)
+
+
+def test_the_catalogue_names_each_gate_once_and_predecessors_that_exist() -> None:
+    names = [gate.name for gate in GATES]
+    assert len(names) == len(set(names))
+    assert {name for gate in GATES for name in gate.after} <= set(names)
