@@ -1,0 +1,155 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Finds the device that each wanted interface means. Private to this collection: it may change."""
+
+from __future__ import annotations
+
+import difflib
+from typing import Any, Iterable, Mapping
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.actual import NETDEV_DRIVER, Actual, Netdev, Nic
+from ansible_collections.rdma.fabric.plugins.module_utils._host.context import Interface
+from ansible_collections.rdma.fabric.plugins.module_utils._host.desired import SELECTORS
+from ansible_collections.rdma.fabric.plugins.module_utils._host.steps import Step, refused_step
+
+_NEEDS_NETDEV = ("name", "mtu", "state")
+_CANDIDATES = 3
+
+
+def match_interfaces(wanted: Iterable[Mapping[str, Any]], actual: Actual) -> tuple[tuple[Interface, ...], list[Step]]:
+    """Return the wanted interfaces with their devices, by PCI address, and a refused step for each without one."""
+    interfaces: list[Interface] = []
+    refused: list[Step] = []
+    for entry in wanted:
+        key, value = selector_of(entry)
+        found = _candidates(actual, key, value, entry.get("name"))
+        if len(found) == 1:
+            interfaces.append(Interface(entry, *found[0]))
+        else:
+            refused.append(_unmatched(actual, key, value, entry, found))
+    unique, doubled = _split_doubled(interfaces)
+    without_netdev = [_without_netdev(actual, i) for i in unique if i.netdev is None and _wants_netdev(i.wanted)]
+    ordered = tuple(sorted(unique, key=lambda interface: interface.key))
+    return ordered, sorted(refused + doubled + without_netdev, key=lambda step: str(step["id"]))
+
+
+def selector_of(entry: Mapping[str, Any]) -> tuple[str, str]:
+    """Return the selector of a wanted interface: its kind and its value."""
+    return next((key, str(entry[key])) for key in SELECTORS if entry.get(key) is not None)
+
+
+def _candidates(actual: Actual, key: str, value: str, new_name: str | None) -> list[tuple[Nic | None, Netdev | None]]:
+    if key == "pci":
+        nic = actual.nics.get(value)
+        return [(nic, actual.port_of(nic))] if nic else []
+    if key == "mac":
+        netdevs = [n for n in actual.netdevs.values() if n["kind"] == "physical" and same_address(n["mac"], value)]
+    else:
+        # The entry's own name counts too: after the rename the interface is found by nothing else.
+        names = [name for name in (value, new_name) if name in actual.netdevs]
+        netdevs = [actual.netdevs[name] for name in names[:1]]
+    return [(actual.nics.get(netdev["pci"] or ""), netdev) for netdev in netdevs]
+
+
+def same_address(actual: str | None, wanted: str) -> bool:
+    """Return whether two hardware addresses mean one port.
+
+    The first octets of an IPoIB address hold a queue pair number that changes when the driver loads; its last
+    eight are the port GUID, so those decide for anything longer than a MAC.
+    """
+    ours, theirs = (actual or "").lower().split(":"), wanted.split(":")
+    if len(theirs) == 6 or len(ours) < 8:
+        return ours == theirs
+    return ours[-8:] == theirs[-8:]
+
+
+def _wants_netdev(entry: Mapping[str, Any]) -> bool:
+    return any(entry.get(key) is not None for key in _NEEDS_NETDEV)
+
+
+def _unmatched(
+    actual: Actual,
+    key: str,
+    value: str,
+    entry: Mapping[str, Any],
+    found: list[tuple[Nic | None, Netdev | None]],
+) -> Step:
+    if found:
+        names = ", ".join(str(netdev["name"]) for _nic, netdev in found if netdev)
+        detail = f"{names} all have this address; select the interface by pci"
+    else:
+        near = _nearest(actual, key, value)
+        detail = f"nearest here: {', '.join(near)}" if near else "this host has no interface of this kind"
+    what = {"pci": "PCI address", "mac": "hardware address", "current_name": "name"}[key]
+    return refused_step(
+        "naming",
+        f"{key}={value}",
+        target=entry.get("name") or value,
+        action=f"find the interface with the {what} {value}",
+        before=None,
+        after=value,
+        reason=f"rdma_fabric_interfaces asks for the {what} {value}, which no single interface of this host has",
+        detail=detail,
+    )
+
+
+def _nearest(actual: Actual, key: str, value: str) -> list[str]:
+    """Return up to three interfaces that may have been meant, best first."""
+    labels: dict[str, str] = {}
+    for netdev in actual.netdevs.values():
+        own = {"pci": netdev["pci"], "mac": netdev["mac"], "current_name": netdev["name"]}[key]
+        if own and netdev["kind"] == "physical":
+            labels[own] = own if own == netdev["name"] else f"{own} ({netdev['name']})"
+    if key == "pci":
+        for address in actual.nics:
+            labels.setdefault(address, address)
+    near = difflib.get_close_matches(value, sorted(labels), n=_CANDIDATES) or sorted(labels)[:_CANDIDATES]
+    return [labels[own] for own in near]
+
+
+def _split_doubled(interfaces: list[Interface]) -> tuple[list[Interface], list[Step]]:
+    """Set apart interfaces that two entries mean: which of the two would win is nobody's wish."""
+    by_key: dict[str, list[Interface]] = {}
+    for interface in interfaces:
+        by_key.setdefault(interface.key, []).append(interface)
+    unique = [group[0] for group in by_key.values() if len(group) == 1]
+    doubled = []
+    for key, group in by_key.items():
+        if len(group) > 1:
+            selectors = sorted("{} {}".format(*selector_of(interface.wanted)) for interface in group)
+            doubled.append(
+                refused_step(
+                    "naming",
+                    f"{key}:selected-twice",
+                    target=key,
+                    action="choose between two wishes",
+                    before=None,
+                    after=selectors,
+                    reason=f"{' and '.join(selectors)} are one interface",
+                    detail="make one entry of rdma_fabric_interfaces of them",
+                )
+            )
+    return unique, doubled
+
+
+def _without_netdev(actual: Actual, interface: Interface) -> Step:
+    nic = interface.nic or {}
+    ports = actual.ports_of(nic)
+    driver = nic.get("driver")
+    if ports:
+        detail = f"it has several: {', '.join(port['name'] for port in ports)}; select one by current_name or mac"
+    elif driver == NETDEV_DRIVER:
+        detail = "its driver is loaded, so the interface is in another network namespace or ib_ipoib is not loaded"
+    else:
+        detail = f"it is bound to {driver}" if driver else "no driver is bound to it"
+    return refused_step(
+        "naming",
+        f"{interface.key}:no-interface",
+        target=interface.key,
+        action="find its network interface",
+        before=None,
+        after=interface.wanted.get("name"),
+        reason="name, MTU and link state are properties of a network interface",
+        detail=detail,
+    )

@@ -1,0 +1,134 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Plans the number of virtual functions. Private to this collection: it may change.
+
+The order of writes and the reasons to leave a device alone are the kernel's (Documentation/PCI/pci-iov-howto.rst,
+drivers/pci/iov.c): a number other than 0 can only be written over 0, and destroying functions asks nobody.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.actual import NETDEV_DRIVER, Nic, is_guest_function
+from ansible_collections.rdma.fabric.plugins.module_utils._host.context import ConcernPlan, Context, Interface
+from ansible_collections.rdma.fabric.plugins.module_utils._host.desired import CONSENTS
+from ansible_collections.rdma.fabric.plugins.module_utils._host.steps import (
+    NEEDS_CONSENT,
+    NOTHING,
+    PLANNED,
+    Step,
+    make_step,
+    refused_step,
+)
+
+
+def plan(context: Context) -> ConcernPlan:
+    """Return a step for each physical function whose number of virtual functions differs from the wanted one."""
+    steps: list[Step] = []
+    notices: list[str] = []
+    for interface in context.interfaces:
+        wanted = interface.wanted.get("vfs")
+        if wanted is None:
+            continue
+        nic = interface.nic
+        if wanted and nic is not None and is_guest_function(nic):
+            notices.append(
+                f"{context.target_of(interface)}: vfs {wanted} is skipped: it is a virtual function of a machine below "
+                "this one, and has no sriov_totalvfs"
+            )
+            continue
+        now = int(((nic or {}).get("sriov") or {}).get("enabled") or 0)
+        if wanted != now:
+            refusal = _refusal(context, interface, wanted)
+            steps.append(
+                _refused(context, interface, wanted, now, refusal)
+                if refusal
+                else _change(context, interface, wanted, now)
+            )
+    return steps, notices
+
+
+def _refusal(context: Context, interface: Interface, wanted: int) -> str:
+    """Return why the number can't be set; empty when it can."""
+    nic = interface.nic
+    if nic is None:
+        return "it has no PCI function that could have virtual ones"
+    problem = _capability_problem(nic, wanted) or context.uplink_refusal(nic, interface.netdev)
+    if problem:
+        return problem
+    if interface.netdev is not None and interface.netdev.get("switch_id"):
+        return "its e-switch is in switchdev mode: a new number would remove the representors; set legacy mode first"
+    return "; ".join(filter(None, (_held(vf) for vf in context.actual.vfs_of(nic))))
+
+
+def _capability_problem(nic: Nic, wanted: int) -> str:
+    if nic["function"] == "vf":
+        return f"it is itself a virtual function of {nic['pf']}; give vfs to that one"
+    total = (nic.get("sriov") or {}).get("total") or 0
+    if not total:
+        return "it offers no SR-IOV: switch SRIOV_EN and NUM_OF_VFS on in its firmware and SR-IOV in the BIOS"
+    if wanted > total:
+        return f"it offers at most {total}: raise NUM_OF_VFS in its firmware or lower vfs"
+    return "" if nic["driver"] else "no driver is bound to it, and the driver makes the virtual functions"
+
+
+def _held(vf: Nic) -> str:
+    """Return who holds a virtual function so that destroying it would break them; empty when nobody is seen."""
+    if vf["driver"] == "vfio-pci":
+        return f"{vf['address']} is bound to vfio-pci, a virtual machine or a DPDK program may hold it"
+    moved = vf["driver"] == NETDEV_DRIVER and not vf["netdevs"] and vf.get("link_layer") == "Ethernet"
+    return f"{vf['address']} has its interface in another network namespace, a pod may hold it" if moved else ""
+
+
+def _wording(context: Context, interface: Interface, wanted: int, now: int) -> dict[str, Any]:
+    noun = "virtual function" if wanted == 1 else "virtual functions"
+    action = f"create {wanted} {noun} (now {now})" if wanted else f"remove the virtual functions (now {now})"
+    return {
+        "target": context.target_of(interface),
+        "action": action,
+        "before": now,
+        "after": wanted,
+        "reason": f"rdma_fabric_interfaces asks for {wanted} {noun}, the device has {now}",
+    }
+
+
+def _refused(context: Context, interface: Interface, wanted: int, now: int, refusal: str) -> Step:
+    return refused_step("vfs", interface.key, **_wording(context, interface, wanted, now), detail=refusal)
+
+
+def _change(context: Context, interface: Interface, wanted: int, now: int) -> Step:
+    nic = interface.nic or {}
+    existing = context.actual.vf_addresses(nic)
+    status, consent = PLANNED, None
+    if now:
+        consent = CONSENTS["vf_reset"]
+        status = PLANNED if context.consents_to("vf_reset") else NEEDS_CONSENT
+    lost = f"traffic on its {now} virtual functions, which are destroyed"
+    if existing:
+        lost += f": {', '.join(existing)}"
+    return make_step(
+        "vfs",
+        interface.key,
+        **_wording(context, interface, wanted, now),
+        interrupts=lost if now else NOTHING,
+        undo=(
+            f"write 0, then {now}: the functions return without the addresses and settings given to them since"
+            if now
+            else "write 0 to sriov_numvfs"
+        ),
+        status=status,
+        consent=consent,
+        detail=_detail(nic, wanted, now),
+    )
+
+
+def _detail(nic: Nic, wanted: int, now: int) -> str:
+    if now and wanted:
+        how = f"writes 0, waits until the {now} are gone, then writes {wanted} to sriov_numvfs"
+    else:
+        how = f"writes {wanted} to sriov_numvfs"
+    if wanted and nic.get("link_layer") == "InfiniBand":
+        how += "; InfiniBand functions stay down until they have GUIDs and the subnet manager allows virtual ports"
+    return how

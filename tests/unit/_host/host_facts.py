@@ -1,0 +1,254 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Literal facts and desired states of hosts for the planner's tests, and what a host looks like after a plan."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+Facts = dict[str, Any]
+
+
+def nic(address: str, name: str | None = None, **changes: Any) -> dict[str, Any]:
+    """A ConnectX-7 in Ethernet mode with 16 possible virtual functions."""
+    return {
+        "address": address,
+        "vendor": "15b3",
+        "device": "1021",
+        "subsystem": "15b3:0041",
+        "class": "020000",
+        "family": "ConnectX-7",
+        "function": "pf",
+        "pf": None,
+        "driver": "mlx5_core",
+        "numa_node": 0,
+        "link": {"speed_gts": 32.0, "width": 16, "max_speed_gts": 32.0, "max_width": 16},
+        "sriov": {"total": 16, "enabled": 0, "vf_device": "101e", "autoprobe": True, "vfs": []},
+        "netdevs": [name] if name else [],
+        "rdma": ["mlx5_0"],
+        "link_layer": "Ethernet",
+        "iommu": None,
+        "path": ["pci0000:15", address],
+        **changes,
+    }
+
+
+def vf(address: str, pf: str | None, name: str | None = None, **changes: Any) -> dict[str, Any]:
+    """A virtual function; without ``pf`` it is what a guest sees."""
+    return nic(address, name, **{"device": "101e", "function": "vf", "pf": pf, "sriov": None, **changes})
+
+
+def netdev(name: str, pci: str | None, **changes: Any) -> dict[str, Any]:
+    """An Ethernet interface that is up with an MTU of 1500."""
+    return {
+        "name": name,
+        "mac": "a0:88:c2:47:11:d0",
+        "mtu": 1500,
+        "up": True,
+        "operstate": "up",
+        "carrier": True,
+        "speed_mbps": 400000,
+        "link_type": "ether",
+        "pci": pci,
+        "port_name": "p0",
+        "switch_id": None,
+        "name_origin": "predictable",
+        "master": None,
+        "kind": "physical",
+        **changes,
+    }
+
+
+def ipoib(name: str, pci: str, **changes: Any) -> dict[str, Any]:
+    """An IPoIB interface in datagram mode on a 4K fabric."""
+    mac = "00:00:10:29:fe:80:00:00:00:00:00:00:a0:88:c2:03:00:b1:7e:26"
+    return netdev(name, pci, **{"mac": mac, "mtu": 4092, "link_type": "infiniband", "port_name": None, **changes})
+
+
+def gpu(address: str) -> dict[str, Any]:
+    """An H100."""
+    return {
+        "address": address,
+        "vendor": "10de",
+        "device": "2330",
+        "name": "H100 SXM5 80GB",
+        "driver": "nvidia",
+        "numa_node": 0,
+        "link": {"speed_gts": 32.0, "width": 16, "max_speed_gts": 32.0, "max_width": 16},
+        "path": ["pci0000:15", address],
+    }
+
+
+def module(*, loaded: bool = True, builtin: bool = False) -> dict[str, Any]:
+    """A kernel module."""
+    state = {"refcount": 0, "users": [], "version": None, "srcversion": None, "out_of_tree": False}
+    return {"loaded": loaded, "builtin": builtin, **state}
+
+
+def facts(
+    nics: list[dict[str, Any]] | None = None, netdevs: list[dict[str, Any]] | None = None, **changes: Any
+) -> Facts:
+    """A host with the given NICs on the inbox driver."""
+    base: Facts = {
+        "format": 1,
+        "system": {
+            "hostname": "gpu01",
+            "machine": "x86_64",
+            "kernel": "6.8.0-45-generic",
+            "os": {"id": "ubuntu", "id_like": ["debian"], "version_id": "24.04", "name": "Ubuntu 24.04"},
+            "cmdline": "ro quiet",
+            "secure_boot": False,
+            "lockdown": None,
+            "ostree": False,
+            "numa_nodes": 2,
+        },
+        "nics": nics or [],
+        "gpus": [],
+        "netdevs": netdevs or [],
+        "rdma": [],
+        "modules": {"mlx5_core": module()},
+        "stack": {
+            "flavour": "inbox",
+            "version": None,
+            "gpu_driver": None,
+            "gpu_driver_flavour": None,
+            "peer_memory": None,
+        },
+        "distances": {},
+        "rails": [],
+        "uplinks": [],
+        "labels": {"kubernetes.io/arch": "amd64", "feature.node.kubernetes.io/pci-15b3.present": "true"},
+        "unreadable": [],
+    }
+    return {**base, **changes}
+
+
+def two_ports(**changes: Any) -> Facts:
+    """Two Ethernet ports, ``ens1`` and ``ens2``, and an onboard uplink ``eno1`` of another vendor."""
+    return facts(
+        nics=[
+            nic("0000:18:00.0", "ens1"),
+            nic("0000:40:00.0", "ens2"),
+            nic("0000:02:00.0", "eno1", vendor="8086", device="1521", driver="igb", rdma=[], sriov=None),
+        ],
+        netdevs=[
+            netdev("ens1", "0000:18:00.0"),
+            netdev("ens2", "0000:40:00.0", mac="a0:88:c2:47:11:d1"),
+            netdev("eno1", "0000:02:00.0", mac="3c:ec:ef:00:00:01", port_name=None),
+        ],
+        uplinks=[{"netdev": "eno1", "pci": "0000:02:00.0", "reasons": ["default route"]}],
+        **changes,
+    )
+
+
+def with_functions(state: Facts, pf: str, count: int, mtu: int = 1500) -> Facts:
+    """The same host with ``count`` virtual functions on ``pf``, each with an interface."""
+    state = copy.deepcopy(state)
+    physical = next(entry for entry in state["nics"] if entry["address"] == pf)
+    gone = set(physical["sriov"]["vfs"])
+    state["nics"] = [entry for entry in state["nics"] if entry["address"] not in gone]
+    state["netdevs"] = [entry for entry in state["netdevs"] if entry["pci"] not in gone]
+    addresses = [f"{pf[:-1]}{number + 1}" if number < 6 else f"{pf[:-4]}01.{number - 6}" for number in range(count)]
+    physical = next(entry for entry in state["nics"] if entry["address"] == pf)
+    physical["sriov"].update(enabled=count, vfs=addresses)
+    for number, address in enumerate(addresses):
+        name = f"v{pf[5:7]}n{number}"
+        state["nics"].append(vf(address, pf, name))
+        state["netdevs"].append(netdev(name, address, mtu=mtu, up=False, port_name=None, mac="02:00:00:00:00:01"))
+    return state
+
+
+def interface(**wanted: Any) -> dict[str, Any]:
+    """One entry of HostDesired.interfaces."""
+    return {"name": None, "mtu": None, "vf_mtu": None, "state": None, "vfs": None, **wanted}
+
+
+def desired(*interfaces: dict[str, Any], **changes: Any) -> dict[str, Any]:
+    """A HostDesired that asks for nothing but the given interfaces."""
+    return {
+        "interfaces": list(interfaces),
+        "kernel_modules": [],
+        "node_labels": {},
+        "uplinks": [],
+        "connection_address": None,
+        "consents": {"vf_reset": False, "uplink_change": False},
+        "requests": [],
+        **changes,
+    }
+
+
+def request(source: str = "NicClusterPolicy/nic-cluster-policy", **changes: Any) -> dict[str, Any]:
+    """A host request; give ``driver`` or ``peer_memory``."""
+    return {"source": source, "node_selector": {}, "driver": None, "peer_memory": None, **changes}
+
+
+def ofed(version: str, image: str = "doca-driver") -> dict[str, Any]:
+    """An ofedDriver section."""
+    return {"repository": "nvcr.io/nvidia/mellanox", "image": image, "version": version}
+
+
+def steps_of(plan: dict[str, Any], concern: str) -> list[dict[str, Any]]:
+    """The plan's steps of one concern."""
+    return [step for step in plan["steps"] if step["concern"] == concern]
+
+
+def facts_after(plan: dict[str, Any], before: Facts) -> Facts:
+    """The host after every executable step, and after the reboot that steps at boot wait for."""
+    state = copy.deepcopy(before)
+    for step in plan["steps"]:
+        if step["status"] == "planned":
+            state = _AFTER[step["concern"]](state, step)
+    return state
+
+
+def _address(step: dict[str, Any]) -> str:
+    return str(step["id"].split(":", 1)[1])
+
+
+def _netdevs_of(state: Facts, address: str) -> list[dict[str, Any]]:
+    return [entry for entry in state["netdevs"] if entry["pci"] == address]
+
+
+def _loaded(state: Facts, step: dict[str, Any]) -> Facts:
+    state["modules"][_address(step)] = module()
+    return state
+
+
+def _renamed(state: Facts, step: dict[str, Any]) -> Facts:
+    for entry in _netdevs_of(state, _address(step)):
+        entry["name"] = step["to"]
+    for entry in state["nics"]:
+        if entry["address"] == _address(step):
+            entry["netdevs"] = [step["to"]]
+    for uplink in state["uplinks"]:
+        if uplink["pci"] == _address(step):
+            uplink["netdev"] = step["to"]
+    return state
+
+
+def _with_mtu(state: Facts, step: dict[str, Any]) -> Facts:
+    address = _address(step)
+    if address.endswith(":vfs"):
+        address = address[: -len(":vfs")]
+        physical = next(entry for entry in state["nics"] if entry["address"] == address)
+        targets = [entry for function in physical["sriov"]["vfs"] for entry in _netdevs_of(state, function)]
+    else:
+        targets = _netdevs_of(state, address)
+    for entry in targets:
+        entry["mtu"] = step["to"]
+    return state
+
+
+def _with_state(state: Facts, step: dict[str, Any]) -> Facts:
+    for entry in _netdevs_of(state, _address(step)):
+        entry["up"] = step["to"] == "up"
+    return state
+
+
+def _with_count(state: Facts, step: dict[str, Any]) -> Facts:
+    return with_functions(state, _address(step), step["to"])
+
+
+_AFTER = {"modules": _loaded, "naming": _renamed, "vfs": _with_count, "mtu": _with_mtu, "link": _with_state}
