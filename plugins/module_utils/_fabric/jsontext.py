@@ -1,0 +1,92 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""JSON that people wrote, parsed so that its mistakes can be named. Private to this collection: it may change."""
+
+from __future__ import annotations
+
+import difflib
+import json
+from typing import Any, Iterable, NamedTuple
+
+MAX_LENGTH = 1024 * 1024
+"""Longest text that is looked at, in characters: a ConfigMap or an object in etcd holds no more."""
+
+
+class Problem(NamedTuple):
+    """One thing that is wrong: ``path`` inside the text (``ipam.range``), what and why, and the next step."""
+
+    path: str
+    problem: str
+    hint: str = ""
+
+
+class _Defect(ValueError):
+    """Something that Python's decoder accepts and that must not reach a program: a repeated key, NaN."""
+
+
+def parse_json(text: str, *, listed: bool = False) -> tuple[Any, list[Problem]]:
+    """Return (value, []) or (None, [problem]) of a JSON text; line and column count from 1 inside the text.
+
+    ``listed``: the text holds the items of a list, separated by commas, without its brackets. Go's decoder refuses NaN
+    and silently keeps the last of two equal keys; here both are problems.
+    """
+    if len(text) > MAX_LENGTH:
+        return None, [Problem("", f"is {len(text)} characters long", f"at most {MAX_LENGTH} can be stored")]
+    source, shift = (f"[{text}]", 1) if listed else (text, 0)
+    try:
+        return json.loads(source, object_pairs_hook=_unique, parse_constant=_no_constant), []
+    except json.JSONDecodeError as error:
+        position = min(max(error.pos - shift, 0), len(text))
+        line, column = text.count("\n", 0, position) + 1, position - (text.rfind("\n", 0, position) + 1) + 1
+        problem = f"is not valid JSON: {error.msg} at line {line}, column {column}"
+        return None, [Problem("", problem, _near(text, position))]
+    except _Defect as error:
+        return None, [Problem("", str(error))]
+    except RecursionError:
+        return None, [Problem("", "is not valid JSON: nested too deep")]
+
+
+def compact(value: Any) -> str:
+    """Return JSON on one line, keys in their order, characters as they are."""
+    return json.dumps(value, ensure_ascii=False)
+
+
+def pretty(value: Any) -> str:
+    """Return JSON over several lines with a final newline, keys in their order."""
+    return json.dumps(value, ensure_ascii=False, indent=2) + "\n"
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """Return ``did you mean "x"?`` for the known name closest to ``name``, or the empty string."""
+    by_fold = {candidate.lower(): candidate for candidate in known}
+    found = difflib.get_close_matches(name.lower(), list(by_fold), n=1, cutoff=0.7)
+    return f'did you mean "{by_fold[found[0]]}"?' if found else ""
+
+
+def kind_of(value: Any) -> str:
+    """Return the JSON name of a value's type."""
+    if value is None:
+        return "null"
+    names = {bool: "a boolean", str: "a string", int: "a number", float: "a number", dict: "an object"}
+    return names.get(type(value), "a list")
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in found:
+            raise _Defect(f'holds the key "{key}" twice in one object')
+        found[key] = value
+    return found
+
+
+def _no_constant(name: str) -> None:
+    raise _Defect(f"is not valid JSON: {name} is no number")
+
+
+def _near(text: str, position: int) -> str:
+    if position >= len(text.rstrip()):
+        return "the text ends too early: a bracket or quote is not closed"
+    line = text[:position].rsplit("\n", 1)[-1] + text[position:].split("\n", 1)[0]
+    return f"near: {line.strip()[:60]}"

@@ -1,0 +1,195 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Specs that the tests of rendering share, as the loader returns them."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+RDMA_CONFIG: dict[str, Any] = {
+    "periodicUpdateInterval": 300,
+    "configList": [{"resourceName": "rdma_shared_device_a", "rdmaHcaMax": 63, "selectors": {"vendors": ["15b3"]}}],
+}
+SRIOV_CONFIG: dict[str, Any] = {
+    "resourceList": [
+        {"resourcePrefix": "nvidia.com", "resourceName": "hostdev", "selectors": {"vendors": ["15b3"], "isRdma": True}}
+    ]
+}
+WHEREABOUTS: dict[str, Any] = {"type": "whereabouts", "range": "192.168.200.0/24"}
+
+
+def spec_of(policy: dict[str, Any] | None = None, **parts: Any) -> dict[str, Any]:
+    """Return a FabricSpec with the given policy spec and parts."""
+    spec: dict[str, Any] = {
+        "version": 1,
+        "namespace": "nvidia-network-operator",
+        "cluster_policy": None,
+        "node_policies": [],
+        "networks": [],
+        "attachments": [],
+        "objects": [],
+        "settings": {"nfd": True, "cni_bin_dir": "/opt/cni/bin", "cni_conf_dir": "/etc/cni/net.d"},
+        "host_requests": [],
+        "hosts": {},
+    }
+    if policy is not None:
+        spec["cluster_policy"] = {"name": "nic-cluster-policy", "spec": policy, "source": "policy.yaml"}
+    spec.update(parts)
+    return spec
+
+
+def training_cluster() -> dict[str, Any]:
+    """Return the spec of the walkthrough with MacVLAN, whereabouts and a training job."""
+    policy = {
+        "ofedDriver": {"image": "doca-driver", "repository": "nvcr.io/nvidia/mellanox", "version": "24.07-0.6.1.0-0"},
+        "rdmaSharedDevicePlugin": {
+            "image": "k8s-rdma-shared-dev-plugin",
+            "repository": "ghcr.io/mellanox",
+            "version": "v1.5.1",
+            "config": json.dumps(RDMA_CONFIG),
+        },
+        "secondaryNetwork": {
+            "cniPlugins": {"image": "plugins", "repository": "ghcr.io/k8snetworkplumbingwg", "version": "v1.5.0"},
+            "multus": {"image": "multus-cni", "repository": "ghcr.io/k8snetworkplumbingwg", "version": "v4.0.2"},
+            "ipamPlugin": {"image": "whereabouts", "repository": "ghcr.io/k8snetworkplumbingwg", "version": "v0.7.0"},
+        },
+    }
+    macvlan = {"cniVersion": "0.3.1", "type": "macvlan", "master": "ens3f0", "mode": "bridge", "ipam": WHEREABOUTS}
+    infiniband = {
+        "cniVersion": "0.3.1",
+        "type": "ib-sriov",
+        "ibKubernetesEnabled": True,
+        "ipam": {"type": "whereabouts", "range": "10.56.217.0/24"},
+    }
+    job = {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": "distributed-training", "namespace": "ai-training"},
+        "spec": {
+            "parallelism": 4,
+            "template": {
+                "metadata": {"annotations": {"k8s.v1.cni.cncf.io/networks": "rdma-macvlan"}},
+                "spec": {
+                    "containers": [
+                        {
+                            "name": "trainer",
+                            "image": "nvcr.io/nvidia/pytorch:24.07-py3",
+                            "command": ["torchrun", "--nnodes=4", "train.py"],
+                            "resources": {"limits": {"nvidia.com/gpu": 8, "rdma/rdma_shared_device_a": 1}},
+                            "env": [{"name": "NCCL_IB_DISABLE", "value": "0"}],
+                        }
+                    ],
+                    "restartPolicy": "Never",
+                },
+            },
+        },
+    }
+    return spec_of(
+        policy,
+        attachments=[attachment("rdma-macvlan", macvlan), attachment("ib-network", infiniband)],
+        objects=[job],
+    )
+
+
+def first_release() -> dict[str, Any]:
+    """Return the spec of the v0.1.0 walkthrough: its own namespace, a deprecated device list, host drivers."""
+    config = {"configList": [{"resourceName": "hca_shared_devices_a", "rdmaHcaMax": 1000, "devices": ["ens2f0"]}]}
+    policy = {
+        "ofedDriver": {"image": "ofed-driver", "repository": "mellanox", "version": "5.0-2.1.8.0"},
+        "rdmaSharedDevicePlugin": {
+            "image": "k8s-rdma-shared-dev-plugin",
+            "repository": "mellanox",
+            "version": "v1.0.0",
+            "config": json.dumps(config),
+        },
+        "nvPeerDriver": {"image": "nv-peer-mem-driver", "repository": "mellanox", "version": "1.0-9"},
+    }
+    return spec_of(policy, namespace="mlnx-network-operator")
+
+
+def everything() -> dict[str, Any]:
+    """Return a spec that makes every component render every object it has."""
+    resources = [{"name": "rdma-shared-dp", "requests": {"cpu": "0.5", "memory": "1024Mi"}, "limits": {"cpu": 1}}]
+    affinity = {
+        "requiredDuringSchedulingIgnoredDuringExecution": {
+            "nodeSelectorTerms": [{"matchExpressions": [{"key": "pool", "operator": "In", "values": ["gpu"]}]}]
+        }
+    }
+    policy = {
+        "global": {"imagePullSecrets": ["ngc"]},
+        "rdmaSharedDevicePlugin": {"config": json.dumps(RDMA_CONFIG), "useCdi": True, "containerResources": resources},
+        "sriovDevicePlugin": {"config": json.dumps(SRIOV_CONFIG), "useCdi": True},
+        "secondaryNetwork": {
+            "cniPlugins": {},
+            "multus": {"config": '{"cniVersion": "0.3.1", "name": "multus", "type": "multus"}'},
+            "ipamPlugin": {"version": "v0.9.4"},
+            "ipoib": {},
+        },
+        "nodeAffinity": affinity,
+        "tolerations": [{"key": "dedicated", "operator": "Equal", "value": "ai", "effect": "NoSchedule"}],
+        "deploymentNodeAffinity": affinity,
+        "deploymentTolerations": [{"operator": "Exists"}],
+    }
+    return spec_of(
+        policy,
+        networks=[
+            network("MacvlanNetwork", "rail-0", master="rail0", mode="bridge", mtu=9000, ipam=json.dumps(WHEREABOUTS)),
+            network("HostDeviceNetwork", "vf", resourceName="hostdev", metaPlugins='{"type": "tuning"}'),
+            network("IPoIBNetwork", "ib-0", master="ibs1f0", networkNamespace="hpc"),
+        ],
+        attachments=[
+            attachment("slices", {"type": "macvlan", "ipam": {**WHEREABOUTS, "node_slice_size": "/26"}}, "tenant-a")
+        ],
+        settings={
+            "nfd": True,
+            "registry_mirrors": {"nvcr.io": "registry.local/nvcr", "registry.k8s.io": "registry.local/k8s"},
+            "image_pull_secrets": ["local"],
+        },
+    )
+
+
+def node_groups() -> dict[str, Any]:
+    """Return a spec whose plugins differ by group of nodes."""
+    image = {"repository": "ghcr.io/mellanox", "image": "plugin", "version": "v1.5.3"}
+    policies: list[dict[str, Any]] = [
+        {
+            "name": name,
+            "source": f"{name}.yaml",
+            "spec": {
+                "nodeSelector": {"pool": name},
+                "tolerations": [{"key": name, "operator": "Exists"}],
+                "rdmaSharedDevicePlugin": {**image, "config": json.dumps(RDMA_CONFIG)},
+                "sriovDevicePlugin": {**image, "config": json.dumps(SRIOV_CONFIG)},
+            },
+        }
+        for name in ("hopper", "ampere")
+    ]
+    return spec_of({"secondaryNetwork": {"ipamPlugin": {"version": "v0.5.4-amd64"}}}, node_policies=policies)
+
+
+def network(kind: str, name: str, **spec: Any) -> dict[str, Any]:
+    """Return one network of a FabricSpec."""
+    return {"kind": kind, "name": name, "spec": spec, "source": f"{name}.yaml"}
+
+
+def attachment(name: str, config: Any, namespace: str = "ai-training", **annotations: str) -> dict[str, Any]:
+    """Return one attachment of a FabricSpec."""
+    text = config if isinstance(config, str) else json.dumps(config, indent=2)
+    return {
+        "name": name,
+        "namespace": namespace,
+        "annotations": annotations,
+        "labels": {},
+        "config": text,
+        "source": "nads.yaml",
+    }
+
+
+SPECS = {
+    "training_cluster": training_cluster,
+    "first_release": first_release,
+    "everything": everything,
+    "node_groups": node_groups,
+}
