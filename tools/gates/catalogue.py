@@ -34,8 +34,8 @@ def pytest(folder: str) -> tuple[Step, ...]:
 
 
 def mypy_steps() -> tuple[Step, ...]:
-    """Check the plugins under the name they are imported by, tests and tools under theirs."""
-    arguments = ("--cache-dir", str(BUILD / "mypy-cache"), str(LINK / "plugins"), "tests", "tools")
+    """Check plugins and tests under the name they are imported by, the tools under theirs."""
+    arguments = ("--cache-dir", str(BUILD / "mypy-cache"), str(LINK / "plugins"), str(LINK / "tests"), "tools")
     return command("mypy", *arguments, MYPYPATH=str(COLLECTIONS))
 
 
