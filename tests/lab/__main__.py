@@ -29,9 +29,10 @@ from .gobuild import ProgramsUnavailable
 from .nodes import NodesNotReady, apply_nodes, kwok_node
 from .programs import gather, to_standard_error
 from .servers import ServerFailed
-from .supervise import EXIT_NOT_STARTED, EXIT_SIGNAL_BASE
+from .supervise import EXIT_NOT_STARTED, EXIT_SIGNAL_BASE, kill_with_parent
 
 CHECK_SECONDS = 1.0
+COMMAND_GRACE_SECONDS = 10.0
 EXPECTED_FAILURES = (ApiError, ControlPlaneFailed, NodesNotReady, OSError, ProgramsUnavailable, ServerFailed)
 
 
@@ -85,21 +86,32 @@ def interruptible() -> Iterator[None]:
 
 
 def run_command(argv: Sequence[str], environ: dict[str, str]) -> int:
-    """Run a command in the foreground and give its shell status; an interruption is passed on to it and waited for."""
+    """Run a command in the foreground and give its shell status; an interruption ends it and is waited for."""
+    owner = os.getpid()
     try:
-        command = subprocess.Popen(argv, env=environ)
+        # preexec_fn is unsafe beside other threads only; this program has none. A new process group, as the
+        # supervisor would make, is no way here: the command may read from the terminal.
+        command = subprocess.Popen(argv, env=environ, preexec_fn=lambda: kill_with_parent(owner))  # noqa: PLW1509
     except OSError as error:
         to_standard_error(f"cannot start {argv[0]}: {error.strerror}")
         return EXIT_NOT_STARTED
     try:
         status = command.wait()
     except Interrupted as interruption:
-        # Ctrl-C has reached the command already, as a member of the terminal's foreground group.
-        if interruption.number != signal.SIGINT:
-            command.send_signal(interruption.number)
-        command.wait()
+        end_command(command, interruption.number)
         raise
     return status if status >= 0 else EXIT_SIGNAL_BASE - status
+
+
+def end_command(command: subprocess.Popen[bytes], number: int) -> None:
+    """Pass a signal on to the command, then insist: SIGTERM after 10 s, SIGKILL after 20 s."""
+    for each in (number, signal.SIGTERM, signal.SIGKILL):
+        # A terminal has sent Ctrl-C to the command as well; a second one makes programs give up cleaning up.
+        if each != signal.SIGINT or not sys.stdin.isatty():
+            command.send_signal(each)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            command.wait(COMMAND_GRACE_SECONDS)
+            return
 
 
 def up(directory: Path, nodes: list[dict[str, Any]], argv: Sequence[str]) -> int:

@@ -76,13 +76,15 @@ def apply_nodes(api: Api, nodes: Sequence[Mapping[str, Any]], timeout: float = R
     pending = {node["metadata"]["name"] for node in nodes}
     deadline = time.monotonic() + timeout
     while True:
+        asked = time.monotonic()
         live = api.call("GET", collection)["items"]
         pending -= {node["metadata"]["name"] for node in live if is_ready(node)}
         if not pending:
             return
         if time.monotonic() > deadline:
             raise NodesNotReady(f"not Ready after {timeout:.0f} s: {', '.join(sorted(pending))}")
-        time.sleep(POLL_SECONDS)
+        # No more than half of the time goes into asking: the list of many nodes is long.
+        time.sleep(max(POLL_SECONDS, time.monotonic() - asked))
 
 
 def delete_nodes(api: Api, names: Iterable[str]) -> None:
