@@ -35,9 +35,9 @@ def apply_waves(session: Session) -> None:
     A wave with failures ends the run after all of its objects were tried; in check mode all waves are tried. Failures
     are left in the session's result, a fault that concerns every request is raised.
     """
-    waves: dict[str, list[Item]] = {}
+    waves: dict[int, list[Item]] = {}
     for item in session.items:
-        waves.setdefault(item.wave, []).append(item)
+        waves.setdefault(item.position, []).append(item)
     done = {change.key.identity for change in session.result.changes}
     for items in waves.values():
         before = len(session.result.changes)

@@ -103,7 +103,7 @@ def _located(session: Session) -> list[Item]:
             )
         if session.request.set_name:
             metadata["labels"] = {**(metadata.get("labels") or {}), SET_LABEL: session.request.set_name}
-        located.append(Item(key_of(item.body), item.wave, item.body))
+        located.append(Item(key_of(item.body), item.wave, item.body, item.position))
     if violations:
         raise InvalidInput(violations)
     return located

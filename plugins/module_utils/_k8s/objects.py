@@ -58,11 +58,12 @@ class Key:
 
 @dataclass(frozen=True)
 class Item:
-    """One desired object and the wave it belongs to."""
+    """One desired object, the name of its wave, and that wave's position (names need not be unique)."""
 
     key: Key
     wave: str
     body: Json
+    position: int = 0
 
 
 def key_of(body: Mapping[str, Any]) -> Key:
@@ -104,7 +105,7 @@ def read_waves(waves: Any) -> list[Item]:
             found = _object_violations(body, place) or _data_violations(body, place)
             violations += found
             if not found:
-                items.append(Item(key_of(body), name, json.loads(json.dumps(body))))
+                items.append(Item(key_of(body), name, json.loads(json.dumps(body)), position))
     violations += _duplicates(items)
     if violations:
         raise InvalidInput(violations)

@@ -11,6 +11,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._k8s.inventory import 
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects import SET_LABEL, Item, Json, Key
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.projection import provably_equal
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.session import CONFIGURED, CREATED, Change, Session
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.snapshot import get_object
 
 WAVE = "inventory"
 
@@ -30,6 +31,8 @@ def record(session: Session, keys: list[Key]) -> None:
     if live is not None and provably_equal(item.body, live):
         return
     if request.check:
+        if live is None:
+            _predict_namespace(session)
         _note(session, item.key, live, item.body)
         return
     _apply_namespace_of_the_batch(session)
@@ -38,7 +41,7 @@ def record(session: Session, keys: list[Key]) -> None:
     except ApiFault as err:
         if err.fault is not Fault.NOT_FOUND or err.details.get("kind") != "namespaces":
             raise
-        _make_namespace(session)
+        apply_item(session, _namespace(session))
         after = patch(session, item)[1]
     session.snapshot.put(item.key, after)
     _note(session, item.key, live, after)
@@ -54,11 +57,20 @@ def _apply_namespace_of_the_batch(session: Session) -> None:
             apply_item(session, item)
 
 
-def _make_namespace(session: Session) -> None:
+def _namespace(session: Session) -> Item:
     name = session.request.inventory_namespace
     labels = {"app.kubernetes.io/managed-by": "rdma-fabric", SET_LABEL: session.request.set_name}
     body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}}
-    apply_item(session, Item(Key("v1", "Namespace", "", name), WAVE, body))
+    return Item(Key("v1", "Namespace", "", name), WAVE, body)
+
+
+def _predict_namespace(session: Session) -> None:
+    """Note the namespace that a run would make for the inventory."""
+    item = _namespace(session)
+    if any(one.key == item.key for one in session.items):
+        return
+    if get_object(session.connection, session.kinds, item.key) is None:
+        session.result.changes.append(Change(item.key, WAVE, CREATED, None, item.body))
 
 
 def _note(session: Session, key: Key, before: Json | None, after: Json) -> None:

@@ -1,0 +1,76 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Every refusal of the server says what to do next."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import Fault, fault_from_response
+
+
+def answer(message: str = "words", **details: Any) -> dict[str, Any]:
+    return {"kind": "Status", "message": message, "details": details}
+
+
+@pytest.mark.parametrize(
+    ("code", "fault", "step"),
+    [
+        (401, Fault.UNAUTHORIZED, "renew the token"),
+        (403, Fault.FORBIDDEN, "grant the user this verb"),
+        (404, Fault.NOT_FOUND, "CustomResourceDefinition exist"),
+        (409, Fault.CONFLICT, "run again"),
+        (422, Fault.INVALID, "correct the field"),
+        (429, Fault.THROTTLED, "less busy"),
+        (500, Fault.SERVER, "API server's log"),
+    ],
+)
+def test_each_status_has_its_fault_and_next_step(code: int, fault: Fault, step: str) -> None:
+    found = fault_from_response(code, answer(), "patch Thing a")
+    assert found.fault is fault
+    assert str(found).startswith("patch Thing a: words (")
+    assert step in str(found)
+
+
+@pytest.mark.parametrize(
+    ("code", "message"),
+    [
+        (400, 'strict decoding error: unknown field "spec.foo"'),
+        (500, "failed to create typed patch object (a/b; v1, Kind=C): .data.x: field not declared in schema"),
+    ],
+)
+def test_an_unknown_field_is_told_from_other_faults(code: int, message: str) -> None:
+    found = fault_from_response(code, answer(message), "patch Thing a")
+    assert (found.fault, found.fatal) == (Fault.UNKNOWN_FIELD, False)
+    assert "remove the field" in found.next_step
+
+
+def test_another_500_with_such_words_stays_a_server_fault() -> None:
+    assert fault_from_response(500, answer("etcd: unknown field"), "x").fault is Fault.SERVER
+
+
+def test_a_conflict_names_the_fields_of_the_other_manager() -> None:
+    causes = [{"reason": "FieldManagerConflict", "message": 'conflict with "kubectl"', "field": ".data.a"}]
+    found = fault_from_response(409, answer(causes=causes), "patch Thing a")
+    assert ".data.a" in found.next_step
+    assert "force_conflicts" in found.next_step
+
+
+def test_a_terminating_namespace_is_named_as_the_reason() -> None:
+    found = fault_from_response(403, answer(causes=[{"reason": "NamespaceTerminating"}]), "patch Thing a")
+    assert "is being deleted" in found.next_step
+
+
+@pytest.mark.parametrize(
+    "status", [{}, {"details": None}, {"details": {"causes": None}}, {"details": {"causes": ["x"]}}]
+)
+def test_an_answer_without_the_usual_parts_is_still_a_fault(status: dict[str, Any]) -> None:
+    assert str(fault_from_response(418, status, "get x")).startswith("get x: HTTP status 418")
+
+
+def test_only_faults_that_concern_every_request_end_the_run_at_once() -> None:
+    fatal = {code for code in (400, 401, 403, 404, 409, 410, 422, 429, 500) if fault_from_response(code, {}, "x").fatal}
+    assert fatal == {401, 429, 500}

@@ -1,0 +1,206 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a batch does to a cluster, in which order, and with how many requests."""
+
+from __future__ import annotations
+
+import copy
+import json
+
+import pytest
+
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.session import BatchError
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import Reply
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput
+from ansible_collections.rdma.fabric.tests.unit._k8s.batch_cases import (
+    BASE,
+    INVENTORY,
+    actions,
+    apply,
+    label,
+    wave,
+)
+from ansible_collections.rdma.fabric.tests.unit._k8s.fake_server import (
+    FakeServer,
+    config_map,
+    daemon_set,
+    failure,
+    namespace_object,
+)
+
+
+class TestPresent:
+    def test_creates_all_then_changes_nothing(self) -> None:
+        server = FakeServer()
+        first = apply(server, *BASE)
+        assert set(actions(first).values()) == {"created"}
+        assert first.changed
+        server.requests.clear()
+        second = apply(server, *BASE)
+        assert set(actions(second).values()) == {"unchanged"}
+        assert not second.changed
+        assert second.requests == {"list": 2, "patch": 0, "get": 0, "delete": 0}
+        assert server.written() == []
+
+    def test_one_changed_object_costs_one_request_more(self) -> None:
+        server = FakeServer()
+        apply(server, *BASE)
+        result = apply(server, wave(config_map("a", key="new"), config_map("b")), BASE[1])
+        assert result.requests == {"list": 2, "patch": 1, "get": 0, "delete": 0}
+        row = next(row for row in result.as_dict()["results"] if row["action"] == "configured")
+        assert (row["name"], row["fields"], row["wave"]) == ("a", ["data.key"], "w")
+
+    def test_every_object_carries_the_sets_label_beside_its_own(self) -> None:
+        server = FakeServer()
+        labelled = config_map("a")
+        labelled["metadata"]["labels"] = {"own": "x"}
+        apply(server, wave(labelled))
+        assert server.objects[("configmaps", "ns", "a")]["metadata"]["labels"] == {"own": "x", "rdma.fabric/set": "web"}
+
+    def test_waves_are_applied_in_order_after_the_inventory(self) -> None:
+        server = FakeServer()
+        apply(server, wave(daemon_set("d")), wave(config_map("a")))
+        written = [path.rsplit("/", 1)[1] for _method, path in server.written()]
+        assert written == ["rdma-fabric-web", "d", "a"]
+
+    def test_patches_are_strict_forced_and_named(self) -> None:
+        server = FakeServer()
+        apply(server, wave(config_map("a")))
+        queries = [query for method, _path, query in server.requests if method == "PATCH"]
+        assert queries[0] == {"fieldManager": "rdma-fabric", "force": "true", "fieldValidation": "Strict"}
+        server.requests.clear()
+        apply(server, wave(config_map("a", key="x")), force_conflicts=False)
+        assert [query["force"] for method, _path, query in server.requests if method == "PATCH"] == ["false"]
+
+    def test_the_namespace_of_the_inventory_is_made_first_as_the_batch_wants_it(self) -> None:
+        server = FakeServer(namespaces=())
+        wanted = namespace_object("ns")
+        wanted["metadata"]["labels"] = {"pod-security": "privileged"}
+        result = apply(server, wave(config_map("a")), wave(wanted))
+        assert actions(result)["Namespace ns"] == "created"
+        assert len(result.changes) == 3
+        assert server.objects[("namespaces", "", "ns")]["metadata"]["labels"]["pod-security"] == "privileged"
+
+    def test_the_namespace_of_the_inventory_is_made_when_nobody_gives_it(self) -> None:
+        server = FakeServer(namespaces=())
+        assert actions(apply(server, wave(config_map("a"))))["Namespace ns"] == "created"
+        assert not apply(server, wave(config_map("a"))).changed
+
+    def test_an_object_of_another_set_is_refused_before_anything_is_changed(self) -> None:
+        server = FakeServer()
+        apply(server, wave(config_map("theirs")), set_name="other")
+        before = copy.deepcopy(server.objects)
+        with pytest.raises(BatchError, match="ConfigMap ns/theirs belongs to the set 'other'") as refused:
+            apply(server, wave(config_map("new"), config_map("theirs")))
+        assert server.objects == before
+        assert refused.value.as_dict()["not_applied"] == ["ConfigMap ns/new", "ConfigMap ns/theirs"]
+
+    def test_an_object_that_is_being_deleted_is_refused_with_its_finalizers(self) -> None:
+        server = FakeServer()
+        apply(server, wave(config_map("a")))
+        metadata = server.objects[("configmaps", "ns", "a")]["metadata"]
+        metadata.update(deletionTimestamp="now", finalizers=["x/y"])
+        with pytest.raises(BatchError, match="ConfigMap ns/a is being deleted; finalizers: x/y"):
+            apply(server, wave(config_map("a")))
+
+    def test_an_object_of_nobody_is_taken_over_with_a_notice(self) -> None:
+        server = FakeServer()
+        server.put("configmaps", config_map("a"))
+        result = apply(server, wave(config_map("a")))
+        assert actions(result)["ConfigMap ns/a"] == "configured"
+        assert result.notices == ["ConfigMap ns/a: existed and now belongs to the set web"]
+
+    def test_a_lost_label_comes_back_with_a_notice(self) -> None:
+        server = FakeServer()
+        apply(server, *BASE)
+        label(server, "a", None)
+        result = apply(server, *BASE)
+        assert result.notices == ["ConfigMap ns/a: had lost its set label, which is back"]
+        assert not apply(server, *BASE).changed
+
+    def test_a_deleted_object_comes_back(self) -> None:
+        server = FakeServer()
+        apply(server, *BASE)
+        del server.objects[("configmaps", "ns", "a")]
+        assert actions(apply(server, *BASE))["ConfigMap ns/a"] == "created"
+
+    def test_a_lost_inventory_is_written_again(self) -> None:
+        server = FakeServer()
+        apply(server, *BASE)
+        del server.objects[("configmaps", "ns", "rdma-fabric-web")]
+        result = apply(server, *BASE)
+        assert [str(change.key) for change in result.changes if change.action == "created"] == [INVENTORY]
+
+    def test_an_inventory_without_its_label_still_counts(self) -> None:
+        server = FakeServer()
+        apply(server, *BASE)
+        label(server, "rdma-fabric-web", None)
+        assert actions(apply(server, wave(config_map("a"))))["ConfigMap ns/b"] == "deleted"
+
+    def test_a_foreign_inventory_stops_the_run_before_anything_is_changed(self) -> None:
+        server = FakeServer()
+        apply(server, *BASE)
+        server.objects[("configmaps", "ns", "rdma-fabric-web")]["data"] = {"objects": "gone"}
+        server.requests.clear()
+        with pytest.raises(BatchError, match=r"ConfigMap ns/rdma-fabric-web: data\.objects"):
+            apply(server, wave(config_map("z")))
+        assert server.written() == []
+
+    def test_a_patch_that_moves_nothing_is_no_change(self) -> None:
+        server = FakeServer()
+        body = config_map("a")
+        body["data"] = {}
+        apply(server, wave(body))
+        server.objects[("configmaps", "ns", "a")]["metadata"]["managedFields"][0]["apiVersion"] = "v0"
+        server.intercept = lambda _n, method, path: (
+            Reply(200, {}, json.dumps(server.objects[("configmaps", "ns", "a")]).encode())
+            if method == "PATCH"
+            else None
+        )
+        result = apply(server, wave(body))
+        assert (actions(result)["ConfigMap ns/a"], result.requests["patch"]) == ("unchanged", 1)
+
+    def test_long_lists_are_read_page_by_page(self) -> None:
+        server = FakeServer()
+        server.page_size = 7
+        objects = [config_map(f"c{number}") for number in range(20)]
+        apply(server, wave(*objects))
+        result = apply(server, wave(*objects))
+        assert (result.changed, result.requests["list"]) == (False, 3)
+
+    def test_expired_pages_are_read_anew(self) -> None:
+        server = FakeServer()
+        server.page_size = 7
+        objects = [config_map(f"c{number}") for number in range(20)]
+        apply(server, wave(*objects))
+        server.requests.clear()
+        server.intercept = lambda number, _m, _p: failure(410, "Expired", "too old") if number == 3 else None
+        result = apply(server, wave(*objects))
+        assert (result.changed, result.requests["list"]) == (False, 6)
+
+    def test_a_kind_in_one_namespace_is_listed_there_and_one_in_several_everywhere(self) -> None:
+        server = FakeServer(namespaces=("ns", "more"))
+        apply(server, wave(config_map("a", "more"), daemon_set("d")))
+        lists = [path for method, path, query in server.requests if method == "GET" and "limit" in query]
+        assert lists == ["/api/v1/configmaps", "/apis/apps/v1/namespaces/ns/daemonsets"]
+
+    def test_objects_without_a_namespace_go_to_the_default_one(self) -> None:
+        server = FakeServer()
+        body = config_map("a")
+        del body["metadata"]["namespace"]
+        apply(server, wave(body))
+        assert ("configmaps", "default", "a") in server.objects
+
+    def test_wrong_input_is_refused_whole_before_anything_is_sent(self) -> None:
+        server = FakeServer()
+        thing = {"apiVersion": "example.com/v1", "kind": "Thing", "metadata": {"name": "t"}}
+        bad_scope = namespace_object("x")
+        bad_scope["metadata"]["namespace"] = "ns"
+        with pytest.raises(InvalidInput) as refused:
+            apply(server, wave(thing, bad_scope))
+        assert len(refused.value.violations) == 2
+        assert server.written() == []
+        with pytest.raises(InvalidInput) as refused:
+            apply(server, wave(), set_name="A B", inventory_namespace="")
+        assert [violation.source for violation in refused.value.violations] == ["inventory_namespace", "set"]

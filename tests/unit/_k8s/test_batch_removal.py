@@ -1,0 +1,219 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Only what the set applied, recorded and still labels is ever deleted."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.session import BatchError
+from ansible_collections.rdma.fabric.tests.unit._k8s.batch_cases import (
+    BASE,
+    INVENTORY,
+    Establishing,
+    actions,
+    apply,
+    label,
+    recorded,
+    wave,
+)
+from ansible_collections.rdma.fabric.tests.unit._k8s.fake_server import (
+    FakeServer,
+    config_map,
+    daemon_set,
+    definition,
+    failure,
+    namespace_object,
+)
+
+
+class TestPrune:
+    def test_what_is_dropped_is_deleted_in_reverse_order(self) -> None:
+        server = FakeServer()
+        apply(server, *BASE)
+        result = apply(server, wave(config_map("b")))
+        deleted = [str(change.key) for change in result.changes if change.action == "deleted"]
+        assert deleted == ["DaemonSet ns/d", "ConfigMap ns/a"]
+        assert recorded(server) == ["b"]
+        options = [path for method, path, _query in server.requests if method == "DELETE"]
+        assert len(options) == 2
+
+    def test_nothing_is_deleted_unless_asked(self) -> None:
+        server = FakeServer()
+        apply(server, *BASE)
+        result = apply(server, wave(config_map("b")), prune=False)
+        assert "deleted" not in actions(result).values()
+        assert sorted(recorded(server)) == ["a", "b", "d"]
+        assert actions(apply(server, wave(config_map("b"))))["DaemonSet ns/d"] == "deleted"
+
+    def test_an_object_that_moved_to_another_namespace_is_deleted_in_the_old_one(self) -> None:
+        server = FakeServer(namespaces=("ns", "new"))
+        apply(server, wave(daemon_set("d"), config_map("a")))
+        result = apply(server, wave(daemon_set("d", "new"), config_map("a", "new")))
+        assert actions(result)["DaemonSet ns/d"] == "deleted"
+        assert actions(result)["DaemonSet new/d"] == "created"
+        assert actions(result)["ConfigMap ns/a"] == "deleted"
+
+    def test_a_recorded_config_map_elsewhere_is_found_without_the_batch_naming_its_namespace(self) -> None:
+        server = FakeServer(namespaces=("ns", "old"))
+        apply(server, wave(config_map("a", "old")))
+        result = apply(server, wave(config_map("b")))
+        assert actions(result)["ConfigMap old/a"] == "deleted"
+
+    def test_a_foreign_object_with_our_label_stays(self) -> None:
+        server = FakeServer()
+        apply(server, *BASE)
+        foreign = config_map("foreign")
+        foreign["metadata"]["labels"] = {"rdma.fabric/set": "web"}
+        server.put("configmaps", foreign)
+        apply(server, wave(config_map("a")))
+        assert ("configmaps", "ns", "foreign") in server.objects
+
+    def test_a_recorded_object_without_our_label_stays_with_a_notice(self) -> None:
+        server = FakeServer()
+        apply(server, *BASE)
+        label(server, "b", None)
+        result = apply(server, wave(config_map("a")))
+        assert actions(result)["ConfigMap ns/b"] == "kept"
+        assert "kept ConfigMap ns/b: its label rdma.fabric/set was removed" in result.notices
+        assert recorded(server) == ["a"]
+
+    def test_a_recorded_object_that_another_set_took_stays(self) -> None:
+        server = FakeServer()
+        apply(server, *BASE)
+        label(server, "b", "other")
+        result = apply(server, wave(config_map("a")))
+        assert "kept ConfigMap ns/b: its label rdma.fabric/set names the set 'other'" in result.notices
+
+    def test_a_recorded_object_that_we_never_applied_stays(self) -> None:
+        server = FakeServer()
+        apply(server, *BASE)
+        server.objects[("configmaps", "ns", "b")]["metadata"]["managedFields"] = [
+            {"manager": "x", "operation": "Apply"}
+        ]
+        result = apply(server, wave(config_map("a")))
+        assert "kept ConfigMap ns/b: no field of it was applied by rdma.fabric" in result.notices
+
+    def test_an_object_that_was_replaced_meanwhile_is_not_deleted(self) -> None:
+        server = FakeServer()
+        apply(server, *BASE)
+
+        def replaced(_number: int, method: str, path: str) -> None:
+            if method == "DELETE" and path.endswith("/a"):
+                server.objects[("configmaps", "ns", "a")]["metadata"]["uid"] = "another"
+
+        server.intercept = replaced
+        with pytest.raises(BatchError, match="delete ConfigMap ns/a: the UID in the precondition"):
+            apply(server, wave(config_map("b")))
+        assert ("configmaps", "ns", "a") in server.objects
+        assert sorted(recorded(server)) == ["a", "b"]
+
+    def test_an_object_that_changed_its_api_version_is_not_pruned(self) -> None:
+        server = FakeServer()
+        apply(server, *BASE)
+        newer = {**daemon_set("d"), "apiVersion": "apps/v2"}
+        result = apply(server, BASE[0], wave(newer))
+        assert actions(result)["DaemonSet ns/d"] == "configured"
+        assert "deleted" not in actions(result).values()
+
+    def test_a_namespace_is_never_pruned(self) -> None:
+        server = FakeServer()
+        apply(server, wave(namespace_object("mine")), *BASE)
+        result = apply(server, *BASE)
+        assert actions(result)["Namespace mine"] == "kept"
+        assert not result.as_dict()["changed"] or actions(result)[INVENTORY] == "configured"
+        assert ("namespaces", "", "mine") in server.objects
+
+
+class TestAbsent:
+    def test_deletes_the_set_in_reverse_and_is_then_done(self) -> None:
+        server = FakeServer()
+        apply(server, *BASE)
+        result = apply(server, absent=True)
+        deleted = [str(change.key) for change in result.changes if change.action == "deleted"]
+        assert deleted == ["DaemonSet ns/d", "ConfigMap ns/b", "ConfigMap ns/a", INVENTORY]
+        assert [place for place in server.objects if place[0] != "namespaces"] == []
+        assert not apply(server, absent=True).changed
+
+    def test_check_mode_says_so_and_deletes_nothing(self) -> None:
+        server = FakeServer()
+        apply(server, *BASE)
+        before = copy.deepcopy(server.objects)
+        predicted = apply(server, absent=True, check=True)
+        assert server.objects == before
+        assert actions(predicted) == actions(apply(server, absent=True))
+
+    def test_namespaces_and_definitions_stay_unless_asked_for(self) -> None:
+        server = FakeServer()
+        waves = (wave(namespace_object("mine"), definition("Thing", "things")), *BASE)
+        Establishing(server, 0)
+        apply(server, *waves)
+        result = apply(server, absent=True)
+        assert {key for key, action in actions(result).items() if action == "kept"} == {
+            "Namespace mine",
+            "CustomResourceDefinition things.example.com",
+        }
+        removed = apply(server, absent=True, remove_kept=True)
+        assert set(actions(removed)) == {"Namespace mine", "CustomResourceDefinition things.example.com"}
+        assert ("namespaces", "", "ns") in server.objects
+
+    def test_the_inventory_goes_before_the_namespace_that_holds_it(self) -> None:
+        server = FakeServer(namespaces=())
+        apply(server, wave(namespace_object("ns")), *BASE)
+        result = apply(server, absent=True, remove_kept=True)
+        deleted = [str(change.key) for change in result.changes]
+        assert deleted[-2:] == [INVENTORY, "Namespace ns"]
+
+    def test_a_foreign_object_among_the_waves_stays(self) -> None:
+        server = FakeServer()
+        server.put("configmaps", config_map("a"))
+        assert not apply(server, wave(config_map("a")), absent=True).changed
+        assert ("configmaps", "ns", "a") in server.objects
+
+    def test_objects_of_a_missing_kind_are_no_obstacle(self) -> None:
+        server = FakeServer()
+        thing = {"apiVersion": "example.com/v1", "kind": "Thing", "metadata": {"name": "t", "namespace": "ns"}}
+        apply(server, *BASE)
+        assert actions(apply(server, wave(thing), absent=True))["ConfigMap ns/a"] == "deleted"
+
+    def test_a_failed_deletion_keeps_the_inventory(self) -> None:
+        server = FakeServer()
+        apply(server, *BASE)
+        server.intercept = lambda _n, method, path: (
+            failure(403, "Forbidden", "no") if method == "DELETE" and path.endswith("/a") else None
+        )
+        with pytest.raises(BatchError, match="delete ConfigMap ns/a: no"):
+            apply(server, absent=True)
+        server.intercept = lambda _n, _m, _p: None
+        assert actions(apply(server, absent=True))["ConfigMap ns/a"] == "deleted"
+
+
+class TestLooseObjects:
+    """Without a set: objects on their own, without label, inventory and pruning."""
+
+    def test_present_and_absent(self) -> None:
+        server = FakeServer()
+        loose = {"set_name": "", "inventory_namespace": ""}
+        first = apply(server, wave(config_map("a")), **loose)
+        assert actions(first) == {"ConfigMap ns/a": "created"}
+        assert "labels" not in server.objects[("configmaps", "ns", "a")]["metadata"]
+        second = apply(server, wave(config_map("a")), **loose)
+        assert (second.changed, second.requests["get"], second.requests["patch"]) == (False, 1, 0)
+        gone = apply(server, wave(config_map("a")), absent=True, **loose)
+        assert actions(gone) == {"ConfigMap ns/a": "deleted"}
+        assert not apply(server, wave(config_map("a")), absent=True, **loose).changed
+
+    def test_a_foreign_object_is_not_deleted(self) -> None:
+        server = FakeServer()
+        server.put("configmaps", config_map("a"))
+        result = apply(server, wave(config_map("a")), absent=True, set_name="", inventory_namespace="")
+        assert actions(result) == {"ConfigMap ns/a": "kept"}
+
+    def test_an_object_of_a_set_is_left_to_it(self) -> None:
+        server = FakeServer()
+        apply(server, *BASE)
+        with pytest.raises(BatchError, match="belongs to the set 'web'"):
+            apply(server, wave(config_map("a")), set_name="", inventory_namespace="")

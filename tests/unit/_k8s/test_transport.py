@@ -1,0 +1,151 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Requests are sent again exactly where that is right, within bounds, and every attempt is counted."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Callable
+
+import pytest
+
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import ApiFault, Fault
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import Connection, Patience, Reply
+from ansible_collections.rdma.fabric.tests.unit._k8s.fake_server import FakeTime, failure, good
+
+Answer = Callable[[], Reply]
+
+
+class Script:
+    """A sender that answers as it is told, one answer after the other."""
+
+    def __init__(self, *answers: Any) -> None:
+        self.answers = list(answers)
+        self.sent: list[tuple[str, str, bytes | None, str | None]] = []
+
+    def send(self, method: str, path: str, body: bytes | None, content_type: str | None) -> Reply:
+        self.sent.append((method, path, body, content_type))
+        answer = self.answers.pop(0)
+        if isinstance(answer, ApiFault):
+            raise answer
+        assert isinstance(answer, Reply)
+        return answer
+
+
+def ask(script: Script, time: FakeTime | None = None, **options: Any) -> tuple[int, dict[str, Any]]:
+    connection = Connection(script, clock=(time or FakeTime()).clock())
+    return connection.request("get", "/x", what="Thing a", **options)
+
+
+def status(code: int, **headers: str) -> Reply:
+    return Reply(code, headers, failure(code, "Reason", "words").body)
+
+
+RESET = ApiFault(Fault.UNREACHABLE, "connection reset by peer")
+STALL = ApiFault(Fault.TIMEOUT, "read timed out")
+
+
+@pytest.mark.parametrize("bad", [status(429), status(500), status(502), status(503), status(504), RESET, STALL])
+def test_a_passing_failure_is_overcome(bad: Any) -> None:
+    script = Script(bad, bad, good({"ok": True}))
+    assert ask(script) == (200, {"ok": True})
+    assert len(script.sent) == 3
+
+
+@pytest.mark.parametrize("body", [b'{"items": [{"a"', b"", b"<html>proxy</html>", b"[]", b"\xff\xfe", b"[" * 100_000])
+def test_a_cut_or_foreign_body_of_a_good_answer_is_asked_for_again(body: bytes) -> None:
+    script = Script(Reply(200, {}, body), good({"ok": True}))
+    assert ask(script)[1] == {"ok": True}
+
+
+@pytest.mark.parametrize(
+    ("code", "fault"),
+    [
+        (400, Fault.INVALID),
+        (401, Fault.UNAUTHORIZED),
+        (403, Fault.FORBIDDEN),
+        (404, Fault.NOT_FOUND),
+        (409, Fault.CONFLICT),
+        (410, Fault.GONE),
+        (415, Fault.INVALID),
+        (422, Fault.INVALID),
+        (301, Fault.INVALID),
+    ],
+)
+def test_an_answer_that_means_no_is_taken_at_once(code: int, fault: Fault) -> None:
+    script, time = Script(status(code)), FakeTime()
+    with pytest.raises(ApiFault, match="get Thing a: words") as refused:
+        ask(script, time)
+    assert (refused.value.fault, time.slept) == (fault, [])
+
+
+def test_tls_trouble_is_not_tried_again() -> None:
+    time = FakeTime()
+    with pytest.raises(ApiFault) as refused:
+        ask(Script(ApiFault(Fault.TLS, "certificate has expired")), time)
+    assert (refused.value.fault, time.slept) == (Fault.TLS, [])
+
+
+def test_the_server_decides_how_long_to_wait() -> None:
+    time = FakeTime()
+    ask(Script(status(429, **{"retry-after": "7"}), good({})), time)
+    assert time.slept == [7.0]
+
+
+def test_pauses_grow_and_attempts_end() -> None:
+    script, time = Script(*[status(503)] * 9), FakeTime()
+    with pytest.raises(ApiFault, match="tried 5 times") as refused:
+        ask(script, time)
+    assert time.slept == [0.25, 0.5, 1.0, 2.0]
+    assert refused.value.fault is Fault.SERVER
+
+
+def test_an_absurd_retry_after_ends_the_request_instead_of_the_day() -> None:
+    time = FakeTime()
+    with pytest.raises(ApiFault, match="asks to wait 86400 s") as refused:
+        ask(Script(status(429, **{"retry-after": "86400"})), time)
+    assert (refused.value.fault, time.slept) == (Fault.THROTTLED, [])
+
+
+@pytest.mark.parametrize("header", ["soon", "", "Wed, 21 Oct 2026 07:28:00 GMT", "-5"])
+def test_an_unusable_retry_after_does_no_harm(header: str) -> None:
+    time = FakeTime()
+    assert ask(Script(status(429, **{"retry-after": header}), good({})), time)[0] == 200
+    assert time.slept in ([0.25], [0.0])
+
+
+def test_a_500_about_the_object_itself_is_not_tried_again() -> None:
+    text = (
+        "failed to create typed patch object (ns/a; apps/v1, Kind=DaemonSet): .spec.foo: field not declared in schema"
+    )
+    script = Script(failure(500, "InternalError", text))
+    with pytest.raises(ApiFault, match=r"\.spec\.foo") as refused:
+        ask(script)
+    assert refused.value.fault is Fault.UNKNOWN_FIELD
+
+
+def test_every_attempt_is_counted_and_announced() -> None:
+    said: list[str] = []
+    connection = Connection(Script(status(500), good({})), clock=FakeTime().clock(), notify=said.append)
+    connection.request("patch", "/x", what="Thing a")
+    assert dict(connection.sent) == {"patch": 2}
+    assert "trying again in 0.25 s" in said[0]
+
+
+def test_the_total_time_is_bounded() -> None:
+    time = FakeTime()
+    patience = Patience(attempts=100, first_pause=10.0, growth=1.0, total=35.0)
+    connection = Connection(Script(*[status(503)] * 100), clock=time.clock(), patience=patience)
+    with pytest.raises(ApiFault, match="tried 4 times"):
+        connection.request("get", "/x", what="Thing a")
+    assert time.seconds <= 35.0
+
+
+def test_bodies_are_compact_json_and_queries_are_encoded() -> None:
+    script = Script(good({}))
+    connection = Connection(script, clock=FakeTime().clock())
+    connection.request("patch", "/x", what="t", query={"l": "a/b=c d"}, body={"t": "yes: é"}, content_type="c/t")
+    method, path, body, content_type = script.sent[0]
+    assert (method, path, content_type) == ("PATCH", "/x?l=a%2Fb%3Dc+d", "c/t")
+    assert json.loads(body or b"") == {"t": "yes: é"}
