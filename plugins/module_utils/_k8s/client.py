@@ -48,32 +48,30 @@ def auth_options() -> frozenset[str]:
 
 
 class Client:
-    """A :class:`~..transport.Sender` over the kubernetes client's connection pool."""
+    """A :class:`~..transport.Sender` over the kubernetes client's connection pool; ``server`` is its address."""
 
     def __init__(self, options: Mapping[str, Any], *, read_timeout: float = READ_TIMEOUT) -> None:
         """Build the connection from kubernetes.core's options; nothing is sent yet. Raises :class:`ApiFault`."""
         _require_libraries()
         given = {name: value for name, value in options.items() if value is not None}
         try:
+            # A configuration that was loaded before in this process would be copied, and restored by its own hooks.
+            kubernetes.client.Configuration.set_default(None)
             self._configuration = _create_configuration(_create_auth_spec(None, **given))
             self._configuration.connection_pool_maxsize = 1
             self._impersonation = _create_headers(None, **given)
             self._pool = kubernetes.client.ApiClient(self._configuration).rest_client.pool_manager
-        except (kubernetes.config.ConfigException, OSError, ValueError, TypeError, urllib3.exceptions.HTTPError) as err:
+        except Exception as err:  # a broken kubeconfig makes the client raise whatever its parts provoke
             raise ApiFault(Fault.CONFIGURATION, f"no connection can be made from the given options: {err}") from err
+        self.server = str(self._configuration.host).rstrip("/")
         self._timeout = urllib3.Timeout(connect=CONNECT_TIMEOUT, read=read_timeout)
-
-    @property
-    def server(self) -> str:
-        """The address of the API server."""
-        return str(self._configuration.host)
 
     def send(self, method: str, path: str, body: bytes | None, content_type: str | None) -> Reply:
         """Send one request; see :class:`~..transport.Sender`."""
         try:
             response = self._pool.request(
                 method,
-                self.server.rstrip("/") + path,
+                self.server + path,
                 body=body,
                 headers=self._headers(content_type),
                 timeout=self._timeout,

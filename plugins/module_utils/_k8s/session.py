@@ -22,7 +22,8 @@ DELETED = "deleted"
 KEPT = "kept"
 _CHANGING = frozenset((CREATED, CONFIGURED, DELETED))
 
-PROGRESS_INTERVAL = 15.0
+# With pauses of up to 5 s between looks, nobody waits for more than 15 s without a word.
+PROGRESS_INTERVAL = 10.0
 
 
 def _quiet(_text: str) -> None:

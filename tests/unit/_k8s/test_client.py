@@ -1,0 +1,184 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""kubernetes.core's options and environment make the connection; its failures are told apart."""
+
+from __future__ import annotations
+
+import http.server
+import json
+import socket
+import threading
+from pathlib import Path
+from typing import Any, Iterator
+
+import pytest
+import yaml
+
+from ansible_collections.rdma.fabric.plugins.module_utils import _version
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s import client
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.client import Client, auth_options
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import ApiFault, Fault
+
+
+class Recorder(http.server.BaseHTTPRequestHandler):
+    """Answers every request with an empty object and remembers it."""
+
+    protocol_version = "HTTP/1.1"
+
+    def handle_one_request(self) -> None:
+        self.raw_requestline = self.rfile.readline(65537)
+        if not self.raw_requestline or not self.parse_request():
+            self.close_connection = True
+            return
+        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        seen = (self.command, self.path, list(self.headers.items()), body, self.client_address)
+        assert isinstance(self.server, RecordingServer)
+        self.server.seen.append(seen)
+        self.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
+
+
+class RecordingServer(http.server.ThreadingHTTPServer):
+    """Listens on a free port; ``seen`` holds method, path, headers, body and peer of each request."""
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), Recorder)
+        self.seen: list[tuple[str, str, list[tuple[str, str]], bytes, Any]] = []
+
+
+@pytest.fixture
+def server() -> Iterator[RecordingServer]:
+    with RecordingServer() as listening:
+        thread = threading.Thread(target=listening.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        yield listening
+        listening.shutdown()
+        thread.join()
+
+
+@pytest.fixture(autouse=True)
+def no_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in ("KUBECONFIG", "K8S_AUTH_KUBECONFIG", "K8S_AUTH_HOST", "K8S_AUTH_API_KEY", "K8S_AUTH_CONTEXT"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+
+
+def address(server: RecordingServer) -> str:
+    return f"http://127.0.0.1:{server.server_address[1]}"
+
+
+def test_a_request_says_who_asks_and_carries_the_token(server: RecordingServer) -> None:
+    client_under_test = Client({"host": address(server), "api_key": "t0ken", "impersonate_groups": ["a", "b"]})
+    reply = client_under_test.send("PATCH", "/x?y=z", b'{"a":1}', "application/apply-patch+yaml")
+    assert (reply.code, reply.body) == (200, b"{}")
+    method, path, headers, body, _peer = server.seen[0]
+    assert (method, path, body) == ("PATCH", "/x?y=z", b'{"a":1}')
+    assert ("User-Agent", f"rdma.fabric/{_version.VERSION}") in headers
+    assert ("authorization", "Bearer t0ken") in [(name.lower(), value) for name, value in headers]
+    assert [value for name, value in headers if name == "Impersonate-Group"] == ["a", "b"]
+    assert ("Content-Type", "application/apply-patch+yaml") in headers
+
+
+def test_no_request_is_sent_before_the_first_one_and_one_connection_serves_all(server: RecordingServer) -> None:
+    client_under_test = Client({"host": address(server), "api_key": "t"})
+    assert server.seen == []
+    for _time in range(3):
+        client_under_test.send("GET", "/x", None, None)
+    assert len({peer for *_rest, peer in server.seen}) == 1
+
+
+def test_the_environment_of_kubernetes_core_is_respected(
+    server: RecordingServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("K8S_AUTH_HOST", address(server))
+    monkeypatch.setenv("K8S_AUTH_API_KEY", "from-the-environment")
+    Client({"host": None, "api_key": None}).send("GET", "/x", None, None)
+    assert ("authorization", "Bearer from-the-environment") in [(n.lower(), v) for n, v in server.seen[0][2]]
+
+
+def test_a_kubeconfig_is_respected_as_file_and_as_data(server: RecordingServer, tmp_path: Path) -> None:
+    document = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "c",
+        "contexts": [{"name": "c", "context": {"cluster": "k", "user": "u"}}],
+        "clusters": [{"name": "k", "cluster": {"server": address(server)}}],
+        "users": [{"name": "u", "user": {"token": "filed"}}],
+    }
+    path = tmp_path / "config"
+    path.write_text(json.dumps(document))
+    for given in (str(path), document):
+        Client({"kubeconfig": given}).send("GET", "/x", None, None)
+    tokens = [value for _m, _p, headers, *_rest in server.seen for name, value in headers if name == "authorization"]
+    assert tokens == ["Bearer filed"] * 2
+
+
+def test_no_connection_data_at_all_is_said_so() -> None:
+    with pytest.raises(ApiFault, match="no connection can be made") as refused:
+        Client({})
+    assert refused.value.fault is Fault.CONFIGURATION
+    assert "kubeconfig" in refused.value.next_step
+
+
+@pytest.mark.parametrize("text", ["", "not: a: kubeconfig", "[]", "{}", "current-context: nowhere"])
+def test_a_broken_kubeconfig_is_said_so(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "config"
+    path.write_text(text)
+    with pytest.raises(ApiFault) as refused:
+        Client({"kubeconfig": str(path)})
+    assert refused.value.fault is Fault.CONFIGURATION
+
+
+def test_a_missing_client_certificate_is_said_so() -> None:
+    with pytest.raises(ApiFault) as refused:
+        files = {"client_cert": "/nowhere/tls.crt", "client_key": "/nowhere/tls.key"}
+        Client({"host": "https://127.0.0.1:9", **files}).send("GET", "/x", None, None)
+    assert refused.value.fault in (Fault.CONFIGURATION, Fault.UNREACHABLE)
+
+
+def test_a_refused_connection_names_the_server() -> None:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    with pytest.raises(ApiFault, match=f"GET https://127.0.0.1:{port}/x") as refused:
+        Client({"host": f"https://127.0.0.1:{port}", "api_key": "secret-token"}).send("GET", "/x?secret", None, None)
+    assert refused.value.fault is Fault.UNREACHABLE
+    assert "secret" not in str(refused.value)
+
+
+def test_a_name_that_does_not_resolve_is_unreachable() -> None:
+    with pytest.raises(ApiFault) as refused:
+        Client({"host": "https://nowhere.invalid", "api_key": "t"}).send("GET", "/x", None, None)
+    assert refused.value.fault is Fault.UNREACHABLE
+
+
+def test_a_server_that_speaks_no_tls_is_a_tls_fault(server: RecordingServer) -> None:
+    host = address(server).replace("http:", "https:")
+    with pytest.raises(ApiFault) as refused:
+        Client({"host": host, "api_key": "t"}).send("GET", "/x", None, None)
+    assert refused.value.fault is Fault.TLS
+
+
+def test_a_silent_server_is_a_timeout() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        host = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        with pytest.raises(ApiFault) as refused:
+            Client({"host": host, "api_key": "t"}, read_timeout=0.05).send("GET", "/x", None, None)
+    assert refused.value.fault is Fault.TIMEOUT
+
+
+def test_a_missing_library_is_named_with_the_version_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client, "IMPORT_ERROR", "Traceback\nModuleNotFoundError: No module named 'kubernetes'")
+    with pytest.raises(ApiFault, match="No module named 'kubernetes'") as refused:
+        Client({"host": "https://127.0.0.1:9", "api_key": "t"})
+    assert "kubernetes >= 24.2.0" in refused.value.next_step
+    assert "kubernetes.core >= 6.0.0" in refused.value.next_step
+
+
+def test_all_authentication_options_are_passed_on() -> None:
+    assert {"kubeconfig", "context", "host", "api_key", "verify_ssl", "impersonate_groups", "proxy"} <= auth_options()
+
+
+def test_the_version_is_the_collections() -> None:
+    galaxy = Path(__file__).resolve().parents[3] / "galaxy.yml"
+    assert yaml.safe_load(galaxy.read_text())["version"] == _version.VERSION

@@ -1,0 +1,220 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Waiting ends when workloads are ready, says what it waits for meanwhile, and why in the end."""
+
+from __future__ import annotations
+
+from typing import Any, Callable
+
+import pytest
+
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.batch import run
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.diagnosis import event_reasons, pod_reasons
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.session import BatchError, BatchRequest, BatchResult
+from ansible_collections.rdma.fabric.tests.unit._k8s.batch_cases import wave
+from ansible_collections.rdma.fabric.tests.unit._k8s.fake_server import (
+    FakeServer,
+    FakeTime,
+    config_map,
+    connect,
+    daemon_set,
+    failure,
+)
+
+READY = {"desiredNumberScheduled": 2, "updatedNumberScheduled": 2, "numberAvailable": 2, "observedGeneration": 1}
+PENDING = {**READY, "numberAvailable": 1}
+
+
+class Controller:
+    """Gives each DaemonSet its status when the time has come; ``said`` keeps the progress reports with their time."""
+
+    def __init__(self, statuses: Callable[[str, float], dict[str, Any]]) -> None:
+        self.server = FakeServer()
+        self.time = FakeTime()
+        self.said: list[tuple[float, str]] = []
+        self.statuses = statuses
+        self.server.on_list = self.listed
+
+    def listed(self, plural: str) -> None:
+        for (kind, _namespace, name), body in self.server.objects.items():
+            if plural == kind == "daemonsets":
+                body["status"] = self.statuses(name, self.time.seconds)
+
+    def apply(self, *objects: Any, **options: Any) -> BatchResult:
+        request = BatchRequest(
+            waves=[wave(*objects)],
+            set_name="web",
+            inventory_namespace="ns",
+            progress=lambda text: self.said.append((self.time.seconds, text)),
+            **options,
+        )
+        return run(connect(self.server, self.time), request)
+
+    def add_pod(self, owner: str, **status: Any) -> None:
+        metadata = {"name": f"{owner}-pod", "namespace": "ns", "labels": {"app": owner}, "uid": f"{owner}-pod-uid"}
+        self.server.put("pods", {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "status": status})
+
+
+def test_what_is_ready_already_costs_no_request() -> None:
+    controller = Controller(lambda _name, _now: READY)
+    controller.apply(daemon_set("d"))
+    result = controller.apply(daemon_set("d"))
+    assert result.requests == {"list": 2, "patch": 0, "get": 0, "delete": 0}
+    assert result.waits == [
+        {
+            "kind": "DaemonSet",
+            "namespace": "ns",
+            "name": "d",
+            "ready": True,
+            "reason": "",
+            "desired": 2,
+            "available": 2,
+            "seconds": 0.0,
+        }
+    ]
+
+
+def test_each_workload_is_waited_for_with_one_list_per_round() -> None:
+    controller = Controller(lambda name, now: READY if now >= (2 if name == "fast" else 30) else PENDING)
+    result = controller.apply(daemon_set("slow"), daemon_set("fast"), config_map("c"))
+    rows = {row["name"]: row for row in result.waits}
+    assert [rows[name]["ready"] for name in ("slow", "fast")] == [True, True]
+    assert 2 <= rows["fast"]["seconds"] < 5
+    assert 30 <= rows["slow"]["seconds"] < 36
+    rounds = len(controller.time.slept)
+    assert result.requests["list"] <= 2 + rounds + 2 * len(controller.said)
+    assert rounds < 15
+    assert max(controller.time.slept) <= 5
+
+
+def test_progress_is_told_at_least_every_fifteen_seconds_with_the_slowest_and_its_reason() -> None:
+    controller = Controller(lambda name, now: READY if name == "fine" or now >= 100 else PENDING)
+    waiting = {"state": {"waiting": {"reason": "ImagePullBackOff", "message": "no such image"}}}
+    controller.add_pod("slow", phase="Pending", containerStatuses=[waiting])
+    controller.apply(daemon_set("slow"), daemon_set("fine"))
+    times = [0.0, *(when for when, _text in controller.said)]
+    assert max(later - earlier for earlier, later in zip(times, times[1:])) <= 15
+    assert controller.said[0][1] == "1/2 ready, slowest: DaemonSet ns/slow 1/2: ImagePullBackOff: no such image"
+
+
+def test_a_timeout_names_every_slow_workload_with_its_reason() -> None:
+    controller = Controller(lambda name, _now: READY if name == "fine" else PENDING)
+    unschedulable = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "no rdma/hca"}
+    controller.add_pod("slow", phase="Pending", conditions=[unschedulable])
+    with pytest.raises(BatchError, match="DaemonSet ns/slow is not ready after") as slow:
+        controller.apply(daemon_set("slow"), daemon_set("fine"), wait_timeout=20.0)
+    assert "1 of 2 pods are available; Unschedulable: no rdma/hca" in str(slow.value)
+    assert "raise wait_timeout" in str(slow.value)
+    assert "DaemonSet ns/fine" not in str(slow.value).partition("changed before")[0]
+    assert [row["ready"] for row in slow.value.result.waits] == [False, True]
+    assert slow.value.as_dict()["not_applied"] == []
+    assert controller.time.seconds <= 20.0
+
+
+def test_events_tell_where_pods_do_not() -> None:
+    controller = Controller(lambda _name, _now: PENDING)
+    controller.add_pod("slow", phase="Pending")
+    event = {
+        "metadata": {"name": "e", "namespace": "ns"},
+        "type": "Warning",
+        "reason": "FailedMount",
+        "message": "no such\n  volume",
+    }
+    controller.server.put("events", event)
+    with pytest.raises(BatchError, match="FailedMount: no such volume"):
+        controller.apply(daemon_set("slow"), wait_timeout=1.0)
+
+
+def test_missing_rights_to_read_pods_do_not_hide_the_timeout() -> None:
+    controller = Controller(lambda _name, _now: PENDING)
+    controller.server.intercept = lambda _n, _m, path: (
+        failure(403, "Forbidden", "may not list pods") if path.endswith("/pods") else None
+    )
+    with pytest.raises(BatchError, match=r"is not ready after .* the reason can't be read: .*may not list pods"):
+        controller.apply(daemon_set("slow"), wait_timeout=1.0)
+
+
+def test_a_workload_without_nodes_is_ready_with_a_notice() -> None:
+    controller = Controller(lambda _name, _now: {"desiredNumberScheduled": 0, "observedGeneration": 1})
+    result = controller.apply(daemon_set("d"))
+    assert result.waits[0]["ready"]
+    assert result.notices == ["DaemonSet ns/d runs on no node: its node selector nic=true matches none"]
+
+
+def test_a_new_generation_is_waited_for_though_the_old_one_was_ready() -> None:
+    controller = Controller(lambda _name, now: {**READY, "observedGeneration": 2 if now > 3 else 1})
+    controller.apply(daemon_set("d"), wait=False)
+    result = controller.apply(daemon_set("d", image="registry.example/plugin:2"))
+    assert result.waits[0]["seconds"] > 3
+
+
+def test_a_workload_that_vanishes_meanwhile_is_not_ready() -> None:
+    controller = Controller(lambda _name, _now: PENDING)
+
+    def vanish(plural: str) -> None:
+        if controller.time.seconds > 1:
+            controller.server.objects.pop((plural, "ns", "d"), None)
+
+    controller.server.on_list = vanish
+    with pytest.raises(BatchError, match="it is gone"):
+        controller.apply(daemon_set("d"), wait_timeout=5.0)
+
+
+def test_check_mode_does_not_wait() -> None:
+    controller = Controller(lambda _name, _now: PENDING)
+    assert controller.apply(daemon_set("d"), check=True).waits == []
+    assert controller.time.slept == []
+
+
+def test_deleted_objects_are_waited_for_until_they_are_gone() -> None:
+    controller = Controller(lambda _name, _now: READY)
+    controller.apply(daemon_set("d"), config_map("c"))
+    kept = controller.server.objects[("configmaps", "ns", "c")]
+
+    def linger(plural: str) -> None:
+        present = plural == "configmaps" and controller.time.seconds < 8
+        controller.server.objects.pop(("configmaps", "ns", "c"), None)
+        if present:
+            controller.server.objects[("configmaps", "ns", "c")] = kept
+
+    controller.server.on_list = linger
+    controller.apply(absent=True)
+    assert 8 <= controller.time.seconds < 14
+
+
+def test_an_object_that_does_not_go_is_named_with_its_finalizers() -> None:
+    controller = Controller(lambda _name, _now: READY)
+    controller.apply(config_map("c"))
+    kept = controller.server.objects[("configmaps", "ns", "c")]
+
+    def linger(plural: str) -> None:
+        kept["metadata"]["finalizers"] = ["example.com/hold"]
+        controller.server.objects[("configmaps", "ns", "c")] = kept
+
+    controller.server.on_list = linger
+    with pytest.raises(BatchError, match=r"ConfigMap ns/c is still there after 20 s; finalizers: example\.com/hold"):
+        controller.apply(absent=True, wait_timeout=20.0)
+    assert controller.said
+
+
+def test_reasons_of_a_pod() -> None:
+    waiting = {"state": {"waiting": {"reason": "CrashLoopBackOff"}}}
+    ended = {"name": "init", "state": {"terminated": {"exitCode": 3, "message": "x" * 500}}}
+    starting = {"state": {"waiting": {"reason": "PodInitializing"}}}
+    done = {"state": {"terminated": {"exitCode": 0}}}
+    status = {
+        "initContainerStatuses": [ended, done],
+        "containerStatuses": [waiting, starting, {"state": {"running": {}}}],
+    }
+    assert pod_reasons({"status": status}) == [f"init ended with 3: {'x' * 200}", "CrashLoopBackOff"]
+    assert pod_reasons({}) == []
+
+
+def test_warnings_come_latest_first() -> None:
+    events = [
+        {"type": "Warning", "reason": "old", "lastTimestamp": "2026-01-01T00:00:00Z"},
+        {"type": "Normal", "reason": "fine", "lastTimestamp": "2026-01-03T00:00:00Z"},
+        {"type": "Warning", "reason": "new", "eventTime": "2026-01-02T00:00:00Z"},
+    ]
+    assert event_reasons(events) == ["new", "old"]
