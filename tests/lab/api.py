@@ -39,7 +39,7 @@ class ApiError(Exception):
 def collection_path(api_version: str, plural: str, namespace: str | None = None) -> str:
     """Give the path of a collection: ``collection_path("apps/v1", "daemonsets", "ns")``."""
     root = f"/apis/{api_version}" if "/" in api_version else f"/api/{api_version}"
-    return f"{root}/namespaces/{quote(namespace)}/{plural}" if namespace else f"{root}/{plural}"
+    return f"{root}/namespaces/{quote(namespace, safe='')}/{plural}" if namespace else f"{root}/{plural}"
 
 
 def decode(content: bytes) -> dict[str, Any]:

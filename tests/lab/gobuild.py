@@ -147,6 +147,7 @@ def run_logged(
     if status != 0:
         raise ProgramsUnavailable(
             f"{what} failed with status {status}: {' '.join(argv)}\nThe end of {log}:\n{tail(log, 30)}"
+            "\nTo do without it, put the programs on PATH or name their directory in KUBEBUILDER_ASSETS."
         )
 
 

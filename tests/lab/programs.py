@@ -132,6 +132,14 @@ def to_standard_error(line: str) -> None:
     print(f"lab: {line}", file=sys.stderr, flush=True)
 
 
+def _built(recipe: Recipe, environ: Mapping[str, str], report: Report) -> Path:
+    cache = cache_root(environ)
+    try:
+        return build(recipe, cache, environ, report)
+    except OSError as error:
+        raise ProgramsUnavailable(f"cannot build {recipe.name} in {cache}: {error}") from error
+
+
 def gather(environ: Mapping[str, str] | None = None, report: Report = to_standard_error) -> Programs:
     """Find or build every program. Raises ``ProgramsUnavailable`` with the reason and the next step."""
     if not sys.platform.startswith("linux"):
@@ -141,7 +149,7 @@ def gather(environ: Mapping[str, str] | None = None, report: Report = to_standar
     for group in GROUPS:
         present = present_programs(group, env, report)
         if present is None:
-            directory = build(group.recipe, cache_root(env), env, report)
+            directory = _built(group.recipe, env, report)
             present = {name: directory / name for name in group.version_arguments}
         paths.update(present)
     return Programs(**{name.replace("-", "_"): path for name, path in paths.items()})
