@@ -3,7 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What of a FabricSpec can't be rendered, or is rendered and will surprise. Private to this collection: it may change.
 
-The loader has judged the inputs one by one; here the spec is judged as a whole, also when it was written by hand.
+The loader has judged the inputs one by one, with lines, and said what is remarkable about each. Here the spec is judged
+as a whole, also when it was written by hand.
 """
 
 from __future__ import annotations
@@ -121,10 +122,7 @@ def _review_plugin(found: Review, owner: str, source: str, section: tuple[str, s
         hint = "the plugin does not start without; name the resource and its selectors"
         found.violations.append(Violation(source, f"spec.{name}.config", "is missing", hint))
         return
-    config, problems = devplugin.CHECKS[plugin](given["config"])
-    _refuse(found, source, path, problems)
-    if not problems:
-        found.notices.extend(_findings(Notice, source, path, devplugin.remarks(plugin, config)))
+    _refuse(found, source, path, devplugin.CHECKS[plugin](given["config"])[1])
 
 
 def _review_containers(found: Review, source: str, path: str, section: Object, containers: tuple[str, ...]) -> None:
@@ -181,8 +179,9 @@ def _review_attachments(found: Review, spec: Object) -> None:
         version = effective_version(whereabouts.COMPONENT, section, given, spec.get("settings") or {})
     for source, attachment in pairs:
         path = f"{attachment.where} config"
-        remarks = nad.attachment_remarks(attachment.config, attachment.annotations)
-        found.notices.extend(_findings(Notice, source, path, remarks))
+        if not attachment.where.startswith(nad.KIND):
+            remarks = nad.attachment_remarks(attachment.config, attachment.annotations)
+            found.notices.extend(_findings(Notice, source, path, remarks))
         if version and nad.wants_node_slices(attachment.config) and not whereabouts.has_node_slices(version):
             text = f"whereabouts {version} knows no node slices"
             hint = "use v0.9.0 or newer, or drop node_slice_size"

@@ -461,13 +461,16 @@ def test_ranges_that_overlap_on_one_wire_are_refused_across_networks() -> None:
     render(spec_of(networks=[rail("a", "rail0", "10.0.0.0/24"), rail("b", "rail0", "10.0.0.0/24")]))
 
 
-def test_flaws_that_only_show_when_a_pod_starts_are_told_without_refusing() -> None:
+def test_what_only_the_whole_spec_shows_is_told_without_refusing() -> None:
     verdict = review(training_cluster())
     assert verdict.violations == []
-    texts = [notice.sentence() for notice in verdict.notices]
-    assert any("ib-network" in text and "pkey" in text for text in texts)
-    assert any("ib-network" in text and "resourceName" in text for text in texts)
-    assert not any("rdma-macvlan" in text for text in texts)
+    assert [notice.problem for notice in verdict.notices] == [
+        "multus v4.0.2 watches its token without a pause and so uses all CPU it is allowed"
+    ]
+    verdict = review(spec_of({"secondaryNetwork": {"multus": {"version": "v3.9.3"}}}))
+    assert [notice.problem for notice in verdict.notices] == ["multus v3.9.3 never renews the token in its kubeconfig"]
+    verdict = review(spec_of(networks=[network("MacvlanNetwork", "uplink")]))
+    assert [notice.path for notice in verdict.notices] == ["MacvlanNetwork/uplink config.master"]
 
 
 def test_objects_given_as_such_come_last_and_unchanged_in_meaning() -> None:

@@ -1,0 +1,57 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Renders a fabric's objects on the controller. Its documentation is in ``plugins/modules/fabric_render.py``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.images import bill_of
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.render import WAVES, objects_of, render
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.review import review
+from ansible_collections.rdma.fabric.plugins.plugin_utils._action import ActionFailure, FabricAction
+from ansible_collections.rdma.fabric.plugins.plugin_utils._manifests import (
+    ForeignFile,
+    apply_folder,
+    manifest_files,
+    plan_folder,
+)
+
+
+class ActionModule(FabricAction):
+    """Renders, and writes files where asked to."""
+
+    user_errors = (ForeignFile,)
+
+    def execute(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
+        """Render the spec; see the module's documentation."""
+        spec = arguments["spec"]
+        if spec.get("version") != 1:
+            raise ActionFailure("spec: is no specification of this release; give the spec that fabric_spec returns")
+        waves = render(spec)
+        result: dict[str, Any] = {
+            "changed": False,
+            "waves": waves,
+            "images": bill_of(objects_of(waves)),
+            "notices": review(spec).notices,
+        }
+        if arguments["output_dir"]:
+            result.update(self._write(Path(arguments["output_dir"]), waves))
+        return result
+
+    def _write(self, folder: Path, waves: list[dict[str, Any]]) -> dict[str, Any]:
+        change = plan_folder(folder, manifest_files(waves, WAVES))
+        if change.changed and not self.check_mode:
+            apply_folder(folder, change)
+        result = {
+            "changed": change.changed,
+            "output_dir": str(folder),
+            "files": sorted(change.files),
+            "written": sorted(change.written),
+            "removed": sorted(change.removed),
+        }
+        if self.diff_mode:
+            result["diff"] = change.diff(folder)
+        return result

@@ -1,0 +1,155 @@
+#!/usr/bin/python
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+---
+module: fabric_render
+short_description: Render a fabric's Kubernetes objects
+version_added: 0.1.0
+description:
+  - Turns the specification that M(rdma.fabric.fabric_spec) returns into ordered waves of Kubernetes objects, ready for
+    M(rdma.fabric.k8s_batch). No cluster is needed.
+  - Rendered are the namespaces, node feature discovery with the rule that labels nodes with a NIC, Multus, the CNI
+    plugins, whereabouts, the RDMA shared and the SR-IOV device plugin, ipoib-cni, and every network. A section of a
+    policy that is not rendered is refused by name.
+  - The same specification always gives the same objects.
+  - With O(output_dir), the objects are also written as files for GitOps tools, with a C(kustomization.yaml) that lists
+    them in order. C(kubectl apply -k) can read the folder.
+notes:
+  - This action runs on the controller. It never connects to the host of the task.
+  - The drivers that O(spec) asks for are work of the hosts, done before the cluster side is pushed. So device plugins
+    wait for the label of the NIC only, not for C(network.nvidia.com/operator.mofed.wait).
+  - A proxy reaches no rendered object. The components talk to the API server only, and images are pulled by the
+    container runtime of the node.
+  - A C(HostDeviceNetwork) without C(networkNamespace) goes to the namespace V(default), as networks of the other kinds
+    do.
+author:
+  - The rdma.fabric contributors (@rdma-fabric)
+extends_documentation_fragment:
+  - rdma.fabric.attributes
+attributes:
+  check_mode:
+    support: full
+  diff_mode:
+    support: full
+    details:
+      - Differences of the files in O(output_dir).
+  idempotent:
+    support: full
+options:
+  spec:
+    description:
+      - The specification, as RV(rdma.fabric.fabric_spec#module:spec) holds it.
+    type: dict
+    required: true
+  output_dir:
+    description:
+      - Folder on the controller to write the objects to, as C(NN-wave/kind-namespace-name.yaml).
+      - Files that an earlier run wrote there and that are no longer rendered are removed. They are listed in
+        C(.rdma-fabric-render.json) in the same folder. No other file is ever changed or removed. A file of another
+        origin in the way is an error.
+    type: path
+seealso:
+  - module: rdma.fabric.fabric_spec
+  - module: rdma.fabric.k8s_batch
+"""
+
+EXAMPLES = r"""
+- name: Validate a policy
+  rdma.fabric.fabric_spec:
+    nic_cluster_policy:
+      rdmaSharedDevicePlugin:
+        config: |
+          {"configList": [{"resourceName": "shared", "rdmaHcaMax": 63, "selectors": {"vendors": ["15b3"]}}]}
+  register: policy
+
+- name: Write its objects as files
+  rdma.fabric.fabric_render:
+    spec: "{{ policy.spec }}"
+    output_dir: ./manifests
+"""
+
+RETURN = r"""
+waves:
+  description: The objects in the order in which they are applied. Waves without objects are left out.
+  returned: success
+  type: list
+  elements: dict
+  contains:
+    name:
+      description:
+        - V(namespaces), V(crds), V(rbac), V(configs), V(workloads), V(networks), or V(objects) for objects that were
+          given as such.
+      type: str
+      sample: workloads
+    objects:
+      description: Whole Kubernetes objects.
+      type: list
+      elements: dict
+images:
+  description: Every image that the objects make a node pull, for copies into a registry of one's own.
+  returned: success
+  type: list
+  elements: dict
+  contains:
+    reference:
+      description: The image as the pods name it.
+      type: str
+      sample: ghcr.io/mellanox/k8s-rdma-shared-dev-plugin:v1.5.1
+    repository:
+      description: Registry and path.
+      type: str
+      sample: ghcr.io/mellanox
+    image:
+      description: Name of the image.
+      type: str
+      sample: k8s-rdma-shared-dev-plugin
+    version:
+      description: Tag, empty where there is none.
+      type: str
+      sample: v1.5.1
+    digest:
+      description: Digest, empty where there is none.
+      type: str
+      sample: ""
+    used_by:
+      description: Objects that use it.
+      type: list
+      elements: str
+      sample: ["DaemonSet/nvidia-network-operator/rdma-shared-dp-ds"]
+notices:
+  description: What is rendered but deserves a look.
+  returned: success
+  type: list
+  elements: str
+output_dir:
+  description: The folder written to.
+  returned: when O(output_dir) is given
+  type: str
+  sample: ./manifests
+files:
+  description: Every file that belongs there, relative to the folder.
+  returned: when O(output_dir) is given
+  type: list
+  elements: str
+  sample: ["04-workloads/daemonset-nvidia-network-operator-rdma-shared-dp-ds.yaml", "kustomization.yaml"]
+written:
+  description: Files that were created or changed.
+  returned: when O(output_dir) is given
+  type: list
+  elements: str
+removed:
+  description: Files of an earlier run that were removed.
+  returned: when O(output_dir) is given
+  type: list
+  elements: str
+violations:
+  description: Why the specification can't be rendered, one entry per flaw.
+  returned: on invalid input
+  type: list
+  elements: dict
+"""

@@ -1,0 +1,42 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Runs one action plugin of the collection in this process, as a task would."""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+from unittest import mock
+
+from ansible_collections.rdma.fabric.plugins.plugin_utils import _action
+
+PREFIX = "ansible_collections.rdma.fabric.plugins.action"
+
+
+class Fragments:
+    """Loads documentation fragments by import; Ansible's own loader wants its collection finder installed first."""
+
+    def get(self, name: str) -> Any:
+        """Return the fragment ``namespace.collection.name``."""
+        namespace, collection, fragment = name.split(".")
+        module = f"ansible_collections.{namespace}.{collection}.plugins.doc_fragments.{fragment}"
+        return SimpleNamespace(
+            ansible_name=name, DOCUMENTATION=importlib.import_module(module).ModuleDocFragment.DOCUMENTATION
+        )
+
+
+def run_action(name: str, arguments: dict[str, Any], *, check: bool = False, diff: bool = False) -> dict[str, Any]:
+    """Return the result of an action with these arguments."""
+    module = importlib.import_module(f"{PREFIX}.{name}")
+    task = SimpleNamespace(
+        args=arguments, check_mode=check, diff=diff, async_val=0, action=f"rdma.fabric.{name}", environment=[]
+    )
+    connection = SimpleNamespace(_shell=SimpleNamespace(tmpdir="/nowhere"))
+    loader = SimpleNamespace(path_dwim=lambda path: str(Path(path).absolute()))
+    action = module.ActionModule(task, connection, SimpleNamespace(), loader, None, None)
+    with mock.patch.object(_action, "fragment_loader", Fragments()):
+        result: dict[str, Any] = action.run(task_vars={})
+    return result
