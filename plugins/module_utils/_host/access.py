@@ -94,6 +94,9 @@ def follow(path: str, target_of: Callable[[str], str | None]) -> str:
 
 def errno_name(error: OSError) -> str:
     """Return the symbolic name of an error's number, ``EIO`` where it has none."""
+    # Linux has one number for both names; the kernel's documentation uses this one.
+    if error.errno == errno.EOPNOTSUPP:
+        return "EOPNOTSUPP"
     return errno.errorcode.get(error.errno or 0, "EIO")
 
 

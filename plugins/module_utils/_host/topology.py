@@ -43,10 +43,10 @@ def _switches(first: int, second: int) -> int:
 
 
 def distances(nics: Sequence[Device], gpus: Sequence[Device]) -> dict[str, dict[str, str]]:
-    """Return the label of every pair; a virtual function is left out where its physical function stands for it."""
+    """Return the label of every pair of an RDMA NIC and a GPU; a physical function stands for its virtual ones."""
     if not gpus:
         return {}
-    return {nic["address"]: {gpu["address"]: distance(nic, gpu) for gpu in gpus} for nic in nics if nic["pf"] is None}
+    return {nic["address"]: {gpu["address"]: distance(nic, gpu) for gpu in gpus} for nic in _fabric(nics)}
 
 
 def rails(nics: Sequence[Device], gpus: Sequence[Device]) -> list[dict[str, Any]]:
@@ -56,7 +56,7 @@ def rails(nics: Sequence[Device], gpus: Sequence[Device]) -> list[dict[str, Any]
     further apart than one host bridge counts only on machines where no pair is nearer, and one across NUMA nodes never:
     a GPU that lost its NIC must not look served by a storage card.
     """
-    fabric = [nic for nic in nics if nic["pf"] is None and (nic["rdma"] or nic["vendor"] == MELLANOX)]
+    fabric = _fabric(nics)
     near = _near_pairs(fabric, gpus)
     chosen = _one_each(near)
     served = {gpu for _rank, gpu, _nic in chosen}
@@ -78,6 +78,10 @@ def rails(nics: Sequence[Device], gpus: Sequence[Device]) -> list[dict[str, Any]
         }
         for rank, gpu, nic in sorted(chosen, key=lambda pair: (pair[1], pair[0], pair[2]))
     ]
+
+
+def _fabric(nics: Sequence[Device]) -> list[Device]:
+    return [nic for nic in nics if nic["pf"] is None and (nic["rdma"] or nic["vendor"] == MELLANOX)]
 
 
 def _near_pairs(nics: Sequence[Device], gpus: Sequence[Device]) -> list[tuple[int, int, int]]:

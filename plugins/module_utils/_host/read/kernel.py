@@ -13,66 +13,29 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.read.probe impor
 MODULES = "/proc/modules"
 SYS_MODULE = "/sys/module"
 _OFED_INFO = "/usr/bin/ofed_info"
-# What carries RDMA, what peers GPUs with it, and what would hold ib_core when the driver is changed.
-_OF_INTEREST = frozenset(
-    [
-        "mlx5_core",
-        "mlx5_ib",
-        "mlx5_vdpa",
-        "mlx5_fwctl",
-        "mlx5_dpll",
-        "mlx_compat",
-        "mlxdevm",
-        "mlxfw",
-        "mlx4_core",
-        "mlx4_ib",
-        "ib_core",
-        "ib_cm",
-        "ib_ipoib",
-        "ib_iser",
-        "ib_isert",
-        "ib_srp",
-        "ib_srpt",
-        "ib_umad",
-        "ib_uverbs",
-        "iw_cm",
-        "rdma_cm",
-        "rdma_ucm",
-        "nvidia",
-        "nvidia_modeset",
-        "nvidia_uvm",
-        "nvidia_peermem",
-        "nv_peer_mem",
-        "nvidia_fs",
-        "gdrdrv",
-        "vfio_pci",
-        "knem",
-        "xpmem",
-        "nvme_rdma",
-        "nvmet_rdma",
-        "rpcrdma",
-        "xprtrdma",
-        "svcrdma",
-        "ko2iblnd",
-        "rds_rdma",
-        "smc",
-        "bnxt_re",
-        "efa",
-        "erdma",
-        "hfi1",
-        "hns_roce",
-        "i40iw",
-        "iw_cxgb4",
-        "irdma",
-        "mana_ib",
-        "ocrdma",
-        "qedr",
-        "rdma_rxe",
-        "siw",
-        "vmw_pvrdma",
-    ]
+_MLX = ("mlx5_core", "mlx5_ib", "mlx5_vdpa", "mlx5_fwctl", "mlx5_dpll", "mlx_compat", "mlx4_core", "mlx4_ib")
+_RDMA = ("ib_core", "ib_ipoib", "ib_umad", "ib_uverbs", "rdma_cm", "rdma_ucm", "rdma_rxe", "siw", "vfio_pci")
+_GPU = ("nvidia", "nvidia_peermem", "nv_peer_mem", "nvidia_fs", "gdrdrv")
+# What would hold ib_core when the driver is changed: storage over RDMA, and drivers of other vendors.
+_STORAGE = ("ib_iser", "ib_isert", "ib_srp", "ib_srpt", "nvme_rdma", "nvmet_rdma", "rpcrdma", "xprtrdma", "svcrdma")
+_HOLDERS = ("ko2iblnd", "rds_rdma", "smc", "knem", "xpmem")
+_VENDORS = (
+    "bnxt_re",
+    "efa",
+    "erdma",
+    "hfi1",
+    "hns_roce",
+    "i40iw",
+    "irdma",
+    "iw_cxgb4",
+    "mana_ib",
+    "ocrdma",
+    "qedr",
+    "vmw_pvrdma",
 )
+_OF_INTEREST = frozenset((*_MLX, *_RDMA, *_GPU, *_STORAGE, *_HOLDERS, *_VENDORS))
 _DRIVER_VERSION = re.compile(r"(MLNX_OFED_LINUX|OFED-internal|MLNX_EN|mlnx-en)-(\d+\.\d+-[\d.]*\d)")
+_VENDOR_VERSION = re.compile(r"\d+\.\d+-\d+(\.\d+)+")
 _GPU_DRIVER = re.compile(r"NVRM version:\s+(.*?)\s(\d{3,4}\.\d+(?:\.\d+)*)\s")
 # MLNX_OFED ended with 24.10; later releases exist as DOCA-OFED only.
 _LAST_MLNX_OFED = (24, 10)
@@ -157,12 +120,15 @@ def read_stack(probe: Probe, modules: dict[str, dict[str, Any]]) -> dict[str, An
 
 
 def _loaded_stack(modules: dict[str, dict[str, Any]], installed: tuple[str, str] | None) -> tuple[str, str | None]:
-    """Tell the vendor's driver from the kernel's own: taint O, a MODULE_VERSION, or the vendor's mlx_compat."""
+    """Tell the vendor's driver from the kernel's own: taint O, a version of the vendor's form, or its mlx_compat.
+
+    Kernels before 5.x give their own mlx5_core a version too (``5.0-0``), so that it has one proves nothing.
+    """
     core = modules.get("mlx5_core")
     if core is None or not core["loaded"]:
         return "none", None
     compat = modules.get("mlx_compat", {}).get("loaded", False)
-    if not (core["out_of_tree"] or core["version"] or compat):
+    if not (core["out_of_tree"] or compat or _VENDOR_VERSION.fullmatch(core["version"] or "")):
         return "inbox", None
     version = core["version"] or (installed[1] if installed else None)
     if installed is not None:

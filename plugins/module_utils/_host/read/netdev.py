@@ -84,7 +84,7 @@ def _neighbours(probe: Probe, name: str, prefix: str) -> list[str]:
 def _read(probe: Probe, name: str, place: str) -> Netdev:
     base = f"{NET}/{name}"
     pci = None if "/virtual/" in place else pci_address_in(place)
-    port_name = probe.text(f"{base}/phys_port_name", ("EOPNOTSUPP", "ENOTSUP"), 32) or None
+    port_name = probe.text(f"{base}/phys_port_name", ("EOPNOTSUPP",), 32) or None
     flags = probe.number(f"{base}/flags", base=16) or 0
     link_type = probe.number(f"{base}/type") or 0
     speed = probe.number(f"{base}/speed", ("EINVAL",))
@@ -101,7 +101,7 @@ def _read(probe: Probe, name: str, place: str) -> Netdev:
         "link_type": _LINK_TYPES.get(link_type, f"arphrd-{link_type}"),
         "pci": pci,
         "port_name": port_name,
-        "switch_id": probe.text(f"{base}/phys_switch_id", ("EOPNOTSUPP", "ENOTSUP"), 64) or None,
+        "switch_id": probe.text(f"{base}/phys_switch_id", ("EOPNOTSUPP",), 64) or None,
         "name_origin": _NAME_ORIGINS.get(origin if origin is not None else 0, "unknown"),
         "master": probe.target_name(f"{base}/master"),
         "kind": _kind(probe, base, place, port_name),

@@ -18,7 +18,6 @@ _MEANINGS = {
     "EPERM": "needs root, or the kernel's lockdown forbids it",
     "EINVAL": "the kernel has no value to tell in this state",
     "EOPNOTSUPP": "the driver does not support it",
-    "ENOTSUP": "the driver does not support it",
     "ENODEV": "the device went away while it was read",
     "ENXIO": "the device went away while it was read",
     "EIO": "the device does not answer",
