@@ -1,0 +1,152 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What is rendered, put to a real API server: strictly accepted, and provably unchanged the second time."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from typing import Any
+
+import pytest
+
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric import crds
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.render import objects_of, render
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.batch import run
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.client import Client
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.session import BatchRequest
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import Connection
+from ansible_collections.rdma.fabric.tests.lab.control_plane import ControlPlane
+from ansible_collections.rdma.fabric.tests.unit._fabric.specs import SPECS
+
+Json = dict[str, Any]
+
+EXPRESSIONS: Json = {"vendor": {"op": "In", "value": ["15b3"]}, "class": {"op": "Exists"}}
+TERM: Json = {
+    "feature": "pci.device",
+    "matchExpressions": EXPRESSIONS,
+    "matchName": {"op": "InRegexp", "value": ["^a"]},
+}
+MATCHERS: Json = {"matchFeatures": [TERM], "matchAny": [{"matchFeatures": [TERM]}]}
+TAINT: Json = {"effect": "NoSchedule", "key": "a/b", "value": "c"}
+# What the programs themselves write, in every field their API types have.
+WRITTEN: list[Json] = [
+    {
+        "apiVersion": "whereabouts.cni.cncf.io/v1alpha1",
+        "kind": "IPPool",
+        "spec": {
+            "range": "192.168.200.0/24",
+            "allocations": {"1": {"id": "c0ffee", "ifname": "net1", "podref": "ai/pod-0"}, "2": {"id": "old"}},
+        },
+    },
+    {
+        "apiVersion": "whereabouts.cni.cncf.io/v1alpha1",
+        "kind": "OverlappingRangeIPReservation",
+        "spec": {"containerid": "c0ffee", "ifname": "net1", "podref": "ai/pod-0"},
+    },
+    {
+        "apiVersion": "whereabouts.cni.cncf.io/v1alpha1",
+        "kind": "NodeSlicePool",
+        "spec": {"range": "10.0.0.0/16", "sliceSize": "/26"},
+        "status": {"allocations": [{"nodeName": "", "sliceRange": "10.0.0.0/26"}]},
+    },
+    {
+        "apiVersion": "nfd.k8s-sigs.io/v1alpha1",
+        "kind": "NodeFeature",
+        "spec": {
+            "features": {
+                "attributes": {"kernel.version": {"elements": {"full": "6.8.0"}}},
+                "flags": {"kernel.loadedmodule": {"elements": {"mlx5_core": {}}}},
+                "instances": {"pci.device": {"elements": [{"attributes": {"vendor": "15b3"}}]}},
+            },
+            "labels": {"feature.node.kubernetes.io/pci-15b3.present": "true"},
+        },
+    },
+    {
+        "apiVersion": "nfd.k8s-sigs.io/v1alpha1",
+        "kind": "NodeFeatureGroup",
+        "spec": {"featureGroupRules": [{"name": "nics", **MATCHERS}]},
+    },
+    {
+        "apiVersion": "nfd.k8s-sigs.io/v1alpha1",
+        "kind": "NodeFeatureRule",
+        "spec": {
+            "rules": [
+                {
+                    "name": "everything",
+                    "labels": {"a": "b"},
+                    "labelsTemplate": "x={{ .y }}",
+                    "vars": {"c": "d"},
+                    "varsTemplate": "e=f",
+                    "annotations": {"g": "h"},
+                    "extendedResources": {"i": "1"},
+                    "taints": [TAINT],
+                    **MATCHERS,
+                }
+            ]
+        },
+    },
+    {
+        "apiVersion": "k8s.cni.cncf.io/v1",
+        "kind": "NetworkAttachmentDefinition",
+        "spec": {"config": "{}"},
+    },
+]
+
+
+def apply(control_plane: ControlPlane, waves: list[Json], set_name: str = "rendered") -> Any:
+    connection = Connection(Client({"kubeconfig": str(control_plane.kubeconfig)}))
+    request = BatchRequest(waves=waves, set_name=set_name, inventory_namespace="default", wait=False)
+    return run(connection, request).as_dict()
+
+
+@pytest.mark.parametrize("name", list(SPECS))
+def test_every_rendered_object_is_stored_and_provably_equal_the_second_time(
+    control_plane: ControlPlane, name: str
+) -> None:
+    waves = render(SPECS[name]())
+    first = apply(control_plane, waves)
+    stored = [entry for entry in first["results"] if entry["action"] in ("created", "configured", "unchanged")]
+    assert len([entry for entry in stored if entry["wave"] != "inventory"]) == len(objects_of(waves))
+    second = apply(control_plane, waves)
+    assert second["changed"] is False
+    # Namespaces and definitions of the spec before this one are kept, never pruned.
+    actions = {entry["action"] for entry in second["results"]}
+    assert actions <= {"unchanged", "kept"}
+    unchanged = [entry for entry in second["results"] if entry["action"] == "unchanged"]
+    assert len([entry for entry in unchanged if entry["wave"] != "inventory"]) == len(objects_of(waves))
+    assert second["requests"]["patch"] == 0
+
+
+@pytest.fixture(scope="module")
+def definitions(control_plane: ControlPlane) -> None:
+    objects = [crds.network_attachment_definition(), *crds.whereabouts(True), *crds.node_feature_discovery()]
+    # The last spec above may have left some of them: the set is the same, so they are simply completed.
+    apply(control_plane, [{"name": "crds", "objects": objects}])
+    names = [f"crd/{each['metadata']['name']}" for each in objects]
+    control_plane.kubectl("wait", "--for=condition=Established", "--timeout=30s", *names)
+
+
+@pytest.mark.usefixtures("definitions")
+@pytest.mark.parametrize("written", WRITTEN, ids=lambda each: str(each["kind"]))
+def test_definitions_keep_every_field_their_program_writes(
+    control_plane: ControlPlane, module_namespace: str, written: Json
+) -> None:
+    metadata = {"name": "written", "namespace": module_namespace}
+    command = ["create", "--validate=strict", "-o", "json", "-f", "-"]
+    stored = json.loads(control_plane.kubectl(*command, stdin=json.dumps({**written, "metadata": metadata})))
+    assert stored["spec"] == written["spec"]
+    assert stored.get("status") == written.get("status")
+
+
+@pytest.mark.usefixtures("definitions")
+@pytest.mark.parametrize("written", WRITTEN, ids=lambda each: str(each["kind"]))
+def test_definitions_refuse_a_field_their_program_would_not_read(
+    control_plane: ControlPlane, module_namespace: str, written: Json
+) -> None:
+    wrong = {**written, "spec": {**written["spec"], "rnage": "x"}}
+    body = {**wrong, "metadata": {"name": "wrong", "namespace": module_namespace}}
+    with pytest.raises(subprocess.CalledProcessError) as refused:
+        control_plane.kubectl("create", "--validate=strict", "-f", "-", stdin=json.dumps(body))
+    assert 'unknown field "spec.rnage"' in refused.value.stderr
