@@ -118,7 +118,7 @@ def present_programs(group: Group, environ: Mapping[str, str], report: Report) -
         if not search_path:
             continue
         paths, flaws = find_group(group, search_path)
-        if len(paths) == len(group.version_arguments) and not flaws:
+        if paths and not flaws:
             return paths
         # A kubectl alone on PATH is nothing unusual; a directory given for this purpose should hold the group.
         if where == "KUBEBUILDER_ASSETS" or len(paths) == len(group.version_arguments):
