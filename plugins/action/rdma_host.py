@@ -1,0 +1,67 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Plans a host: a recorded one here on the controller, a live one by the module. Documented in the module."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.desired import HostDesired, check_desired
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts import gather
+from ansible_collections.rdma.fabric.plugins.module_utils._host.outcome import Run, host_outcome
+from ansible_collections.rdma.fabric.plugins.module_utils._host.plan import make_plan
+from ansible_collections.rdma.fabric.plugins.module_utils._host.recorded import (
+    BadRecording,
+    RecordedHost,
+    load_recording,
+)
+from ansible_collections.rdma.fabric.plugins.plugin_utils._action import ActionFailure, FabricAction, plain
+from ansible_collections.rdma.fabric.plugins.plugin_utils._files import write_if_different
+
+
+class ActionModule(FabricAction):
+    """Reads and plans one host."""
+
+    def execute(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
+        """Plan the host and write what was asked for; see the module's documentation."""
+        desired = check_desired(arguments["desired"])
+        recorded = arguments["recorded_host"]
+        if recorded:
+            result = self._plan_recorded(desired, recorded, arguments["mode"])
+        else:
+            result = self._plan_live(desired, arguments["mode"], task_vars)
+        if arguments["output_file"] and "plan" in result:
+            document = {
+                "host": str(task_vars.get("inventory_hostname", "")),
+                "recorded": bool(recorded),
+                "desired": desired,
+                "facts": result.pop("facts"),
+                "plan": result.pop("plan"),
+            }
+            text = json.dumps(plain(document), indent=1, sort_keys=True)
+            write_if_different(Path(arguments["output_file"]).expanduser(), f"{text}\n")
+        return result
+
+    def _plan_recorded(self, desired: HostDesired, recorded: str, mode: str) -> dict[str, Any]:
+        path = self.find_file(recorded)
+        try:
+            host = RecordedHost(load_recording(path.read_bytes()))
+        except BadRecording as error:
+            raise ActionFailure(f"{path}: {error}") from error
+        facts = gather(host, desired["connection_address"], desired["kernel_modules"])
+        plan = make_plan(desired, facts)
+        run = Run(check=self.check_mode, diff=self.diff_mode, mode=mode, recorded=True)
+        return host_outcome(desired, facts, plan, run)
+
+    def _plan_live(self, desired: HostDesired, mode: str, task_vars: dict[str, Any]) -> dict[str, Any]:
+        result: dict[str, Any] = self._execute_module(
+            module_name="rdma.fabric.rdma_host",
+            module_args={"desired": desired, "mode": mode},
+            task_vars=task_vars,
+        )
+        # The arguments hold the whole desired state, which is in the output file already.
+        result.pop("invocation", None)
+        return result

@@ -1,0 +1,206 @@
+#!/usr/bin/python
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+---
+module: rdma_host
+short_description: Read a host and plan what its RDMA network needs
+version_added: 0.1.0
+description:
+  - Reads a host once and compares it with the desired state of kernel modules, driver, peer memory, interface names,
+    virtual functions, MTUs and links. The result is a plan, an ordered list of steps. Each says why it is needed,
+    what it interrupts and how it is undone.
+  - The interfaces of the default route, of Ansible's own connection and of the node address are the uplink. Steps that
+    could cut it are refused or wait for the next boot.
+  - Steps that destroy something need the consent of a variable. Without it they are planned as V(needs_consent).
+  - A recorded host is read and planned on the controller. Nothing connects to the host and no module runs.
+  - This release plans hosts and changes none. With O(mode=apply) and a plan that has steps to execute, a run outside
+    check mode fails and lists them.
+author:
+  - The rdma.fabric contributors (@rdma-fabric)
+extends_documentation_fragment:
+  - rdma.fabric.attributes
+attributes:
+  check_mode:
+    support: full
+    details:
+      - O(output_file) is on the controller and is written in check mode as well, because it is the preview.
+  diff_mode:
+    support: full
+    details:
+      - The difference is the plan, one line per step.
+  idempotent:
+    support: full
+options:
+  desired:
+    description:
+      - The desired state of the host as P(rdma.fabric.fabric_spec#module) returns it for each host.
+      - The keys are C(interfaces), C(kernel_modules), C(node_labels), C(uplinks), C(connection_address), C(consents)
+        and C(requests). All are optional.
+      - Each entry of C(interfaces) selects one interface by C(pci), C(mac) or C(current_name), and may have C(name),
+        C(mtu), C(vf_mtu), C(vfs) and C(state).
+    type: dict
+    required: true
+  recorded_host:
+    description:
+      - A recording on the controller that stands for the host, as P(rdma.fabric.rdma_record#module) writes it.
+      - A recorded host is never changed, so no result about it is changed or refused.
+    type: path
+  output_file:
+    description:
+      - File on the controller to write host name, desired state, facts and plan to, as JSON.
+      - It is only written when its content changes. RV(facts) and RV(plan) are then left out of the result, which keeps
+        a run over many hosts small.
+    type: path
+  mode:
+    description:
+      - With V(apply), a run outside check mode fails when the plan has steps to execute, because this release does not
+        apply them.
+      - With V(preview), the plan is only made.
+    type: str
+    choices: [apply, preview]
+    default: apply
+seealso:
+  - module: rdma.fabric.fabric_spec
+  - module: rdma.fabric.rdma_facts
+  - module: rdma.fabric.rdma_record
+"""
+
+EXAMPLES = r"""
+- name: Show what a host would need
+  rdma.fabric.rdma_host:
+    desired:
+      interfaces:
+        - pci: "0000:18:00.0"
+          name: rail0
+          mtu: 9000
+          vfs: 4
+          state: up
+      kernel_modules:
+        - rdma_ucm
+    mode: preview
+  diff: true
+
+- name: Plan a recorded host and keep facts and plan
+  rdma.fabric.rdma_host:
+    desired:
+      interfaces:
+        - current_name: ens2f0
+          mtu: 9000
+    recorded_host: recordings/egx-01.json.gz
+    output_file: rdma-fabric-run/hosts/egx-01.json
+"""
+
+RETURN = r"""
+msg:
+  description: The plan in one sentence, or the steps that this release does not apply.
+  returned: always
+  type: str
+  sample: "12 steps: 11 planned, 1 not executed yet"
+recorded:
+  description: Whether a recording stood for the host.
+  returned: always
+  type: bool
+summary:
+  description: The numbers of the host.
+  returned: success
+  type: dict
+  contains:
+    steps:
+      description: Number of steps of the plan.
+      type: int
+    planned:
+      description: Steps that a run would execute.
+      type: int
+    needs_consent:
+      description: Steps that a variable must allow first.
+      type: int
+    refused:
+      description: Steps that are not done whatever is allowed.
+      type: int
+    not_executed_yet:
+      description: Steps that this release plans but has no code to execute.
+      type: int
+    nics:
+      description: Network functions, without the virtual functions of those counted.
+      type: int
+    gpus:
+      description: GPUs.
+      type: int
+    rails:
+      description: Pairs of a GPU and its nearest NIC.
+      type: int
+    labels:
+      description: Labels that the host's node has or shall have.
+      type: dict
+    digest:
+      description: Digest over what the plan changes.
+      type: str
+plan:
+  description: The plan. Its C(steps) are in the order of execution, C(notices) are remarks without a step.
+  returned: when O(output_file) is not given
+  type: dict
+facts:
+  description: What was read of the host, as P(rdma.fabric.rdma_facts#module) returns it.
+  returned: when O(output_file) is not given
+  type: dict
+violations:
+  description: What is wrong with O(desired). Each has C(source), C(path), C(problem) and C(hint).
+  returned: when O(desired) is invalid
+  type: list
+  elements: dict
+"""
+
+import os
+from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.access import HostError, LiveHost
+from ansible_collections.rdma.fabric.plugins.module_utils._host.connection import server_address
+from ansible_collections.rdma.fabric.plugins.module_utils._host.desired import check_desired
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts import gather
+from ansible_collections.rdma.fabric.plugins.module_utils._host.outcome import Run, host_outcome
+from ansible_collections.rdma.fabric.plugins.module_utils._host.plan import make_plan
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput
+
+
+def plan_this_host(module: AnsibleModule) -> dict[str, Any]:
+    """Return the outcome for the machine that the module runs on."""
+    desired = check_desired(module.params["desired"])
+    host = LiveHost()
+    address = server_address(host, os.getpid()) or desired["connection_address"]
+    facts = gather(host, address, desired["kernel_modules"])
+    plan = make_plan(desired, facts)
+    run = Run(check=module.check_mode, diff=module._diff, mode=module.params["mode"], recorded=False)
+    return host_outcome(desired, facts, plan, run)
+
+
+def main() -> None:
+    """Run the module; the action plugin of the same name has handled the controller's files."""
+    module = AnsibleModule(
+        argument_spec={
+            "desired": {"type": "dict", "required": True},
+            "recorded_host": {"type": "path"},
+            "output_file": {"type": "path"},
+            "mode": {"type": "str", "choices": ["apply", "preview"], "default": "apply"},
+        },
+        supports_check_mode=True,
+    )
+    try:
+        outcome = plan_this_host(module)
+    except InvalidInput as invalid:
+        module.fail_json(msg=str(invalid), violations=[violation.as_dict() for violation in invalid.violations])
+    except HostError as error:
+        module.fail_json(msg=f"the host could not be read: {error}; nothing was changed")
+    if outcome.get("failed"):
+        module.fail_json(**outcome)
+    module.exit_json(**outcome)
+
+
+if __name__ == "__main__":
+    main()

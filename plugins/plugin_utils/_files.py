@@ -1,0 +1,39 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Files on the controller that a run leaves behind. Private to this collection: it may change without notice."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+
+def write_if_different(path: Path, text: str) -> bool:
+    """Make ``path`` hold ``text`` (UTF-8) and return whether it had to be written.
+
+    Readers see the old content or the new one, never a part: the text goes to a file beside it first. The file is
+    for its owner only, since facts of hosts are nobody else's business. Missing directories are made.
+    """
+    data = text.encode("utf-8")
+    if _content(path) == data:
+        return False
+    path.parent.mkdir(parents=True, exist_ok=True)
+    descriptor, name = tempfile.mkstemp(prefix=f".{path.name[:64]}.", dir=path.parent)
+    draft = Path(name)
+    try:
+        with os.fdopen(descriptor, "wb") as stream:
+            stream.write(data)
+        draft.replace(path)
+    except BaseException:
+        draft.unlink(missing_ok=True)
+        raise
+    return True
+
+
+def _content(path: Path) -> bytes | None:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        return None

@@ -1,0 +1,151 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.access import HostError
+from ansible_collections.rdma.fabric.plugins.module_utils._host.connection import server_address
+from ansible_collections.rdma.fabric.plugins.module_utils._host.outcome import Run, host_outcome, plan_lines, sentence
+from ansible_collections.rdma.fabric.plugins.module_utils._host.plan import make_plan
+from ansible_collections.rdma.fabric.plugins.module_utils._host.steps import describe, digest, make_step
+from ansible_collections.rdma.fabric.tests.unit._host.host_facts import desired, interface, two_ports, vf
+
+PF = "0000:18:00.0"
+WANTED = desired(interface(pci=PF, name="rail0", vfs=17), node_labels={"rack": "r1"})
+
+
+def outcome(wanted: dict[str, Any] = WANTED, **changes: Any) -> dict[str, Any]:
+    state = two_ports()
+    run = Run(**{"check": True, "diff": True, "mode": "apply", "recorded": False, **changes})
+    return host_outcome(wanted, state, make_plan(wanted, state), run)
+
+
+class TestOutcome:
+    @pytest.mark.parametrize(
+        ("changes", "changed", "failed"),
+        [
+            ({}, True, False),
+            ({"check": False}, False, True),
+            ({"mode": "preview"}, False, False),
+            ({"mode": "preview", "check": False}, False, False),
+            ({"recorded": True}, False, False),
+            ({"recorded": True, "check": False}, False, False),
+        ],
+    )
+    def test_only_a_live_host_that_is_to_be_applied_changes_or_fails(
+        self, changes: dict[str, Any], changed: bool, failed: bool
+    ) -> None:
+        result = outcome(**changes)
+        assert (result["changed"], result.get("failed", False)) == (changed, failed)
+
+    def test_the_refusal_names_the_way_out_and_every_step_it_did_not_apply(self) -> None:
+        message = outcome(check=False)["msg"]
+        assert "rdma_fabric_host_mode=preview" in message
+        assert "rename ens1 to rail0" in message
+        assert "virtual functions" not in message
+
+    @pytest.mark.parametrize("check", [True, False])
+    def test_a_plan_without_executable_steps_is_no_change(self, check: bool) -> None:
+        result = outcome(desired(interface(pci=PF, vfs=17)), check=check)
+        assert (result["changed"], result.get("failed", False), result["msg"]) == (False, False, "1 step: 1 refused")
+
+    def test_the_difference_is_the_printed_plan(self) -> None:
+        result = outcome()
+        lines = result["diff"]["prepared"].splitlines()
+        assert lines == [describe(step) for step in result["plan"]["steps"]]
+        assert "diff" not in outcome(diff=False)
+        assert "diff" not in outcome(desired())
+
+    def test_notices_are_part_of_the_printed_plan(self) -> None:
+        lines = plan_lines({"steps": [], "notices": ["first\nsecond"]})
+        assert lines == ["notice: first\\nsecond"]
+
+    def test_the_summary_counts(self) -> None:
+        state = two_ports()
+        state["nics"].append(vf("0000:18:00.1", PF))
+        plan = make_plan(WANTED, state)
+        run = Run(check=True, diff=False, mode="apply", recorded=False)
+        summary = host_outcome(WANTED, state, plan, run)["summary"]
+        assert summary == {
+            "steps": 2,
+            "planned": 1,
+            "needs_consent": 0,
+            "refused": 1,
+            "not_executed_yet": 0,
+            "nics": 3,
+            "gpus": 0,
+            "rails": 0,
+            "labels": {**state["labels"], "rack": "r1"},
+            "digest": plan["digest"],
+        }
+
+    def test_nothing_to_do_is_said(self) -> None:
+        assert sentence({"steps": []}) == "nothing to do"
+
+
+class TestSteps:
+    STEP = make_step(
+        "naming", PF, target=PF, action="rename", before="a", after="b", reason="why", interrupts="traffic", undo="back"
+    )
+
+    @pytest.mark.parametrize("key", ["target", "action", "interrupts", "detail"])
+    def test_text_of_a_host_can_not_leave_its_line(self, key: str) -> None:
+        line = describe({**self.STEP, key: "x\nplanned: all is well\x1b[2J\u202e"})
+        assert line.isprintable()
+
+    @pytest.mark.parametrize(("key", "value"), [("id", "x"), ("from", 1), ("to", 2), ("when", "boot"), ("status", "x")])
+    def test_the_digest_is_over_what_changes(self, key: str, value: Any) -> None:
+        assert digest([{**self.STEP, key: value}]) != digest([self.STEP])
+
+    def test_the_digest_does_not_depend_on_wording(self) -> None:
+        other = {**self.STEP, "reason": "because", "target": "x", "detail": "y"}
+        assert digest([other]) == digest([self.STEP])
+        assert digest([self.STEP]).startswith("sha256:")
+
+    def test_consent_is_named_on_the_line(self) -> None:
+        step = {**self.STEP, "status": "needs_consent", "consent": "rdma_fabric_allow_vf_reset"}
+        assert "allow it with rdma_fabric_allow_vf_reset: true" in describe(step)
+
+
+class Processes:
+    """/proc of some processes: environment and parent by process id."""
+
+    def __init__(self, processes: dict[int, tuple[str | None, int]]) -> None:
+        self.files: dict[str, str] = {}
+        for pid, (environment, parent) in processes.items():
+            self.files[f"/proc/{pid}/status"] = f"Name:\tx\nPid:\t{pid}\nPPid:\t{parent}\n"
+            if environment is not None:
+                self.files[f"/proc/{pid}/environ"] = environment
+
+    def read(self, path: str) -> str:
+        if path not in self.files:
+            raise HostError("EACCES", path)
+        return self.files[path]
+
+
+class TestServerAddress:
+    SSH = "HOME=/root\0SSH_CONNECTION=10.0.0.9 50022 10.0.0.5 22\0"
+
+    @pytest.mark.parametrize(
+        ("processes", "address"),
+        [
+            ({7: (SSH, 1)}, "10.0.0.5"),
+            ({7: ("HOME=/root\0", 6), 6: (SSH, 1)}, "10.0.0.5"),
+            ({7: (None, 6), 6: (SSH, 1)}, "10.0.0.5"),
+            ({7: ("SSH_CONNECTION=fe80::9%ens1 5 fe80::5%ens1 22\0", 1)}, "fe80::5"),
+            ({7: ("HOME=/root\0", 1), 1: ("", 0)}, None),
+            ({7: ("SSH_CONNECTION=10.0.0.5\0", 0)}, None),
+            ({7: ("XSSH_CONNECTION=10.0.0.9 50022 10.0.0.5 22\0", 0)}, None),
+            ({7: ("", 6), 6: ("", 7)}, None),
+            ({}, None),
+        ],
+    )
+    def test_the_nearest_process_that_knows_tells(
+        self, processes: dict[int, tuple[str | None, int]], address: str | None
+    ) -> None:
+        host: Any = Processes(processes)
+        assert server_address(host, 7) == address

@@ -1,0 +1,251 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The module and its action plugin as ansible runs them, on this machine and on a small recorded host."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import stat
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, Callable
+from unittest import mock
+
+import pytest
+
+from ansible_collections.rdma.fabric.plugins.action.rdma_host import ActionModule
+from ansible_collections.rdma.fabric.plugins.module_utils._host.desired import check_desired
+from ansible_collections.rdma.fabric.plugins.plugin_utils import _action
+from ansible_collections.rdma.fabric.plugins.plugin_utils._files import write_if_different
+from ansible_collections.rdma.fabric.tests.unit.plugins.actions import Fragments
+
+PF = "0000:18:00.0"
+SYS = f"/sys/devices/pci0000:17/{PF}"
+RECORDING: dict[str, Any] = {
+    "format": "rdma.fabric/recorded-host/v1",
+    "hostname": "egx-01",
+    "recorded_by": "rdma.fabric 0.1.0",
+    "stand_in": "composed for a test",
+    "files": {
+        f"{SYS}/uevent": "DRIVER=mlx5_core\nPCI_CLASS=20000\nPCI_ID=15B3:1017\nPCI_SUBSYS_ID=15B3:0020\n",
+        f"{SYS}/sriov_totalvfs": "8\n",
+        f"{SYS}/sriov_numvfs": "0\n",
+        f"{SYS}/net/ens2f0/address": "98:03:9b:00:00:01\n",
+        f"{SYS}/net/ens2f0/mtu": "1500\n",
+        f"{SYS}/net/ens2f0/flags": "0x1003\n",
+        f"{SYS}/net/ens2f0/type": "1\n",
+        f"{SYS}/net/ens2f0/operstate": "up\n",
+        "/proc/modules": "mlx5_core 1 0 - Live 0x0\n",
+        "/proc/sys/kernel/osrelease": "5.15.0-generic\n",
+    },
+    "links": {
+        f"/sys/bus/pci/devices/{PF}": f"../../../devices/pci0000:17/{PF}",
+        "/sys/class/net/ens2f0": f"../../devices/pci0000:17/{PF}/net/ens2f0",
+        f"{SYS}/net/ens2f0/device": "../..",
+    },
+    "commands": {},
+}
+DESIRED = {"interfaces": [{"pci": PF, "name": "rail0", "mtu": 9000, "vfs": 2}]}
+
+Plan = Callable[..., dict[str, Any]]
+
+
+@pytest.fixture
+def recording(tmp_path: Path) -> Path:
+    path = tmp_path / "egx-01.json.gz"
+    path.write_bytes(gzip.compress(json.dumps(RECORDING).encode()))
+    return path
+
+
+@pytest.fixture
+def plan(tmp_path: Path) -> Plan:
+    """Run the action in this process; a live host is whatever the given function returns for its module."""
+
+    def start(
+        *, live: Callable[[dict[str, Any]], dict[str, Any]] | None = None, check: bool = False, **arguments: Any
+    ) -> dict[str, Any]:
+        task = SimpleNamespace(
+            args={"desired": DESIRED, **arguments}, check_mode=check, diff=True, async_val=0, action="rdma_host"
+        )
+        connection = SimpleNamespace(_shell=SimpleNamespace(tmpdir="/nowhere"))
+        loader = SimpleNamespace(path_dwim=lambda name: str(tmp_path / name))
+        action = ActionModule(task, connection, SimpleNamespace(), loader, None, None)
+
+        def execute_module(module_name: str, module_args: dict[str, Any], task_vars: Any) -> dict[str, Any]:
+            assert live is not None, "a module was started"
+            return {"invocation": {"module_args": module_args}, **live(module_args)}
+
+        action._execute_module = execute_module
+        with mock.patch.object(_action, "fragment_loader", Fragments()):
+            result: dict[str, Any] = action.run(task_vars={"inventory_hostname": "egx-01"})
+        return result
+
+    return start
+
+
+def recorded_lines(result: dict[str, Any]) -> list[str]:
+    lines: list[str] = result["diff"]["prepared"].splitlines()
+    return lines
+
+
+class TestRecordedHost:
+    def test_it_is_planned_without_any_module(self, plan: Plan, recording: Path) -> None:
+        result = plan(recorded_host=str(recording))
+        assert not result.get("failed")
+        assert (result["changed"], result["recorded"]) == (False, True)
+        assert [step["id"] for step in result["plan"]["steps"]] == [f"naming:{PF}", f"vfs:{PF}", f"mtu:{PF}"]
+        assert result["facts"]["nics"][0]["address"] == PF
+        assert result["msg"] == "3 steps: 3 planned"
+        assert recorded_lines(result)[0].startswith(f"planned: naming {PF} (ens2f0): rename ens2f0 to rail0")
+
+    def test_a_relative_path_is_found_beside_the_playbook(self, plan: Plan, recording: Path) -> None:
+        assert plan(recorded_host=recording.name)["recorded"]
+
+    def test_facts_and_plan_go_to_the_output_file(self, plan: Plan, recording: Path, tmp_path: Path) -> None:
+        output = tmp_path / "run" / "hosts" / "egx-01.json"
+        result = plan(recorded_host=str(recording), output_file=str(output))
+        assert "facts" not in result and "plan" not in result
+        assert result["summary"]["planned"] == 3
+        document = json.loads(output.read_text())
+        assert sorted(document) == ["desired", "facts", "host", "plan", "recorded"]
+        assert (document["host"], document["recorded"]) == ("egx-01", True)
+        assert document["desired"] == check_desired(DESIRED)
+        assert document["plan"]["digest"] == result["summary"]["digest"]
+
+    def test_an_equal_output_file_is_not_written_again(self, plan: Plan, recording: Path, tmp_path: Path) -> None:
+        output = tmp_path / "egx-01.json"
+        plan(recorded_host=str(recording), output_file=str(output))
+        before = output.stat()
+        plan(recorded_host=str(recording), output_file=str(output))
+        assert output.stat() == before
+        plan(recorded_host=str(recording), output_file=str(output), desired={})
+        assert output.stat().st_ino != before.st_ino
+
+    def test_the_output_file_is_written_in_check_mode(self, plan: Plan, recording: Path, tmp_path: Path) -> None:
+        output = tmp_path / "egx-01.json"
+        assert not plan(recorded_host=str(recording), output_file=str(output), check=True)["changed"]
+        assert output.exists()
+
+    @pytest.mark.parametrize("content", [b"", b"\x1f\x8bgarbage", b"[]", b'{"format": "other"}', b"\x00\xff"])
+    def test_a_file_that_is_no_recording_is_one_clear_error(self, plan: Plan, tmp_path: Path, content: bytes) -> None:
+        path = tmp_path / "bad.json.gz"
+        path.write_bytes(content)
+        result = plan(recorded_host=str(path))
+        assert result["failed"]
+        assert str(path) in result["msg"]
+
+    def test_a_missing_recording_is_one_clear_error(self, plan: Plan, tmp_path: Path) -> None:
+        result = plan(recorded_host=str(tmp_path / "none.json"))
+        assert (result["failed"], "none.json: No such file" in result["msg"]) == (True, True)
+
+    def test_names_of_a_hostile_host_stay_text_on_their_line(self, plan: Plan, tmp_path: Path) -> None:
+        text = json.dumps(RECORDING).replace("ens2f0", "{{1+1}}\\u001b[2J\\nplanned")
+        path = tmp_path / "hostile.json"
+        path.write_text(text)
+        result = plan(recorded_host=str(path))
+        assert len(recorded_lines(result)) == len(result["plan"]["steps"]) == 3
+        assert all(line.isprintable() for line in recorded_lines(result))
+        assert "{{1+1}}" in recorded_lines(result)[0]
+
+
+class TestLiveHost:
+    def test_the_module_gets_the_checked_desired_state(self, plan: Plan) -> None:
+        seen: dict[str, Any] = {}
+
+        def live(arguments: dict[str, Any]) -> dict[str, Any]:
+            seen.update(arguments)
+            return {"changed": False, "msg": "nothing to do"}
+
+        result = plan(live=live, mode="preview")
+        assert seen == {"desired": check_desired(DESIRED), "mode": "preview"}
+        assert "invocation" not in result
+
+    def test_a_refused_apply_still_leaves_the_output_file(self, plan: Plan, tmp_path: Path) -> None:
+        output = tmp_path / "egx-01.json"
+        answer = {"failed": True, "msg": "no", "facts": {"format": 1}, "plan": {"format": 1}, "summary": {}}
+        result = plan(live=lambda _arguments: dict(answer), output_file=str(output))
+        assert result["failed"]
+        assert json.loads(output.read_text())["recorded"] is False
+
+    def test_a_failure_without_plan_is_passed_on(self, plan: Plan, tmp_path: Path) -> None:
+        output = tmp_path / "egx-01.json"
+        result = plan(live=lambda _arguments: {"failed": True, "msg": "unreachable"}, output_file=str(output))
+        assert (result["msg"], output.exists()) == ("unreachable", False)
+
+
+@pytest.mark.parametrize("desired", [{"interfaces": 7}, {"interfaces": [{"pci": 7}]}, {"x": {}}])
+def test_a_wrong_desired_state_is_refused_before_anything_runs(plan: Plan, desired: Any) -> None:
+    result = plan(desired=desired)
+    assert result["failed"]
+    assert "problem in the input" in result["msg"]
+    assert result["violations"]
+
+
+class TestModule:
+    """The module as it runs on a target: in a process of its own, with nothing but its arguments."""
+
+    def run(self, desired: Any, check: bool = True, **arguments: Any) -> dict[str, Any]:
+        wrapper = (
+            "import sys; sys.path[:0] = {path!r}\n"
+            "from ansible.module_utils import basic\n"
+            "from ansible.module_utils.testing import patch_module_args\n"
+            "from ansible_collections.rdma.fabric.plugins.modules import rdma_host\n"
+            "with patch_module_args({arguments!r}):\n"
+            "    rdma_host.main()\n"
+        )
+        given = {"desired": desired, "_ansible_check_mode": check, "_ansible_diff": True, **arguments}
+        code = wrapper.format(path=[path for path in sys.path if path], arguments=given)
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60)
+        assert "Traceback" not in done.stderr, done.stderr
+        result: dict[str, Any] = json.loads(done.stdout)
+        return result
+
+    def test_this_machine_is_read_and_planned(self) -> None:
+        result = self.run({"interfaces": [{"pci": "0000:ff:1f.7", "mtu": 9000}]})
+        assert result["facts"]["system"]["hostname"]
+        assert [step["status"] for step in result["plan"]["steps"]] == ["refused"]
+        assert result["diff"]["prepared"].startswith("refused: naming 0000:ff:1f.7: find the interface")
+
+    def test_a_step_to_execute_is_a_change_in_check_mode_and_refused_outside(self) -> None:
+        wanted = {"kernel_modules": ["rdma_fabric_no_such_module"]}
+        assert self.run(wanted)["changed"] is True
+        refused = self.run(wanted, check=False)
+        assert (refused["failed"], refused["changed"]) == (True, False)
+        assert "load the kernel module rdma_fabric_no_such_module" in refused["msg"]
+        assert self.run(wanted, check=False, mode="preview").get("failed") is None
+
+    @pytest.mark.parametrize("desired", [{"interfaces": 7}, {"consents": {"vf_reset": "yes"}}, {"requests": [[]]}])
+    def test_a_wrong_desired_state_is_refused(self, desired: Any) -> None:
+        result = self.run(desired)
+        assert (result["failed"], len(result["violations"])) == (True, 1)
+
+    @pytest.mark.parametrize("desired", [[1], 7, "text", None])
+    def test_a_desired_state_that_is_no_mapping_is_refused(self, desired: Any) -> None:
+        assert self.run(desired)["failed"]
+
+
+class TestWriting:
+    def test_a_file_is_for_its_owner_only(self, tmp_path: Path) -> None:
+        path = tmp_path / "a" / "b.json"
+        assert write_if_different(path, "x")
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+        assert not write_if_different(path, "x")
+
+    def test_a_failed_write_leaves_the_old_content_and_nothing_else(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        path = tmp_path / "b.json"
+        write_if_different(path, "old")
+
+        def full(*_arguments: Any, **_keywords: Any) -> None:
+            raise OSError(28, os.strerror(28))
+
+        monkeypatch.setattr(Path, "replace", full)
+        with pytest.raises(OSError, match="No space left"):
+            write_if_different(path, "new")
+        assert [(entry.name, entry.read_text()) for entry in tmp_path.iterdir()] == [("b.json", "old")]
