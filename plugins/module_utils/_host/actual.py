@@ -30,7 +30,10 @@ class Actual:
     def __init__(self, facts: Facts, named_uplinks: Iterable[str] = ()) -> None:
         self.facts = facts
         self.nics: dict[str, Nic] = {nic["address"]: nic for nic in _by(facts["nics"], "address")}
-        self.netdevs: dict[str, Netdev] = {netdev["name"]: netdev for netdev in _by(facts["netdevs"], "name")}
+        # An MTU that can't be read counts as 0: it differs from every wanted one.
+        self.netdevs: dict[str, Netdev] = {
+            netdev["name"]: {**netdev, "mtu": netdev["mtu"] or 0} for netdev in _by(facts["netdevs"], "name")
+        }
         self.modules: dict[str, dict[str, Any]] = facts["modules"]
         self.stack: dict[str, Any] = facts["stack"]
         self._uplink_names: dict[str, str] = {}

@@ -6,7 +6,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from host_facts import (
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.mtu.plan import roce_mtu
+from ansible_collections.rdma.fabric.plugins.module_utils._host.plan import make_plan
+from ansible_collections.rdma.fabric.tests.unit._host.host_facts import (
     desired,
     facts,
     facts_after,
@@ -19,9 +22,6 @@ from host_facts import (
     vf,
     with_functions,
 )
-
-from ansible_collections.rdma.fabric.plugins.module_utils._host.mtu.plan import roce_mtu
-from ansible_collections.rdma.fabric.plugins.module_utils._host.plan import make_plan
 
 PF = "0000:18:00.0"
 OTHER = "0000:40:00.0"
@@ -282,6 +282,11 @@ class TestMtu:
 
     def test_an_equal_mtu_needs_no_step(self) -> None:
         assert make_plan(desired(interface(pci=PF, mtu=1500)), two_ports())["steps"] == []
+
+    def test_an_mtu_that_can_not_be_read_is_set(self) -> None:
+        state = two_ports()
+        state["netdevs"][0]["mtu"] = None
+        assert the_step("mtu", state, interface(pci=PF, mtu=1500))["status"] == "planned"
 
     def test_a_link_that_is_down_interrupts_nothing(self) -> None:
         state = two_ports()

@@ -6,7 +6,6 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from host_facts import desired, facts, facts_after, interface, ipoib, netdev, nic, ofed, request, with_functions
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -14,6 +13,18 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.desired import c
 from ansible_collections.rdma.fabric.plugins.module_utils._host.plan import make_plan
 from ansible_collections.rdma.fabric.plugins.module_utils._host.steps import CONCERNS, STATUSES, describe
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput
+from ansible_collections.rdma.fabric.tests.unit._host.host_facts import (
+    desired,
+    facts,
+    facts_after,
+    interface,
+    ipoib,
+    netdev,
+    nic,
+    ofed,
+    request,
+    with_functions,
+)
 
 ADDRESSES = ["0000:18:00.0", "0000:40:00.0", "0000:4f:00.0", "0000:5e:00.0"]
 NAMES = ["ens1", "ens2", "ens3", "ens4"]

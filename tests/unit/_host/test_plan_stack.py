@@ -6,10 +6,22 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from host_facts import desired, facts, gpu, module, netdev, nic, ofed, request, steps_of, two_ports, with_functions
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.driver.version import parse_driver_version
 from ansible_collections.rdma.fabric.plugins.module_utils._host.plan import make_plan
+from ansible_collections.rdma.fabric.tests.unit._host.host_facts import (
+    desired,
+    facts,
+    gpu,
+    module,
+    netdev,
+    nic,
+    ofed,
+    request,
+    steps_of,
+    two_ports,
+    with_functions,
+)
 
 PF = "0000:18:00.0"
 
@@ -97,6 +109,17 @@ class TestDriver:
     def test_no_driver_at_all_is_installed(self) -> None:
         (step,) = driver_steps(two_ports(stack=stack("none")), request(driver=ofed("24.07-0.6.1.0-0")))
         assert step["action"] == "install DOCA-OFED 24.07-0.6.1.0"
+
+    @pytest.mark.parametrize(
+        ("flavour", "action"),
+        [
+            ("inbox", "load the installed DOCA-OFED 24.07-0.6.1.0 in place of the inbox mlx5 driver"),
+            ("none", "load the installed DOCA-OFED 24.07-0.6.1.0"),
+        ],
+    )
+    def test_an_installed_release_is_only_to_be_loaded(self, flavour: str, action: str) -> None:
+        state = two_ports(stack=stack(flavour, installed="OFED-internal-24.07-0.6.1"))
+        assert driver_steps(state, request(driver=ofed("24.07-0.6.1.0-0")))[0]["action"] == action
 
     def test_it_names_every_interface_it_takes_away_and_the_uplink(self) -> None:
         state = two_ports()

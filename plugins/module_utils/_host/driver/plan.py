@@ -13,6 +13,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.driver.version i
     DriverVersion,
     is_image_digest,
     parse_driver_version,
+    parse_installed,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.host_requests import Request, requests_for
 from ansible_collections.rdma.fabric.plugins.module_utils._host.steps import (
@@ -144,6 +145,8 @@ def _present(actual: Actual) -> str:
 
 def _action(actual: Actual, wanted: str, version: DriverVersion | None, loaded: DriverVersion | None) -> str:
     present = _installed(actual)
+    if _is_installed(actual, version):
+        return f"load the installed {wanted}" + (f" in place of {present}" if present else "")
     if not present:
         return f"install {wanted}"
     if version is None or loaded is None:
@@ -151,8 +154,14 @@ def _action(actual: Actual, wanted: str, version: DriverVersion | None, loaded: 
     return f"{'upgrade' if loaded.fields < version.fields else 'downgrade'} {present} to {wanted}"
 
 
+def _is_installed(actual: Actual, version: DriverVersion | None) -> bool:
+    """Return whether the wanted release is on the disk: after an installation without a reload another one runs."""
+    installed = parse_installed(str(actual.stack.get("installed") or ""))
+    return version is not None and installed is not None and installed.fields == version.fields
+
+
 def _interrupted(context: Context) -> str:
-    """Name every interface that a reload takes away, the uplink last and marked: it is what people must see."""
+    """Name every interface that a reload takes away by PCI address, the uplink last and marked, so that it is seen."""
     plain, uplinks = [], []
     for nic in context.actual.nvidia_nics():
         for port in context.actual.ports_of(nic) if nic["driver"] == NETDEV_DRIVER else []:
@@ -161,7 +170,7 @@ def _interrupted(context: Context) -> str:
                 uplinks.append(f"{port['name']} (the uplink: {reason})")
             else:
                 plain.append(port["name"])
-    names = sorted(plain) + sorted(uplinks)
+    names = plain + uplinks
     return f"traffic on {', '.join(names)}" if names else NOTHING
 
 

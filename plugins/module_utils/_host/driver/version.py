@@ -45,6 +45,12 @@ def parse_driver_version(text: str) -> DriverVersion | None:
     return DriverVersion(match["release"], tuple(fields), match["doca"])
 
 
+def parse_installed(text: str) -> DriverVersion | None:
+    """Return the release that ``ofed_info -s`` prints behind the stack: ``MLNX_OFED_LINUX-23.10-1.1.9.0``."""
+    match = re.search(r"\d.*", text)
+    return parse_driver_version(match[0]) if match else None
+
+
 def is_image_digest(text: str) -> bool:
     """Return whether ``text`` pins a container image by digest, which says nothing of the release inside."""
     return bool(_IMAGE_DIGEST.fullmatch(text))

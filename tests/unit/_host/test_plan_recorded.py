@@ -1,0 +1,95 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The recorded fleet of the example inventory, planned with its own variables."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.desired import parse_host_variables
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts import gather
+from ansible_collections.rdma.fabric.plugins.module_utils._host.outcome import plan_lines
+from ansible_collections.rdma.fabric.plugins.module_utils._host.plan import Plan, make_plan
+from ansible_collections.rdma.fabric.plugins.module_utils._host.recorded import RecordedHost, load_recording
+from ansible_collections.rdma.fabric.tests.unit._host.host_facts import facts_after, ofed, request, steps_of
+
+INVENTORY = Path(__file__).resolve().parents[3] / "inventories" / "recorded"
+GROUPS = {
+    "dgx-h100-01": "dgx_h100",
+    "dgx-h100-02": "dgx_h100",
+    "roce-h100-01": "roce_h100",
+    "egx-01": "egx",
+    "egx-02": "egx",
+    "vm-vf-01": "virtual_functions",
+    "cpu-01": None,
+}
+
+
+def wanted_of(host: str) -> dict[str, Any]:
+    group = GROUPS[host]
+    variables = yaml.safe_load((INVENTORY / "group_vars" / f"{group}.yml").read_text()) if group else {}
+    desired, violations, _notices = parse_host_variables(host, variables)
+    assert violations == []
+    desired["requests"] = [request(driver=ofed("24.07-0.6.1.0-0"))]
+    return desired
+
+
+def facts_of(host: str) -> dict[str, Any]:
+    document = load_recording((INVENTORY / "recordings" / f"{host}.json.gz").read_bytes())
+    return gather(RecordedHost(document), None, wanted_of(host)["kernel_modules"])
+
+
+def plan_of(host: str) -> Plan:
+    return make_plan(wanted_of(host), facts_of(host))
+
+
+def test_every_recording_has_its_variables() -> None:
+    assert {path.name for path in (INVENTORY / "recordings").iterdir()} == {f"{host}.json.gz" for host in GROUPS}
+
+
+@pytest.mark.parametrize("host", GROUPS)
+def test_only_the_driver_is_left_after_the_plan(host: str) -> None:
+    plan = plan_of(host)
+    assert all(line.isprintable() for line in plan_lines(plan))
+    assert {step["status"] for step in plan["steps"]} <= {"planned", "not_executed_yet"}
+    left = make_plan(wanted_of(host), facts_after(plan, facts_of(host)))["steps"]
+    assert [step for step in left if step["concern"] != "driver"] == []
+
+
+def test_equal_hosts_have_equal_plans() -> None:
+    first, second = plan_of("dgx-h100-01"), plan_of("dgx-h100-02")
+    assert first["digest"] == second["digest"]
+    assert plan_lines(first) == plan_lines(second)
+
+
+def test_the_rails_of_the_training_servers_are_named_by_their_place() -> None:
+    renames = {step["from"]: step["to"] for step in steps_of(plan_of("dgx-h100-01"), "naming")}
+    assert [renames[f"ibp{bus}s0"] for bus in (24, 64, 79, 94, 154, 192, 206, 220)] == [f"rail{n}" for n in range(8)]
+
+
+def test_the_roce_servers_get_their_functions_at_the_full_mtu() -> None:
+    plan = plan_of("roce-h100-01")
+    assert [step["to"] for step in steps_of(plan, "vfs")] == [4] * 8
+    assert [step["to"] for step in steps_of(plan, "mtu")] == [9000] * 16
+
+
+@pytest.mark.parametrize(
+    ("host", "action"),
+    [
+        ("egx-01", "upgrade MLNX_OFED 5.0-2.1.8 to DOCA-OFED 24.07-0.6.1.0"),
+        ("egx-02", "replace the inbox mlx5 driver by DOCA-OFED 24.07-0.6.1.0"),
+    ],
+)
+def test_the_driver_step_says_what_is_there(host: str, action: str) -> None:
+    (step,) = steps_of(plan_of(host), "driver")
+    assert (step["action"], step["status"]) == (action, "not_executed_yet")
+    assert "ens2f0" in step["interrupts"]
+
+
+def test_a_server_without_nics_has_nothing_to_do() -> None:
+    assert plan_of("cpu-01")["steps"] == []
