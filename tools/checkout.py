@@ -29,6 +29,13 @@ def link_checkout(link: Path, checkout: Path) -> None:
             raise
 
 
+def link_kubernetes_core(collections: Path) -> None:
+    """Show the environment's kubernetes.core below ``collections`` to tools that look for documentation only there."""
+    library = Path(sys.prefix) / "lib" / f"python{sys.version_info[0]}.{sys.version_info[1]}" / "site-packages"
+    installed = (library / "ansible_collections" / "kubernetes" / "core").resolve()
+    link_checkout(collections / "ansible_collections" / "kubernetes" / "core", installed)
+
+
 def own_environment(collections: Path) -> dict[str, str]:
     """Return our environment with Ansible confined to this checkout.
 

@@ -42,7 +42,7 @@ def test_every_place_names_the_same_version() -> None:
     version = load("galaxy.yml")["version"]
     assert f'VERSION = "{version}"' in text("plugins/module_utils/_version.py")
     assert version in load("changelogs/changelog.yaml")["releases"]
-    assert f"## v{version}" in text("CHANGELOG.md")
+    assert f"## v{version}" in text("CHANGELOG.md").replace("\\", "")
 
 
 def test_every_action_has_the_stub_module_that_documents_it() -> None:

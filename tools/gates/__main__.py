@@ -13,7 +13,7 @@ import time
 from types import FrameType
 from typing import Sequence
 
-from tools.checkout import BUILD, CHECKOUT, LINK, link_checkout
+from tools.checkout import BUILD, CHECKOUT, COLLECTIONS, LINK, link_checkout, link_kubernetes_core
 from tools.gates.catalogue import GATES, environment
 from tools.gates.model import Counts, Gate, Outcome, Verdict
 from tools.gates.runner import GateRunner, line
@@ -28,6 +28,7 @@ def main(arguments: Sequence[str]) -> int:
         return 0
     signal.signal(signal.SIGTERM, interrupt)
     link_checkout(LINK, CHECKOUT)
+    link_kubernetes_core(COLLECTIONS)
     start = time.monotonic()
     runner = GateRunner(CHECKOUT, environment(), BUILD / "gates", say, jobs=options.jobs, strict=in_ci())
     try:

@@ -14,7 +14,7 @@ import shutil
 import sys
 from pathlib import Path
 
-from tools.checkout import BUILD, CHECKOUT, PROGRAMS, link_checkout
+from tools.checkout import BUILD, CHECKOUT, PROGRAMS, link_kubernetes_core
 from tools.gates.model import Step
 
 ROOT = BUILD / "sanity"
@@ -30,7 +30,7 @@ BOOTSTRAP_RELEASES = ("20_3_4", "21_3_1", "24_2", "24_3_1", "25_0_1")
 def sanity_steps() -> tuple[Step, ...]:
     """Copy the checkout and return the command that judges the copy; no test is left out and no finding ignored."""
     copy_checkout(TREE)
-    link_checkout(TREE.parent.parent / "kubernetes" / "core", kubernetes_core())
+    link_kubernetes_core(ROOT)
     prepare_home(HOME)
     python = ".".join(map(str, sys.version_info[:2]))
     arguments = ("sanity", "--venv", "--python", python, "--color", "no", "--truncate", "0")
@@ -46,12 +46,6 @@ def copy_checkout(target: Path) -> None:
     """Replace ``target`` with the sources of the checkout."""
     shutil.rmtree(target, ignore_errors=True)
     shutil.copytree(CHECKOUT, target, ignore=LEFT_OUT, symlinks=True)
-
-
-def kubernetes_core() -> Path:
-    """Return where the environment has the collection whose documentation ours refers to."""
-    library = Path(sys.prefix) / "lib" / f"python{sys.version_info[0]}.{sys.version_info[1]}"
-    return (library / "site-packages" / "ansible_collections" / "kubernetes" / "core").resolve()
 
 
 def prepare_home(home: Path) -> None:
