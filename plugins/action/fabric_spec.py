@@ -1,0 +1,83 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+from typing import Any, Mapping
+
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.findings import Document, Findings
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.helm import values_of_settings
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.load import HostReading, build_spec
+from ansible_collections.rdma.fabric.plugins.module_utils._host.desired import HOST_VARIABLES, parse_host_variables
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import Violation
+from ansible_collections.rdma.fabric.plugins.plugin_utils._action import FabricAction, plain
+from ansible_collections.rdma.fabric.plugins.plugin_utils._documents import read_files
+
+VARIABLES = (
+    "nic_cluster_policy",
+    "nic_node_policies",
+    "macvlan_networks",
+    "host_device_networks",
+    "ipoib_networks",
+    "network_attachments",
+)
+SETTINGS = (
+    "namespace",
+    "nfd",
+    "cni_bin_dir",
+    "cni_conf_dir",
+    "registry_mirrors",
+    "image_overrides",
+    "image_pull_secrets",
+    "proxy",
+)
+EXTRA_VARS = "extra vars"
+RESOURCE_FIELDS = ("apiVersion", "kind", "metadata", "spec")
+
+
+class ActionModule(FabricAction):
+    """Loads every input, validates all of it at once and returns one FabricSpec."""
+
+    def execute(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
+        """Return the spec and the notices of everything given; raise InvalidInput with every violation."""
+        documents, violations = read_files(arguments["manifests"], self.find_file)
+        values, wrong_values = self._helm_values(arguments)
+        spec, notices = build_spec(
+            [*documents, *extra_resource(task_vars)],
+            {name: arguments[name] for name in VARIABLES},
+            {name: arguments[name] for name in SETTINGS},
+            read_hosts(arguments["hosts"], task_vars.get("hostvars") or {}),
+            helm_values=values,
+            violations=[*violations, *wrong_values],
+        )
+        return {"changed": False, "spec": spec, "notices": notices}
+
+    def _helm_values(self, arguments: Mapping[str, Any]) -> tuple[list[Document], list[Violation]]:
+        documents, violations = read_files(arguments["helm_values_files"], self.find_file)
+        if arguments["helm_values"]:
+            documents.append(Document("rdma_fabric_helm_values", arguments["helm_values"]))
+        findings = Findings()
+        documents += values_of_settings(arguments["helm_set"], findings, "helm_set")
+        return documents, [*violations, *findings.violations]
+
+
+def extra_resource(task_vars: Mapping[str, Any]) -> list[Document]:
+    """Return the custom resource that was given as extra variables, if there is one."""
+    if not all(task_vars.get(name) for name in ("apiVersion", "kind", "spec")):
+        return []
+    return [Document(EXTRA_VARS, {name: plain(task_vars[name]) for name in RESOURCE_FIELDS if name in task_vars})]
+
+
+def read_hosts(hosts: list[str], hostvars: Mapping[str, Any]) -> dict[str, HostReading]:
+    """Return what the variables of each inventory host ask for, with what is wrong about them."""
+    readings: dict[str, HostReading] = {}
+    for host in hosts:
+        if host not in hostvars:
+            violation = Violation("hosts", host, "is no host of the inventory", "check rdma_fabric_hosts")
+            readings[host] = ({}, [violation], [])
+            continue
+        variables = hostvars[host]
+        given = {name: plain(variables.get(name)) for name in HOST_VARIABLES}
+        readings[host] = parse_host_variables(host, given)
+    return readings

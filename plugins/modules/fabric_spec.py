@@ -1,0 +1,214 @@
+#!/usr/bin/python
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+---
+module: fabric_spec
+short_description: Load and validate everything that describes an RDMA fabric
+version_added: 0.1.0
+description:
+  - Reads custom resources of the NVIDIA Network Operator, network attachments, other Kubernetes objects, Helm values
+    and role variables, of any release of the operator since v0.1.0, and the variables of every host.
+  - Checks all of it at once. Every violation is reported with its source, its line where the source has lines, its
+    path, the reason and the next step. Nothing is touched.
+  - Retired fields are translated; each is mentioned with its successor.
+  - A custom resource given as extra variables (C(ansible-playbook -e @policy.yaml)) is read as one more document.
+  - Files are read on the controller. Their text is never templated.
+author:
+  - The rdma.fabric contributors
+extends_documentation_fragment:
+  - rdma.fabric.attributes
+  - rdma.fabric.attributes.info
+options:
+  manifests:
+    description:
+      - YAML or JSON files on the controller. A file may hold several documents.
+      - A relative name is looked for in the working directory, then beside the playbook.
+    type: list
+    elements: path
+    default: []
+  helm_values:
+    description: Values of the Network Operator's Helm chart. They win over O(helm_values_files).
+    type: dict
+    default: {}
+  helm_values_files:
+    description: Files with Helm values on the controller. A later one wins over an earlier one.
+    type: list
+    elements: path
+    default: []
+  helm_set:
+    description: Arguments as given to C(helm --set), such as V(nfd.enabled=true). They win over O(helm_values).
+    type: list
+    elements: str
+    default: []
+  nic_cluster_policy:
+    description: The C(spec) of a C(NicClusterPolicy).
+    type: dict
+  nic_node_policies:
+    description: The C(spec) of each C(NicNodePolicy), by its name.
+    type: dict
+    default: {}
+  macvlan_networks:
+    description: The C(spec) of each C(MacvlanNetwork), by its name.
+    type: dict
+    default: {}
+  host_device_networks:
+    description: The C(spec) of each C(HostDeviceNetwork), by its name.
+    type: dict
+    default: {}
+  ipoib_networks:
+    description: The C(spec) of each C(IPoIBNetwork), by its name.
+    type: dict
+    default: {}
+  network_attachments:
+    description:
+      - Network attachments, by C(name) or C(namespace/name).
+      - Each has C(config), the CNI configuration as JSON text, and may have C(annotations) and C(labels).
+    type: dict
+    default: {}
+  namespace:
+    description:
+      - Namespace of everything that is not bound to another one.
+      - Without it the policy's own namespace is used, or V(nvidia-network-operator).
+    type: str
+  nfd:
+    description: Whether Node Feature Discovery is deployed. It is unless a Helm value says otherwise.
+    type: bool
+  cni_bin_dir:
+    description: Directory of CNI programs on the nodes, V(/opt/cni/bin) unless given.
+    type: str
+  cni_conf_dir:
+    description: Directory of CNI configurations on the nodes, V(/etc/cni/net.d) unless given.
+    type: str
+  registry_mirrors:
+    description: Registry, or registry and path, to the mirror that stands in for it, for every image.
+    type: dict
+    default: {}
+  image_overrides:
+    description: Component to C(repository), C(image) and C(version) that replace the bill of materials.
+    type: dict
+    default: {}
+  image_pull_secrets:
+    description: Names of pull secrets in the namespace, for every workload.
+    type: list
+    elements: str
+    default: []
+  proxy:
+    description: C(httpProxy), C(httpsProxy) and C(noProxy) of the workloads that reach out.
+    type: dict
+    default: {}
+  hosts:
+    description:
+      - Inventory hosts whose variables are checked.
+      - The variables are C(rdma_fabric_interfaces), C(rdma_fabric_kernel_modules), C(rdma_fabric_node_labels),
+        C(rdma_fabric_uplinks), C(rdma_fabric_allow_vf_reset), C(rdma_fabric_allow_uplink_change),
+        C(rdma_fabric_recorded_host) and C(ansible_host).
+    type: list
+    elements: str
+    default: []
+seealso:
+  - module: rdma.fabric.fabric_render
+  - module: rdma.fabric.rdma_host
+"""
+
+EXAMPLES = r"""
+- name: Check a policy and networks as written for the operator
+  rdma.fabric.fabric_spec:
+    manifests:
+      - nic-cluster-policy.yaml
+      - networks.yaml
+  register: fabric
+
+- name: Check a policy kept in variables, and the variables of every host
+  rdma.fabric.fabric_spec:
+    nic_cluster_policy:
+      rdmaSharedDevicePlugin:
+        image: k8s-rdma-shared-dev-plugin
+        repository: ghcr.io/mellanox
+        version: v1.5.1
+        config: |
+          {
+            "configList": [
+              {"resourceName": "rdma_shared_device_a", "rdmaHcaMax": 63, "selectors": {"vendors": ["15b3"]}}
+            ]
+          }
+    macvlan_networks:
+      rdma-net:
+        master: ens3f0
+        mtu: 9000
+        ipam: '{"type": "whereabouts", "range": "192.168.2.0/24"}'
+    hosts: "{{ groups['all'] }}"
+  register: fabric
+
+- name: Check what used to be given to Helm
+  rdma.fabric.fabric_spec:
+    helm_set:
+      - nfd.enabled=true
+      - ofedDriver.deploy=true
+      - rdmaSharedDevicePlugin.deploy=true
+  register: fabric
+"""
+
+RETURN = r"""
+spec:
+  description: Everything that was given, in one shape and in the current fields, for the other modules to work on.
+  returned: success
+  type: dict
+  sample:
+    version: 1
+    namespace: nvidia-network-operator
+    cluster_policy:
+      name: nic-cluster-policy
+      source: nic-cluster-policy.yaml:1
+      spec: {}
+    node_policies: []
+    networks: []
+    attachments: []
+    objects: []
+    settings:
+      nfd: true
+    host_requests: []
+    hosts: {}
+notices:
+  description: What is right and still worth a look, such as retired fields and their successors.
+  returned: always
+  type: list
+  elements: str
+  sample:
+    - "policy.yaml:9: spec.devicePlugin: is retired: v0.3.0 was the last release of the operator that had it"
+violations:
+  description: Everything that is wrong with the input.
+  returned: when the input is invalid
+  type: list
+  elements: dict
+  contains:
+    source:
+      description: The file or the variable.
+      returned: always
+      type: str
+      sample: policy.yaml
+    line:
+      description: The line, where the source has lines.
+      returned: always
+      type: int
+      sample: 12
+    path:
+      description: The place inside the source.
+      returned: always
+      type: str
+      sample: spec.ofedDriver.versoin
+    problem:
+      description: What is wrong.
+      returned: always
+      type: str
+      sample: is no field of NicClusterPolicy
+    hint:
+      description: The next step or the nearest known name.
+      returned: always
+      type: str
+      sample: did you mean "version"?
+"""

@@ -1,0 +1,256 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""YAML and JSON files as documents that know their lines. Private to this collection: it may change without notice.
+
+Files are data from strangers: they are never templated, build no objects, and cannot grow by aliases. Unquoted scalars
+mean what they mean to kubectl: ``12:30`` and ``2024-01-01`` are text, ``yes`` is true, ``11.0`` is a number.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass, field
+from pathlib import Path as FilePath
+from typing import Any, Callable, Iterator
+
+import yaml
+
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.findings import Document, Path, path_text, shown
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.jsontext import parse_json
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, Violation
+
+MAX_BYTES = 1024 * 1024
+MAX_VALUES = 100_000
+MAX_DEPTH = 64
+
+_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_STANDARD = "tag:yaml.org,2002:"
+_CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
+_INTEGER = re.compile(r"[-+]?(?:0b[01_]+|0x[0-9a-fA-F_]+|0o?[0-7_]+|0|[1-9][0-9_]*)", re.ASCII)
+_FLOAT = re.compile(r"[-+]?(?:[0-9][0-9_]*\.?[0-9_]*|\.[0-9][0-9_]*)(?:[eE][-+]?[0-9]+)?", re.ASCII)
+_TRUE = ("true", "True", "TRUE", "yes", "Yes", "YES", "on", "On", "ON")
+_FALSE = ("false", "False", "FALSE", "no", "No", "NO", "off", "Off", "OFF")
+_NULL = ("", "~", "null", "Null", "NULL")
+
+
+class _Flaw(Exception):
+    """What is wrong at one node of a document."""
+
+    def __init__(self, node: Any, path: Path, problem: str, hint: str = "") -> None:
+        super().__init__(problem)
+        self.line = node.start_mark.line + 1
+        self.path, self.problem, self.hint = path, problem, hint
+
+
+@dataclass
+class _Reading:
+    """The state of reading one file."""
+
+    source: str
+    violations: list[Violation] = field(default_factory=list)
+    values: int = 0
+
+    def note(self, problem: str, hint: str = "", line: int | None = None, path: Path = ()) -> None:
+        """Note a violation of the file."""
+        self.violations.append(Violation(self.source, path_text(path), problem, hint, line))
+
+
+def read_files(names: list[str], find: Callable[[str], FilePath]) -> tuple[list[Document], list[Violation]]:
+    """Read files of the controller; ``find`` turns a name into its path. Sources are the names as given."""
+    documents: list[Document] = []
+    violations: list[Violation] = []
+    for name in names:
+        try:
+            documents += read_text(name, _read(name, find(name)))
+        except OSError as error:
+            violations.append(Violation(name, "", f"cannot be read: {error.strerror or error}", "check the path"))
+        except InvalidInput as invalid:
+            violations += invalid.violations
+    return documents, violations
+
+
+def _read(name: str, path: FilePath) -> str:
+    """Return the text of a file; a big or binary one is refused before it is looked at."""
+    size = path.stat().st_size
+    if size > MAX_BYTES:
+        hint = "etcd stores no object above 1.5 MB; give files of manifests only"
+        raise InvalidInput([Violation(name, "", f"is {size} bytes long, at most {MAX_BYTES} are read", hint)])
+    if not path.is_file():
+        raise InvalidInput([Violation(name, "", "is no regular file", "give the files, not their folder")])
+    content = path.read_bytes()
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = content[: error.start].count(b"\n") + 1
+        what = "is a binary file" if b"\0" in content else "is not UTF-8 text"
+        raise InvalidInput([Violation(name, "", what, "save it as UTF-8", line)]) from error
+
+
+def read_text(source: str, text: str) -> list[Document]:
+    """Return the documents of a YAML or JSON text, empty ones left out.
+
+    Raises InvalidInput with what is wrong: text that is no YAML, keys given twice, tags, too many or too deep values.
+    """
+    reading = _Reading(source)
+    control = _CONTROL.search(text)
+    if control is not None:
+        line = text.count("\n", 0, control.start()) + 1
+        reading.note("is a binary file", f"it holds the character {control.group()!a}", line)
+        raise InvalidInput(reading.violations)
+    is_json = text.lstrip()[:1] in ("{", "[") and source.endswith(".json")
+    documents = _json_document(text, reading) if is_json else list(_yaml_documents(text, reading))
+    if not documents and not reading.violations:
+        reading.note("holds no document", "give at least one object")
+    if reading.violations:
+        raise InvalidInput(reading.violations)
+    return documents
+
+
+def _json_document(text: str, reading: _Reading) -> list[Document]:
+    content, problems = parse_json(text)
+    for problem in problems:
+        found = re.search(r"at line (\d+)", problem.problem)
+        reading.note(problem.problem, problem.hint, int(found[1]) if found else None)
+    if problems:
+        return []
+    # A tab is blank space in JSON and an error in YAML; strings hold none, so the lines stay what they are.
+    located = list(_yaml_documents(text.replace("\t", " "), _Reading(reading.source)))
+    return [Document(reading.source, content, located[0].lines if located else {})]
+
+
+def _yaml_documents(text: str, reading: _Reading) -> Iterator[Document]:
+    try:
+        for node in yaml.compose_all(text, Loader=_LOADER):
+            if node is None:
+                continue
+            builder = _Builder(reading)
+            content = builder.build(node, ())
+            if content is not None:
+                yield Document(reading.source, content, builder.lines, builder.written, builder.blocks)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        about = " ".join(part for part in (error.problem, error.context) if part)
+        reading.note(f"is not valid YAML: {about}", _yaml_hint(text, mark), mark.line + 1 if mark else None)
+    except (yaml.YAMLError, ValueError) as error:
+        reading.note(f"is not valid YAML: {str(error).splitlines()[0]}")
+    except RecursionError:
+        reading.note("is not valid YAML: nested too deep")
+    except _Flaw as flaw:
+        reading.note(flaw.problem, flaw.hint, flaw.line, flaw.path)
+
+
+def _yaml_hint(text: str, mark: Any) -> str:
+    """Return the next step after a syntax error, from the line it was seen at."""
+    lines = text.splitlines()
+    if mark is None or mark.line >= len(lines):
+        return "the text ends too early: a quote or bracket is not closed"
+    line = lines[mark.line]
+    if line.startswith("\t") or "\t" in line[: len(line) - len(line.lstrip())]:
+        return "indent with blanks: YAML allows no tabs there"
+    return f"near: {line.strip()[:60]}"
+
+
+@dataclass
+class _Builder:
+    """Builds plain data from the nodes of one document and notes where every value stands."""
+
+    reading: _Reading
+    lines: dict[Path, int] = field(default_factory=dict)
+    written: dict[Path, str] = field(default_factory=dict)
+    blocks: dict[Path, int] = field(default_factory=dict)
+    open_nodes: list[int] = field(default_factory=list)
+
+    def build(self, node: Any, path: Path) -> Any:
+        """Return the value of a node."""
+        self.reading.values += 1
+        if self.reading.values > MAX_VALUES:
+            raise _Flaw(node, (), f"holds more than {MAX_VALUES} values", "aliases count as often as they are used")
+        if len(path) > MAX_DEPTH:
+            raise _Flaw(node, (), f"is deeper than {MAX_DEPTH} levels", "flatten it")
+        if id(node) in self.open_nodes:
+            raise _Flaw(node, path, "contains itself through an alias", "write the value out")
+        self.lines.setdefault(path, node.start_mark.line + 1)
+        if isinstance(node, yaml.ScalarNode):
+            return self._scalar(node, path)
+        self.open_nodes.append(id(node))
+        self._refuse_tag(node, path)
+        if isinstance(node, yaml.SequenceNode):
+            value: Any = [self.build(item, (*path, index)) for index, item in enumerate(node.value)]
+        else:
+            value = self._mapping(node, path)
+        self.open_nodes.pop()
+        return value
+
+    def _refuse_tag(self, node: Any, path: Path) -> None:
+        plain = "seq" if isinstance(node, yaml.SequenceNode) else "map"
+        if node.tag != f"{_STANDARD}{plain}":
+            raise _tagged(node, path)
+
+    def _mapping(self, node: Any, path: Path) -> dict[Any, Any]:
+        found: dict[Any, Any] = {}
+        merged: dict[Any, Any] = {}
+        for key_node, value_node in node.value:
+            if not isinstance(key_node, yaml.ScalarNode):
+                raise _Flaw(key_node, path, "has a list or a mapping as key", "keys are text")
+            if key_node.tag == f"{_STANDARD}merge":
+                merged.update(self._merge(value_node, path))
+                continue
+            key = self._scalar(key_node, path)
+            member: Path = (*path, key if isinstance(key, str) else str(key))
+            if key in found:
+                line = self.lines.get(member)
+                line_now = key_node.start_mark.line + 1
+                self.reading.note("is given twice in one mapping", f"it stands at line {line} too", line_now, member)
+                continue
+            is_scalar = isinstance(value_node, yaml.ScalarNode)
+            self.lines[member] = (value_node if is_scalar else key_node).start_mark.line + 1
+            found[key] = self.build(value_node, member)
+        return {**merged, **found}
+
+    def _merge(self, node: Any, path: Path) -> dict[Any, Any]:
+        sources = node.value if isinstance(node, yaml.SequenceNode) else [node]
+        merged: dict[Any, Any] = {}
+        for source in reversed(sources):
+            if not isinstance(source, yaml.MappingNode):
+                raise _Flaw(node, path, "merges something that is no mapping", "<<: takes an alias of a mapping")
+            value = _Builder(self.reading, open_nodes=self.open_nodes).build(source, path)
+            merged.update(value)
+        return merged
+
+    def _scalar(self, node: Any, path: Path) -> Any:
+        """Return what a scalar means; only plain (unquoted) ones mean anything but text."""
+        kind = node.tag[len(_STANDARD) :] if node.tag.startswith(_STANDARD) else ""
+        if kind not in ("str", "int", "float", "bool", "null", "timestamp", "value", "merge"):
+            raise _tagged(node, path)
+        if node.style == "|":
+            self.blocks[path] = node.start_mark.line + 2
+        if kind == "str" or (node.style is not None and kind in ("timestamp", "value", "merge")):
+            return node.value
+        value = _plain_scalar(node.value)
+        if isinstance(value, float) and not math.isfinite(value):
+            raise _Flaw(node, path, f"is {shown(node.value)}, which JSON cannot hold", "quote it, or give a number")
+        if value is not None and not isinstance(value, str):
+            self.written[path] = node.value
+        return value
+
+
+def _plain_scalar(text: str) -> Any:
+    if text in _NULL:
+        return None
+    if text in _TRUE or text in _FALSE:
+        return text in _TRUE
+    digits = text.replace("_", "")
+    if _INTEGER.fullmatch(text):
+        octal = re.fullmatch(r"([-+]?)0([0-7]+)", digits)
+        return int(f"{octal[1]}{octal[2]}", 8) if octal else int(digits, 0)
+    if _FLOAT.fullmatch(text):
+        return float(digits)
+    special = {".inf": math.inf, "+.inf": math.inf, "-.inf": -math.inf, ".nan": math.nan}
+    return special.get(text.lower(), text)
+
+
+def _tagged(node: Any, path: Path) -> _Flaw:
+    tag = shown(node.tag.replace(_STANDARD, "!!"))
+    return _Flaw(node, path, f"has the tag {tag}", "only plain data is read: drop the tag")
