@@ -112,6 +112,26 @@ def recap_lines(report: dict[str, Any]) -> list[str]:
     return lines
 
 
+def outline(report: dict[str, Any]) -> list[str]:
+    """Return one line for each thing that the report says: what a difference between two reports is shown with."""
+    lines = [report["summary"]["headline"]]
+    for row in report["hosts"]:
+        steps = counted(row["steps"]["total"], "step")
+        links = ", ".join(f"{count} {state}" for state, count in sorted(row["links"].items()))
+        lines.append(f"host {row['name']}: {steps} {row['plan_digest']}, links: {links}")
+    for remark in report["remarks"]:
+        devices = "; ".join(f"{device['name']} {device['seen']}" for device in remark["devices"])
+        lines.append(f"remark {remark['kind']}: {remark['host']}: {devices}")
+    for wave in report["cluster"]["waves"]:
+        for item in wave["objects"]:
+            name = "/".join(part for part in (item["kind"], item["namespace"], item["name"]) if part)
+            lines.append(f"object {name}: {' '.join([item['action'], *item['fields']])}")
+    for wait in report["cluster"]["waits"]:
+        lines.append(f"wait {wait['kind']}/{wait['name']}: {'ready' if wait['ready'] else wait['reason']}")
+    lines += [f"image {entry['image']}" for entry in report["images"]]
+    return lines + [f"notice {notice}" for notice in report["notices"]]
+
+
 def _plans(documents: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Group hosts whose plans are equal, the biggest group first; hosts with an empty plan come last."""
     grouped: dict[str, dict[str, Any]] = {}
@@ -166,7 +186,7 @@ def _asked(spec: dict[str, Any] | None) -> dict[str, Any]:
 def _measured(cluster: dict[str, Any] | None) -> dict[str, Any]:
     if not cluster:
         return {"requests": {}}
-    return {"requests": {verb: count for verb, count in (cluster.get("requests") or {}).items() if count}}
+    return {"requests": {verb: count for verb, count in sorted((cluster.get("requests") or {}).items()) if count}}
 
 
 def _waiting(report: dict[str, Any]) -> list[dict[str, Any]]:

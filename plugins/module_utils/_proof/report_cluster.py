@@ -10,7 +10,8 @@ from typing import Any
 
 ACTIONS = ("created", "configured", "deleted", "kept", "unchanged", "rendered")
 _CONTAINER_LISTS = ("containers", "initContainers", "ephemeralContainers")
-_REMOVED_WAVE = "removed"
+# The batch apply's own wave of what it removed.
+_REMOVED_WAVE = "prune"
 
 
 def cluster_section(cluster: dict[str, Any] | None, rendered: list[dict[str, Any]]) -> dict[str, Any]:
@@ -19,11 +20,7 @@ def cluster_section(cluster: dict[str, Any] | None, rendered: list[dict[str, Any
     Without a result of the batch apply the rendered objects are listed with the action ``rendered`` and ``skipped``
     says why nothing was pushed.
     """
-    skipped = None
-    if cluster is None:
-        skipped = "no cluster was asked for: the objects were rendered only"
-    elif "results" not in cluster:
-        skipped = cluster.get("skipped") or "the batch apply gave no result"
+    skipped = _skipped(cluster)
     if cluster is None or skipped:
         objects = [_rendered(wave["name"], item) for wave in rendered for item in wave["objects"]]
         waits: list[dict[str, Any]] = []
@@ -37,6 +34,18 @@ def cluster_section(cluster: dict[str, Any] | None, rendered: list[dict[str, Any
         "waves": _waves(objects, [wave["name"] for wave in rendered]),
         "waits": waits,
     }
+
+
+def _skipped(cluster: dict[str, Any] | None) -> str | None:
+    if cluster is None:
+        return "no cluster was asked for, the objects were rendered only"
+    if cluster.get("failed"):
+        return f"the batch apply failed: {cluster.get('msg') or 'no message'}"
+    if "results" in cluster:
+        return None
+    # A skipped task registers true and the reason beside it.
+    reason = cluster.get("skip_reason") if cluster.get("skipped") is True else cluster.get("skipped")
+    return str(reason or "the batch apply gave no result")
 
 
 def images_of(rendered: list[dict[str, Any]]) -> list[dict[str, Any]]:

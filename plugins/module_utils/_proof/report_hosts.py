@@ -9,6 +9,7 @@ import re
 from collections import Counter
 from typing import Any
 
+LINK_STATES = ("up", "partial", "init", "down", "unknown")
 STEP_STATUSES = ("planned", "needs_consent", "refused", "not_executed_yet")
 CONCERNS = ("modules", "driver", "peer_memory", "naming", "vfs", "mtu", "link")
 _UP = "ACTIVE"
@@ -116,7 +117,7 @@ def host_row(document: dict[str, Any]) -> dict[str, Any]:
         "gpus": _models(facts["gpus"]),
         "nics": _families(facts["nics"]),
         "rails": rail_rows(facts),
-        "links": dict(sorted(links.items())),
+        "links": {state: links[state] for state in LINK_STATES if links[state]},
         "stack": {key: facts["stack"].get(key) for key in ("flavour", "version", "gpu_driver", "peer_memory")},
         "uplinks": [uplink["netdev"] for uplink in facts["uplinks"]],
         "labels": dict(sorted(facts["labels"].items())),
@@ -134,7 +135,7 @@ def _os_name(system: dict[str, Any]) -> str | None:
 
 def _models(devices: list[dict[str, Any]]) -> list[dict[str, Any]]:
     found = Counter(device_model(device) for device in devices)
-    return [{"model": model, "count": found[model]} for model in sorted(found)]
+    return [{"model": model, "count": found[model]} for model in sorted(found, key=lambda m: (-found[m], m))]
 
 
 def _families(nics: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -142,5 +143,5 @@ def _families(nics: list[dict[str, Any]]) -> list[dict[str, Any]]:
     virtual = Counter(device_model(nic) for nic in nics if nic["function"] == "vf")
     return [
         {"family": family, "physical": physical[family], "virtual": virtual[family]}
-        for family in sorted(set(physical) | set(virtual))
+        for family in sorted(set(physical) | set(virtual), key=lambda f: (-physical[f], -virtual[f], f))
     ]

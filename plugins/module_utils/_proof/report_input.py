@@ -103,7 +103,6 @@ _HOST = {
     "plan": {"format": "int", "steps": [_STEP], "notices": ["str"], "digest": "str"},
 }
 _CLUSTER = {
-    "skipped?": "str?",
     "results?": [
         {"apiVersion": "str", "kind": "str", "namespace": "str?", "name": "str", "wave?": "str?", "action": "str"}
     ],

@@ -1,0 +1,155 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Action plugin of rdma.fabric.fabric_report: files in, report out."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any, NoReturn
+
+from ansible_collections.rdma.fabric.plugins.module_utils._proof import report_input
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.report import (
+    FORMAT,
+    build_report,
+    keep_volatile,
+    outline,
+    recap_lines,
+    report_text,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, Violation
+from ansible_collections.rdma.fabric.plugins.plugin_utils._action import FabricAction
+from ansible_collections.rdma.fabric.plugins.plugin_utils._files import write_if_different
+from ansible_collections.rdma.fabric.plugins.plugin_utils._page import render_page
+
+# A host document is tens of kilobytes; more than this is no host document.
+MAX_DOCUMENT_BYTES = 16 * 1024 * 1024
+_READ_AGAIN = "delete the file and run rdma.fabric.site or rdma.fabric.preview again"
+
+
+class ActionModule(FabricAction):
+    """Writes the report of a run directory."""
+
+    def execute(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
+        """Build the report and write what differs from the one that is there."""
+        run_dir = Path(arguments["run_dir"]).absolute()
+        hosts = read_host_documents(run_dir / "hosts")
+        check_inputs(arguments)
+        report = build_report(
+            spec=arguments["spec"],
+            hosts=hosts,
+            cluster=arguments["cluster"],
+            rendered=arguments["rendered"],
+            notices=arguments["notices"],
+            generated_at=datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
+            title=arguments["title"],
+        )
+        data_file, page_file = run_dir / "report.json", run_dir / "report.html"
+        older = read_older(data_file)
+        report = keep_volatile(report, older)
+        wanted = {data_file: report_text(report), page_file: render_page(report)}
+        stale = {path: text for path, text in wanted.items() if read_bytes(path) != text.encode()}
+        if stale and not self.check_mode:
+            for path, text in stale.items():
+                write_if_different(path, text)
+        result = {
+            "changed": bool(stale),
+            "report_json": str(data_file),
+            "report_html": str(page_file),
+            "summary": report["summary"],
+            "recap": recap_lines(report),
+        }
+        if self.diff_mode and stale:
+            result["diff"] = difference(str(run_dir), older, report, [path.name for path in stale])
+        return result
+
+
+def read_host_documents(directory: Path) -> list[dict[str, Any]]:
+    """Return the host documents of a directory; every file that is none is a violation."""
+    documents: list[dict[str, Any]] = []
+    violations: list[Violation] = []
+    file_of: dict[str, Path] = {}
+    for path in sorted(directory.glob("*.json")):
+        try:
+            document = parse_document(path)
+        except ValueError as error:
+            violations.append(Violation(str(path), "", str(error), _READ_AGAIN))
+            continue
+        found = report_input.host_document_violations(str(path), document)
+        violations += found
+        if found:
+            continue
+        earlier = file_of.setdefault(document["host"], path)
+        if earlier != path:
+            problem = f"is about {document['host']!r}, and so is {earlier.name}"
+            violations.append(Violation(str(path), "host", problem, "delete one of the two files"))
+        documents.append(document)
+    if violations:
+        raise InvalidInput(violations)
+    return documents
+
+
+def parse_document(path: Path) -> Any:
+    """Return the JSON value of a file; ValueError says what is wrong with it."""
+    try:
+        size = path.stat().st_size
+        if size > MAX_DOCUMENT_BYTES:
+            raise ValueError(f"holds {size} bytes, more than the {MAX_DOCUMENT_BYTES} that are read of one host")
+        return json.loads(path.read_text(encoding="utf-8"), parse_constant=refuse_constant)
+    except OSError as error:
+        raise ValueError(f"cannot be read: {error.strerror or error}") from error
+    except UnicodeDecodeError as error:
+        raise ValueError(f"is not text in UTF-8: byte {error.start} cannot be decoded") from error
+    except json.JSONDecodeError as error:
+        raise ValueError(f"is not JSON: {error.msg} in line {error.lineno}, column {error.colno}") from error
+    except RecursionError as error:
+        raise ValueError("is nested too deep") from error
+
+
+def refuse_constant(name: str) -> NoReturn:
+    """Refuse what Python reads and JSON does not know."""
+    raise ValueError(f"is not JSON: {name} is no JSON value")
+
+
+def check_inputs(arguments: dict[str, Any]) -> None:
+    """Raise InvalidInput with everything that is wrong with spec, waves and result of the batch apply."""
+    violations = [
+        *report_input.spec_violations(arguments["spec"]),
+        *report_input.cluster_violations(arguments["cluster"]),
+        *report_input.rendered_violations(arguments["rendered"]),
+    ]
+    if violations:
+        raise InvalidInput(violations)
+
+
+def read_older(path: Path) -> Any:
+    """Return the report that is there; None when there is none of this format."""
+    try:
+        older = json.loads(read_bytes(path) or b"null")
+    except (ValueError, RecursionError):
+        return None
+    return older if isinstance(older, dict) and older.get("format") == FORMAT else None
+
+
+def read_bytes(path: Path) -> bytes | None:
+    """Return the content of a file; None when it is missing."""
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        return None
+
+
+def difference(place: str, older: Any, report: dict[str, Any], files: list[str]) -> dict[str, str]:
+    """Return the difference between two reports as Ansible shows it."""
+    try:
+        before = [] if older is None else outline(older)
+    except (KeyError, TypeError, AttributeError):
+        before = ["an earlier report that cannot be read"]
+    return {
+        "before_header": f"{place} (report as it is)",
+        "after_header": f"{place} ({', '.join(files)})",
+        "before": "".join(f"{line}\n" for line in before),
+        "after": "".join(f"{line}\n" for line in outline(report)),
+    }

@@ -1,0 +1,123 @@
+#!/usr/bin/python
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+---
+module: fabric_report
+short_description: Write what a run found, planned and pushed as JSON and as one HTML page
+version_added: 0.1.0
+description:
+  - Reads the host documents of a run directory (C(hosts/*.json), as M(rdma.fabric.rdma_host) writes them) and what the
+    tasks before it registered, and writes C(report.json) and C(report.html) beside them.
+  - The page holds the fleet, a drawing of the PCIe devices and rails of every kind of node, the plan of every host, the
+    objects of the cluster with what changed, and remarks on what deserves a look. It is one file under 2 MiB that loads
+    nothing and runs no script. What does not fit on it is counted there and stands in C(report.json).
+  - While nothing changed, both files stay as they are, including the time in them.
+  - Fails before anything is written when a file of the run directory cannot be read or is not a host document. Every
+    such file is named.
+notes:
+  - This action runs on the controller. It never connects to the host of the task.
+  - The schema of C(report.json) is C(docs/report.schema.json) of this collection.
+author:
+  - The rdma.fabric contributors (@rdma-fabric)
+extends_documentation_fragment:
+  - rdma.fabric.attributes
+attributes:
+  check_mode:
+    support: full
+  diff_mode:
+    support: full
+    details:
+      - Shows one line for each host, remark, object, wait, image and notice that differs from the report that is there.
+  idempotent:
+    support: full
+options:
+  run_dir:
+    description:
+      - Directory of the run on the controller. It is created when missing.
+    type: path
+    required: true
+  title:
+    description:
+      - Title of the page.
+    type: str
+    default: RDMA fabric report
+  spec:
+    description:
+      - What was asked for, as M(rdma.fabric.fabric_spec) returns it.
+      - With it, hosts of the inventory without a host document are reported as not read.
+    type: dict
+  rendered:
+    description:
+      - Waves of objects, as M(rdma.fabric.fabric_render) returns them.
+    type: list
+    elements: dict
+    default: []
+  cluster:
+    description:
+      - Result of M(rdma.fabric.k8s_batch). Without it the objects of O(rendered) are listed as rendered only.
+      - 'V({skipped: reason}) says why no cluster was touched.'
+    type: dict
+  notices:
+    description:
+      - Notices of the tasks before.
+    type: list
+    elements: str
+    default: []
+seealso:
+  - module: rdma.fabric.rdma_host
+  - module: rdma.fabric.k8s_batch
+"""
+
+EXAMPLES = r"""
+- name: Report what was found in a run directory
+  rdma.fabric.fabric_report:
+    run_dir: rdma-fabric-run
+
+- name: Render the objects of a spec
+  rdma.fabric.fabric_render:
+    spec: "{{ preflight_result.spec }}"
+  register: cluster_rendered
+
+- name: Report hosts and rendered objects, and say why no cluster was touched
+  rdma.fabric.fabric_report:
+    run_dir: rdma-fabric-run
+    title: Preview of the training cluster
+    spec: "{{ preflight_result.spec }}"
+    notices: "{{ preflight_result.notices }}"
+    rendered: "{{ cluster_rendered.waves }}"
+    cluster:
+      skipped: this is a preview
+"""
+
+RETURN = r"""
+report_json:
+  description: Path of the report for machines.
+  returned: success
+  type: str
+  sample: /home/user/rdma-fabric-run/report.json
+report_html:
+  description: Path of the page.
+  returned: success
+  type: str
+  sample: /home/user/rdma-fabric-run/report.html
+summary:
+  description: Counts, headline, verdict (V(settled), V(pending) or V(attention)) and what was not done.
+  returned: success
+  type: dict
+  sample:
+    headline: 7 hosts planned, 12 steps wait, 46 objects in the cluster, nothing stands out
+    verdict: pending
+recap:
+  description: The report in a few lines.
+  returned: success
+  type: list
+  elements: str
+  sample:
+    - 7 hosts planned, 12 steps wait, 46 objects in the cluster, 1 remark
+    - "attention: A rail has no link: dgx-02"
+"""

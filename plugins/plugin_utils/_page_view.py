@@ -1,0 +1,211 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the page shows of a report: grouped, counted and cut to a level of detail. Pure and private."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any
+
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.report_cluster import ACTIONS
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.report_hosts import CONCERNS, STEP_STATUSES, counted
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.report_remarks import ATTENTION
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.report_topology import tree_devices
+from ansible_collections.rdma.fabric.plugins.plugin_utils._page_drawing import drawings
+
+STATUS_WORDS = {
+    "planned": "planned",
+    "needs_consent": "needs consent",
+    "refused": "refused",
+    "not_executed_yet": "not executed yet",
+}
+TAKES_HOLD = {"now": "now", "boot": "at boot", "now+boot": "now and at boot"}
+STACKS = {"mlnx-ofed": "MLNX_OFED", "doca-ofed": "DOCA-OFED"}
+VERDICT_WORDS = {"attention": "Needs attention", "pending": "Waits for you", "settled": "Settled"}
+_CHANGED = ("created", "configured", "deleted")
+_OPEN_OBJECTS = 12
+
+
+@dataclass(frozen=True)
+class Detail:
+    """How much of a report fits on the page; everything left out is counted there and stands in ``report.json``.
+
+    ``text`` and ``name`` are characters, all others are numbers of entries; ``open_hosts`` rows of the fleet are shown
+    unfolded, ``steps`` is per plan, ``remark_hosts`` per kind of remark, ``objects`` per wave.
+    """
+
+    text: int
+    name: int
+    hosts: int
+    open_hosts: int
+    classes: int
+    plans: int
+    steps: int
+    remark_hosts: int
+    devices: int
+    objects: int
+    images: int
+    notices: int
+
+
+# The first level whose page stays under the limit is used. The last one fits whatever a fleet or a hostile host says.
+LEVELS = (
+    Detail(400, 72, 1500, 60, 24, 60, 120, 120, 16, 400, 200, 200),
+    Detail(240, 64, 1200, 60, 14, 24, 60, 60, 10, 200, 120, 120),
+    Detail(160, 48, 1000, 60, 8, 10, 40, 40, 6, 100, 60, 60),
+    Detail(80, 32, 200, 60, 4, 4, 30, 20, 4, 50, 30, 30),
+)
+
+
+def page_view(report: dict[str, Any], detail: Detail) -> dict[str, Any]:
+    """Return what the template prints, cut to ``detail``."""
+    rows = report["hosts"]
+    shown = _most_interesting(rows, detail.hosts)
+    groups = _remark_groups(report, detail)
+    return {
+        "report": report,
+        "summary": report["summary"],
+        "verdict": VERDICT_WORDS[report["summary"]["verdict"]],
+        "headline": report["summary"]["headline"].split(", "),
+        "status_words": STATUS_WORDS,
+        "takes_hold": TAKES_HOLD,
+        "stacks": STACKS,
+        "tiles": _tiles(report["summary"]),
+        "remarks": [group for group in groups if group["severity"] == ATTENTION],
+        "remark_notes": [group for group in groups if group["severity"] != ATTENTION],
+        "fleet": {
+            "open": shown[: detail.open_hosts],
+            "folded": shown[detail.open_hosts :],
+            "more": len(rows) - len(shown),
+        },
+        "classes": _classes(report["topologies"], detail),
+        "plans": _plans(report["plans"], detail),
+        "waves": _waves(report["cluster"]["waves"], detail),
+        "waits": _cut(report["cluster"]["waits"], detail.objects),
+        "images": _cut(report["images"], detail.images),
+        "notices": _cut(report["notices"], detail.notices),
+        "not_done": report["summary"]["not_done"],
+    }
+
+
+def host_list(names: list[str], shown: int = 6) -> str:
+    """Return the names of hosts, the first few of many."""
+    if len(names) <= shown + 1:
+        return ", ".join(names)
+    return f"{', '.join(names[:shown])} and {len(names) - shown} more"
+
+
+def _cut(entries: list[Any], limit: int) -> dict[str, Any]:
+    return {"entries": entries[:limit], "more": max(0, len(entries) - limit)}
+
+
+def _most_interesting(rows: list[dict[str, Any]], limit: int) -> list[dict[str, Any]]:
+    """Return at most ``limit`` rows in their order; when some must go, those without remarks or refusals go first."""
+    if len(rows) <= limit:
+        return rows
+
+    def dull(row: dict[str, Any]) -> bool:
+        return not (row["remarks"]["attention"] or row["steps"]["refused"])
+
+    kept = {row["name"] for row in sorted(rows, key=dull)[:limit]}
+    return [row for row in rows if row["name"] in kept]
+
+
+def _tiles(summary: dict[str, Any]) -> list[dict[str, Any]]:
+    hosts, nics, rails = summary["hosts"], summary["nics"], summary["rails"]
+    steps, objects, waits = summary["steps"], summary["objects"], summary["waits"]
+    down = rails["total"] - rails["up"]
+    virtual = f"and {counted(nics['virtual'], 'virtual function')}" if nics["virtual"] else "physical functions"
+    tiles = [
+        _tile("Hosts", hosts["total"], f"{hosts['recorded']} from recordings" if hosts["recorded"] else "read live"),
+        _tile("GPUs", summary["gpus"], "in all hosts"),
+        _tile("NICs", nics["physical"], virtual),
+        _tile("Rails up", f"{rails['up']}/{rails['total']}", "", [("up", rails["up"]), ("down", down)]),
+        _tile("Steps", steps["total"], "", [(status, steps[status]) for status in STEP_STATUSES]),
+        _tile("Objects", objects["total"] - objects["deleted"], "", [(action, objects[action]) for action in ACTIONS]),
+    ]
+    if waits["total"]:
+        lame = waits["total"] - waits["ready"]
+        parts = [("ready", waits["ready"]), ("not_ready", lame)]
+        tiles.append(_tile("Workloads ready", f"{waits['ready']}/{waits['total']}", "", parts))
+    return tiles
+
+
+def _tile(title: str, value: Any, note: str, parts: list[tuple[str, int]] | None = None) -> dict[str, Any]:
+    known = [{"name": name, "words": name.replace("_", " "), "count": count} for name, count in parts or [] if count]
+    return {"title": title, "value": value, "note": note, "parts": known}
+
+
+def _remark_groups(report: dict[str, Any], detail: Detail) -> list[dict[str, Any]]:
+    grouped: dict[str, list[dict[str, Any]]] = {}
+    for remark in report["remarks"]:
+        grouped.setdefault(remark["kind"], []).append(remark)
+    groups = []
+    for kind, text in report["remark_kinds"].items():
+        members = grouped[kind]
+        entries = [
+            {"host": remark["host"], "devices": _cut(remark["devices"], detail.devices)}
+            for remark in members[: detail.remark_hosts]
+        ]
+        groups.append({**text, "count": len(members), "entries": entries, "more": len(members) - len(entries)})
+    return groups
+
+
+def _classes(topologies: list[dict[str, Any]], detail: Detail) -> dict[str, Any]:
+    """Return the classes that are drawn; hosts without devices and classes beyond the limit are only counted."""
+    with_devices = [entry for entry in topologies if entry["numa"]]
+    empty = [name for entry in topologies if not entry["numa"] for name in entry["hosts"]]
+    drawn = []
+    for entry in with_devices[: detail.classes]:
+        devices = tree_devices(entry["numa"])
+        gpus = sum(device["type"] == "gpu" for device in devices)
+        rails = {rail for device in devices for rail in device["rails"]}
+        facts = [counted(gpus, "GPU"), counted(len(devices) - gpus, "NIC port"), counted(len(rails), "rail")]
+        drawn.append(
+            {
+                **entry,
+                "number": entry["id"].replace("class-", ""),
+                "like_number": (entry["like"] or "").replace("class-", ""),
+                "facts": ", ".join(facts),
+                "differences": _cut(entry["differences"], detail.devices),
+                "drawings": drawings(entry["numa"]),
+            }
+        )
+    return {"drawn": drawn, "more": len(with_devices) - len(drawn), "empty": empty}
+
+
+def _plans(plans: list[dict[str, Any]], detail: Detail) -> dict[str, Any]:
+    with_steps = [plan for plan in plans if plan["steps"]]
+    shown = []
+    for plan in with_steps[: detail.plans]:
+        found = Counter(step["concern"] for step in plan["steps"])
+        order = [*CONCERNS, *sorted(set(found) - set(CONCERNS))]
+        shown.append(
+            {
+                **plan,
+                "concerns": [(concern.replace("_", " "), found[concern]) for concern in order if found[concern]],
+                "parts": [(status, STATUS_WORDS[status], plan["counts"][status]) for status in STEP_STATUSES],
+                "cut": _cut(plan["steps"], detail.steps),
+            }
+        )
+    settled = [name for plan in plans if not plan["steps"] for name in plan["hosts"]]
+    return {"shown": shown, "more": len(with_steps) - len(shown), "settled": settled}
+
+
+def _waves(waves: list[dict[str, Any]], detail: Detail) -> list[dict[str, Any]]:
+    shown = []
+    few = sum(len(wave["objects"]) for wave in waves) <= _OPEN_OBJECTS
+    for wave in waves:
+        found = Counter(item["action"] for item in wave["objects"])
+        shown.append(
+            {
+                "name": wave["name"],
+                "count": len(wave["objects"]),
+                "counts": [(action, found[action]) for action in ACTIONS if found[action]],
+                "open": few or any(found[action] for action in _CHANGED),
+                **_cut(wave["objects"], detail.objects),
+            }
+        )
+    return shown

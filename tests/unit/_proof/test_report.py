@@ -1,0 +1,187 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The data of the report: what it counts, groups, remarks on, and that it follows its published schema."""
+
+from __future__ import annotations
+
+import copy
+import json
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.report import (
+    build_report,
+    keep_volatile,
+    outline,
+    recap_lines,
+    report_text,
+)
+from ansible_collections.rdma.fabric.tests.unit._proof import sample_fleet
+
+SCHEMA = json.loads((Path(__file__).parents[3] / "docs" / "report.schema.json").read_text(encoding="utf-8"))
+
+
+def report_of(hosts: list[dict[str, Any]] | None = None, **changes: Any) -> dict[str, Any]:
+    hosts = sample_fleet.fleet() if hosts is None else hosts
+    inputs: dict[str, Any] = {
+        "spec": sample_fleet.spec([entry["host"] for entry in hosts]),
+        "hosts": hosts,
+        "cluster": sample_fleet.batch_result(),
+        "rendered": sample_fleet.waves(),
+        "notices": ["policy.yaml:7: a retired field was translated"],
+        "generated_at": "2026-01-02T03:04:05Z",
+        "title": "RDMA fabric report",
+    }
+    return build_report(**{**inputs, **changes})
+
+
+@pytest.mark.parametrize("cluster", [None, {"skipped": "this is a preview"}, sample_fleet.batch_result()])
+@pytest.mark.parametrize("hosts", [None, []])
+def test_every_report_follows_the_published_schema(hosts: Any, cluster: Any) -> None:
+    jsonschema.validate(json.loads(report_text(report_of(hosts, cluster=cluster))), SCHEMA)
+
+
+def test_the_same_input_in_another_order_gives_the_same_bytes() -> None:
+    hosts = sample_fleet.fleet()
+    assert report_text(report_of(hosts)) == report_text(report_of(list(reversed(copy.deepcopy(hosts)))))
+
+
+def test_the_input_is_left_as_it_is() -> None:
+    hosts = sample_fleet.fleet()
+    before = copy.deepcopy(hosts)
+    report_of(hosts)
+    assert hosts == before
+
+
+def test_the_headline_counts_what_was_planned_pushed_and_remarked() -> None:
+    assert report_of()["summary"]["headline"] == ("7 hosts planned, 56 steps wait, 9 objects in the cluster, 4 remarks")
+
+
+def test_a_fleet_with_nothing_to_do_is_settled() -> None:
+    plain = sample_fleet.document("cpu-01", sample_fleet.plain_facts("cpu-01"), [])
+    result = {**sample_fleet.batch_result(), "waits": []}
+    summary = report_of([plain], cluster=result)["summary"]
+    assert summary["headline"] == "1 host planned, no step waits, 9 objects in the cluster, nothing stands out"
+    assert summary["verdict"] == "settled"
+
+
+@pytest.mark.parametrize("status", ["refused", "planned"])
+def test_a_refused_step_needs_attention_and_a_planned_one_waits(status: str) -> None:
+    host = sample_fleet.document(
+        "h", sample_fleet.plain_facts("h"), [sample_fleet.step("mtu:eno1", "set MTU 9000", status)]
+    )
+    verdict = report_of([host], cluster={**sample_fleet.batch_result(), "waits": []})["summary"]["verdict"]
+    assert verdict == {"refused": "attention", "planned": "pending"}[status]
+
+
+def test_a_workload_that_is_not_ready_needs_attention() -> None:
+    report = report_of([], cluster=sample_fleet.batch_result())
+    assert report["summary"]["verdict"] == "attention"
+    assert "not ready: DaemonSet/whereabouts: 2 of 5 pods are not ready: ImagePullBackOff" in recap_lines(report)
+
+
+def test_what_was_not_done_is_named_with_its_reason() -> None:
+    undone = {
+        item["what"]: item["why"] for item in report_of(cluster={"skipped": "this is a preview"})["summary"]["not_done"]
+    }
+    assert undone["50 planned steps"] == "hosts were read and planned, not changed"
+    assert undone["1 step without consent"] == "set rdma_fabric_allow_vf_reset to allow"
+    assert undone["2 refused steps"] == "the plan says why at each"
+    assert undone["3 steps on driver"] == "this release plans them and executes none"
+    assert undone["Contact with 7 recorded hosts"] == "facts and plan come from recordings"
+    assert undone["The push to a cluster"] == "this is a preview"
+
+
+def test_a_workload_without_a_node_is_said_to_run_nowhere() -> None:
+    undone = {item["what"] for item in report_of()["summary"]["not_done"]}
+    assert "Pods of 1 workload" in undone
+
+
+def test_hosts_are_listed_in_the_order_people_count() -> None:
+    hosts = [sample_fleet.document(f"gpu-{n}", sample_fleet.plain_facts("h"), []) for n in (10, 2, 1)]
+    assert [row["name"] for row in report_of(hosts)["hosts"]] == ["gpu-1", "gpu-2", "gpu-10"]
+
+
+def test_hosts_with_equal_plans_share_one() -> None:
+    plans = {tuple(plan["hosts"]): plan for plan in report_of()["plans"]}
+    shared = plans[("dgx-h100-01", "dgx-h100-02")]
+    assert shared["counts"] == {"total": 11, "planned": 10, "needs_consent": 0, "refused": 0, "not_executed_yet": 1}
+    assert plans[("egx-01", "egx-02")]["counts"]["refused"] == 1
+
+
+def test_objects_stand_in_their_wave_with_what_changed() -> None:
+    waves = {wave["name"]: wave["objects"] for wave in report_of()["cluster"]["waves"]}
+    assert list(waves) == ["namespaces", "crds", "rbac", "configs", "workloads", "networks", "prune"]
+    assert waves["workloads"][0]["fields"] == ["spec.template.spec.containers[0].image"]
+    assert waves["prune"][0]["action"] == "deleted"
+
+
+@pytest.mark.parametrize(
+    ("cluster", "reason"),
+    [
+        (None, "no cluster was asked for, the objects were rendered only"),
+        ({"skipped": "this is a preview"}, "this is a preview"),
+        (
+            {"changed": False, "skipped": True, "skip_reason": "Conditional result was False"},
+            "Conditional result was False",
+        ),
+        ({"failed": True, "msg": "the API server refused"}, "the batch apply failed: the API server refused"),
+        ({}, "the batch apply gave no result"),
+    ],
+)
+def test_without_a_push_the_rendered_objects_are_listed_and_the_reason_is_said(cluster: Any, reason: str) -> None:
+    section = report_of(cluster=cluster)["cluster"]
+    assert section["skipped"] == reason
+    assert section["counts"]["rendered"] == section["counts"]["total"] == 9
+
+
+def test_images_say_who_uses_them_and_whether_the_digest_is_pinned() -> None:
+    images = {entry["image"].split("/")[-1].split("@")[0].split(":")[0]: entry for entry in report_of()["images"]}
+    assert images["multus-cni"] == {
+        "image": "ghcr.io/k8snetworkplumbingwg/multus-cni:v4.0.2",
+        "pinned": False,
+        "used_by": ["DaemonSet/kube-multus-ds"],
+    }
+    assert images["whereabouts"]["pinned"]
+
+
+def test_images_of_init_containers_and_of_nested_templates_are_found() -> None:
+    pod = {"initContainers": [{"name": "i", "image": "a/init:1"}], "containers": [{"name": "c", "image": "a/main:1"}]}
+    job = {"spec": {"jobTemplate": {"spec": {"template": {"spec": pod}}}}}
+    cron = {"apiVersion": "batch/v1", "kind": "CronJob", "metadata": {"name": "c"}, **job}
+    images = report_of(rendered=[{"name": "objects", "objects": [cron]}])["images"]
+    assert [entry["image"] for entry in images] == ["a/init:1", "a/main:1"]
+
+
+def test_an_unchanged_report_keeps_its_time_and_measurements() -> None:
+    older = report_of()
+    again = {**sample_fleet.batch_result(), "requests": {"list": 9}}
+    newer = report_of(generated_at="2026-02-02T02:02:02Z", cluster=again)
+    assert report_text(keep_volatile(newer, older)) == report_text(older)
+
+
+def test_a_changed_report_takes_the_new_time() -> None:
+    older = report_of()
+    newer = report_of(generated_at="2026-02-02T02:02:02Z", title="Another title")
+    assert keep_volatile(newer, older)["generated_at"] == "2026-02-02T02:02:02Z"
+
+
+@pytest.mark.parametrize("older", [None, [], {}, {"format": "rdma.fabric/report/v1"}, "text"])
+def test_something_else_in_place_of_the_older_report_is_ignored(older: Any) -> None:
+    report = report_of()
+    assert keep_volatile(report, older) == report
+
+
+def test_the_outline_shows_each_thing_that_may_change() -> None:
+    healthy, broken = sample_fleet.h100_facts("a"), sample_fleet.h100_facts("a")
+    sample_fleet.port_down(broken, "0000:18:00.0")
+    before = outline(report_of([sample_fleet.document("a", healthy, [])]))
+    after = outline(report_of([sample_fleet.document("a", broken, [])], cluster={"skipped": "preview"}))
+    changed = set(after) - set(before)
+    assert any(line.startswith("host a: ") and "1 down, 11 up" in line for line in changed)
+    assert "remark rail_down: a: mlx5_0 rail 0, down, Polling" in changed
+    assert "object Namespace/nvidia-network-operator: rendered" in changed

@@ -1,0 +1,178 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The remarks on a fleet: each is derived from facts, and only where there is a reason."""
+
+from __future__ import annotations
+
+from typing import Any, Callable
+
+import pytest
+
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.report_remarks import KINDS, fleet_remarks
+from ansible_collections.rdma.fabric.tests.unit._proof import sample_fleet
+
+Facts = dict[str, Any]
+
+
+def remarks_on(*fleet: Facts, expected: list[str] | None = None) -> dict[str, list[dict[str, Any]]]:
+    """Remarks by kind on hosts named host-0, host-1, ..."""
+    documents = [sample_fleet.document(f"host-{index}", facts, []) for index, facts in enumerate(fleet)]
+    found: dict[str, list[dict[str, Any]]] = {}
+    for remark in fleet_remarks(documents, expected):
+        found.setdefault(remark["kind"], []).append(remark)
+    return found
+
+
+def h100(change: Callable[[Facts], Any] | None = None) -> Facts:
+    facts = sample_fleet.h100_facts("h")
+    if change:
+        change(facts)
+    return facts
+
+
+def port(facts: Facts, index: int) -> dict[str, Any]:
+    found: dict[str, Any] = facts["rdma"][index]["ports"][0]
+    return found
+
+
+def test_a_healthy_fleet_gets_no_remark() -> None:
+    assert remarks_on(h100(), h100(), sample_fleet.plain_facts("p")) == {}
+
+
+def test_a_rail_without_link_is_named_with_its_physical_state() -> None:
+    found = remarks_on(h100(lambda facts: sample_fleet.port_down(facts, "0000:5e:00.0")))
+    assert found["rail_down"][0]["devices"] == [
+        {"address": "0000:5e:00.0", "name": "mlx5_5", "seen": "rail 3, down, Polling"}
+    ]
+
+
+def test_a_port_outside_the_rails_is_a_note_only() -> None:
+    found = remarks_on(h100(lambda facts: sample_fleet.port_down(facts, "0000:29:00.1", "Disabled")))
+    assert list(found) == ["port_down"]
+    assert found["port_down"][0]["severity"] == "note"
+
+
+def test_a_trained_port_without_a_subnet_manager_is_told_from_a_dead_one() -> None:
+    found = remarks_on(h100(lambda facts: port(facts, 0).update(state="INIT", sm_lid=0)))
+    assert list(found) == ["no_subnet_manager"]
+
+
+def test_one_dead_port_of_a_function_with_two_is_a_lame_rail() -> None:
+    def add_dead_port(facts: Facts) -> None:
+        dead = {**port(facts, 0), "port": 2, "state": "DOWN", "physical": "Polling"}
+        facts["rdma"][0]["ports"].append(dead)
+
+    assert remarks_on(h100(add_dead_port))["rail_down"][0]["devices"][0]["seen"] == (
+        "rail 0, one port of several down, Polling"
+    )
+
+
+@pytest.mark.parametrize(
+    ("link", "seen"),
+    [
+        (sample_fleet.pcie(speed=16.0), "16 GT/s x16 of 32 GT/s x16"),
+        (sample_fleet.pcie(width=8), "32 GT/s x8 of 32 GT/s x16"),
+    ],
+)
+def test_a_slow_or_narrow_pcie_link_of_a_nic_is_remarked(link: dict[str, Any], seen: str) -> None:
+    found = remarks_on(h100(lambda facts: facts["nics"][2].update(link=link)))
+    assert [device["seen"] for device in found["pcie_degraded"][0]["devices"]] == [seen]
+
+
+def test_an_unknown_pcie_link_is_no_degraded_one() -> None:
+    unknown = {"speed_gts": None, "width": None, "max_speed_gts": 32.0, "max_width": 16}
+    assert remarks_on(h100(lambda facts: facts["nics"][2].update(link=unknown))) == {}
+
+
+def test_the_odd_firmware_of_a_family_and_board_is_remarked_on_the_host_that_has_it() -> None:
+    found = remarks_on(h100(), h100(lambda facts: facts["rdma"][0].update(firmware="28.38.1002")))
+    assert [remark["host"] for remark in found["firmware_differs"]] == ["host-1"]
+    assert found["firmware_differs"][0]["devices"][0]["seen"] == "28.38.1002, ConnectX-7 elsewhere 28.39.3560"
+
+
+def test_another_board_may_run_another_firmware() -> None:
+    def other_board(facts: Facts) -> None:
+        facts["rdma"][0].update(firmware="28.38.1002", psid="MT_0000000999")
+
+    assert remarks_on(h100(), h100(other_board)) == {}
+
+
+def test_of_two_firmwares_in_equal_numbers_the_older_is_the_odd_one() -> None:
+    def older(facts: Facts) -> None:
+        for device in facts["rdma"][:8]:
+            device["firmware"] = "28.9.1000"
+
+    found = remarks_on(h100(older), h100())
+    assert [remark["host"] for remark in found["firmware_differs"]] == ["host-0"]
+
+
+def test_a_zero_guid_is_remarked() -> None:
+    found = remarks_on(sample_fleet.guest_facts("g"))
+    assert [device["name"] for device in found["zero_guid"][0]["devices"]] == ["mlx5_1"]
+
+
+@pytest.mark.parametrize(("kind", "remarked"), [("DMA", True), ("DMA-FQ", True), ("identity", False), (None, False)])
+def test_a_translating_iommu_is_remarked(kind: str | None, remarked: bool) -> None:
+    found = remarks_on(h100(lambda facts: facts["nics"][0].update(iommu={"group": 1, "type": kind})))
+    assert ("iommu_translated" in found) is remarked
+
+
+@pytest.mark.parametrize(
+    ("distance", "kind"),
+    [
+        ("PIX", None),
+        ("PXB", None),
+        ("PHB", "rail_through_cpu"),
+        ("NODE", "rail_through_cpu"),
+        ("SYS", "rail_across_cpus"),
+    ],
+)
+def test_a_rail_whose_gpu_is_far_is_remarked(distance: str, kind: str | None) -> None:
+    found = remarks_on(h100(lambda facts: facts["rails"][0].update(distance=distance)))
+    assert list(found) == ([kind] if kind else [])
+
+
+def test_a_gpu_without_a_rail_is_noted_where_there_are_nics() -> None:
+    def drop_rail(facts: Facts) -> None:
+        del facts["rails"][7]
+
+    found = remarks_on(h100(drop_rail))
+    assert [device["address"] for device in found["gpu_without_rail"][0]["devices"]] == ["0000:df:00.0"]
+
+
+def test_facts_that_could_not_be_read_are_said() -> None:
+    gap = {"path": "/sys/kernel/security/lockdown", "error": "EACCES", "meaning": "needs root"}
+    found = remarks_on(h100(lambda facts: facts["unreadable"].append(gap)))
+    assert found["unreadable"][0]["devices"][0] == {"address": "", "name": gap["path"], "seen": "EACCES"}
+
+
+def test_hosts_that_were_not_read_and_files_of_unknown_hosts_are_said() -> None:
+    found = remarks_on(h100(), expected=["host-7"])
+    assert [remark["host"] for remark in found["not_read"]] == ["host-7"]
+    assert [remark["host"] for remark in found["not_in_spec"]] == ["host-0"]
+
+
+def test_what_needs_attention_comes_first() -> None:
+    def both(facts: Facts) -> None:
+        sample_fleet.port_down(facts, "0000:29:00.1")
+        sample_fleet.port_down(facts, "0000:18:00.0")
+
+    assert list(remarks_on(h100(both))) == ["rail_down", "port_down"]
+
+
+def test_virtual_functions_of_a_seen_parent_are_not_judged_as_ports() -> None:
+    def add_virtual(facts: Facts) -> None:
+        parent = facts["nics"][0]
+        facts["nics"].append(
+            {**parent, "address": "0000:18:00.1", "function": "vf", "pf": parent["address"], "rdma": []}
+        )
+        facts["netdevs"].append({**sample_fleet.netdev("v0", "0000:18:00.1", 0, "ether"), "carrier": False})
+
+    assert remarks_on(h100(add_virtual)) == {}
+
+
+def test_every_kind_explains_itself_and_names_the_next_step() -> None:
+    for kind, text in KINDS.items():
+        assert text["severity"] in ("attention", "note"), kind
+        assert all(text[part].endswith(".") for part in ("meaning", "next")), kind

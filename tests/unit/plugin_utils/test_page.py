@@ -1,0 +1,297 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The page: one file without network or script, whole, readable, and harmless whatever a host says."""
+
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+from typing import Any
+
+import pytest
+
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.report import build_report
+from ansible_collections.rdma.fabric.plugins.plugin_utils._page import MAX_BYTES, TEMPLATES, render_page, visible
+from ansible_collections.rdma.fabric.tests.unit._proof import sample_fleet
+
+VOID = {"meta", "link", "br"}
+STYLE = (TEMPLATES / "page.css").read_text(encoding="utf-8")
+HOSTILE = (
+    "<script>alert(1)</script>\"'><img src=x onerror=y>{{ 7*7 }}{% raw %}\u202egnp\u2066.exe\x00\x1b[31m\u200b\ud800"
+)
+
+
+class Page(HTMLParser):
+    """Collects elements and text, and every tag that is not closed where it was opened."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.open: list[str] = []
+        self.unbalanced: list[str] = []
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.text = ""
+        self.feed(html)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        if not self.open or self.open.pop() != tag:
+            self.unbalanced.append(tag)
+
+    def handle_data(self, data: str) -> None:
+        if not self.open or self.open[-1] != "style":
+            self.text += data
+
+    def count(self, tag: str) -> int:
+        return sum(name == tag for name, attributes in self.elements)
+
+
+def page_of(hosts: list[dict[str, Any]] | None = None, **changes: Any) -> str:
+    hosts = sample_fleet.fleet() if hosts is None else hosts
+    inputs: dict[str, Any] = {
+        "spec": sample_fleet.spec([entry["host"] for entry in hosts]),
+        "hosts": hosts,
+        "cluster": sample_fleet.batch_result(),
+        "rendered": sample_fleet.waves(),
+        "notices": ["policy.yaml:7: a retired field was translated"],
+        "generated_at": "2026-01-02T03:04:05Z",
+        "title": "RDMA fabric report",
+    }
+    return render_page(build_report(**{**inputs, **changes}))
+
+
+def hostile(value: Any) -> Any:
+    """The same data with hostile text wherever a host or a file may say what it likes."""
+    kept = ("pci", "address", "path", "nic", "gpu", "pf", "status", "function", "concern", "state", "action")
+    if isinstance(value, dict):
+        return {key: item if key in kept else hostile(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [hostile(item) for item in value]
+    return HOSTILE + value if isinstance(value, str) else value
+
+
+@pytest.fixture(scope="module")
+def sample() -> str:
+    return page_of()
+
+
+def test_every_element_is_closed_where_it_was_opened(sample: str) -> None:
+    page = Page(sample)
+    assert (page.unbalanced, page.open) == ([], [])
+
+
+def test_the_page_forbids_itself_every_load_and_every_script(sample: str) -> None:
+    policies = [a["content"] for tag, a in Page(sample).elements if a.get("http-equiv") == "Content-Security-Policy"]
+    assert policies == [
+        "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
+    ]
+
+
+def test_nothing_on_the_page_leads_outside(sample: str) -> None:
+    page = Page(sample)
+    assert {"script", "iframe", "object", "embed", "base", "form", "img"}.isdisjoint(tag for tag, _a in page.elements)
+    links = [value or "" for _tag, attrs in page.elements for key, value in attrs.items() if key in ("href", "src")]
+    assert links
+    assert all(link.startswith("#") or link == "data:," for link in links)
+    assert "url(" not in sample
+    assert "@import" not in sample
+    assert not any(key.startswith("on") for _tag, attrs in page.elements for key in attrs)
+
+
+def test_every_link_inside_the_page_has_its_target(sample: str) -> None:
+    elements = Page(sample).elements
+    targets = {attrs.get("id") for _tag, attrs in elements}
+    assert all((attrs["href"] or "")[1:] in targets for tag, attrs in elements if tag == "a")
+
+
+def test_what_matters_most_comes_first(sample: str) -> None:
+    body = " ".join(Page(sample[sample.index("<body>") :]).text.split())
+    order = ["Needs attention", "7 hosts planned, 56 steps wait, 9 objects in the cluster, 4 remarks", "Rails up"]
+    order += ["A rail has no link", "dgx-h100-01 Ubuntu", "NUMA node 0", "load rdma_ucm", "kube-multus-ds"]
+    places = [body.index(words) for words in order]
+    assert places == sorted(places)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "dgx-h100-02 2 remarks",
+        "Ubuntu 22.04.4 LTS",
+        "8 \N{MULTIPLICATION SIGN} H100 SXM5 80GB",
+        "Built like class 1, but 5e:00.0: link down Polling instead of link up",
+        "bring the driver to DOCA-OFED 24.07-0.6.1.0-0",
+        "traffic on every NIC while the driver reloads",
+        "undo: install MLNX_OFED 23.10-1.1.9 again",
+        "set rdma_fabric_allow_vf_reset",
+        "it carries the default route of the host",
+        "spec.template.spec.containers[0].image",
+        "2 of 5 pods are not ready: ImagePullBackOff",
+        "this release plans them and executes none",
+        "ghcr.io/k8snetworkplumbingwg/multus-cni:v4.0.2",
+        "policy.yaml:7: a retired field was translated",
+        "Without GPU and NIC: cpu-01",
+    ],
+)
+def test_what_matters_is_said_in_words(sample: str, words: str) -> None:
+    assert words in " ".join(Page(sample).text.split())
+
+
+def test_every_gpu_and_nic_is_drawn_in_the_class_of_its_host() -> None:
+    facts = sample_fleet.h100_facts("h")
+    html = page_of([sample_fleet.document("h", facts, [])])
+    drawings = "".join(re.findall(r"<svg.*?</svg>", html, flags=re.DOTALL))
+    for device in facts["gpus"] + facts["nics"]:
+        assert f"<title>{device['address']}</title>" in drawings
+    assert drawings.count('class="gpu"') == 8
+    assert drawings.count('class="port"') == 12
+    assert drawings.count('class="good"') == 12
+    assert all(f">rail {rail}</text>" in drawings for rail in range(8))
+
+
+def test_a_dead_link_is_drawn_and_described_in_words() -> None:
+    facts = sample_fleet.h100_facts("h")
+    sample_fleet.port_down(facts, "0000:5e:00.0")
+    html = page_of([sample_fleet.document("h", facts, [])])
+    assert html.count('<path class="x"') == 1
+    assert "NIC mlx5_5 ConnectX-7 at 5e:00.0 ibp94s0, link down." in html
+
+
+def test_every_drawing_has_a_title_and_a_description(sample: str) -> None:
+    svgs = re.findall(r"<svg.*?</svg>", sample, flags=re.DOTALL)
+    assert svgs
+    for svg in svgs:
+        assert re.search(r'<svg [^>]*role="img" aria-label="[^"]+"', svg)
+        assert re.search(r"<title>[^<]+</title>\n<desc>[^<]+</desc>", svg)
+
+
+def test_hostile_text_stays_text() -> None:
+    html = page_of(
+        hostile(sample_fleet.fleet()),
+        cluster=hostile(sample_fleet.batch_result()),
+        notices=[HOSTILE],
+        title=HOSTILE,
+    )
+    page = Page(html)
+    assert (page.unbalanced, page.open) == ([], [])
+    assert {"script", "img"}.isdisjoint(tag for tag, _attrs in page.elements)
+    assert "<script>alert(1)</script>" in page.text
+    assert page.text.count("{{ 7*7 }}") > 100
+    for character in "\u202e\u2066\x00\x1b\u200b\ud800":
+        assert character not in html
+    html.encode("utf-8")
+
+
+def test_long_names_are_cut() -> None:
+    host = sample_fleet.document("x" * 10_000, sample_fleet.h100_facts("h"), sample_fleet.h100_steps())
+    host["plan"]["steps"][0].update(action="y" * 10_000, target="z" * 10_000)
+    html = page_of([host], notices=["n" * 10_000])
+    assert not re.search(r"x{80}|z{80}|y{401}|n{401}", html)
+    assert "x" * 60 in html
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("plain", "plain"),
+        ("Zürich 東京", "Zürich 東京"),
+        ("שלום", "שלום"),
+        ("a\tb\nc", "a b c"),
+        ("a\u202eb", "a\ufffdb"),
+        ("a\u2028b", "a\ufffdb"),
+        ("\ud800", "\ufffd"),
+        ("x" * 9, "xxxx\u2026"),
+    ],
+)
+def test_text_is_shown_without_unseen_characters(text: str, shown: str) -> None:
+    assert visible(text, 5 if text.startswith("xx") else 99) == shown
+
+
+def test_a_thousand_equal_hosts_fit_and_are_drawn_once() -> None:
+    hosts = [
+        sample_fleet.document(f"gpu-{index:04}", sample_fleet.h100_facts(f"gpu-{index}"), sample_fleet.h100_steps(4))
+        for index in range(1000)
+    ]
+    html = page_of(hosts)
+    assert len(html.encode()) < MAX_BYTES
+    assert html.count("<figure") == 1
+    assert all(f">gpu-{index:04}<" in html for index in range(1000))
+
+
+def test_a_thousand_hosts_that_differ_in_everything_fit_and_say_what_was_left_out() -> None:
+    hosts = []
+    for index in range(1000):
+        facts = sample_fleet.h100_facts("h")
+        for nic in facts["nics"]:
+            nic["rdma"] = [f"{HOSTILE * 40}{index}"]
+            nic["link"] = sample_fleet.pcie(speed=2.5)
+        steps = sample_fleet.h100_steps(4)
+        for step in steps:
+            step.update(reason=f"{HOSTILE * 40}{index}", undo=HOSTILE * 40, detail=HOSTILE * 40, target=HOSTILE * 40)
+        hosts.append(sample_fleet.document(f"{index}-{HOSTILE * 40}", facts, steps))
+    html = page_of(hosts, notices=[f"{index}{HOSTILE * 40}" for index in range(1000)])
+    assert len(html.encode()) < MAX_BYTES
+    for what in ("hosts", "classes", "plans", "notices"):
+        assert re.search(rf"[0-9]+ more {what} in report\.json", html), what
+
+
+def test_when_hosts_are_left_out_those_that_need_attention_stay() -> None:
+    hosts = []
+    for index in range(1600):
+        facts = sample_fleet.egx_facts("h")
+        if index == 1599:
+            sample_fleet.port_down(facts, "0000:86:00.0")
+        hosts.append(sample_fleet.document(f"node-{index}", facts, []))
+    assert re.search(r"<bdi>node-1599</bdi> <span class=\"chip attention\">", page_of(hosts))
+
+
+def test_a_report_of_nothing_is_still_a_whole_page() -> None:
+    html = page_of([], spec=None, cluster=None, rendered=[], notices=[])
+    page = Page(html)
+    assert (page.unbalanced, page.open) == ([], [])
+    assert "No host has a GPU or an NVIDIA NIC." in page.text
+
+
+def palette(block: str) -> dict[str, str]:
+    return dict(re.findall(r"--([a-z0-9-]+): (#[0-9a-f]{6}|#[0-9a-f]{3});", block))
+
+
+def luminance(colour: str) -> float:
+    digits = colour[1:] if len(colour) == 7 else "".join(digit * 2 for digit in colour[1:])
+    channels = [int(digits[start : start + 2], 16) / 255 for start in (0, 2, 4)]
+    linear = [value / 12.92 if value <= 0.03928 else ((value + 0.055) / 1.055) ** 2.4 for value in channels]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def contrast(one: str, other: str) -> float:
+    lighter, darker = sorted((luminance(one), luminance(other)), reverse=True)
+    return (lighter + 0.05) / (darker + 0.05)
+
+
+LIGHT = palette(STYLE.split("@media (prefers-color-scheme: dark)")[0])
+DARK = palette(STYLE.split("@media (prefers-color-scheme: dark)")[1].split("\n}")[0])
+PRINT = {**LIGHT, **palette(STYLE.split("@media print")[1])}
+TEXT_ON = [
+    *((ink, paper) for ink in ("ink", "soft", "info") for paper in ("page", "paper", "raised")),
+    *((tone, f"{tone}-bg") for tone in ("good", "warn", "bad", "info", "idle")),
+    *((tone, "paper") for tone in ("good", "warn", "bad", "info")),
+    *((tone, "raised") for tone in ("good", "warn", "bad")),
+    ("paper", "ink"),
+]
+SHAPES_ON = [*((f"r{number}", "raised") for number in range(8)), ("wire", "paper")]
+
+
+@pytest.mark.parametrize("theme", [LIGHT, DARK, PRINT], ids=["light", "dark", "print"])
+def test_text_and_drawings_have_enough_contrast_in_every_theme(theme: dict[str, str]) -> None:
+    assert len(theme) >= 25
+    weak = {pair: contrast(theme[pair[0]], theme[pair[1]]) for pair in TEXT_ON}
+    assert {pair: value for pair, value in weak.items() if value < 4.5} == {}
+    faint = {pair: contrast(theme[pair[0]], theme[pair[1]]) for pair in SHAPES_ON}
+    assert {pair: value for pair, value in faint.items() if value < 3.0} == {}

@@ -1,0 +1,173 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""fabric_report: reads a run directory, writes the report, and does neither twice nor by halves."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ansible_collections.rdma.fabric.plugins.action import fabric_report
+from ansible_collections.rdma.fabric.tests.unit._proof import sample_fleet
+from ansible_collections.rdma.fabric.tests.unit.plugins.actions import run_action
+
+
+@pytest.fixture
+def run_dir(tmp_path: Path) -> Path:
+    """A run directory that holds the sample fleet."""
+    for document in sample_fleet.fleet():
+        write_document(tmp_path, document["host"], document)
+    return tmp_path
+
+
+def write_document(run_dir: Path, name: str, document: Any) -> Path:
+    (run_dir / "hosts").mkdir(exist_ok=True)
+    path = run_dir / "hosts" / f"{name}.json"
+    path.write_text(json.dumps(document), encoding="utf-8")
+    return path
+
+
+def report(run_dir: Path, *, check: bool = False, diff: bool = False, **arguments: Any) -> dict[str, Any]:
+    given: dict[str, Any] = {
+        "run_dir": str(run_dir),
+        "spec": sample_fleet.spec([entry["host"] for entry in sample_fleet.fleet()]),
+        "rendered": sample_fleet.waves(),
+        "cluster": sample_fleet.batch_result(),
+        "notices": ["a notice"],
+    }
+    return run_action("fabric_report", {**given, **arguments}, check=check, diff=diff)
+
+
+def written(run_dir: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in run_dir.iterdir() if path.is_file()}
+
+
+def test_both_files_are_written_and_named(run_dir: Path) -> None:
+    result = report(run_dir)
+    assert result["changed"] is True
+    assert sorted(written(run_dir)) == ["report.html", "report.json"]
+    assert result["report_json"] == str(run_dir / "report.json")
+    assert result["report_html"] == str(run_dir / "report.html")
+    assert result["recap"][0] == result["summary"]["headline"]
+    stored = json.loads((run_dir / "report.json").read_text(encoding="utf-8"))
+    assert stored["summary"] == result["summary"]
+    assert result["summary"]["hosts"] == {"total": 7, "recorded": 7}
+
+
+def test_a_second_run_changes_nothing_at_a_later_time(run_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    report(run_dir)
+    before = written(run_dir)
+    monkeypatch.setattr(fabric_report, "datetime", type("Later", (), {"now": staticmethod(lambda zone: Clock())}))
+    again = report(run_dir, cluster={**sample_fleet.batch_result(), "requests": {"list": 80}})
+    assert again["changed"] is False
+    assert written(run_dir) == before
+
+
+class Clock:
+    def strftime(self, _pattern: str) -> str:
+        return "2033-03-03T03:03:03Z"
+
+
+def test_a_change_is_written_with_its_own_time(run_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    report(run_dir)
+    monkeypatch.setattr(fabric_report, "datetime", type("Later", (), {"now": staticmethod(lambda zone: Clock())}))
+    assert report(run_dir, title="Another title")["changed"] is True
+    assert json.loads((run_dir / "report.json").read_text(encoding="utf-8"))["generated_at"] == "2033-03-03T03:03:03Z"
+
+
+def test_a_page_that_was_touched_is_written_again(run_dir: Path) -> None:
+    report(run_dir)
+    before = written(run_dir)
+    (run_dir / "report.html").write_text("touched", encoding="utf-8")
+    assert report(run_dir)["changed"] is True
+    assert written(run_dir) == before
+
+
+def test_check_mode_predicts_and_writes_nothing(run_dir: Path) -> None:
+    assert report(run_dir, check=True)["changed"] is True
+    assert written(run_dir) == {}
+    report(run_dir)
+    before = written(run_dir)
+    assert report(run_dir, check=True)["changed"] is False
+    assert report(run_dir, check=True, title="Another title")["changed"] is True
+    assert written(run_dir) == before
+
+
+def test_diff_mode_shows_what_differs_and_only_then(run_dir: Path) -> None:
+    first = report(run_dir, diff=True)["diff"]
+    assert first["before"] == ""
+    assert "host dgx-h100-01: 11 steps" in first["after"]
+    assert "diff" not in report(run_dir, diff=True)
+    changed = report(run_dir, diff=True, check=True, notices=["another notice"])["diff"]
+    assert set(changed["after"].splitlines()) ^ set(changed["before"].splitlines()) == {
+        "notice a notice",
+        "notice another notice",
+    }
+    assert "diff" not in report(run_dir, title="x")
+
+
+@pytest.mark.parametrize("older", ["", "no JSON", "[]", '{"format": "rdma.fabric/report/v1"}', "\udc80", "[" * 200_000])
+def test_something_else_in_place_of_the_report_is_replaced(run_dir: Path, older: str) -> None:
+    (run_dir / "report.json").write_bytes(older.encode("utf-8", "surrogateescape"))
+    assert report(run_dir, diff=True)["changed"] is True
+    assert json.loads((run_dir / "report.json").read_text(encoding="utf-8"))["format"] == "rdma.fabric/report/v1"
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        (b"", "is not JSON"),
+        (b'{"host": "a"', "is not JSON"),
+        (b"\x1f\x8b\x08\x00binary", "is not text in UTF-8"),
+        (b'{"host": NaN}', "NaN is no JSON value"),
+        (b"[" * 200_000, "is nested too deep"),
+        (b"[]", "is a list, not a mapping"),
+        (b'{"host": "a"}', "facts: is missing"),
+    ],
+)
+def test_a_broken_file_is_named_and_nothing_is_written(run_dir: Path, content: bytes, problem: str) -> None:
+    (run_dir / "hosts" / "broken.json").write_bytes(content)
+    result = report(run_dir)
+    assert result["failed"] is True
+    assert str(run_dir / "hosts" / "broken.json") in result["msg"]
+    assert problem in result["msg"]
+    assert result["changed"] is False
+    assert written(run_dir) == {}
+
+
+def test_all_broken_files_are_named_at_once(run_dir: Path) -> None:
+    for name in ("one", "two"):
+        (run_dir / "hosts" / f"{name}.json").write_text("{", encoding="utf-8")
+    assert len(report(run_dir)["violations"]) == 2
+
+
+def test_an_oversized_file_is_refused_unread(run_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fabric_report, "MAX_DOCUMENT_BYTES", 100)
+    assert "more than the 100 that are read of one host" in report(run_dir)["msg"]
+
+
+def test_two_files_about_one_host_are_refused(run_dir: Path) -> None:
+    write_document(run_dir, "copy", sample_fleet.fleet()[0])
+    assert "is about 'dgx-h100-01', and so is copy.json" in report(run_dir)["msg"]
+
+
+def test_wrong_results_of_the_tasks_before_are_refused(run_dir: Path) -> None:
+    result = report(run_dir, cluster={"results": [{}]}, rendered=[{"name": "rbac"}], spec={"hosts": []})
+    assert {violation["source"] for violation in result["violations"]} == {"cluster", "rendered", "spec"}
+    assert written(run_dir) == {}
+
+
+def test_an_empty_run_directory_is_made_and_its_hosts_are_missed(tmp_path: Path) -> None:
+    result = report(tmp_path / "new" / "run", cluster=None)
+    assert result["summary"]["hosts"]["total"] == 0
+    assert result["summary"]["remarks"]["attention"] == 7
+    assert (tmp_path / "new" / "run" / "report.html").exists()
+
+
+def test_run_dir_is_required_and_unknown_options_are_refused(tmp_path: Path) -> None:
+    assert "run_dir" in run_action("fabric_report", {})["msg"]
+    assert "colour" in run_action("fabric_report", {"run_dir": str(tmp_path), "colour": "red"})["msg"]
