@@ -10,6 +10,7 @@ change.
 
 from __future__ import annotations
 
+import ssl
 import traceback
 from typing import Any, Mapping
 
@@ -117,7 +118,9 @@ def _fault_of(err: Exception, what: str) -> ApiFault:
     errors = urllib3.exceptions
     text = f"{what}: {err}"
     if isinstance(err, errors.SSLError):
-        return ApiFault(Fault.TLS, text)
+        # A connection that is cut under TLS is no fault of certificates.
+        was_cut = any(isinstance(cause, (ssl.SSLEOFError, ssl.SSLZeroReturnError)) for cause in err.args)
+        return ApiFault(Fault.UNREACHABLE if was_cut else Fault.TLS, text)
     if isinstance(err, (errors.ReadTimeoutError, errors.ConnectTimeoutError)) and not isinstance(
         err, errors.NewConnectionError
     ):

@@ -1,0 +1,170 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A proxy before the real API server that breaks one chosen request.
+
+It speaks TLS to the client with a certificate of the lab's authority, and to the server as the administrator.
+"""
+
+from __future__ import annotations
+
+import http.client
+import http.server
+import json
+import socket
+import ssl
+import struct
+import tempfile
+import threading
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+from urllib.parse import urlsplit
+
+from ansible_collections.rdma.fabric.tests.lab.control_plane import ControlPlane
+from ansible_collections.rdma.fabric.tests.lab.pki import KeyPair, write_private
+
+STATUS_FAULTS = {"401": 401, "409": 409, "429": 429, "500": 500, "503": 503}
+# What breaks before the server has seen the request, and what breaks after it has done what was asked.
+FAULTS = (*STATUS_FAULTS, "reset", "reset after commit", "end of stream", "cut body", "stall")
+STALL_SECONDS = 0.5
+
+
+@dataclass
+class Plan:
+    """Which request, counted from 1, is broken how; 0 breaks none."""
+
+    number: int = 0
+    fault: str = ""
+    seen: int = 0
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def next_fault(self) -> str:
+        with self.lock:
+            self.seen += 1
+            return self.fault if self.seen == self.number else ""
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    """Forwards one connection's requests."""
+
+    protocol_version = "HTTP/1.1"
+    server: ProxyServer
+
+    def setup(self) -> None:
+        self.request = self.server.tls.wrap_socket(self.request, server_side=True)
+        super().setup()
+        self.upstream = http.client.HTTPSConnection(*self.server.address, context=self.server.upstream_tls, timeout=30)
+
+    def finish(self) -> None:
+        self.upstream.close()
+        super().finish()
+
+    def handle_one_request(self) -> None:
+        self.raw_requestline = self.rfile.readline(65537)
+        if not self.raw_requestline or not self.parse_request():
+            self.close_connection = True
+            return
+        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        fault = self.server.plan.next_fault()
+        if fault in STATUS_FAULTS:
+            self.answer_status(STATUS_FAULTS[fault])
+        elif fault == "reset":
+            self.reset()
+        elif fault == "stall":
+            time.sleep(STALL_SECONDS)
+            self.close_connection = True
+        else:
+            self.forward(body, fault)
+
+    def forward(self, body: bytes, fault: str) -> None:
+        headers = {name: value for name, value in self.headers.items() if name.lower() not in ("host", "authorization")}
+        self.upstream.request(self.command, self.path, body or None, headers)
+        response = self.upstream.getresponse()
+        content = response.read()
+        if fault == "reset after commit":
+            self.reset()
+            return
+        self.close_connection = bool(fault)
+        if fault == "end of stream":
+            return
+        self.send_response(response.status)
+        for name in ("Content-Type", "Retry-After"):
+            if response.headers.get(name):
+                self.send_header(name, response.headers[name])
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content[: len(content) // 2] if fault else content)
+
+    def answer_status(self, code: int) -> None:
+        content = json.dumps({"kind": "Status", "code": code, "message": f"injected {code}"}).encode()
+        self.send_response(code)
+        self.send_header("Content-Length", str(len(content)))
+        if code == 429:
+            self.send_header("Retry-After", "1")
+        self.end_headers()
+        self.wfile.write(content)
+
+    def reset(self) -> None:
+        """Close without a word, with RST instead of FIN."""
+        self.request.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self.close_connection = True
+
+    def log_message(self, *_args: Any) -> None:
+        """Say nothing."""
+
+
+class ProxyServer(http.server.ThreadingHTTPServer):
+    """Listens on loopback for the handler."""
+
+    daemon_threads = True
+
+    def __init__(self, upstream: str, tls: ssl.SSLContext, upstream_tls: ssl.SSLContext) -> None:
+        super().__init__(("127.0.0.1", 0), Handler)
+        parts = urlsplit(upstream)
+        self.address = (parts.hostname or "", parts.port or 443)
+        self.tls = tls
+        self.upstream_tls = upstream_tls
+        self.plan = Plan()
+
+    def handle_error(self, *_args: Any) -> None:
+        """A client that goes away is what these tests are about."""
+
+
+class FaultyProxy:
+    """A running proxy; ``url`` is its address."""
+
+    def __init__(self, control_plane: ControlPlane) -> None:
+        administrator = control_plane.authority.client("proxy", ["system:masters"])
+        with tempfile.TemporaryDirectory() as folder:
+            tls = self._context(ssl.PROTOCOL_TLS_SERVER, control_plane.authority.server(), Path(folder))
+            upstream = self._context(ssl.PROTOCOL_TLS_CLIENT, administrator, Path(folder))
+        upstream.load_verify_locations(cadata=control_plane.authority.pair.certificate.decode())
+        self._server = ProxyServer(control_plane.server, tls, upstream)
+        self.url = f"https://127.0.0.1:{self._server.server_address[1]}"
+        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01})
+
+    @staticmethod
+    def _context(protocol: int, pair: KeyPair, folder: Path) -> ssl.SSLContext:
+        context = ssl.SSLContext(protocol)
+        path = write_private(folder / "pair.pem", pair.certificate + pair.key)
+        context.load_cert_chain(path)
+        return context
+
+    def break_request(self, number: int, fault: str) -> Plan:
+        """Break the n-th request from now on, or none for 0; the plan returned counts what comes."""
+        self._server.plan = Plan(number, fault)
+        return self._server.plan
+
+    def __enter__(self) -> FaultyProxy:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()

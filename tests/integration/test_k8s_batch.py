@@ -1,0 +1,306 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The batch apply on the real API server: what it costs, what it repairs, what it leaves alone, what it refuses."""
+
+from __future__ import annotations
+
+import copy
+import json
+from typing import Any, Iterator
+
+import pytest
+
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.session import BatchError
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput
+from ansible_collections.rdma.fabric.tests.integration.batch_objects import (
+    USER_AGENT,
+    Json,
+    actions,
+    apply,
+    config_map,
+    daemon_set,
+    delete_cluster_roles,
+    eight_kinds,
+    patch,
+    path_of,
+    read,
+    wave,
+)
+from ansible_collections.rdma.fabric.tests.lab.audit import AuditLog, count_by_verb
+from ansible_collections.rdma.fabric.tests.lab.control_plane import ControlPlane
+
+
+@pytest.fixture
+def many(control_plane: ControlPlane, namespace: str) -> Iterator[list[Json]]:
+    """Two hundred objects of eight kinds, applied."""
+    waves = eight_kinds(namespace)
+    apply(control_plane.kubeconfig, namespace, *waves)
+    yield waves
+    delete_cluster_roles(control_plane.api, namespace)
+
+
+class TestRequests:
+    def test_200_objects_of_8_kinds_cost_what_their_change_costs(
+        self, control_plane: ControlPlane, namespace: str, audit: AuditLog, many: list[Json]
+    ) -> None:
+        kubeconfig = control_plane.kubeconfig
+
+        def counted(waves: list[Json], **options: Any) -> tuple[dict[str, int], dict[str, str]]:
+            start = audit.mark()
+            result = apply(kubeconfig, namespace, *waves, **options)
+            counts = count_by_verb(audit.requests(start, user_agent=USER_AGENT))
+            assert counts == {verb: count for verb, count in sorted(result.requests.items()) if count}
+            return counts, {key: action for key, action in actions(result).items() if action != "unchanged"}
+
+        assert counted(many) == ({"list": 8}, {})
+        assert counted(many, check=True) == ({"list": 8}, {})
+        one = copy.deepcopy(many)
+        one[1]["objects"][0]["data"]["a"] = "2"
+        name = f"ConfigMap {namespace}/config-0"
+        assert counted(one, check=True) == ({"list": 8, "patch": 1}, {name: "configured"})
+        assert counted(many) == ({"list": 8}, {})
+        assert counted(one) == ({"list": 8, "patch": 1}, {name: "configured"})
+        several = copy.deepcopy(many)
+        for body in several[2]["objects"][:7]:
+            body["metadata"].setdefault("annotations", {})["a"] = "b"
+        counts, changed = counted(several, check=True)
+        assert counts == {"list": 8, "patch": 8}
+        assert len(changed) == 8
+
+    def test_check_mode_only_asks_for_dry_runs(
+        self, control_plane: ControlPlane, namespace: str, audit: AuditLog
+    ) -> None:
+        waves = eight_kinds(namespace, 16)
+        start = audit.mark()
+        result = apply(control_plane.kubeconfig, namespace, *waves, check=True)
+        asked = audit.requests(start, user_agent=USER_AGENT)
+        assert {request.verb for request in asked if not request.dry_run} <= {"list", "get"}
+        assert len([request for request in asked if request.verb == "patch"]) == 16
+        assert set(actions(result).values()) == {"created"}
+        assert read(control_plane.api, waves[0]["objects"][0]) is None
+        done = apply(control_plane.kubeconfig, namespace, *waves)
+        assert actions(done) == actions(result)
+        apply(control_plane.kubeconfig, namespace, absent=True)
+
+    def test_more_than_a_page_is_read_whole(self, control_plane: ControlPlane, namespace: str, audit: AuditLog) -> None:
+        objects = [config_map(namespace, f"c-{number}") for number in range(520)]
+        apply(control_plane.kubeconfig, namespace, wave(*objects))
+        result = apply(control_plane.kubeconfig, namespace, wave(*objects))
+        assert (result.changed, result.requests["list"], result.requests["patch"]) == (False, 2, 0)
+        dropped = apply(control_plane.kubeconfig, namespace, wave(*objects[:-1]))
+        assert list(actions(dropped).values()).count("deleted") == 1
+
+
+DRIFTS: list[tuple[str, Json]] = [
+    ("a value", {"spec": {"template": {"spec": {"hostNetwork": False}}}}),
+    ("a node selector", {"spec": {"template": {"spec": {"nodeSelector": {"rdma.fabric/none": "false"}}}}}),
+    ("a removed node selector", {"spec": {"template": {"spec": {"nodeSelector": None}}}}),
+    ("an added key of an atomic map", {"spec": {"template": {"spec": {"nodeSelector": {"other": "x"}}}}}),
+    ("removed tolerations", {"spec": {"template": {"spec": {"tolerations": None}}}}),
+    ("a label", {"metadata": {"labels": {"app": "other"}}}),
+    ("a removed label", {"metadata": {"labels": {"app": None}}}),
+    ("a removed set label", {"metadata": {"labels": {"rdma.fabric/set": None}}}),
+]
+
+
+class TestDrift:
+    @pytest.mark.parametrize(("what", "change"), DRIFTS, ids=[what for what, _change in DRIFTS])
+    def test_drift_in_an_owned_field_is_repaired(
+        self, control_plane: ControlPlane, namespace: str, what: str, change: Json
+    ) -> None:
+        body = daemon_set(namespace, "plugin")
+        apply(control_plane.kubeconfig, namespace, wave(body))
+        patch(control_plane.api, body, change)
+        self.repaired(control_plane, namespace, body)
+
+    @pytest.mark.parametrize(
+        ("field", "value"),
+        [
+            ("image", "registry.example/plugin:evil"),
+            ("args", ["--flag", "--more"]),
+            ("args", []),
+            ("securityContext", {"privileged": False, "capabilities": {"add": ["IPC_LOCK"]}}),
+            ("securityContext", {"privileged": True, "capabilities": {"add": ["IPC_LOCK", "SYS_ADMIN"]}}),
+            ("env", [{"name": "MODE", "value": "yes"}]),
+            ("env", [{"name": "MODE", "value": "no"}]),
+            ("ports", []),
+            ("resources", {"limits": {"cpu": "2", "memory": "50Mi"}}),
+            ("volumeMounts", []),
+        ],
+    )
+    def test_drift_inside_a_container_is_repaired(
+        self, control_plane: ControlPlane, namespace: str, field: str, value: Any
+    ) -> None:
+        body = daemon_set(namespace, "plugin")
+        apply(control_plane.kubeconfig, namespace, wave(body))
+        container = {**body["spec"]["template"]["spec"]["containers"][0], field: value}
+        patch(control_plane.api, body, {"spec": {"template": {"spec": {"containers": [container]}}}})
+        self.repaired(control_plane, namespace, body)
+
+    def test_drift_that_no_apply_can_undo_is_named_with_the_way_out(
+        self, control_plane: ControlPlane, namespace: str
+    ) -> None:
+        """Somebody's literal value beside our reference: the server refuses both together and the value is not ours."""
+        body = daemon_set(namespace, "plugin")
+        apply(control_plane.kubeconfig, namespace, wave(body))
+        env = [{"name": "NODE", "value": "fixed", "valueFrom": None}, {"name": "MODE", "value": "yes"}]
+        container = {**body["spec"]["template"]["spec"]["containers"][0], "env": env}
+        patch(control_plane.api, body, {"spec": {"template": {"spec": {"containers": [container]}}}})
+        with pytest.raises(BatchError, match=r"containers\[0\]\.env\[0\]\.valueFrom.*delete the object and run again"):
+            apply(control_plane.kubeconfig, namespace, wave(body))
+
+    @pytest.mark.parametrize("data", [{"key": "drift"}, {"key": None}, None])
+    def test_drift_in_plain_data_is_repaired(self, control_plane: ControlPlane, namespace: str, data: Any) -> None:
+        body = config_map(namespace, "config")
+        apply(control_plane.kubeconfig, namespace, wave(body))
+        patch(control_plane.api, body, {"data": data})
+        self.repaired(control_plane, namespace, body)
+
+    def test_a_deleted_object_is_made_again(self, control_plane: ControlPlane, namespace: str) -> None:
+        body = config_map(namespace, "config")
+        apply(control_plane.kubeconfig, namespace, wave(body))
+        control_plane.api.request("DELETE", path_of(body))
+        assert (
+            actions(apply(control_plane.kubeconfig, namespace, wave(body)))[f"ConfigMap {namespace}/config"]
+            == "created"
+        )
+        assert read(control_plane.api, body) is not None
+
+    @staticmethod
+    def repaired(control_plane: ControlPlane, namespace: str, body: Json) -> None:
+        """Check mode sees the drift, a run repairs it, the next one finds nothing to do."""
+        key = f"{body['kind']} {namespace}/{body['metadata']['name']}"
+        assert actions(apply(control_plane.kubeconfig, namespace, wave(body), check=True))[key] == "configured"
+        assert actions(apply(control_plane.kubeconfig, namespace, wave(body)))[key] == "configured"
+        after = apply(control_plane.kubeconfig, namespace, wave(body))
+        assert (after.changed, after.requests["patch"]) == (False, 0)
+        live = read(control_plane.api, body)
+        assert live is not None
+        assert_holds(body, live)
+
+    def test_foreign_fields_are_left_alone(self, control_plane: ControlPlane, namespace: str) -> None:
+        body = daemon_set(namespace, "plugin")
+        apply(control_plane.kubeconfig, namespace, wave(body))
+        foreign = {
+            "metadata": {"labels": {"theirs": "1"}, "annotations": {"theirs": "2"}},
+            "spec": {"minReadySeconds": 3},
+        }
+        patch(control_plane.api, body, foreign)
+        assert not apply(control_plane.kubeconfig, namespace, wave(body)).changed
+        changed = copy.deepcopy(body)
+        changed["spec"]["template"]["spec"]["containers"][0]["image"] = "registry.example/plugin:2"
+        assert apply(control_plane.kubeconfig, namespace, wave(changed)).changed
+        live = read(control_plane.api, body)
+        assert live is not None
+        assert (live["metadata"]["labels"]["theirs"], live["metadata"]["annotations"]["theirs"]) == ("1", "2")
+        assert live["spec"]["minReadySeconds"] == 3
+
+    def test_fields_no_longer_wanted_are_removed_and_shared_ones_stay(
+        self, control_plane: ControlPlane, namespace: str
+    ) -> None:
+        body = config_map(namespace, "config", mine="1", shared="2")
+        apply(control_plane.kubeconfig, namespace, wave(body))
+        theirs = {**body, "data": {"shared": "2"}}
+        query = {"fieldManager": "other"}
+        control_plane.api.request(
+            "PATCH", path_of(body), theirs, query=query, content_type="application/apply-patch+yaml"
+        )
+        apply(control_plane.kubeconfig, namespace, wave(config_map(namespace, "config", new="3")))
+        live = read(control_plane.api, body)
+        assert live is not None
+        assert live["data"] == {"new": "3", "shared": "2"}
+
+
+def assert_holds(wanted: Any, live: Any) -> None:
+    """Check that the live value has everything the wanted one has."""
+    if isinstance(wanted, dict):
+        for name, value in wanted.items():
+            assert_holds(value, live[name])
+    elif isinstance(wanted, list):
+        assert len(wanted) == len(live)
+        for one, other in zip(wanted, live):
+            assert_holds(one, other)
+    else:
+        assert wanted == live
+
+
+class TestStrictness:
+    def test_unknown_fields_are_refused_with_object_and_field_and_the_rest_of_the_wave_is_tried(
+        self, control_plane: ControlPlane, namespace: str
+    ) -> None:
+        misspelt = daemon_set(namespace, "misspelt")
+        misspelt["spec"]["template"]["spec"]["nodeSelecter"] = {"a": "b"}
+        invalid = config_map(namespace, "invalid")
+        invalid["data"] = {"bad key!": "x"}
+        fine, later = config_map(namespace, "fine"), config_map(namespace, "later")
+        with pytest.raises(BatchError) as refused:
+            apply(control_plane.kubeconfig, namespace, wave(misspelt, invalid, fine), wave(later))
+        text = str(refused.value)
+        assert f"DaemonSet {namespace}/misspelt" in text
+        assert "nodeSelecter" in text
+        assert f"ConfigMap {namespace}/invalid" in text
+        assert "bad key!" in text
+        faults = [failure["fault"] for failure in refused.value.as_dict()["failures"]]
+        assert faults == ["unknown_field", "invalid"]
+        assert refused.value.result.requests["patch"] == 4
+        assert read(control_plane.api, fine) is not None
+        assert read(control_plane.api, later) is None
+        assert read(control_plane.api, misspelt) is None
+        with pytest.raises(BatchError, match="nodeSelecter"):
+            apply(control_plane.kubeconfig, namespace, wave(misspelt), check=True)
+
+    def test_values_that_yaml_would_bend_are_stored_as_text(self, control_plane: ControlPlane, namespace: str) -> None:
+        values = {
+            "a": "yes",
+            "b": "on",
+            "c": "1e3",
+            "d": "0x1F",
+            "e": "null",
+            "f": "~",
+            "g": "2024-01-01",
+            "h": "1_000",
+        }
+        values.update(i="{{ jinja }}", j="a: b\n- c", k="", l=" lead", m="\u2028\u00e9", n="!!binary x")
+        body = config_map(namespace, "text", **values)
+        apply(control_plane.kubeconfig, namespace, wave(body))
+        live = read(control_plane.api, body)
+        assert live is not None
+        assert live["data"] == values
+        assert not apply(control_plane.kubeconfig, namespace, wave(body)).changed
+
+    def test_a_number_where_text_belongs_is_refused_by_name(self, control_plane: ControlPlane, namespace: str) -> None:
+        body = config_map(namespace, "typed")
+        body["data"] = {"port": 80}
+        with pytest.raises(BatchError, match=f"ConfigMap {namespace}/typed.*port"):
+            apply(control_plane.kubeconfig, namespace, wave(body))
+
+    def test_an_unknown_kind_is_refused_before_anything_is_changed(
+        self, control_plane: ControlPlane, namespace: str
+    ) -> None:
+        thing = {"apiVersion": "example.com/v1", "kind": "Thing", "metadata": {"name": "t", "namespace": namespace}}
+        with pytest.raises(InvalidInput, match=r"knows Thing of example\.com/v1"):
+            apply(control_plane.kubeconfig, namespace, wave(config_map(namespace, "a"), thing))
+        assert read(control_plane.api, config_map(namespace, "a")) is None
+
+    def test_a_change_of_an_immutable_field_names_it_and_the_way_out(
+        self, control_plane: ControlPlane, namespace: str
+    ) -> None:
+        body = daemon_set(namespace, "plugin")
+        apply(control_plane.kubeconfig, namespace, wave(body))
+        other = json.loads(json.dumps(body).replace('{"app": "plugin"}', '{"app": "renamed"}'))
+        with pytest.raises(BatchError, match=r"spec\.selector.*immutable") as refused:
+            apply(control_plane.kubeconfig, namespace, wave(other))
+        assert "delete the object and run again" in str(refused.value)
+
+    def test_another_managers_field_is_an_error_when_not_forced(
+        self, control_plane: ControlPlane, namespace: str
+    ) -> None:
+        body = config_map(namespace, "config")
+        apply(control_plane.kubeconfig, namespace, wave(body))
+        patch(control_plane.api, body, {"data": {"key": "theirs"}})
+        with pytest.raises(BatchError, match=r"another manager owns \.data\.key"):
+            apply(control_plane.kubeconfig, namespace, wave(body), force_conflicts=False)
+        live = read(control_plane.api, body)
+        assert live is not None
+        assert live["data"]["key"] == "theirs"
