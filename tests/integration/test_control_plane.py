@@ -41,7 +41,7 @@ def processes_in(directory: Path) -> dict[int, str]:
         if not entry.name.isdigit():
             continue
         try:
-            working_directory = str((entry / "cwd").readlink()).split(" (deleted)")[0]
+            working_directory = str((entry / "cwd").readlink()).removesuffix(" (deleted)")
             command = (entry / "cmdline").read_bytes().split(b"\0")[0].decode()
         except OSError:
             continue

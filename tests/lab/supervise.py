@@ -79,7 +79,7 @@ def supervise(owner: int, argv: list[str]) -> int:
         signal.signal(number, signal_group)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
     program_fd = os.pidfd_open(program)
-    ready, _, _ = select.select([owner_fd, program_fd], [], [])
+    ready = select.select([owner_fd, program_fd], [], [])[0]
     if program_fd not in ready:
         signal_group(signal.SIGKILL)
     return shell_status(os.waitpid(program, 0)[1])

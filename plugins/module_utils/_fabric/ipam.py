@@ -302,7 +302,8 @@ def _typed(ipam: dict[str, Any], path: str) -> list[Problem]:
     for form, (kind, name) in wanted.items():
         for key in _WHEREABOUTS[form]:
             value = ipam.get(key)
-            if key in ipam and type(value) is not kind:
+            fits = isinstance(value, kind) and isinstance(value, bool) == (kind is bool)
+            if key in ipam and not fits:
                 problems.append(Problem(f"{path}.{key}", f"must be {name}, not {kind_of(value)}"))
     return problems
 

@@ -17,6 +17,8 @@ from __future__ import annotations
 import base64
 import binascii
 import builtins
+import gzip
+import io
 import json
 import posixpath
 import re
@@ -54,6 +56,18 @@ def load_recording(data: bytes) -> Document:
     if problems:
         raise BadRecording(f"not usable as a recorded host: {'; '.join(problems[:5])}; {_AGAIN}")
     return document
+
+
+def dump_recording(document: Document, compress: bool) -> bytes:
+    """Return the document as it is kept; the same content gives the same bytes (gzip without name and time)."""
+    text = json.dumps(document, separators=(",", ":") if compress else None, indent=None if compress else 1)
+    data = f"{text}\n".encode()
+    if not compress:
+        return data
+    buffer = io.BytesIO()
+    with gzip.GzipFile(filename="", fileobj=buffer, mode="wb", mtime=0) as stream:
+        stream.write(data)
+    return buffer.getvalue()
 
 
 def _inflate(data: bytes) -> bytes:
@@ -132,9 +146,10 @@ def _section_problems(section: str, entries: Any, kind: type[Any]) -> list[str]:
 
 
 def _is_command_result(value: dict[str, Any]) -> bool:
-    return (
-        type(value.get("rc")) is int and isinstance(value.get("stdout"), str) and isinstance(value.get("stderr"), str)
-    )
+    status = value.get("rc")
+    if not isinstance(status, int) or isinstance(status, bool):
+        return False
+    return isinstance(value.get("stdout"), str) and isinstance(value.get("stderr"), str)
 
 
 def _is_base64(text: str) -> bool:

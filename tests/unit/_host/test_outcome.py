@@ -18,8 +18,8 @@ PF = "0000:18:00.0"
 WANTED = desired(interface(pci=PF, name="rail0", vfs=17), node_labels={"rack": "r1"})
 
 
-def outcome(wanted: dict[str, Any] = WANTED, **changes: Any) -> dict[str, Any]:
-    state = two_ports()
+def outcome(wanted: dict[str, Any] | None = None, **changes: Any) -> dict[str, Any]:
+    wanted, state = WANTED if wanted is None else wanted, two_ports()
     run = Run(**{"check": True, "diff": True, "mode": "apply", "recorded": False, **changes})
     return host_outcome(wanted, state, make_plan(wanted, state), run)
 

@@ -241,7 +241,7 @@ def port_down(found: dict[str, Any], address: str, physical: str = "Polling") ->
 
 def step(identity: str, action: str, status: str = "planned", **changes: Any) -> dict[str, Any]:
     """One step of a plan; ``identity`` is ``concern:target``."""
-    concern, _, target = identity.partition(":")
+    concern, _colon, target = identity.partition(":")
     return {
         "id": identity,
         "concern": concern,

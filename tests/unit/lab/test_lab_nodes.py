@@ -93,14 +93,14 @@ class FakeApi:
 
 def test_apply_waits_for_every_node() -> None:
     api = FakeApi()
-    apply_nodes(cast("Api", api), kwok_nodes(["a", "b", "c"]), timeout=10)
+    apply_nodes(cast(Api, api), kwok_nodes(["a", "b", "c"]), timeout=10)
     assert api.applied == ["a", "b", "c"]
     assert api.lists == 3
 
 
 def test_nodes_that_stay_unready_are_named() -> None:
     with pytest.raises(NodesNotReady, match=r"not Ready after 0 s: b$"):
-        apply_nodes(cast("Api", FakeApi("b")), kwok_nodes(["a", "b"]), timeout=0.2)
+        apply_nodes(cast(Api, FakeApi("b")), kwok_nodes(["a", "b"]), timeout=0.2)
 
 
 def test_file_of_nodes(tmp_path: Path) -> None:
