@@ -175,7 +175,7 @@ spec:
     hosts: {}
 notices:
   description: What is right and still worth a look, such as retired fields and their successors.
-  returned: always
+  returned: success
   type: list
   elements: str
   sample:

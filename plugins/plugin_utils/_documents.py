@@ -28,6 +28,7 @@ MAX_DEPTH = 64
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _STANDARD = "tag:yaml.org,2002:"
 _CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F][0-9a-fA-F]{2}", re.ASCII)
 _INTEGER = re.compile(r"[-+]?(?:0b[01_]+|0x[0-9a-fA-F_]+|0o?[0-7_]+|0|[1-9][0-9_]*)", re.ASCII)
 _FLOAT = re.compile(r"[-+]?(?:[0-9][0-9_]*\.?[0-9_]*|\.[0-9][0-9_]*)(?:[eE][-+]?[0-9]+)?", re.ASCII)
 _TRUE = ("true", "True", "TRUE", "yes", "Yes", "YES", "on", "On", "ON")
@@ -115,13 +116,15 @@ def _json_document(text: str, reading: _Reading) -> list[Document]:
         reading.note(problem.problem, problem.hint, int(found[1]) if found else None)
     if problems:
         return []
-    # A tab is blank space in JSON and an error in YAML; strings hold none, so the lines stay what they are.
-    located = list(_yaml_documents(text.replace("\t", " "), _Reading(reading.source)))
+    # Tabs and escaped surrogates are fine in JSON and errors in YAML. Only the lines are taken from the text without.
+    as_yaml = _SURROGATE.sub("x", text.replace("\t", " "))
+    located = list(_yaml_documents(as_yaml, _Reading(reading.source)))
     return [Document(reading.source, content, located[0].lines if located else {})]
 
 
 def _yaml_documents(text: str, reading: _Reading) -> Iterator[Document]:
     try:
+        _refuse_depth(text)
         for node in yaml.compose_all(text, Loader=_LOADER):
             if node is None:
                 continue
@@ -135,10 +138,17 @@ def _yaml_documents(text: str, reading: _Reading) -> Iterator[Document]:
         reading.note(f"is not valid YAML: {about}", _yaml_hint(text, mark), mark.line + 1 if mark else None)
     except (yaml.YAMLError, ValueError) as error:
         reading.note(f"is not valid YAML: {str(error).splitlines()[0]}")
-    except RecursionError:
-        reading.note("is not valid YAML: nested too deep")
     except _Flaw as flaw:
         reading.note(flaw.problem, flaw.hint, flaw.line, flaw.path)
+
+
+def _refuse_depth(text: str) -> None:
+    """Raise a flaw for nesting that libyaml's composer, which recurses in C, would pay for with the process."""
+    depth = 0
+    for event in yaml.parse(text, Loader=_LOADER):
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        if depth > MAX_DEPTH:
+            raise _Flaw(event, (), f"is deeper than {MAX_DEPTH} levels", "flatten it")
 
 
 def _yaml_hint(text: str, mark: Any) -> str:
@@ -167,8 +177,8 @@ class _Builder:
         self.reading.values += 1
         if self.reading.values > MAX_VALUES:
             raise _Flaw(node, (), f"holds more than {MAX_VALUES} values", "aliases count as often as they are used")
-        if len(path) > MAX_DEPTH:
-            raise _Flaw(node, (), f"is deeper than {MAX_DEPTH} levels", "flatten it")
+        if len(path) > 2 * MAX_DEPTH:
+            raise _Flaw(node, (), f"is deeper than {2 * MAX_DEPTH} levels through its aliases", "flatten it")
         if id(node) in self.open_nodes:
             raise _Flaw(node, path, "contains itself through an alias", "write the value out")
         self.lines.setdefault(path, node.start_mark.line + 1)

@@ -1,0 +1,218 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Files become documents with lines; a file that is broken or hostile is refused by line, fast, and never run."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, Violation
+from ansible_collections.rdma.fabric.plugins.plugin_utils._documents import MAX_BYTES, read_files, read_text
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+    max_leaves=20,
+)
+
+
+def violations_of(text: str, name: str = "p.yaml") -> list[Violation]:
+    with pytest.raises(InvalidInput) as caught:
+        read_text(name, text)
+    return caught.value.violations
+
+
+def test_every_value_knows_its_line_in_every_document() -> None:
+    first, second = read_text("p.yaml", "# head\na:\n  b: [1,\n      2]\n---\n---\nc: |\n  text\n  more\nd:\n  text\n")
+    assert first.content == {"a": {"b": [1, 2]}}
+    assert [first.line(path) for path in [(), ("a",), ("a", "b"), ("a", "b", 1), ("a", "x", "y")]] == [2, 2, 3, 4, 2]
+    assert second.content == {"c": "text\nmore\n", "d": "text"}
+    assert second.line(("d",)) == 11
+    assert second.blocks == {("c",): 8}
+
+
+@pytest.mark.parametrize(
+    ("written", "value"),
+    [
+        ("12:30", "12:30"),
+        ("10:00:00:00:00:00:00:00", "10:00:00:00:00:00:00:00"),
+        ("2024-01-01", "2024-01-01"),
+        ("2024-01-01T10:00:00Z", "2024-01-01T10:00:00Z"),
+        ("yes", True),
+        ("off", False),
+        ("11.0", 11.0),
+        ("0x10", 16),
+        ("010", 8),
+        ("-3", -3),
+        ("+5", 5),
+        ("1_000", 1000),
+        ("0", 0),
+        ("15b3", "15b3"),
+        ("~", None),
+        ("=", "="),
+        ('"5"', "5"),
+        ("'2024-01-01'", "2024-01-01"),
+        ("!!str 5", "5"),
+        ("{{ lookup('pipe', 'id') }}", None),
+    ],
+)
+def test_scalars_mean_what_they_mean_to_kubectl(written: str, value: Any) -> None:
+    if written.startswith("{{"):
+        # Unquoted, this is a mapping as key in YAML: it must be quoted, and then it stays text.
+        assert violations_of(f"a: {written}\n")[0].line == 1
+        written, value = f'"{written}"', written
+    document = read_text("p.yaml", f"a: {written}\n")[0]
+    assert document.content == {"a": value}
+    assert type(document.content["a"]) is type(value)
+
+
+def test_the_spelling_of_a_number_is_kept_for_the_report() -> None:
+    document = read_text("p.yaml", "a: 24.10\nb: yes\nc: text\nd: '7'\n")[0]
+    assert document.written == {("a",): "24.10", ("b",): "yes"}
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "words"),
+    [
+        ("a: 1\nb: 2\na: 3\n", 3, "twice"),
+        ("a:\n  b: 1\n  b: 1\n", 3, "twice"),
+        ("a: 1\n\tb: 2\n", 2, "tab"),
+        ("a: [1, 2\n", 2, "not closed"),
+        ('a: "unterminated\n', 2, "not closed"),
+        ("a: b: c\n", 1, "mapping values"),
+        ("a: !!python/object:os.system x\n", 1, "tag"),
+        ("a: !vault x\n", 1, "tag"),
+        ("a: !unsafe x\n", 1, "tag"),
+        ("a: !!binary aGk=\n", 1, "tag"),
+        ("a: !!set {x}\n", 1, "tag"),
+        ("? [a]\n: b\n", 1, "key"),
+        ("a: .nan\n", 1, "JSON"),
+        ("a: -.inf\n", 1, "JSON"),
+        ("a: &x [*x]\n", 1, "itself"),
+        ("a: *nowhere\n", 1, "alias"),
+        ("a: b\n\0\n", 2, "binary"),
+        ("\x1b[31mred\n", 1, "binary"),
+        ("a:\n  <<: 5\n", 2, "mapping"),
+    ],
+)
+def test_a_broken_file_is_refused_by_line(text: str, line: int, words: str) -> None:
+    found = violations_of(text)
+    assert found[0].line == line
+    assert words in found[0].sentence()
+    assert found[0].source == "p.yaml"
+
+
+def test_every_repeated_key_is_named() -> None:
+    assert [found.path for found in violations_of("a: 1\na: 2\nb: {c: 1, c: 2}\n")] == ["a", "b.c"]
+
+
+@pytest.mark.parametrize("text", ["", "# only a comment\n", "---\n---\n"])
+def test_a_file_without_a_document_is_named(text: str) -> None:
+    assert "no document" in violations_of(text)[0].problem
+
+
+def test_aliases_and_merges_work_within_reason() -> None:
+    document = read_text("p.yaml", "x: &x {a: 1, b: 2}\ny: *x\nz: {<<: *x, b: 3}\n")[0]
+    assert document.content == {"x": {"a": 1, "b": 2}, "y": {"a": 1, "b": 2}, "z": {"a": 1, "b": 3}}
+
+
+def bomb(levels: int) -> str:
+    lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x]"]
+    lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, levels)]
+    return "\n".join(lines)
+
+
+def merge_bomb(levels: int) -> str:
+    lines = ["a0: &a0 {k: v}"]
+    lines += [f"a{n}: &a{n} {{<<: [{', '.join([f'*a{n - 1}'] * 9)}]}}" for n in range(1, levels)]
+    return "\n".join(lines)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [bomb(30), merge_bomb(30), "[" * 200_000, "a: " + "{a: " * 5000, "- " * 5000, "[" * 100 + "]" * 100],
+    ids=["aliases", "merges", "unclosed", "mappings", "lists", "deep"],
+)
+def test_bombs_are_refused_at_once(text: str) -> None:
+    started = time.monotonic()
+    assert violations_of(text)
+    assert time.monotonic() - started < 3
+
+
+def test_a_big_file_is_refused_by_its_size_unread(tmp_path: Path) -> None:
+    big = tmp_path / "big.yaml"
+    with big.open("wb") as stream:
+        stream.truncate(10 * MAX_BYTES)
+    started = time.monotonic()
+    documents, violations = read_files(["big.yaml"], lambda name: tmp_path / name)
+    assert time.monotonic() - started < 0.2
+    assert documents == []
+    assert str(10 * MAX_BYTES) in violations[0].problem
+
+
+def test_the_biggest_file_is_read_in_time(tmp_path: Path) -> None:
+    item = "- {name: NAME, value: 'text'}\n"
+    (tmp_path / "p.yaml").write_text(item * (MAX_BYTES // len(item)))
+    started = time.monotonic()
+    read_files(["p.yaml"], lambda name: tmp_path / name)
+    assert time.monotonic() - started < 10
+
+
+def test_all_files_are_judged_at_once(tmp_path: Path) -> None:
+    (tmp_path / "binary.yaml").write_bytes(b"\x7fELF\0\xff\xfe")
+    (tmp_path / "latin.yaml").write_bytes("a: 1\nb: ärger\n".encode("latin-1"))
+    (tmp_path / "good.yaml").write_bytes("\ufeffa: 1\n".encode())
+    names = ["binary.yaml", "latin.yaml", "missing.yaml", ".", "good.yaml"]
+    documents, violations = read_files(names, lambda name: tmp_path / name)
+    assert [document.content for document in documents] == [{"a": 1}]
+    assert [(found.source, found.line) for found in violations] == [
+        ("binary.yaml", 1),
+        ("latin.yaml", 2),
+        ("missing.yaml", None),
+        (".", None),
+    ]
+    assert "binary" in violations[0].problem
+    assert "UTF-8" in violations[1].problem
+
+
+def test_json_files_may_be_indented_with_tabs_and_know_their_lines() -> None:
+    document = read_text("p.json", '{\n\t"a": {\n\t\t"b": "\\ud83d\\ude00"\n\t}\n}\n')[0]
+    assert document.content == {"a": {"b": "\U0001f600"}}
+    assert document.line(("a", "b")) == 3
+
+
+@pytest.mark.parametrize(
+    ("text", "line"), [('{"a": 1,\n "a": 2}', None), ('{\n"a": }', 2), ('{\n"a": 1', 2), ('{"a": NaN}', None)]
+)
+def test_broken_json_files_are_refused(text: str, line: int | None) -> None:
+    found = violations_of(text, "p.json")
+    assert len(found) == 1
+    assert line is None or found[0].line == line
+
+
+@given(st.text())
+def test_no_text_raises_anything_else(text: str) -> None:
+    for name in ("p.yaml", "p.json"):
+        try:
+            read_text(name, text)
+        except InvalidInput as invalid:
+            assert invalid.violations
+
+
+@given(st.dictionaries(st.text(), JSON, min_size=1))
+def test_what_is_written_as_yaml_is_read_back(value: dict[str, Any]) -> None:
+    text = yaml.safe_dump(value, allow_unicode=False)
+    try:
+        (document,) = read_text("p.yaml", text)
+    except InvalidInput as invalid:
+        assert all("binary" in found.problem for found in invalid.violations)
+        return
+    assert document.content == value
