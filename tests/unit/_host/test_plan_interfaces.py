@@ -317,6 +317,18 @@ class TestMtu:
         steps = plan_steps("mtu", state, function, interface(pci=PF, mtu=9000))
         assert [step["id"] for step in steps] == [f"mtu:{PF}", "mtu:0000:18:00.1"]
 
+    @pytest.mark.parametrize(
+        ("now", "wanted", "order"),
+        [(1500, 9000, [f"mtu:{PF}", "mtu:ens1.100"]), (9000, 1500, ["mtu:ens1.100", f"mtu:{PF}"])],
+    )
+    def test_a_vlan_never_exceeds_what_it_stands_on(self, now: int, wanted: int, order: list[str]) -> None:
+        state = two_ports()
+        state["netdevs"][0]["mtu"] = now
+        state["netdevs"].append(netdev("ens1.100", None, kind="vlan", mtu=now))
+        vlan = interface(current_name="ens1.100", mtu=wanted)
+        steps = plan_steps("mtu", state, vlan, interface(pci=PF, mtu=wanted))
+        assert [step["id"] for step in steps] == order
+
     @pytest.mark.parametrize("now", [1500, 9000])
     def test_a_function_above_its_physical_one_is_refused(self, now: int) -> None:
         state = with_functions(two_ports(), PF, 1, mtu=now)

@@ -17,9 +17,11 @@ from typing import Any, Callable
 from unittest import mock
 
 import pytest
+import yaml
 
 from ansible_collections.rdma.fabric.plugins.action.rdma_host import ActionModule
 from ansible_collections.rdma.fabric.plugins.module_utils._host.desired import check_desired
+from ansible_collections.rdma.fabric.plugins.modules import rdma_host
 from ansible_collections.rdma.fabric.plugins.plugin_utils import _action
 from ansible_collections.rdma.fabric.plugins.plugin_utils._files import write_if_different
 from ansible_collections.rdma.fabric.tests.unit.plugins.actions import Fragments
@@ -227,6 +229,15 @@ class TestModule:
     @pytest.mark.parametrize("desired", [[1], 7, "text", None])
     def test_a_desired_state_that_is_no_mapping_is_refused(self, desired: Any) -> None:
         assert self.run(desired)["failed"]
+
+
+def test_the_examples_run(plan: Plan, recording: Path, tmp_path: Path) -> None:
+    live, recorded = (task["rdma.fabric.rdma_host"] for task in yaml.safe_load(rdma_host.EXAMPLES))
+    assert not plan(live=lambda _arguments: {"changed": False}, **live).get("failed")
+    recorded["recorded_host"] = str(recording)
+    recorded["output_file"] = str(tmp_path / recorded["output_file"])
+    result = plan(**recorded)
+    assert (result["recorded"], result["summary"]["planned"]) == (True, 1)
 
 
 class TestWriting:

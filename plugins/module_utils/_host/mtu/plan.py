@@ -20,10 +20,11 @@ DEFAULT_ETHERNET_MTU = 1500
 ROCE_HEADERS = 96
 IB_MTUS = (4096, 2048, 1024, 512, 256)
 
-# Virtual functions go down before their physical one and up after it; this order holds for all of them at once.
+# What stands on another device (virtual functions, VLANs) goes down before it and up after it; this order holds for
+# all of them at once.
 _LOWER_VF, _LOWER_PF, _RAISE_PF, _RAISE_VF = range(4)
 _PHASES = {
-    # is a virtual function, lowers
+    # stands on another device, is lowered
     (True, True): _LOWER_VF,
     (False, True): _LOWER_PF,
     (False, False): _RAISE_PF,
@@ -107,11 +108,11 @@ def _interface_change(context: Context, interface: Interface, netdev: Netdev, fi
     if wanted is None:
         return []
     nic, now = interface.nic, int(netdev["mtu"])
-    is_vf = nic is not None and nic["function"] == "vf"
+    stands_on_other = netdev["kind"] != "physical" or (nic is not None and nic["function"] == "vf")
     refusal = _refusal(context, nic, netdev, wanted) or (_above_parent(context, nic, wanted, final) if nic else "")
     if wanted == now and not refusal:
         return []
-    phase = _PHASES[is_vf, wanted < now]
+    phase = _PHASES[stands_on_other, wanted < now]
     wording: dict[str, Any] = {
         "target": context.target_of(interface),
         "action": f"set the MTU to {wanted} (now {now})",
