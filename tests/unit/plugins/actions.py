@@ -34,7 +34,7 @@ def run_action(name: str, arguments: dict[str, Any], *, check: bool = False, dif
     task = SimpleNamespace(
         args=arguments, check_mode=check, diff=diff, async_val=0, action=f"rdma.fabric.{name}", environment=[]
     )
-    connection = SimpleNamespace(_shell=SimpleNamespace(tmpdir="/nowhere"))
+    connection = SimpleNamespace(_shell=SimpleNamespace(tmpdir="/nowhere", env_prefix=lambda **_variables: ""))
     loader = SimpleNamespace(path_dwim=lambda path: str(Path(path).absolute()))
     action = module.ActionModule(task, connection, SimpleNamespace(), loader, None, None)
     with mock.patch.object(_action, "fragment_loader", Fragments()):

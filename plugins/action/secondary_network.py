@@ -1,0 +1,87 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""One secondary network. Its documentation is in ``plugins/modules/secondary_network.py``."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, ClassVar, Mapping
+
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric import nad
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.crds import network_attachment_definition
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.jsontext import compact
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.load import build_spec
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.names import dns_label, dns_subdomain
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, Notice, Violation
+from ansible_collections.rdma.fabric.plugins.plugin_utils._single_object import SingleObjectAction, identity_of
+
+VARIABLES = {
+    "MacvlanNetwork": "macvlan_networks",
+    "HostDeviceNetwork": "host_device_networks",
+    "IPoIBNetwork": "ipoib_networks",
+}
+
+
+class ActionModule(SingleObjectAction):
+    """Renders, applies or removes one NetworkAttachmentDefinition."""
+
+    constraints: ClassVar[Mapping[str, Any]] = {
+        "mutually_exclusive": [("kind", "config"), ("spec", "config"), ("spec", "annotations")],
+        "required_by": {"spec": "kind"},
+    }
+
+    def execute(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
+        """Do what O(state) asks; see the module's documentation."""
+        namespace = _namespace(arguments)
+        if arguments["state"] == "absent":
+            return self.remove(arguments, identity_of(nad.API_VERSION, nad.KIND, arguments["name"], namespace))
+        if not arguments["kind"] and arguments["config"] is None:
+            problem = "neither kind nor config is given: nothing says what the network is"
+            raise InvalidInput([Violation("arguments", "", problem, "set kind and spec, or config")])
+        found, notices = _attachment(arguments, namespace)
+        text = found.get("spec", {}).get("config", "")
+        result: dict[str, Any] = {
+            "object": found,
+            "config": json.loads(text) if text.strip() else {},
+            "notices": notices,
+        }
+        if arguments["state"] == "present":
+            wanted = arguments["definition"] and not self.serves(arguments, found)
+            before = [network_attachment_definition()] if wanted else []
+            pushed = self.push(arguments, found, before)
+            result = {**pushed, **result, "notices": [*notices, *pushed.get("notices", [])]}
+        return result
+
+
+def _namespace(arguments: dict[str, Any]) -> str:
+    inside = (arguments["spec"] or {}).get("networkNamespace") or ""
+    given = arguments["namespace"] or ""
+    violations = []
+    if inside and given and inside != given:
+        problem = f"{given!r} differs from spec.networkNamespace {inside!r}"
+        violations.append(Violation("arguments", "namespace", problem, "leave one of them out"))
+    namespace = str(given or inside or "default")
+    for path, problems in (("name", dns_subdomain(arguments["name"])), ("namespace", dns_label(namespace))):
+        violations += [Violation("arguments", path, each.problem, each.hint) for each in problems]
+    if violations:
+        raise InvalidInput(violations)
+    return namespace
+
+
+def _attachment(arguments: dict[str, Any], namespace: str) -> tuple[dict[str, Any], list[Notice]]:
+    """Return the object and what is worth saying about it, after the checks that every other input goes through."""
+    name, kind = arguments["name"], arguments["kind"]
+    if kind:
+        network = {**(arguments["spec"] or {}), "networkNamespace": namespace}
+        spec, notices = build_spec([], {VARIABLES[kind]: {name: network}}, {}, {})
+        found = nad.network_attachment(spec["networks"][0])
+        remarks = nad.attachment_remarks(found["spec"]["config"], found["metadata"].get("annotations"))
+        return found, [*notices, *(Notice(f"{kind}/{name}", each.path, each.problem, each.hint) for each in remarks)]
+    config = arguments["config"]
+    given = {
+        "config": config if isinstance(config, str) else compact(config),
+        "annotations": arguments["annotations"] or {},
+    }
+    spec, notices = build_spec([], {"network_attachments": {f"{namespace}/{name}": given}}, {}, {})
+    return nad.given_attachment(spec["attachments"][0]), notices
