@@ -23,12 +23,11 @@ COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 @dataclass(frozen=True)
 class PlaybookRun:
-    """One finished run: its exit status, how long it took, and the hosts that the recap calls changed."""
+    """One finished run: its exit status, how long it took, and how many tasks the recap calls changed, by host."""
 
     status: int
     seconds: float
-    changed: tuple[str, ...]
-    hosts: int
+    changed: Mapping[str, int]
 
 
 def run_playbook(name: str, arguments: Sequence[str], environment: Mapping[str, str], folder: Path) -> PlaybookRun:
@@ -85,5 +84,4 @@ def tick(lines: list[str], news: threading.Event, ended: threading.Event) -> Non
 def read_recap(lines: Sequence[str], status: int, seconds: float) -> PlaybookRun:
     """Return what the lines of PLAY RECAP say."""
     matches = [match for line in lines if (match := RECAP_LINE.match(COLOUR.sub("", line)))]
-    changed = tuple(match["host"] for match in matches if match["changed"] != "0")
-    return PlaybookRun(status, seconds, changed, len(matches))
+    return PlaybookRun(status, seconds, {match["host"]: int(match["changed"]) for match in matches})

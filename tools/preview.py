@@ -26,7 +26,7 @@ def main() -> int:
     run = run_playbook("rdma.fabric.preview", arguments, own_environment(collections), folder)
     if run.status == 0:
         print(f"Report: {folder / 'run' / 'report.html'}")
-        print(f"{run.hosts - 1} recorded hosts previewed in {time.monotonic() - start:.0f} s.")
+        print(f"{len(run.changed) - 1} recorded hosts previewed in {time.monotonic() - start:.0f} s.")
     return run.status
 
 

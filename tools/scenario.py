@@ -25,6 +25,7 @@ def main() -> int:
     write_nodes(nodes, collections)
     environment = {
         **own_environment(collections),
+        "NO_COLOR": "1",
         "HOME": os.environ.get("HOME", str(BUILD / "home")),
         "MOLECULE_EPHEMERAL_DIRECTORY": str(FOLDER / "ephemeral"),
     }

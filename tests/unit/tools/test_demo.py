@@ -19,8 +19,8 @@ def found(digests: dict[str, str], **counts: int) -> dict[str, Any]:
     return {"digests": digests, "report": {"cluster": {"counts": {**UNCHANGED, **counts}}}}
 
 
-def run(*changed: str) -> PlaybookRun:
-    return PlaybookRun(0, 1.0, changed, 3)
+def run(localhost: int = 0, host: int = 0) -> PlaybookRun:
+    return PlaybookRun(0, 1.0, {"localhost": localhost, "a": host})
 
 
 def test_two_equal_runs_differ_in_nothing() -> None:
@@ -28,10 +28,17 @@ def test_two_equal_runs_differ_in_nothing() -> None:
     assert differences(run(), first, found({"a": "sha256:1"})) == []
 
 
+def test_the_report_may_say_once_that_nothing_is_new() -> None:
+    first, second = found({"a": "sha256:1"}, created=40, unchanged=0), found({"a": "sha256:1"})
+    assert differences(run(localhost=1), first, second) == []
+    assert differences(run(localhost=1), second, second) == ["the second run reports 1 changes on localhost"]
+    assert differences(run(localhost=2), first, second) == ["the second run reports 2 changes on localhost"]
+
+
 @pytest.mark.parametrize(
     ("second", "after", "said"),
     [
-        (run("localhost"), found({"a": "sha256:1"}), "change on localhost"),
+        (run(host=1), found({"a": "sha256:1"}), "1 changes on a"),
         (run(), found({"a": "sha256:2"}), "plan of a differs"),
         (run(), found({}), "no host was planned"),
         (run(), found({"a": "sha256:1"}, configured=1), "1 objects configured"),
@@ -54,4 +61,4 @@ RECAP = [
 
 def test_the_recap_names_who_changed() -> None:
     result = read_recap(RECAP, 0, 4.0)
-    assert (result.changed, result.hosts) == (("localhost",), 2)
+    assert result.changed == {"dgx-h100-01": 0, "localhost": 2}
