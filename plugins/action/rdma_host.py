@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, Mapping
+
+from ansible.utils.display import Display
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.desired import HostDesired, check_desired
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts import gather
@@ -21,6 +23,8 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.recorded import 
 from ansible_collections.rdma.fabric.plugins.plugin_utils._action import ActionFailure, FabricAction, plain
 from ansible_collections.rdma.fabric.plugins.plugin_utils._files import write_if_different
 
+display = Display()
+
 
 class ActionModule(FabricAction):
     """Reads and plans one host."""
@@ -33,9 +37,12 @@ class ActionModule(FabricAction):
             result = self._plan_recorded(desired, recorded, arguments["mode"])
         else:
             result = self._plan_live(desired, arguments["mode"], task_vars)
+        name = str(task_vars.get("inventory_hostname", ""))
+        if not result.get("changed") and not result.get("failed"):
+            show_plan(name, result.pop("diff", None))
         if arguments["output_file"] and "plan" in result:
             document = {
-                "host": str(task_vars.get("inventory_hostname", "")),
+                "host": name,
                 "recorded": bool(recorded),
                 "desired": desired,
                 "facts": result.pop("facts"),
@@ -65,3 +72,9 @@ class ActionModule(FabricAction):
         # The arguments hold the whole desired state, which is in the output file already.
         result.pop("invocation", None)
         return result
+
+
+def show_plan(host: str, diff: Mapping[str, str] | None) -> None:
+    """Print the plan of a host that stays as it is: Ansible's callbacks show differences of changed hosts only."""
+    for line in (diff or {}).get("prepared", "").splitlines():
+        display.display(f"[{host}] {line}")

@@ -32,7 +32,8 @@ attributes:
   diff_mode:
     support: full
     details:
-      - The difference is the plan, one line per step.
+      - The difference is the plan, one line per step. Where nothing changes, as on a recorded host, the task prints
+        these lines itself, because callbacks show differences of changed hosts only.
   idempotent:
     support: full
 options:

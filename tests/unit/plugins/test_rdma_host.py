@@ -19,8 +19,9 @@ from unittest import mock
 import pytest
 import yaml
 
-from ansible_collections.rdma.fabric.plugins.action.rdma_host import ActionModule
+from ansible_collections.rdma.fabric.plugins.action import rdma_host as rdma_host_action
 from ansible_collections.rdma.fabric.plugins.module_utils._host.desired import check_desired
+from ansible_collections.rdma.fabric.plugins.module_utils._host.steps import describe
 from ansible_collections.rdma.fabric.plugins.modules import rdma_host
 from ansible_collections.rdma.fabric.plugins.plugin_utils import _action
 from ansible_collections.rdma.fabric.plugins.plugin_utils._files import write_if_different
@@ -69,14 +70,17 @@ def plan(tmp_path: Path) -> Plan:
     """Run the action in this process; a live host is whatever the given function returns for its module."""
 
     def start(
-        *, live: Callable[[dict[str, Any]], dict[str, Any]] | None = None, check: bool = False, **arguments: Any
+        *,
+        live: Callable[[dict[str, Any]], dict[str, Any]] | None = None,
+        check: bool = False,
+        diff: bool = True,
+        **arguments: Any,
     ) -> dict[str, Any]:
-        task = SimpleNamespace(
-            args={"desired": DESIRED, **arguments}, check_mode=check, diff=True, async_val=0, action="rdma_host"
-        )
+        given = {"desired": DESIRED, **arguments}
+        task = SimpleNamespace(args=given, check_mode=check, diff=diff, async_val=0, action="rdma_host")
         connection = SimpleNamespace(_shell=SimpleNamespace(tmpdir="/nowhere"))
         loader = SimpleNamespace(path_dwim=lambda name: str(tmp_path / name))
-        action = ActionModule(task, connection, SimpleNamespace(), loader, None, None)
+        action = rdma_host_action.ActionModule(task, connection, SimpleNamespace(), loader, None, None)
 
         def execute_module(module_name: str, module_args: dict[str, Any], task_vars: Any) -> dict[str, Any]:
             assert live is not None, "a module was started"
@@ -90,20 +94,28 @@ def plan(tmp_path: Path) -> Plan:
     return start
 
 
-def recorded_lines(result: dict[str, Any]) -> list[str]:
-    lines: list[str] = result["diff"]["prepared"].splitlines()
+@pytest.fixture
+def printed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What the task prints."""
+    lines: list[str] = []
+    monkeypatch.setattr(rdma_host_action, "display", SimpleNamespace(display=lines.append))
     return lines
 
 
 class TestRecordedHost:
-    def test_it_is_planned_without_any_module(self, plan: Plan, recording: Path) -> None:
+    def test_it_is_planned_without_any_module(self, plan: Plan, recording: Path, printed: list[str]) -> None:
         result = plan(recorded_host=str(recording))
         assert not result.get("failed")
         assert (result["changed"], result["recorded"]) == (False, True)
         assert [step["id"] for step in result["plan"]["steps"]] == [f"naming:{PF}", f"vfs:{PF}", f"mtu:{PF}"]
         assert result["facts"]["nics"][0]["address"] == PF
         assert result["msg"] == "3 steps: 3 planned"
-        assert recorded_lines(result)[0].startswith(f"planned: naming {PF} (ens2f0): rename ens2f0 to rail0")
+        assert printed == [f"[egx-01] {describe(step)}" for step in result["plan"]["steps"]]
+        assert "diff" not in result
+
+    def test_without_differences_nothing_is_printed(self, plan: Plan, recording: Path, printed: list[str]) -> None:
+        plan(recorded_host=str(recording), diff=False)
+        assert printed == []
 
     def test_a_relative_path_is_found_beside_the_playbook(self, plan: Plan, recording: Path) -> None:
         assert plan(recorded_host=recording.name)["recorded"]
@@ -145,14 +157,16 @@ class TestRecordedHost:
         result = plan(recorded_host=str(tmp_path / "none.json"))
         assert (result["failed"], "none.json: No such file" in result["msg"]) == (True, True)
 
-    def test_names_of_a_hostile_host_stay_text_on_their_line(self, plan: Plan, tmp_path: Path) -> None:
+    def test_names_of_a_hostile_host_stay_text_on_their_line(
+        self, plan: Plan, tmp_path: Path, printed: list[str]
+    ) -> None:
         text = json.dumps(RECORDING).replace("ens2f0", "{{1+1}}\\u001b[2J\\nplanned")
         path = tmp_path / "hostile.json"
         path.write_text(text)
         result = plan(recorded_host=str(path))
-        assert len(recorded_lines(result)) == len(result["plan"]["steps"]) == 3
-        assert all(line.isprintable() for line in recorded_lines(result))
-        assert "{{1+1}}" in recorded_lines(result)[0]
+        assert len(printed) == len(result["plan"]["steps"]) == 3
+        assert all(line.isprintable() for line in printed)
+        assert "{{1+1}}" in printed[0]
 
 
 class TestLiveHost:
@@ -166,6 +180,13 @@ class TestLiveHost:
         result = plan(live=live, mode="preview")
         assert seen == {"desired": check_desired(DESIRED), "mode": "preview"}
         assert "invocation" not in result
+
+    def test_a_difference_that_ansible_shows_is_not_printed_twice(self, plan: Plan, printed: list[str]) -> None:
+        diff = {"prepared": "planned: x\n"}
+        assert plan(live=lambda _arguments: {"changed": True, "diff": diff})["diff"] == diff
+        assert printed == []
+        assert "diff" not in plan(live=lambda _arguments: {"changed": False, "diff": diff})
+        assert printed == ["[egx-01] planned: x"]
 
     def test_a_refused_apply_still_leaves_the_output_file(self, plan: Plan, tmp_path: Path) -> None:
         output = tmp_path / "egx-01.json"
