@@ -95,6 +95,7 @@ def daemon_set(namespace: str, name: str, **node_selector: str) -> Json:
     pod = {
         "nodeSelector": node_selector or {"rdma.fabric/none": "true"},
         "hostNetwork": True,
+        "hostPID": False,
         "tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}],
         "containers": [container],
         "volumes": [{"name": "devices", "hostPath": {"path": "/dev", "type": ""}}],

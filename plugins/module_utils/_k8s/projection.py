@@ -89,7 +89,19 @@ def _same(desired: Any, live: Any, fields: Mapping[str, Any]) -> bool:
 def _same_map(desired: Mapping[str, Any], live: Mapping[str, Any], children: Mapping[str, Any]) -> bool:
     if {f"f:{name}" for name in desired} != set(children):
         return False
-    return all(name in live and _same(value, live[name], children[f"f:{name}"]) for name, value in desired.items())
+    return all(
+        _same(value, live[name], children[f"f:{name}"]) if name in live else _is_left_out(value, children[f"f:{name}"])
+        for name, value in desired.items()
+    )
+
+
+def _is_left_out(desired: Any, fields: Mapping[str, Any]) -> bool:
+    """Tell whether a desired zero value is there though the live object does not show it.
+
+    Go's ``omitempty`` leaves false, 0, "" and empty collections out. Had somebody removed or changed the field since,
+    the record would no longer hold it.
+    """
+    return desired is not None and not desired and not fields
 
 
 def _same_list(desired: list[Any], live: list[Any], children: Mapping[str, Any]) -> bool:

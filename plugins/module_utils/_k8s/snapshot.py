@@ -90,6 +90,7 @@ class Snapshot:
             self._list(Key(api_version, kind, namespace, ""))
 
     def _list(self, scope: Key) -> None:
+        self._forget(scope)
         resource = self._kinds.find(scope)
         if resource is None:
             self._unserved.add((scope.api_version, scope.kind))
@@ -101,7 +102,6 @@ class Snapshot:
                 raise
             self._unserved.add((scope.api_version, scope.kind))
             return
-        self._forget(scope)
         for body in bodies:
             self.put(key_of(body), body)
 

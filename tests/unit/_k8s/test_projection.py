@@ -164,6 +164,25 @@ def test_a_key_field_may_be_left_to_its_default() -> None:
     assert provably_equal(desired, live)
 
 
+@pytest.mark.parametrize("zero", [False, 0, "", [], {}])
+def test_a_zero_value_may_be_left_out_by_the_server(zero: Any) -> None:
+    desired, live = copy.deepcopy(DESIRED), live_object()
+    desired["spec"]["zero"] = zero
+    assert not provably_equal(desired, live)
+    live["metadata"]["managedFields"][0]["fieldsV1"]["f:spec"]["f:zero"] = {}
+    assert provably_equal(desired, live)
+    live["spec"]["zero"] = "changed"
+    assert not provably_equal(desired, live)
+
+
+@pytest.mark.parametrize("value", [True, 1, "x", [0], {"a": 1}, None])
+def test_any_other_value_must_be_there(value: Any) -> None:
+    desired, live = copy.deepcopy(DESIRED), live_object()
+    desired["spec"]["zero"] = value
+    live["metadata"]["managedFields"][0]["fieldsV1"]["f:spec"]["f:zero"] = {}
+    assert not provably_equal(desired, live)
+
+
 def test_a_default_that_makes_two_items_look_alike_is_no_proof() -> None:
     desired, live = copy.deepcopy(DESIRED), live_object()
     desired["spec"]["ports"] = [{"port": 80}, {"port": 80, "protocol": "UDP"}]
