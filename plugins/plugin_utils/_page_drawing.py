@@ -26,8 +26,10 @@ RAIL_WIDTH = 50
 MAX_LEVELS = 5
 MAX_ROWS = 96
 RAIL_COLOURS = 8
-_TITLE_ROOM = 19
+_TITLE_ROOM = 18
 _PLACE_ROOM = 23
+_NAME_ROOM = 13
+_SHORT_MODELS = (("NVIDIA ", ""), ("ConnectX-", "CX-"), ("BlueField-", "BF-"))
 _SHORT_BUS = 2
 _LAYERS = {"InfiniBand": "IB", "Ethernet": "Eth"}
 _STATES = {"up": "up", "partial": "partly up", "init": "no SM", "down": "down", "unknown": "unknown"}
@@ -154,17 +156,18 @@ def _row(device: dict[str, Any], y: int) -> DeviceRow:
     link = device.get("link") or {}
     warning = pcie_text(device["pcie"]) if device["pcie"]["degraded"] and is_nic else ""
     place = [short_address(device["address"])]
+    if is_nic and device["uplink"]:
+        place.append("uplink")
     if is_nic and device["virtual_functions"]:
         place.append(f"{device['virtual_functions']} VFs")
     if is_nic and device["netdev"]:
         place.append(device["netdev"])
-    model = device["model"].replace("NVIDIA ", "")
-    name = (device["name"] or device["netdev"] or "NIC") if is_nic else "GPU"
+    name = _cut((device["name"] or device["netdev"] or "NIC") if is_nic else "GPU", _NAME_ROOM)
     return DeviceRow(
         kind=device["type"],
         y=y,
-        name=_cut(name, _TITLE_ROOM - 8),
-        model=_cut(model, max(0, _TITLE_ROOM - min(len(name), _TITLE_ROOM - 8))),
+        name=name,
+        model=_model(device["model"], _TITLE_ROOM - 1 - len(name)),
         place=_cut(" ".join(place), _PLACE_ROOM),
         address=device["address"],
         link=link.get("state"),
@@ -172,6 +175,14 @@ def _row(device: dict[str, Any], y: int) -> DeviceRow:
         under=link.get("physical") or "",
         warning=warning,
     )
+
+
+def _model(model: str, room: int) -> str:
+    """Return the model of a device in ``room`` characters: in short form where the long one does not fit."""
+    if len(model) > room:
+        for long, short in _SHORT_MODELS:
+            model = model.replace(long, short)
+    return _cut(model, room)
 
 
 def _speed(device: dict[str, Any], link: dict[str, Any]) -> str:

@@ -10,9 +10,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.report_cluster import ACTIONS
-from ansible_collections.rdma.fabric.plugins.module_utils._proof.report_hosts import CONCERNS, STEP_STATUSES, counted
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.report_hosts import (
+    CONCERNS,
+    STEP_STATUSES,
+    counted,
+)
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.report_remarks import ATTENTION
-from ansible_collections.rdma.fabric.plugins.module_utils._proof.report_topology import tree_devices
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.report_topology import carries_rdma, tree_devices
 from ansible_collections.rdma.fabric.plugins.plugin_utils._page_drawing import drawings
 
 STATUS_WORDS = {
@@ -25,7 +29,7 @@ TAKES_HOLD = {"now": "now", "boot": "at boot", "now+boot": "now and at boot"}
 STACKS = {"mlnx-ofed": "MLNX_OFED", "doca-ofed": "DOCA-OFED"}
 VERDICT_WORDS = {"attention": "Needs attention", "pending": "Waits for you", "settled": "Settled"}
 _CHANGED = ("created", "configured", "deleted")
-_OPEN_OBJECTS = 12
+_OPEN_ENTRIES = 12
 
 
 @dataclass(frozen=True)
@@ -146,17 +150,26 @@ def _remark_groups(report: dict[str, Any], detail: Detail) -> list[dict[str, Any
     for kind, text in report["remark_kinds"].items():
         members = grouped[kind]
         entries = [
-            {"host": remark["host"], "devices": _cut(remark["devices"], detail.devices)}
+            {"host": remark["host"], "sightings": _sightings(remark["devices"], detail)}
             for remark in members[: detail.remark_hosts]
         ]
         groups.append({**text, "count": len(members), "entries": entries, "more": len(members) - len(entries)})
     return groups
 
 
+def _sightings(devices: list[dict[str, str]], detail: Detail) -> list[dict[str, Any]]:
+    """Group the devices of a remark by what was seen, so that a sentence is not said once for each of them."""
+    grouped: dict[str, list[dict[str, str]]] = {}
+    for device in devices:
+        grouped.setdefault(device["seen"], []).append(device)
+    groups = [{"seen": seen, "devices": _cut(members, detail.devices)} for seen, members in grouped.items()]
+    return groups[: detail.devices]
+
+
 def _classes(topologies: list[dict[str, Any]], detail: Detail) -> dict[str, Any]:
     """Return the classes that are drawn; hosts without devices and classes beyond the limit are only counted."""
-    with_devices = [entry for entry in topologies if entry["numa"]]
-    empty = [name for entry in topologies if not entry["numa"] for name in entry["hosts"]]
+    with_devices = [entry for entry in topologies if carries_rdma(entry["numa"])]
+    empty = [name for entry in topologies if not carries_rdma(entry["numa"]) for name in entry["hosts"]]
     drawn = []
     for entry in with_devices[: detail.classes]:
         devices = tree_devices(entry["numa"])
@@ -178,6 +191,7 @@ def _classes(topologies: list[dict[str, Any]], detail: Detail) -> dict[str, Any]
 
 def _plans(plans: list[dict[str, Any]], detail: Detail) -> dict[str, Any]:
     with_steps = [plan for plan in plans if plan["steps"]]
+    few = sum(len(plan["steps"]) for plan in with_steps) <= _OPEN_ENTRIES
     shown = []
     for plan in with_steps[: detail.plans]:
         found = Counter(step["concern"] for step in plan["steps"])
@@ -188,6 +202,7 @@ def _plans(plans: list[dict[str, Any]], detail: Detail) -> dict[str, Any]:
                 "concerns": [(concern.replace("_", " "), found[concern]) for concern in order if found[concern]],
                 "parts": [(status, STATUS_WORDS[status], plan["counts"][status]) for status in STEP_STATUSES],
                 "cut": _cut(plan["steps"], detail.steps),
+                "open": few,
             }
         )
     settled = [name for plan in plans if not plan["steps"] for name in plan["hosts"]]
@@ -196,7 +211,7 @@ def _plans(plans: list[dict[str, Any]], detail: Detail) -> dict[str, Any]:
 
 def _waves(waves: list[dict[str, Any]], detail: Detail) -> list[dict[str, Any]]:
     shown = []
-    few = sum(len(wave["objects"]) for wave in waves) <= _OPEN_OBJECTS
+    few = sum(len(wave["objects"]) for wave in waves) <= _OPEN_ENTRIES
     for wave in waves:
         found = Counter(item["action"] for item in wave["objects"])
         shown.append(

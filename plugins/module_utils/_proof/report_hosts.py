@@ -12,6 +12,8 @@ from typing import Any
 LINK_STATES = ("up", "partial", "init", "down", "unknown")
 STEP_STATUSES = ("planned", "needs_consent", "refused", "not_executed_yet")
 CONCERNS = ("modules", "driver", "peer_memory", "naming", "vfs", "mtu", "link")
+# PCI vendor of the NICs that carry RDMA here (Mellanox, now NVIDIA).
+RDMA_VENDOR = "15b3"
 _UP = "ACTIVE"
 _COMING_UP = ("INIT", "ARMED")
 
@@ -82,6 +84,11 @@ def own_functions(facts: dict[str, Any]) -> list[dict[str, Any]]:
     return [nic for nic in facts["nics"] if nic["function"] != "vf" or nic["pf"] not in seen]
 
 
+def rdma_functions(facts: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the functions of ``own_functions`` that are NVIDIA's: the others only carry ordinary traffic."""
+    return [nic for nic in own_functions(facts) if nic["vendor"] == RDMA_VENDOR]
+
+
 def rail_rows(facts: dict[str, Any]) -> list[dict[str, Any]]:
     """Return the rails of a host in their order, each with the state of its NIC's link."""
     return [
@@ -106,7 +113,8 @@ def host_row(document: dict[str, Any]) -> dict[str, Any]:
     """Return what the fleet table says about the host of one host document."""
     facts, plan = document["facts"], document["plan"]
     system = facts["system"]
-    links = Counter(port_state(facts, nic["address"])["state"] for nic in own_functions(facts))
+    links = Counter(port_state(facts, nic["address"])["state"] for nic in rdma_functions(facts))
+    nvidia = [nic for nic in facts["nics"] if nic["vendor"] == RDMA_VENDOR]
     return {
         "name": document["host"],
         "recorded": bool(document.get("recorded")),
@@ -115,7 +123,8 @@ def host_row(document: dict[str, Any]) -> dict[str, Any]:
         "os": _os_name(system["os"]),
         "kernel": system["kernel"],
         "gpus": _models(facts["gpus"]),
-        "nics": _families(facts["nics"]),
+        "nics": _families(nvidia),
+        "other_nics": len(facts["nics"]) - len(nvidia),
         "rails": rail_rows(facts),
         "links": {state: links[state] for state in LINK_STATES if links[state]},
         "stack": {key: facts["stack"].get(key) for key in ("flavour", "version", "gpu_driver", "peer_memory")},

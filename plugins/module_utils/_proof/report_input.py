@@ -80,7 +80,7 @@ _FACTS = {
     "rdma": [_RDMA],
     "stack": {"flavour": "str", "version": "str?", "gpu_driver": "str?", "peer_memory": "str?"},
     "rails": [{"rail": "int", "nic": "str", "gpu": "str?", "distance": "str?"}],
-    "uplinks": [{"netdev": "str", "reasons": ["str"]}],
+    "uplinks": [{"netdev": "str", "pci": "str?", "reasons": ["str"]}],
     "labels": {"*": "str"},
     "unreadable": [{"path": "str", "error": "str", "meaning": "str?"}],
 }

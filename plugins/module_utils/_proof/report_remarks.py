@@ -15,8 +15,8 @@ from typing import Any
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.report_hosts import (
     device_model,
     natural_key,
-    own_functions,
     port_state,
+    rdma_functions,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.report_topology import pcie_degraded, pcie_text
 
@@ -159,7 +159,7 @@ def _nic_name(nic: dict[str, Any]) -> str:
 def _link_remarks(facts: dict[str, Any]) -> dict[str, list[dict[str, str]]]:
     found: dict[str, list[dict[str, str]]] = {"rail_down": [], "no_subnet_manager": [], "port_down": []}
     rails = {rail["nic"]: rail["rail"] for rail in facts["rails"]}
-    for nic in own_functions(facts):
+    for nic in rdma_functions(facts):
         address = nic["address"]
         link = port_state(facts, address)
         if link["state"] in ("up", "unknown"):
@@ -183,7 +183,7 @@ def _seen_link(link: dict[str, Any], rail: int | None) -> str:
 
 def _degraded(facts: dict[str, Any]) -> list[dict[str, str]]:
     found = []
-    for nic in own_functions(facts):
+    for nic in rdma_functions(facts):
         link = nic["link"]
         if pcie_degraded(link):
             best = pcie_text({"speed_gts": link["max_speed_gts"], "width": link["max_width"]})
@@ -202,7 +202,7 @@ def _far_rails(facts: dict[str, Any], distances: tuple[str, ...]) -> list[dict[s
 
 
 def _lonely_gpus(facts: dict[str, Any]) -> list[dict[str, str]]:
-    if not facts["nics"]:
+    if not rdma_functions(facts):
         return []
     served = {rail["gpu"] for rail in facts["rails"]}
     return [
@@ -250,7 +250,7 @@ def _zero_guids(facts: dict[str, Any]) -> list[dict[str, str]]:
 
 def _translated(facts: dict[str, Any]) -> list[dict[str, str]]:
     found = []
-    for nic in own_functions(facts):
+    for nic in rdma_functions(facts):
         iommu = nic.get("iommu")
         kind = iommu.get("type") if isinstance(iommu, dict) else None
         if kind and kind not in _IDENTITY:

@@ -9,6 +9,7 @@ import json
 from typing import Any
 
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.report_hosts import (
+    RDMA_VENDOR,
     device_model,
     natural_key,
     own_functions,
@@ -20,7 +21,7 @@ _NO_RAIL = 1 << 30
 # No machine nests more; a path that claims to is not followed further.
 _MAX_SWITCHES = 16
 # What a device shows that may change without the machine being built differently.
-_STATE_KEYS = ("name", "netdev", "driver", "link", "pcie", "virtual_functions")
+_STATE_KEYS = ("name", "netdev", "uplink", "driver", "link", "pcie", "virtual_functions")
 
 
 def device_map(facts: dict[str, Any]) -> list[dict[str, Any]]:
@@ -62,6 +63,7 @@ def switches_between(path: list[str]) -> list[str]:
 def topology_classes(hosts: list[tuple[str, list[dict[str, Any]]]]) -> list[dict[str, Any]]:
     """Group hosts by their device map: equal maps become one class, the biggest class of each build first.
 
+    Hosts that carry no RDMA come last.
     A class whose machines are built like those of an earlier class, but in another state (a link is down, a name
     differs), says which class it is ``like`` and lists the ``differences``.
     """
@@ -75,8 +77,8 @@ def topology_classes(hosts: list[tuple[str, list[dict[str, Any]]]]) -> list[dict
     ordered = []
     for members in builds.values():
         members.sort(key=lambda member: (-len(member[1]), _faults(member[0]), natural_key(member[1][0])))
-        devices, count = bool(members[0][0]), sum(len(names) for tree, names in members)
-        ordered.append(((not devices, -count, natural_key(members[0][1][0])), members))
+        count = sum(len(names) for tree, names in members)
+        ordered.append(((not carries_rdma(members[0][0]), -count, natural_key(members[0][1][0])), members))
     ordered.sort(key=lambda entry: entry[0])
     classes: list[dict[str, Any]] = []
     for _key, members in ordered:
@@ -107,6 +109,11 @@ def tree_devices(tree: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [device for numa in tree for device in leaves(numa["bridges"])]
 
 
+def carries_rdma(tree: list[dict[str, Any]]) -> bool:
+    """Return whether a device map holds a GPU or a NIC of NVIDIA."""
+    return any(device["type"] == "gpu" or device["vendor"] == RDMA_VENDOR for device in tree_devices(tree))
+
+
 def _devices(facts: dict[str, Any], rails_of: dict[str, list[dict[str, Any]]]) -> list[dict[str, Any]]:
     virtual: dict[str, int] = {}
     for nic in facts["nics"]:
@@ -116,6 +123,8 @@ def _devices(facts: dict[str, Any], rails_of: dict[str, list[dict[str, Any]]]) -
     nics = [
         {
             **_common(nic, "nic", rails_of),
+            "vendor": nic["vendor"],
+            "uplink": any(uplink["pci"] == nic["address"] for uplink in facts["uplinks"]),
             "function": nic["function"],
             "name": nic["rdma"][0] if nic["rdma"] else None,
             "netdev": nic["netdevs"][0] if nic["netdevs"] else None,
@@ -213,6 +222,8 @@ def _spoken(key: str, device: dict[str, Any]) -> str:
         return "link " + " ".join(str(part) for part in (value["state"], value["physical"]) if part)
     if key == "pcie" and value:
         return "PCIe " + pcie_text(value)
+    if key == "uplink":
+        return "the uplink" if value else "no uplink"
     if key == "virtual_functions":
         return f"{value} virtual functions"
     return f"{key} {value or 'none'}"

@@ -172,6 +172,15 @@ def test_virtual_functions_of_a_seen_parent_are_not_judged_as_ports() -> None:
     assert remarks_on(h100(add_virtual)) == {}
 
 
+def test_nics_of_other_vendors_are_not_judged() -> None:
+    def add_onboard(facts: Facts) -> None:
+        onboard = {**facts["nics"][0], "address": "0000:0b:00.0", "vendor": "8086", "family": None, "rdma": []}
+        facts["nics"].append({**onboard, "link": sample_fleet.pcie(speed=2.5), "iommu": {"group": 1, "type": "DMA"}})
+        facts["netdevs"].append({**sample_fleet.netdev("eno3", "0000:0b:00.0", 0, "ether"), "carrier": False})
+
+    assert remarks_on(h100(add_onboard)) == {}
+
+
 def test_every_kind_explains_itself_and_names_the_next_step() -> None:
     for kind, text in KINDS.items():
         assert text["severity"] in ("attention", "note"), kind

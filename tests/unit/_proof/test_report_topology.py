@@ -132,6 +132,14 @@ def test_the_biggest_class_comes_first_and_hosts_without_devices_last() -> None:
     assert [entry["hosts"] for entry in classes] == [["three", "two"], ["one"], ["p", "q", "r"]]
 
 
+def test_hosts_with_other_vendors_nics_only_are_numbered_after_the_others() -> None:
+    plain = sample_fleet.plain_facts("p")
+    onboard = sample_fleet.nic("0000:00:03.0", "e1000", "", "ens3", numa=None, path=["pci0000:00"], layer="Ethernet")
+    plain["nics"] = [{**onboard, "vendor": "8086", "rdma": []}]
+    classes = classes_of(p=plain, q=plain, one=sample_fleet.h100_facts("one"))
+    assert [entry["hosts"] for entry in classes] == [["one"], ["p", "q"]]
+
+
 def test_nics_without_rdma_device_tell_their_link_by_the_carrier() -> None:
     facts = sample_fleet.h100_facts("h")
     facts["rdma"] = []

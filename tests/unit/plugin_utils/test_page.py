@@ -137,7 +137,7 @@ def test_what_matters_most_comes_first(sample: str) -> None:
         "this release plans them and executes none",
         "ghcr.io/k8snetworkplumbingwg/multus-cni:v4.0.2",
         "policy.yaml:7: a retired field was translated",
-        "Without GPU and NIC: cpu-01",
+        "Without GPU and RDMA NIC: cpu-01",
     ],
 )
 def test_what_matters_is_said_in_words(sample: str, words: str) -> None:
@@ -162,6 +162,34 @@ def test_a_dead_link_is_drawn_and_described_in_words() -> None:
     html = page_of([sample_fleet.document("h", facts, [])])
     assert html.count('<path class="x"') == 1
     assert "NIC mlx5_5 ConnectX-7 at 5e:00.0 ibp94s0, link down." in html
+
+
+def test_the_uplink_is_marked_where_it_is_drawn() -> None:
+    facts = sample_fleet.h100_facts("h")
+    onboard = {**facts["nics"][0], "address": "0000:0b:00.0", "vendor": "8086", "family": None, "rdma": []}
+    facts["nics"].append({**onboard, "netdevs": ["eno3"], "path": ["pci0000:00", "0000:00:1c.0", "0000:0b:00.0"]})
+    facts["uplinks"] = [{"netdev": "eno3", "pci": "0000:0b:00.0", "reasons": ["default route"]}]
+    drawing = page_of([sample_fleet.document("h", facts, [])])
+    assert drawing.count("0b:00.0 uplink eno3</text>") == 1
+    assert drawing.count("uplink") == drawing.count("0b:00.0 uplink eno3")
+
+
+def test_names_too_long_for_a_row_are_shortened_in_the_drawing_only() -> None:
+    facts = sample_fleet.h100_facts("h")
+    facts["nics"][8]["rdma"] = ["rocep170s0f0"]
+    facts["nics"][9]["rdma"] = ["a-name-of-more-than-thirteen"]
+    html = page_of([sample_fleet.document("h", facts, [])])
+    assert '<tspan class="b">rocep170s0f0</tspan> <tspan class="s">BF-3</tspan>' in html
+    assert '<tspan class="b">a-name-of-mo\u2026</tspan>' in html
+
+
+def test_devices_of_which_the_same_is_seen_share_the_sentence() -> None:
+    odd, usual = sample_fleet.h100_facts("odd"), sample_fleet.h100_facts("usual")
+    for device in odd["rdma"][:3]:
+        device["firmware"] = "28.38.1002"
+    html = page_of([sample_fleet.document("odd", odd, []), sample_fleet.document("usual", usual, [])])
+    assert html.count("28.38.1002, ConnectX-7 elsewhere 28.39.3560") == 1
+    assert "mlx5_0 18:00.0, mlx5_3 40:00.0, mlx5_4 4f:00.0" in " ".join(Page(html).text.split())
 
 
 def test_every_drawing_has_a_title_and_a_description(sample: str) -> None:
