@@ -170,7 +170,7 @@ _SECONDARY_NETWORK = record(
         "multus": record(
             "Multus",
             {
-                **_image_fields(("kube-multus", "install-multus-binary")),
+                **_image_fields(("kube-multus",)),
                 "config": text("CNI configuration of Multus; empty generates one"),
             },
         ),
@@ -178,7 +178,7 @@ _SECONDARY_NETWORK = record(
         "ipoib": record("the IPoIB CNI plugin", _image_fields(("ipoib-cni",)), since="v1.3.0"),
         "ipamPlugin": record(
             "whereabouts",
-            _image_fields(("whereabouts",)),
+            _image_fields(("whereabouts", "whereabouts-reconciler", "whereabouts-controller")),
             until="v25.7.0",
             successor="it is honoured here: whereabouts is deployed from it; upstream's successor is nvIpam",
         ),

@@ -32,7 +32,7 @@ _DRIVER_VERSION = re.compile(
 _REQUIREMENT = re.compile(
     r"\s*!?\s*([^\s=!(),]+)\s*(?:(?:==?|!=)\s*([^\s=!(),]*)\s*|(?:in|notin)\s*\(([^()]*)\)\s*)?", re.ASCII
 )
-_MAC_64 = re.compile(r"[0-9A-Fa-f]{2}(?::[0-9A-Fa-f]{2}){7}", re.ASCII)
+_LONGEST_SELECTOR = 4096
 
 
 def dns_label(text: str) -> list[Problem]:
@@ -117,11 +117,6 @@ def driver_version(text: str) -> list[Problem]:
     return [Problem("", "is no version of the driver", hint)]
 
 
-def guid(text: str) -> list[Problem]:
-    """Judge an InfiniBand GUID: eight hexadecimal bytes joined by colons."""
-    return [] if _MAC_64.fullmatch(text) else [Problem("", "is no GUID", "write it like 02:00:00:00:00:00:00:00")]
-
-
 def or_empty(check: Check) -> Check:
     """Return a check that accepts empty text, which upstream takes for "not given"."""
     return lambda text: check(text) if text else []
@@ -129,22 +124,14 @@ def or_empty(check: Check) -> Check:
 
 def label_selector(text: str) -> list[Problem]:
     """Judge a label selector as kubectl takes it: ``app=x,tier!=y,env in (a, b),!legacy``."""
+    if len(text) > _LONGEST_SELECTOR:
+        return _too_long(text, _LONGEST_SELECTOR)
     for requirement in re.split(r",(?![^(]*\))", text):
         match = _REQUIREMENT.fullmatch(requirement)
         key, values = (match[1], re.split(r"\s*,\s*", (match[2] or match[3] or "").strip())) if match else ("", [])
         if label_key(key) or any(label_value(value) for value in values):
             return [Problem("", f"{requirement.strip()[:80]!r} selects no labels", "write app=x,tier!=y,env in (a, b)")]
     return []
-
-
-def namespaced(check: Check) -> Check:
-    """Return a check of ``[namespace/]name`` that judges the name by ``check``."""
-
-    def judge(text: str) -> list[Problem]:
-        namespace, slash, name = text.rpartition("/")
-        return (dns_label(namespace) if slash else []) or check(name)
-
-    return judge
 
 
 def _dns(text: str, longest: int, dots: bool) -> list[Problem]:

@@ -20,15 +20,23 @@ class Fragments:
     """Loads documentation fragments by import; Ansible's own loader wants its collection finder installed first."""
 
     def get(self, name: str) -> Any:
-        """Return the fragment ``namespace.collection.name``."""
-        namespace, collection, fragment = name.split(".")
+        """Return the fragment ``namespace.collection.name``; None for a variant, whose fragment is asked for next."""
+        namespace, collection, fragment, *variant = name.split(".")
+        if variant:
+            return None
         module = f"ansible_collections.{namespace}.{collection}.plugins.doc_fragments.{fragment}"
-        return SimpleNamespace(
-            ansible_name=name, DOCUMENTATION=importlib.import_module(module).ModuleDocFragment.DOCUMENTATION
-        )
+        texts = vars(importlib.import_module(module).ModuleDocFragment)
+        return SimpleNamespace(ansible_name=name, **{key: text for key, text in texts.items() if key.isupper()})
 
 
-def run_action(name: str, arguments: dict[str, Any], *, check: bool = False, diff: bool = False) -> dict[str, Any]:
+def run_action(
+    name: str,
+    arguments: dict[str, Any],
+    *,
+    check: bool = False,
+    diff: bool = False,
+    task_vars: dict[str, Any] | None = None,
+) -> dict[str, Any]:
     """Return the result of an action with these arguments."""
     module = importlib.import_module(f"{PREFIX}.{name}")
     task = SimpleNamespace(
@@ -38,5 +46,5 @@ def run_action(name: str, arguments: dict[str, Any], *, check: bool = False, dif
     loader = SimpleNamespace(path_dwim=lambda path: str(Path(path).absolute()))
     action = module.ActionModule(task, connection, SimpleNamespace(), loader, None, None)
     with mock.patch.object(_action, "fragment_loader", Fragments()):
-        result: dict[str, Any] = action.run(task_vars={})
+        result: dict[str, Any] = action.run(task_vars=task_vars or {})
     return result

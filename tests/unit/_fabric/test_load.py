@@ -1,0 +1,444 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Files, variables and hosts become one spec, or every violation of all of them at once."""
+
+from __future__ import annotations
+
+import copy
+import json
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.findings import Document
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.models import MODELS
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.schema import walk
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import Notice, Violation
+from ansible_collections.rdma.fabric.tests.unit._fabric.inputs import (
+    EXAMPLES,
+    SEEDS,
+    Fabric,
+    of_files,
+    of_policy,
+    of_text,
+    resource,
+)
+
+EGX = (
+    "nic-cluster-policy.yaml",
+    "rdma-net-cr-whereabouts-ipam.yml",
+    "rdma-test-pod1.yml",
+    "rdma-test-pod2.yml",
+    "rdma-gpu-test-pod1.yml",
+    "rdma-gpu-test-pod2.yml",
+)
+GUIDE = ("nic-cluster-policy.yaml", "rdma-macvlan.yaml", "ib-network.yaml", "distributed-training.yaml")
+SRIOV_CONFIG = '{"resourceList": [{"resourceName": "%s", "resourcePrefix": "%s", "selectors": {"vendors": ["15b3"]}}]}'
+RDMA = {"image": "k8s-rdma-shared-dev-plugin", "repository": "ghcr.io/mellanox", "version": "v1.5.1"}
+RDMA_CONFIG = '{"configList": [{"resourceName": "a", "rdmaHcaMax": 1, "selectors": {"vendors": ["15b3"]}}]}'
+SRIOV = {"image": "sriov-network-device-plugin", "repository": "ghcr.io/x", "version": "v3.7.0"}
+DRIVER = {"image": "doca-driver", "repository": "nvcr.io/nvidia/mellanox", "version": "24.07-0.6.1.0-0"}
+
+
+class TestSeeds:
+    def test_the_policy_of_release_0_1_0_is_translated(self) -> None:
+        fabric = of_files(SEEDS / "egx-v0.1.0", *EGX).accepted()
+        policy = fabric.spec["cluster_policy"]
+        assert policy["name"] == "example-nicclusterpolicy"
+        assert policy["source"] == "nic-cluster-policy.yaml:1"
+        assert fabric.spec["namespace"] == "mlnx-network-operator"
+        given = yaml.safe_load((SEEDS / "egx-v0.1.0" / "nic-cluster-policy.yaml").read_text())["spec"]
+        assert policy["spec"] == {"ofedDriver": given["ofedDriver"], "rdmaSharedDevicePlugin": given["devicePlugin"]}
+        assert json.loads(given["devicePlugin"]["config"]) == json.loads(
+            (SEEDS / "egx-v0.1.0" / "device-plugin.json").read_text()
+        )
+        assert "rdmaSharedDevicePlugin" in fabric.said("spec.devicePlugin: is retired").hint
+        assert "peer memory" in fabric.said("spec.nvPeerDriver: is retired").hint
+        assert fabric.said("spec.devicePlugin.config -> configList[0].devices").line == 15
+        assert len(fabric.notices) == 4
+
+    def test_its_drivers_are_work_of_the_hosts(self) -> None:
+        requests = of_files(SEEDS / "egx-v0.1.0", EGX[0]).spec["host_requests"]
+        nic, gpu = "feature.node.kubernetes.io/pci-15b3.present", "feature.node.kubernetes.io/pci-10de.present"
+        assert [request["source"] for request in requests] == ["NicClusterPolicy/example-nicclusterpolicy"] * 2
+        assert requests[0]["driver"]["version"] == "5.0-2.1.8.0"
+        assert requests[0]["peer_memory"] is None
+        assert requests[0]["node_selector"] == {nic: "true"}
+        assert requests[1]["driver"] is None
+        assert requests[1]["peer_memory"]["gpuDriverSourcePath"] == "/run/nvidia/driver"
+        assert requests[1]["node_selector"] == {nic: "true", gpu: "true"}
+
+    @pytest.mark.parametrize("folder", ["egx-v0.1.0", "guide"])
+    def test_pods_jobs_and_attachments_are_passed_on_unchanged(self, folder: str) -> None:
+        names = EGX if folder.startswith("egx") else GUIDE
+        fabric = of_files(SEEDS / folder, *names).accepted()
+        documents = [yaml.safe_load((SEEDS / folder / name).read_text()) for name in names]
+        assert fabric.spec["objects"] == [each for each in documents if each["kind"] in ("Pod", "Job")]
+        attachments = [each for each in documents if each["kind"] == "NetworkAttachmentDefinition"]
+        assert [entry["config"] for entry in fabric.spec["attachments"]] == [a["spec"]["config"] for a in attachments]
+        assert [entry["name"] for entry in fabric.spec["attachments"]] == [a["metadata"]["name"] for a in attachments]
+        assert [entry["annotations"] for entry in fabric.spec["attachments"]] == [
+            a["metadata"].get("annotations", {}) for a in attachments
+        ]
+
+    def test_the_guide_is_accepted_with_its_flaws_told_by_line(self) -> None:
+        fabric = of_files(SEEDS / "guide", *GUIDE).accepted()
+        given = yaml.safe_load((SEEDS / "guide" / GUIDE[0]).read_text())["spec"]
+        assert fabric.spec["cluster_policy"]["spec"] == given
+        pkey = fabric.said("ib-network.yaml:7: spec.config -> pkey: is missing")
+        assert "ib-kubernetes" in pkey.problem
+        assert fabric.said("resourceName").source == "ib-network.yaml"
+        assert fabric.said("IPC_LOCK").line == 23
+        assert fabric.said('meets at "trainer-0"').line == 16
+        assert "honoured" in fabric.said("spec.secondaryNetwork.ipamPlugin: is retired").hint
+        assert len(fabric.notices) == 5
+
+    def test_both_flawed_pods_of_the_slides_are_reported_by_line(self) -> None:
+        fabric = of_files(SEEDS / "slides", "gpu-example.yaml", "rdma-pod.yaml")
+        assert [(found.source, found.line, found.hint) for found in fabric.violations] == [
+            ("gpu-example.yaml", 14, 'quote it: "11.0"'),
+            ("rdma-pod.yaml", 6, "put a blank after the colon: k8s.v1.cni.cncf.io/networks: rdma-net-ipam"),
+        ]
+
+    def test_the_guides_helm_values_are_accepted_beside_its_policy(self) -> None:
+        arguments = (SEEDS / "guide" / "helm-set.txt").read_text().split()
+        fabric = of_files(SEEDS / "guide", GUIDE[0], settings_of_helm=arguments).accepted()
+        alone = of_files(SEEDS / "guide", GUIDE[0]).accepted()
+        assert fabric.spec["cluster_policy"] == alone.spec["cluster_policy"]
+        assert fabric.spec["settings"]["nfd"] is True
+        for section in ("ofedDriver", "rdmaSharedDevicePlugin", "secondaryNetwork"):
+            assert "v24.7.1" in fabric.said(f"helm_set: {section}: is retired").problem
+        assert "virtual functions" in fabric.said("helm_set: sriovNetworkOperator.enabled").problem
+
+
+class TestExamples:
+    @pytest.mark.parametrize("name", ["macvlan-rdma-shared", "host-device-rdma", "ipoib-rdma-shared"])
+    def test_supported_quick_starts_are_accepted_without_a_remark(self, name: str) -> None:
+        fabric = of_files(EXAMPLES, f"{name}.yaml").accepted()
+        assert fabric.spec["networks"]
+        assert [notice for notice in fabric.notices if "ipamPlugin" not in notice.path] == []
+
+    @pytest.mark.parametrize(
+        ("name", "kinds"),
+        [
+            ("sriov-ethernet-rdma", ["SriovNetworkNodePolicy", "SriovNetwork"]),
+            ("sriov-infiniband-rdma", ["SriovNetworkNodePolicy", "SriovIBNetwork"]),
+            ("nv-ipam", ["nvIpam", "IPPool"]),
+        ],
+    )
+    def test_what_is_not_supported_yet_is_refused_by_name_and_nothing_else_is(
+        self, name: str, kinds: list[str]
+    ) -> None:
+        fabric = of_files(EXAMPLES, f"{name}.yaml")
+        assert len(fabric.violations) == len(kinds)
+        for kind in kinds:
+            assert any(f"`{kind}` is not supported yet" in found.problem for found in fabric.violations)
+        assert all(found.hint and found.line for found in fabric.violations)
+
+
+class TestResources:
+    def test_variables_take_the_specs_of_every_kind(self) -> None:
+        ipam = '{"type": "whereabouts", "range": "10.%d.0.0/24"}'
+        fabric = of_text(
+            variables={
+                "nic_cluster_policy": {"ofedDriver": DRIVER},
+                "nic_node_policies": {
+                    "gpu": {"nodeSelector": {"a": "b"}, "rdmaSharedDevicePlugin": {**RDMA, "config": RDMA_CONFIG}}
+                },
+                "macvlan_networks": {"m": {"master": "ens1f0", "ipam": ipam % 1}},
+                "host_device_networks": {"h": {"resourceName": "hostdev", "ipam": ipam % 2}},
+                "ipoib_networks": {"i": {"master": "ibs1", "ipam": ipam % 3}},
+                "network_attachments": {
+                    "ns/n": {"config": '{"cniVersion": "1.0.0", "type": "bridge"}'},
+                    "o": {"config": "{}"},
+                },
+            },
+        )
+        assert [violation.path for violation in fabric.violations] == ["o.config -> type"]
+        variables: dict[str, Any] = {
+            "network_attachments": {"ns/n": {"config": '{"type": "bridge"}', "labels": {"a": "b"}}}
+        }
+        attachment = of_text(variables=variables).accepted().spec["attachments"][0]
+        assert attachment["namespace"] == "ns"
+        assert attachment["name"] == "n"
+        assert attachment["labels"] == {"a": "b"}
+        assert attachment["source"] == 'rdma_fabric_network_attachments: ["ns/n"]'
+
+    def test_networks_keep_kind_name_spec_and_source(self) -> None:
+        fabric = of_text(variables={"macvlan_networks": {"m": {"master": "ens1f0", "mtu": 0, "mode": None}}}).accepted()
+        assert fabric.spec["networks"] == [
+            {
+                "kind": "MacvlanNetwork",
+                "name": "m",
+                "spec": {"master": "ens1f0", "mtu": 0},
+                "source": "rdma_fabric_macvlan_networks",
+            }
+        ]
+
+    def test_a_list_is_taken_apart(self) -> None:
+        text = "apiVersion: v1\nkind: List\nitems:\n- {apiVersion: v1, kind: Namespace, metadata: {name: a}}\n- 5\n"
+        fabric = of_text(text)
+        assert fabric.wrong("items[1]").line == 5
+        assert of_text(text.replace("- 5\n", "")).accepted().spec["objects"][0]["metadata"]["name"] == "a"
+
+    @pytest.mark.parametrize(
+        ("text", "path", "words"),
+        [
+            ("kind: Pod\n", "", "no apiVersion"),
+            ("apiVersion: v1\n", "", "no kind"),
+            ("apiVersion: [v1]\nkind: Pod\n", "", "a list as apiVersion"),
+            ("just text\n", "", "not a Kubernetes object"),
+            ("- a\n", "", "not a Kubernetes object"),
+            ("apiVersion: mellanox.com/v1\nkind: MacvlanNetwork\n", "apiVersion", "mellanox.com/v1alpha1"),
+            ("apiVersion: v1\nkind: NetworkAttachmentDefinition\n", "apiVersion", "k8s.cni.cncf.io/v1"),
+            ("apiVersion: mellanox.com/v1alpha1\nkind: NicClusterPolcy\n", "kind", "NicClusterPolicy"),
+            ("apiVersion: v1\nkind: Pod\nmetadata: {}\nspec: {containers: []}\n", "metadata", "lacks `name`"),
+            ("apiVersion: v1\nkind: Pod\nmetadata: {name: A_b}\nspec: {}\n", "metadata.name", "no Kubernetes name"),
+            ("apiVersion: v1\nkind: Service\nmetadata: {name: a.b}\n", "metadata.name", "no Kubernetes name"),
+            ("apiVersion: v1\nkind: Namespace\nmetadata: {name: a.b}\n", "metadata.name", "no Kubernetes name"),
+            ("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, labels: {x: 1}}\n", "metadata.labels.x", "number 1"),
+            ("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, namespace: A}\n", "metadata.namespace", "name"),
+        ],
+    )
+    def test_an_object_that_is_none_is_reported(self, text: str, path: str, words: str) -> None:
+        assert words in of_text(text).wrong(path).sentence()
+
+    @pytest.mark.parametrize(
+        ("kind", "longest"), [("NicNodePolicy", 30), ("MacvlanNetwork", 253), ("Namespace", 63), ("ConfigMap", 253)]
+    )
+    def test_names_are_held_to_the_limits_of_kubernetes(self, kind: str, longest: int) -> None:
+        api = "v1" if kind in ("Namespace", "ConfigMap") else "mellanox.com/v1alpha1"
+        for length, fits in ((longest, True), (longest + 1, False)):
+            document = Document("p.yaml", {"apiVersion": api, "kind": kind, "metadata": {"name": "a" * length}})
+            found = [each for each in Fabric([document], []).violations if each.path == "metadata.name"]
+            assert (found == []) is fits
+
+    def test_names_of_roles_may_hold_colons(self) -> None:
+        text = "apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: 'system:node'}\n"
+        of_text(text).accepted()
+
+    def test_a_field_beside_the_spec_is_sent_into_it(self) -> None:
+        text = (
+            "apiVersion: mellanox.com/v1alpha1\nkind: NicClusterPolicy\nmetadata:\n  name: nic-cluster-policy\n"
+            "spec:\nofedDriver:\n  image: doca-driver\n"
+        )
+        assert "spec.ofedDriver" in of_text(text).wrong("ofedDriver").hint
+
+    @pytest.mark.parametrize("variable", ["nic_node_policies", "macvlan_networks", "network_attachments"])
+    @pytest.mark.parametrize("value", [["a"], "text", 5])
+    def test_a_variable_that_maps_no_names_is_reported(self, variable: str, value: Any) -> None:
+        assert "not a mapping of names" in of_text(variables={variable: value}).wrong("").problem
+
+    def test_a_config_given_as_a_mapping_is_answered_with_how_to_write_text(self) -> None:
+        fabric = of_text(variables={"network_attachments": {"n": {"config": {"type": "macvlan"}}}})
+        assert "|" in fabric.wrong("n.config").hint
+
+
+class TestBetween:
+    def test_a_second_cluster_policy_is_refused_naming_the_first(self) -> None:
+        documents = [
+            resource("NicClusterPolicy", "nic-cluster-policy", {}, "a.yaml"),
+            resource("NicClusterPolicy", "other", {}, "b.yaml"),
+        ]
+        found = Fabric(documents, [], variables={"nic_cluster_policy": {}}).violations
+        assert [(each.source, "a.yaml" in each.hint) for each in found] == [
+            ("b.yaml", True),
+            ("rdma_fabric_nic_cluster_policy", True),
+        ]
+
+    def test_an_object_given_twice_is_refused(self) -> None:
+        text = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n"
+        assert "twice" in of_text(f"{text}---\n{text}").wrong("").problem
+        of_text(f"{text}---\n{text.replace('name: a', 'name: a, namespace: b')}").accepted()
+
+    def test_two_networks_may_not_make_one_attachment(self) -> None:
+        variables = {
+            "macvlan_networks": {"n": {"networkNamespace": "x"}},
+            "network_attachments": {"x/n": {"config": '{"type": "macvlan"}'}, "n": {"config": '{"type": "macvlan"}'}},
+        }
+        found = of_text(variables=variables).violations
+        assert len(found) == 1
+        assert "x/n is given twice" in found[0].problem
+
+    def test_overlapping_ranges_on_one_wire_are_refused(self) -> None:
+        def networks(second: str, master: str = "ens1f0") -> Fabric:
+            ipam = '{"type": "whereabouts", "range": "%s"}'
+            return of_text(
+                variables={
+                    "macvlan_networks": {
+                        "a": {"master": "ens1f0", "ipam": ipam % "10.0.0.0/24"},
+                        "b": {"master": master, "ipam": ipam % second},
+                    }
+                }
+            )
+
+        # Equal ranges are one pool to whereabouts; ranges that differ and share addresses are two.
+        assert "overlaps" in networks("10.0.0.128/25").violations[0].problem
+        networks("10.0.1.0/24").accepted()
+        networks("10.0.0.128/25", master="ens2f0").accepted()
+
+    @pytest.mark.parametrize("section", ["ofedDriver", "rdmaSharedDevicePlugin", "sriovDevicePlugin"])
+    def test_a_section_for_the_cluster_and_for_nodes_is_refused(self, section: str) -> None:
+        sriov = {**SRIOV, "config": '{"resourceList": [{"resourceName": "b", "selectors": {"vendors": ["15b3"]}}]}'}
+        value = {
+            "ofedDriver": DRIVER,
+            "rdmaSharedDevicePlugin": {**RDMA, "config": RDMA_CONFIG},
+            "sriovDevicePlugin": sriov,
+        }[section]
+        nodes = {"gpu": {"nodeSelector": {"a": "b"}, section: value}}
+        fabric = of_policy({section: value}, variables={"nic_node_policies": nodes})
+        assert fabric.wrong(f"gpu.{section}").problem == f"`{section}` is given for the cluster and for nodes"
+        of_policy({}, variables={"nic_node_policies": nodes}).accepted()
+
+    @pytest.mark.parametrize(
+        ("left", "right", "verdict"),
+        [
+            ({"a": "1"}, {"a": "1"}, "violation"),
+            ({}, {"a": "1"}, "violation"),
+            ({"a": "1", "b": "2"}, {"a": "1"}, "violation"),
+            ({"a": "1"}, {"b": "2"}, "notice"),
+            ({"a": "1"}, {"a": "2"}, "fine"),
+            ({"a": "1", "b": "2"}, {"a": "1", "b": "3"}, "fine"),
+        ],
+    )
+    def test_node_policies_that_meet_on_a_node(self, left: dict[str, str], right: dict[str, str], verdict: str) -> None:
+        nodes = {"one": {"nodeSelector": left}, "two": {"nodeSelector": right}}
+        fabric = of_text(variables={"nic_node_policies": nodes})
+        assert bool(fabric.violations) is (verdict == "violation")
+        assert any("may select" in notice.problem for notice in fabric.notices) is (verdict == "notice")
+
+    def test_one_resource_from_two_plugins_is_refused(self) -> None:
+        config = SRIOV_CONFIG % ("a", "rdma")
+        spec = {
+            "rdmaSharedDevicePlugin": {**RDMA, "config": RDMA_CONFIG},
+            "sriovDevicePlugin": {**SRIOV, "config": config},
+        }
+        assert "rdma/a" in of_policy(spec).wrong("spec.sriovDevicePlugin.config").problem
+
+    def test_a_network_of_an_unoffered_resource_is_mentioned(self) -> None:
+        config = SRIOV_CONFIG % ("hostdev", "nvidia.com")
+        networks = {"host_device_networks": {"n": {"resourceName": "hostdevs"}}}
+        fabric = of_policy({"sriovDevicePlugin": {**SRIOV, "config": config}}, variables=networks).accepted()
+        assert "nvidia.com/hostdev" in fabric.said("asks for nvidia.com/hostdevs").hint
+
+
+class TestWhole:
+    def test_everything_wrong_is_reported_together(self) -> None:
+        host = ({}, [Violation("host a", "rdma_fabric_interfaces", "is wrong")], [])
+        fabric = Fabric(
+            [resource("NicClusterPolicy", "nic-cluster-policy", {"ofedDrver": {}})],
+            [Violation("broken.yaml", "", "is not valid YAML")],
+            variables={"macvlan_networks": {"m": {"mtu": "big"}}, "network_attachments": {"N": {}}},
+            settings={"namespace": "A_B", "cni_bin_dir": "opt", "image_overrides": {"mults": {}}},
+            hosts={"a": host},
+            values={"nfd": {"enable": True}},
+            settings_of_helm=["nonsense"],
+        )
+        assert {violation.source for violation in fabric.violations} == {
+            "p.yaml",
+            "broken.yaml",
+            "rdma_fabric_macvlan_networks",
+            "rdma_fabric_network_attachments",
+            "rdma_fabric_namespace",
+            "rdma_fabric_cni_bin_dir",
+            "rdma_fabric_image_overrides",
+            "host a",
+            "values.yaml",
+            "helm_set",
+        }
+
+    def test_hosts_get_their_wishes_and_every_request(self) -> None:
+        notice = Notice("host a", "", "look")
+        hosts = {"a": ({"interfaces": [], "requests": []}, [], [notice])}
+        fabric = of_policy({"ofedDriver": DRIVER}, hosts=hosts).accepted()
+        assert fabric.spec["hosts"]["a"] == {"interfaces": [], "requests": fabric.spec["host_requests"]}
+        assert fabric.spec["host_requests"][0]["driver"] == DRIVER
+        assert notice in fabric.notices
+
+    def test_settings_have_defaults_and_variables_win_over_values(self) -> None:
+        assert of_text().accepted().spec["settings"] == {
+            "nfd": True,
+            "cni_bin_dir": "/opt/cni/bin",
+            "cni_conf_dir": "/etc/cni/net.d",
+            "registry_mirrors": {},
+            "image_overrides": {},
+            "image_pull_secrets": [],
+            "proxy": {},
+        }
+        values = {"nfd": {"enabled": False}, "operator": {"cniBinDirectory": "/a"}, "imagePullSecrets": ["x"]}
+        given = {"cni_bin_dir": "/b", "registry_mirrors": {"ghcr.io": "registry.local/ghcr"}, "proxy": {"noProxy": "a"}}
+        spec = of_text(values=values, settings=given).accepted().spec["settings"]
+        assert (spec["nfd"], spec["cni_bin_dir"], spec["image_pull_secrets"]) == (False, "/b", ["x"])
+        assert spec["registry_mirrors"] == {"ghcr.io": "registry.local/ghcr"}
+        assert spec["proxy"] == {"noProxy": "a"}
+
+    def test_the_namespace_is_the_variables_then_the_policys_then_the_default(self) -> None:
+        old = resource("NicClusterPolicy", "nic-cluster-policy", {}, namespace="mlnx-network-operator")
+        assert of_text().spec["namespace"] == "nvidia-network-operator"
+        assert Fabric([old], []).spec["namespace"] == "mlnx-network-operator"
+        assert Fabric([old], [], settings={"namespace": "mine"}).spec["namespace"] == "mine"
+
+    def test_jinja_in_a_file_stays_text(self) -> None:
+        text = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata:\n  x: \"{{ lookup('pipe', 'id') }}\"\n"
+        assert of_text(text).accepted().spec["objects"][0]["data"]["x"] == "{{ lookup('pipe', 'id') }}"
+
+    def test_too_deep_and_too_many_values_are_refused(self) -> None:
+        deep: Any = {}
+        for _level in range(100):
+            deep = {"a": deep}
+        assert "deeper than" in of_text(variables={"nic_cluster_policy": deep}).wrong("").problem
+        many = {"apiVersion": "v1", "data": [0] * 300_000}
+        assert "more than" in Fabric([Document("p.yaml", many)], []).wrong("").problem
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5) | st.integers(), inner, max_size=3),
+    max_leaves=12,
+)
+FIELDS = sorted({name for model in MODELS.values() for _owner, name, _field in walk(model.root)})
+SPECS = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.sampled_from(["", "x", "15b3", "{", "[]", "{}", RDMA_CONFIG]),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from(FIELDS), inner, max_size=4),
+    max_leaves=25,
+)
+KINDS = st.sampled_from([*MODELS, "NetworkAttachmentDefinition", "Pod", "Job", "List", "CronJob", "IPPool"])
+APIS = st.sampled_from(["mellanox.com/v1alpha1", "k8s.cni.cncf.io/v1", "v1"])
+POD = st.recursive(
+    JSON,
+    lambda inner: st.dictionaries(
+        st.sampled_from(
+            ["metadata", "spec", "template", "containers", "annotations", "nodeSelector", "env", "resources", "limits",
+             "k8s.v1.cni.cncf.io/networks", "command", "jobTemplate", "name", "rdma/a", "value", "securityContext"]
+        ),
+        inner | st.lists(inner, max_size=2),
+        max_size=4,
+    ),
+    max_leaves=20,
+)  # fmt: skip
+
+
+@settings(max_examples=300, deadline=None)
+@given(KINDS, APIS, JSON | SPECS | POD, JSON | st.just({"name": "a"}))
+def test_no_document_raises_anything_but_violations(kind: str, api: str, spec: Any, metadata: Any) -> None:
+    content = {"apiVersion": api, "kind": kind, "metadata": metadata, "spec": spec, "items": spec}
+    before = copy.deepcopy(content)
+    fabric = Fabric([Document("p.yaml", content)], [])
+    assert fabric.spec or fabric.violations
+    if fabric.spec:
+        json.dumps(fabric.spec)
+    assert repr(content) == repr(before)
+
+
+@settings(max_examples=200, deadline=None)
+@given(JSON | SPECS, JSON, JSON)
+def test_no_variable_raises_anything_but_violations(spec: Any, settings_: Any, values: Any) -> None:
+    names = ("nic_cluster_policy", "nic_node_policies", "macvlan_networks", "ipoib_networks", "network_attachments")
+    options = ("namespace", "nfd", "cni_bin_dir", "registry_mirrors", "image_overrides", "proxy", "image_pull_secrets")
+    for given_ in (dict.fromkeys(names, spec), {key: {"a": spec} for key in names}):
+        fabric = Fabric([], [], variables=given_, settings=dict.fromkeys(options, settings_), values=values)
+        assert fabric.spec or fabric.violations
