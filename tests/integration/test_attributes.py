@@ -1,0 +1,231 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Every module is driven in check mode, for real, and again, and held to the attributes that it documents."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+import os
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Callable
+
+import pytest
+import yaml
+
+from ansible_collections.rdma.fabric.tests.lab.audit import AuditLog
+from ansible_collections.rdma.fabric.tests.lab.control_plane import ControlPlane
+from tools.checkout import COLLECTIONS, PROGRAMS, own_environment
+from tools.fleet import INVENTORY, RECORDINGS
+
+MODULES = sorted(path.stem for path in (Path(__file__).resolve().parents[2] / "plugins" / "modules").glob("*.py"))
+WRITES = {"create", "update", "patch", "delete", "deletecollection"}
+HOST = "roce-h100-01"
+RECORDING = str(RECORDINGS / f"{HOST}.json.gz")
+NAMESPACE_OBJECT = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "attributes"}}
+DEVICE_PLUGIN = {"configList": [{"resourceName": "shared_a", "rdmaHcaMax": 100, "selectors": {"vendors": ["15b3"]}}]}
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a scenario works: a folder whose every byte is watched, and a namespace of the real cluster."""
+
+    folder: Path
+    namespace: str
+    environment: dict[str, str]
+    audit: AuditLog
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """How to drive one module so that a first real run has something to change, if it changes anything at all."""
+
+    arguments: Callable[[Place], dict[str, Any]]
+    changes: bool
+    prepare: Callable[[Place], None] = lambda _place: None
+
+
+def spec_arguments(_place: Place) -> dict[str, Any]:
+    manifests = sorted(str(path) for path in (INVENTORY.parent / "manifests").glob("*.yaml"))
+    return {"manifests": manifests, "hosts": ["localhost"]}
+
+
+def batch_arguments(place: Place) -> dict[str, Any]:
+    data = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": place.namespace}}
+    return {
+        "set": place.namespace,
+        "inventory_namespace": place.namespace,
+        "waves": [{"name": "configs", "objects": [{**data, "data": {"key": "value"}}]}],
+    }
+
+
+def write_host_document(place: Place) -> None:
+    """Let the module under another test write what a run directory holds of a host."""
+    output = place.folder / "run" / "hosts" / f"{HOST}.json"
+    output.parent.mkdir(parents=True)
+    result = drive("rdma_host", {"desired": {}, "recorded_host": RECORDING, "output_file": str(output)}, place)
+    assert not result.get("failed"), result
+
+
+SCENARIOS = {
+    "rdma_facts": Scenario(lambda _place: {"recorded_host": RECORDING}, changes=False),
+    "rdma_host": Scenario(
+        lambda _place: {
+            "desired": {"interfaces": [{"pci": "0000:18:00.0", "name": "rail0", "vfs": 4}]},
+            "recorded_host": RECORDING,
+        },
+        changes=False,
+    ),
+    "rdma_record": Scenario(lambda place: {"dest": str(place.folder / "host.json.gz")}, changes=True),
+    "fabric_spec": Scenario(spec_arguments, changes=False),
+    "fabric_render": Scenario(
+        lambda place: {
+            "spec": drive("fabric_spec", spec_arguments(place), place)["spec"],
+            "output_dir": str(place.folder / "objects"),
+        },
+        changes=True,
+    ),
+    "fabric_report": Scenario(
+        lambda place: {"run_dir": str(place.folder / "run")}, changes=True, prepare=write_host_document
+    ),
+    "k8s_batch": Scenario(batch_arguments, changes=True),
+    "rdma_devplugin_config": Scenario(
+        lambda place: {
+            "plugin": "rdma_shared",
+            "config": DEVICE_PLUGIN,
+            "name": "rdma-devices",
+            "namespace": place.namespace,
+            "state": "present",
+        },
+        changes=True,
+    ),
+    "secondary_network": Scenario(
+        lambda place: {
+            "name": "attributes",
+            "namespace": place.namespace,
+            "config": {"cniVersion": "0.3.1", "type": "macvlan", "master": "rail0"},
+            "definition": True,
+        },
+        changes=True,
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def documented() -> dict[str, dict[str, str]]:
+    """The attributes of every module as ``ansible-doc`` shows them: attribute to support."""
+    names = [f"rdma.fabric.{module}" for module in MODULES]
+    shown = subprocess.run(
+        [str(PROGRAMS / "ansible-doc"), "--type", "module", "--json", *names],
+        env=own_environment(COLLECTIONS),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return {
+        name.rpartition(".")[2]: {key: value["support"] for key, value in entry["doc"].get("attributes", {}).items()}
+        for name, entry in json.loads(shown.stdout).items()
+    }
+
+
+@pytest.fixture
+def place(tmp_path: Path, control_plane: ControlPlane, namespace: str, audit: AuditLog) -> Place:
+    environment = control_plane.command_environment(own_environment(COLLECTIONS))
+    watched = tmp_path / "watched"
+    watched.mkdir()
+    return Place(watched, namespace, environment, audit)
+
+
+def drive(module: str, arguments: dict[str, Any], place: Place, *, check: bool = False) -> dict[str, Any]:
+    """Run one task on the controller with differences asked for; return its result."""
+    folder = place.folder.parent
+    task = {"name": f"Drive {module}", f"rdma.fabric.{module}": arguments}
+    variables = {"rdma_fabric_interfaces": [], "ansible_python_interpreter": str(PROGRAMS / "python")}
+    play = {"name": "Drive", "hosts": "localhost", "gather_facts": False, "vars": variables, "tasks": [task]}
+    (folder / "playbook.yml").write_text(yaml.safe_dump([play]), encoding="utf-8")
+    done = subprocess.run(
+        [str(PROGRAMS / "ansible-playbook"), "playbook.yml", "-i", "localhost,", "-c", "local", "--diff"]
+        + ["--check"] * check,
+        cwd=folder,
+        env={**place.environment, "ANSIBLE_STDOUT_CALLBACK": "ansible.posix.json", "ANSIBLE_NOCOLOR": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    # What a plugin prints for a person comes first; the callback's object starts on a line of its own.
+    output = json.loads("{" + f"\n{done.stdout}".split("\n{\n", 1)[1])
+    result: dict[str, Any] = output["plays"][0]["tasks"][0]["hosts"]["localhost"]
+    return result
+
+
+def content(folder: Path) -> dict[str, str]:
+    """Return every file below ``folder`` with a digest of its bytes and mode."""
+    found = {}
+    for root, folders, files in os.walk(folder):
+        for name in [*folders, *files]:
+            path = Path(root, name)
+            digest = hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else "folder"
+            found[str(path.relative_to(folder))] = f"{digest} {path.stat().st_mode:o}"
+    return found
+
+
+def stored_writes(place: Place, since: int) -> list[str]:
+    """Return the requests that changed the cluster: dry runs do not, nor do questions about rights and versions."""
+    return [
+        f"{request.verb} {request.uri}"
+        for request in place.audit.requests(since, user="rdma-fabric-admin")
+        if request.verb in WRITES and not request.dry_run and request.api_group != "authorization.k8s.io"
+    ]
+
+
+def shows_difference(result: dict[str, Any]) -> bool:
+    """Tell whether a result carries a difference that is worth showing."""
+    parts = result.get("diff") or []
+    parts = parts if isinstance(parts, list) else [parts]
+    return any(part.get("prepared") or part.get("before") != part.get("after") for part in parts)
+
+
+def test_a_recording_to_drive_with_exists() -> None:
+    assert json.loads(gzip.decompress(Path(RECORDING).read_bytes()))["format"].startswith("rdma.fabric/recorded-host/")
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_a_module_does_what_its_attributes_say(
+    module: str, documented: dict[str, dict[str, str]], place: Place
+) -> None:
+    assert module in SCENARIOS, f"{module} has no scenario: add one to SCENARIOS"
+    scenario, attributes = SCENARIOS[module], documented[module]
+    assert {"check_mode", "diff_mode", "idempotent"} <= set(attributes)
+    scenario.prepare(place)
+    arguments = scenario.arguments(place)
+
+    before, mark = content(place.folder), place.audit.mark()
+    checked = drive(module, arguments, place, check=True)
+    assert content(place.folder) == before, "check mode wrote files"
+    assert stored_writes(place, mark) == [], "check mode changed the cluster"
+
+    first = drive(module, arguments, place)
+    assert not first.get("failed"), first.get("msg")
+    assert first["changed"] is scenario.changes
+    wrote = content(place.folder) != before or bool(stored_writes(place, mark))
+    assert wrote is scenario.changes, "changed says something else than what was written"
+    if attributes["check_mode"] == "full":
+        assert not checked.get("failed"), checked.get("msg")
+        assert checked["changed"] is first["changed"], "check mode predicted something else"
+    if attributes["diff_mode"] == "full":
+        assert shows_difference(first) is scenario.changes
+        if attributes["check_mode"] == "full":
+            assert shows_difference(checked) is shows_difference(first)
+
+    after, mark = content(place.folder), place.audit.mark()
+    second = drive(module, arguments, place)
+    assert not second.get("failed"), second.get("msg")
+    if attributes["idempotent"] == "full":
+        assert second["changed"] is False
+        assert not shows_difference(second)
+        assert content(place.folder) == after, "the second run wrote files"
+        assert stored_writes(place, mark) == [], "the second run changed the cluster"
