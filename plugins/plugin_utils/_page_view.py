@@ -126,18 +126,18 @@ def _tiles(summary: dict[str, Any]) -> list[dict[str, Any]]:
         _tile("Hosts", hosts["total"], f"{hosts['recorded']} from recordings" if hosts["recorded"] else "read live"),
         _tile("GPUs", summary["gpus"], "in all hosts"),
         _tile("NICs", nics["physical"], virtual),
-        _tile("Rails up", f"{rails['up']}/{rails['total']}", "", [("up", rails["up"]), ("down", down)]),
+        _tile("Rails", rails["total"], "", [("up", rails["up"]), ("down", down)]),
         _tile("Steps", steps["total"], "", [(status, steps[status]) for status in STEP_STATUSES]),
         _tile("Objects", objects["total"] - objects["deleted"], "", [(action, objects[action]) for action in ACTIONS]),
     ]
     if waits["total"]:
         lame = waits["total"] - waits["ready"]
         parts = [("ready", waits["ready"]), ("not_ready", lame)]
-        tiles.append(_tile("Workloads ready", f"{waits['ready']}/{waits['total']}", "", parts))
+        tiles.append(_tile("Workloads", waits["total"], "", parts))
     return tiles
 
 
-def _tile(title: str, value: Any, note: str, parts: list[tuple[str, int]] | None = None) -> dict[str, Any]:
+def _tile(title: str, value: int, note: str, parts: list[tuple[str, int]] | None = None) -> dict[str, Any]:
     known = [{"name": name, "words": name.replace("_", " "), "count": count} for name, count in parts or [] if count]
     return {"title": title, "value": value, "note": note, "parts": known}
 

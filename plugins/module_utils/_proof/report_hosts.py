@@ -24,8 +24,8 @@ def natural_key(name: str) -> list[Any]:
 
 
 def counted(number: int, noun: str, plural: str = "") -> str:
-    """Return ``1 host``, ``2 hosts``, ``2 switches``."""
-    return f"{number} {noun if number == 1 else plural or noun + 's'}"
+    """Return ``1 host``, ``2 hosts``, ``1,000 switches``."""
+    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
 
 
 def short_address(address: str) -> str:

@@ -114,7 +114,7 @@ def test_every_link_inside_the_page_has_its_target(sample: str) -> None:
 
 def test_what_matters_most_comes_first(sample: str) -> None:
     body = " ".join(Page(sample[sample.index("<body>") :]).text.split())
-    order = ["Needs attention", "7 hosts planned, 56 steps wait, 9 objects in the cluster, 4 remarks", "Rails up"]
+    order = ["Needs attention", "7 hosts planned, 56 steps wait, 9 objects in the cluster, 4 remarks", "25 up"]
     order += ["A rail has no link", "dgx-h100-01 Ubuntu", "NUMA node 0", "load rdma_ucm", "kube-multus-ds"]
     places = [body.index(words) for words in order]
     assert places == sorted(places)
@@ -251,6 +251,20 @@ def test_a_thousand_equal_hosts_fit_and_are_drawn_once() -> None:
     assert len(html.encode()) < MAX_BYTES
     assert html.count("<figure") == 1
     assert all(f">gpu-{index:04}<" in html for index in range(1000))
+
+
+def test_many_hosts_of_one_remark_and_many_classes_are_folded() -> None:
+    hosts = []
+    addresses = [rail[1] for rail in sample_fleet.RAILS] + [port[0] for port in sample_fleet.STORAGE]
+    for index, address in enumerate(addresses):
+        facts = sample_fleet.h100_facts("h")
+        sample_fleet.port_down(facts, "0000:18:00.0")
+        sample_fleet.port_down(facts, address)
+        hosts.append(sample_fleet.document(f"gpu-{index}", facts, []))
+    html = page_of(hosts)
+    assert "<summary>4 more hosts</summary>" in html
+    assert html.count("<figure") == 12
+    assert html.index("4 more classes") < html.index("Class 9: ")
 
 
 def test_a_thousand_hosts_that_differ_in_everything_fit_and_say_what_was_left_out() -> None:
