@@ -77,9 +77,14 @@ def _read(request: BatchRequest) -> list[Item]:
         violations.append(
             Violation("inventory_namespace", "", "is empty", "name the namespace that holds the inventory")
         )
+    items: list[Item] = []
+    try:
+        items = read_waves(request.waves)
+    except InvalidInput as invalid:
+        violations += invalid.violations
     if violations:
         raise InvalidInput(violations)
-    return read_waves(request.waves)
+    return items
 
 
 def _located(session: Session) -> list[Item]:

@@ -202,5 +202,5 @@ class TestPresent:
         assert len(refused.value.violations) == 2
         assert server.written() == []
         with pytest.raises(InvalidInput) as refused:
-            apply(server, wave(), set_name="A B", inventory_namespace="")
-        assert [violation.source for violation in refused.value.violations] == ["inventory_namespace", "set"]
+            apply(server, wave("text"), set_name="A B", inventory_namespace="")
+        assert [violation.source for violation in refused.value.violations] == ["inventory_namespace", "set", "waves"]
