@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.findings import Document
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.load import HostReading
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.models import MODELS
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.schema import walk
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import Notice, Violation
@@ -328,7 +329,7 @@ class TestBetween:
 
 class TestWhole:
     def test_everything_wrong_is_reported_together(self) -> None:
-        host = ({}, [Violation("host a", "rdma_fabric_interfaces", "is wrong")], [])
+        host: HostReading = ({}, [Violation("host a", "rdma_fabric_interfaces", "is wrong")], [])
         fabric = Fabric(
             [resource("NicClusterPolicy", "nic-cluster-policy", {"ofedDrver": {}})],
             [Violation("broken.yaml", "", "is not valid YAML")],
@@ -353,7 +354,7 @@ class TestWhole:
 
     def test_hosts_get_their_wishes_and_every_request(self) -> None:
         notice = Notice("host a", "", "look")
-        hosts = {"a": ({"interfaces": [], "requests": []}, [], [notice])}
+        hosts: dict[str, HostReading] = {"a": ({"interfaces": [], "requests": []}, [], [notice])}
         fabric = of_policy({"ofedDriver": DRIVER}, hosts=hosts).accepted()
         assert fabric.spec["hosts"]["a"] == {"interfaces": [], "requests": fabric.spec["host_requests"]}
         assert fabric.spec["host_requests"][0]["driver"] == DRIVER

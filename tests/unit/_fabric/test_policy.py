@@ -1,0 +1,282 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The rules of policies and networks: the vendor's webhook, and what it lets through and should not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ansible_collections.rdma.fabric.tests.unit._fabric.inputs import Fabric, of_policy, of_text, resource
+
+IMAGE = {"repository": "nvcr.io/nvidia/mellanox", "version": "v1"}
+RDMA = '{"configList": [{"resourceName": "a", "rdmaHcaMax": 1, "selectors": {"vendors": ["15b3"]}}]}'
+
+
+def driver(**fields: Any) -> Fabric:
+    base = {"image": "doca-driver", "repository": "nvcr.io/nvidia/mellanox", "version": "24.07-0.6.1.0-0"}
+    return of_policy({"ofedDriver": {**base, **fields}})
+
+
+def plugin(**fields: Any) -> Fabric:
+    return of_policy({"rdmaSharedDevicePlugin": {"image": "p", **IMAGE, "config": RDMA, **fields}})
+
+
+def multus(**fields: Any) -> Fabric:
+    return of_policy({"secondaryNetwork": {"multus": {"image": "multus-cni", **IMAGE, **fields}}})
+
+
+class TestImages:
+    @pytest.mark.parametrize(
+        "version",
+        [
+            "5.0-2.1.8.0",
+            "24.07-0.6.1.0-0",
+            "24.01-0.3.3.1-0",
+            "doca3.4.1-26.04-1.1.0.0-1",
+            "doca3.1-24.01-0.3.3.1-0",
+            "25.01-0.6.0.0-0-6.8.0-1019-oracle-ubuntu22.04-arm64",
+            "sha256:" + "a" * 64,
+            "",
+        ],
+    )
+    def test_versions_of_the_driver_are_accepted(self, version: str) -> None:
+        driver(version=version).accepted()
+
+    @pytest.mark.parametrize(
+        "version", ["latest", "v24.07", "24.07", "doca3-24.01-0.3.3.1-0", "sha256:abc", "24.07-0.6.1.0-0 ", "24.07-0\n"]
+    )
+    def test_other_versions_of_the_driver_are_refused(self, version: str) -> None:
+        assert "24.10-0.7.0.0-0" in driver(version=version).wrong("spec.ofedDriver.version").hint
+
+    @pytest.mark.parametrize("version", ["v1.5.1", "latest", "network-operator-v26.4.1", "sha256:" + "0" * 64])
+    def test_versions_of_other_images_are_tags_or_digests(self, version: str) -> None:
+        multus(version=version).accepted()
+
+    @pytest.mark.parametrize("version", ["v1 2", "a/b", ":x", "sha256:short", "-x", "x" * 129, "sha256:" + "A" * 64])
+    def test_what_is_neither_tag_nor_digest_is_refused(self, version: str) -> None:
+        assert multus(version=version).wrong("spec.secondaryNetwork.multus.version")
+
+    @pytest.mark.parametrize("repository", ["mellanox", "nvcr.io/nvidia/mellanox", "localhost:5000/a/b", "a.b:443/x_y"])
+    def test_repositories_are_image_names(self, repository: str) -> None:
+        multus(repository=repository).accepted()
+
+    @pytest.mark.parametrize(
+        "repository",
+        [
+            "https://nvcr.io/x",
+            "nvcr.io/Nvidia",
+            "nvcr.io/x:v1",
+            "nvcr.io//x",
+            "/x",
+            "x/",
+            "REPLACE_REPOSITORY",
+            "a b",
+            "nvcr.io/x@y",
+        ],
+    )
+    def test_what_is_no_image_name_is_refused(self, repository: str) -> None:
+        assert multus(repository=repository).wrong("spec.secondaryNetwork.multus.repository")
+
+    @pytest.mark.parametrize("image", ["a/b", "a:b", "REPLACE_IMAGE", "", " "])
+    def test_the_image_is_one_part_of_a_name(self, image: str) -> None:
+        assert multus(image=image).violations
+        assert {found.path for found in multus(image=image).violations} == {"spec.secondaryNetwork.multus.image"}
+
+    def test_missing_parts_come_from_global_or_the_bill_of_materials_and_the_latter_is_said(self) -> None:
+        spec = {"secondaryNetwork": {"multus": {"image": "multus-cni"}}}
+        notices = of_policy(spec).accepted().notices
+        assert [notice.path for notice in notices] == ["spec.secondaryNetwork.multus"] * 2
+        assert "bill of materials" in notices[0].hint
+        assert of_policy({**spec, "global": IMAGE}).accepted().notices == []
+
+
+class TestDriver:
+    def test_safe_load_needs_automatic_upgrades(self) -> None:
+        assert driver(upgradePolicy={"safeLoad": True}).wrong("spec.ofedDriver.upgradePolicy -> safeLoad")
+        driver(upgradePolicy={"safeLoad": True, "autoUpgrade": True}).accepted()
+        driver(upgradePolicy={"safeLoad": False}).accepted()
+
+    @pytest.mark.parametrize(
+        "field", ["maxParallelUpgrades", "drain.timeoutSeconds", "waitForCompletion.timeoutSeconds"]
+    )
+    def test_counts_and_times_are_not_negative(self, field: str) -> None:
+        owner, _dot, name = field.rpartition(".")
+        for value, fits in ((0, True), (-1, False)):
+            policy = {owner: {name: value}} if owner else {name: value}
+            assert (driver(upgradePolicy=policy).violations == []) is fits
+
+    @pytest.mark.parametrize("selector", ["app=x", "app==x,tier!=y", "env in (a, b),!old", "x", "a.b/c notin (d)"])
+    def test_pod_selectors_are_label_selectors(self, selector: str) -> None:
+        driver(upgradePolicy={"drain": {"podSelector": selector}}).accepted()
+
+    @pytest.mark.parametrize("selector", ["a=b=c", "in (a)", "a in b", "=x", "a,,b", "a" * 9000, "-a"])
+    def test_other_text_selects_nothing(self, selector: str) -> None:
+        assert driver(upgradePolicy={"drain": {"podSelector": selector}}).violations
+
+    def test_environment_variables_have_names_and_one_value(self) -> None:
+        driver(env=[{"name": "UNLOAD_STORAGE_MODULES", "value": "true"}, {"name": "E"}]).accepted()
+        env = [
+            {"name": "1A"},
+            {"name": "B", "value": True},
+            {"name": "C", "value": "x", "valueFrom": {}},
+            {"value": "x"},
+        ]
+        paths = [found.path for found in driver(env=env).violations]
+        assert paths == [
+            "spec.ofedDriver.env[0].name",
+            "spec.ofedDriver.env[1].value",
+            "spec.ofedDriver.env[3]",
+        ]
+        both = {"name": "C", "value": "x", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}}
+        assert driver(env=[both]).wrong("spec.ofedDriver.env[0]")
+
+    def test_an_affinity_that_labels_can_express_selects_hosts(self) -> None:
+        def with_terms(*expressions: dict[str, Any]) -> Fabric:
+            terms = {"nodeSelectorTerms": [{"matchExpressions": list(expressions)}]}
+            affinity = {"requiredDuringSchedulingIgnoredDuringExecution": terms}
+            driver_ = {"image": "doca-driver", "repository": "a.b/c", "version": "24.07-0.6.1.0-0"}
+            return of_policy({"ofedDriver": driver_, "nodeAffinity": affinity}).accepted()
+
+        simple = with_terms({"key": "pool", "operator": "In", "values": ["gpu"]})
+        assert simple.spec["host_requests"][0]["node_selector"]["pool"] == "gpu"
+        assert simple.notices == []
+        other = with_terms({"key": "pool", "operator": "Exists"})
+        assert "pool" not in other.spec["host_requests"][0]["node_selector"]
+        assert "nodeSelector" in other.said("cannot be applied to hosts").hint
+
+    def test_a_node_policys_selector_selects_hosts(self) -> None:
+        base = {"image": "doca-driver", "repository": "a.b/c", "version": "24.07-0.6.1.0-0"}
+        nodes = {"nic_node_policies": {"gpu": {"nodeSelector": {"pool": "gpu"}, "ofedDriver": base}}}
+        (request,) = of_text(variables=nodes).accepted().spec["host_requests"]
+        assert request["source"] == "NicNodePolicy/gpu"
+        assert request["node_selector"]["pool"] == "gpu"
+
+
+class TestPlugins:
+    def test_broken_json_is_reported_at_the_line_of_the_file(self) -> None:
+        text = (
+            "apiVersion: mellanox.com/v1alpha1\nkind: NicClusterPolicy\nmetadata:\n  name: nic-cluster-policy\nspec:\n"
+            "  rdmaSharedDevicePlugin:\n    image: p\n    repository: r/x\n    version: v1\n    config: |\n      {\n"
+            '        "configList": [\n          {"resourceName": "a" "rdmaHcaMax": 1}\n        ]\n      }\n'
+        )
+        found = of_text(text).wrong("spec.rdmaSharedDevicePlugin.config")
+        assert found.line == 13
+        assert "JSON" in found.problem
+
+    def test_rules_of_the_plugin_are_reported_inside_the_config(self) -> None:
+        config = '{"configList": [{"resourceName": "a-b", "rdmaHcaMax": -1, "selectors": {"vendor": ["15b3"]}}]}'
+        paths = [found.path for found in plugin(config=config).violations]
+        prefix = "spec.rdmaSharedDevicePlugin.config -> configList[0]"
+        assert f"{prefix}.resourceName" in paths
+        assert f"{prefix}.rdmaHcaMax" in paths
+        assert f"{prefix}.selectors.vendor" in paths
+
+    @pytest.mark.parametrize("config", [None, "", "  "])
+    def test_a_plugin_without_resources_is_refused(self, config: Any) -> None:
+        assert "no resource" in plugin(config=config).wrong("spec.rdmaSharedDevicePlugin").problem
+
+    def test_the_retired_name_beside_its_successor_is_refused(self) -> None:
+        section = {"image": "p", **IMAGE, "config": RDMA}
+        found = of_policy({"devicePlugin": section, "rdmaSharedDevicePlugin": section}).wrong("spec.devicePlugin")
+        assert "rdmaSharedDevicePlugin" in found.problem
+
+    @pytest.mark.parametrize(
+        ("entry", "path"),
+        [
+            ({"name": "other"}, "[0].name"),
+            ({"name": "rdma-shared-dp", "limits": {"nvidia.com/gpu": 1}}, '[0].limits["nvidia.com/gpu"]'),
+            ({"name": "rdma-shared-dp", "limits": {"cpu": 0}}, "[0] -> limits.cpu"),
+            ({"name": "rdma-shared-dp", "limits": {"memory": "1Xi"}}, "[0].limits.memory"),
+            ({"name": "rdma-shared-dp", "limits": {"cpu": "1"}, "requests": {"cpu": "1500m"}}, "[0] -> limits.cpu"),
+        ],
+    )
+    def test_container_resources_obey_the_webhooks_rules(self, entry: dict[str, Any], path: str) -> None:
+        assert plugin(containerResources=[entry]).wrong(f"spec.rdmaSharedDevicePlugin.containerResources{path}")
+
+    def test_right_container_resources_are_accepted(self) -> None:
+        entry = {"name": "rdma-shared-dp", "limits": {"cpu": "1", "memory": "50Mi"}, "requests": {"cpu": "1000m"}}
+        plugin(containerResources=[entry]).accepted()
+
+
+class TestPlacing:
+    @pytest.mark.parametrize(
+        "toleration",
+        [
+            {"operator": "Exists", "value": "x"},
+            {"value": "x"},
+            {"key": "a b"},
+            {"key": "a", "tolerationSeconds": 5},
+            {"key": "a", "effect": "NoSchedul"},
+            {"key": "a", "operator": "exists"},
+        ],
+    )
+    def test_bad_tolerations_are_reported(self, toleration: dict[str, Any]) -> None:
+        (found,) = of_policy({"tolerations": [toleration]}).violations
+        assert found.path.startswith("spec.tolerations[0]")
+
+    @pytest.mark.parametrize(
+        "requirement",
+        [
+            {"key": "a", "operator": "In"},
+            {"key": "a", "operator": "Exists", "values": ["x"]},
+            {"key": "a", "operator": "Gt", "values": ["1", "2"]},
+            {"key": "a", "operator": "Is", "values": ["1"]},
+            {"operator": "Exists"},
+        ],
+    )
+    def test_bad_affinities_are_reported(self, requirement: dict[str, Any]) -> None:
+        terms = {"nodeSelectorTerms": [{"matchExpressions": [requirement]}]}
+        affinity = {"requiredDuringSchedulingIgnoredDuringExecution": terms}
+        (found,) = of_policy({"nodeAffinity": affinity}).violations
+        assert "matchExpressions[0]" in found.path
+
+    def test_right_ones_are_accepted(self) -> None:
+        preferred = [{"weight": 1, "preference": {"matchFields": [{"key": "metadata.name", "operator": "Exists"}]}}]
+        tolerations = [{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}, {"operator": "Exists"}]
+        affinity = {"preferredDuringSchedulingIgnoredDuringExecution": preferred}
+        of_policy({"tolerations": tolerations, "nodeAffinity": affinity}).accepted()
+
+
+class TestPolicies:
+    def test_another_name_is_accepted_with_a_word(self) -> None:
+        fabric = Fabric([resource("NicClusterPolicy", "mine", {})], []).accepted()
+        assert fabric.said("ignores").path == "metadata.name"
+        assert fabric.spec["cluster_policy"]["name"] == "mine"
+
+    def test_a_policy_without_a_spec_asks_for_nothing_and_says_so(self) -> None:
+        fabric = Fabric([resource("NicClusterPolicy", "nic-cluster-policy", None)], []).accepted()
+        assert fabric.said("asks for nothing")
+        assert fabric.spec["cluster_policy"]["spec"] == {}
+
+    def test_sections_of_the_cluster_only_are_unknown_to_node_policies(self) -> None:
+        nodes: dict[str, Any] = {"nic_node_policies": {"a": {"secondaryNetwork": {}, "global": {}}}}
+        assert [found.path for found in of_text(variables=nodes).violations] == ["a.global", "a.secondaryNetwork"]
+
+
+class TestNetworks:
+    @pytest.mark.parametrize(
+        ("variable", "spec", "path"),
+        [
+            ("macvlan_networks", {"mode": "brige"}, "n.mode"),
+            ("macvlan_networks", {"mtu": -1}, "n.mtu"),
+            ("macvlan_networks", {"mtu": 70000}, "n.mtu"),
+            ("macvlan_networks", {"master": "a-name-far-too-long"}, "n.master"),
+            ("macvlan_networks", {"networkNamespace": "A"}, "n.networkNamespace"),
+            ("macvlan_networks", {"ipam": "{"}, "n.ipam"),
+            ("macvlan_networks", {"ipam": '{"type": "whereabouts", "range": "10.0.0.300/24"}'}, "n.ipam -> range"),
+            ("macvlan_networks", {"metaPlugins": "{"}, "n.metaPlugins"),
+            ("host_device_networks", {}, "n.resourceName"),
+            ("host_device_networks", {"resourceName": "a/b/c"}, "n.resourceName"),
+            ("ipoib_networks", {}, "n.master"),
+            ("ipoib_networks", {"master": "ib0", "mtu": 5}, "n.mtu"),
+        ],
+    )
+    def test_what_no_webhook_checks_is_reported_once_at_its_field(self, variable: str, spec: Any, path: str) -> None:
+        (found,) = of_text(variables={variable: {"n": spec}}).violations
+        assert found.path == path
+
+    def test_the_operators_own_resource_prefix_is_accepted(self) -> None:
+        of_text(variables={"host_device_networks": {"n": {"resourceName": "nvidia.com/hostdev"}}}).accepted()

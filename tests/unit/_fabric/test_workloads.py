@@ -1,0 +1,182 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Pods and Jobs are passed on unchanged; what the API server or the pod would stumble over is said by line."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import pytest
+
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.findings import Document
+from ansible_collections.rdma.fabric.tests.unit._fabric.inputs import Fabric, of_policy, of_text
+
+POD = """
+apiVersion: v1
+kind: Pod
+metadata:
+  name: a
+spec:
+  containers:
+  - name: c
+    image: x
+"""
+
+
+def workload(kind: str, spec: Any, **metadata: Any) -> Document:
+    body: Any = spec
+    if kind != "Pod":
+        body = {"template": {"metadata": metadata, "spec": spec}}
+    if kind == "CronJob":
+        body = {"jobTemplate": {"spec": body}}
+    top = metadata if kind == "Pod" else {}
+    return Document("p.yaml", {"apiVersion": "v1", "kind": kind, "metadata": {"name": "a", **top}, "spec": body})
+
+
+def fabric_of(kind: str, spec: Any, others: list[Document] | None = None, **metadata: Any) -> Fabric:
+    return Fabric([workload(kind, spec, **metadata), *(others or [])], [])
+
+
+def container(**fields: Any) -> dict[str, Any]:
+    return {"containers": [{"name": "c", **fields}], "restartPolicy": "Never"}
+
+
+@pytest.mark.parametrize(
+    ("lines", "path", "line", "hint"),
+    [
+        ("  nodeSelector:\n    cuda: 11.0\n", "spec.nodeSelector.cuda", 11, 'quote it: "11.0"'),
+        ("  nodeSelector:\n    gpu: yes\n", "spec.nodeSelector.gpu", 11, 'quote it: "yes"'),
+        ("  nodeSelector: {a: 'x y'}\n", "spec.nodeSelector.a", 10, "letters"),
+        ("  nodeSelector: gpu:true\n", "spec.nodeSelector", 10, "put a blank after the colon: gpu: true"),
+        ("    env:\n    - {name: A, value: 1}\n", "spec.containers[0].env[0].value", 11, 'quote it: "1"'),
+        ("    env:\n    - {name: A, value: 1.10}\n", "spec.containers[0].env[0].value", 11, 'quote it: "1.10"'),
+        ("  restartPolicy: Sometimes\n", "spec.restartPolicy", 10, ""),
+    ],
+)
+def test_what_the_api_server_refuses_is_reported_by_line(lines: str, path: str, line: int, hint: str) -> None:
+    found = of_text(POD + lines).wrong(path)
+    assert found.line == line
+    assert hint in found.hint
+
+
+@pytest.mark.parametrize("kind", ["Job", "CronJob"])
+def test_jobs_need_a_restart_policy_of_their_own(kind: str) -> None:
+    path = "spec.template.spec.restartPolicy" if kind == "Job" else "spec.jobTemplate.spec.template.spec.restartPolicy"
+    specs: list[dict[str, Any]] = [{"containers": []}, {"containers": [], "restartPolicy": "Always"}]
+    for spec in specs:
+        assert "Never or OnFailure" in fabric_of(kind, spec).wrong(path).problem
+    fabric_of(kind, {"containers": [], "restartPolicy": "OnFailure"}).accepted()
+
+
+@pytest.mark.parametrize("kind", ["Pod", "Job", "CronJob", "Deployment", "DaemonSet", "StatefulSet"])
+def test_texts_of_a_template_must_be_text(kind: str) -> None:
+    prefix = {"Pod": "", "CronJob": "spec.jobTemplate.spec.template."}.get(kind, "spec.template.")
+    fabric = fabric_of(kind, {"restartPolicy": "Never"}, labels={"a": 1}, annotations={"b": True})
+    assert "number 1" in fabric.wrong(f"{prefix}metadata.labels.a").problem
+    assert "true" in fabric.wrong(f"{prefix}metadata.annotations.b").problem
+
+
+@pytest.mark.parametrize("kind", ["Pod", "Job"])
+@pytest.mark.parametrize("spec", [None, "text", []])
+def test_a_workload_without_a_pod_is_reported(kind: str, spec: Any) -> None:
+    assert fabric_of(kind, spec).violations
+
+
+@pytest.mark.parametrize(
+    ("resources", "path", "words"),
+    [
+        ({"requests": {"rdma/a": 1}}, "requests", "no limit"),
+        ({"limits": {"rdma/a": 1}, "requests": {"rdma/a": 2}}, "limits", "request"),
+        ({"limits": {"nvidia.com/gpu": 0.5}}, "limits", "whole number"),
+        ({"limits": {"nvidia.com/gpu": "many"}}, "limits", "whole number"),
+        ({"limits": {"nvidia.com/gpu": True}}, "limits", "whole number"),
+    ],
+)
+def test_amounts_of_devices_are_whole_and_equal(resources: Any, path: str, words: str) -> None:
+    found = fabric_of("Pod", container(resources=resources)).violations
+    assert len(found) == 1
+    assert f"resources.{path}" in found[0].path
+    assert words in found[0].sentence()
+
+
+@pytest.mark.parametrize(
+    ("security", "is_said"),
+    [
+        (None, True),
+        ({"capabilities": {"add": ["NET_ADMIN"]}}, True),
+        ({"capabilities": {"add": ["IPC_LOCK"]}}, False),
+        ({"privileged": True}, False),
+        ({"capabilities": "IPC_LOCK"}, True),
+    ],
+)
+def test_rdma_without_the_right_to_lock_memory_is_said(security: Any, is_said: bool) -> None:
+    fields: dict[str, Any] = {"resources": {"limits": {"rdma/a": 1}}}
+    if security is not None:
+        fields["securityContext"] = security
+    notices = fabric_of("Pod", container(**fields)).accepted().notices
+    assert any("IPC_LOCK" in notice.problem for notice in notices) is is_said
+
+
+def test_a_gpu_alone_needs_no_right_to_lock_memory() -> None:
+    assert fabric_of("Pod", container(resources={"limits": {"nvidia.com/gpu": 1}})).accepted().notices == []
+
+
+@pytest.mark.parametrize(
+    ("command", "is_said"),
+    [
+        (["torchrun", "--rdzv_endpoint=trainer-0:29500"], True),
+        (["torchrun", "--rdzv-endpoint", "trainer-0:29500"], True),
+        (["python", "--master_addr=trainer-0.trainer"], True),
+        (["torchrun", "--rdzv_endpoint=10.0.0.1:29500"], False),
+        (["torchrun", "--rdzv_endpoint=$(MASTER):29500"], False),
+        (["torchrun", "--rdzv_endpoint=localhost:1"], False),
+        (["torchrun", "--standalone"], False),
+    ],
+)
+def test_a_meeting_point_nobody_resolves_is_said(command: list[str], is_said: bool) -> None:
+    notices = fabric_of("Job", container(command=command)).accepted().notices
+    assert any("trainer-0" in notice.problem for notice in notices) is is_said
+    service = Document("s.yaml", {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "trainer"}})
+    direct = Document("s.yaml", {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "trainer-0"}})
+    assert fabric_of("Job", container(command=command), [service, direct]).accepted().notices == []
+
+
+class TestNetworks:
+    NETWORKS: ClassVar[dict[str, Any]] = {
+        "network_attachments": {"ai/net": {"config": '{"cniVersion": "1.0.0", "type": "bridge"}'}}
+    }
+
+    @pytest.mark.parametrize(
+        "annotation",
+        ["net, Other/x", "net@", '[{"name": ""}]', '{"name": "net"}', "[{]", '["net"]', "a b"],
+    )
+    def test_an_annotation_that_names_no_networks_is_reported(self, annotation: str) -> None:
+        annotations = {"k8s.v1.cni.cncf.io/networks": annotation}
+        found = fabric_of("Pod", {}, annotations=annotations).violations
+        assert bool(found) is (annotation != "net@")
+
+    @pytest.mark.parametrize(
+        "annotation", ["net", "ai/net@net1", '[{"name": "net", "namespace": "ai"}]', '[{"name": "net"}]']
+    )
+    def test_a_network_of_the_input_is_found(self, annotation: str) -> None:
+        pod = workload("Pod", {}, namespace="ai", annotations={"k8s.v1.cni.cncf.io/networks": annotation})
+        assert Fabric([pod], [], variables=self.NETWORKS).accepted().notices == []
+
+    def test_another_network_is_said_with_the_nearest(self) -> None:
+        pod = workload("Pod", {}, namespace="ai", annotations={"k8s.v1.cni.cncf.io/networks": "nets"})
+        assert "ai/net" in Fabric([pod], [], variables=self.NETWORKS).accepted().said("ai/nets").hint
+
+
+def test_a_resource_no_plugin_offers_is_said_with_the_nearest() -> None:
+    config = '{"configList": [{"resourceName": "rdma_shared_a", "rdmaHcaMax": 1, "selectors": {"vendors": ["15b3"]}}]}'
+    plugin = {"image": "p", "repository": "r/x", "version": "v1", "config": config}
+    policy = of_policy({"rdmaSharedDevicePlugin": plugin}).accepted()
+    assert policy.notices == []
+    pod = workload(
+        "Pod", container(resources={"limits": {"rdma/rdma_share_a": 1}}, securityContext={"privileged": True})
+    )
+    document = Document("q.yaml", {"apiVersion": "mellanox.com/v1alpha1", "kind": "NicClusterPolicy",
+                                   "metadata": {"name": "nic-cluster-policy"},
+                                   "spec": {"rdmaSharedDevicePlugin": plugin}})  # fmt: skip
+    assert "rdma/rdma_shared_a" in Fabric([pod, document], []).accepted().said("rdma/rdma_share_a").hint

@@ -1,0 +1,113 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""fabric_spec gathers files, values, variables, extra variables and hosts, and reports all of them together."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from ansible_collections.rdma.fabric.tests.unit._fabric.inputs import SEEDS
+from ansible_collections.rdma.fabric.tests.unit.plugins.actions import run_action
+
+FLAWED_POD = SEEDS / "slides" / "rdma-pod.yaml"
+POLICY = SEEDS / "guide" / "nic-cluster-policy.yaml"
+
+
+def load(task_vars: dict[str, Any] | None = None, **arguments: Any) -> dict[str, Any]:
+    return run_action("fabric_spec", arguments, task_vars=task_vars)
+
+
+def test_files_values_variables_and_hosts_become_one_spec(tmp_path: Path) -> None:
+    (tmp_path / "values.yaml").write_text("nfd:\n  enabled: true\noperator:\n  cniBinDirectory: /a\n")
+    result = load(
+        manifests=[str(POLICY), str(SEEDS / "guide" / "rdma-macvlan.yaml")],
+        helm_values_files=[str(tmp_path / "values.yaml")],
+        helm_values={"operator": {"cniBinDirectory": "/b", "cniNetworkDirectory": "/c"}},
+        helm_set=["nfd.enabled=false", "operator.cniNetworkDirectory=/d"],
+        macvlan_networks={"m": {"master": "ens1f0"}},
+        hosts=["node1"],
+        task_vars={"hostvars": {"node1": {"rdma_fabric_uplinks": ["eno1"], "ansible_host": "10.0.0.5"}}},
+    )
+    spec = result["spec"]
+    assert result["changed"] is False
+    assert spec["cluster_policy"]["name"] == "nic-cluster-policy"
+    assert [entry["name"] for entry in spec["networks"] + spec["attachments"]] == ["m", "rdma-macvlan"]
+    assert (spec["settings"]["nfd"], spec["settings"]["cni_bin_dir"], spec["settings"]["cni_conf_dir"]) == (
+        False,
+        "/b",
+        "/d",
+    )
+    assert spec["hosts"]["node1"]["uplinks"] == ["eno1"]
+    assert spec["hosts"]["node1"]["connection_address"] == "10.0.0.5"
+    assert spec["hosts"]["node1"]["requests"][0]["driver"]["image"] == "doca-driver"
+    assert any("ipamPlugin" in notice for notice in result["notices"])
+    json.dumps(result)
+
+
+def test_a_resource_given_as_extra_variables_is_one_more_document() -> None:
+    extra = yaml.safe_load(POLICY.read_text())
+    spec = load(task_vars=extra)["spec"]
+    assert spec["cluster_policy"]["source"] == "extra vars"
+    assert spec["cluster_policy"]["spec"] == extra["spec"]
+    assert load(task_vars={"kind": "NicClusterPolicy", "apiVersion": "x"})["spec"]["cluster_policy"] is None
+    twice = load(task_vars=extra, manifests=[str(POLICY)])
+    assert "second NicClusterPolicy" in twice["msg"]
+
+
+def test_everything_wrong_is_reported_at_once(tmp_path: Path) -> None:
+    (tmp_path / "broken.yaml").write_text("a: [1\n")
+    (tmp_path / "values.yaml").write_text("nfd: {enable: true}\n")
+    result = load(
+        manifests=[
+            str(tmp_path / "broken.yaml"),
+            str(tmp_path / "missing.yaml"),
+            str(SEEDS / "slides" / "rdma-pod.yaml"),
+        ],
+        helm_values_files=[str(tmp_path / "values.yaml")],
+        helm_set=["x"],
+        nic_cluster_policy={"docaTelemetryService": {}},
+        hosts=["node1", "node2"],
+        task_vars={"hostvars": {"node1": {"rdma_fabric_interfaces": "all"}}},
+    )
+    assert result["failed"]
+    assert "spec" not in result
+    sources = [violation["source"] for violation in result["violations"]]
+    assert len(sources) == 8
+    assert {Path(source).name for source in sources} == {
+        "broken.yaml",
+        "missing.yaml",
+        "rdma-pod.yaml",
+        "values.yaml",
+        "helm_set",
+        "rdma_fabric_nic_cluster_policy",
+        "hosts",
+        "host node1: rdma_fabric_interfaces",
+    }
+    assert "8 problems in the input; nothing was changed" in result["msg"]
+
+
+def test_a_hostile_file_costs_no_time(tmp_path: Path) -> None:
+    with (tmp_path / "big.yaml").open("wb") as stream:
+        stream.truncate(10_000_000)
+    (tmp_path / "bomb.yaml").write_text("a: &a [x, x]\n" + "".join(f"b{n}: &b{n} [*a, *a]\n" for n in range(50_000)))
+    started = time.monotonic()
+    result = load(manifests=[str(tmp_path / "big.yaml"), str(tmp_path / "bomb.yaml")])
+    assert time.monotonic() - started < 10
+    assert "10000000 bytes" in result["msg"]
+    assert result["failed"]
+
+
+def test_jinja_from_hosts_and_files_stays_plain_text(tmp_path: Path) -> None:
+    text = "{{ lookup('pipe', 'id') }}"
+    config = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"x": text}}
+    (tmp_path / "a.yaml").write_text(yaml.safe_dump(config))
+    result = load(manifests=[str(tmp_path / "a.yaml")])
+    value = result["spec"]["objects"][0]["data"]["x"]
+    assert value == text
+    assert type(value) is str
