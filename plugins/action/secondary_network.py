@@ -6,15 +6,18 @@
 from __future__ import annotations
 
 import json
-from typing import Any, ClassVar, Mapping
+from typing import Any, ClassVar, Mapping, TypeVar
 
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric import nad
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.crds import network_attachment_definition
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.findings import path_text
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.jsontext import compact
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.load import build_spec
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.names import dns_label, dns_subdomain
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, Notice, Violation
 from ansible_collections.rdma.fabric.plugins.plugin_utils._single_object import SingleObjectAction, identity_of
+
+Words = TypeVar("Words", Violation, Notice)
 
 VARIABLES = {
     "MacvlanNetwork": "macvlan_networks",
@@ -74,7 +77,7 @@ def _attachment(arguments: dict[str, Any], namespace: str) -> tuple[dict[str, An
     name, kind = arguments["name"], arguments["kind"]
     if kind:
         network = {**(arguments["spec"] or {}), "networkNamespace": namespace}
-        spec, notices = build_spec([], {VARIABLES[kind]: {name: network}}, {}, {})
+        spec, notices = _checked(VARIABLES[kind], name, network)
         found = nad.network_attachment(spec["networks"][0])
         remarks = nad.attachment_remarks(found["spec"]["config"], found["metadata"].get("annotations"))
         return found, [*notices, *(Notice(f"{kind}/{name}", each.path, each.problem, each.hint) for each in remarks)]
@@ -83,5 +86,19 @@ def _attachment(arguments: dict[str, Any], namespace: str) -> tuple[dict[str, An
         "config": config if isinstance(config, str) else compact(config),
         "annotations": arguments["annotations"] or {},
     }
-    spec, notices = build_spec([], {"network_attachments": {f"{namespace}/{name}": given}}, {}, {})
+    spec, notices = _checked("network_attachments", f"{namespace}/{name}", given)
     return nad.given_attachment(spec["attachments"][0]), notices
+
+
+def _checked(variable: str, name: str, given: dict[str, Any]) -> tuple[dict[str, Any], list[Notice]]:
+    """Send one network through the loader; what it finds is said in the words of this task's arguments."""
+    try:
+        spec, notices = build_spec([], {variable: {name: given}}, {}, {})
+    except InvalidInput as invalid:
+        raise InvalidInput(_in_own_words(each, name) for each in invalid.violations) from invalid
+    return spec, [_in_own_words(each, name) for each in notices]
+
+
+def _in_own_words(found: Words, name: str) -> Words:
+    inside = found.path[len(path_text((name,))) :].lstrip(".")
+    return type(found)("arguments", inside, found.problem, found.hint)

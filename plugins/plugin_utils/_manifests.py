@@ -22,7 +22,7 @@ import yaml
 INVENTORY = ".rdma-fabric-render.json"
 KUSTOMIZATION = "kustomization.yaml"
 
-_PLAIN = re.compile(r"^[A-Za-z_/][A-Za-z0-9_./@-]*$", re.ASCII)
+_PLAIN = re.compile(r"^[A-Za-z_/][A-Za-z0-9_./@-]*\Z", re.ASCII)
 # Words that one of the YAML versions in use (Python's 1.1, Go's 1.1 and 1.2) reads as something else than text.
 _WORDS = {"y", "n", "yes", "no", "on", "off", "true", "false", "null", "inf", "nan"}
 _LONGEST_NAME = 200
@@ -172,7 +172,7 @@ def _owned(folder: Path) -> list[str]:
     return [
         name
         for name in (names if isinstance(names, list) else [])
-        if isinstance(name, str) and re.match(r"^(\d\d-[a-z]+/)?[a-z0-9_][A-Za-z0-9_.-]*\.yaml$", name)
+        if isinstance(name, str) and re.match(r"^(\d\d-[a-z]+/)?[a-z0-9_][A-Za-z0-9_.-]*\.yaml\Z", name)
     ]
 
 

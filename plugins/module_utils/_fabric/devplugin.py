@@ -27,11 +27,11 @@ Verdict = Tuple[Config, List[Problem]]
 
 RDMA_SELECTORS = ("vendors", "deviceIDs", "drivers", "ifNames", "linkTypes")
 _RDMA_FIELDS = ("resourceName", "resourcePrefix", "rdmaHcaMax", "selectors", "devices")
-_RDMA_NAME = re.compile(r"^[a-zA-Z0-9_]+$", re.ASCII)
-_SRIOV_NAME = re.compile(r"^[a-zA-Z0-9_-]+$", re.ASCII)
-_QUALIFIED_NAME = re.compile(r"^[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$", re.ASCII)
+_RDMA_NAME = re.compile(r"^[a-zA-Z0-9_]+\Z", re.ASCII)
+_SRIOV_NAME = re.compile(r"^[a-zA-Z0-9_-]+\Z", re.ASCII)
+_QUALIFIED_NAME = re.compile(r"^[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?\Z", re.ASCII)
 _DNS_LABEL = r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?"
-_PREFIX = re.compile(rf"^{_DNS_LABEL}(?:\.{_DNS_LABEL})*$", re.ASCII)
+_PREFIX = re.compile(rf"^{_DNS_LABEL}(?:\.{_DNS_LABEL})*\Z", re.ASCII)
 _SRIOV_FIELDS = ("resourceName", "resourcePrefix", "deviceType", "excludeTopology", "selectors", "additionalInfo")
 _GENERIC = ("vendors", "devices", "drivers")
 _NET = ("pfNames", "rootDevices", "linkTypes", "acpiIndexes")
@@ -41,7 +41,7 @@ _SRIOV_LISTS = {
     "auxNetDevice": (*_GENERIC, *_NET, "auxTypes"),
 }
 _SRIOV_FLAGS = {"netDevice": ("isRdma", "needVhostNet"), "accelerator": (), "auxNetDevice": ("isRdma", "needVhostNet")}
-_RANGED = re.compile(r"^[^#\s]+(?:#\d+(?:-\d+)?(?:,\d+(?:-\d+)?)*)?$", re.ASCII)
+_RANGED = re.compile(r"^[^#\s]+(?:#\d+(?:-\d+)?(?:,\d+(?:-\d+)?)*)?\Z", re.ASCII)
 
 
 def default_rdma_shared() -> Config:

@@ -60,6 +60,7 @@ _NV_IPAM_KEYS = [
     "logFile",
     "logLevel",
 ]
+_LOG_LEVELS = ("debug", "verbose", "error", "panic")
 _TYPES = ("whereabouts", "host-local", "static", "nv-ipam", "dhcp")
 
 
@@ -98,12 +99,19 @@ def ipam_remarks(ipam: Any, path: str = "ipam") -> list[Problem]:
     """Return what is legal in an ``ipam`` object but will surprise."""
     if not isinstance(ipam, dict):
         return []
-    if ipam.get("type") == "whereabouts" and not any(ipam.get(key) for key in ("range", "ipRanges", "addresses")):
-        return [Problem(path, "names no range: only the node's own whereabouts.conf could", "set ipam.range")]
+    found = []
+    if ipam.get("type") == "whereabouts":
+        if not any(ipam.get(key) for key in ("range", "ipRanges", "addresses")):
+            problem = "names no range: only the node's own whereabouts.conf could"
+            found.append(Problem(path, problem, "set ipam.range"))
+        level = ipam.get("log_level", "")
+        if level and str(level).lower() not in _LOG_LEVELS:
+            hint = f"one of {', '.join(_LOG_LEVELS)}"
+            found.append(Problem(f"{path}.log_level", f"{level!r} is unknown: nothing would be logged", hint))
     if ipam.get("type") == "host-local":
         hint = "use whereabouts where pods of several nodes share the network"
-        return [Problem(path, "host-local counts per node: two nodes hand out the same addresses", hint)]
-    return []
+        found.append(Problem(path, "host-local counts per node: two nodes hand out the same addresses", hint))
+    return found
 
 
 def claims(ipam: Any, network: str, path: str = "ipam") -> list[Claim]:
@@ -160,11 +168,8 @@ def _check_whereabouts(ipam: dict[str, Any], path: str) -> list[Problem]:
     problems += conflicts(held)
     if ipam.get("gateway"):
         problems += _address(ipam["gateway"], f"{path}.gateway")[1]
-    level = ipam.get("log_level", "")
-    if level and str(level).lower() not in ("debug", "verbose", "error", "panic"):
-        problems.append(Problem(f"{path}.log_level", f"{level!r} is unknown", "debug, verbose, error or panic"))
     size = ipam.get("node_slice_size", "")
-    if size and not re.match(r"^/?\d{1,3}$", size, re.ASCII):
+    if size and not re.match(r"^/?\d{1,3}\Z", size, re.ASCII):
         problems.append(Problem(f"{path}.node_slice_size", f"{size!r} is no prefix length", "for example /26"))
     return problems + _static_addresses(ipam, path) + _routes(ipam, path)
 
@@ -180,14 +185,14 @@ def _whereabouts_claim(path: str, entry: dict[str, Any], name: str, problems: li
         problems.append(Problem(f"{path}.range", "must be a network such as 192.168.200.0/24"))
         return None
     first_text, dash, rest = text.partition("-")
-    network, wrong = _network((rest if dash else text).strip(), f"{path}.range", strict=False)
+    network, wrong = _network(rest if dash else text, f"{path}.range", strict=False)
     if network is None:
         problems += wrong
         return None
     first, last = int(network.network_address), int(network.broadcast_address)
     if dash:
-        last = int(ipaddress.ip_interface(rest.strip()).ip)
-        first = _inside(first_text.strip(), network, f"{path}.range", problems, first)
+        last = int(ipaddress.ip_interface(rest).ip)
+        first = _inside(first_text, network, f"{path}.range", problems, first)
     else:
         first = _inside(entry.get("range_start"), network, f"{path}.range_start", problems, first)
         last = _inside(entry.get("range_end"), network, f"{path}.range_end", problems, last)
@@ -342,7 +347,7 @@ def _routes(ipam: dict[str, Any], path: str) -> list[Problem]:
 
 def _network(text: Any, path: str, strict: bool = True) -> tuple[Network | None, list[Problem]]:
     """Return the network a text names; Go wants a prefix length, so a bare address or a netmask is none."""
-    if not isinstance(text, str) or not re.match(r"^[^/]+/\d{1,3}$", text, re.ASCII):
+    if not isinstance(text, str) or not re.match(r"^[^/]+/\d{1,3}\Z", text, re.ASCII):
         return None, [Problem(path, f"{text!r} is no network", "write address/prefix, for example 192.168.200.0/24")]
     try:
         return ipaddress.ip_network(text, strict=strict), []

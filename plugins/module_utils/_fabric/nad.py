@@ -39,10 +39,10 @@ COMPONENT = "network"
 NETWORK_KINDS = ("MacvlanNetwork", "HostDeviceNetwork", "IPoIBNetwork")
 
 _CNI_VERSIONS = ("0.1.0", "0.2.0", "0.3.0", "0.3.1", "0.4.0", "1.0.0", "1.1.0")
-_NAME = re.compile(r"^[a-zA-Z0-9][a-zA-Z0-9_.\-]*$", re.ASCII)
-_INTERFACE = re.compile(r"^[^\s/:]{1,15}$")
-_RESOURCE = re.compile(r"^([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]$", re.ASCII)
-_PKEY = re.compile(r"^(0[xX])?[0-9a-fA-F]{1,4}$", re.ASCII)
+_NAME = re.compile(r"^[a-zA-Z0-9][a-zA-Z0-9_.\-]*\Z", re.ASCII)
+_INTERFACE = re.compile(r"^[^\s/:]{1,15}\Z")
+_RESOURCE = re.compile(r"^([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]\Z", re.ASCII)
+_PKEY = re.compile(r"^(0[xX])?[0-9a-fA-F]{1,4}\Z", re.ASCII)
 _PLUGINS = [
     "bandwidth",
     "bridge",
@@ -248,7 +248,7 @@ def _embedded(given: Any, path: str, empty: Any, listed: bool) -> tuple[Any, lis
 
 def _field_of(path: str) -> str:
     """Return the field of a network's spec that a path of its rendered configuration came from."""
-    match = re.match(r"^plugins\[(\d+)\]\.?(.*)$", path)
+    match = re.match(r"^plugins\[(\d+)\]\.?(.*)\Z", path)
     if match is None:
         return path
     if match[1] == "0":
@@ -305,11 +305,11 @@ def _check_plugin(path: str, plugin: dict[str, Any]) -> list[Problem]:
         return [Problem(f"{path}type", "must name a CNI plugin", "for example macvlan")]
     problems = []
     meant = "" if kind in _PLUGINS else nearest(kind, _PLUGINS)
-    # Anybody may install a plugin of their own; only what looks like a slip is refused.
-    if meant:
-        problems.append(Problem(f"{path}type", f"{kind!r} is not known", meant))
     if "/" in kind:
         problems.append(Problem(f"{path}type", f"{kind!r} is no name of a program", "no / is allowed"))
+    elif meant:
+        # Anybody may install a plugin of their own; only what looks like a slip is refused.
+        problems.append(Problem(f"{path}type", f"{kind!r} is not known", meant))
     if kind in ("macvlan", "ipvlan", "ipoib"):
         problems += _check_child(path, kind, plugin)
     if kind in ("ib-sriov", "sriov"):

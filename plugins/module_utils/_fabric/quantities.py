@@ -6,22 +6,25 @@
 from __future__ import annotations
 
 import re
-from decimal import ROUND_CEILING, Decimal
+from fractions import Fraction
+from math import ceil
 from typing import Any
 
+_BILLION = 10**9
+_LONGEST = 64
 _BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
 _DECIMAL = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 _DECIMAL_SUFFIX = {exponent: suffix for suffix, exponent in _DECIMAL.items()}
 _BINARY_SUFFIX = {exponent: suffix for suffix, exponent in _BINARY.items()}
-_FORM = re.compile(r"^([+-]?(?:\d+(?:\.\d*)?|\.\d+))(?:([KMGTPE]i)|([numkMGTPE])|[eE]([+-]?\d{1,2}))?$", re.ASCII)
+_FORM = re.compile(r"^([+-]?(?:\d+(?:\.\d*)?|\.\d+))(?:([KMGTPE]i)|([numkMGTPE])|[eE]([+-]?\d{1,2}))?\Z", re.ASCII)
 
 
-def parse_quantity(text: str) -> Decimal:
+def parse_quantity(text: str) -> Fraction:
     """Return the value of a Kubernetes quantity (``500m``, ``1.5Gi``, ``2``) in its base unit (cores, bytes).
 
     Raises ValueError for anything else. Fractions below one billionth are rounded up, as the API server does.
     """
-    return _parse(text)[0]
+    return Fraction(_parse(text)[0], _BILLION)
 
 
 def canonical_quantity(value: Any) -> str:
@@ -32,29 +35,28 @@ def canonical_quantity(value: Any) -> str:
     """
     if isinstance(value, bool) or not isinstance(value, (str, int, float)):
         raise ValueError(f"{value!r} is not a quantity")
-    number, family = _parse(str(value))
-    if number == 0:
+    billionths, family = _parse(str(value))
+    if billionths == 0:
         return "0"
-    if family == "binary" and abs(number) >= 1024 and number == number.to_integral_value():
-        return _binary(int(number))
-    return _decimal(number, exponent_form=family == "exponent")
+    if family == "binary" and abs(billionths) >= 1024 * _BILLION and billionths % _BILLION == 0:
+        return _binary(billionths // _BILLION)
+    return _decimal(billionths, exponent_form=family == "exponent")
 
 
-def _parse(text: str) -> tuple[Decimal, str]:
-    match = _FORM.match(text)
+def _parse(text: str) -> tuple[int, str]:
+    """Return (value in billionths, family of the suffix)."""
+    match = _FORM.match(text) if len(text) <= _LONGEST else None
     if match is None:
-        raise ValueError(f"{text!r} is not a quantity")
+        raise ValueError(f"{text[:_LONGEST]!r} is not a quantity")
     digits, binary, decimal, exponent = match.groups()
-    number = Decimal(digits)
-    family = "decimal"
+    factor, family = Fraction(1), "decimal"
     if binary:
-        number, family = number * (2 ** _BINARY[binary]), "binary"
+        factor, family = Fraction(2 ** _BINARY[binary]), "binary"
     elif decimal:
-        number = number.scaleb(_DECIMAL[decimal])
+        factor = Fraction(10) ** _DECIMAL[decimal]
     elif exponent:
-        number, family = number.scaleb(int(exponent)), "exponent"
-    billionth = Decimal(1).scaleb(-9)
-    return (number / billionth).to_integral_value(rounding=ROUND_CEILING) * billionth, family
+        factor, family = Fraction(10) ** int(exponent), "exponent"
+    return ceil(Fraction(digits) * factor * _BILLION), family
 
 
 def _binary(number: int) -> str:
@@ -65,9 +67,9 @@ def _binary(number: int) -> str:
     return f"{number}{_BINARY_SUFFIX.get(power, '')}"
 
 
-def _decimal(number: Decimal, exponent_form: bool) -> str:
-    mantissa, power = number.scaleb(9), -9
-    while mantissa % 1000 == 0 and power < 18:
-        mantissa, power = mantissa / 1000, power + 3
+def _decimal(billionths: int, exponent_form: bool) -> str:
+    mantissa, power = billionths, -9
+    while mantissa % 1000 == 0 and (exponent_form or power < 18):
+        mantissa, power = mantissa // 1000, power + 3
     suffix = (f"e{power}" if power else "") if exponent_form else _DECIMAL_SUFFIX[power]
-    return f"{int(mantissa)}{suffix}"
+    return f"{mantissa}{suffix}"

@@ -82,3 +82,10 @@ def test_what_will_surprise_is_a_notice() -> None:
     assert any("default route" in notice for notice in result["notices"])
     result = rendered(config={"cniVersion": "0.3.1", "type": "ib-sriov", "ibKubernetesEnabled": True})
     assert any("pkey" in notice for notice in result["notices"])
+
+
+def test_a_flaw_is_placed_in_the_task_s_own_arguments() -> None:
+    result = rendered(kind="MacvlanNetwork", spec={"ipam": '{"type": "whereabouts", "range": "x"}'})
+    assert [(each["source"], each["path"]) for each in result["violations"]] == [("arguments", "ipam -> range")]
+    result = rendered(config='{"type": "macvlan", "mtu": -1}', name="a.b")
+    assert [(each["source"], each["path"]) for each in result["violations"]] == [("arguments", "config -> mtu")]
