@@ -16,7 +16,11 @@ def write_if_different(path: Path, text: str) -> bool:
     Readers see the old content or the new one, never a part: the text goes to a file beside it first. The file is
     for its owner only, since facts of hosts are nobody else's business. Missing directories are made.
     """
-    data = text.encode("utf-8")
+    return write_bytes_if_different(path, text.encode("utf-8"))
+
+
+def write_bytes_if_different(path: Path, data: bytes) -> bool:
+    """Make ``path`` hold ``data`` as ``write_if_different`` does with text."""
     if _content(path) == data:
         return False
     path.parent.mkdir(parents=True, exist_ok=True)

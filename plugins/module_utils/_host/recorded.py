@@ -70,6 +70,22 @@ def dump_recording(document: Document, compress: bool) -> bytes:
     return buffer.getvalue()
 
 
+def describe_entries(before: Document, after: Document) -> tuple[str, str]:
+    """Return the entries in which two recordings differ, one a line, as they were and as they are."""
+    old, new = _entries(before), _entries(after)
+    differing = [key for key in sorted({**old, **new}) if old.get(key) != new.get(key)]
+    texts = ["".join(f"{key}: {side[key]}\n" for key in differing if key in side) for side in (old, new)]
+    return texts[0], texts[1]
+
+
+def _entries(document: Document) -> dict[str, str]:
+    entries = {f"dirs {path}": "" for path in document.get("dirs", [])}
+    for section in _SECTIONS:
+        for key, value in document.get(section, {}).items():
+            entries[f"{section} {key}"] = json.dumps(value)
+    return entries
+
+
 def _inflate(data: bytes) -> bytes:
     if not data:
         raise BadRecording(f"the file is empty; {_AGAIN}")
@@ -100,7 +116,7 @@ def _parse(data: bytes) -> Any:
     except RecursionError as error:
         raise BadRecording(f"it is nested too deeply for a recorded host; {_AGAIN}") from error
     except ValueError as error:
-        raise BadRecording(f"it is not complete JSON ({error}); copy it again or {_AGAIN}") from error
+        raise BadRecording(f"it is no JSON, or not all of it ({error}); copy it again or {_AGAIN}") from error
 
 
 def _check_format(document: Document) -> None:

@@ -25,7 +25,7 @@ KUBELET_ARGUMENTS = ("/var/lib/kubelet/kubeadm-flags.env", "/etc/default/kubelet
 IP_ADDRESSES = ("ip", "-json", "address", "show")
 _RTF_UP = 0x1
 _RTF_REJECT = 0x200
-_NODE_IP = re.compile(r"--node-ip[= ]([0-9A-Fa-f.:,]{2,90})")
+NODE_IP = re.compile(r"--node-ip[= ]([0-9A-Fa-f.:,]{2,90})")
 
 Address = Union[ipaddress.IPv4Address, ipaddress.IPv6Address]
 
@@ -109,7 +109,7 @@ def _protect(probe: Probe, reasons: dict[str, list[str]], name: str, reason: str
 def _addresses(probe: Probe, connection_address: str | None) -> list[tuple[Address, str]]:
     wanted = [(connection_address, "Ansible connection")] if connection_address else []
     for path in KUBELET_ARGUMENTS:
-        for found in _NODE_IP.finditer(probe.content(path) or ""):
+        for found in NODE_IP.finditer(probe.content(path) or ""):
             wanted += [(text, "kubelet node address") for text in found.group(1).split(",")]
     result = []
     for text, reason in wanted:

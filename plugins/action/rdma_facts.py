@@ -1,0 +1,36 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Reads a host: a recorded one here on the controller, a live one by the module. Documented in the module."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts import gather
+from ansible_collections.rdma.fabric.plugins.module_utils._host.recorded import (
+    BadRecording,
+    RecordedHost,
+    load_recording,
+)
+from ansible_collections.rdma.fabric.plugins.plugin_utils._action import ActionFailure, FabricAction
+
+
+class ActionModule(FabricAction):
+    """Returns the facts of one host."""
+
+    def execute(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
+        """Read the host; see the module's documentation."""
+        if not arguments["recorded_host"]:
+            result: dict[str, Any] = self._execute_module(
+                module_name="rdma.fabric.rdma_facts",
+                module_args={"kernel_modules": arguments["kernel_modules"]},
+                task_vars=task_vars,
+            )
+            return result
+        path = self.find_file(arguments["recorded_host"])
+        try:
+            host = RecordedHost(load_recording(path.read_bytes()))
+        except BadRecording as error:
+            raise ActionFailure(f"{path}: {error}") from error
+        return {"recorded": True, "facts": gather(host, None, arguments["kernel_modules"])}

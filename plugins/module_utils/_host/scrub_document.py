@@ -1,0 +1,163 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Scrubs the sections of a recording, file by file. Private to this collection: it may change.
+
+Hardware addresses are replaced everywhere, names of files and interfaces included. IP addresses are replaced where they
+can stand: elsewhere four numbers with dots are a version.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+import posixpath
+import re
+from typing import Any, Callable
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.read.uplink import (
+    IP_ADDRESSES,
+    IPV6_ADDRESSES,
+    IPV6_ROUTE,
+    KUBELET_ARGUMENTS,
+    NODE_IP,
+    ROUTE,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._host.scrub import Pseudonyms, mask_parameters
+
+_HOSTNAME_FILE = "/proc/sys/kernel/hostname"
+_CMDLINE_FILE = "/proc/cmdline"
+_GPU_DRIVER_FILE = "/proc/driver/nvidia/version"
+_CONNECTIONS = "/etc/NetworkManager/system-connections/"
+_BUILDER = re.compile(r"\([^()@\s]+@[^()\s]+\)")
+_HEX_ADDRESS = re.compile(r"\b[0-9a-f]{32}\b")
+
+Scrubber = Callable[[str], str]
+
+
+def scrubbed(document: dict[str, Any], names: Pseudonyms, hostname: str, replacement: str) -> dict[str, Any]:
+    """Return the sections of a recording without secrets and identity; ``replacement`` stands for ``hostname``."""
+    scrub = _Scrub(names, hostname, replacement)
+    return {
+        "files": {scrub.path(path): scrub.content(path, text) for path, text in document["files"].items()},
+        "binary": {scrub.path(path): data for path, data in document["binary"].items()},
+        "links": {scrub.path(path): names.names(target) for path, target in document["links"].items()},
+        "dirs": sorted(map(scrub.path, document["dirs"])),
+        "errors": {scrub.path(path): code for path, code in document["errors"].items()},
+        "commands": {
+            command: {**result, "stdout": scrub.output(command, result["stdout"])}
+            for command, result in document["commands"].items()
+        },
+    }
+
+
+class _Scrub:
+    """Knows which file needs what."""
+
+    def __init__(self, names: Pseudonyms, hostname: str, replacement: str) -> None:
+        self._names = names
+        short = hostname.split(".", maxsplit=1)[0]
+        alternatives = "|".join(re.escape(name) for name in (hostname, short) if name)
+        self._hostname = re.compile(rf"(?<![\w])(?:{alternatives})(?![\w])") if alternatives else None
+        self._replacement = replacement
+        self._special: dict[str, Scrubber] = {
+            _HOSTNAME_FILE: lambda _text: f"{replacement}\n",
+            _CMDLINE_FILE: lambda text: self._without_hostname(names.addresses(mask_parameters(text))),
+            _GPU_DRIVER_FILE: lambda text: _BUILDER.sub("(builder)", text),
+            ROUTE: self._routes,
+            IPV6_ROUTE: self._ipv6_routes,
+            IPV6_ADDRESSES: self._hex_addresses,
+            **dict.fromkeys(KUBELET_ARGUMENTS, self._kubelet_arguments),
+        }
+
+    def path(self, path: str) -> str:
+        """Return where an entry stands in the recording."""
+        if path.startswith(_CONNECTIONS):
+            # Profiles are named by people: after networks, sites, customers.
+            stem, suffix = posixpath.splitext(path[len(_CONNECTIONS) :])
+            return f"{_CONNECTIONS}{self._names.opaque(stem)[:12]}{suffix}"
+        return self._names.names(path)
+
+    def content(self, path: str, text: str) -> str:
+        """Return what the file at ``path`` shall hold."""
+        special = self._special.get(path)
+        if special is not None:
+            return special(text)
+        if "/gids/" in path:
+            return self._names.addresses(text)
+        if path.endswith("/phys_switch_id"):
+            return f"{self._names.opaque(text.strip())}\n"
+        if path.startswith("/proc/driver/nvidia/gpus/"):
+            return "".join(line for line in text.splitlines(keepends=True) if line.startswith("Model:"))
+        return self._names.text(text)
+
+    def output(self, command: str, text: str) -> str:
+        """Return what a command shall have printed."""
+        if command == " ".join(IP_ADDRESSES):
+            return self._ip_addresses(text)
+        return self._names.text(text)
+
+    def _without_hostname(self, text: str) -> str:
+        return self._hostname.sub(lambda _found: self._replacement, text) if self._hostname else text
+
+    def _routes(self, text: str) -> str:
+        """Replace the addresses of /proc/net/route; a network's address stays one under its mask."""
+        lines = text.splitlines(keepends=True)
+        return "".join(lines[:1] + [self._route(line) for line in lines[1:]])
+
+    def _route(self, line: str) -> str:
+        fields = line.split("\t")
+        if len(fields) < 8:
+            return self._names.text(line)
+        fields[0] = self._names.text(fields[0])
+        try:
+            destination, gateway, mask = (int(fields[column], 16) for column in (1, 2, 7))
+            fields[1] = f"{self._little_endian(destination) & mask:08X}"
+            fields[2] = f"{self._little_endian(gateway):08X}"
+        except (OverflowError, ValueError):
+            return ""
+        return "\t".join(fields)
+
+    def _little_endian(self, number: int) -> int:
+        address = ipaddress.IPv4Address(number.to_bytes(4, "little"))
+        return int.from_bytes(self._names.ipv4(address).packed, "little")
+
+    def _hex_addresses(self, text: str) -> str:
+        replaced = _HEX_ADDRESS.sub(lambda found: self._names.ipv6(bytes.fromhex(found.group())).hex(), text)
+        return self._names.text(replaced)
+
+    def _ipv6_routes(self, text: str) -> str:
+        """Replace the addresses; the counters of references and uses change while nothing else does."""
+        lines = []
+        for line in self._hex_addresses(text).splitlines():
+            fields = line.split()
+            if len(fields) >= 10:
+                fields[6:8] = ["00000000", "00000000"]
+                lines.append(" ".join(fields) + "\n")
+        return "".join(lines)
+
+    def _kubelet_arguments(self, text: str) -> str:
+        """Keep the node's address only: the other arguments may hold tokens and names."""
+        kept = (self._names.addresses(found.group()) for found in NODE_IP.finditer(text))
+        return "".join(f"KUBELET_EXTRA_ARGS={argument}\n" for argument in kept)
+
+    def _ip_addresses(self, text: str) -> str:
+        """Keep names and addresses of ``ip -json address show``, nothing of what else it tells."""
+        try:
+            links = json.loads(text)
+        except (ValueError, RecursionError):
+            return ""
+        kept = []
+        for link in links if isinstance(links, list) else []:
+            name, entries = (link.get("ifname"), link.get("addr_info")) if isinstance(link, dict) else (None, None)
+            if isinstance(name, str) and isinstance(entries, list):
+                addresses = [self._address(entry) for entry in entries if isinstance(entry, dict)]
+                kept.append({"ifname": self._names.text(name), "addr_info": addresses})
+        return json.dumps(kept) + "\n"
+
+    def _address(self, entry: dict[str, Any]) -> dict[str, Any]:
+        return {
+            "family": str(entry.get("family")),
+            "local": self._names.addresses(str(entry.get("local"))),
+            "prefixlen": entry.get("prefixlen"),
+        }

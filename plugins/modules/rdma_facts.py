@@ -1,0 +1,159 @@
+#!/usr/bin/python
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+---
+module: rdma_facts
+short_description: Read what a host has for RDMA and GPUDirect
+version_added: 0.1.0
+description:
+  - Reads a host once and returns its network controllers, GPUs, interfaces, RDMA devices, kernel modules and driver
+    stack, how near NICs and GPUs are to each other, which interfaces are the uplink, and the labels its node has.
+  - Everything comes from sysfs and procfs. Programs are asked for three things that no file tells, C(uname -m) on
+    kernels before 6.1, C(ofed_info -s) where it is installed, and C(ip -json address show) where the routes do not
+    tell which interface has the address of Ansible's connection.
+  - A value that the host does not tell is V(none). Reads that failed unexpectedly are in RV(facts.unreadable) with what
+    the error means. No failed read ends the task.
+  - Text from the host is cut to a bounded line, and characters that do not print are spelled out.
+author:
+  - The rdma.fabric contributors (@rdma-fabric)
+extends_documentation_fragment:
+  - rdma.fabric.attributes
+  - rdma.fabric.attributes.info
+options:
+  recorded_host:
+    description:
+      - A recording on the controller that stands for the host, as P(rdma.fabric.rdma_record#module) writes it.
+      - Nothing connects to the host then, and no module runs.
+    type: path
+  kernel_modules:
+    description:
+      - Kernel modules to report beside those of RDMA and GPUs, loaded or not.
+    type: list
+    elements: str
+    default: []
+notes:
+  - The values are data from a stranger. They are returned under RV(facts), not as C(ansible_facts), so that no host can
+    give a variable a value.
+seealso:
+  - module: rdma.fabric.rdma_host
+  - module: rdma.fabric.rdma_record
+"""
+
+EXAMPLES = r"""
+- name: Read a host
+  rdma.fabric.rdma_facts:
+  register: fabric
+
+- name: Name the rails
+  ansible.builtin.debug:
+    msg: "{{ fabric.facts.rails }}"
+
+- name: Read a recorded host, without connecting to it
+  rdma.fabric.rdma_facts:
+    recorded_host: recordings/dgx-h100-01.json.gz
+"""
+
+RETURN = r"""
+recorded:
+  description: Whether a recording stood for the host.
+  returned: success
+  type: bool
+facts:
+  description: What the host has. Unknown values are V(none).
+  returned: success
+  type: dict
+  contains:
+    format:
+      description: Version of this structure.
+      type: int
+      sample: 1
+    system:
+      description:
+        - Host name, machine, kernel, distribution (C(os)), kernel command line without the values of secret-looking
+          parameters, Secure Boot, lockdown, whether the system is an ostree, and the number of NUMA nodes.
+      type: dict
+    nics:
+      description:
+        - Network controllers by PCI address, each with ids, family, C(function) (V(pf) or V(vf)), driver, NUMA node,
+          PCIe link (C(speed_gts), C(width)), SR-IOV, interfaces, RDMA devices, link layer, IOMMU group and C(path),
+          its place in the PCI tree from the host bridge down.
+      type: list
+      elements: dict
+    gpus:
+      description: NVIDIA GPUs by PCI address.
+      type: list
+      elements: dict
+    netdevs:
+      description:
+        - Interfaces of hardware and what stands on them. C(kind) is V(physical), V(representor), V(sub-function), or
+          the kernel's word for a virtual one such as V(bond) or V(vlan). Interfaces of containers are left out.
+      type: list
+      elements: dict
+    rdma:
+      description:
+        - RDMA devices with their ports. C(rate_gbps) is only told of ports with a link. C(rocev2_gid_index) is the slot
+          of the RoCE v2 GID made from the IPv4 address of the port's own interface.
+      type: list
+      elements: dict
+    modules:
+      description: Kernel modules of RDMA and GPUs, loaded or built in, and those that O(kernel_modules) asks for.
+      type: dict
+    stack:
+      description:
+        - Driver of the NICs that is loaded (C(flavour) is V(inbox), V(mlnx-ofed), V(doca-ofed) or V(none)), what is
+          installed, the GPU driver, and the peer memory module.
+      type: dict
+    distances:
+      description: Label of every pair of an RDMA NIC and a GPU, as C(nvidia-smi topo -m) has them.
+      type: dict
+      sample: {"0000:18:00.0": {"0000:1b:00.0": "PXB"}}
+    rails:
+      description: Each GPU with its nearest NICs. C(rail) counts the GPUs in order of their addresses.
+      type: list
+      elements: dict
+      sample: [{"rail": 0, "nic": "0000:18:00.0", "gpu": "0000:1b:00.0", "distance": "PXB"}]
+    uplinks:
+      description: Interfaces that must not be cut, with every reason.
+      type: list
+      elements: dict
+      sample: [{"netdev": "eno3", "pci": "0000:0b:00.0", "reasons": ["default route"]}]
+    labels:
+      description: Labels that node-feature-discovery and kubelet give a node of these facts.
+      type: dict
+    unreadable:
+      description: Reads that failed unexpectedly, at most 24.
+      type: list
+      elements: dict
+      sample: [{"path": "/sys/kernel/security/lockdown", "error": "EACCES", "meaning": "needs root"}]
+"""
+
+import os
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.access import LiveHost
+from ansible_collections.rdma.fabric.plugins.module_utils._host.connection import server_address
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts import gather
+
+
+def main() -> None:
+    """Read the machine the module runs on; the action plugin of the same name reads recordings."""
+    module = AnsibleModule(
+        argument_spec={
+            "recorded_host": {"type": "path"},
+            "kernel_modules": {"type": "list", "elements": "str", "default": []},
+        },
+        supports_check_mode=True,
+    )
+    host = LiveHost()
+    facts = gather(host, server_address(host, os.getpid()), module.params["kernel_modules"])
+    module.exit_json(changed=False, recorded=False, facts=facts)
+
+
+if __name__ == "__main__":
+    main()
