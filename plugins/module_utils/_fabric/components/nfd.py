@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.images import image_reference
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.jsontext import pretty
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.objects import (
     Object,
@@ -62,7 +63,8 @@ _WORKER_CONFIG = {"sources": {"pci": _PCI}}
 
 def node_feature_discovery(rollout: Rollout) -> list[Object]:
     """Return the objects of NFD with the rule that labels nodes with a NIC of vendor 15b3."""
-    image = rollout.image(COMPONENT, {})
+    # A policy's ``global`` is about the vendor's own images: a tag of those names no release of NFD.
+    image = image_reference(COMPONENT, {}, {}, rollout.settings)
     return [
         *cluster_rbac("nfd-master", rollout.namespace, COMPONENT, _master_rules()),
         *namespaced_rbac("nfd-worker", rollout.namespace, COMPONENT, _worker_rules()),

@@ -1,0 +1,92 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Multus: the flags its entrypoint needs to follow its token, and what a configuration of the user's own changes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.components.multus import multus
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rollout import Rollout
+
+OWN = '{"cniVersion": "0.3.1", "name": "it\'s", "type": "multus"}'
+
+
+def objects(**section: Any) -> dict[str, dict[str, Any]]:
+    found = multus(Rollout("ns", {"secondaryNetwork": {"multus": section}}, {}))
+    return {each["kind"]: each for each in found}
+
+
+def pod(**section: Any) -> Any:
+    return objects(**section)["DaemonSet"]["spec"]["template"]["spec"]
+
+
+@pytest.mark.parametrize("version", ["", "v4.0.2", "v4.2.3", "network-operator-v26.4.1", "sha256:" + "a" * 64])
+def test_the_entrypoint_watches_its_token(version: str) -> None:
+    (main,) = pod(version=version)["containers"]
+    assert main["command"] == ["/thin_entrypoint"]
+    assert "--multus-conf-file=auto" in main["args"]
+    assert "--cleanup-config-on-exit=true" in main["args"]
+    assert not [argument for argument in main["args"] if "skip-config-watch" in argument]
+    # 4.0 ends at a flag it does not know.
+    assert not [argument for argument in main["args"] if argument.startswith("--multus-cni-conf-dir")]
+
+
+def test_the_program_is_installed_before_the_entrypoint_starts() -> None:
+    (installer,) = pod()["initContainers"]
+    assert installer["command"] + installer["args"] == ["/install_multus", "--type", "thin"]
+    assert {"name": "cnibin", "mountPath": "/host/opt/cni/bin", "mountPropagation": "Bidirectional"} in installer[
+        "volumeMounts"
+    ]
+
+
+def test_a_configuration_of_one_s_own_is_mounted_and_a_second_container_renews_the_kubeconfig() -> None:
+    found = objects(config=OWN)
+    assert found["ConfigMap"]["data"] == {"cni-conf.json": OWN}
+    main, refresher = pod(config=OWN)["containers"]
+    assert "--multus-conf-file=/multus-conf/00-multus.conf" in main["args"]
+    assert {"--multus-conf-file=auto", "--cleanup-config-on-exit=true", "--skip-multus-binary-copy=true"} <= set(
+        refresher["args"]
+    )
+    assert "--cni-conf-dir=/refresh" in refresher["args"]
+    mounts = {entry["mountPath"]: entry for entry in refresher["volumeMounts"]}
+    assert mounts["/host/etc/cni/net.d"]["readOnly"] is True
+    paths = {volume["name"]: volume.get("hostPath", {}).get("path") for volume in pod(config=OWN)["volumes"]}
+    assert paths[mounts["/refresh/multus.d"]["name"]] == "/etc/cni/net.d/multus.d"
+    assert paths[mounts["/refresh"]["name"]] is None
+
+
+def test_without_a_configuration_there_is_neither_a_map_nor_a_second_container() -> None:
+    assert "ConfigMap" not in objects()
+    assert objects()["DaemonSet"]["spec"]["template"]["metadata"].get("annotations") is None
+    assert objects(config=OWN)["DaemonSet"]["spec"]["template"]["metadata"]["annotations"]
+
+
+@pytest.mark.parametrize("config", ["", OWN])
+def test_releases_before_the_thin_entrypoint_start_their_script(config: str) -> None:
+    found = pod(version="v3.9.3", config=config)
+    (main,) = found["containers"]
+    assert main["command"] == ["/entrypoint.sh"]
+    assert "initContainers" not in found
+
+
+def test_resources_can_be_replaced() -> None:
+    assert pod()["containers"][0]["resources"]["limits"] == {"cpu": "100m", "memory": "50Mi"}
+    override = [{"name": "kube-multus", "limits": {"memory": "200Mi"}}]
+    assert pod(containerResources=override)["containers"][0]["resources"] == {"limits": {"memory": "200Mi"}}
+
+
+def test_rights_are_what_a_thin_plugin_uses() -> None:
+    rules = {
+        (group, resource): set(rule["verbs"])
+        for rule in objects()["ClusterRole"]["rules"]
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+    }
+    assert rules[("k8s.cni.cncf.io", "network-attachment-definitions")] == {"get"}
+    assert rules[("", "pods")] == {"get"}
+    assert rules[("", "pods/status")] == {"get", "patch", "update"}
+    assert not {"delete", "deletecollection", "escalate", "bind", "impersonate"} & set().union(*rules.values())
