@@ -34,6 +34,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.access import (
 
 FORMAT = "rdma.fabric/recorded-host/v1"
 SIZE_LIMIT = 32 * 1024 * 1024
+PATH_MAX = 4096
 _GZIP_MAGIC = b"\x1f\x8b"
 _AGAIN = "make it again with rdma.fabric.rdma_record"
 _SECTIONS: dict[str, type[Any]] = {"files": str, "binary": str, "links": str, "errors": str, "commands": dict}
@@ -137,7 +138,7 @@ def _problems(document: Document) -> list[str]:
     for section, kind in _SECTIONS.items():
         problems += _section_problems(section, document.get(section, {}), kind)
     dirs = document.get("dirs", [])
-    if not isinstance(dirs, list) or not all(isinstance(path, str) and path.startswith("/") for path in dirs):
+    if not isinstance(dirs, list) or not all(map(_is_path, dirs)):
         problems.append("dirs is not a list of absolute paths")
     return problems
 
@@ -148,10 +149,12 @@ def _section_problems(section: str, entries: Any, kind: type[Any]) -> list[str]:
     problems: list[str] = []
     value: Any
     for key, value in entries.items():
-        if section != "commands" and not key.startswith("/"):
+        if section != "commands" and not _is_path(key):
             problems.append(f"{section} has {key[:80]!r}, which is no absolute path")
         elif not isinstance(value, kind):
             problems.append(f"{section}[{key[:80]!r}] is {_kind(value)}")
+        elif section == "links" and len(value) > PATH_MAX:
+            problems.append(f"links[{key[:80]!r}] is longer than a path can be")
         elif section == "commands" and not _is_command_result(value):
             problems.append(f"commands[{key[:80]!r}] lacks rc (a number), stdout and stderr (text)")
         elif section == "binary" and not _is_base64(value):
@@ -159,6 +162,10 @@ def _section_problems(section: str, entries: Any, kind: type[Any]) -> list[str]:
         elif section == "errors" and not _ERRNO_NAME.fullmatch(value):
             problems.append(f"errors[{key[:80]!r}] is {value[:40]!r}, no name of an errno")
     return problems
+
+
+def _is_path(value: Any) -> bool:
+    return isinstance(value, str) and value.startswith("/") and len(value) <= PATH_MAX
 
 
 def _is_command_result(value: dict[str, Any]) -> bool:

@@ -1,0 +1,146 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A host is reached below one root only; every refusal has the errno's name; nothing is read without bound."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.access import READ_LIMIT, HostError, LiveHost, follow
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> LiveHost:
+    (tmp_path / "sys/devices/pci0/net/eth0").mkdir(parents=True)
+    (tmp_path / "sys/devices/pci0/net/eth0/mtu").write_text("1500\n")
+    (tmp_path / "sys/class/net").mkdir(parents=True)
+    (tmp_path / "sys/class/net/eth0").symlink_to("../../devices/pci0/net/eth0")
+    return LiveHost(str(tmp_path))
+
+
+def refusal(call: object, *arguments: object) -> str:
+    assert callable(call)
+    with pytest.raises(HostError) as refused:
+        call(*arguments)
+    return refused.value.code
+
+
+def test_a_path_leads_through_links(host: LiveHost) -> None:
+    assert host.read("/sys/class/net/eth0/mtu") == "1500\n"
+    assert host.read_bytes("/sys/class/net/eth0/mtu") == b"1500\n"
+    assert host.realpath("/sys/class/net/eth0") == "/sys/devices/pci0/net/eth0"
+    assert host.link("/sys/class/net/eth0") == "../../devices/pci0/net/eth0"
+    assert host.list("/sys/class/net") == ["eth0"]
+    assert host.exists("/sys/class/net/eth0/mtu")
+
+
+@pytest.mark.parametrize("target", ["/outside", "../../outside", "/../../outside"])
+def test_no_link_leads_out_of_the_root(tmp_path: Path, target: str) -> None:
+    (tmp_path / "outside").write_text("secret")
+    root = tmp_path / "root"
+    (root / "etc").mkdir(parents=True)
+    (root / "etc/link").symlink_to(target)
+    host = LiveHost(str(root))
+    assert refusal(host.read, "/etc/link") == "ENOENT"
+    assert not host.exists("/etc/link")
+    (root / "outside").write_text("inside")
+    assert host.read("/etc/link") == "inside"
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "code"),
+    [
+        ("read", "/none", "ENOENT"),
+        ("read", "/sys", "EISDIR"),
+        ("read", "/sys/class/net/eth0/mtu/more", "ENOTDIR"),
+        ("list", "/none", "ENOENT"),
+        ("list", "/sys/class/net/eth0/mtu", "ENOTDIR"),
+        ("link", "/sys", "EINVAL"),
+        ("link", "/none", "ENOENT"),
+        ("realpath", "/none", "ENOENT"),
+    ],
+)
+def test_a_refusal_has_the_name_of_its_errno(host: LiveHost, method: str, path: str, code: str) -> None:
+    assert refusal(getattr(host, method), path) == code
+
+
+def test_links_in_a_circle_end(tmp_path: Path) -> None:
+    (tmp_path / "a").symlink_to("b")
+    (tmp_path / "b").symlink_to("a")
+    host = LiveHost(str(tmp_path))
+    assert refusal(host.read, "/a/file") == "ELOOP"
+    assert not host.exists("/a")
+
+
+def test_a_large_file_is_cut(tmp_path: Path) -> None:
+    (tmp_path / "large").write_bytes(b"x" * (10 * 1024 * 1024))
+    assert len(LiveHost(str(tmp_path)).read("/large")) == READ_LIMIT
+
+
+def test_a_fifo_in_the_place_of_a_file_does_not_block(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    started = time.monotonic()
+    assert LiveHost(str(tmp_path)).read("/fifo") == ""
+    assert time.monotonic() - started < 5
+
+
+def test_bytes_that_are_no_text_are_replaced(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"a\xffb")
+    assert LiveHost(str(tmp_path)).read("/file") == "a\N{REPLACEMENT CHARACTER}b"
+
+
+def test_the_kernel_s_own_word_is_used_where_one_number_has_two_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_arguments: object) -> int:
+        raise OSError(95, "Operation not supported")
+
+    monkeypatch.setattr(os, "open", refuse)
+    assert refusal(LiveHost(str(tmp_path)).read, "/phys_switch_id") == "EOPNOTSUPP"
+
+
+def test_a_file_is_written_in_one_call(tmp_path: Path) -> None:
+    (tmp_path / "sriov_numvfs").write_text("0\n")
+    host = LiveHost(str(tmp_path))
+    host.write("/sriov_numvfs", "4")
+    assert (tmp_path / "sriov_numvfs").read_text() == "4"
+    assert refusal(host.write, "/none/file", "4") == "ENOENT"
+
+
+def test_a_program_runs_without_shell_and_translation(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LC_ALL", "de_DE.UTF-8")
+    code = "import os, sys; print(os.environ['LC_ALL'], sys.argv[1]); sys.exit(3)"
+    result = LiveHost().run([sys.executable, "-c", code, "$(id)"], 20)
+    assert (result.rc, result.stdout) == (3, "C $(id)\n")
+
+
+def test_the_output_of_a_program_is_cut() -> None:
+    result = LiveHost().run([sys.executable, "-c", f"print('x' * {READ_LIMIT * 2})"], 20)
+    assert len(result.stdout) == READ_LIMIT
+
+
+def test_a_program_that_hangs_or_is_missing_is_a_refusal() -> None:
+    assert refusal(LiveHost().run, [sys.executable, "-c", "import time; time.sleep(60)"], 0.2) == ("ETIMEDOUT")
+    assert refusal(LiveHost().run, ["no-such-program-here"], 1) == "ENOENT"
+
+
+def test_programs_of_this_machine_do_not_answer_for_another_tree(tmp_path: Path) -> None:
+    assert refusal(LiveHost(str(tmp_path)).run, ["uname", "-m"], 1) == "ENOSYS"
+
+
+def test_paths_are_followed_as_the_kernel_does(tmp_path: Path) -> None:
+    """The same links, once real and once as data, lead to the same places."""
+    links = {"a": "b/c", "b/up": "..", "b/self": ".", "b/far": "../b/c/../c", "d": "/b"}
+    (tmp_path / "b/c").mkdir(parents=True)
+    for place, target in links.items():
+        (tmp_path / place).symlink_to(str(tmp_path) + target if target.startswith("/") else target)
+    data = {f"/{place}": target for place, target in links.items()}
+    for path in ("/a", "/b/up/a", "/b/self/self/far", "/d/c", "/d/up/b/far/..", "/a/../up/d", "/"):
+        real = os.path.realpath(f"{tmp_path}{path}")
+        assert follow(path, data.get) == (real[len(str(tmp_path)) :] or "/"), path
