@@ -11,12 +11,15 @@ import subprocess
 import threading
 import time
 from pathlib import Path
-from typing import Mapping, NamedTuple, Sequence
+from typing import Any, Mapping, NamedTuple, Sequence
 
+from ansible_collections.rdma.fabric.tests.bench.failure import BenchmarkFailed
+from ansible_collections.rdma.fabric.tests.lab.control_plane import ControlPlane
+from ansible_collections.rdma.fabric.tests.lab.nodes import apply_nodes, kwok_node
 from tools.artifact import build_and_install
 from tools.checkout import PROGRAMS, own_environment
 from tools.environment import tick
-from tools.fleet import INVENTORY, RECORDINGS, SUFFIX
+from tools.fleet import INVENTORY, RECORDINGS, SUFFIX, fleet_nodes
 
 SIZES = (10, 100, 1000)
 CALLBACKS = Path(__file__).parent / "callback_plugins"
@@ -33,17 +36,14 @@ class SiteRun(NamedTuple):
     seconds: float
 
 
-class BenchmarkFailed(Exception):
-    """A run that was to be measured did not end well."""
-
-
-def measure(folder: Path, cluster: Mapping[str, str]) -> dict[str, float]:
-    """Run ``site`` on fleets of every size against the cluster that ``cluster`` (environment variables) names.
+def measure(control_plane: ControlPlane, folder: Path) -> dict[str, float]:
+    """Run ``site`` on fleets of every size against one cluster, whose nodes are those of the recorded fleet.
 
     The first run fills the cluster and is not counted: the others find nothing to do there.
     """
     _artifact, collections = build_and_install()
-    environment = {**own_environment(collections), **cluster}
+    apply_nodes(control_plane.api, [kwok_node(node["name"], node["labels"]) for node in fleet_nodes(collections)])
+    environment = control_plane.command_environment(own_environment(collections))
     run_site(folder / "first", SIZES[0], environment)
     runs = {size: run_site(folder / str(size), size, environment) for size in SIZES}
     return {
@@ -75,7 +75,7 @@ def slope(values: Mapping[int, float]) -> float:
     return round((values[largest] - values[smallest]) / (largest - smallest), 1)
 
 
-def fleet_inventory(size: int, recordings: Sequence[Path]) -> dict[str, object]:
+def fleet_inventory(size: int, recordings: Sequence[Path]) -> dict[str, Any]:
     """Return an inventory of ``size`` hosts that share the recordings; each asks for two kernel modules."""
     hosts = {
         f"host-{number:04}": {"rdma_fabric_recorded_host": str(recordings[number % len(recordings)])}

@@ -1,0 +1,86 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""``make bench``: count what the batch apply and ``site`` cost, and write the numbers to ``build/bench.json``.
+
+``python -m tests.bench apply`` or ``site`` runs one part and keeps what the file says of the other.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import sys
+import time
+from pathlib import Path
+from typing import Callable, Mapping, Sequence
+
+from tools.checkout import BUILD, CHECKOUT, COLLECTIONS, LINK, link_checkout
+
+link_checkout(LINK, CHECKOUT)
+sys.path.insert(0, str(COLLECTIONS))
+
+from ansible_collections.rdma.fabric.tests.bench import apply, site  # noqa: E402 - found through the lines above
+from ansible_collections.rdma.fabric.tests.bench.failure import BenchmarkFailed  # noqa: E402
+from ansible_collections.rdma.fabric.tests.lab.control_plane import ControlPlane  # noqa: E402
+
+FOLDER = BUILD / "bench"
+RESULTS = BUILD / "bench.json"
+# What the project promises; a number above its bound fails the benchmark.
+BOUNDS = {
+    "apply.unchanged.requests": 12,
+    "apply.one_changed.requests": 13,
+    "apply.unchanged.time_ratio_to_k8s_module": 0.1,
+    "site.steady.modules_per_host": 1,
+    "site.steady.skipped_per_host": 0,
+}
+
+
+PARTS: Mapping[str, Callable[[ControlPlane, Path], dict[str, float]]] = {"apply": apply.measure, "site": site.measure}
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the parts that the command line names, all by default; return the exit status."""
+    parser = argparse.ArgumentParser(prog="tests.bench", description="Measure the batch apply and site.")
+    parser.add_argument("parts", nargs="*", choices=[[], *PARTS], metavar="apply|site")
+    chosen = parser.parse_args(arguments).parts or list(PARTS)
+    start = time.monotonic()
+    figures = json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.exists() else {}
+    try:
+        for part in chosen:
+            figures.update(run_part(part))
+    except BenchmarkFailed as failure:
+        print(f"error: {failure}", file=sys.stderr)
+        return 1
+    RESULTS.write_text(json.dumps(figures, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+    for name, value in sorted(figures.items()):
+        print(f"{name:44}{value:>12g}")
+    print(f"Written to {RESULTS} in {time.monotonic() - start:.0f} s.")
+    broken = broken_bounds(figures)
+    for text in broken:
+        print(f"error: {text}", file=sys.stderr)
+    return int(bool(broken))
+
+
+def run_part(part: str) -> dict[str, float]:
+    """Run one part on a control plane of its own, so that no part sees the objects of another."""
+    print(f"measuring {part}", file=sys.stderr, flush=True)
+    folder = FOLDER / part
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    with ControlPlane(folder / "cluster") as control_plane:
+        return PARTS[part](control_plane, folder / "runs")
+
+
+def broken_bounds(figures: Mapping[str, float]) -> list[str]:
+    """Return which figures are above what the project promises."""
+    return [
+        f"{name} is {figures[name]:g}, more than {bound:g}"
+        for name, bound in BOUNDS.items()
+        if name in figures and figures[name] > bound
+    ]
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,10 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The one way in which a benchmark fails."""
+
+from __future__ import annotations
+
+
+class BenchmarkFailed(Exception):
+    """A run that was to be measured did not end well."""
