@@ -63,7 +63,8 @@ def _os(probe: Probe) -> dict[str, Any]:
         content = probe.content("/usr/lib/os-release")
     fields = parse_os_release(content or "")
     return {
-        "id": fields.get("ID", "linux"),
+        # os-release(5): without ID the distribution is called linux; without the file it is unknown.
+        "id": fields.get("ID", "linux" if fields else ""),
         "id_like": fields.get("ID_LIKE", "").split(),
         "version_id": fields.get("VERSION_ID", ""),
         "name": fields.get("PRETTY_NAME", ""),
