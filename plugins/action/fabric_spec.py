@@ -13,6 +13,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.desired import H
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import Violation
 from ansible_collections.rdma.fabric.plugins.plugin_utils._action import FabricAction, plain
 from ansible_collections.rdma.fabric.plugins.plugin_utils._documents import read_files
+from ansible_collections.rdma.fabric.plugins.plugin_utils._variables import PREFIX, VariableSurvey
 
 VARIABLES = (
     "nic_cluster_policy",
@@ -43,15 +44,21 @@ class ActionModule(FabricAction):
         """Return the spec and the notices of everything given; raise InvalidInput with every violation."""
         documents, violations = read_files(arguments["manifests"], self.find_file)
         values, wrong_values = self._helm_values(arguments)
+        hostvars = task_vars.get("hostvars") or {}
+        controller = hostvars.get(task_vars.get("inventory_hostname", ""), {})
+        given = {f"{PREFIX}{name}" for name, value in arguments.items() if value}
+        survey = VariableSurvey(controller, given, plain)
+        hosts = read_hosts(arguments["hosts"], hostvars, survey)
+        ignored, remarks = survey.findings()
         spec, notices = build_spec(
             [*documents, *extra_resource(task_vars)],
             {name: arguments[name] for name in VARIABLES},
             {name: arguments[name] for name in SETTINGS},
-            read_hosts(arguments["hosts"], task_vars.get("hostvars") or {}),
+            hosts,
             helm_values=values,
-            violations=[*violations, *wrong_values],
+            violations=[*violations, *wrong_values, *ignored],
         )
-        return {"changed": False, "spec": spec, "notices": notices}
+        return {"changed": False, "spec": spec, "notices": [*notices, *remarks]}
 
     def _helm_values(self, arguments: Mapping[str, Any]) -> tuple[list[Document], list[Violation]]:
         documents, violations = read_files(arguments["helm_values_files"], self.find_file)
@@ -69,7 +76,7 @@ def extra_resource(task_vars: Mapping[str, Any]) -> list[Document]:
     return [Document(EXTRA_VARS, {name: plain(task_vars[name]) for name in RESOURCE_FIELDS if name in task_vars})]
 
 
-def read_hosts(hosts: list[str], hostvars: Mapping[str, Any]) -> dict[str, HostReading]:
+def read_hosts(hosts: list[str], hostvars: Mapping[str, Any], survey: VariableSurvey) -> dict[str, HostReading]:
     """Return what the variables of each inventory host ask for, with what is wrong about them."""
     readings: dict[str, HostReading] = {}
     for host in hosts:
@@ -78,6 +85,7 @@ def read_hosts(hosts: list[str], hostvars: Mapping[str, Any]) -> dict[str, HostR
             readings[host] = ({}, [violation], [])
             continue
         variables = hostvars[host]
+        survey.look(host, variables)
         given = {name: plain(variables.get(name)) for name in HOST_VARIABLES}
         readings[host] = parse_host_variables(host, given)
     return readings

@@ -18,6 +18,8 @@ description:
   - Retired fields are translated; each is mentioned with its successor.
   - A custom resource given as extra variables (C(ansible-playbook -e @policy.yaml)) is read as one more document.
   - Files are read on the controller. Their text is never templated.
+  - Variables of this collection that nothing would read are refused as well. These are misspelt ones, and those of
+    O(hosts) that only the controller reads and that it does not have, or has with another value.
 author:
   - The rdma.fabric contributors
 extends_documentation_fragment:

@@ -1,0 +1,129 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Finds variables of this collection that nothing would read: misspelt ones, and those of hosts that only the
+controller reads. Private to this collection: it may change without notice.
+
+Ansible passes both over in silence, and a run without the manifests that were meant would remove what they made.
+"""
+
+from __future__ import annotations
+
+import difflib
+from typing import Any, Callable, Collection, Iterable, Mapping
+
+from ansible.errors import AnsibleError
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.desired import HOST_VARIABLES
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import Notice, Violation
+
+PREFIX = "rdma_fabric_"
+SOURCE = "variables"
+# Read once per run, on the controller: the cluster side, the report, and which hosts belong to the fabric.
+CONTROLLER_VARIABLES = tuple(
+    f"{PREFIX}{name}"
+    for name in (
+        "manifests",
+        "helm_values",
+        "helm_values_files",
+        "helm_set",
+        "nic_cluster_policy",
+        "nic_node_policies",
+        "macvlan_networks",
+        "host_device_networks",
+        "ipoib_networks",
+        "network_attachments",
+        "namespace",
+        "nfd",
+        "cni_bin_dir",
+        "cni_conf_dir",
+        "registry_mirrors",
+        "image_overrides",
+        "image_pull_secrets",
+        "proxy",
+        "hosts",
+        "set",
+        "prune",
+        "wait",
+        "wait_timeout",
+        "kubeconfig",
+        "context",
+        "output_dir",
+        "report_title",
+        "run_dir",
+    )
+)
+# Read per host by the playbooks, beside those that the host's desired state is made from.
+_OF_RUNS = (f"{PREFIX}host_mode", f"{PREFIX}record_dir")
+KNOWN_VARIABLES = frozenset((*CONTROLLER_VARIABLES, *HOST_VARIABLES, *_OF_RUNS))
+_NEAR = 0.8
+_MAX_NAMED = 3
+
+
+class VariableSurvey:
+    """Looks at the variables of one host after the other and says what would be passed over.
+
+    ``controller`` holds the variables of the controller, ``given`` the names of those that reached it some other way.
+    Values are asked for only where both sides have one, and made plain by ``convert`` before they are compared.
+    """
+
+    def __init__(self, controller: Mapping[str, Any], given: Collection[str], convert: Callable[[Any], Any]) -> None:
+        self._controller = controller
+        self._given = given
+        self._convert = convert
+        self._only_hosts: dict[str, list[str]] = {}
+        self._differing: dict[str, list[str]] = {}
+        self._unknown: set[str] = set()
+        self._note_unknown(controller)
+
+    def look(self, host: str, variables: Mapping[str, Any]) -> None:
+        """Take the variables of one host of the fabric into account."""
+        self._note_unknown(variables)
+        for name in CONTROLLER_VARIABLES:
+            if name not in variables:
+                continue
+            if name in self._controller:
+                if self._differs(name, variables):
+                    self._differing.setdefault(name, []).append(host)
+            elif name not in self._given:
+                self._only_hosts.setdefault(name, []).append(host)
+
+    def findings(self) -> tuple[list[Violation], list[Notice]]:
+        """Return what would be ignored, and variables that look like this collection's and are not."""
+        violations = [self._misplaced(*entry, "is not set for localhost") for entry in self._only_hosts.items()]
+        violations += [self._misplaced(*entry, "differs from localhost's") for entry in self._differing.items()]
+        notices: list[Notice] = []
+        for name in sorted(self._unknown):
+            near = nearest(name)
+            if near:
+                violations.append(Violation(SOURCE, name, "is no variable of this collection", f"did you mean {near}?"))
+            else:
+                notices.append(Notice(SOURCE, name, "is no variable of this collection, nothing reads it"))
+        return violations, notices
+
+    def _note_unknown(self, variables: Iterable[str]) -> None:
+        self._unknown.update(name for name in variables if name.startswith(PREFIX) and name not in KNOWN_VARIABLES)
+
+    def _differs(self, name: str, variables: Mapping[str, Any]) -> bool:
+        try:
+            return bool(self._convert(variables[name]) != self._convert(self._controller[name]))
+        except AnsibleError:
+            return False  # it makes no sense on one of the two sides, so nobody meant it to be read there
+
+    @staticmethod
+    def _misplaced(name: str, hosts: list[str], how: str) -> Violation:
+        problem = f"is set for {named(hosts)} and {how}, where it is read: it would be ignored"
+        return Violation(SOURCE, name, problem, "set it in group_vars/all, for localhost, or with -e")
+
+
+def nearest(name: str) -> str:
+    """Return the known variable that was probably meant, or nothing."""
+    suffixes = [known[len(PREFIX) :] for known in sorted(KNOWN_VARIABLES) if known.startswith(PREFIX)]
+    near = difflib.get_close_matches(name[len(PREFIX) :], suffixes, n=1, cutoff=_NEAR)
+    return f"{PREFIX}{near[0]}" if near else ""
+
+
+def named(hosts: list[str]) -> str:
+    """Return a list of hosts as a person says it."""
+    rest = len(hosts) - _MAX_NAMED
+    return ", ".join(hosts[:_MAX_NAMED]) + (f" and {rest} more" if rest > 0 else "")

@@ -1,0 +1,108 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Variables that nothing would read are found: misspelt ones, and those that only the controller reads."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any, Dict, Mapping
+
+import pytest
+import yaml
+from ansible.errors import AnsibleUndefinedVariable
+
+from ansible_collections.rdma.fabric.plugins.plugin_utils._action import plain
+from ansible_collections.rdma.fabric.plugins.plugin_utils._variables import (
+    CONTROLLER_VARIABLES,
+    KNOWN_VARIABLES,
+    VariableSurvey,
+    named,
+)
+
+CHECKOUT = Path(__file__).resolve().parents[3]
+MANIFESTS = "rdma_fabric_manifests"
+
+
+def survey(
+    controller: Mapping[str, Any], hosts: Mapping[str, Mapping[str, Any]], *given: str
+) -> tuple[list[str], list[str]]:
+    """Return the violations and the notices as sentences."""
+    looked = VariableSurvey(controller, given, plain)
+    for host, variables in hosts.items():
+        looked.look(host, variables)
+    violations, notices = looked.findings()
+    return [each.sentence() for each in violations], [each.sentence() for each in notices]
+
+
+def test_what_only_hosts_have_and_only_the_controller_reads_is_refused_once_with_the_hosts() -> None:
+    hosts = {f"gpu0{number}": {MANIFESTS: ["a.yaml"]} for number in range(1, 6)}
+    violations, notices = survey({}, hosts)
+    assert violations == [
+        f"variables: {MANIFESTS}: is set for gpu01, gpu02, gpu03 and 2 more and is not set for localhost, where it is "
+        "read: it would be ignored (set it in group_vars/all, for localhost, or with -e)"
+    ]
+    assert notices == []
+
+
+def test_what_differs_from_the_controller_is_refused_and_what_is_equal_is_not() -> None:
+    controller = {MANIFESTS: ["a.yaml"], "rdma_fabric_namespace": "net"}
+    hosts = {"a": {MANIFESTS: ("a.yaml",), "rdma_fabric_namespace": "other"}, "b": dict(controller)}
+    violations, _notices = survey(controller, hosts)
+    assert len(violations) == 1
+    assert "rdma_fabric_namespace: is set for a and differs from localhost's" in violations[0]
+
+
+def test_what_was_given_some_other_way_and_what_hosts_read_themselves_is_fine() -> None:
+    hosts = {"a": {MANIFESTS: ["a.yaml"], "rdma_fabric_interfaces": [], "rdma_fabric_host_mode": "preview", "other": 1}}
+    assert survey({}, hosts, MANIFESTS) == ([], [])
+
+
+class Broken(Dict[str, Any]):
+    """Variables whose values cannot be templated, as Ansible shows them."""
+
+    def __getitem__(self, key: str) -> Any:
+        raise AnsibleUndefinedVariable("'inventory_dir' is undefined")
+
+
+def test_a_value_that_makes_no_sense_on_a_host_is_not_compared() -> None:
+    assert survey({MANIFESTS: []}, {"a": Broken({MANIFESTS: 1})}) == ([], [])
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("rdma_fabric_manifest", MANIFESTS),
+        ("rdma_fabric_nic_cluster_polcy", "rdma_fabric_nic_cluster_policy"),
+        ("rdma_fabric_interface", "rdma_fabric_interfaces"),
+        ("rdma_fabric_allow_vf_resets", "rdma_fabric_allow_vf_reset"),
+    ],
+)
+def test_a_misspelt_variable_is_refused_wherever_it_is_set(name: str, meant: str) -> None:
+    expected = [f"variables: {name}: is no variable of this collection (did you mean {meant}?)"]
+    assert survey({name: 1}, {})[0] == expected
+    assert survey({}, {"a": {name: 1}, "b": {name: 2}})[0] == expected
+
+
+def test_a_variable_of_the_user_with_our_prefix_is_only_said() -> None:
+    violations, notices = survey({"rdma_fabric_rack_of_site": 1, "rdma_other": 2}, {})
+    assert violations == []
+    assert notices == ["variables: rdma_fabric_rack_of_site: is no variable of this collection, nothing reads it"]
+
+
+def test_every_variable_that_a_role_or_a_playbook_reads_is_known() -> None:
+    documented = set()
+    for path in (CHECKOUT / "roles").glob("*/meta/argument_specs.yml"):
+        documented |= set(yaml.safe_load(path.read_text())["argument_specs"]["main"]["options"])
+    used = set()
+    for path in [*(CHECKOUT / "roles").rglob("tasks/*.yml"), *(CHECKOUT / "playbooks").glob("*.yml")]:
+        used |= set(re.findall(r"\brdma_fabric_\w+", path.read_text()))
+    assert documented | used <= KNOWN_VARIABLES
+    assert set(CONTROLLER_VARIABLES) <= documented | used
+
+
+def test_hosts_are_named_as_a_person_says_it() -> None:
+    assert named(["a"]) == "a"
+    assert named(["a", "b", "c"]) == "a, b, c"
+    assert named(["a", "b", "c", "d"]) == "a, b, c and 1 more"
