@@ -62,17 +62,21 @@ def read_netdevs(probe: Probe, also: Sequence[str] = ()) -> list[Netdev]:
     return [found[name] for name in sorted(found, key=natural)]
 
 
-def hardware_below(probe: Probe, name: str) -> list[str]:
-    """Return the interfaces of hardware that carry ``name``: itself, or the members of a bond, bridge or VLAN."""
+def carriers_of(probe: Probe, name: str) -> list[str]:
+    """Return what carries the traffic of a bond, bridge or VLAN: hardware, and the layers between.
+
+    The ports of containers and guests on a bridge are virtual and stand on nothing: they carry no traffic of others.
+    """
     carriers: list[str] = []
-    layer = [name]
+    layer = _neighbours(probe, name, "lower_")
     for _depth in range(_MOST_LAYERS):
         below: list[str] = []
-        for upper in layer:
-            lowers = _neighbours(probe, upper, "lower_")
+        for lower in layer:
+            lowers = _neighbours(probe, lower, "lower_")
+            is_hardware = "/virtual/" not in (probe.target(f"{NET}/{lower}") or "/virtual/")
+            if (lowers or is_hardware) and lower not in carriers:
+                carriers.append(lower)
             below += lowers
-            if not lowers and upper not in carriers:
-                carriers.append(upper)
         layer = below
     return sorted(carriers, key=natural)
 

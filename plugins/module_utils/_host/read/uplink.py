@@ -14,7 +14,7 @@ import json
 import re
 from typing import Any, Iterable, NamedTuple, Union
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.read.netdev import Netdev, hardware_below
+from ansible_collections.rdma.fabric.plugins.module_utils._host.read.netdev import Netdev, carriers_of
 from ansible_collections.rdma.fabric.plugins.module_utils._host.read.probe import Probe, natural, parse_int, printable
 
 ROUTE = "/proc/net/route"
@@ -99,7 +99,7 @@ def read_uplinks(
 
 
 def _protect(probe: Probe, reasons: dict[str, list[str]], name: str, reason: str) -> None:
-    for member in [name, *hardware_below(probe, name)]:
+    for member in [name, *carriers_of(probe, name)]:
         text = reason if member == name else f"{reason} through {printable(name)}"
         known = reasons.setdefault(member, [])
         if text not in known:

@@ -1,0 +1,127 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The uplink is found by route and address, and never missed for lack of certainty."""
+
+from __future__ import annotations
+
+import json
+from ipaddress import IPv4Address
+from typing import Any
+
+import pytest
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts import gather
+from ansible_collections.rdma.fabric.plugins.module_utils._host.read.uplink import (
+    parse_ip_addresses,
+    parse_ipv6_default,
+    parse_routes,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._host.recorded import RecordedHost
+
+PLACES = {
+    "route": "/proc/net/route",
+    "ipv6_route": "/proc/net/ipv6_route",
+    "if_inet6": "/proc/net/if_inet6",
+    "kubelet": "/etc/default/kubelet",
+}
+HEADER = "Iface\tDestination\tGateway \tFlags\tRefCnt\tUse\tMetric\tMask\t\tMTU\tWindow\tIRTT\n"
+DEFAULT = "eth0\t00000000\t0100000A\t0003\t0\t0\t100\t00000000\t0\t0\t0\n"
+NETWORK = "eth0\t0000000A\t00000000\t0001\t0\t0\t100\t00FFFFFF\t0\t0\t0\n"
+SAME_NETWORK = NETWORK.replace("eth0", "eth1")
+ZERO = "0" * 32
+V6_DEFAULT = f"{ZERO} 00 {ZERO} 00 fe80{'0' * 27}1 00000400 00000003 00000000 00000003     eth1\n"
+V6_REJECT = f"{ZERO} 00 {ZERO} 00 {ZERO} ffffffff 00000001 00000000 00200200       lo\n"
+
+
+def uplinks(address: str | None = None, shown: str | None = None, **tables: str) -> dict[str, list[str]]:
+    """The uplinks of a host with three ports, a VLAN on the second, a bridge on a bond of the third."""
+    tree: dict[str, str] = {}
+    links: dict[str, str] = {}
+    for number in range(3):
+        base = f"/sys/devices/pci0000:00/0000:00:0{number}.0/net/eth{number}"
+        tree[f"{base}/mtu"] = "1500\n"
+        links[f"/sys/class/net/eth{number}"] = base
+    for name, lowers in (("eth1.100", ["eth1"]), ("br0", ["bond0", "tap0"]), ("bond0", ["eth2"]), ("tap0", [])):
+        base = f"/sys/devices/virtual/net/{name}"
+        tree[f"{base}/mtu"] = "1500\n"
+        links[f"/sys/class/net/{name}"] = base
+        links.update({f"{base}/lower_{lower}": f"../{lower}" for lower in lowers})
+    commands: dict[str, Any] = {}
+    if shown is not None:
+        commands["ip -json address show"] = {"rc": 0, "stdout": shown, "stderr": ""}
+    tree.update({PLACES[name]: text for name, text in tables.items()})
+    document = {"files": tree, "links": links, "commands": commands}
+    found = gather(RecordedHost(document), address)["uplinks"]
+    return {uplink["netdev"]: uplink["reasons"] for uplink in found}
+
+
+def test_both_families_of_default_routes_count() -> None:
+    found = uplinks(route=HEADER + DEFAULT + NETWORK, ipv6_route=V6_REJECT + V6_DEFAULT)
+    assert found == {"eth0": ["default route"], "eth1": ["default route"]}
+
+
+def test_what_a_vlan_or_a_bridge_stands_on_is_protected_too() -> None:
+    routes = HEADER + DEFAULT.replace("eth0", "eth1.100") + DEFAULT.replace("eth0", "br0")
+    assert uplinks(route=routes) == {
+        "bond0": ["default route through br0"],
+        "br0": ["default route"],
+        "eth1": ["default route through eth1.100"],
+        "eth1.100": ["default route"],
+        "eth2": ["default route through br0"],
+    }
+
+
+def test_the_connection_is_found_by_its_network() -> None:
+    assert uplinks("10.0.0.5", route=HEADER + NETWORK) == {"eth0": ["Ansible connection"]}
+
+
+def test_one_interface_may_have_several_reasons() -> None:
+    assert uplinks("10.0.0.5", route=HEADER + DEFAULT + NETWORK) == {"eth0": ["default route", "Ansible connection"]}
+
+
+def test_where_two_interfaces_share_a_network_the_addresses_decide() -> None:
+    shown = json.dumps([{"ifname": "eth1", "addr_info": [{"family": "inet", "local": "10.0.0.5"}]}])
+    routes = HEADER + NETWORK + SAME_NETWORK
+    assert uplinks("10.0.0.5", route=routes, shown=shown) == {"eth1": ["Ansible connection"]}
+
+
+@pytest.mark.parametrize("shown", ["", "not JSON", "[]", "{}", '[{"ifname": 7}]', "[" * 10000])
+def test_where_nothing_decides_both_are_protected(shown: str) -> None:
+    found = uplinks("10.0.0.5", route=HEADER + NETWORK + SAME_NETWORK, shown=shown)
+    assert set(found) == {"eth0", "eth1"}
+
+
+def test_an_address_outside_every_network_is_asked_for() -> None:
+    shown = json.dumps([{"ifname": "eth2", "addr_info": [{"local": "192.0.2.7"}, "x", {"local": 1}]}])
+    assert uplinks("192.0.2.7", route=HEADER + NETWORK, shown=shown) == {"eth2": ["Ansible connection"]}
+    assert uplinks("192.0.2.9", route=HEADER + NETWORK, shown=shown) == {}
+
+
+def test_an_ipv6_connection_is_found_by_its_address() -> None:
+    table = (
+        "fd000000000000000000000000000005 02 40 00 80     eth1\nfe800000000000000000000000000001 02 40 20 80     eth0\n"
+    )
+    assert uplinks("fd00::5", if_inet6=table) == {"eth1": ["Ansible connection"]}
+    assert uplinks("fd00::6", if_inet6=table) == {}
+
+
+@pytest.mark.parametrize(
+    "address", ["node.example", "", "127.0.0.1", "::1", str(IPv4Address(0)), "10.0.0.5 ; rm", "$(id)", "1" * 99]
+)
+def test_what_is_no_address_of_the_host_names_no_uplink(address: str) -> None:
+    assert uplinks(address, route=HEADER + NETWORK) == {}
+
+
+def test_the_node_address_of_the_kubelet_is_an_uplink() -> None:
+    arguments = 'KUBELET_EXTRA_ARGS="--max-pods=200 --node-ip=10.0.0.9,fd00::9 --v=2"\n'
+    assert uplinks(kubelet=arguments, route=HEADER + NETWORK) == {"eth0": ["kubelet node address"]}
+
+
+def test_lines_that_are_no_routes_are_left_out() -> None:
+    text = HEADER + DEFAULT + "garbage\n" + DEFAULT.replace("0003", "0200") + DEFAULT.replace("0003", "0002")
+    text += DEFAULT.replace("00000000", "ZZZZZZZZ") + DEFAULT.replace("00000000", "FFFFFFFFFF")
+    text += NETWORK.replace("00FFFFFF", "00FF00FF")
+    assert [(route.netdev, str(route.network)) for route in parse_routes(text)] == [("eth0", "0.0.0.0/0")]
+    assert parse_ipv6_default("garbage\n" + V6_REJECT + V6_DEFAULT.replace(" 00000003 ", " 00000200 ")) == []
+    assert parse_ip_addresses("null") == {}
