@@ -145,7 +145,7 @@ def _why_not_sent(session: Session, key: Key) -> str:
     """Return why a dry run of the object can't be asked for yet, or an empty string."""
     if key.namespace in session.new_namespaces:
         return _NEW_NAMESPACE.format(key.namespace)
-    if not session.snapshot.is_served(key) or session.crd_changed(key):
+    if session.crd_changed(key):
         return f"the CustomResourceDefinition of {key.kind} would be created or changed by this run"
     return ""
 

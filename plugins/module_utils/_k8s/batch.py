@@ -128,10 +128,6 @@ def _read_state(session: Session) -> None:
     wanted = union(keys, session.recorded)
     if session.request.remove_kept:
         wanted += [Key("v1", "Namespace", "", ""), Key(f"{CRD_GROUP}/v1", CRD_KIND, "", "")]
-    listed = {key.namespace for key in config_maps}
-    elsewhere = [key for key in wanted if _is_config_map(key) and key.namespace not in listed]
-    if elsewhere and len(listed) == 1:
-        session.snapshot.read_kinds([*config_maps, *elsewhere])
     session.snapshot.read_kinds(key for key in wanted if not _is_config_map(key))
 
 

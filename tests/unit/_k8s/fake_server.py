@@ -79,6 +79,7 @@ class FakeServer:
         self.plurals = dict(KINDS)
         self.unserved: set[str] = set()
         self.requests: list[tuple[str, str, dict[str, str]]] = []
+        self.delete_options: list[dict[str, Any]] = []
         self.intercept: Callable[[int, str, str], Reply | None] = lambda _number, _method, _path: None
         self.after_apply: Callable[[dict[str, Any]], None] = lambda _body: None
         self.on_list: Callable[[str], None] = lambda _plural: None
@@ -185,6 +186,7 @@ class FakeServer:
         return good(result, 201 if live is None else 200)
 
     def _delete(self, place: tuple[str, str, str], live: dict[str, Any], options: dict[str, Any]) -> Reply:
+        self.delete_options.append(options)
         wanted = options.get("preconditions", {}).get("uid")
         if wanted != live["metadata"]["uid"]:
             return failure(409, "Conflict", f"the UID in the precondition ({wanted}) does not match")

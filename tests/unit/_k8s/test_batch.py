@@ -10,7 +10,10 @@ import json
 
 import pytest
 
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.kinds import Resource
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects import Key
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.session import BatchError
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.snapshot import list_objects
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import Reply
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput
 from ansible_collections.rdma.fabric.tests.unit._k8s.batch_cases import (
@@ -24,6 +27,7 @@ from ansible_collections.rdma.fabric.tests.unit._k8s.batch_cases import (
 from ansible_collections.rdma.fabric.tests.unit._k8s.fake_server import (
     FakeServer,
     config_map,
+    connect,
     daemon_set,
     failure,
     namespace_object,
@@ -178,6 +182,16 @@ class TestPresent:
         server.intercept = lambda number, _m, _p: failure(410, "Expired", "too old") if number == 3 else None
         result = apply(server, wave(*objects))
         assert (result.changed, result.requests["list"]) == (False, 6)
+
+    def test_pages_read_before_they_expired_are_not_counted_twice(self) -> None:
+        server = FakeServer()
+        server.page_size = 2
+        for name in ("a", "b", "c"):
+            server.put("configmaps", config_map(name))
+        server.intercept = lambda number, _m, _p: failure(410, "Expired", "too old") if number == 2 else None
+        scope = Key("v1", "ConfigMap", "ns", "")
+        found = list_objects(connect(server), scope, Resource("configmaps", True), {})
+        assert [body["metadata"]["name"] for body in found] == ["a", "b", "c"]
 
     def test_a_kind_in_one_namespace_is_listed_there_and_one_in_several_everywhere(self) -> None:
         server = FakeServer(namespaces=("ns", "more"))

@@ -38,8 +38,7 @@ class TestPrune:
         deleted = [str(change.key) for change in result.changes if change.action == "deleted"]
         assert deleted == ["DaemonSet ns/d", "ConfigMap ns/a"]
         assert recorded(server) == ["b"]
-        options = [path for method, path, _query in server.requests if method == "DELETE"]
-        assert len(options) == 2
+        assert [options["propagationPolicy"] for options in server.delete_options] == ["Background"] * 2
 
     def test_nothing_is_deleted_unless_asked(self) -> None:
         server = FakeServer()

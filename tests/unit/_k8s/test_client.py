@@ -113,6 +113,18 @@ def test_a_kubeconfig_is_respected_as_file_and_as_data(server: RecordingServer, 
     assert tokens == ["Bearer filed"] * 2
 
 
+def test_an_earlier_connection_leaves_nothing_behind(server: RecordingServer) -> None:
+    document = {
+        "current-context": "c",
+        "contexts": [{"name": "c", "context": {"cluster": "k", "user": "u"}}],
+        "clusters": [{"name": "k", "cluster": {"server": "http://127.0.0.1:9"}}],
+        "users": [{"name": "u", "user": {"token": "earlier"}}],
+    }
+    Client({"kubeconfig": document})
+    Client({"host": address(server), "api_key": "own"}).send("GET", "/x", None, None)
+    assert [value for name, value in server.seen[0][2] if name.lower() == "authorization"] == ["Bearer own"]
+
+
 def test_no_connection_data_at_all_is_said_so() -> None:
     with pytest.raises(ApiFault, match="no connection can be made") as refused:
         Client({})
