@@ -20,9 +20,10 @@ _SECRET_NAME = re.compile(
     r"pass(word|wd|phrase)?|secret|token|cred|auth|\bkey\b|api_?key|private|luks|psk|pwd|hash|netroot|iscsi|machine_id",
     re.IGNORECASE,
 )
-_CREDENTIALS_IN_URL = re.compile(r"(?<=://)[^/@\s]+(?=@)")
-# name=value or name="value with spaces", the forms of the kernel's own parser.
-_PARAMETER = re.compile(r'("?)([^\s="]+)=("[^"]*"|[^\s"]*)')
+_CREDENTIALS_IN_URL = re.compile(r"(?<=://)\S+(?=@)")
+# One parameter as the kernel splits them (lib/cmdline.c): at spaces that stand outside quotes.
+_PARAMETER = re.compile(r'(?:[^\s"]|"[^"]*(?:"|$))+')
+_NESTED_NAME = re.compile(r"([\w.-]+)=")
 _UUID = re.compile(r"\b[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}\b")
 _OCTETS = re.compile(r"(?<![0-9A-Fa-f:])[0-9A-Fa-f]{2}(?:[:-][0-9A-Fa-f]{2}){5,19}(?![0-9A-Fa-f:])")
 _GUID = re.compile(r"(?<![0-9A-Fa-f:])[0-9A-Fa-f]{4}(?::[0-9A-Fa-f]{4}){3}(?![0-9A-Fa-f:])")
@@ -45,11 +46,13 @@ def looks_secret(name: str) -> bool:
 
 def mask_parameters(cmdline: str) -> str:
     """Return a kernel command line without the values of secret-looking parameters and credentials in addresses."""
+    return _CREDENTIALS_IN_URL.sub(MASK, _PARAMETER.sub(_masked, cmdline))
 
-    def masked(found: re.Match[str]) -> str:
-        return f"{found.group(1)}{found.group(2)}={MASK}" if looks_secret(found.group(2)) else found.group(0)
 
-    return _CREDENTIALS_IN_URL.sub(MASK, _PARAMETER.sub(masked, cmdline))
+def _masked(found: re.Match[str]) -> str:
+    name, equals, value = found.group().replace('"', "").partition("=")
+    names = [name, *_NESTED_NAME.findall(value)]
+    return f"{name}={MASK}" if equals and any(map(looks_secret, names)) else found.group()
 
 
 class Pseudonyms:
