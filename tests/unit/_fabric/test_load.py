@@ -218,6 +218,14 @@ class TestResources:
             found = [each for each in Fabric([document], []).violations if each.path == "metadata.name"]
             assert (found == []) is fits
 
+    @pytest.mark.parametrize(
+        ("variable", "name"), [("nic_node_policies", "a" * 31), ("macvlan_networks", "A_b"), ("ipoib_networks", "")]
+    )
+    def test_names_of_variables_are_held_to_the_same_limits(self, variable: str, name: str) -> None:
+        spec = {"master": "ib0"} if variable == "ipoib_networks" else {}
+        (found,) = of_text(variables={variable: {name: spec}}).violations
+        assert found.path == (name or '[""]')
+
     def test_names_of_roles_may_hold_colons(self) -> None:
         text = "apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: 'system:node'}\n"
         of_text(text).accepted()
