@@ -49,7 +49,7 @@ class ActionModule(FabricAction):
         changed = known != document
         if changed and not self.check_mode:
             write_bytes_if_different(dest, data)
-        entries = sum(len(document[section]) for section in ("files", "binary", "links", "errors"))
+        entries = sum(len(document.get(section, {})) for section in ("files", "binary", "links", "errors"))
         result = {"changed": changed, "dest": str(dest), "hostname": hostname, "size": len(data), "entries": entries}
         if self.diff_mode and changed:
             before, after = describe_entries(known or {}, document)
