@@ -14,63 +14,34 @@ from __future__ import annotations
 import re
 from typing import Any, NamedTuple, Sequence
 
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.cni import (
+    CNI_VERSION,
+    RESOURCE_NAME,
+    check_configuration,
+    configuration_remarks,
+    plugins_of,
+    wire_of,
+)
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.ipam import (
     Claim,
-    check_ipam,
     claims,
     conflicts,
-    ipam_remarks,
     uses_node_slices,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.jsontext import (
     Problem,
     compact,
     kind_of,
-    nearest,
     parse_json,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.objects import Object, build
 
 API_VERSION = "k8s.cni.cncf.io/v1"
 KIND = "NetworkAttachmentDefinition"
-RESOURCE_NAME = "k8s.v1.cni.cncf.io/resourceName"
-CNI_VERSION = "0.3.1"
 COMPONENT = "network"
 NETWORK_KINDS = ("MacvlanNetwork", "HostDeviceNetwork", "IPoIBNetwork")
 
-_CNI_VERSIONS = ("0.1.0", "0.2.0", "0.3.0", "0.3.1", "0.4.0", "1.0.0", "1.1.0")
-_NAME = re.compile(r"^[a-zA-Z0-9][a-zA-Z0-9_.\-]*\Z", re.ASCII)
-_INTERFACE = re.compile(r"^[^\s/:]{1,15}\Z")
 _RESOURCE = re.compile(r"^([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]\Z", re.ASCII)
-_PKEY = re.compile(r"^(0[xX])?[0-9a-fA-F]{1,4}\Z", re.ASCII)
-_PLUGINS = [
-    "bandwidth",
-    "bridge",
-    "dummy",
-    "firewall",
-    "host-device",
-    "ib-sriov",
-    "ipoib",
-    "ipvlan",
-    "loopback",
-    "macvlan",
-    "ovs",
-    "passthru",
-    "portmap",
-    "ptp",
-    "rdma",
-    "route-override",
-    "sbr",
-    "sriov",
-    "static",
-    "tap",
-    "tuning",
-    "vlan",
-    "vrf",
-]
-_MODES = {"macvlan": ("bridge", "private", "vepa", "passthru"), "ipvlan": ("l2", "l3", "l3s")}
-_NEEDS_DEVICE = {"host-device": ("device", "hwaddr", "kernelpath", "pciBusID"), "ib-sriov": ("deviceID",)}
-_NEEDS_DEVICE["sriov"] = _NEEDS_DEVICE["ib-sriov"]
 
 
 class Attachment(NamedTuple):
@@ -122,21 +93,11 @@ def check_network(network: Object) -> list[Problem]:
     kind, spec = network["kind"], network["spec"]
     if kind not in NETWORK_KINDS:
         return [Problem("kind", f"{kind!r} is no network", f"one of {', '.join(NETWORK_KINDS)}")]
-    problems = []
-    if kind == "IPoIBNetwork" and not spec.get("master"):
-        problems.append(
-            Problem("master", "is empty: the ipoib plugin needs the parent interface", "for example ibs1f0")
-        )
-    if kind == "HostDeviceNetwork":
-        problems += _check_resource_name(spec.get("resourceName"))
+    problems = _check_resource_name(spec.get("resourceName")) if kind == "HostDeviceNetwork" else []
     config, wrong = _configuration(network)
     if wrong:
         return problems + wrong
-    for problem in _check_config(config):
-        if problem.path == "master" and problems:
-            continue
-        problems.append(problem._replace(path=_field_of(problem.path)))
-    return problems
+    return problems + [each._replace(path=_field_of(each.path)) for each in check_configuration(config)]
 
 
 def check_attachment(config: Any) -> list[Problem]:
@@ -149,7 +110,7 @@ def check_attachment(config: Any) -> list[Problem]:
     if not config.strip():
         return []
     value, problems = parse_json(config)
-    return problems or _check_config(value)
+    return problems or check_configuration(value)
 
 
 def attachment_remarks(config: str, annotations: dict[str, str] | None = None) -> list[Problem]:
@@ -157,15 +118,7 @@ def attachment_remarks(config: str, annotations: dict[str, str] | None = None) -
     value, problems = parse_json(config or "{}")
     if problems or not isinstance(value, dict) or not value:
         return []
-    found = []
-    if "cniVersion" not in value:
-        found.append(Problem("cniVersion", "is missing and counts as 0.1.0", f'add "cniVersion": "{CNI_VERSION}"'))
-    has_resource = bool((annotations or {}).get(RESOURCE_NAME))
-    for path, plugin in _plugins(value):
-        found += _plugin_remarks(path, plugin, has_resource)
-        if "ipam" in plugin:
-            found += ipam_remarks(plugin["ipam"], f"{path}ipam")
-    return found
+    return configuration_remarks(value, annotations or {})
 
 
 def check_between(attachments: Sequence[Attachment]) -> list[tuple[str, Problem]]:
@@ -177,13 +130,13 @@ def check_between(attachments: Sequence[Attachment]) -> list[tuple[str, Problem]
     wires: dict[tuple[str, ...], list[Claim]] = {}
     for attachment in attachments:
         value, problems = parse_json(attachment.config or "{}")
-        if problems or not isinstance(value, dict) or _check_config(value):
+        if problems or not isinstance(value, dict) or check_configuration(value):
             continue
         name = str(value.get("name") or attachment.name)
-        for path, plugin in _plugins(value):
+        for path, plugin in plugins_of(value):
             if not plugin.get("ipam"):
                 continue
-            wire = _wire(plugin, attachment.annotations)
+            wire = wire_of(plugin, attachment.annotations)
             for claim in claims(plugin["ipam"], name, f"{path}ipam"):
                 wires.setdefault(wire, []).append(claim._replace(path=f"{attachment.where}\0{claim.path}"))
     return [found for held in wires.values() for found in _between(held)]
@@ -194,7 +147,7 @@ def wants_node_slices(config: str) -> bool:
     value, problems = parse_json(config or "{}")
     if problems or not isinstance(value, dict):
         return False
-    return any(uses_node_slices(plugin.get("ipam")) for _path, plugin in _plugins(value))
+    return any(uses_node_slices(plugin.get("ipam")) for _path, plugin in plugins_of(value))
 
 
 def _between(held: list[Claim]) -> list[tuple[str, Problem]]:
@@ -265,110 +218,3 @@ def _check_resource_name(name: Any) -> list[Problem]:
         hint = "letters, digits, - _ and ., a letter or digit at both ends, at most 63"
         return [Problem("resourceName", f"{name!r} is no resource name", hint)]
     return []
-
-
-def _check_config(config: Any) -> list[Problem]:
-    if not isinstance(config, dict):
-        return [Problem("", f"must be a JSON object, not {kind_of(config)}")]
-    problems = []
-    version = config.get("cniVersion", CNI_VERSION)
-    if version not in _CNI_VERSIONS:
-        problems.append(Problem("cniVersion", f"{version!r} is no CNI version", f"one of {', '.join(_CNI_VERSIONS)}"))
-    name = config.get("name", "")
-    if name != "" and (not isinstance(name, str) or not _NAME.match(name)):
-        problems.append(Problem("name", f"{name!r} is no CNI network name", "letters, digits, _ . and -"))
-    if "plugins" not in config:
-        return problems + _check_plugin("", config)
-    plugins = config["plugins"]
-    if not isinstance(plugins, list) or not plugins:
-        return [*problems, Problem("plugins", "must be a list with at least one plugin")]
-    if "type" in config:
-        problems.append(Problem("type", "stands beside plugins: a list names its types inside", "drop it"))
-    for index, plugin in enumerate(plugins):
-        if isinstance(plugin, dict):
-            problems += _check_plugin(f"plugins[{index}].", plugin)
-        else:
-            problems.append(Problem(f"plugins[{index}]", f"must be an object, not {kind_of(plugin)}"))
-    return problems
-
-
-def _plugins(config: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
-    plugins = config.get("plugins")
-    if not isinstance(plugins, list):
-        return [("", config)]
-    return [(f"plugins[{index}].", each) for index, each in enumerate(plugins) if isinstance(each, dict)]
-
-
-def _check_plugin(path: str, plugin: dict[str, Any]) -> list[Problem]:
-    kind = plugin.get("type")
-    if not isinstance(kind, str) or not kind:
-        return [Problem(f"{path}type", "must name a CNI plugin", "for example macvlan")]
-    problems = []
-    meant = "" if kind in _PLUGINS else nearest(kind, _PLUGINS)
-    if "/" in kind:
-        problems.append(Problem(f"{path}type", f"{kind!r} is no name of a program", "no / is allowed"))
-    elif meant:
-        # Anybody may install a plugin of their own; only what looks like a slip is refused.
-        problems.append(Problem(f"{path}type", f"{kind!r} is not known", meant))
-    if kind in ("macvlan", "ipvlan", "ipoib"):
-        problems += _check_child(path, kind, plugin)
-    if kind in ("ib-sriov", "sriov"):
-        problems += _check_virtual_function(path, plugin)
-    if "ipam" in plugin:
-        problems += check_ipam(plugin["ipam"], f"{path}ipam")
-    return problems
-
-
-def _check_child(path: str, kind: str, plugin: dict[str, Any]) -> list[Problem]:
-    problems = []
-    master = plugin.get("master", "")
-    if not isinstance(master, str) or (master and not _INTERFACE.match(master)):
-        problems.append(
-            Problem(f"{path}master", f"{master!r} is no interface name", "1 to 15 characters, no blank or /")
-        )
-    elif kind == "ipoib" and not master:
-        problems.append(Problem(f"{path}master", "is empty: the ipoib plugin needs the parent interface"))
-    mode = plugin.get("mode", "")
-    if kind in _MODES and mode not in ("", *_MODES[kind]):
-        hint = nearest(str(mode), _MODES[kind]) or f"one of {', '.join(_MODES[kind])}"
-        problems.append(Problem(f"{path}mode", f"{mode!r} is no mode of {kind}", hint))
-    mtu = plugin.get("mtu", 0)
-    if not isinstance(mtu, int) or isinstance(mtu, bool) or mtu < 0:
-        problems.append(
-            Problem(f"{path}mtu", f"must be a whole number of 0 or more, not {mtu!r}", "0 takes the parent's")
-        )
-    ipam = plugin.get("ipam")
-    if kind == "ipoib" and isinstance(ipam, dict) and ipam.get("type") == "dhcp":
-        problems.append(Problem(f"{path}ipam.type", "dhcp does not work with the ipoib plugin", "use whereabouts"))
-    return problems
-
-
-def _check_virtual_function(path: str, plugin: dict[str, Any]) -> list[Problem]:
-    problems = []
-    vlan = plugin.get("vlan", 0)
-    if not isinstance(vlan, int) or isinstance(vlan, bool) or not 0 <= vlan <= 4094:
-        problems.append(Problem(f"{path}vlan", f"must be 0 to 4094, not {vlan!r}"))
-    pkey = plugin.get("pkey", "0x7fff")
-    if not isinstance(pkey, str) or not _PKEY.match(pkey):
-        problems.append(Problem(f"{path}pkey", f"{pkey!r} is no partition key", "four hexadecimal digits: 0x8001"))
-    return problems
-
-
-def _plugin_remarks(path: str, plugin: dict[str, Any], has_resource: bool) -> list[Problem]:
-    found = []
-    kind = str(plugin.get("type", ""))
-    if kind in _NEEDS_DEVICE and not has_resource and not any(plugin.get(key) for key in _NEEDS_DEVICE[kind]):
-        hint = f"add the annotation {RESOURCE_NAME} to the attachment"
-        found.append(Problem(f"{path}type", f"{kind} gets no device: nothing names the resource", hint))
-    if kind == "ib-sriov" and plugin.get("ibKubernetesEnabled") and not plugin.get("pkey"):
-        hint = 'add "pkey": "0x8001" (your partition), or switch ibKubernetesEnabled off'
-        found.append(Problem(f"{path}pkey", "is missing: ib-kubernetes ignores the network without it", hint))
-    if kind == "macvlan" and not plugin.get("master"):
-        hint = "name the RDMA interface"
-        found.append(Problem(f"{path}master", "is missing: macvlan takes the interface of the default route", hint))
-    return found
-
-
-def _wire(plugin: dict[str, Any], annotations: dict[str, str]) -> tuple[str, ...]:
-    parent = plugin.get("master") or annotations.get(RESOURCE_NAME) or plugin.get("bridge") or "default route"
-    return (str(parent), str(plugin.get("vlan") or plugin.get("vlanId") or plugin.get("pkey") or ""))

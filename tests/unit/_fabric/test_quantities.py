@@ -26,6 +26,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.quantities imp
         ("1.5Gi", "1536Mi"),
         ("512Ki", "512Ki"),
         ("0.5Ki", "512"),
+        ("0.9765625Ki", "1k"),
         ("1000Ki", "1000Ki"),
         ("1000", "1k"),
         ("1500", "1500"),

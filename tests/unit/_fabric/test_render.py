@@ -237,6 +237,7 @@ def test_the_plugins_see_what_they_need_of_the_host() -> None:
         assert paths <= {volume["hostPath"]["path"] for volume in volumes if "hostPath" in volume}
     mounts = pod(waves, "DaemonSet", "rdma-shared-dp-ds")["containers"][0]["volumeMounts"]
     assert {"name": "config", "mountPath": "/k8s-rdma-shared-dev-plugin"} in mounts
+    assert {"name": "devs", "mountPath": "/dev/"} in mounts
 
 
 def test_cdi_is_switched_on_by_flag_and_mounts() -> None:

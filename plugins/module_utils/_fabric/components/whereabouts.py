@@ -50,7 +50,6 @@ refresh() {
   umask 077
   while sleep "${TOKEN_CHECK_SECONDS:-60}"; do
     token=$(cat "$token_file")
-    [ -n "$token" ] || continue
     case "$(cat "$kubeconfig")" in *"$token"*) continue ;; esac
     while IFS= read -r line; do
       case "$line" in
