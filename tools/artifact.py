@@ -6,16 +6,19 @@
 from __future__ import annotations
 
 import fcntl
-import json
+import hashlib
+import os
 import shutil
 import subprocess
 import tarfile
 import tempfile
+import time
 from pathlib import Path
 
 from tools.checkout import BUILD, CHECKOUT, PROGRAMS, own_environment
 
-INSTALLED = BUILD / "collections-installed"
+INSTALLED = BUILD / "installed"
+KEPT_SECONDS = 86400.0
 
 
 def build_artifact() -> Path:
@@ -29,23 +32,36 @@ def build_artifact() -> Path:
 
 
 def install_artifact(artifact: Path) -> Path:
-    """Install ``artifact`` below ``build/collections-installed`` unless that very content is there; return the path."""
-    target = INSTALLED / "ansible_collections" / "rdma" / "fabric"
-    if not same_content(artifact, target):
-        shutil.rmtree(INSTALLED, ignore_errors=True)
-        galaxy("install", str(artifact), "--no-deps", "--offline", "--collections-path", str(INSTALLED))
-    return INSTALLED
+    """Install ``artifact`` and return the collections path that holds it.
+
+    Every content has a path of its own, so that a run goes on undisturbed while the next content is installed.
+    """
+    content = listed_files(artifact)
+    target = INSTALLED / hashlib.sha256(content).hexdigest()[:16]
+    if not target.exists():
+        forget_old_contents()
+        INSTALLED.mkdir(exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=INSTALLED) as fresh:
+            galaxy("install", str(artifact), "--no-deps", "--offline", "--collections-path", f"{fresh}/collections")
+            (Path(fresh) / "collections").rename(target)
+    os.utime(target)
+    return target
 
 
-def same_content(artifact: Path, target: Path) -> bool:
-    """Tell whether ``target`` holds the files of ``artifact``: their checksums are listed in ``FILES.json``."""
-    try:
-        installed = json.loads((target / "FILES.json").read_text(encoding="utf-8"))
-        with tarfile.open(artifact) as archive:
-            member = archive.extractfile("FILES.json")
-            return member is not None and bool(json.load(member) == installed)
-    except (OSError, KeyError, ValueError):
-        return False
+def listed_files(artifact: Path) -> bytes:
+    """Return the artifact's list of its files and their checksums."""
+    with tarfile.open(artifact) as archive:
+        member = archive.extractfile("FILES.json")
+        if member is None:
+            raise SystemExit(f"{artifact} holds no FILES.json: remove it and build again")
+        return member.read()
+
+
+def forget_old_contents() -> None:
+    """Remove what was installed and not used for a day."""
+    for folder in INSTALLED.glob("*"):
+        if time.time() - folder.stat().st_mtime > KEPT_SECONDS:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def galaxy(*arguments: str) -> None:

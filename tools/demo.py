@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from tools.artifact import INSTALLED, build_and_install
+from tools.artifact import build_and_install
 from tools.checkout import BUILD, CHECKOUT, own_environment
 from tools.fleet import INVENTORY, write_nodes
 from tools.playbook import PlaybookRun, run_playbook
@@ -27,8 +27,8 @@ PASSES = "passes"
 
 def main(arguments: list[str]) -> int:
     """Prepare, start the control plane and run ourselves on it; or be the run on it."""
-    if arguments == [PASSES]:
-        return run_twice()
+    if arguments[:1] == [PASSES]:
+        return run_twice(Path(arguments[1]))
     BUILD.mkdir(exist_ok=True)
     with (BUILD / "demo.lock").open("w") as lock:
         try:
@@ -53,18 +53,19 @@ def run_on_cluster() -> int:
         flush=True,
     )
     lab = [sys.executable, "-m", "tests.lab", "up", "--dir", str(FOLDER / "cluster"), "--nodes", str(nodes), "--"]
-    status = subprocess.run([*lab, sys.executable, "-m", "tools.demo", PASSES], cwd=CHECKOUT, check=False).returncode
+    passes = [sys.executable, "-m", "tools.demo", PASSES, str(collections)]
+    status = subprocess.run([*lab, *passes], cwd=CHECKOUT, check=False).returncode
     if status == 0:
         print(f"The demo took {time.monotonic() - start:.0f} s.")
     return status
 
 
-def run_twice() -> int:
+def run_twice(collections: Path) -> int:
     """Run ``site`` twice on the cluster that the environment names, compare, and sum up; return the exit status."""
-    first, before = run_site("First run")
+    first, before = run_site("First run", collections)
     if first.status:
         return first.status
-    second, after = run_site("Second run: nothing may change")
+    second, after = run_site("Second run: nothing may change", collections)
     if second.status:
         return second.status
     problems = differences(second, before, after)
@@ -74,11 +75,11 @@ def run_twice() -> int:
     return 1 if problems else 0
 
 
-def run_site(title: str) -> tuple[PlaybookRun, dict[str, Any]]:
+def run_site(title: str, collections: Path) -> tuple[PlaybookRun, dict[str, Any]]:
     """Run the site playbook once; return how it went and what its run directory holds."""
     print(f"\n=== {title} ===", flush=True)
     cluster = {name: os.environ[name] for name in ("KUBECONFIG", "K8S_AUTH_KUBECONFIG") if name in os.environ}
-    environment = {**own_environment(INSTALLED), **cluster}
+    environment = {**own_environment(collections), **cluster}
     arguments = ["-i", str(INVENTORY), "-e", f"rdma_fabric_run_dir={RUN}"]
     run = run_playbook("rdma.fabric.site", arguments, environment, FOLDER)
     if run.status:

@@ -1,0 +1,71 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Writes docs/fields.md, the reference of every field of the vendor's resources, from the models that read them."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from typing import Any
+
+from tools.checkout import CHECKOUT, COLLECTIONS, LINK, link_checkout
+
+PAGE = CHECKOUT / "docs" / "fields.md"
+ROOM = "ansible_collections.rdma.fabric.plugins.module_utils._fabric"
+HEAD = """# Fields
+
+Every field of the vendor's resources that is understood, what it is for and what becomes of it. "Since" and "until" are
+releases of the NVIDIA Network Operator; a field is as old as the one it belongs to unless it says otherwise. Written by
+`python -m tools.fields`.
+"""
+
+
+def page() -> str:
+    """Return the text of the page."""
+    kinds = importlib.import_module(f"{ROOM}.models").MODELS
+    return "\n".join([HEAD, *(section(name, model.root) for name, model in kinds.items())])
+
+
+def section(kind: str, root: Any) -> str:
+    """Return the part of one kind: a table with one row per field."""
+    since = f" (since {root.since})" if root.since else ""
+    walk = importlib.import_module(f"{ROOM}.schema").walk
+    rows = [row(f"{owner}.{name}" if owner else name, field) for owner, name, field in walk(root)]
+    head = ["| Field of `spec` | Type | Meaning | What becomes of it |", "|---|---|---|---|"]
+    return "\n".join([f"## {kind}{since}", "", *head, *rows, ""])
+
+
+def row(path: str, field: Any) -> str:
+    """Return the row of one field."""
+    kinds = {"whole": "number", "flag": "boolean", "record": "object", "mapping": "map", "series": "list"}
+    meaning = field.description + (", required" if field.required else "")
+    if field.choices:
+        meaning += f": {', '.join(f'`{choice}`' for choice in field.choices if choice)}"
+    cells = [f"`{path}`", kinds.get(field.type, field.type), meaning, fate(field)]
+    return f"| {' | '.join(cells)} |"
+
+
+def fate(field: Any) -> str:
+    """Return what this collection does with a field, and in which releases it was."""
+    said = []
+    if field.refused:
+        said.append(f"not supported yet: {field.refused}")
+    if field.idle:
+        said.append(f"no effect: {field.idle}")
+    if field.until:
+        said.append(f"retired, until {field.until}: {field.successor}")
+    if field.since:
+        said.append(f"since {field.since}")
+    return "; ".join(said)
+
+
+def main() -> None:
+    """Write the page."""
+    link_checkout(LINK, CHECKOUT)
+    sys.path.insert(0, str(COLLECTIONS))
+    PAGE.write_text(page(), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
