@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric import nad
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.cni import RESOURCE_NAME
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.findings import Place, path_text
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.jsontext import Problem, nearest, parse_json
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.models import NETWORK_MODELS
@@ -153,7 +154,7 @@ def check_between(networks: Sequence[Network]) -> None:
 def check_resource_names(networks: Sequence[Network], offered: Sequence[str]) -> None:
     """Say when a network asks for a device resource that no device plugin of the input offers."""
     for network in networks:
-        wanted = network.annotations.get(nad.RESOURCE_NAME)
+        wanted = network.annotations.get(RESOURCE_NAME)
         if offered and wanted and wanted not in offered:
             hint = nearest(wanted, offered) or f"offered: {', '.join(offered)}"
             network.place.notice(f"asks for {wanted}, which no device plugin of the input offers", hint)

@@ -55,13 +55,20 @@ _DRIVER_CONTAINERS = ("mofed-container", "network-operator-init-container", "ope
 
 
 def _image_fields(containers: tuple[str, ...], idle: str = "", versions: Check = version) -> dict[str, Field]:
-    """Declare upstream's ImageSpec for a component with the given containers."""
+    """Declare upstream's ImageSpec for a component with the given containers.
+
+    Upstream requires ``image``; here the bill of materials fills in whatever is not given.
+    """
     return {
-        "image": text("name of the image, without repository and tag", required=True, check=image),
+        "image": text("name of the image, without repository and tag", check=image),
         "repository": text("registry and path of the image", check=or_empty(repository)),
         "version": text("tag or sha256 digest of the image", check=or_empty(versions)),
-        "imagePullSecrets": series("names of pull secrets", text("name", check=dns_subdomain), idle=idle),
-        "containerResources": container_resources("cpu and memory per container", containers, idle=idle),
+        "imagePullSecrets": series(
+            "names of pull secrets", text("name", check=dns_subdomain), idle=idle, since="v0.6.0"
+        ),
+        "containerResources": container_resources(
+            "cpu and memory per container", containers, idle=idle, since="v24.1.0"
+        ),
     }
 
 
@@ -135,7 +142,8 @@ _UPGRADE = record(
 
 def _config_map(description: str) -> Field:
     idle = "ConfigMaps are not read for the host's driver yet; set up the package sources on the host"
-    return record(description, {"name": text("name of a ConfigMap", check=or_empty(dns_subdomain))}, idle=idle)
+    name = text("name of a ConfigMap", check=or_empty(dns_subdomain))
+    return record(description, {"name": name}, idle=idle, since="v1.3.0")
 
 
 OFED_DRIVER = record(
@@ -145,13 +153,16 @@ OFED_DRIVER = record(
         "startupProbe": _probe("startup probe of the container"),
         "livenessProbe": _probe("liveness probe of the container"),
         "readinessProbe": _probe("readiness probe of the container"),
-        "env": env_list("environment of the driver's installation", "the host has no pod to read it from"),
+        "env": env_list(
+            "environment of the driver's installation", "the host has no pod to read it from", since="v1.3.0"
+        ),
         "upgradePolicy": _UPGRADE,
         "certConfig": _config_map("certificates of the package sources"),
         "repoConfig": _config_map("package sources"),
         "terminationGracePeriodSeconds": whole("seconds to stop", minimum=0, idle=_ON_THE_HOST, since="v23.1.0"),
         "forcePrecompiled": flag("whether only precompiled images are used", idle=_ON_THE_HOST, since="v24.7.0"),
     },
+    since="v0.1.0",
 )
 
 RDMA_PLUGIN = _device_plugin("the RDMA shared device plugin", "rdma-shared-dp", check_rdma_shared, since="v0.4.0")
@@ -160,6 +171,7 @@ SRIOV_PLUGIN = _device_plugin("the SR-IOV network device plugin", "kube-sriovdp"
 _PEER_MEMORY = record(
     "the peer memory driver",
     {**_image_fields(("nv-peer-mem-driver",)), "gpuDriverSourcePath": text("where the GPU driver's sources are")},
+    since="v0.1.0",
     until="v23.5.0",
     successor="it becomes the peer memory step of each host's plan; upstream, the GPU Operator loads nvidia-peermem",
 )
@@ -187,8 +199,8 @@ _SECONDARY_NETWORK = record(
 )
 
 
-def _later(description: str, step: str = _REMOVE) -> Field:
-    return refused(Field("anything", description), step)
+def _later(description: str, since: str, step: str = _REMOVE) -> Field:
+    return refused(Field("anything", description, since=since), step)
 
 
 _CLUSTER_POLICY = record(
@@ -211,16 +223,17 @@ _CLUSTER_POLICY = record(
         "tolerations": tolerations("tolerations of the DaemonSets", since="v23.7.0"),
         "deploymentNodeAffinity": node_affinity("nodes of the Deployments", idle=_NO_DEPLOYMENT, since="v25.7.0"),
         "deploymentTolerations": tolerations("tolerations of the Deployments", idle=_NO_DEPLOYMENT, since="v25.7.0"),
-        "ibKubernetes": _later("the InfiniBand GUID manager"),
-        "nvIpam": _later("nv-ipam", "remove the section and use whereabouts (secondaryNetwork.ipamPlugin)"),
-        "nicFeatureDiscovery": _later("NIC feature discovery"),
-        "docaTelemetryService": _later("the DOCA telemetry service"),
-        "nicConfigurationOperator": _later("the NIC configuration operator"),
-        "spectrumXOperator": _later("the Spectrum-X operator"),
+        "ibKubernetes": _later("the InfiniBand GUID manager", "v1.4.0"),
+        "nvIpam": _later("nv-ipam", "v23.5.0", "remove the section and use whereabouts (secondaryNetwork.ipamPlugin)"),
+        "nicFeatureDiscovery": _later("NIC feature discovery", "v24.1.0"),
+        "docaTelemetryService": _later("the DOCA telemetry service", "v24.7.0"),
+        "nicConfigurationOperator": _later("the NIC configuration operator", "v25.4.0"),
+        "spectrumXOperator": _later("the Spectrum-X operator", "v25.4.0"),
         "devicePlugin": _device_plugin(
             "the RDMA shared device plugin",
             "rdma-shared-dp",
             check_rdma_shared,
+            since="v0.1.0",
             until="v0.3.0",
             successor="it is read as rdmaSharedDevicePlugin; rename it",
         ),
@@ -228,6 +241,7 @@ _CLUSTER_POLICY = record(
         "psp": record(
             "pod security policies",
             {"enabled": flag("whether they are made")},
+            since="v1.1.0",
             until="v23.7.0",
             successor="it has no effect: Kubernetes 1.25 removed PodSecurityPolicy; label the namespace instead",
         ),
@@ -245,6 +259,7 @@ _NODE_POLICY = record(
         "labels": label_map("labels", idle="the operator reads it neither"),
         "annotations": annotation_map("annotations", idle="the operator reads it neither"),
     },
+    since="v26.4.0",
 )
 
 _NAMESPACE = text("namespace of the network attachment", check=or_empty(dns_label))
@@ -267,6 +282,7 @@ NETWORK_MODELS = {
                 "ipam": _IPAM,
                 "metaPlugins": _META,
             },
+            since="v0.2.0",
         ),
     ),
     "HostDeviceNetwork": Model(
@@ -279,6 +295,7 @@ NETWORK_MODELS = {
                 "ipam": _IPAM,
                 "metaPlugins": _META,
             },
+            since="v0.4.0",
         ),
     ),
     "IPoIBNetwork": Model(
@@ -290,6 +307,7 @@ NETWORK_MODELS = {
                 "master": text("parent interface on the node", check=or_empty(interface)),
                 "ipam": _IPAM,
             },
+            since="v1.3.0",
         ),
     ),
 }

@@ -22,6 +22,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.resources impo
 EXCLUSIVE_SECTIONS = ("ofedDriver", "rdmaSharedDevicePlugin", "sriovDevicePlugin")
 """Sections that may stand in the cluster's policy or in node policies, not in both."""
 
+IMAGE_PARTS = ("repository", "image", "version")
 PLUGIN_KINDS = {"rdmaSharedDevicePlugin": "rdma_shared", "sriovDevicePlugin": "sriov"}
 VENDOR_NICS = {"feature.node.kubernetes.io/pci-15b3.present": "true"}
 VENDOR_GPUS = {"feature.node.kubernetes.io/pci-10de.present": "true"}
@@ -103,10 +104,10 @@ def _remark(policy: Policy) -> None:
         value = _section(spec, section)
         if not value:
             continue
-        for part in ("repository", "version"):
-            if not value.get(part) and not defaults.get(part):
-                used = default_image(component)[part]
-                policy.at(section).notice(f"names no {part}", f"{used} of the bill of materials is used")
+        missing = [part for part in IMAGE_PARTS if not value.get(part) and not defaults.get(part)]
+        if missing:
+            used = ", ".join(default_image(component)[part] for part in missing)
+            policy.at(section).notice(f"names no {' and no '.join(missing)}", f"the bill of materials says {used}")
     for section, kind in PLUGIN_KINDS.items():
         config = plugin_config(spec, section)
         if config is not None:

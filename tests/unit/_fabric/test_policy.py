@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.images import default_image
 from ansible_collections.rdma.fabric.tests.unit._fabric.inputs import Fabric, of_policy, of_text, resource
 
 IMAGE = {"repository": "nvcr.io/nvidia/mellanox", "version": "v1"}
@@ -87,10 +88,12 @@ class TestImages:
 
     def test_missing_parts_come_from_global_or_the_bill_of_materials_and_the_latter_is_said(self) -> None:
         spec = {"secondaryNetwork": {"multus": {"image": "multus-cni"}}}
-        notices = of_policy(spec).accepted().notices
-        assert [notice.path for notice in notices] == ["spec.secondaryNetwork.multus"] * 2
-        assert "bill of materials" in notices[0].hint
+        notice = of_policy(spec).accepted().said("names no repository and no version")
+        assert notice.path == "spec.secondaryNetwork.multus"
+        assert default_image("multus")["version"] in notice.hint
         assert of_policy({**spec, "global": IMAGE}).accepted().notices == []
+        config_alone = of_policy({"rdmaSharedDevicePlugin": {"config": RDMA}}).accepted()
+        assert config_alone.said("names no repository and no image and no version")
 
 
 class TestDriver:
