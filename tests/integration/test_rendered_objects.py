@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import subprocess
-from typing import Any
+from typing import Any, Callable
 
 import pytest
 
@@ -18,6 +18,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._k8s.client import Cli
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.session import BatchRequest
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import Connection
 from ansible_collections.rdma.fabric.tests.lab.control_plane import ControlPlane
+from ansible_collections.rdma.fabric.tests.unit._fabric.inputs import SEEDS, of_files
 from ansible_collections.rdma.fabric.tests.unit._fabric.specs import SPECS
 
 Json = dict[str, Any]
@@ -95,17 +96,30 @@ WRITTEN: list[Json] = [
 ]
 
 
+def of_seed(folder: str) -> Json:
+    """Return the spec of everything a walkthrough tells its reader to apply."""
+    names = sorted(path.name for path in (SEEDS / folder).iterdir() if path.suffix in (".yaml", ".yml"))
+    return of_files(SEEDS / folder, *(name for name in names if name != "playbook-values.yaml")).accepted().spec
+
+
+CASES: dict[str, Callable[[], Json]] = {
+    **SPECS,
+    "seed guide": lambda: of_seed("guide"),
+    "seed egx-v0.1.0": lambda: of_seed("egx-v0.1.0"),
+}
+
+
 def apply(control_plane: ControlPlane, waves: list[Json], set_name: str = "rendered") -> Any:
     connection = Connection(Client({"kubeconfig": str(control_plane.kubeconfig)}))
     request = BatchRequest(waves=waves, set_name=set_name, inventory_namespace="default", wait=False)
     return run(connection, request).as_dict()
 
 
-@pytest.mark.parametrize("name", list(SPECS))
+@pytest.mark.parametrize("name", list(CASES))
 def test_every_rendered_object_is_stored_and_provably_equal_the_second_time(
     control_plane: ControlPlane, name: str
 ) -> None:
-    waves = render(SPECS[name]())
+    waves = render(CASES[name]())
     first = apply(control_plane, waves)
     stored = [entry for entry in first["results"] if entry["action"] in ("created", "configured", "unchanged")]
     assert len([entry for entry in stored if entry["wave"] != "inventory"]) == len(objects_of(waves))
