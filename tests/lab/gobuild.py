@@ -25,6 +25,7 @@ Report = Callable[[str], None]
 PROGRESS_SECONDS = 15.0
 LOCK_POLL_SECONDS = 0.5
 GO_REQUIREMENTS = Path(__file__).parent / "go-modules" / "go-requirements.txt"
+WITHOUT_BUILDING = "To do without it, put the programs on PATH or name their directory in KUBEBUILDER_ASSETS."
 GO_ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 # -trimpath: no path of a checkout in the result; -mod=readonly: go.mod and go.sum say what is built, nothing drifts.
 BUILD_FLAGS = ("-v", "-trimpath", "-mod=readonly", "-buildvcs=false")
@@ -131,9 +132,19 @@ def make_once(directory: Path, what: str, make: Callable[[Path], None], report: 
 
 
 def run_logged(
-    argv: list[str], log: Path, what: str, report: Report, *, env: dict[str, str] | None = None, cwd: Path | None = None
+    argv: list[str],
+    log: Path,
+    what: str,
+    report: Report,
+    *,
+    env: dict[str, str] | None = None,
+    cwd: Path | None = None,
+    advice: str = WITHOUT_BUILDING,
 ) -> None:
-    """Run a command with its output in ``log``, a line of progress every 15 s, and the log's tail in the error."""
+    """Run a command with its output in ``log``, a line of progress every 15 s, and the log's tail in the error.
+
+    ``advice`` ends the error's text: what the user can do.
+    """
     started = time.monotonic()
     process = Process(argv[0], argv, log, env=env, cwd=cwd)
     try:
@@ -146,8 +157,7 @@ def run_logged(
         process.kill()
     if status != 0:
         raise ProgramsUnavailable(
-            f"{what} failed with status {status}: {' '.join(argv)}\nThe end of {log}:\n{tail(log, 30)}"
-            "\nTo do without it, put the programs on PATH or name their directory in KUBEBUILDER_ASSETS."
+            f"{what} failed with status {status}: {' '.join(argv)}\nThe end of {log}:\n{tail(log, 30)}\n{advice}"
         )
 
 
