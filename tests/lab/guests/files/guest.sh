@@ -1,0 +1,58 @@
+# shellcheck shell=bash
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Runs in a guest of the lab, from its configuration disk. `identity` copies the disk's files over the root file system;
+# `ready` puts soft RDMA on every card and reports to the console, which the lab on the host reads.
+
+set -euo pipefail
+
+INTERFACE_SECONDS=60
+
+say() {
+    echo "rdma-lab: $*" >/dev/console
+}
+
+trap 'say "failed: ${BASH_COMMAND} (line ${LINENO})"' ERR
+
+take_identity() {
+    cp -r --no-preserve=ownership /run/rdma-lab/etc/. /etc/
+    chmod 0600 /etc/ssh/ssh_host_*_key
+}
+
+interface_of() { # MAC address -> name of the interface; fails when none appears in time
+    local deadline=$((SECONDS + INTERFACE_SECONDS)) file
+    while ((SECONDS < deadline)); do
+        for file in /sys/class/net/*/address; do
+            if [[ $(<"$file") == "$1" ]]; then
+                basename "$(dirname "$file")"
+                return
+            fi
+        done
+        sleep 0.2
+    done
+    say "failed: no interface has the address $1 after ${INTERFACE_SECONDS} s"
+    return 1
+}
+
+add_soft_rdma() {
+    local rail=0 mac name
+    modprobe -a rdma_rxe ib_umad rdma_ucm ib_uverbs
+    while read -r mac; do
+        name=$(interface_of "$mac")
+        rdma link add "rxe${rail}" type rxe netdev "$name"
+        rail=$((rail + 1))
+    done </etc/rdma-lab/rails
+}
+
+case $1 in
+identity) take_identity ;;
+ready)
+    add_soft_rdma
+    say "ready"
+    ;;
+*)
+    say "failed: guest.sh knows identity and ready, not $1"
+    exit 2
+    ;;
+esac

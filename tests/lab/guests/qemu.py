@@ -1,0 +1,123 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""QEMU's command lines: a guest, and the trial that tells whether KVM boots. Pure."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+from .layout import Guest, Wire, rail_wires, tap_name
+
+GUEST_MEMORY_MIB = 2048
+TRIAL_MEMORY_MIB = 512
+LIBRARIES = "usr/lib/x86_64-linux-gnu"
+# qemu64 runs Python three times as fast as `max` under emulation; a second virtual processor gains nothing there.
+ACCELERATORS = {
+    "kvm": ["-accel", "kvm", "-cpu", "host", "-smp", "2"],
+    "tcg": ["-accel", "tcg,thread=multi,tb-size=512", "-cpu", "qemu64", "-smp", "1"],
+}
+# The guests run nothing untrusted and are slow enough without guards against it.
+KERNEL_ARGUMENTS = (
+    "root=/dev/vda rw console=ttyS0 quiet mitigations=off apparmor=0 audit=0 nowatchdog selinux=0 systemd.ssh_auto=no"
+)
+TRIAL_ARGUMENTS = "console=ttyS0 panic=-1 rootdelay=1"
+
+
+class Image(NamedTuple):
+    """The directory of a built guest image, and that of QEMU's own root."""
+
+    guest: Path
+    qemu: Path
+
+    @property
+    def kernel(self) -> Path:
+        """The kernel that boots the guests."""
+        return self.guest / "vmlinuz"
+
+    @property
+    def initrd(self) -> Path:
+        """Its initial RAM disk."""
+        return self.guest / "initrd.img"
+
+    @property
+    def disk(self) -> Path:
+        """The root file system that all guests read; what they write goes elsewhere."""
+        return self.guest / "disk.img"
+
+
+def qemu_program(root: Path) -> list[str]:
+    """Give the command that runs QEMU out of a Debian root, on any distribution: its own loader, libraries and data."""
+    libraries = root / LIBRARIES
+    data = [argument for folder in ("qemu", "seabios") for argument in ("-L", str(root / "usr/share" / folder))]
+    return [
+        str(libraries / "ld-linux-x86-64.so.2"),
+        "--library-path",
+        str(libraries),
+        str(root / "usr/bin/qemu-system-x86_64"),
+        *data,
+        *("-L", str(root / "usr/lib/ipxe/qemu")),
+    ]
+
+
+def qemu_environment(root: Path, scratch: Path) -> dict[str, str]:
+    """Give the variables QEMU needs: where its modules are and where the guests' changed blocks are kept."""
+    return {"QEMU_MODULE_DIR": str(root / LIBRARIES / "qemu"), "TMPDIR": str(scratch)}
+
+
+def trial_argv(image: Image, accelerator: str) -> list[str]:
+    """Give a command that boots the kernel into its initial RAM disk, console on standard output."""
+    return [
+        *qemu_program(image.qemu),
+        *("-M", "q35", *ACCELERATORS[accelerator], "-m", str(TRIAL_MEMORY_MIB)),
+        *("-nodefaults", "-no-user-config", "-display", "none", "-serial", "stdio", "-no-reboot"),
+        *("-kernel", str(image.kernel), "-initrd", str(image.initrd), "-append", TRIAL_ARGUMENTS),
+    ]
+
+
+def guest_argv(image: Image, guest: Guest, guests: int, accelerator: str, config_disk: str) -> list[str]:
+    """Give the command that boots one guest; relative paths are the lab directory's."""
+    identity = f"systemd.hostname={guest.name} systemd.machine_id={guest.machine_id}"
+    argv = [
+        *qemu_program(image.qemu),
+        *("-name", guest.name, "-M", "q35", *ACCELERATORS[accelerator], "-m", str(GUEST_MEMORY_MIB)),
+        *("-nodefaults", "-no-user-config", "-display", "none", "-serial", f"file:{console_log(guest)}"),
+        *("-kernel", str(image.kernel), "-initrd", str(image.initrd)),
+        *("-append", f"{KERNEL_ARGUMENTS} {identity}"),
+        *("-drive", f"file={_escaped(image.disk)},format=raw,if=none,id=root,snapshot=on,cache=unsafe,aio=threads"),
+        *("-device", "virtio-blk-pci,drive=root"),
+        *("-drive", f"file={config_disk},format=raw,if=none,id=config,readonly=on"),
+        *("-device", "virtio-blk-pci,drive=config"),
+        *("-netdev", f"tap,id=management,ifname={tap_name(guest)},script=no,downscript=no"),
+        *("-device", f"virtio-net-pci,netdev=management,mac={guest.mac},romfile="),
+        *("-device", "virtio-rng-pci"),
+    ]
+    for port in guest.ports:
+        argv += _port_arguments(port.rail, port.mac, rail_wires(guest, guests, port.rail))
+    return argv
+
+
+def console_log(guest: Guest) -> str:
+    """Give the path of the guest's serial console log, relative to the lab's directory."""
+    return f"log/{guest.name}.console"
+
+
+def _port_arguments(rail: int, mac: str, wires: list[Wire]) -> list[str]:
+    # Each port is a card of its own behind a root port: SR-IOV needs PCI Express.
+    argv = ["-device", f"pcie-root-port,id=slot{rail},chassis={rail + 1},slot={rail + 1}"]
+    for wire in wires:
+        side = "server=on" if wire.listens else "server=off,reconnect-ms=1000"
+        argv += ["-netdev", f"stream,id={wire.backend},addr.type=unix,addr.path={wire.socket},{side}"]
+    backend = wires[0].backend if wires else f"rail{rail}-none"
+    if len(wires) != 1:
+        # A hub joins the star's wires; with none it is a port without a peer.
+        backend = f"rail{rail}-card"
+        argv += ["-netdev", f"hubport,id={backend},hubid={rail}"]
+        for wire in wires:
+            argv += ["-netdev", f"hubport,id={wire.backend}-hub,hubid={rail},netdev={wire.backend}"]
+    return [*argv, "-device", f"igb,netdev={backend},bus=slot{rail},mac={mac},romfile="]
+
+
+def _escaped(path: Path) -> str:
+    return str(path).replace(",", ",,")
