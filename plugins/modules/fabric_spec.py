@@ -21,7 +21,7 @@ description:
   - Variables of this collection that nothing would read are refused as well. These are misspelt ones, and those of
     O(hosts) that only the controller reads and that it does not have, or has with another value.
 author:
-  - The rdma.fabric contributors
+  - The rdma.fabric contributors (@rdma-fabric)
 extends_documentation_fragment:
   - rdma.fabric.attributes
   - rdma.fabric.attributes.info

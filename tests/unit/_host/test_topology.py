@@ -41,8 +41,7 @@ def nic(*path: str, numa: int | None = 0, **changes: Any) -> dict[str, Any]:
     ],
 )
 def test_labels(one: dict[str, Any], other: dict[str, Any], label: str) -> None:
-    assert distance(one, other) == label
-    assert distance(other, one) == label
+    assert [distance(*pair) for pair in ((one, other), (other, one))] == [label, label]
 
 
 def beside(number: int, *slots: str) -> list[str]:
