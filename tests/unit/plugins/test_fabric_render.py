@@ -16,7 +16,7 @@ from ansible_collections.rdma.fabric.tests.unit._fabric.specs import SPECS, atta
 from ansible_collections.rdma.fabric.tests.unit.plugins.actions import run_action
 
 
-def render(spec: dict[str, Any], folder: Path | None = None, **modes: bool) -> dict[str, Any]:
+def render(spec: dict[str, Any], folder: Path | None = None, **modes: Any) -> dict[str, Any]:
     arguments: dict[str, Any] = {"spec": spec}
     if folder is not None:
         arguments["output_dir"] = str(folder)
