@@ -169,7 +169,9 @@ results:
       elements: str
       sample: ["spec.template.spec.containers[0].image"]
 waits:
-  description: How ready each workload is.
+  description:
+    - How ready each workload is.
+    - In check mode nothing is waited for. Workloads that are in the cluster already are shown as they are.
   returned: always
   type: list
   elements: dict

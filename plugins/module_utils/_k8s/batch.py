@@ -38,7 +38,11 @@ from ansible_collections.rdma.fabric.plugins.module_utils._k8s.session import (
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.snapshot import Snapshot, fetch_group, get_object
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import Connection
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.waiting import wait_until_gone, wait_until_ready
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.waiting import (
+    look_at_readiness,
+    wait_until_gone,
+    wait_until_ready,
+)
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, Violation
 
 DEFAULT_NAMESPACE = "default"
@@ -152,7 +156,9 @@ def _apply_all(session: Session) -> None:
         if request.prune:
             leftover = list(reversed(remove(session, reversed(leftover))))
         record(session, desired + leftover)
-    if request.wait and not request.check:
+    if request.wait and request.check:
+        look_at_readiness(session)
+    elif request.wait:
         wait_until_ready(session)
 
 

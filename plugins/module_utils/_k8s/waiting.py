@@ -47,19 +47,33 @@ def wait_until_ready(session: Session) -> None:
             message = f"{key} is not ready after {seconds:g} s: {reason}"
             hint = "mend what keeps its pods from running, or raise wait_timeout, then run again"
             session.result.failures.append((key, ApiFault(Fault.TIMEOUT, message, hint=hint)))
-        if state.notice:
-            session.result.notices.append(f"{key} {state.notice}")
-        rows[key] = {
-            "kind": key.kind,
-            "namespace": key.namespace,
-            "name": key.name,
-            "ready": state.ready,
-            "reason": reason,
-            "desired": state.desired,
-            "available": state.available,
-            "seconds": seconds,
-        }
+        rows[key] = _row(session, key, state, reason, seconds)
     session.result.waits += [rows[key] for key in keys]
+
+
+def look_at_readiness(session: Session) -> None:
+    """Leave a row for each desired workload that is there, as it was read: check mode waits for nothing."""
+    new = {change.key for change in session.result.changes if change.action == CREATED}
+    for key in [item.key for item in session.items if is_workload(item.key.kind)]:
+        if key not in new and session.snapshot.find(key) is not None:
+            state = _state(session, key)
+            session.result.waits.append(_row(session, key, state, state.reason, 0.0))
+
+
+def _row(session: Session, key: Key, state: Readiness, reason: str, seconds: float) -> Json:
+    """Return the row of one workload; what is odd about it goes to the notices."""
+    if state.notice:
+        session.result.notices.append(f"{key} {state.notice}")
+    return {
+        "kind": key.kind,
+        "namespace": key.namespace,
+        "name": key.name,
+        "ready": state.ready,
+        "reason": reason,
+        "desired": state.desired,
+        "available": state.available,
+        "seconds": seconds,
+    }
 
 
 def wait_until_gone(session: Session, keys: list[Key]) -> None:

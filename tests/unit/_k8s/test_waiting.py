@@ -167,6 +167,18 @@ def test_check_mode_does_not_wait() -> None:
     assert controller.time.slept == []
 
 
+def test_check_mode_shows_how_ready_workloads_are_that_exist_without_a_request_more() -> None:
+    controller = Controller(lambda name, _now: READY if name == "d" else PENDING)
+    controller.apply(daemon_set("d"), daemon_set("slow"), wait=False)
+    slept = list(controller.time.slept)
+    result = controller.apply(daemon_set("d"), daemon_set("slow"), daemon_set("new"), check=True)
+    assert [row["name"] for row in result.waits] == ["d", "slow"]
+    assert [row["ready"] for row in result.waits] == [True, False]
+    assert result.failures == []
+    assert result.requests["get"] == 0
+    assert controller.time.slept == slept
+
+
 def test_deleted_objects_are_waited_for_until_they_are_gone() -> None:
     controller = Controller(lambda _name, _now: READY)
     controller.apply(daemon_set("d"), config_map("c"))
