@@ -5,8 +5,9 @@
 
 ``control_plane``: one control plane for the session (``ansible_collections.rdma.fabric.tests.lab``); ``namespace``: a
 new namespace, deleted after the test; ``module_namespace``: the same for all tests of a file; ``audit``: the requests
-of the session, to be read from a ``mark()`` on. The lab's own requests are made by the user ``rdma-fabric-lab``, those
-of ``control_plane.kubeconfig`` by ``rdma-fabric-admin``.
+of the session, to be read from a ``mark()`` on. ``fleet_cluster``: a control plane of the file's own with one node per
+host of the recorded fleet, for what a whole ``site`` puts in a cluster. The lab's own requests are made by the user
+``rdma-fabric-lab``, those of ``kubeconfig`` by ``rdma-fabric-admin``.
 
 Where the control plane's programs can be neither found nor built, the tests are skipped with the reason; in continuous
 integration (``CI`` is set) they fail. Tests that use it carry the mark ``control_plane``.
@@ -24,7 +25,10 @@ import pytest
 from ansible_collections.rdma.fabric.tests.lab.audit import AuditLog
 from ansible_collections.rdma.fabric.tests.lab.control_plane import ControlPlane
 from ansible_collections.rdma.fabric.tests.lab.gobuild import ProgramsUnavailable
+from ansible_collections.rdma.fabric.tests.lab.nodes import apply_nodes, kwok_node
 from ansible_collections.rdma.fabric.tests.lab.programs import Programs, gather
+from tools.checkout import COLLECTIONS
+from tools.fleet import fleet_nodes
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -80,3 +84,12 @@ def module_namespace(control_plane: ControlPlane) -> Iterator[str]:
 def audit(control_plane: ControlPlane) -> AuditLog:
     """The audit log of the session's control plane."""
     return control_plane.audit
+
+
+@pytest.fixture(scope="module")
+def fleet_cluster(lab_programs: Programs, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+    """A control plane that holds nothing but the recorded fleet as KWOK nodes."""
+    directory = tmp_path_factory.mktemp("fleet-cluster")
+    with ControlPlane(directory, programs=lab_programs) as running:
+        apply_nodes(running.api, [kwok_node(node["name"], node["labels"]) for node in fleet_nodes(COLLECTIONS)])
+        yield running

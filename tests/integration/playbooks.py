@@ -1,0 +1,164 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A user who runs the collection's playbooks: own home, own working folder, nothing else in the environment."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Iterable, Mapping
+
+from ansible_collections.rdma.fabric.tests.lab.audit import AuditLog, Request
+from ansible_collections.rdma.fabric.tests.lab.control_plane import ControlPlane
+from tools.checkout import CHECKOUT, COLLECTIONS, PROGRAMS
+from tools.playbook import read_recap
+
+Json = dict[str, Any]
+
+SEEDS = CHECKOUT / "tests" / "fixtures" / "seeds"
+CALLBACKS = CHECKOUT / "tests" / "bench" / "callback_plugins"
+FATAL = re.compile(r"^fatal: \[(?P<host>[^]]+)\]: FAILED! => (?P<result>\{.*\})$", re.MULTILINE)
+WRITES = {"create", "update", "patch", "delete", "deletecollection"}
+ADMINISTRATOR = "rdma-fabric-admin"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One finished run.
+
+    ``output`` is what the user saw, ``changed`` the recap's number by host, ``counts`` the number of task results by
+    host and ``outcome action`` (``ok rdma.fabric.rdma_host``).
+    """
+
+    status: int
+    output: str
+    changed: Mapping[str, int]
+    counts: Mapping[str, Mapping[str, int]]
+
+    @property
+    def failures(self) -> dict[str, Json]:
+        """The result of the failed task of each host that failed."""
+        return {match["host"]: json.loads(match["result"]) for match in FATAL.finditer(self.output)}
+
+    @property
+    def message(self) -> str:
+        """The message of the only failure; fails the test when there is none or more than one."""
+        (failure,) = self.failures.values()
+        text: str = failure["msg"]
+        return text
+
+    def violations(self) -> list[Json]:
+        """Return the violations of the only failure, which must be reported once and change nothing."""
+        (failure,) = self.failures.values()
+        found: list[Json] = failure["violations"]
+        noun = "problem" if len(found) == 1 else "problems"
+        assert failure["msg"].startswith(f"{len(found)} {noun} in the input; nothing was changed:")
+        return found
+
+    def succeeded(self) -> Outcome:
+        """Fail the test unless the run ended well."""
+        assert self.status == 0, self.output
+        return self
+
+    def refused(self) -> Outcome:
+        """Fail the test unless the run failed."""
+        assert self.status != 0, self.output
+        assert self.failures, self.output
+        return self
+
+
+class User:
+    """Somebody with ``folder`` as their place: a home and a working folder, both empty at first."""
+
+    def __init__(self, folder: Path) -> None:
+        self.home, self.here = folder / "home", folder / "here"
+        for each in (self.home, self.here):
+            each.mkdir(parents=True)
+
+    def environment(self, cluster: ControlPlane | None, kubeconfig: Path | None) -> dict[str, str]:
+        """Return all there is in the environment of a run; without ``cluster`` there is no way to one."""
+        own = {
+            "PATH": f"{PROGRAMS}{os.pathsep}{os.defpath}",
+            "HOME": str(self.home),
+            "LANG": "C.UTF-8",
+            "ANSIBLE_NOCOLOR": "1",
+            "ANSIBLE_COLLECTIONS_PATH": str(COLLECTIONS),
+            "ANSIBLE_CALLBACK_PLUGINS": str(CALLBACKS),
+            "ANSIBLE_CALLBACKS_ENABLED": "rdma_fabric_count",
+            "RDMA_FABRIC_COUNTS": str(self.home / "counts.json"),
+        }
+        if cluster is None:
+            return own
+        environment = cluster.command_environment(own)
+        del environment["K8S_AUTH_KUBECONFIG"]
+        return environment if kubeconfig is None else {**environment, "KUBECONFIG": str(kubeconfig)}
+
+    def run(
+        self,
+        playbook: str,
+        *arguments: str,
+        inventory: Path | str = "localhost,",
+        variables: Mapping[str, Any] | None = None,
+        cluster: ControlPlane | None = None,
+        kubeconfig: Path | None = None,
+    ) -> Outcome:
+        """Run ``ansible-playbook rdma.fabric.PLAYBOOK``; no output of any run may hold a traceback."""
+        counts = self.home / "counts.json"
+        counts.unlink(missing_ok=True)
+        argv = [str(PROGRAMS / "ansible-playbook"), f"rdma.fabric.{playbook}", "-i", str(inventory), *arguments]
+        argv += ["-e", json.dumps(variables)] if variables else []
+        done = subprocess.run(
+            argv,
+            cwd=self.here,
+            env=self.environment(cluster, kubeconfig),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+        )
+        assert "Traceback" not in done.stdout, done.stdout
+        recap = read_recap(done.stdout.splitlines(), done.returncode, 0.0)
+        counted = json.loads(counts.read_text(encoding="utf-8")) if counts.exists() else {}
+        return Outcome(done.returncode, done.stdout, recap.changed, counted)
+
+    def files(self) -> list[str]:
+        """Return what lies in the working folder, as relative paths."""
+        return sorted(str(path.relative_to(self.here)) for path in self.here.rglob("*") if not path.is_dir())
+
+    def report(self) -> Json:
+        """Return the report of the last run."""
+        report: Json = json.loads((self.here / "rdma-fabric-run" / "report.json").read_text(encoding="utf-8"))
+        return report
+
+
+def writes(requests: Iterable[Request]) -> list[str]:
+    """Return the requests that are writes, dry runs among them, without questions about rights."""
+    return [
+        f"{request.verb} {request.uri}"
+        for request in requests
+        if request.verb in WRITES and request.api_group != "authorization.k8s.io"
+    ]
+
+
+def stored_writes(audit: AuditLog, since: int, user: str = ADMINISTRATOR) -> list[str]:
+    """Return the requests of a user that changed the cluster."""
+    return writes(request for request in audit.requests(since, user=user) if not request.dry_run)
+
+
+def stored(cluster: ControlPlane, kind: str, name: str, namespace: str = "") -> Json:
+    """Return an object as the API server stores it."""
+    place = ["--namespace", namespace] if namespace else []
+    found: Json = json.loads(cluster.kubectl("get", kind, name, *place, "--output", "json"))
+    return found
+
+
+def line_of(path: Path, text: str, number: int = 1) -> int:
+    """Return the line of a file (from 1) that holds ``text`` for the ``number``-th time."""
+    lines = [count for count, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1) if text in line]
+    return lines[number - 1]
