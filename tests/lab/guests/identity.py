@@ -70,7 +70,7 @@ def ssh_config(directory: Path, guests: Sequence[Guest]) -> str:
         "ProxyUseFdpass": "yes",
         "ControlMaster": "auto",
         "ControlPersist": "1800",
-        "ControlPath": _quoted(directory / "run" / "ssh-%h"),
+        "ControlPath": _quoted(directory / "run" / "ssh-", "%h"),
         "ServerAliveInterval": "15",
         "LogLevel": "ERROR",
     }
@@ -78,9 +78,9 @@ def ssh_config(directory: Path, guests: Sequence[Guest]) -> str:
     return "".join([*blocks, f"Host *\n{lines}"])
 
 
-def _quoted(path: Path) -> str:
-    # ssh expands % in most of its paths; quotes keep blanks.
-    return f'"{str(path).replace("%", "%%")}"'
+def _quoted(path: Path, token: str = "") -> str:
+    # ssh expands % in its paths; quotes keep blanks.
+    return f'"{str(path).replace("%", "%%")}{token}"'
 
 
 def longest_control_path(directory: Path, guests: Sequence[Guest]) -> str:

@@ -63,6 +63,7 @@ def test_ssh_survives_a_directory_with_spaces_and_percent_signs() -> None:
     words = shlex.split(command.replace("%%", "%"))
     assert words[0] == sys.executable  # ssh puts `exec` before it
     assert words[-3:] == [str(directory), "%h", "%p"]
+    assert 'ControlPath "/my labs/100%%h/run/ssh-%h"' in text  # one connection for each guest
     assert 'IdentityFile "/my labs/100%%h/id_ed25519"' in text
     variables = inventory(directory, GUESTS)["all"]["children"]["rdma_fabric"]["vars"]
     assert shlex.split(variables["ansible_ssh_args"]) == ["-F", f"{directory}/ssh_config"]

@@ -45,6 +45,19 @@ def test_the_key_changes_with_every_input_of_the_image(tmp_path: Path, monkeypat
     assert len(keys) == 6
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("SUITE", "KERNEL_SUITE", "KERNEL_PACKAGE", "DISK_SIZE", "INITRD_MODULES"),
+        *("MASKED_UNITS", "DISABLED_UNITS", "ENABLED_UNITS"),
+    ],
+)
+def test_the_key_changes_with_every_constant_of_the_image(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = recipe_key(GUEST)
+    monkeypatch.setattr(recipe, name, "changed")
+    assert recipe_key(GUEST) != before
+
+
 def test_the_key_does_not_change_with_files_that_are_not_in_the_image(tmp_path: Path) -> None:
     files = copied_files(tmp_path)
     (files / "guest.sh").write_text("changed", encoding="utf-8")
