@@ -8,9 +8,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.images import bill_of
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.render import WAVES, objects_of, render
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.review import review
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.basis.images import bill_of
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.render import WAVES, objects_of, render
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.review import review
 from ansible_collections.rdma.fabric.plugins.plugin_utils._action import ActionFailure, FabricAction
 from ansible_collections.rdma.fabric.plugins.plugin_utils._manifests import (
     ForeignFile,

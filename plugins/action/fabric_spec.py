@@ -6,9 +6,9 @@ from __future__ import annotations
 
 from typing import Any, Mapping
 
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.findings import Document, Findings
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.helm import values_of_settings
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.load import HostReading, build_spec
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.basis.findings import Document, Findings
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.intake.helm import values_of_settings
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.intake.load import HostReading, build_spec
 from ansible_collections.rdma.fabric.plugins.module_utils._host.desired import HOST_VARIABLES, parse_host_variables
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import Violation
 from ansible_collections.rdma.fabric.plugins.plugin_utils._action import FabricAction, plain

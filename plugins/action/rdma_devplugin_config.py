@@ -7,17 +7,17 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Mapping
 
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric import devplugin
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.components.device_plugins import (
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.basis.jsontext import Problem
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.basis.names import dns_label, dns_subdomain
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.basis.objects import config_map
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.components.device_plugins import (
     CONFIG_KEY,
     RDMA,
     RDMA_CONFIG_MAP,
     SRIOV,
     SRIOV_CONFIG_MAP,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.jsontext import Problem
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.names import dns_label, dns_subdomain
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.objects import config_map
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rules import devplugin
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, Notice, Violation
 from ansible_collections.rdma.fabric.plugins.plugin_utils._single_object import SingleObjectAction, identity_of
 

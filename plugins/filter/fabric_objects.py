@@ -54,7 +54,7 @@ _value:
 
 from typing import Any
 
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.render import objects_of, render
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.render import objects_of, render
 from ansible_collections.rdma.fabric.plugins.plugin_utils._filters import filter_of
 
 

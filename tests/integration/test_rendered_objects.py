@@ -11,8 +11,8 @@ from typing import Any, Callable
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric import crds
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.render import objects_of, render
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering import crds
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.render import objects_of, render
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.batch import run
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.client import Client
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.session import BatchRequest

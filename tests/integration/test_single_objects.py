@@ -11,7 +11,7 @@ from typing import Any, Callable
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.crds import network_attachment_definition
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.crds import network_attachment_definition
 from ansible_collections.rdma.fabric.tests.lab.control_plane import ControlPlane
 from ansible_collections.rdma.fabric.tests.unit._fabric.specs import RDMA_CONFIG
 from ansible_collections.rdma.fabric.tests.unit.plugins.actions import run_action

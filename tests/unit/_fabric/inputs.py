@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.findings import Document, Findings
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.helm import values_of_settings
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.load import FabricSpec, build_spec
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.basis.findings import Document, Findings
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.intake.helm import values_of_settings
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.intake.load import FabricSpec, build_spec
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, Notice, Violation
 from ansible_collections.rdma.fabric.plugins.plugin_utils._documents import read_files, read_text
 

@@ -14,10 +14,10 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.findings import Document
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.load import HostReading
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.models import MODELS
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.schema import walk
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.basis.findings import Document
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.basis.schema import walk
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.intake.load import HostReading
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.intake.models import MODELS
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import Notice, Violation
 from ansible_collections.rdma.fabric.tests.unit._fabric.inputs import (
     EXAMPLES,

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.images import default_image
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.basis.images import default_image
 from ansible_collections.rdma.fabric.tests.unit._fabric.inputs import Fabric, of_policy, of_text, resource
 
 IMAGE = {"repository": "nvcr.io/nvidia/mellanox", "version": "v1"}

@@ -10,7 +10,10 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.quantities import canonical_quantity, parse_quantity
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.basis.quantities import (
+    canonical_quantity,
+    parse_quantity,
+)
 
 
 @pytest.mark.parametrize(

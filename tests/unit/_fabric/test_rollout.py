@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rollout import (
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.rollout import (
     GPU_TOLERATION,
     Rollout,
     merge_node_affinity,

@@ -9,10 +9,22 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.findings import Document, Findings, Place, path_text
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.helm_values import CHART
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.models import MODELS
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.schema import Field, Model, record, text, walk, whole
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.basis.findings import (
+    Document,
+    Findings,
+    Place,
+    path_text,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.basis.schema import (
+    Field,
+    Model,
+    record,
+    text,
+    walk,
+    whole,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.intake.helm_values import CHART
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.intake.models import MODELS
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import Violation
 
 ALL = {**MODELS, "values": CHART}

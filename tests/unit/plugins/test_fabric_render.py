@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.render import objects_of
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.render import objects_of
 from ansible_collections.rdma.fabric.tests.unit._fabric.specs import SPECS, attachment, spec_of, training_cluster
 from ansible_collections.rdma.fabric.tests.unit.plugins.actions import run_action
 

@@ -14,7 +14,7 @@ from ansible.errors import AnsibleFilterError
 from ansible_collections.rdma.fabric.plugins.filter.devplugin_config import FilterModule as DevpluginConfig
 from ansible_collections.rdma.fabric.plugins.filter.fabric_objects import FilterModule as FabricObjects
 from ansible_collections.rdma.fabric.plugins.filter.network_attachment import FilterModule as NetworkAttachment
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.render import objects_of, render
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.render import objects_of, render
 from ansible_collections.rdma.fabric.tests.unit._fabric.specs import (
     RDMA_CONFIG,
     SRIOV_CONFIG,

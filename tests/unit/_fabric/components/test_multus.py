@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.components.multus import multus
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rollout import Rollout
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.components.multus import multus
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.rollout import Rollout
 
 OWN = '{"cniVersion": "0.3.1", "name": "it\'s", "type": "multus"}'
 

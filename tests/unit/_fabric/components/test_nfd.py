@@ -9,8 +9,11 @@ from typing import Any
 
 import yaml
 
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.components.nfd import nic_rule, node_feature_discovery
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rollout import NIC_PRESENT, Rollout
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.components.nfd import (
+    nic_rule,
+    node_feature_discovery,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.rollout import NIC_PRESENT, Rollout
 
 
 def objects(**spec: Any) -> dict[tuple[str, str], dict[str, Any]]:

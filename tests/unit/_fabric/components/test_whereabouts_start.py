@@ -17,7 +17,7 @@ from typing import Callable, Iterator
 import pytest
 import yaml
 
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.components.whereabouts import START
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.components.whereabouts import START
 
 KUBECONFIG = """\
 # Kubeconfig file for the Whereabouts CNI plugin.

@@ -1,0 +1,286 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Helm values of the Network Operator's chart, read as sections of a policy and as settings. Private: it may change."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import Any, Callable, Iterable, Mapping
+
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.basis.findings import Document, Findings, Place
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.basis.images import (
+    SECTION_COMPONENTS,
+    default_image,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.intake.helm_values import CHART, SWITCHED_SECTIONS
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.intake.models import NIC_CLUSTER_POLICY
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rules import devplugin
+
+_CHART_ONLY = ("deploy", "resources", "initContainer")
+_SECONDARY_DEFAULTS = ("cniPlugins", "multus")
+"""Parts of ``secondaryNetwork`` that the chart deployed unless told not to, in every release that had them."""
+
+_VFS = "give the hosts' rdma_fabric_interfaces the number of virtual functions (vfs)"
+_OTHER_OPERATORS = {
+    "sriovNetworkOperator": ("the SR-IOV operator is not deployed: virtual functions are made on the hosts", _VFS),
+    "nicConfigurationOperator": ("the NIC configuration operator is not supported yet", "leave it to its own chart"),
+    "maintenanceOperator": ("the maintenance operator is not supported yet", "leave it to its own chart"),
+}
+_INTEGER = re.compile(r"-?(?:0|[1-9]\d{0,17})", re.ASCII)
+_KEY = re.compile(r"((?:\\.|[^\\.=\[])+)((?:\[\d{1,3}\])*)", re.ASCII)
+
+
+@dataclass
+class HelmInput:
+    """What the values ask for: sections of the cluster's policy, with the place of each, and settings."""
+
+    sections: dict[str, Any] = field(default_factory=dict)
+    places: dict[str, Place] = field(default_factory=dict)
+    settings: dict[str, Any] = field(default_factory=dict)
+    peer_memory: dict[str, Any] | None = None
+
+
+@dataclass(frozen=True)
+class _Values:
+    """The merged values; ``owners`` holds the document that last spoke of each top-level key."""
+
+    content: Mapping[str, Any]
+    owners: Mapping[str, Place]
+    root: Place
+
+    def at(self, name: str) -> Place:
+        """Return the place of a top-level key."""
+        return self.owners.get(name, self.root).at(name)
+
+    def get(self, name: str) -> Any:
+        """Return the value of a top-level key, ``None`` when there is none."""
+        return self.content.get(name)
+
+
+def read_values(documents: Iterable[Document], findings: Findings) -> HelmInput:
+    """Read values files and variables; they are merged and a later one wins, as with Helm's ``--values``."""
+    found = HelmInput()
+    merged: dict[str, Any] = {}
+    owners: dict[str, Place] = {}
+    place = Place(findings, Document("helm values", {}))
+    for document in documents:
+        place = Place(findings, document)
+        values = CHART.read(document.content, place)
+        merged = _merged(merged, values)
+        owners.update(dict.fromkeys(values, place))
+    values_of_all = _Values(merged, owners, place)
+    _read_settings(values_of_all, found)
+    _read_operators(values_of_all)
+    _read_sections(values_of_all, found, everything=merged.get("deployCR") is True)
+    return found
+
+
+def _merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+    result = dict(below)
+    for key, value in above.items():
+        present = result.get(key)
+        both = isinstance(value, Mapping) and isinstance(present, Mapping)
+        result[key] = _merged(present, value) if both else value  # type: ignore[arg-type]  # both are mappings
+    return result
+
+
+def _read_settings(values: _Values, found: HelmInput) -> None:
+    operator = values.get("operator") or {}
+    for setting, value in (
+        ("nfd", (values.get("nfd") or {}).get("enabled")),
+        ("cni_bin_dir", operator.get("cniBinDirectory")),
+        ("cni_conf_dir", operator.get("cniNetworkDirectory")),
+        ("image_pull_secrets", values.get("imagePullSecrets")),
+        ("proxy", {key: text for key, text in (values.get("proxy") or {}).items() if text}),
+    ):
+        if value is not None and value not in ({}, [], ""):
+            found.settings[setting] = value
+
+
+def _read_operators(values: _Values) -> None:
+    for name, (problem, hint) in _OTHER_OPERATORS.items():
+        if (values.get(name) or {}).get("enabled"):
+            values.at(name).at("enabled").notice(problem, hint)
+    for name in SWITCHED_SECTIONS:
+        section = values.get(name)
+        if isinstance(section, Mapping) and section.get("deploy") is True:
+            refusal = (NIC_CLUSTER_POLICY.root.fields or {})[name].refused
+            values.at(name).at("deploy").violation(f"`{name}` is not supported yet", refusal)
+
+
+def _read_sections(values: _Values, found: HelmInput, everything: bool) -> None:
+    for name in ("nodeAffinity", "tolerations"):
+        if values.get(name) and everything:
+            _put(found, name, values.get(name), values.at(name))
+        elif values.get(name):
+            values.at(name).notice("has no effect without deployCR: true", "give it in the NicClusterPolicy")
+    readers: dict[str, Callable[[Mapping[str, Any], Place], dict[str, Any]]] = {
+        "ofedDriver": _plain("ofedDriver"),
+        "devicePlugin": _rdma,
+        "rdmaSharedDevicePlugin": _rdma,
+        "sriovDevicePlugin": _sriov,
+    }
+    for name, read in readers.items():
+        default = everything and name == "rdmaSharedDevicePlugin" and values.get("devicePlugin") is None
+        if _is_deployed(values.get(name), values.at(name), default):
+            section = read(values.get(name) or {}, values.at(name))
+            _put(found, "rdmaSharedDevicePlugin" if name == "devicePlugin" else name, section, values.at(name))
+    if _is_deployed(values.get("nvPeerDriver"), values.at("nvPeerDriver"), False):
+        found.peer_memory = _without_chart_keys(values.get("nvPeerDriver"))
+    secondary = values.get("secondaryNetwork")
+    if secondary is not None or everything:
+        parts = _read_secondary(secondary or {}, values.at("secondaryNetwork"), everything)
+        if parts:
+            _put(found, "secondaryNetwork", parts, values.at("secondaryNetwork"))
+
+
+def _read_secondary(values: Mapping[str, Any], place: Place, everything: bool) -> dict[str, Any]:
+    switch = values.get("deploy")
+    if switch is False:
+        return {}
+    parts = {}
+    for name in ("multus", "cniPlugins", "ipoib", "ipamPlugin"):
+        default = (everything or switch is True) and name in _SECONDARY_DEFAULTS
+        if _is_deployed(values.get(name), place.at(name), default):
+            parts[name] = _plain(f"secondaryNetwork.{name}")(values.get(name) or {}, place.at(name))
+    return parts
+
+
+def _is_deployed(section: Any, place: Place, default: bool) -> bool:
+    switch = section.get("deploy") if isinstance(section, Mapping) else None
+    if switch is None and section and not default:
+        place.notice("describes a component that is not switched on", "set deploy: true, or remove it")
+    return default if switch is None else switch is True
+
+
+def _put(found: HelmInput, name: str, value: Any, place: Place) -> None:
+    found.sections[name] = value
+    found.places[name] = place
+
+
+def _without_chart_keys(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in values.items() if key not in _CHART_ONLY}
+
+
+def _plain(section: str) -> Callable[[Mapping[str, Any], Place], dict[str, Any]]:
+    """Return a reader of a section that has the policy's own shape; images come from the bill of materials."""
+
+    def read(values: Mapping[str, Any], place: Place) -> dict[str, Any]:
+        given = {key: value for key, value in _without_chart_keys(values).items() if value not in ("", None)}
+        return {**default_image(SECTION_COMPONENTS[section]), **given}
+
+    return read
+
+
+def _rdma(values: Mapping[str, Any], place: Place) -> dict[str, Any]:
+    section = _plain("rdmaSharedDevicePlugin")(values, place)
+    items = [
+        {
+            "resourceName": item["name"],
+            "rdmaHcaMax": item.get("rdmaHcaMax", 63),
+            "selectors": {key: item[key] for key in devplugin.RDMA_SELECTORS if item.get(key)},
+        }
+        for item in _named(values)
+    ]
+    config = {"configList": items} if items else devplugin.default_rdma_shared()
+    return _with_config(section, config, devplugin.check_rdma_shared, place)
+
+
+def _sriov(values: Mapping[str, Any], place: Place) -> dict[str, Any]:
+    section = _plain("sriovDevicePlugin")(values, place)
+    items = []
+    for item in _named(values):
+        selectors = {key: value for key, value in item.items() if key != "name" and value}
+        named = {"resourcePrefix": "nvidia.com", "resourceName": item["name"]}
+        items.append({**named, "selectors": {**selectors, "isRdma": True}})
+    config = {"resourceList": items} if items else devplugin.default_sriov()
+    return _with_config(section, config, devplugin.check_sriov, place)
+
+
+def _named(values: Mapping[str, Any]) -> list[dict[str, Any]]:
+    return [item for item in values.get("resources") or [] if "name" in item]
+
+
+def _with_config(
+    section: dict[str, Any], config: dict[str, Any], check: Callable[[Any], devplugin.Verdict], place: Place
+) -> dict[str, Any]:
+    """Add the configuration that the chart made of ``resources``, unless one is given as such."""
+    if section.get("config"):
+        return section
+    checked, problems = check(config)
+    for problem in problems:
+        path = re.sub(r"^(?:configList|resourceList)", "resources", problem.path)
+        place.inside(path).violation(problem.problem, problem.hint)
+    return {**section, "config": devplugin.config_text(checked if not problems else config)}
+
+
+def values_of_settings(settings: Iterable[str], findings: Findings, source: str) -> list[Document]:
+    """Return the values of ``--set`` arguments (``a.b=true,c[0]=x``) as one document.
+
+    As with Helm: ``true``, ``false``, ``null`` and whole numbers are values, everything else is text; a backslash takes
+    the meaning from a dot or comma; ``{a,b}`` is a list.
+    """
+    values: dict[str, Any] = {}
+    place = Place(findings, Document(source, None))
+    given = list(settings)
+    for index, setting in enumerate(given):
+        for assignment in _split(setting, ","):
+            key, equals, value = assignment.partition("=")
+            path = _set_path(key)
+            if not equals or path is None or not _assign(values, path, _set_value(value)):
+                place.at(index).violation(f"is no assignment: {assignment[:80]!r}", "write key.path=value")
+    return [Document(source, values)] if given else []
+
+
+def _split(text: str, separator: str) -> list[str]:
+    """Split at a separator outside of braces that no backslash precedes."""
+    parts, depth, escaped, current = [], 0, False, ""
+    for char in text:
+        if char == separator and not depth and not escaped:
+            parts.append(current)
+            current = ""
+            continue
+        depth += (char == "{") - (char == "}") if not escaped else 0
+        escaped = char == "\\" and not escaped
+        current += char
+    return [*parts, current]
+
+
+def _set_path(key: str) -> list[str | int] | None:
+    path: list[str | int] = []
+    for part in _split(key.strip(), "."):
+        match = _KEY.fullmatch(part)
+        if match is None:
+            return None
+        path.append(re.sub(r"\\(.)", r"\1", match[1]))
+        path += [int(index) for index in re.findall(r"\[(\d+)\]", match[2])]
+    return path
+
+
+def _set_value(text: str) -> Any:
+    if text.startswith("{") and text.endswith("}"):
+        return [_set_value(item) for item in _split(text[1:-1], ",") if item]
+    words = {"true": True, "false": False, "null": None}
+    if text in words:
+        return words[text]
+    return int(text) if _INTEGER.fullmatch(text) else re.sub(r"\\(.)", r"\1", text)
+
+
+def _assign(values: dict[str, Any], path: list[str | int], value: Any) -> bool:
+    """Set one value, making what leads to it; return whether the path fits what is there."""
+    owner: Any = values
+    for key, following in zip(path, [*path[1:], None]):
+        if isinstance(key, int) and isinstance(owner, list) and key <= len(owner):
+            owner.extend([None] * (key + 1 - len(owner)))
+        elif isinstance(key, int) or not isinstance(owner, dict):
+            return False
+        if following is None:
+            owner[key] = value
+            return True
+        present = owner[key] if isinstance(key, int) else owner.get(key)
+        if present is None:
+            owner[key] = [] if isinstance(following, int) else {}
+        owner = owner[key]
+    return False

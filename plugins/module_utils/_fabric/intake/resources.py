@@ -1,0 +1,177 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""From documents and variables to resources: one object each, of a kind we know. Private: it may change."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Iterator, Mapping
+
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.basis.findings import (
+    Document,
+    Findings,
+    Place,
+    described,
+    shown,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.basis.jsontext import Problem, nearest
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.basis.names import (
+    Check,
+    dns_label,
+    dns_subdomain,
+    node_policy_name,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.basis.schema import Model
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.intake.models import API_VERSION, MODELS
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.intake.models_kubernetes import METADATA
+
+ATTACHMENT_API = "k8s.cni.cncf.io/v1"
+ATTACHMENT_KIND = "NetworkAttachmentDefinition"
+
+_OPERATOR = "remove it from the files, or leave it to the operator that reads it"
+_VFS = "make virtual functions on the hosts (rdma_fabric_interfaces with vfs) and remove it from the files"
+_WHEREABOUTS = "use whereabouts (secondaryNetwork.ipamPlugin) and remove it from the files"
+UNSUPPORTED_KINDS = {
+    "SriovNetworkNodePolicy": _VFS,
+    "SriovNetworkPoolConfig": _VFS,
+    "SriovOperatorConfig": _OPERATOR,
+    "SriovNetwork": "write it as a NetworkAttachmentDefinition",
+    "SriovIBNetwork": "write it as a NetworkAttachmentDefinition",
+    "OVSNetwork": "write it as a NetworkAttachmentDefinition",
+    "IPPool": _WHEREABOUTS,
+    "CIDRPool": _WHEREABOUTS,
+    "NicConfigurationTemplate": _OPERATOR,
+    "NicFirmwareSource": _OPERATOR,
+    "NicFirmwareTemplate": _OPERATOR,
+    "NicInterfaceNameTemplate": _OPERATOR,
+    "NicDevice": _OPERATOR,
+    "MaintenanceOperatorConfig": _OPERATOR,
+    "NodeMaintenance": _OPERATOR,
+    "SpectrumXRailPoolConfig": _OPERATOR,
+}
+"""Kinds of the operators around the fabric that are known and not supported yet, with the next step of their user."""
+
+_OPERATOR_GROUPS = (
+    "mellanox.com",
+    "sriovnetwork.openshift.io",
+    "nv-ipam.nvidia.com",
+    "configuration.net.nvidia.com",
+    "maintenance.nvidia.com",
+    "spectrumx.nvidia.com",
+)
+_NAME_RULES: dict[str, Check] = {
+    "Namespace": dns_label,
+    "Service": dns_label,
+    "NicNodePolicy": node_policy_name,
+}
+_METADATA = Model("metadata", METADATA)
+
+
+@dataclass(frozen=True)
+class Resource:
+    """One object of the input. ``content`` is the whole object as given, ``place`` where it stands.
+
+    ``namespace`` is empty when none was given. ``spec_place`` is where its ``spec`` stands: a variable holds the spec
+    alone, a document the whole object.
+    """
+
+    kind: str
+    name: str
+    namespace: str
+    content: Mapping[str, Any]
+    place: Place
+    spec_place: Place
+
+    @property
+    def spec(self) -> Any:
+        """The ``spec`` as given."""
+        return self.content.get("spec")
+
+    @property
+    def source(self) -> str:
+        """Where the object was given, for people: ``file:line`` or the variable."""
+        line = self.place.document.line(self.place.path)
+        return self.place.document.source if line is None else f"{self.place.document.source}:{line}"
+
+    def metadata(self, field: str) -> dict[str, str]:
+        """Return the labels or annotations that are text, as given."""
+        found = _mapping(_mapping(self.content.get("metadata")).get(field))
+        return {key: value for key, value in found.items() if isinstance(value, str)}
+
+
+def read_document(document: Document, findings: Findings) -> Iterator[Resource]:
+    """Yield the resources of one document; a ``List`` yields its items."""
+    yield from _read_object(document.content, Place(findings, document))
+
+
+def read_variable(kind: str, name: str, spec: Any, place: Place) -> Iterator[Resource]:
+    """Yield the resource that a variable describes by its ``spec`` alone."""
+    place.violations(_NAME_RULES.get(kind, dns_subdomain)(name))
+    content = {"apiVersion": API_VERSION, "kind": kind, "metadata": {"name": name}, "spec": spec}
+    yield Resource(kind, name, "", content, place, place)
+
+
+def _read_object(content: Any, place: Place) -> Iterator[Resource]:
+    if not isinstance(content, Mapping):
+        place.violation(f"is {described(content)}, not a Kubernetes object", "give apiVersion, kind, metadata and spec")
+        return
+    api_version, kind = content.get("apiVersion"), content.get("kind")
+    for field, value in (("apiVersion", api_version), ("kind", kind)):
+        if not isinstance(value, str) or not value:
+            place.violation(f"has no {field}" if value is None else f"has {described(value)} as {field}")
+    if not isinstance(api_version, str) or not isinstance(kind, str) or not api_version or not kind:
+        return
+    if kind == "List":
+        items = content.get("items")
+        for index, item in enumerate(items if isinstance(items, list) else []):
+            yield from _read_object(item, place.at("items", index))
+    elif _is_known(api_version, kind, place):
+        yield from _named_object(content, kind, place)
+
+
+def _is_known(api_version: str, kind: str, place: Place) -> bool:
+    """Return whether the kind may be read; note why not."""
+    group = api_version.rpartition("/")[0]
+    if kind in UNSUPPORTED_KINDS:
+        place.violation(f"the kind `{kind}` is not supported yet", UNSUPPORTED_KINDS[kind])
+        return False
+    expected = ATTACHMENT_API if kind == ATTACHMENT_KIND else API_VERSION if kind in MODELS else api_version
+    if api_version != expected:
+        place.at("apiVersion").violation(f"is {shown(api_version)}", f"a {kind} is of {expected}")
+        return False
+    if group in _OPERATOR_GROUPS and kind not in MODELS:
+        hint = nearest(kind, [*MODELS, *UNSUPPORTED_KINDS]) or f"known: {', '.join(MODELS)}"
+        place.at("kind").violation(f"is {shown(kind)}, which is no kind of {group}", hint)
+        return False
+    return True
+
+
+def _named_object(content: Mapping[str, Any], kind: str, place: Place) -> Iterator[Resource]:
+    for key in content:
+        if not isinstance(key, str):
+            place.violation(f"has the key {described(key)}, which is not text", "quote it")
+    if kind in MODELS or kind == ATTACHMENT_KIND:
+        known = ("apiVersion", "kind", "metadata", "spec", "status")
+        for key in content:
+            if isinstance(key, str) and key not in known:
+                model = MODELS.get(kind)
+                elsewhere = model.paths_of(key) if model else ()
+                hint = f"it belongs at spec.{elsewhere[0]}; look at the indentation" if elsewhere else ""
+                place.at(key).violation(f"is no field of {kind}", nearest(key, known) or hint)
+    metadata = _METADATA.read(content.get("metadata"), place.at("metadata"))
+    name, namespace = metadata.get("name", ""), metadata.get("namespace", "")
+    if name:
+        place.at("metadata", "name").violations(_NAME_RULES.get(kind, _any_name)(name))
+    if namespace:
+        place.at("metadata", "namespace").violations(dns_label(namespace))
+    yield Resource(kind, name, namespace, content, place, place.at("spec"))
+
+
+def _any_name(name: str) -> list[Problem]:
+    # Roles and bindings may hold colons, so the strictest rule would refuse what the API server takes.
+    return [] if ":" in name and len(name) <= 253 else dns_subdomain(name)
+
+
+def _mapping(value: Any) -> Mapping[Any, Any]:
+    return value if isinstance(value, Mapping) else {}

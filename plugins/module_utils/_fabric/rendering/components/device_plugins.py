@@ -1,0 +1,140 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The RDMA shared and the SR-IOV network device plugin. Private to this collection: it may change."""
+
+from __future__ import annotations
+
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.basis.objects import (
+    Object,
+    config_map,
+    config_volume,
+    digest,
+    host_volume,
+    mount,
+    service_account,
+    workload,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.rollout import (
+    CRITICAL,
+    Rollout,
+    resources_of,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rules.devplugin import (
+    check_rdma_shared,
+    check_sriov,
+    config_text,
+)
+
+RDMA = "rdma-shared-device-plugin"
+SRIOV = "sriov-device-plugin"
+RDMA_CONFIG_MAP = "rdma-devices"
+SRIOV_CONFIG_MAP = "network-operator-sriovdp-config"
+CONFIG_KEY = "config.json"
+
+_DEVICE_INFO = "/var/run/k8s.cni.cncf.io/devinfo/dp"
+_SOCKETS = [
+    ("device-plugin", "/var/lib/kubelet/device-plugins"),
+    ("plugins-registry", "/var/lib/kubelet/plugins_registry"),
+]
+_SRIOV_ACCOUNT = "network-operator-sriov-device-plugin"
+
+
+def rdma_shared(rollout: Rollout) -> list[Object]:
+    """Return the objects of ``rdmaSharedDevicePlugin``."""
+    section = rollout.section("rdmaSharedDevicePlugin")
+    if section is None:
+        return []
+    config = config_text(check_rdma_shared(section.get("config"))[0])
+    name = rollout.named(RDMA_CONFIG_MAP)
+    mounts, volumes = _common(name, "/k8s-rdma-shared-dev-plugin", section)
+    container = {
+        "name": "rdma-shared-dp",
+        "image": rollout.image(RDMA, section),
+        "imagePullPolicy": "IfNotPresent",
+        "command": ["/bin/k8s-rdma-shared-dp"],
+        "args": ["--use-cdi"] if section.get("useCdi") else [],
+        "resources": resources_of(section, "rdma-shared-dp"),
+        "securityContext": {"privileged": True},
+        "volumeMounts": [*mounts, mount("devs", "/dev/")],
+    }
+    volumes.append(host_volume("devs", "/dev/"))
+    daemon_set = workload(
+        "DaemonSet",
+        rollout.workload_name("rdma-shared-dp-ds"),
+        namespace=rollout.namespace,
+        component=RDMA,
+        selector={"app": rollout.named("rdma-shared-dp")},
+        pod=_pod(rollout, section, container, volumes),
+        config_hash=digest(config),
+    )
+    return [config_map(name, rollout.namespace, RDMA, {CONFIG_KEY: config}), daemon_set]
+
+
+def sriov(rollout: Rollout) -> list[Object]:
+    """Return the objects of ``sriovDevicePlugin``."""
+    section = rollout.section("sriovDevicePlugin")
+    if section is None:
+        return []
+    config = config_text(check_sriov(section.get("config"))[0])
+    name = rollout.named(SRIOV_CONFIG_MAP)
+    mounts, volumes = _common(name, "/etc/pcidp", section)
+    container = {
+        "name": "kube-sriovdp",
+        "image": rollout.image(SRIOV, section),
+        "imagePullPolicy": "IfNotPresent",
+        "args": ["--log-dir=sriovdp", "--log-level=10", *(["--use-cdi"] if section.get("useCdi") else [])],
+        "resources": resources_of(section, "kube-sriovdp"),
+        "securityContext": {"privileged": True},
+        "volumeMounts": [
+            *mounts,
+            mount("log", "/var/log"),
+            mount("device-info", _DEVICE_INFO),
+        ],
+    }
+    volumes += [
+        host_volume("log", "/var/log"),
+        host_volume("device-info", _DEVICE_INFO, "DirectoryOrCreate"),
+    ]
+    workload_name = rollout.workload_name(_SRIOV_ACCOUNT)
+    daemon_set = workload(
+        "DaemonSet",
+        workload_name,
+        namespace=rollout.namespace,
+        component=SRIOV,
+        selector={"name": workload_name},
+        labels={"app": "sriovdp", "tier": "node"},
+        pod=_pod(rollout, section, container, volumes, serviceAccountName=_SRIOV_ACCOUNT),
+        config_hash=digest(config),
+    )
+    return [
+        service_account(_SRIOV_ACCOUNT, rollout.namespace, SRIOV),
+        config_map(name, rollout.namespace, SRIOV, {CONFIG_KEY: config}),
+        daemon_set,
+    ]
+
+
+def _pod(rollout: Rollout, section: Object, container: Object, volumes: list[Object], **fields: str) -> Object:
+    return rollout.pod(
+        section,
+        selective=True,
+        hostNetwork=True,
+        priorityClassName=CRITICAL,
+        containers=[container],
+        volumes=volumes,
+        **fields,
+    )
+
+
+def _common(config: str, config_path: str, section: Object) -> tuple[list[Object], list[Object]]:
+    """Return the mounts and volumes both plugins need: kubelet's sockets, the configuration, CDI where asked for."""
+    mounts = [mount(name, path) for name, path in _SOCKETS] + [mount("config", config_path)]
+    volumes = [host_volume(name, path) for name, path in _SOCKETS]
+    volumes.append(config_volume("config", config, CONFIG_KEY, CONFIG_KEY))
+    if section.get("useCdi"):
+        mounts += [mount("dynamic-cdi", "/var/run/cdi"), mount("host-config-volume", "/host/etc/pcidp/")]
+        volumes += [
+            host_volume("dynamic-cdi", "/var/run/cdi", "DirectoryOrCreate"),
+            host_volume("host-config-volume", "/etc/pcidp", "DirectoryOrCreate"),
+        ]
+    return mounts, volumes

@@ -1,0 +1,211 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Whereabouts, the cluster-wide address management of secondary networks. Private to this collection: it may change.
+
+What a release needs besides its DaemonSet differs: before 0.6 a CronJob cleans up leftover addresses, from 0.6 the
+control loop in the DaemonSet does (since 0.6.3 on the schedule of a ConfigMap), from 0.9.4 a Deployment does.
+"""
+
+from __future__ import annotations
+
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.basis.images import older_than, version_numbers
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.basis.objects import (
+    Object,
+    build,
+    cluster_rbac,
+    component_labels,
+    config_map,
+    config_volume,
+    digest,
+    field_env,
+    host_volume,
+    mount,
+    rule,
+    workload,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.rollout import Rollout, resources_of
+
+COMPONENT = "whereabouts"
+SECTION = "secondaryNetwork.ipamPlugin"
+FIRST_SUPPORTED = (0, 5, 3)
+FIRST_NODE_SLICES = (0, 9, 0)
+
+_FIRST_LOOP_RECONCILER = (0, 6, 0)
+_FIRST_RECONCILER_DEPLOYMENT = (0, 9, 4)
+_SCHEDULE = "30 4 * * *"
+# The programs look for their configuration here whatever the runtime's own folder is.
+_CONF = "/etc/cni/net.d"
+_REQUESTS = {"cpu": "100m", "memory": "100Mi"}
+_LIMITS = {"cpu": "100m", "memory": "200Mi"}
+
+# install-cni.sh writes the pod's token into a kubeconfig on the node once, before 0.9 for good: a token that expires or
+# is rotated would stop every new pod. So the two are compared every minute and the file replaced by a rename. Only the
+# shell itself handles the token: as an argument of a program every user of the node could read it.
+START = """\
+SLEEP=false /install-cni.sh || exit 1
+token_file=${TOKEN_FILE:-/var/run/secrets/kubernetes.io/serviceaccount/token}
+kubeconfig=${CNI_CONF_DIR:-/host/etc/cni/net.d}/whereabouts.d/whereabouts.kubeconfig
+refresh() {
+  umask 077
+  while sleep "${TOKEN_CHECK_SECONDS:-60}"; do
+    token=$(cat "$token_file")
+    case "$(cat "$kubeconfig")" in *"$token"*) continue ;; esac
+    while IFS= read -r line; do
+      case "$line" in
+        *token:*) printf '    token: "%s"\\n' "$token" ;;
+        *) printf '%s\\n' "$line" ;;
+      esac
+    done < "$kubeconfig" > "$kubeconfig.new" && mv -f "$kubeconfig.new" "$kubeconfig"
+  done
+}
+refresh &
+exec "${CONTROL_LOOP:-/ip-control-loop}" -log-level verbose
+"""
+
+
+def whereabouts(rollout: Rollout, node_slices: bool) -> list[Object]:
+    """Return the objects of ``secondaryNetwork.ipamPlugin``; ``node_slices``: a network asks for slices per node."""
+    section = rollout.section(SECTION)
+    if section is None:
+        return []
+    version = rollout.version(COMPONENT, section)
+    found = cluster_rbac(COMPONENT, rollout.namespace, COMPONENT, _rules(version), role="whereabouts-cni")
+    found.append(config_map("whereabouts-config", rollout.namespace, COMPONENT, {"cron-expression": _SCHEDULE}))
+    found.append(_daemon_set(rollout, section))
+    if older_than(version, _FIRST_LOOP_RECONCILER):
+        found.append(_cron_job(rollout, section))
+    if not older_than(version, _FIRST_RECONCILER_DEPLOYMENT) and version_numbers(version):
+        found.append(_controller(rollout, section, "whereabouts-reconciler", "/ip-reconciler"))
+    if node_slices and not older_than(version, FIRST_NODE_SLICES):
+        found.append(_controller(rollout, section, "whereabouts-controller", "/node-slice-controller"))
+    return found
+
+
+def has_node_slices(version: str) -> bool:
+    """Return whether a release knows node slices."""
+    return not older_than(version, FIRST_NODE_SLICES)
+
+
+def _rules(version: str) -> list[Object]:
+    full = ["create", "delete", "get", "list", "patch", "update", "watch"]
+    read = ["get", "list", "watch"]
+    pools = ["ippools", "overlappingrangeipreservations"]
+    return [
+        rule(["whereabouts.cni.cncf.io"], [*pools, "nodeslicepools"] if has_node_slices(version) else pools, full),
+        rule(["coordination.k8s.io"], ["leases"], full),
+        rule([""], ["pods"], read),
+        rule([""], ["nodes"], read if has_node_slices(version) else ["get"]),
+        rule(["k8s.cni.cncf.io"], ["network-attachment-definitions"], read),
+        rule(["", "events.k8s.io"], ["events"], ["create", "get", "patch", "update"]),
+    ]
+
+
+def _daemon_set(rollout: Rollout, section: Object) -> Object:
+    container = {
+        **_container(rollout, section, COMPONENT),
+        "command": ["/bin/sh", "-c", START],
+        "resources": resources_of(section, COMPONENT, {"limits": _LIMITS, "requests": _REQUESTS}),
+        "securityContext": {"privileged": True},
+        "volumeMounts": [
+            mount("cnibin", "/host/opt/cni/bin"),
+            mount("cni-net-dir", "/host/etc/cni/net.d"),
+            mount("cron-scheduler-configmap", "/cron-schedule"),
+        ],
+    }
+    pod = rollout.pod(
+        section,
+        hostNetwork=True,
+        serviceAccountName=COMPONENT,
+        containers=[container],
+        volumes=[
+            host_volume("cnibin", rollout.cni_bin_dir),
+            host_volume("cni-net-dir", _CONF, "DirectoryOrCreate"),
+            config_volume("cron-scheduler-configmap", "whereabouts-config", "cron-expression", "config"),
+        ],
+    )
+    return workload(
+        "DaemonSet",
+        COMPONENT,
+        namespace=rollout.namespace,
+        component=COMPONENT,
+        selector={"name": COMPONENT},
+        labels={"app": COMPONENT, "tier": "node"},
+        pod=pod,
+        config_hash=digest(_SCHEDULE),
+        updateStrategy={"type": "RollingUpdate"},
+    )
+
+
+def _controller(rollout: Rollout, section: Object, name: str, program: str) -> Object:
+    container = {
+        **_container(rollout, section, name),
+        "command": [program],
+        "resources": resources_of(section, name, {"limits": _LIMITS, "requests": _REQUESTS}),
+        "volumeMounts": [mount("cron-scheduler-configmap", "/cron-schedule")],
+    }
+    pod = {
+        **_deployment_placing(rollout, section),
+        "containers": [container],
+        "serviceAccountName": COMPONENT,
+        "volumes": [config_volume("cron-scheduler-configmap", "whereabouts-config", "cron-expression", "config")],
+    }
+    return workload(
+        "Deployment",
+        name,
+        namespace=rollout.namespace,
+        component=COMPONENT,
+        selector={"app": name},
+        pod=pod,
+        config_hash=digest(_SCHEDULE),
+        replicas=1,
+    )
+
+
+def _cron_job(rollout: Rollout, section: Object) -> Object:
+    container = {
+        **_container(rollout, section, COMPONENT),
+        "command": ["/ip-reconciler", "-log-level=verbose"],
+        "resources": {"requests": {"cpu": "100m", "memory": "50Mi"}},
+        "volumeMounts": [mount("cni-net-dir", "/host/etc/cni/net.d")],
+    }
+    pod = {
+        **_deployment_placing(rollout, section),
+        "containers": [container],
+        "restartPolicy": "OnFailure",
+        "serviceAccountName": COMPONENT,
+        "volumes": [host_volume("cni-net-dir", _CONF)],
+    }
+    job = {
+        "backoffLimit": 0,
+        "template": {"metadata": {"labels": component_labels(COMPONENT)}, "spec": pod},
+        "ttlSecondsAfterFinished": 300,
+    }
+    spec = {
+        "concurrencyPolicy": "Forbid",
+        "jobTemplate": {"spec": job},
+        "schedule": "*/5 * * * *",
+        "successfulJobsHistoryLimit": 0,
+    }
+    return build("batch/v1", "CronJob", "ip-reconciler", COMPONENT, namespace=rollout.namespace, spec=spec)
+
+
+def _deployment_placing(rollout: Rollout, section: Object) -> Object:
+    affinity = rollout.spec.get("deploymentNodeAffinity")
+    return {
+        "affinity": {"nodeAffinity": affinity} if affinity else {},
+        "imagePullSecrets": rollout.pod(section)["imagePullSecrets"],
+        "tolerations": rollout.spec.get("deploymentTolerations") or [],
+    }
+
+
+def _container(rollout: Rollout, section: Object, name: str) -> Object:
+    return {
+        "name": name,
+        "image": rollout.image(COMPONENT, section),
+        "imagePullPolicy": "IfNotPresent",
+        "env": [
+            field_env("NODENAME", "spec.nodeName"),
+            field_env("WHEREABOUTS_NAMESPACE", "metadata.namespace"),
+        ],
+    }

@@ -1,0 +1,160 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A FabricSpec turned into ordered waves of Kubernetes objects. Private to this collection: it may change.
+
+Same spec, same waves: nothing here reads a clock, a file or a random number, and every list has one order.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Dict
+
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.basis.objects import (
+    Object,
+    build,
+    canonical_given,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering import crds
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.components import nfd, whereabouts
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.components.cni_plugins import (
+    cni_plugins,
+    ipoib_cni,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.components.device_plugins import (
+    rdma_shared,
+    sriov,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.components.multus import multus
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.review import attachments_of, review
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.rollout import Rollout
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rules import nad
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, Violation
+
+Wave = Dict[str, Any]
+
+WAVES = ("namespaces", "crds", "rbac", "configs", "workloads", "networks", "objects")
+DEFAULT_NAMESPACE = "nvidia-network-operator"
+GIVEN = "given"
+_WAVE_OF_KIND = {
+    "Namespace": "namespaces",
+    "CustomResourceDefinition": "crds",
+    "ServiceAccount": "rbac",
+    "ClusterRole": "rbac",
+    "ClusterRoleBinding": "rbac",
+    "Role": "rbac",
+    "RoleBinding": "rbac",
+    "ConfigMap": "configs",
+    "NodeFeatureRule": "configs",
+    "DaemonSet": "workloads",
+    "Deployment": "workloads",
+    "CronJob": "workloads",
+    nad.KIND: "networks",
+}
+_COMPONENTS: list[Callable[[Rollout], list[Object]]] = [multus, cni_plugins, ipoib_cni, sriov, rdma_shared]
+
+
+def render(spec: Object) -> list[Wave]:
+    """Return the waves ``[{"name", "objects"}]`` of a FabricSpec, in the order in which they are applied.
+
+    Only waves with objects are returned. Raises InvalidInput with everything that can't be rendered.
+    """
+    verdict = review(spec)
+    if verdict.violations:
+        raise InvalidInput(verdict.violations)
+    rendered = [*_components(spec), *_networks(spec)]
+    given = [canonical_given(each, GIVEN) for each in spec.get("objects") or []]
+    namespaces = _namespaces(spec, [*rendered, *given], [each for each in given if each["kind"] == "Namespace"])
+    rendered += namespaces
+    _refuse_duplicates([*rendered, *(each for each in given if each["kind"] != "Namespace")])
+    waves: dict[str, list[Object]] = {name: [] for name in WAVES}
+    for each in sorted(rendered, key=_sort_key):
+        waves[_WAVE_OF_KIND[each["kind"]]].append(each)
+    waves["objects"] = [each for each in given if each["kind"] != "Namespace"]
+    return [{"name": name, "objects": objects} for name, objects in waves.items() if objects]
+
+
+def objects_of(waves: list[Wave]) -> list[Object]:
+    """Return the objects of all waves in their order."""
+    return [each for wave in waves for each in wave["objects"]]
+
+
+def _components(spec: Object) -> list[Object]:
+    settings = spec.get("settings") or {}
+    namespace = spec.get("namespace") or DEFAULT_NAMESPACE
+    policy = (spec.get("cluster_policy") or {}).get("spec")
+    node_policies = spec.get("node_policies") or []
+    found: list[Object] = []
+    cluster = Rollout(namespace, policy or {}, settings)
+    if settings.get("nfd") and (policy is not None or node_policies):
+        found += [*crds.node_feature_discovery(), *nfd.node_feature_discovery(cluster)]
+    for component in _COMPONENTS:
+        found += component(cluster)
+    found += _whereabouts(spec, cluster)
+    for each in node_policies:
+        selector = {str(key): str(value) for key, value in (each["spec"].get("nodeSelector") or {}).items()}
+        rollout = Rollout(namespace, each["spec"], settings, suffix=each["name"], node_selector=selector)
+        found += [*sriov(rollout), *rdma_shared(rollout)]
+    if cluster.section("secondaryNetwork.multus") is not None or spec.get("networks") or spec.get("attachments"):
+        found.append(crds.network_attachment_definition())
+    return _once(found)
+
+
+def _whereabouts(spec: Object, cluster: Rollout) -> list[Object]:
+    section = cluster.section(whereabouts.SECTION)
+    if section is None:
+        return []
+    node_slices = any(nad.wants_node_slices(attachment.config) for _source, attachment in attachments_of(spec))
+    with_crd = whereabouts.has_node_slices(cluster.version(whereabouts.COMPONENT, section))
+    return [*crds.whereabouts(with_crd), *whereabouts.whereabouts(cluster, node_slices)]
+
+
+def _networks(spec: Object) -> list[Object]:
+    found = [nad.network_attachment(network) for network in spec.get("networks") or []]
+    return found + [nad.given_attachment(attachment) for attachment in spec.get("attachments") or []]
+
+
+def _namespaces(spec: Object, objects: list[Object], given: list[Object]) -> list[Object]:
+    """Return the namespaces that the objects live in; those given as such replace ours.
+
+    The components' pods are privileged, so their own namespace says so to pod security admission. Namespaces that every
+    cluster has are left alone.
+    """
+    own = spec.get("namespace") or DEFAULT_NAMESPACE
+    privileged = {"pod-security.kubernetes.io/enforce": "privileged"}
+    found = {each["metadata"]["name"]: each for each in given}
+    for each in objects:
+        name = each["metadata"].get("namespace", "")
+        if name and name not in found and name != "default" and not name.startswith("kube-"):
+            found[name] = build("v1", "Namespace", name, "namespace", labels=privileged if name == own else None)
+    return list(found.values())
+
+
+def _once(objects: list[Object]) -> list[Object]:
+    """Return the objects without repetition: several policies share a plugin's ServiceAccount."""
+    unique: list[Object] = []
+    for each in objects:
+        if each not in unique:
+            unique.append(each)
+    return unique
+
+
+def _refuse_duplicates(objects: list[Object]) -> None:
+    seen: set[tuple[str, ...]] = set()
+    violations = []
+    for each in objects:
+        metadata = each["metadata"]
+        group = each["apiVersion"].rpartition("/")[0]
+        identity = (group, each["kind"], metadata.get("namespace", ""), metadata.get("name", ""))
+        if identity in seen:
+            name = "/".join(part for part in identity[1:] if part)
+            problem = "is rendered twice: two inputs ask for an object of this name"
+            violations.append(Violation("all inputs together", name, problem, "rename or drop one of them"))
+        seen.add(identity)
+    if violations:
+        raise InvalidInput(violations)
+
+
+def _sort_key(each: Object) -> tuple[str, str, str]:
+    metadata = each["metadata"]
+    return (each["kind"], metadata.get("namespace", ""), metadata["name"])

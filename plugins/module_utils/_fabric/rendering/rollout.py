@@ -1,0 +1,136 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What all components of one policy share: namespace, images, scheduling. Private to this collection: it may change."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.basis.images import (
+    effective_version,
+    image_reference,
+    pull_secrets,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.basis.objects import Object
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.basis.quantities import canonical_quantity
+
+NIC_PRESENT = "feature.node.kubernetes.io/pci-15b3.present"
+GPU_TOLERATION: Object = {"effect": "NoSchedule", "key": "nvidia.com/gpu", "operator": "Exists"}
+CRITICAL = "system-node-critical"
+
+
+@dataclass(frozen=True)
+class Rollout:
+    """One policy (cluster-wide, or of a group of nodes) with the settings of the run.
+
+    ``suffix`` is empty for the cluster policy and the policy's name for a NicNodePolicy. ``spec`` is the policy's spec.
+    """
+
+    namespace: str
+    spec: dict[str, Any]
+    settings: dict[str, Any]
+    suffix: str = ""
+    node_selector: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def cni_bin_dir(self) -> str:
+        """Folder of the node where the container runtime looks for CNI programs."""
+        return str(self.settings.get("cni_bin_dir") or "/opt/cni/bin")
+
+    @property
+    def cni_conf_dir(self) -> str:
+        """Folder of the node where the container runtime looks for CNI configurations."""
+        return str(self.settings.get("cni_conf_dir") or "/etc/cni/net.d")
+
+    def section(self, name: str) -> Object | None:
+        """Return a section of the policy by dotted name; None when the policy does not have it."""
+        node: Any = self.spec
+        for step in name.split("."):
+            node = node.get(step) if isinstance(node, dict) else None
+        return node if isinstance(node, dict) else None
+
+    def image(self, component: str, section: Object) -> str:
+        """Return the image of a component."""
+        return image_reference(component, section, self._global(), self.settings)
+
+    def version(self, component: str, section: Object) -> str:
+        """Return the version of a component's image."""
+        return effective_version(component, section, self._global(), self.settings)
+
+    def named(self, name: str) -> str:
+        """Return the name of a ConfigMap or pod label value of this policy."""
+        return f"{name}-{self.suffix}" if self.suffix else name
+
+    def workload_name(self, name: str) -> str:
+        """Return the name of a DaemonSet of this policy: bounded, as the vendor's operator builds it."""
+        return f"{name}-{name_hash(self.suffix)}" if self.suffix else name
+
+    def pod(self, section: Object, *, selective: bool = False, **fields: Any) -> Object:
+        """Return a DaemonSet's pod spec with everything the policy says about placing and pulling it.
+
+        ``selective``: only nodes that have a NIC of the vendor. The vendor's operator also waits for the label
+        ``network.nvidia.com/operator.mofed.wait=false``, which its driver container's state sets; here the driver is
+        installed on the host before anything is pushed, so nobody would ever set that label.
+        """
+        selector = {NIC_PRESENT: "true", **self.node_selector} if selective else dict(self.node_selector)
+        affinity = self.spec.get("nodeAffinity")
+        return {
+            "affinity": {"nodeAffinity": affinity} if affinity else {},
+            "imagePullSecrets": pull_secrets(section, self._global(), self.settings),
+            "nodeSelector": selector,
+            "tolerations": merge_tolerations(self.spec.get("tolerations") or [], [GPU_TOLERATION]),
+            **fields,
+        }
+
+    def _global(self) -> Object:
+        return self.spec.get("global") or {}
+
+
+def resources_of(section: Object, container: str, default: Object | None = None) -> Object:
+    """Return the resources of a container: the section's ``containerResources`` entry of its name, else ``default``."""
+    for entry in section.get("containerResources") or []:
+        if entry.get("name") == container:
+            return {
+                kind: {name: canonical_quantity(amount) for name, amount in (entry.get(kind) or {}).items()}
+                for kind in ("limits", "requests")
+            }
+    return default or {}
+
+
+def merge_tolerations(*groups: list[Object]) -> list[Object]:
+    """Return the tolerations of all groups in their order, each once."""
+    merged: list[Object] = []
+    for group in groups:
+        merged += [toleration for toleration in group if toleration not in merged]
+    return merged
+
+
+def merge_node_affinity(base: Object, added: Object) -> Object:
+    """Return a node affinity that demands what both demand and prefers what either prefers.
+
+    Terms of one affinity are alternatives, so what both demand is every combination of their terms.
+    """
+    required = "requiredDuringSchedulingIgnoredDuringExecution"
+    preferred = "preferredDuringSchedulingIgnoredDuringExecution"
+    terms = [((each.get(required) or {}).get("nodeSelectorTerms") or []) for each in (base, added)]
+    if terms[0] and terms[1]:
+        combined = [
+            {key: [*(one.get(key) or []), *(two.get(key) or [])] for key in ("matchExpressions", "matchFields")}
+            for one in terms[0]
+            for two in terms[1]
+        ]
+    else:
+        combined = terms[0] or terms[1]
+    preferences = [*(base.get(preferred) or []), *(added.get(preferred) or [])]
+    return {required: {"nodeSelectorTerms": combined} if combined else {}, preferred: preferences}
+
+
+def name_hash(name: str) -> str:
+    """Return the vendor's short hash of a policy's name: FNV-1a (32 bit) in decimal, in Kubernetes' safe alphabet."""
+    value = 0x811C9DC5
+    for byte in name.encode():
+        value = ((value ^ byte) * 0x01000193) % 2**32
+    alphabet = "bcdfghjklmnpqrstvwxz2456789"
+    return "".join(alphabet[ord(digit) % len(alphabet)] for digit in str(value))
