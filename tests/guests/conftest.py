@@ -1,0 +1,62 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Fixtures of the tests on booted guests.
+
+``lab``: the directory of one lab of two guests for the session; ``run``: a shell command on a guest. Where the lab
+cannot be had (no root, another architecture) the tests are skipped with the reason; in continuous integration (``CI``
+is set) they fail.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+from typing import Callable, Iterator
+
+import pytest
+
+from ansible_collections.rdma.fabric.tests.lab.guests.lab import Options, down, ssh_argv, up
+from ansible_collections.rdma.fabric.tests.lab.guests.requirements import look, missing
+from ansible_collections.rdma.fabric.tests.lab.programs import to_standard_error
+
+COMMAND_SECONDS = 180
+Run = Callable[[str, str], "subprocess.CompletedProcess[str]"]
+
+
+@pytest.fixture(scope="session")
+def capable() -> None:
+    """Make sure of a machine that can run the lab."""
+    flaws = missing(look())
+    if flaws and os.environ.get("CI"):
+        pytest.fail("\n".join(flaws), pytrace=False)
+    if flaws:
+        pytest.skip("\n".join(flaws))
+
+
+@pytest.fixture(scope="session")
+def lab(capable: None, pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The directory of a running lab; it ends with the session, whatever ends that."""
+    directory = tmp_path_factory.mktemp("lab")
+    capture = pytestconfig.pluginmanager.getplugin("capturemanager")
+    options = Options(directory, owner=os.getpid())
+    if capture is None:
+        up(options, os.environ, to_standard_error)
+    else:
+        with capture.global_and_fixture_disabled():
+            up(options, os.environ, to_standard_error)
+    yield directory
+    down(directory, to_standard_error)
+
+
+@pytest.fixture
+def run(lab: Path) -> Run:
+    """Run a shell command on a guest."""
+
+    def on_guest(name: str, command: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            ssh_argv(lab, name, [command]), check=False, capture_output=True, text=True, timeout=COMMAND_SECONDS
+        )
+
+    return on_guest
