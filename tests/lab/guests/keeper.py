@@ -12,6 +12,7 @@ kernel takes the namespace, bridge and taps away: nothing is left to be cleaned 
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import json
 import os
@@ -163,7 +164,8 @@ def end_connections(directory: Path) -> None:
     for control in sorted((directory / "run").glob("ssh-*")):
         address = control.name.partition("-")[2]
         argv = ["ssh", "-F", str(directory / "ssh_config"), "-O", "exit", address]
-        subprocess.run(argv, check=False, capture_output=True, timeout=GRACE_SECONDS)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            subprocess.run(argv, check=False, capture_output=True, timeout=GRACE_SECONDS)
         control.unlink(missing_ok=True)
 
 

@@ -139,6 +139,7 @@ def _require_same(state: Mapping[str, Any], options: Options) -> None:
 def _prepare(options: Options, guests: Sequence[Guest], image: Image, accelerator: str) -> None:
     """Write everything the keeper and the user's programs read."""
     directory = options.directory
+    end_connections(directory)  # to a lab that was killed
     for name in ("run", "log"):
         shutil.rmtree(directory / name, ignore_errors=True)
         (directory / name).mkdir(mode=0o700)
