@@ -78,7 +78,7 @@ def parse_modules(text: str) -> dict[str, LoadedModule]:
 
 def _built_in(probe: Probe, kernel: str) -> frozenset[str]:
     """Return what the kernel's build lists as built in, by the names /proc/modules would use."""
-    if not kernel or "/" in kernel or kernel.startswith("."):
+    if not kernel or "/" in kernel:
         return frozenset()
     content = probe.content(f"/lib/modules/{kernel}/modules.builtin") or ""
     stems = (line.rsplit("/", 1)[-1].split(".", 1)[0] for line in content.splitlines())
