@@ -311,7 +311,8 @@ def status(directory: Path) -> tuple[list[str], bool]:
     except LabNotUp as error:
         return [str(error)], False
     if not is_held(directory):
-        reason = state.get("reason") or "it was killed"
+        unsaid = "it was not started to the end" if state["phase"] == "preparing" else "it was killed"
+        reason = state.get("reason") or unsaid
         return [f"no lab is up in {directory}; the last one ended: {reason}"], False
     return describe(state, directory, time.time()), state["phase"] == "ready" and not _dead(state)
 

@@ -126,6 +126,14 @@ def test_a_lab_with_an_ended_guest_cannot_be_used_and_names_it(tmp_path: Path) -
     assert "its time limit has passed" in status(tmp_path)[0][0]
 
 
+@pytest.mark.parametrize(("phase", "reason"), [("preparing", "not started to the end"), ("ready", "killed")])
+def test_a_lab_that_could_not_say_why_it_ended_is_described_by_how_far_it_came(
+    tmp_path: Path, phase: str, reason: str
+) -> None:
+    written_state(tmp_path, phase=phase)
+    assert reason in status(tmp_path)[0][0]
+
+
 def test_status_tells_how_long_the_lab_stays(tmp_path: Path) -> None:
     assert "ends in 50 min" in describe(written_state(tmp_path), tmp_path, 3000.0)[0]
     preparing = {"phase": "preparing", "guests": []}
