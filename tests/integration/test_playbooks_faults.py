@@ -1,0 +1,140 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A cluster that refuses: one error that says what was applied and what was not; the next run converges."""
+
+from __future__ import annotations
+
+import json
+import socket
+import subprocess
+from pathlib import Path
+
+import pytest
+import yaml
+
+from ansible_collections.rdma.fabric.tests.integration.playbooks import ADMINISTRATOR, Json, Outcome, User, stored
+from ansible_collections.rdma.fabric.tests.lab.control_plane import ControlPlane
+
+
+@pytest.fixture
+def user(tmp_path: Path) -> User:
+    return User(tmp_path / "user")
+
+
+@pytest.fixture
+def fabric(tmp_path: Path, namespace: str) -> Json:
+    """The variables of a small cluster side: a ConfigMap that comes first and a Role that comes last."""
+    config = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": "a", "namespace": namespace},
+        "data": {"k": "v"},
+    }
+    rule = {"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}
+    role = {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "Role",
+        "metadata": {"name": "b", "namespace": namespace},
+        "rules": [rule],
+    }
+    path = tmp_path / "objects.yaml"
+    path.write_text(yaml.safe_dump_all([config, role]), encoding="utf-8")
+    return {"rdma_fabric_manifests": [str(path)], "rdma_fabric_namespace": namespace, "rdma_fabric_set": namespace}
+
+
+def kubeconfig_for(cluster: ControlPlane, path: Path, server: str) -> Path:
+    """Write the administrator's kubeconfig with another address."""
+    document = json.loads(cluster.kubeconfig.read_text(encoding="utf-8"))
+    document["clusters"][0]["cluster"]["server"] = server
+    path.write_text(json.dumps(document), encoding="utf-8")
+    return path
+
+
+def unused_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        port: int = listener.getsockname()[1]
+    return port
+
+
+def one_problem(outcome: Outcome) -> Json:
+    """Return the result of the run's only failure, which names one problem with the cluster and no more."""
+    (failure,) = outcome.refused().failures.values()
+    assert failure["msg"].startswith("1 problem with the cluster:\n")
+    assert outcome.output.count("[ERROR]: ") == 1
+    return failure
+
+
+def test_a_refused_connection_is_one_error_after_some_tries_and_leaves_everything_to_do(
+    control_plane: ControlPlane, fabric: Json, user: User, tmp_path: Path
+) -> None:
+    address = f"https://127.0.0.1:{unused_port()}"
+    nowhere = kubeconfig_for(control_plane, tmp_path / "nowhere", address)
+    failure = one_problem(user.run("site", variables=fabric, cluster=control_plane, kubeconfig=nowhere))
+    assert "Connection refused; tried 5 times" in failure["msg"]
+    assert address in failure["msg"]
+    assert "check the server's address" in failure["msg"]
+    assert "nothing was changed\nnot applied: 3 (Namespace " in failure["msg"]
+    assert failure["applied"] == []
+    assert user.run("site", variables=fabric, cluster=control_plane).succeeded().changed["localhost"] == 2
+
+
+def test_an_expired_credential_is_one_error_and_the_next_run_with_a_good_one_converges(
+    control_plane: ControlPlane, fabric: Json, user: User, namespace: str
+) -> None:
+    expired = control_plane.client_kubeconfig("late", ["system:masters"], expired=True)
+    failure = one_problem(user.run("site", variables=fabric, cluster=control_plane, kubeconfig=expired))
+    assert "Unauthorized" in failure["msg"]
+    assert "renew the token or client certificate" in failure["msg"]
+    assert "tried" not in failure["msg"]
+    assert failure["not_applied"] == [
+        f"Namespace {namespace}",
+        f"ConfigMap {namespace}/a",
+        f"Role {namespace}/b",
+    ]
+    user.run("site", variables=fabric, cluster=control_plane).succeeded()
+    assert stored(control_plane, "role", "b", namespace)["rules"]
+
+
+def test_a_user_without_rights_is_told_which_and_nothing_is_tried_beyond(
+    control_plane: ControlPlane, fabric: Json, user: User
+) -> None:
+    nobody = control_plane.client_kubeconfig("nobody")
+    failure = one_problem(user.run("site", variables=fabric, cluster=control_plane, kubeconfig=nobody))
+    assert 'User "nobody" cannot list resource "configmaps"' in failure["msg"]
+    assert "grant the user this verb on this resource" in failure["msg"]
+    assert failure["applied"] == []
+
+
+def test_a_user_with_some_rights_gets_as_far_as_they_go_and_the_next_run_goes_on(
+    control_plane: ControlPlane, fabric: Json, user: User, namespace: str
+) -> None:
+    granted = {
+        "configmaps": "get,list,create,patch",
+        "roles.rbac.authorization.k8s.io": "get,list",
+        "namespaces": "get,list,create,patch",
+    }
+    for resource, verbs in granted.items():
+        name = f"{namespace}-{resource.split('.')[0]}"
+        control_plane.kubectl("create", "clusterrole", name, f"--verb={verbs}", f"--resource={resource}")
+        control_plane.kubectl("create", "clusterrolebinding", name, f"--clusterrole={name}", "--user=some")
+    some = control_plane.client_kubeconfig("some")
+    failure = one_problem(user.run("site", variables=fabric, cluster=control_plane, kubeconfig=some))
+    assert f'Role {namespace}/b: roles.rbac.authorization.k8s.io "b" is forbidden: User "some" cannot' in failure["msg"]
+    assert f"ConfigMap {namespace}/a" in failure["applied"]
+    assert failure["not_applied"] == [f"Role {namespace}/b"]
+    assert f"not applied: 1 (Role {namespace}/b)" in failure["msg"]
+    assert stored(control_plane, "configmap", "a", namespace)["data"] == {"k": "v"}
+    with pytest.raises(subprocess.CalledProcessError):
+        stored(control_plane, "role", "b", namespace)
+    mark = control_plane.audit.mark()
+    user.run("site", variables=fabric, cluster=control_plane).succeeded()
+    patched = [each.name for each in control_plane.audit.requests(mark, user=ADMINISTRATOR) if each.verb == "patch"]
+    assert "a" not in patched
+    assert "b" in patched
+
+
+def test_without_any_cluster_it_says_how_one_is_given(fabric: Json, user: User) -> None:
+    message = user.run("site", variables=fabric).refused().message
+    assert "check kubeconfig, context and the K8S_AUTH_* variables" in message
