@@ -48,6 +48,8 @@ def own_environment(collections: Path) -> dict[str, str]:
         **kept,
         "PATH": f"{PROGRAMS}{os.pathsep}{kept.get('PATH', os.defpath)}",
         "ANSIBLE_HOME": str(BUILD / "ansible-home"),
+        "ANSIBLE_REMOTE_TEMP": str(BUILD / "ansible-home" / "tmp"),
+        "KUBECACHEDIR": str(BUILD / "kube-cache"),
         "ANSIBLE_COLLECTIONS_PATH": str(collections),
         "ANSIBLE_CONFIG": str(CHECKOUT / "ansible.cfg"),
     }

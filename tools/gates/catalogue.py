@@ -105,9 +105,10 @@ GATES: tuple[Gate, ...] = (
             "--plugin-docs",
             "--validate-collection-refs=dependent",
             ".",
+            HOME=str(BUILD),  # where it leaves its log
         ),
     ),
-    Gate("changelog", "changelog fragments", lambda: command("antsibull-changelog", "lint")),
+    Gate("changelog", "changelog fragments", lambda: command("antsibull-changelog", "lint", HOME=str(BUILD))),
     Gate("licences", "REUSE: every file has a licence", lambda: command("reuse", "lint")),
     Gate(
         "importer",
