@@ -90,8 +90,9 @@ facts:
       elements: dict
     netdevs:
       description:
-        - Interfaces of hardware and what stands on them. C(kind) is V(physical), V(representor), V(sub-function), or
-          the kernel's word for a virtual one such as V(bond) or V(vlan). Interfaces of containers are left out.
+        - Interfaces of hardware and what stands on them. C(kind) is V(physical), V(representor), V(sub-function),
+          V(ipoib-child), or the kernel's word for a virtual one such as V(bond) or V(vlan). Interfaces of containers
+          are left out.
       type: list
       elements: dict
     rdma:

@@ -181,6 +181,14 @@ def test_representors_and_sub_functions_are_not_the_port(ethernet: Tree) -> None
     assert netdev(facts, "enp24s0np0")["switch_id"] == "00b17e2600c288a0"
 
 
+def test_an_interface_of_another_partition_is_not_the_port(node: Tree) -> None:
+    child = Netdev("ibp24s0.8001", "00:00:10:2a:fe:80", arp_type=32, extra={"parent": "ibp24s0"})
+    node.netdev(RAIL0, child)
+    facts = facts_of(node)
+    assert netdev(facts, "ibp24s0.8001")["kind"] == "ipoib-child"
+    assert nic(facts, RAIL0)["netdevs"] == ["ibp24s0"]
+
+
 def test_two_ports_on_one_function_are_told_apart_by_their_number(ethernet: Tree) -> None:
     """ConnectX-3 and IPoIB have two interfaces on one PCI function."""
     ethernet.netdev(RAIL0, Netdev("second", "a0:88:c2:b1:01:01", dev_port=1))

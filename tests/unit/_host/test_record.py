@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.access import Host, HostError, LiveHost
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts import gather
@@ -20,7 +21,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.recorded import 
     dump_recording,
     load_recording,
 )
-from ansible_collections.rdma.fabric.tests.fixtures.hosts.fleet import FLEET
+from ansible_collections.rdma.fabric.tests.fixtures.hosts.fleet import FLEET, RECORDINGS
 from ansible_collections.rdma.fabric.tests.fixtures.hosts.h100 import dgx
 from ansible_collections.rdma.fabric.tests.fixtures.hosts.tree import Netdev, Tree
 
@@ -198,6 +199,12 @@ def test_only_what_is_read_is_recorded(secretive: Tree) -> None:
     text = json.dumps(document)
     assert not any(word in text for word in ("shadow", "MT2315", "/vpd", "/config"))
     assert "/etc/os-release" in document["links"]
+
+
+def test_a_recording_says_which_release_made_it() -> None:
+    galaxy = yaml.safe_load((RECORDINGS.parents[2] / "galaxy.yml").read_text())
+    document = record(RecordedHost(FLEET["cpu-01"]().document()), "node")
+    assert document["recorded_by"] == f"rdma.fabric {galaxy['version']}"
 
 
 def test_recording_writes_nothing(secretive: Tree) -> None:

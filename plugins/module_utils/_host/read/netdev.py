@@ -20,7 +20,8 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.read.probe impor
 
 NET = "/sys/class/net"
 # include/uapi/linux/if_arp.h
-_LINK_TYPES = {1: "ether", 32: "infiniband", 772: "loopback"}
+_INFINIBAND = 32
+_LINK_TYPES = {1: "ether", _INFINIBAND: "infiniband", 772: "loopback"}
 # include/uapi/linux/netdevice.h, NET_NAME_*
 _NAME_ORIGINS = {0: "unknown", 1: "enumerated", 2: "predictable", 3: "user", 4: "renamed"}
 _IFF_UP = 0x1
@@ -108,19 +109,20 @@ def _read(probe: Probe, name: str, place: str) -> Netdev:
         "switch_id": probe.text(f"{base}/phys_switch_id", ("EOPNOTSUPP",), 64) or None,
         "name_origin": _NAME_ORIGINS.get(origin if origin is not None else 0, "unknown"),
         "master": probe.target_name(f"{base}/master"),
-        "kind": _kind(probe, base, place, port_name),
+        "kind": _kind(probe, base, place, port_name, link_type),
     }
     return Netdev(name, facts, probe.number(f"{base}/dev_port") or 0, pci)
 
 
-def _kind(probe: Probe, base: str, place: str, port_name: str | None) -> str:
+def _kind(probe: Probe, base: str, place: str, port_name: str | None, link_type: int) -> str:
     """Say what an interface is: hardware by its place and port name, a virtual one by the kernel's DEVTYPE."""
     if "/virtual/" not in place:
         if _SUBFUNCTION.search(place):
             return "sub-function"
         if port_name and _REPRESENTOR_PORT.fullmatch(port_name):
             return "representor"
-        return "physical"
+        # An IPoIB interface of another partition lies beside its parent; only it names one.
+        return "ipoib-child" if link_type == _INFINIBAND and probe.text(f"{base}/parent", limit=64) else "physical"
     content = probe.content(f"{base}/uevent") or ""
     found = re.search(r"^DEVTYPE=([a-z0-9_-]{1,32})$", content, re.MULTILINE)
     return found.group(1) if found else "virtual"
