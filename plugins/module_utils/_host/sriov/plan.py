@@ -105,14 +105,15 @@ def _change(context: Context, interface: Interface, wanted: int, now: int) -> St
     if now:
         consent = CONSENTS["vf_reset"]
         status = PLANNED if context.consents_to("vf_reset") else NEEDS_CONSENT
-    lost = f"traffic on its {now} virtual functions, which are destroyed"
-    if existing:
-        lost += f": {', '.join(existing)}"
+    lost = _interrupted(interface)
+    if now:
+        lost = f"traffic on its {now} virtual functions, which are destroyed"
+        lost += f": {', '.join(existing)}" if existing else ""
     return make_step(
         "vfs",
         interface.key,
         **_wording(context, interface, wanted, now),
-        interrupts=lost if now else NOTHING,
+        interrupts=lost,
         undo=(
             f"write 0, then {now}: the functions return without the addresses and settings given to them since"
             if now
@@ -122,6 +123,14 @@ def _change(context: Context, interface: Interface, wanted: int, now: int) -> St
         consent=consent,
         detail=_detail(nic, wanted, now),
     )
+
+
+def _interrupted(interface: Interface) -> str:
+    """Return what the first virtual functions interrupt: igb, for one, restarts the link of the physical function."""
+    netdev = interface.netdev or {}
+    if not netdev.get("up"):
+        return NOTHING
+    return f"traffic on {netdev['name']} for a moment, where the driver restarts the link to make functions"
 
 
 def _detail(nic: Nic, wanted: int, now: int) -> str:
