@@ -13,13 +13,14 @@ export HOME := $(CURDIR)/build/home
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help preview demo test lint unit integration sanity molecule bench build env env-run env-test lock clean
+.PHONY: help preview demo lab lab-down lab-status lab-ssh test lint unit integration sanity molecule bench build env env-run env-test lock clean
 
 help:
 	@echo "make preview      plan, render and report a recorded fleet; needs no cluster (about a minute)"
 	@echo "make demo         the whole job on the recorded fleet and a real API server, twice"
 	@echo "make test         every gate and every test"
 	@echo "make bench        count and measure; writes build/bench.json"
+	@echo "make lab          boot two hosts with SR-IOV and soft RDMA, without a NIC (root; minutes); lab-down stops them"
 	@echo
 	@echo "make lint         the gates that only read: formatting, types, rooms, documentation, licences"
 	@echo "make unit         unit tests"
@@ -47,6 +48,15 @@ preview: env-run
 
 demo: env-run
 	@$(VENV_PYTHON) -m tools.demo
+
+lab: env-run
+	@$(VENV_PYTHON) -m tests.lab.guests up $(LAB_ARGUMENTS)
+
+lab-down lab-status: env-run
+	@$(VENV_PYTHON) -m tests.lab.guests $(@:lab-%=%)
+
+lab-ssh: env-run
+	@$(VENV_PYTHON) -m tests.lab.guests ssh $(NODE)
 
 test: env-test
 	@$(VENV_PYTHON) -m tools.gates
