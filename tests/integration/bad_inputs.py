@@ -143,6 +143,7 @@ TEXTS = {
     "keys.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: keys\n  name: again\n",
     "tabs.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata:\n\tname: tabs\n",
     "empty.yaml": "# nothing\n",
+    "control.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: \0}\n",
 }
 VALUES = "nfd:\n  enabled: maybe\nsriovNetworkOperatr:\n  enabled: true\n"
 ALL_VARIABLES: dict[str, Any] = {
@@ -196,6 +197,7 @@ PLANTED = (
     Planted("empty.yaml", "", "holds no document", "at least one"),
     Planted("big.yaml", "", f"is {10 * MEBIBYTE} bytes long", "etcd"),
     Planted("binary.yaml", "", "is a binary file", "UTF-8"),
+    Planted("control.yaml", "", "is a binary file", "x00", "name:"),
     Planted("latin.yaml", "", "is not UTF-8 text", "UTF-8"),
     Planted("missing.yaml", "", "No such file", "check the path"),
     Planted("folder.yaml", "", "no regular file", "not their folder"),

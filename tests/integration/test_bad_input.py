@@ -145,14 +145,15 @@ def test_recordings_that_cannot_be_read_are_named_before_the_cluster_is_touched(
     (tmp_path / "folder.json").mkdir()
     names = ["cut.json.gz", "cut.json", "other.json", "folder.json", "missing.json"]
     hosts = {f"h{n}": {"rdma_fabric_recorded_host": str(tmp_path / name)} for n, name in enumerate(names)}
-    (tmp_path / "hosts.json").write_text(json.dumps({"rdma_fabric": {"hosts": hosts}}))
+    good = {"good": {"rdma_fabric_recorded_host": str(RECORDING)}}
+    (tmp_path / "hosts.json").write_text(json.dumps({"rdma_fabric": {"hosts": {**hosts, **good}}}))
     user, mark = User(tmp_path / "user"), control_plane.audit.mark()
     outcome = user.run("site", inventory=tmp_path / "hosts.json", cluster=control_plane).refused()
     assert set(outcome.failures) == set(hosts)
     for number, name in enumerate(names):
         assert outcome.failures[f"h{number}"]["msg"].startswith(str(tmp_path / name))
     assert control_plane.audit.requests(mark, user=ADMINISTRATOR) == []
-    assert user.files() == []
+    assert user.files() == ["rdma-fabric-run/hosts/good.json"]
 
 
 def test_a_cluster_side_that_only_the_group_of_hosts_knows_is_refused_with_where_to_put_it(tmp_path: Path) -> None:
