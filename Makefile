@@ -13,7 +13,7 @@ export HOME := $(CURDIR)/build/home
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help preview demo lab lab-down lab-status lab-ssh test lint unit integration sanity molecule bench build env env-run env-test lock clean
+.PHONY: help preview demo lab lab-down lab-status lab-ssh test lint unit integration sanity molecule bench build env env-run env-test lock changelog clean
 
 help:
 	@echo "make preview      plan, render and report a recorded fleet; needs no cluster (about a minute)"
@@ -31,6 +31,7 @@ help:
 	@echo "make build        build the collection's artifact into build/artifact"
 	@echo "make env          make the environment in .venv from the hashed locks (every target does so itself)"
 	@echo "make lock         resolve requirements/*.in into hashed locks again"
+	@echo "make changelog    bring the changelog in line with the fragments and the plugins"
 	@echo "make clean        remove the environment and everything built"
 	@echo
 	@echo "PYTHON=/path/to/python3.12 names another Python (3.11 to 3.13)."
@@ -83,6 +84,11 @@ lock:
 	$(PYTHON) -m venv build/lock
 	build/lock/bin/python -m pip install --quiet uv==0.13.9
 	cd requirements && $(UV_COMPILE) -o run.txt run.in && $(UV_COMPILE) -o test.txt test.in
+
+changelog: env-test
+	@$(VENV_PYTHON) -m tools.checkout
+	@PATH=$(CURDIR)/.venv/bin:$$PATH ANSIBLE_COLLECTIONS_PATH=$(CURDIR)/build/collections \
+		antsibull-changelog release --update-existing --refresh --reload-plugins
 
 clean:
 	rm -rf .venv build

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Where things lie in this checkout, and how it is made importable as a collection."""
+"""Where things lie in this checkout, and how it is made importable as a collection (``python -m tools.checkout``)."""
 
 from __future__ import annotations
 
@@ -53,3 +53,8 @@ def own_environment(collections: Path) -> dict[str, str]:
         "ANSIBLE_COLLECTIONS_PATH": str(collections),
         "ANSIBLE_CONFIG": str(CHECKOUT / "ansible.cfg"),
     }
+
+
+if __name__ == "__main__":
+    link_checkout(LINK, CHECKOUT)
+    link_kubernetes_core(COLLECTIONS)

@@ -15,6 +15,7 @@ import yaml
 CHECKOUT = Path(__file__).resolve().parents[2]
 MODULES = sorted(path.stem for path in (CHECKOUT / "plugins" / "modules").glob("*.py"))
 ACTIONS = sorted(path.stem for path in (CHECKOUT / "plugins" / "action").glob("*.py"))
+FILTERS = sorted(path.stem for path in (CHECKOUT / "plugins" / "filter").glob("*.py"))
 ROLES = sorted(path.name for path in (CHECKOUT / "roles").iterdir() if path.is_dir())
 PLAYBOOKS = sorted(path.stem for path in (CHECKOUT / "playbooks").glob("*.yml"))
 PRIVATE_PLACES = ("/root/", "/home/", "/opt/wheels")
@@ -43,6 +44,14 @@ def test_every_place_names_the_same_version() -> None:
     assert f'VERSION = "{version}"' in text("plugins/module_utils/_version.py")
     assert version in load("changelogs/changelog.yaml")["releases"]
     assert f"## v{version}" in text("CHANGELOG.md").replace("\\", "")
+
+
+def test_the_changelog_names_every_module_and_filter() -> None:
+    releases = load("changelogs/changelog.yaml")["releases"].values()
+    modules = [entry["name"] for release in releases for entry in release.get("modules", [])]
+    filters = [entry["name"] for release in releases for entry in release.get("plugins", {}).get("filter", [])]
+    assert sorted(modules) == MODULES, "run make changelog"
+    assert sorted(filters) == FILTERS, "run make changelog"
 
 
 def test_every_action_has_the_stub_module_that_documents_it() -> None:
