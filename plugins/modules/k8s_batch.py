@@ -73,6 +73,7 @@ options:
     description:
       - Whether to delete objects that an earlier run applied and that O(waves) no longer holds.
       - Objects of the kinds C(Namespace) and C(CustomResourceDefinition) are never pruned.
+      - When O(waves) holds no object at all, the whole set would go. That is refused. Use O(state=absent) for it.
     type: bool
     default: true
   delete_definitions:

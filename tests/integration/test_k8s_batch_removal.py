@@ -63,7 +63,7 @@ class TestPrune:
         body = config_map(namespace, "released")
         apply(control_plane.kubeconfig, namespace, wave(body))
         patch(control_plane.api, body, {"metadata": {"labels": {"rdma.fabric/set": None}}})
-        result = apply(control_plane.kubeconfig, namespace, wave())
+        result = apply(control_plane.kubeconfig, namespace, wave(config_map(namespace, "other")))
         assert result.notices == [f"kept ConfigMap {namespace}/released: its label rdma.fabric/set was removed"]
         assert read(control_plane.api, body) is not None
 

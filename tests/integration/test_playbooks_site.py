@@ -162,6 +162,16 @@ def test_drift_is_repaired_a_foreign_field_stays_and_a_dropped_network_goes(
     assert (counts["configured"], counts["created"], counts["deleted"]) == (1 + 1, 1, 1)  # and the inventory
 
 
+def test_a_run_that_is_given_nothing_does_not_remove_the_cluster_side(
+    fleet_cluster: ControlPlane, second: Observed, tmp_path: Path
+) -> None:
+    forgetful, mark = User(tmp_path), fleet_cluster.audit.mark()
+    outcome = forgetful.run("site", cluster=fleet_cluster).refused()
+    assert "no object is wanted, so pruning would remove all of the set 'rdma-fabric': " in outcome.message
+    assert "to remove the set, ask for it with state: absent" in outcome.message
+    assert stored_writes(fleet_cluster.audit, mark) == []
+
+
 def test_limited_to_a_host_it_says_that_localhost_is_missing_and_touches_nothing(
     fleet_cluster: ControlPlane, tmp_path: Path
 ) -> None:

@@ -163,7 +163,17 @@ def _apply_all(session: Session) -> None:
 
 
 def _refuse(session: Session) -> None:
-    """Note what forbids the run before anything is changed: objects of another set, objects that are being deleted."""
+    """Note what forbids the run before anything is changed.
+
+    That are objects of another set, objects that are being deleted, and a batch without objects that would prune a
+    whole set: a forgotten file must not cost a cluster its network.
+    """
+    request = session.request
+    lost = [key for key in session.recorded if not is_kept_kind(key)]
+    if lost and request.prune and not session.items:
+        message = f"no object is wanted, so pruning would remove all of the set {request.set_name!r}: {_names(lost)}"
+        hint = "give the objects that are wanted; to remove the set, ask for it with state: absent"
+        session.result.failures.append((None, ApiFault(Fault.INVALID, message, hint=hint)))
     for item in session.items:
         live = session.snapshot.find(item.key)
         if live is None:

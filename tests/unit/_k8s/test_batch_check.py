@@ -47,12 +47,11 @@ class TestCheck:
 
     def test_predicts_pruning_and_an_inventory_namespace_of_its_own(self) -> None:
         server = FakeServer(namespaces=())
-        assert actions(apply(server, wave(config_map("a")), check=True)) == actions(
-            apply(server, wave(config_map("a")))
-        )
-        predicted = apply(server, wave(), check=True)
+        both, one = wave(config_map("a"), config_map("b")), wave(config_map("b"))
+        assert actions(apply(server, both, check=True)) == actions(apply(server, both))
+        predicted = apply(server, one, check=True)
         assert ("configmaps", "ns", "a") in server.objects
-        assert actions(predicted) == actions(apply(server, wave()))
+        assert actions(predicted) == actions(apply(server, one))
 
     def test_asks_once_per_changed_object(self) -> None:
         server = FakeServer()

@@ -40,6 +40,20 @@ class TestPrune:
         assert recorded(server) == ["b"]
         assert [options["propagationPolicy"] for options in server.delete_options] == ["Background"] * 2
 
+    @pytest.mark.parametrize("check", [False, True])
+    def test_a_batch_without_objects_is_refused_as_long_as_it_would_prune_anything(self, check: bool) -> None:
+        server = FakeServer()
+        apply(server, wave(namespace_object("mine")), wave(config_map("a"), daemon_set("d")))
+        before = copy.deepcopy(server.objects)
+        with pytest.raises(BatchError) as refused:
+            apply(server, wave(), check=check)
+        assert "pruning would remove all of the set 'web': 2 (ConfigMap ns/a, DaemonSet ns/d)" in str(refused.value)
+        assert "state: absent" in str(refused.value)
+        assert server.objects == before
+        assert "deleted" not in actions(apply(server, wave(), prune=False)).values()
+        apply(server, wave(namespace_object("mine")))
+        assert not apply(server, wave()).changed  # what is kept anyway is no reason to refuse
+
     def test_nothing_is_deleted_unless_asked(self) -> None:
         server = FakeServer()
         apply(server, *BASE)
