@@ -217,6 +217,16 @@ def test_the_policy_of_the_first_release_is_translated_and_every_retired_field_i
     assert images == ["mellanox/k8s-rdma-shared-dev-plugin:v1.0.0"]
 
 
+def test_what_the_policy_before_had_put_into_another_namespace_is_gone(
+    fleet_cluster: ControlPlane, egx: Applied
+) -> None:
+    kinds = "daemonsets,deployments,configmaps,serviceaccounts,jobs,pods"
+    for namespace in ("nvidia-network-operator", "ai-training"):
+        fleet_cluster.kubectl("wait", "--for=delete", "pods", "--all", "-n", namespace, "--timeout=30s")
+        left = fleet_cluster.kubectl("get", kinds, "-n", namespace, "-l", "rdma.fabric/set", "-o", "name")
+        assert left == ""
+
+
 def test_the_two_flawed_pods_stop_the_run_with_file_and_line_before_anything_is_touched(
     fleet_cluster: ControlPlane, tmp_path: Path
 ) -> None:

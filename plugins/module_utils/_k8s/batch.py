@@ -121,18 +121,48 @@ def _located(session: Session) -> list[Item]:
 def _read_state(session: Session) -> None:
     """Read the inventory and the live objects: ConfigMaps first, because the inventory is one of them."""
     keys = [item.key for item in session.items]
-    if not session.request.set_name:
+    request = session.request
+    if not request.set_name:
         session.snapshot.read_each(keys)
         return
-    place = inventory_key(session.request.set_name, session.request.inventory_namespace)
+    place = inventory_key(request.set_name, request.inventory_namespace)
     config_maps = [place, *(key for key in keys if _is_config_map(key))]
     session.snapshot.read_kinds(config_maps)
     inventory = session.snapshot.find(place) or get_object(session.connection, session.kinds, place)
     session.recorded = recorded_keys(inventory)
+    namespaces = [key for key in union(keys, session.recorded) if _is_namespace(key)]
+    if request.remove_kept:
+        namespaces.append(Key("v1", "Namespace", "", ""))
+    session.snapshot.read_kinds(namespaces)
+    session.recorded = union(session.recorded, _left_behind(session, namespaces))
     wanted = union(keys, session.recorded)
-    if session.request.remove_kept:
-        wanted += [Key("v1", "Namespace", "", ""), Key(f"{CRD_GROUP}/v1", CRD_KIND, "", "")]
-    session.snapshot.read_kinds(key for key in wanted if not _is_config_map(key))
+    if request.remove_kept:
+        wanted.append(Key(f"{CRD_GROUP}/v1", CRD_KIND, "", ""))
+    session.snapshot.read_kinds(key for key in wanted if not _is_config_map(key) and not _is_namespace(key))
+
+
+def _left_behind(session: Session, known: list[Key]) -> list[Key]:
+    """Return what inventories of the set in other namespaces record, and these inventories.
+
+    The set had its inventory there before it was given another namespace. Such a namespace still carries the set's
+    label and is neither wanted nor recorded any more; looking there costs nothing as long as there is none.
+    """
+    request = session.request
+    names = {key.name for key in known} | {request.inventory_namespace}
+    left: list[Key] = []
+    for body in session.snapshot.all_of("", "Namespace"):
+        metadata = body["metadata"]
+        if metadata["name"] in names or metadata["labels"].get(SET_LABEL) != request.set_name:
+            continue
+        place = inventory_key(request.set_name, metadata["name"])
+        live = get_object(session.connection, session.kinds, place)
+        if live is not None:
+            left += [*recorded_keys(live), place]
+    return left
+
+
+def _is_namespace(key: Key) -> bool:
+    return (key.group, key.kind) == ("", "Namespace")
 
 
 def _is_config_map(key: Key) -> bool:
@@ -198,7 +228,7 @@ def _remove_all(session: Session) -> None:
     candidates = union(session.recorded, wanted)
     if request.remove_kept:
         candidates = union(_definitions_of_the_set(session), candidates)
-    namespaces = [key for key in candidates if (key.group, key.kind) == ("", "Namespace")]
+    namespaces = [key for key in candidates if _is_namespace(key)]
     others = [key for key in candidates if key not in namespaces]
     remove(session, reversed(others), remove_kept=request.remove_kept)
     if session.result.failures:

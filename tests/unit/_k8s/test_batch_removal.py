@@ -54,6 +54,30 @@ class TestPrune:
         apply(server, wave(namespace_object("mine")))
         assert not apply(server, wave()).changed  # what is kept anyway is no reason to refuse
 
+    def test_a_set_that_moves_to_another_namespace_leaves_nothing_behind(self) -> None:
+        server = FakeServer(namespaces=())
+        apply(server, wave(namespace_object("old")), wave(config_map("a", "old")), inventory_namespace="old")
+        moved = (wave(namespace_object("new")), wave(config_map("a", "new")))
+        first = apply(server, *moved, inventory_namespace="new")
+        kept = {key[2] for key in server.objects if key[0] == "configmaps" and key[1] == "old"}
+        assert kept == set()
+        assert actions(first)["ConfigMap old/a"] == "deleted"
+        assert actions(first)["ConfigMap old/rdma-fabric-web"] == "deleted"
+        second = apply(server, *moved, inventory_namespace="new")
+        assert not second.changed
+        assert second.requests["get"] == 0
+        assert "Namespace old" in actions(second)
+
+    def test_what_another_set_recorded_in_its_namespace_is_no_business_of_this_one(self) -> None:
+        server = FakeServer(namespaces=())
+        theirs = wave(namespace_object("theirs")), wave(config_map("a", "theirs"))
+        apply(server, *theirs, set_name="other", inventory_namespace="theirs")
+        result = apply(
+            server, wave(namespace_object("mine")), wave(config_map("a", "mine")), inventory_namespace="mine"
+        )
+        assert "deleted" not in actions(result).values()
+        assert ("configmaps", "theirs", "a") in server.objects
+
     def test_nothing_is_deleted_unless_asked(self) -> None:
         server = FakeServer()
         apply(server, *BASE)
