@@ -59,7 +59,7 @@ class ActionModule(FabricAction):
             "report_json": str(data_file),
             "report_html": str(page_file),
             "summary": report["summary"],
-            "recap": recap_lines(report),
+            "recap": recap_lines(report, check=self.check_mode),
         }
         if self.diff_mode and stale:
             result["diff"] = difference(str(run_dir), older, report, [path.name for path in stale])

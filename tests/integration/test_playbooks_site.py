@@ -94,6 +94,14 @@ def test_check_with_diff_shows_every_object_and_the_plan_of_every_host(shown: Ob
         host for host in HOSTS if host.startswith(("dgx", "roce", "egx"))
     }
 
+    created = made(first)
+    assert f"check mode, nothing was changed; a run would mean for objects: {created} created" in said
+
+
+def made(observed: Observed) -> int:
+    """Return how many objects a run made, its inventory among them."""
+    return len({request.uri.split("?")[0] for request in patches(observed)})
+
 
 def patches(observed: Observed) -> list[Request]:
     return [request for request in observed.requests if request.verb == "patch" and not request.subresource]
@@ -131,6 +139,7 @@ def test_a_third_run_and_check_mode_report_no_change_at_all(
     fleet_cluster: ControlPlane, user: User, second: Observed
 ) -> None:
     third = observe(fleet_cluster, user, "--check", "--diff")
+    assert "a run would mean for objects: no change" in third.outcome.output
     assert set(third.outcome.changed.values()) == {0}
     assert writes(third.requests) == []
     assert "+++ after: " not in third.outcome.output

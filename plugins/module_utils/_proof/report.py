@@ -99,10 +99,17 @@ def keep_volatile(report: dict[str, Any], older: Any) -> dict[str, Any]:
     return kept if kept == older else report
 
 
-def recap_lines(report: dict[str, Any]) -> list[str]:
-    """Return the report in a few lines for the end of a run: the headline, what needs attention, what was not done."""
+def recap_lines(report: dict[str, Any], *, check: bool = False) -> list[str]:
+    """Return the report in a few lines for the end of a run: the headline, what needs attention, what was not done.
+
+    ``check``: the run was one of check mode, so what the report calls done would only be.
+    """
     summary = report["summary"]
     lines = [summary["headline"]]
+    if check and not report["cluster"]["skipped"]:
+        counts = {action: summary["objects"][action] for action in ("created", "configured", "deleted")}
+        changes = ", ".join(f"{count} {action}" for action, count in counts.items() if count)
+        lines = [f"check mode, nothing was changed; a run would mean for objects: {changes or 'no change'}", *lines]
     for kind, text in report["remark_kinds"].items():
         names = [remark["host"] for remark in report["remarks"] if remark["kind"] == kind]
         if text["severity"] == ATTENTION:

@@ -84,6 +84,17 @@ def test_a_workload_that_is_not_ready_needs_attention() -> None:
     assert "not ready: DaemonSet/whereabouts: 2 of 5 pods are not ready: ImagePullBackOff" in recap_lines(report)
 
 
+def test_the_recap_of_check_mode_says_first_that_nothing_was_changed() -> None:
+    report = report_of([], cluster=sample_fleet.batch_result())
+    counts = report["summary"]["objects"]
+    said = ", ".join(f"{counts[key]} {key}" for key in ("created", "configured", "deleted") if counts[key])
+    first = recap_lines(report, check=True)[0]
+    assert first == f"check mode, nothing was changed; a run would mean for objects: {said}"
+    assert recap_lines(report, check=True)[1:] == recap_lines(report)
+    skipped = report_of([], cluster={"skipped": "this is a preview"})
+    assert recap_lines(skipped, check=True) == recap_lines(skipped)
+
+
 def test_what_was_not_done_is_named_with_its_reason() -> None:
     undone = {
         item["what"]: item["why"] for item in report_of(cluster={"skipped": "this is a preview"})["summary"]["not_done"]
