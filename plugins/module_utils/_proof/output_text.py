@@ -1,0 +1,87 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Lines of a program's output as they were before a terminal, kubectl or mpirun added to them. Pure and private.
+
+The parsers of test programs share this. Everything here takes time in proportion to the text, whatever the text is.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Any
+
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, Violation
+
+MOST_CHARACTERS = 32 * 1024 * 1024
+"""A longer text is refused: no run of a test program prints that much."""
+MOST_LINE_CHARACTERS = 2000
+MOST_QUOTED_CHARACTERS = 160
+MOST_DIGITS = 18
+
+_COUNT = re.compile(rf"\d{{1,{MOST_DIGITS}}}", re.ASCII)
+_ESCAPE = re.compile(r"\x1b\[[0-9;?]{0,32}[ -/]{0,8}[@-~]")
+_LINE_END = re.compile(r"\r\n|\r|\n")
+# Control characters, and the blanks that web pages and chats put in the place of ordinary ones.
+_CONTROLS = [code for code in (*range(0x20), *range(0x7F, 0xA0)) if chr(code) not in "\t\n\r"]
+_BLANKS = [0xA0, *range(0x2000, 0x200C), 0x202F, 0x205F, 0x2060, 0x3000, 0xFEFF]
+_UNPRINTABLE = dict.fromkeys([*_CONTROLS, *_BLANKS], " ")
+# What kubectl logs (--prefix, --timestamps), mpirun --tag-output and srun --label put before a line.
+_PREFIX = re.compile(
+    r"(?:\[pod/[^\]\s]{1,200}\]\s"
+    r"|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?\s"
+    r"|\[\d{1,6},\d{1,6}\]<std(?:out|err)>:\s?"
+    r"|\s{0,8}\d{1,6}:\s){1,4}"
+)
+
+
+def output_lines(text: Any) -> list[str]:
+    """Return the lines of an output that are not blank, without escapes, unprintable characters and log prefixes.
+
+    Raises InvalidInput when ``text`` is no text or longer than any output of a test.
+    """
+    if not isinstance(text, str):
+        raise InvalidInput([Violation("output", "", f"{type(text).__name__} given, the program's text is needed")])
+    if len(text) > MOST_CHARACTERS:
+        problem = f"{len(text)} characters are no output of a test, {MOST_CHARACTERS} are read at most"
+        raise InvalidInput([Violation("output", "", problem, "pass the output of one run")])
+    plain = _ESCAPE.sub("", text).translate(_UNPRINTABLE)
+    return [
+        _without_prefix(line[:MOST_LINE_CHARACTERS]) for line in _LINE_END.split(plain) if line and not line.isspace()
+    ]
+
+
+def quoted(line: str) -> str:
+    """Return a line of an output as it may stand in a message: one blank between words and a bounded length."""
+    words = " ".join(line.split())
+    return words if len(words) <= MOST_QUOTED_CHARACTERS else words[: MOST_QUOTED_CHARACTERS - 3] + "..."
+
+
+def whole_number(value: Any) -> int | None:
+    """Return a JSON value or a printed word as a count, None where it is none."""
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, int):
+        return value if 0 <= value < 10**MOST_DIGITS else None
+    if isinstance(value, str) and _COUNT.fullmatch(value.strip()):
+        return int(value)
+    return None
+
+
+def measure(value: Any) -> float | None:
+    """Return a JSON value or a printed word as a measured quantity: finite and not negative, None otherwise."""
+    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
+        return None
+    if isinstance(value, str) and len(value) > 40:
+        return None
+    try:
+        number = float(value)
+    except (ValueError, OverflowError):
+        return None
+    return number if math.isfinite(number) and number >= 0 else None
+
+
+def _without_prefix(line: str) -> str:
+    found = _PREFIX.match(line)
+    return line[found.end() :] if found else line
