@@ -1,0 +1,277 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What an output of NCCL tests (all_reduce_perf, ...) says, as plain data, and whether it is good. Pure and private.
+
+The average that the tests print is taken over all sizes and so says little; the largest sizes decide here.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from statistics import median
+from typing import Any, Sequence
+
+from ansible_collections.rdma.fabric.plugins.module_utils._proof import nccl_rows
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.nccl_transport import Problem, errors_in, transport_in
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.output_text import (
+    measure,
+    output_lines,
+    quoted,
+    whole_number,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, Violation
+
+LARGEST_SIZES = 3
+"""The bus bandwidth of a run is the median over that many of its largest sizes."""
+
+_MOST_ROWS = 1000
+_MOST_HOSTS = 4096
+_TEST = re.compile(r"# Collective test starting: ([\w.-]{1,60})|(?<![\w.-])(\w{1,30}_perf)(?!\w)", re.ASCII)
+_TESTS_VERSION = re.compile(r"# nccl-tests version (\S{1,40})")
+_RANK = re.compile(r"#\s{1,8}Rank\s{1,8}(\d{1,7})\s.{0,80}?\son\s{1,20}(\S{1,255})\s{1,8}device", re.ASCII)
+_BOUNDS = re.compile(r"# Out of bounds values\s{1,8}:\s{1,8}(\d{1,18})\s{1,8}(OK|FAILED)", re.ASCII)
+_AVERAGE = re.compile(r"# Avg bus bandwidth\s{1,8}:\s{1,8}(\S{1,40})", re.ASCII)
+# A report of one run is a single line; its first keys are these in every version.
+_JSON_START = re.compile(r'^\s{0,80}\{\s{0,80}"version"\s{0,8}:', re.MULTILINE)
+# Up to 2.17.6 the report misspells its average.
+_AVERAGE_KEYS = (("average_bus_bandwidth", "bandwidth"), ("average_bus_bandwidith", "bandwidith"))
+
+
+def nccl_test_result(output: Any, minimum_gbytes: float | None = None) -> dict[str, Any]:
+    """Return what an output of NCCL tests says; the result is documented with the filter of the same name.
+
+    ``output`` is the text of a run with or without NCCL's log, or the JSON report of -J, as text or as a mapping.
+    ``minimum_gbytes`` is the bus bandwidth asked for at the largest sizes, in GB/s. Raises InvalidInput for what is no
+    text and for a minimum that is no rate.
+    """
+    if minimum_gbytes is not None and not _positive(minimum_gbytes):
+        problem = f"{minimum_gbytes!r} is no bus bandwidth in GB/s"
+        raise InvalidInput([Violation("minimum", "", problem, "such as 350")])
+    text = json.dumps(output) if isinstance(output, dict) else output
+    lines = output_lines(text)
+    run = _Run()
+    report = _JSON_START.search(text)
+    if report and not any(nccl_rows.is_row(line) for line in lines):
+        run.source = "json"
+        _read_report(run, text[report.start() :].lstrip())
+    else:
+        _read_lines(run, lines)
+    transport = transport_in(lines)
+    problems = [*errors_in(lines), *run.errors]
+    ended = bool(problems)
+    problems += _problems(run, transport, problems)
+    summary = _summary(run.rows)
+    verdict = "fail" if problems else "reported"
+    if minimum_gbytes is not None and summary is not None:
+        if summary["busbw_gbytes"] < minimum_gbytes:
+            verdict = "fail"
+            problems.append(_too_slow(summary["busbw_gbytes"], minimum_gbytes, transport))
+        elif not problems:
+            verdict = "pass"
+    return {
+        "test": run.test,
+        "version": run.version,
+        "ranks": run.ranks,
+        "hosts": len(run.hosts),
+        "source": run.source if run.rows else None,
+        "rows": run.rows,
+        "wrong": run.wrong(),
+        "printed_average_gbytes": run.average,
+        "summary": summary,
+        "transport": transport,
+        "complete": bool(run.rows) and run.closed and run.starts <= 1 and not run.damaged and not ended,
+        "verdict": verdict,
+        "problems": problems,
+        "notices": _notices(run, transport),
+    }
+
+
+class _Run:
+    """One run while it is read."""
+
+    def __init__(self) -> None:
+        self.test: str | None = None
+        self.version: str | None = None
+        self.source = "table"
+        self.ranks = 0
+        self.hosts: set[str] = set()
+        self.rows: list[nccl_rows.Row] = []
+        self.out_of_bounds: int | None = None
+        self.average: float | None = None
+        self.closed = False
+        self.damaged: str | None = None
+        self.checked = False
+        self.starts = 0
+        self.too_many = False
+        self.errors: list[Problem] = []
+
+    def add(self, row: nccl_rows.Row | None, line: str) -> None:
+        if row is None:
+            self.damaged = self.damaged or f"a row is cut off or no number: {line}"
+        elif len(self.rows) < _MOST_ROWS:
+            self.rows.append(row)
+        else:
+            self.too_many = True
+
+    def add_rank(self, host: str) -> None:
+        self.ranks += 1
+        if len(self.hosts) < _MOST_HOSTS:
+            self.hosts.add(host)
+
+    def wrong(self) -> int | None:
+        """Return the number of wrong elements: counted in rows, or as the summary of a checked run has it."""
+        counted = nccl_rows.wrong_elements(self.rows)
+        if counted is not None:
+            return max(counted, self.out_of_bounds or 0)
+        return self.out_of_bounds if self.checked else self.out_of_bounds or None
+
+
+def _read_lines(run: _Run, lines: Sequence[str]) -> None:
+    counts_wrong = True
+    for line in lines:
+        if "#" in line:
+            if "# nThread" in line:
+                run.starts += 1
+                if run.starts > 1:
+                    run.rows, run.ranks, run.hosts, run.closed, run.damaged = [], 0, set(), False, None
+            if "algbw" in line:
+                counts_wrong = "error" not in line
+            _read_comment(run, line)
+        elif not run.test and "_perf" in line:
+            _read_test(run, line)
+        if nccl_rows.is_row(line):
+            run.add(nccl_rows.row_in(line, counts_wrong), quoted(line))
+            run.checked = run.checked or "N/A" not in line
+
+
+def _read_comment(run: _Run, line: str) -> None:
+    rank = _RANK.search(line)
+    if rank:
+        run.add_rank(rank[2])
+        return
+    _read_test(run, line)
+    version, bounds, average = _TESTS_VERSION.search(line), _BOUNDS.search(line), _AVERAGE.search(line)
+    if version:
+        run.version = version[1]
+    if bounds:
+        run.out_of_bounds = int(bounds[1])
+    if average:
+        run.average, run.closed = measure(average[1]), True
+
+
+def _read_test(run: _Run, line: str) -> None:
+    test = _TEST.search(line) if "starting" in line or not run.test else None
+    if test:
+        run.test = test[1] or test[2]
+
+
+def _read_report(run: _Run, text: str) -> None:
+    document, elements = nccl_rows.json_documents(text)
+    run.starts = len(_JSON_START.findall(text))
+    if document is None:
+        run.damaged = "the JSON report is cut off" if elements else None
+        document = {"results": elements}
+    else:
+        run.closed = "end_time" in document or any(key in document for key, _inner in _AVERAGE_KEYS)
+    entries = document.get("results")
+    for entry in entries if isinstance(entries, list) else []:
+        run.add(nccl_rows.json_row(entry), quoted(str(entry)[:400]))
+    config = document.get("config")
+    devices = config.get("devices") if isinstance(config, dict) else None
+    for device in devices if isinstance(devices, list) else []:
+        if isinstance(device, dict):
+            run.add_rank(str(device.get("hostname"))[:255])
+    arguments = document.get("args")
+    if isinstance(arguments, list) and arguments:
+        _read_test(run, str(arguments[0])[:400].rpartition("/")[2])
+    bounds = document.get("out_of_bounds")
+    run.out_of_bounds = whole_number(bounds.get("count")) if isinstance(bounds, dict) else None
+    for key, inner in _AVERAGE_KEYS:
+        if isinstance(document.get(key), dict):
+            run.average = measure(document[key].get(inner))
+    errors = document.get("errors")
+    for error in errors if isinstance(errors, list) else []:
+        if isinstance(error, str) and error.strip() and not run.errors:
+            run.errors.append(_problem(quoted(error), "NCCL ended with an error", "run with NCCL_DEBUG=INFO"))
+
+
+def _problems(run: _Run, transport: dict[str, Any], errors: Sequence[Problem]) -> list[Problem]:
+    found: list[Problem] = []
+    wrong = run.wrong()
+    if wrong:
+        cause = "the data did not arrive as it was sent: memory, PCIe, ACS or a library's fault"
+        step = "run on fewer hosts until the wrong one is found; keep it out of the cluster"
+        found.append(_problem(f"{wrong} elements of the results are wrong", cause, step))
+    if transport["network"] == "Socket" and not (transport["local_only"] or len(run.hosts) == 1):
+        cause = "NCCL found no RDMA device it may use and went over TCP"
+        step = "check the pod's RDMA resource and devices, NCCL_IB_DISABLE, and that NCCL_IB_HCA names devices it has"
+        found.append(_problem("the data went over sockets, not over RDMA", cause, step))
+    if not run.rows:
+        if not errors:
+            found.append(_why_empty(run))
+        return found
+    if run.damaged:
+        cause = "the run was ended, or lines of several ranks are mixed"
+        step = "run again and keep rank 0's output apart (mpirun --tag-output)"
+        found.append(_problem(run.damaged, cause, step))
+    if not run.closed:
+        cause = "the run was ended before its summary, or the connection to it broke"
+        found.append(_problem("the output has no summary at its end", cause, "run it again with more time"))
+    if run.starts > 1:
+        cause = "the text holds several runs; the last is the one read (of JSON reports the first)"
+        found.append(_problem(f"{run.starts} outputs in one text", cause, "pass the output of each run on its own"))
+    if run.too_many:
+        cause = f"a run has a row for each size; the first {_MOST_ROWS} are read"
+        found.append(_problem(f"more than {_MOST_ROWS} rows", cause, "use a step factor (-f 2)"))
+    return found
+
+
+def _why_empty(run: _Run) -> Problem:
+    if run.starts or run.ranks or run.test:
+        cause = "the run ended, or was ended, before its first row"
+        return _problem("there is no row", cause, "give it more time, and run with NCCL_DEBUG=INFO")
+    cause = "no row, no header and no report is in it"
+    return _problem("this is no output of NCCL tests", cause, "pass the whole output of rank 0")
+
+
+def _summary(rows: Sequence[nccl_rows.Row]) -> dict[str, Any] | None:
+    if not rows:
+        return None
+    largest = sorted(rows, key=lambda row: row["bytes"])[-LARGEST_SIZES:]
+    return {
+        "busbw_gbytes": round(median(nccl_rows.bus_bandwidth(row) for row in largest), 3),
+        "largest_bytes": largest[-1]["bytes"],
+        "best_gbytes": max(nccl_rows.bus_bandwidth(row) for row in rows),
+    }
+
+
+def _too_slow(measured: float, minimum: float, transport: dict[str, Any]) -> Problem:
+    cause = "the fabric, the way between GPU and NIC, or a slow rank holds the collective back"
+    if transport["gpu_direct"] in ("none", "some"):
+        cause = "not every channel has GPUDirect RDMA: data is copied through host memory"
+    problem = f"{measured:g} GB/s of bus bandwidth at the largest sizes, {minimum:g} asked for"
+    return _problem(problem, cause, "prove every pair and rail with ib_write_bw first, then halve the set of hosts")
+
+
+def _notices(run: _Run, transport: dict[str, Any]) -> list[str]:
+    found = []
+    if transport["gpu_direct"] in ("none", "some"):
+        found.append("channels over RDMA without /GDRDMA: their data is copied through host memory")
+    if transport["network"] == "Socket" and (transport["local_only"] or len(run.hosts) == 1):
+        found.append("NCCL chose sockets for other hosts, but this run stayed on one host")
+    if run.rows and transport["network"] is None and not transport["local_only"]:
+        found.append("no log of NCCL in the text (NCCL_DEBUG=INFO): the transport is not known")
+    if run.rows and run.wrong() is None:
+        found.append("results were not checked (-c 0)")
+    return found
+
+
+def _problem(problem: str, cause: str, next_step: str) -> Problem:
+    return {"problem": problem, "cause": cause, "next_step": next_step}
+
+
+def _positive(value: Any) -> bool:
+    return not isinstance(value, bool) and isinstance(value, (int, float)) and math.isfinite(value) and value > 0

@@ -1,0 +1,159 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What NCCL's own log (NCCL_DEBUG=INFO) says about the way the data went, and its errors. Pure and private."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Dict, Iterable, NamedTuple, Pattern
+
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.output_text import quoted
+
+Problem = Dict[str, str]
+
+_MOST_NAMES = 64
+_NETWORK = re.compile(r"NCCL INFO (?:Using network|Assigned NET plugin) ([\w.-]{1,40})", re.ASCII)
+_DEVICES = re.compile(r"NET/IB ?: Using (.{1,1500})")
+_DEVICE = re.compile(r"\[\d{1,4}\](?:\{[^}]{0,80}\} ?)?([\w.-]{1,60}):(\d{1,3})/(RoCE|IB)", re.ASCII)
+_CHANNEL = re.compile(r"via NET/([\w.-]{1,40})/\d{1,4}(?:\(\d{1,6}\))?((?:/[\w.-]{1,40}){0,4})", re.ASCII)
+_LOCAL_CHANNEL = re.compile(r"via (?:P2P|SHM|NVLS|C2C)\b")
+_VERSION = re.compile(r"NCCL version (\d[\d.]{0,20}\+cuda[\d.]{1,20})", re.ASCII)
+_COMPLETION = re.compile(r"Got completion .{0,300}?(?:with error |status=)(?:[A-Z_]{1,40}\()?(\d{1,3})", re.IGNORECASE)
+
+
+class Message(NamedTuple):
+    """One kind of error."""
+
+    pattern: Pattern[str]
+    cause: str
+    next_step: str
+
+
+def _message(pattern: str, cause: str, next_step: str) -> Message:
+    return Message(re.compile(pattern, re.IGNORECASE), cause, next_step)
+
+
+_STATES = {
+    4: ("local protection error: ACS or the IOMMU stands between NIC and GPU", "check ACS and the IOMMU (iommu=pt)"),
+    5: ("the queue was flushed after an earlier error", "look for the first error, mostly on another rank"),
+    12: (
+        "no acknowledgement came (transport retry exceeded)",
+        "check the GID index of every host, UDP port 4791 in firewalls, the path's MTU, and PFC or ECN of the fabric",
+    ),
+}
+_MESSAGES = (
+    _message(
+        r"NET/IB ?: No device found",
+        "NCCL saw no RDMA device: none in the pod, or NCCL_IB_HCA names none of them",
+        "compare NCCL_IB_HCA with the devices under /sys/class/infiniband, and check the pod's RDMA resource",
+    ),
+    _message(
+        r"ibv_reg_\S{0,40} failed|Call to ibv_reg_\S{0,40}",
+        "memory could not be registered: the limit on locked memory, or no nvidia-peermem and no DMA-BUF",
+        "allow locked memory (IPC_LOCK in a pod), and load nvidia-peermem or use the open GPU modules",
+    ),
+    _message(
+        r"ibv_modify_qp failed|Call to ibv_modify_qp",
+        "the queue pairs did not connect: GID index, route or MTU",
+        "leave NCCL_IB_GID_INDEX to NCCL 2.21 or later, or give each host its own",
+    ),
+    _message(
+        r"Bootstrap ?: no socket interface found|No interface found|Call to connect .{0,80}failed|socketStartConnect",
+        "the ranks do not reach each other over the network of NCCL_SOCKET_IFNAME",
+        "name an interface that every rank has and that no firewall stands in",
+    ),
+    _message(
+        r"Test timeout|Watchdog caught collective operation timeout",
+        "the collective did not end in time",
+        "look for a rank that failed or hangs, and run with NCCL_DEBUG=INFO",
+    ),
+    _message(
+        r"Test (?:NCCL|CUDA) failure|Cuda failure|unhandled (?:system|cuda) error|NCCL failure",
+        "the test ended with an error",
+        "look at the NCCL WARN lines before it, and run with NCCL_DEBUG=INFO",
+    ),
+    _message(
+        r"mpirun (?:noticed|detected|was unable)|ORTE (?:was unable|does not)|srun: error",
+        "the launcher ended the run, or did not start it",
+        "look at the first failing rank",
+    ),
+    _message(
+        r"Invalid number of GPUs|command not found|error while loading shared libraries|executable file not found",
+        "the test did not start",
+        "check the number of GPUs asked for (-g) and that nccl-tests and NCCL are installed on every host",
+    ),
+)
+_WORTH_A_LOOK = re.compile(
+    r"fail|error|NET/IB|no .{0,12}interface|timeout|mpirun|orte|srun|invalid number|not found|call to|completion"
+    r"|socketStartConnect",
+    re.IGNORECASE,
+)
+
+
+def transport_in(lines: Iterable[str]) -> dict[str, Any]:
+    """Return what the log says of the transport; without a log every value is None or empty.
+
+    ``network``: what NCCL chose or, better, what channels use (IB, Socket, a plugin's name); ``devices``: the HCAs with
+    their ports (``mlx5_0:1``), ``link_layers``: RoCE and IB among them; ``gpu_direct``: ``all``, ``some`` or ``none``
+    of the channels over RDMA go without a copy in host memory; ``local_only``: there are channels and none leaves its
+    host; ``version``: of NCCL.
+    """
+    chosen: str | None = None
+    version: str | None = None
+    networks: dict[str, int] = {}
+    devices: dict[str, str] = {}
+    direct = local = 0
+    for line in lines:
+        if "via " in line:
+            channel = _CHANNEL.search(line)
+            if channel and (channel[1] in networks or len(networks) < _MOST_NAMES):
+                networks[channel[1]] = networks.get(channel[1], 0) + 1
+                direct += "/GDRDMA" in channel[2]
+            local += bool(_LOCAL_CHANNEL.search(line))
+        elif "NCCL" in line:
+            chosen = _first(_NETWORK, line) or chosen
+            version = version or _first(_VERSION, line)
+            listed = _DEVICES.search(line)
+            for name, port, layer in _DEVICE.findall(listed[1]) if listed else ():
+                if len(devices) < _MOST_NAMES:
+                    devices[f"{name}:{port}"] = layer
+    used = sum(networks.values())
+    over_rdma = sum(count for name, count in networks.items() if name != "Socket")
+    socket = "Socket" in networks
+    return {
+        "network": "Socket" if socket else next(iter(networks), None) or chosen,
+        "devices": sorted(devices),
+        "link_layers": sorted(set(devices.values())),
+        "gpu_direct": None if not over_rdma else "all" if direct == over_rdma else "some" if direct else "none",
+        "local_only": bool(local) and not used,
+        "version": version,
+    }
+
+
+def errors_in(lines: Iterable[str]) -> list[Problem]:
+    """Return the errors that NCCL, the test or its launcher print, each kind once."""
+    found: list[Problem] = []
+    seen: set[object] = set()
+    for line in dict.fromkeys(lines):
+        if not _WORTH_A_LOOK.search(line):
+            continue
+        state = _COMPLETION.search(line)
+        if state:
+            code = int(state[1])
+            if code not in seen and len(seen) < _MOST_NAMES:
+                seen.add(code)
+                other = (f"a transfer ended with completion state {code}", "look at the other ranks' logs")
+                cause, step = _STATES.get(code, other)
+                found.append({"problem": quoted(line), "cause": cause, "next_step": step})
+            continue
+        message = next((each for each in _MESSAGES if each.pattern.search(line)), None)
+        if message and message.pattern not in seen:
+            seen.add(message.pattern)
+            found.append({"problem": quoted(line), "cause": message.cause, "next_step": message.next_step})
+    return found
+
+
+def _first(pattern: Pattern[str], line: str) -> str | None:
+    found = pattern.search(line)
+    return found[1] if found else None

@@ -1,0 +1,275 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Outputs of NCCL tests of every form, and what makes one of them bad."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.nccl import nccl_test_result
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.nccl_transport import errors_in, transport_in
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput
+
+FIXTURES = Path(__file__).resolve().parents[2] / "fixtures" / "nccl"
+JSON_KEYS = (
+    *("version", "results", "size", "count", "out_of_place", "in_place", "time", "alg_bw", "bus_bw", "nwrong"),
+    *("config", "devices", "hostname", "args", "errors", "out_of_bounds", "average_bus_bandwidth"),
+)
+EVERY_FIXTURE = sorted(path for path in FIXTURES.rglob("*.*") if path.suffix in (".txt", ".json"))
+
+
+def text(name: str) -> str:
+    return (FIXTURES / name).read_text(encoding="utf-8")
+
+
+def read(name: str, minimum: float | None = None) -> dict[str, Any]:
+    return nccl_test_result(text(name), minimum)
+
+
+def problems(name: str) -> list[str]:
+    return [each["problem"] for each in read(name)["problems"]]
+
+
+@pytest.mark.parametrize(
+    ("name", "test", "busbw", "redop", "wrong"),
+    [
+        ("all-reduce-2.19-log.txt", "all_reduce_perf", 190.62, "sum", 0),
+        ("all-reduce-2.19-per-iteration.txt", "all_reduce_perf", 190.62, "sum", 0),
+        ("all-reduce-2.17-tagged.txt", "all_reduce_perf", 190.62, "sum", 0),
+        ("all-reduce-2.13.txt", None, 184.70, "sum", 0),
+        ("all-reduce-2.0.txt", None, 43.93, "sum", 0),
+        ("all-gather-2.0.txt", None, 43.93, None, 0),
+        ("sendrecv-unchecked-2.17.txt", "sendrecv_perf", 47.91, None, None),
+        ("all-reduce-2.19.json", "all_reduce_perf", 190.619, "sum", 0),
+        ("all-reduce-2.17.json", "all_reduce_perf", 190.619, "sum", 0),
+    ],
+)
+def test_every_form_of_output_yields_its_rows_and_the_rate_of_its_largest_sizes(
+    name: str, test: str | None, busbw: float, redop: str | None, wrong: int | None
+) -> None:
+    found = read(name)
+    assert found["test"] == test
+    assert (found["ranks"], found["hosts"]) == (16, 2)
+    assert len(found["rows"]) == 15
+    assert found["summary"]["busbw_gbytes"] == pytest.approx(busbw, abs=0.005)
+    assert found["summary"]["largest_bytes"] == 2**31
+    assert {row["redop"] for row in found["rows"]} == {redop}
+    assert found["wrong"] == wrong
+    assert (found["complete"], found["verdict"], found["problems"]) == (True, "reported", [])
+
+
+def test_a_row_has_both_sides_in_their_own_columns() -> None:
+    (row,) = [row for row in read("all-reduce-2.19-per-iteration.txt")["rows"] if row["bytes"] == 2**31]
+    assert (row["count"], row["type"]) == (2**29, "float")
+    assert row["out_of_place"] == {"time_us": 21009.5, "algbw_gbytes": 102.21, "busbw_gbytes": 191.65, "wrong": 0}
+    assert row["in_place"] == row["out_of_place"]
+
+
+def test_printed_and_json_results_of_one_run_agree() -> None:
+    printed, reported = read("all-reduce-2.19-log.txt"), read("all-reduce-2.19.json")
+    assert [row["bytes"] for row in printed["rows"]] == [row["bytes"] for row in reported["rows"]]
+    assert printed["printed_average_gbytes"] == pytest.approx(reported["printed_average_gbytes"], rel=1e-4)
+    assert (printed["source"], reported["source"]) == ("table", "json")
+
+
+def test_a_json_report_may_be_a_mapping_already() -> None:
+    assert nccl_test_result(json.loads(text("all-reduce-2.19.json"))) == read("all-reduce-2.19.json")
+
+
+def test_the_environment_in_a_json_report_is_not_kept() -> None:
+    assert "not-to-be-kept" in text("all-reduce-2.19.json")
+    assert "not-to-be-kept" not in json.dumps(read("all-reduce-2.19.json"))
+
+
+def test_the_largest_sizes_decide_and_not_the_printed_average() -> None:
+    found = read("all-reduce-2.19-log.txt", 180)
+    assert found["printed_average_gbytes"] < 100
+    assert found["verdict"] == "pass"
+    slow = read("all-reduce-2.19-log.txt", 195)
+    assert slow["verdict"] == "fail"
+    assert slow["problems"][0]["problem"] == "190.62 GB/s of bus bandwidth at the largest sizes, 195 asked for"
+
+
+def test_the_log_tells_devices_network_and_gpudirect() -> None:
+    transport = read("all-reduce-2.19-log.txt")["transport"]
+    assert transport["network"] == "IB"
+    assert transport["link_layers"] == ["IB"]
+    assert {"mlx5_0:1", "mlx5_10:1"} < set(transport["devices"])
+    assert len(transport["devices"]) == 8
+    assert transport["gpu_direct"] == "all"
+    assert transport["version"] == "2.28.9+cuda12.8"
+
+
+@pytest.mark.parametrize("name", ["broken/wrong-results.txt", "broken/wrong-results.json"])
+def test_wrong_results_fail_whatever_the_rate(name: str) -> None:
+    found = read(name, 100)
+    assert found["verdict"] == "fail"
+    assert found["wrong"] > 0
+    assert "wrong" in found["problems"][0]["problem"]
+
+
+def test_wrong_results_that_only_the_summary_counts_fail() -> None:
+    found = nccl_test_result(text("all-reduce-2.0.txt").replace("values : 0 OK", "values : 3 FAILED"))
+    assert (found["wrong"], found["verdict"]) == (3, "fail")
+
+
+def test_sockets_fail_unless_the_run_stays_on_one_host() -> None:
+    found = read("broken/sockets.txt")
+    assert found["verdict"] == "fail"
+    assert "the data went over sockets, not over RDMA" in problems("broken/sockets.txt")
+    assert any("No device found" in each for each in problems("broken/sockets.txt"))
+    alone = read("broken/sockets-one-host.txt", 400)
+    assert (alone["verdict"], alone["problems"]) == ("pass", [])
+    assert any("stayed on one host" in notice for notice in alone["notices"])
+
+
+def test_missing_gpudirect_is_noticed_and_named_as_the_cause_of_a_slow_run() -> None:
+    assert read("broken/no-gpudirect.txt")["transport"]["gpu_direct"] == "none"
+    slow = read("broken/no-gpudirect.txt", 180)["problems"]
+    assert "GPUDirect" in slow[0]["cause"]
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("broken/cut-off.txt", ["cut off", "no summary"]),
+        ("broken/cut-off.json", ["cut off", "no summary"]),
+        ("broken/not-finite.txt", ["nan"]),
+        ("broken/two-outputs.txt", ["2 outputs"]),
+        ("broken/no-rows.txt", ["there is no row"]),
+        ("broken/mpirun-died.txt", ["mpirun noticed"]),
+        ("broken/retry-exceeded.txt", ["IBV_WC_RETRY_EXC_ERR(12)", "Test NCCL failure"]),
+        ("broken/old-retry-exceeded.txt", ["error 12"]),
+    ],
+)
+def test_a_broken_output_says_what_is_wrong(name: str, words: list[str]) -> None:
+    found = read(name)
+    told = " | ".join(each["problem"] for each in found["problems"])
+    for word in words:
+        assert word in told
+    assert found["verdict"] == "fail"
+    assert all(each["cause"] and each["next_step"] for each in found["problems"])
+
+
+def test_a_run_cut_off_keeps_the_rows_it_has() -> None:
+    assert len(read("broken/cut-off.txt")["rows"]) == 9
+    assert len(read("broken/cut-off.json")["rows"]) == 12
+    assert read("broken/cut-off.txt")["complete"] is False
+
+
+def test_of_two_runs_the_last_is_read() -> None:
+    assert read("broken/two-outputs.txt")["summary"]["busbw_gbytes"] == pytest.approx(3.1, abs=0.05)
+
+
+def test_a_lost_header_loses_no_row() -> None:
+    assert len(read("broken/header-lost.txt")["rows"]) == 15
+
+
+@pytest.mark.parametrize("line", ["error 12, opcode 1", "status=12 opcode=0", "status=IBV_WC_RETRY_EXC_ERR(12) op"])
+def test_a_completion_s_state_is_read_from_every_form(line: str) -> None:
+    (problem,) = errors_in([f"NCCL WARN NET/IB : Got completion from peer 10.0.0.1<1> with {line}"])
+    assert "retry exceeded" in problem["cause"]
+
+
+@pytest.mark.parametrize(
+    ("line", "key", "value"),
+    [
+        ("a:1:2 [0] NCCL INFO Using network Socket", "network", "Socket"),
+        ("a:1:2 [0] NCCL INFO Assigned NET plugin IBext_v9 to comm", "network", "IBext_v9"),
+        ("a:1:2 [0] NCCL INFO Channel 00/0 : 0[0] -> 8[0] [send] via NET/IB/0(3)/GDRDMA/Shared", "gpu_direct", "all"),
+        ("a:1:2 [0] NCCL INFO Channel 00/0 : 0[0] -> 8[0] [send] via NET/IB/0", "gpu_direct", "none"),
+        (
+            "a:1:2 [0] NCCL INFO NET/IB : Using [0]mlx5_1:1/RoCE [1]mlx5_2:2/RoCE ; OOB",
+            "devices",
+            ["mlx5_1:1", "mlx5_2:2"],
+        ),
+        ("a:1:2 [0] NCCL INFO Channel 00 : 0[0] -> 1[1] via P2P/IPC", "local_only", True),
+    ],
+)
+def test_a_line_of_the_log_tells_the_transport(line: str, key: str, value: Any) -> None:
+    assert transport_in([line])[key] == value
+
+
+@pytest.mark.parametrize(
+    "output", ["", "   \n", "hello", "{}", "[1, 2]", '{"version": 3', '{"version":3,"results":7}', "\0" * 50]
+)
+def test_what_is_no_output_is_named(output: str) -> None:
+    found = nccl_test_result(output)
+    assert (found["rows"], found["summary"], found["complete"], found["verdict"]) == ([], None, False, "fail")
+    assert found["problems"]
+
+
+def test_deep_nesting_in_json_is_no_harm() -> None:
+    assert nccl_test_result('{"version":3,"results":[' + "[" * 100_000)["rows"] == []
+
+
+@pytest.mark.parametrize("minimum", [0, -1, "fast", True, float("inf")])
+def test_a_minimum_that_is_no_rate_is_refused(minimum: Any) -> None:
+    with pytest.raises(InvalidInput, match="GB/s"):
+        nccl_test_result("", minimum)
+
+
+@pytest.mark.parametrize("output", [None, 7, b"# nThread", ["# nThread"]])
+def test_what_is_no_text_is_refused(output: Any) -> None:
+    with pytest.raises(InvalidInput, match="text is needed"):
+        nccl_test_result(output)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.data())
+def test_a_mangled_output_gives_a_result_with_problems_or_without(data: st.DataObject) -> None:
+    original = data.draw(st.sampled_from(EVERY_FIXTURE)).read_text(encoding="utf-8")
+    start = data.draw(st.integers(0, len(original)))
+    length = data.draw(st.integers(0, 400))
+    mangled = original[:start] + data.draw(st.text(max_size=40)) + original[start + length :]
+    found = nccl_test_result(mangled, 180)
+    json.dumps(found, allow_nan=False)
+    assert found["verdict"] in ("pass", "fail")
+    assert found["verdict"] == "pass" or found["problems"]
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.floats() | st.text(max_size=5),
+        lambda inner: (
+            st.lists(inner, max_size=3)
+            | st.dictionaries(
+                st.sampled_from(
+                    [
+                        "version",
+                        "results",
+                        "size",
+                        "count",
+                        "out_of_place",
+                        "in_place",
+                        "time",
+                        "alg_bw",
+                        "bus_bw",
+                        "nwrong",
+                        "config",
+                        "devices",
+                        "hostname",
+                        "args",
+                        "errors",
+                        "out_of_bounds",
+                        "average_bus_bandwidth",
+                    ]
+                ),
+                inner,
+                max_size=5,
+            )
+        ),
+        max_leaves=20,
+    )
+)
+def test_any_json_gives_a_result(document: Any) -> None:
+    found = nccl_test_result(document if isinstance(document, dict) else json.dumps(document))
+    json.dumps(found, allow_nan=False)
