@@ -1,0 +1,278 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The environment that NCCL needs on a host, from the host's facts. Pure and private.
+
+NCCL_IB_HCA selects by prefix unless it starts with ``=``: ``mlx5_1`` also takes mlx5_10 and mlx5_11. NCCL knows the
+distances LOC, PIX, PXB, PHB and SYS; two host bridges of one NUMA node (NODE) are PHB to it.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Dict, NamedTuple, Sequence
+
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, Violation
+
+Problem = Dict[str, str]
+
+_LEVELS = {"PIX": "PIX", "PXB": "PXB", "PHB": "PHB", "NODE": "PHB", "SYS": "SYS"}
+_ORDER = ("PIX", "PXB", "PHB", "NODE", "SYS")
+# The numbers that older guides give, and the names NCCL takes; a number above 4 means SYS.
+_LEGACY_LEVELS = ("LOC", "PIX", "PXB", "PHB", "SYS")
+_NAMED_LEVELS = ("LOC", "PIX", "PXB", "PHB", "SYS")
+_INTERFACE = re.compile(r"[=^]?[\w.:@-]{1,64}(?:,[\w.:@-]{1,64}){0,31}", re.ASCII)
+_MOST_QUEUE_PAIRS = 128
+_ETHERNET, _INFINIBAND = "Ethernet", "InfiniBand"
+
+
+class Rail(NamedTuple):
+    """A rail's RDMA port: ``hca`` as NCCL names it, ``distance`` the label of the way to its nearest GPU."""
+
+    number: int
+    hca: str
+    nic: str
+    distance: str
+    link_layer: str | None
+    gid_index: int | None
+    active: bool
+
+
+def nccl_environment(
+    facts: dict[str, Any],
+    socket_interface: str | None = None,
+    *,
+    queue_pairs: int | None = None,
+    traffic_class: int | None = None,
+    current: dict[str, Any] | None = None,
+) -> dict[str, Any]:
+    """Return ``{"environment", "rails", "prefix_traps", "problems"}`` for a host; documented with the filter of the
+    same name.
+
+    ``facts`` are those of rdma_facts; ``current`` is an environment in use, which is compared with the host. Raises
+    InvalidInput with every flaw of the arguments.
+    """
+    _check(facts, socket_interface, queue_pairs, traffic_class, current)
+    rails, problems = _rails(facts)
+    environment: dict[str, str] = {}
+    if rails:
+        environment["NCCL_IB_HCA"] = "=" + ",".join(dict.fromkeys(rail.hca for rail in rails))
+        problems += _rail_problems(rails)
+        index = _gid_index(rails)
+        if index is not None:
+            environment["NCCL_IB_GID_INDEX"] = str(index)
+        environment["NCCL_NET_GDR_LEVEL"] = _LEVELS[max((rail.distance for rail in rails), key=_ORDER.index)]
+    if socket_interface:
+        environment["NCCL_SOCKET_IFNAME"] = socket_interface
+        problems += _interface_problems(facts, socket_interface)
+    if queue_pairs is not None:
+        environment["NCCL_IB_QPS_PER_CONNECTION"] = str(queue_pairs)
+    if traffic_class is not None:
+        environment["NCCL_IB_TC"] = str(traffic_class)
+    if current is not None:
+        problems += compared(facts, rails, environment, current)
+    return {
+        "environment": environment,
+        "rails": [rail._asdict() for rail in rails],
+        "prefix_traps": prefix_traps(facts, rails),
+        "problems": problems,
+    }
+
+
+def prefix_traps(facts: dict[str, Any], rails: Sequence[Rail]) -> dict[str, list[str]]:
+    """Return the rails' devices whose bare names also select other devices of the host, with those."""
+    names = [device["name"] for device in facts["rdma"]]
+    found: dict[str, list[str]] = {}
+    for own in dict.fromkeys(rail.hca.partition(":")[0] for rail in rails):
+        others = [name for name in names if name != own and name.startswith(own)]
+        if others:
+            found[own] = others
+    return found
+
+
+def selected_by(value: str, names: Sequence[str]) -> list[str]:
+    """Return the devices of a host that NCCL takes for a value of NCCL_IB_HCA.
+
+    A leading ``^`` excludes, ``=`` (after it) compares whole names; otherwise a name is a prefix. A port (``:1``) is
+    not looked at.
+    """
+    exclude = value.startswith("^")
+    exact = value[1 if exclude else 0 :].startswith("=")
+    wanted = [word.partition(":")[0] for word in value.lstrip("^=").split(",") if word]
+    return [
+        name for name in names if any(name == word if exact else name.startswith(word) for word in wanted) != exclude
+    ]
+
+
+def compared(
+    facts: dict[str, Any], rails: Sequence[Rail], environment: dict[str, str], current: dict[str, Any]
+) -> list[Problem]:
+    """Return what in an environment in use does not fit the host."""
+    found: list[Problem] = []
+    names = [device["name"] for device in facts["rdma"]]
+    given = {key: str(value) for key, value in current.items()}
+    if "NCCL_IB_HCA" in given and rails:
+        found += _device_problems(given["NCCL_IB_HCA"], names, rails, environment["NCCL_IB_HCA"])
+    if given.get("NCCL_IB_DISABLE", "0") not in ("", "0"):
+        cause = "NCCL goes over TCP with it"
+        found.append(_problem(f"NCCL_IB_DISABLE={given['NCCL_IB_DISABLE']}", cause, "leave it out or set it to 0"))
+    index, wanted = (
+        given.get("NCCL_IB_GID_INDEX"),
+        {str(rail.gid_index) for rail in rails if rail.gid_index is not None},
+    )
+    if index is not None and index != "-1" and wanted and {index} != wanted:
+        cause = f"the RoCE v2 GIDs of this host's rails have the index {', '.join(sorted(wanted))}"
+        step = "leave it out (NCCL 2.21 and later find it) or set it per host"
+        found.append(_problem(f"NCCL_IB_GID_INDEX={index} is not the index of every rail", cause, step))
+    if "NCCL_NET_GDR_LEVEL" in given and rails:
+        found += _level_problems(given["NCCL_NET_GDR_LEVEL"], environment["NCCL_NET_GDR_LEVEL"])
+    if "NCCL_SOCKET_IFNAME" in given and "NCCL_SOCKET_IFNAME" not in environment:
+        found += _interface_problems(facts, given["NCCL_SOCKET_IFNAME"])
+    return found
+
+
+def _rails(facts: dict[str, Any]) -> tuple[list[Rail], list[Problem]]:
+    by_address = {device["pci"]: device for device in facts["rdma"] if device["pci"]}
+    rails: dict[str, Rail] = {}
+    problems: list[Problem] = []
+    for entry in facts["rails"]:
+        device = by_address.get(entry["nic"])
+        if device is None or not device["ports"]:
+            cause = "its NIC has no RDMA device: no driver, or the device is in another network namespace"
+            text = f"rail {entry['rail']} ({entry['nic']}) has no RDMA device"
+            problems.append(_problem(text, cause, "load mlx5_ib, and compare with rdma system show"))
+            continue
+        for port in device["ports"]:
+            name = device["name"] if len(device["ports"]) == 1 else f"{device['name']}:{port['port']}"
+            known = rails.get(name)
+            if known is None or _ORDER.index(entry["distance"]) < _ORDER.index(known.distance):
+                rails[name] = Rail(
+                    number=entry["rail"] if known is None else known.number,
+                    hca=name,
+                    nic=entry["nic"],
+                    distance=entry["distance"],
+                    link_layer=port["link_layer"],
+                    gid_index=port["rocev2_gid_index"],
+                    active=port["state"] == "ACTIVE",
+                )
+    if not facts["rails"]:
+        cause = "it has no GPU, or none has an RDMA NIC nearer than across NUMA nodes"
+        problems.append(_problem("the host has no rail", cause, "look at distances and rdma in its facts"))
+    return sorted(rails.values(), key=lambda rail: (rail.number, rail.nic, rail.hca)), problems
+
+
+def _rail_problems(rails: Sequence[Rail]) -> list[Problem]:
+    found = []
+    for rail in rails:
+        if not rail.active:
+            cause = "the port has no link; NCCL passes over it and the rail's GPU goes another way"
+            found.append(_problem(f"rail {rail.number} ({rail.hca}) is not active", cause, "bring the link up"))
+        elif rail.link_layer == _ETHERNET and rail.gid_index is None:
+            cause = "its interface has no address, so there is no RoCE v2 GID to use"
+            text = f"rail {rail.number} ({rail.hca}) has no RoCE v2 GID"
+            found.append(_problem(text, cause, "give the interface an address"))
+        if rail.distance == "SYS":
+            cause = "data of GPUDirect RDMA crosses between processors, which is slow on most machines"
+            text = f"rail {rail.number} ({rail.hca}) and its GPU are on different NUMA nodes"
+            found.append(_problem(text, cause, "move the card, or measure with NCCL_NET_GDR_LEVEL=PHB as well"))
+    layers = {rail.link_layer for rail in rails if rail.link_layer}
+    if len(layers) > 1:
+        text = "; ".join(f"{layer}: {_names(rails, layer)}" for layer in sorted(layers))
+        cause = "RoCE and InfiniBand ports do not reach each other"
+        found.append(_problem(f"the rails are of different link layers ({text})", cause, "name those of one kind"))
+    indexes = sorted({rail.gid_index for rail in rails if rail.gid_index is not None})
+    if len(indexes) > 1:
+        text = "; ".join(f"{index}: {_names_by_index(rails, index)}" for index in indexes)
+        cause = "one value of NCCL_IB_GID_INDEX cannot fit them all; it is left out"
+        step = "use NCCL 2.21 or later, which finds the index of each device, or give each interface one address"
+        found.append(_problem(f"the rails' RoCE v2 GIDs have different indexes ({text})", cause, step))
+    return found
+
+
+def _gid_index(rails: Sequence[Rail]) -> int | None:
+    """Return the index that every RoCE rail has, None when they differ, lack one, or none is RoCE."""
+    indexes = {rail.gid_index for rail in rails if rail.link_layer == _ETHERNET}
+    return indexes.pop() if len(indexes) == 1 else None
+
+
+def _device_problems(value: str, names: Sequence[str], rails: Sequence[Rail], right: str) -> list[Problem]:
+    selected = set(selected_by(value, names))
+    wanted = {rail.hca.partition(":")[0] for rail in rails}
+    found = []
+    for word in [word.partition(":")[0] for word in value.split(",")] if value[:1] not in ("=", "^") else []:
+        others = [name for name in names if name.startswith(word) and name != word]
+        if word in names and others:
+            cause = "without a leading = NCCL takes a name as a prefix"
+            text = f"NCCL_IB_HCA={value}: {word} also matches {', '.join(others)}"
+            found.append(_problem(text, cause, _set("NCCL_IB_HCA", right)))
+    extra = [name for name in names if name in selected - wanted]
+    missing = [name for name in names if name in wanted - selected]
+    if extra:
+        cause = "they belong to no rail (storage, uplink): traffic of GPUs would go over them"
+        found.append(_problem(f"NCCL_IB_HCA={value} selects {', '.join(extra)}", cause, _set("NCCL_IB_HCA", right)))
+    if missing:
+        cause = "their GPUs would share the rails of others"
+        found.append(
+            _problem(f"NCCL_IB_HCA={value} leaves out {', '.join(missing)}", cause, _set("NCCL_IB_HCA", right))
+        )
+    return found
+
+
+def _level_problems(value: str, needed: str) -> list[Problem]:
+    level = _LEGACY_LEVELS[min(int(value), 4)] if re.fullmatch(r"[0-9]{1,4}", value) else value
+    if level not in _NAMED_LEVELS:
+        cause = f"NCCL knows {', '.join(_NAMED_LEVELS)}"
+        return [_problem(f"NCCL_NET_GDR_LEVEL={value} is no level", cause, _set("NCCL_NET_GDR_LEVEL", needed))]
+    if _NAMED_LEVELS.index(level) < _NAMED_LEVELS.index(needed):
+        cause = f"the GPU and the NIC of a rail are {needed} apart: its data would be copied through host memory"
+        text = f"NCCL_NET_GDR_LEVEL={value} is too near"
+        return [_problem(text, cause, _set("NCCL_NET_GDR_LEVEL", needed))]
+    return []
+
+
+def _interface_problems(facts: dict[str, Any], value: str) -> list[Problem]:
+    """Return whether the host has an interface that a value of NCCL_SOCKET_IFNAME selects; pods have names of their
+    own."""
+    names = [device["name"] for device in facts["netdevs"]]
+    if not names or selected_by(value, names) or re.fullmatch(r"=?(?:eth|net)\d{1,3}", value):
+        return []
+    cause = "no interface of the host has that name (names are prefixes unless = leads)"
+    text = f"NCCL_SOCKET_IFNAME={value} selects no interface"
+    return [_problem(text, cause, "name the host's, or the pod's where the job runs in a pod network")]
+
+
+def _set(variable: str, value: str) -> str:
+    return f"set {variable} to {value!r}"
+
+
+def _names(rails: Sequence[Rail], layer: str) -> str:
+    return ", ".join(rail.hca for rail in rails if rail.link_layer == layer)
+
+
+def _names_by_index(rails: Sequence[Rail], index: int) -> str:
+    return ", ".join(rail.hca for rail in rails if rail.gid_index == index)
+
+
+def _problem(problem: str, cause: str, next_step: str) -> Problem:
+    return {"problem": problem, "cause": cause, "next_step": next_step}
+
+
+def _check(facts: Any, socket_interface: Any, queue_pairs: Any, traffic_class: Any, current: Any) -> None:
+    flaws: list[Violation] = []
+    if not isinstance(facts, dict) or not {"rails", "rdma", "netdevs"} <= set(facts):
+        flaws.append(Violation("facts", "", "these are no facts of a host", "pass .facts of what rdma_facts returned"))
+    if socket_interface and not (isinstance(socket_interface, str) and _INTERFACE.fullmatch(socket_interface)):
+        problem = f"{socket_interface!r} is no name of an interface"
+        flaws.append(Violation("socket_interface", "", problem, "such as eth0 or =bond0"))
+    for name, value, most in (
+        ("queue_pairs", queue_pairs, _MOST_QUEUE_PAIRS),
+        ("traffic_class", traffic_class, 255),
+    ):
+        least = 1 if name == "queue_pairs" else 0
+        right = isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
+        if value is not None and not right:
+            flaws.append(Violation(name, "", f"{value!r} is out of range", f"{least} to {most}"))
+    if current is not None and not isinstance(current, dict):
+        flaws.append(Violation("current", "", "a mapping of variables is needed", "such as {NCCL_IB_HCA: mlx5}"))
+    if flaws:
+        raise InvalidInput(flaws)
