@@ -1,0 +1,77 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Every playbook of the guide to measurements, and every example of its filters, run by ansible-playbook."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import re
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tools.checkout import CHECKOUT, COLLECTIONS, PROGRAMS
+
+RECORDINGS = CHECKOUT / "inventories" / "recorded" / "recordings"
+GUIDE = (CHECKOUT / "docs" / "guide-proof.md").read_text(encoding="utf-8")
+BLOCKS = [yaml.safe_load(block)[0] for block in re.findall(r"^```yaml\n(.*?)^```$", GUIDE, re.MULTILINE | re.DOTALL)]
+FILTERS = ("perftest_result", "bandwidth_verdict", "nccl_test_result", "nccl_environment")
+# What a block of the guide has to show, by its name.
+SHOWN = {
+    "Judge an output of ib_write_bw": "98% is at least the 90% asked for",
+    "Tell why a test failed": "start the server side first",
+    "Judge an output of all_reduce_perf": "the data went over sockets, not over RDMA",
+    "Compute the environment of NCCL": "=mlx5_0,mlx5_3,mlx5_4,mlx5_5,mlx5_6,mlx5_9,mlx5_10,mlx5_11",
+}
+
+
+def run(play: dict[str, Any], folder: Path) -> str:
+    """Run a play on the controller, in an environment of its own; return what it showed."""
+    (folder / "playbook.yml").write_text(yaml.safe_dump([play]), encoding="utf-8")
+    environment = {
+        "PATH": f"{PROGRAMS}{os.pathsep}{os.defpath}",
+        "HOME": str(folder),
+        "LANG": "C.UTF-8",
+        "ANSIBLE_NOCOLOR": "1",
+        "ANSIBLE_COLLECTIONS_PATH": str(COLLECTIONS),
+    }
+    done = subprocess.run(
+        [str(PROGRAMS / "ansible-playbook"), "playbook.yml", "-i", "localhost,", "-e", f"recordings={RECORDINGS}"],
+        cwd=folder,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "Traceback" not in done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize("play", BLOCKS, ids=lambda play: play["name"])
+def test_a_playbook_of_the_guide_runs(play: dict[str, Any], tmp_path: Path) -> None:
+    assert SHOWN[play["name"]] in run(play, tmp_path)
+
+
+def test_the_guide_holds_no_other_block() -> None:
+    assert {play["name"] for play in BLOCKS} == set(SHOWN)
+    assert GUIDE.count("```") == 2 * len(BLOCKS)
+
+
+def test_the_examples_of_the_filters_run(tmp_path: Path) -> None:
+    tasks = []
+    for name in FILTERS:
+        plugin = importlib.import_module(f"ansible_collections.rdma.fabric.plugins.filter.{name}")
+        tasks += yaml.safe_load(plugin.EXAMPLES)
+    for task in tasks:
+        if "rdma.fabric.rdma_facts" in task:
+            task["rdma.fabric.rdma_facts"] = {"recorded_host": str(RECORDINGS / "dgx-h100-01.json.gz")}
+    shown = run({"name": "Examples", "hosts": "localhost", "gather_facts": False, "tasks": tasks}, tmp_path)
+    for word in ("best_gbps", "98% is at least", "gpu path", "190.87", "NCCL_IB_TC", "mlx5_1 also matches"):
+        assert word in shown, word
