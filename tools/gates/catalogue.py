@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Every gate of the project, in the order in which they are started."""
+"""Every gate of the project, in the order in which they are started: the longest first."""
 
 from __future__ import annotations
 
@@ -80,12 +80,22 @@ GATES: tuple[Gate, ...] = (
         limit_s=2700,
     ),
     Gate(
+        "integration",
+        "tests against a real API server",
+        lambda: pytest("integration"),
+        after=("programs", "artifact"),
+        missing=programs_missing,
+        junit=JUNIT / "integration.xml",
+        limit_s=1800,
+    ),
+    Gate(
         "sanity",
         "ansible-test sanity, nothing ignored",
         sanity_steps,
         forbidden=("All targets skipped", "Skipping sanity test"),
         limit_s=1800,
     ),
+    Gate("unit", "unit tests", lambda: pytest("unit"), junit=JUNIT / "unit.xml"),
     Gate("format", "ruff format", lambda: command("ruff", "format", "--check", ".")),
     Gate("ruff", "ruff check", lambda: command("ruff", "check", ".")),
     Gate("types", "mypy --strict over plugins, tests and tools", mypy_steps),
@@ -117,17 +127,7 @@ GATES: tuple[Gate, ...] = (
         after=("artifact",),
         forbidden=("WARNING:", "ERROR:"),
     ),
-    Gate("unit", "unit tests", lambda: pytest("unit"), junit=JUNIT / "unit.xml"),
     Gate("preview", "make preview", lambda: module("tools.preview"), after=("artifact",)),
-    Gate(
-        "integration",
-        "tests against a real API server",
-        lambda: pytest("integration"),
-        after=("programs", "artifact"),
-        missing=programs_missing,
-        junit=JUNIT / "integration.xml",
-        limit_s=1800,
-    ),
     Gate(
         "demo",
         "make demo: the whole job, twice",
