@@ -116,7 +116,7 @@ def test_a_user_with_some_rights_gets_as_far_as_they_go_and_the_next_run_goes_on
         "namespaces": "get,list,create,patch",
     }
     for resource, verbs in granted.items():
-        name = f"{namespace}-{resource.split('.')[0]}"
+        name = f"{namespace}-{resource.partition('.')[0]}"
         control_plane.kubectl("create", "clusterrole", name, f"--verb={verbs}", f"--resource={resource}")
         control_plane.kubectl("create", "clusterrolebinding", name, f"--clusterrole={name}", "--user=some")
     some = control_plane.client_kubeconfig("some")
