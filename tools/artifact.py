@@ -42,8 +42,12 @@ def install_artifact(artifact: Path) -> Path:
         forget_old_contents()
         INSTALLED.mkdir(exist_ok=True)
         with tempfile.TemporaryDirectory(dir=INSTALLED) as fresh:
-            galaxy("install", str(artifact), "--no-deps", "--offline", "--collections-path", f"{fresh}/collections")
-            (Path(fresh) / "collections").rename(target)
+            # Forced: a checkout that is importable counts as installed, and nothing would be done.
+            collections = f"{fresh}/collections"
+            galaxy("install", str(artifact), "--force", "--no-deps", "--offline", "--collections-path", collections)
+            if not (Path(collections) / "ansible_collections" / "rdma" / "fabric" / "FILES.json").exists():
+                raise SystemExit(f"ansible-galaxy installed {artifact} somewhere else than in {collections}")
+            Path(collections).rename(target)
     os.utime(target)
     return target
 
