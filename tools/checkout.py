@@ -42,8 +42,8 @@ def own_environment(collections: Path) -> dict[str, str]:
     Ansible's home lies below ``build``, collections come from ``collections`` and then from ``.venv``, and what the
     user set for their own playbooks and clusters is left out, so that nothing here can reach either.
     """
-    foreign = ("ANSIBLE_", "K8S_AUTH_", "MOLECULE_")
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(foreign) and name != "KUBECONFIG"}
+    foreign = ("ANSIBLE_", "K8S_AUTH_", "MOLECULE_", "KUBECONFIG", "PYTHONPATH")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(foreign)}
     return {
         **kept,
         "PATH": f"{PROGRAMS}{os.pathsep}{kept.get('PATH', os.defpath)}",
