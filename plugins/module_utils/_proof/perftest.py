@@ -107,7 +107,7 @@ def perftest_result(output: Any, unit: str = "auto") -> dict[str, Any]:
         "rows": run.result_rows,
         "directions": run.directions,
         "summary": _summary(run.kind, run.result_rows),
-        "complete": bool(run.result_rows) and run.closed and count == 1 and not run.damaged and not ended,
+        "complete": bool(run.result_rows) and count == 1 and not run.damaged and not ended,
         "problems": problems,
         "notices": notices_in(lines) + run.notices,
     }

@@ -77,6 +77,7 @@ def test_printed_and_json_results_of_one_run_agree() -> None:
     assert [row["bytes"] for row in printed["rows"]] == [row["bytes"] for row in reported["rows"]]
     assert printed["printed_average_gbytes"] == pytest.approx(reported["printed_average_gbytes"], rel=1e-4)
     assert (printed["source"], reported["source"]) == ("table", "json")
+    assert read("all-reduce-2.17.json")["printed_average_gbytes"] == reported["printed_average_gbytes"]
 
 
 def test_a_json_report_may_be_a_mapping_already() -> None:
@@ -111,13 +112,19 @@ def test_the_log_tells_devices_network_and_gpudirect() -> None:
 def test_wrong_results_fail_whatever_the_rate(name: str) -> None:
     found = read(name, 100)
     assert found["verdict"] == "fail"
-    assert found["wrong"] > 0
+    assert found["wrong"] == (4194304 if name.endswith("txt") else 128)
     assert "wrong" in found["problems"][0]["problem"]
 
 
 def test_wrong_results_that_only_the_summary_counts_fail() -> None:
-    found = nccl_test_result(text("all-reduce-2.0.txt").replace("values : 0 OK", "values : 3 FAILED"))
-    assert (found["wrong"], found["verdict"]) == (3, "fail")
+    for name in ("all-reduce-2.0.txt", "all-reduce-2.13.txt"):
+        found = nccl_test_result(text(name).replace("values : 0 OK", "values : 3 FAILED"))
+        assert (found["wrong"], found["verdict"]) == (3, "fail")
+
+
+def test_a_deviation_of_old_versions_is_no_count() -> None:
+    found = nccl_test_result(text("all-reduce-2.0.txt").replace("1e-06", "3e+00"))
+    assert (found["wrong"], found["verdict"]) == (0, "reported")
 
 
 def test_sockets_fail_unless_the_run_stays_on_one_host() -> None:
@@ -165,7 +172,9 @@ def test_a_run_cut_off_keeps_the_rows_it_has() -> None:
 
 
 def test_of_two_runs_the_last_is_read() -> None:
-    assert read("broken/two-outputs.txt")["summary"]["busbw_gbytes"] == pytest.approx(3.1, abs=0.05)
+    found = read("broken/two-outputs.txt")
+    assert found["summary"]["busbw_gbytes"] == pytest.approx(3.1, abs=0.05)
+    assert (len(found["rows"]), found["ranks"], found["complete"]) == (15, 16, False)
 
 
 def test_a_lost_header_loses_no_row() -> None:
@@ -195,6 +204,13 @@ def test_a_completion_s_state_is_read_from_every_form(line: str) -> None:
 )
 def test_a_line_of_the_log_tells_the_transport(line: str, key: str, value: Any) -> None:
     assert transport_in([line])[key] == value
+
+
+def test_what_channels_use_counts_before_what_was_chosen() -> None:
+    chosen, channel = "a:1:2 [0] NCCL INFO Using network Socket", "Channel 00/0 : 0[0] -> 8[0] [send] via NET/IB/0"
+    assert transport_in([chosen, channel])["network"] == "IB"
+    local = "Channel 00 : 0[0] -> 1[1] via P2P/IPC"
+    assert transport_in([local, channel])["local_only"] is False
 
 
 @pytest.mark.parametrize(

@@ -119,8 +119,8 @@ def test_the_prefix_trap_is_reported() -> None:
     found = nccl_environment(facts, current={"NCCL_IB_HCA": "mlx5_1,mlx5_3"})
     assert found["prefix_traps"] == {"mlx5_1": ["mlx5_10", "mlx5_11"]}
     assert "mlx5_1 also matches mlx5_10, mlx5_11" in texts(found)
-    exact = nccl_environment(facts, current={"NCCL_IB_HCA": "=mlx5_1,mlx5_3"})
-    assert exact["problems"] == []
+    for exact in ("=mlx5_1,mlx5_3", "=mlx5_3,mlx5_1"):
+        assert nccl_environment(facts, current={"NCCL_IB_HCA": exact})["problems"] == []
 
 
 @pytest.mark.parametrize(
@@ -174,6 +174,17 @@ def test_what_does_not_fit_the_host_is_a_problem(used: dict[str, Any], words: st
     assert words in texts(nccl_environment(facts, current=used))
     right = {"NCCL_IB_DISABLE": 0, "NCCL_IB_GID_INDEX": "3", "NCCL_NET_GDR_LEVEL": "4", "NCCL_SOCKET_IFNAME": "eno"}
     assert nccl_environment(facts, current=right)["problems"] == []
+
+
+def test_a_number_above_four_means_any_distance() -> None:
+    facts = host(("mlx5_0", "SYS", 3))
+    assert "NCCL_NET_GDR_LEVEL" not in texts(nccl_environment(facts, current={"NCCL_NET_GDR_LEVEL": "5"}))
+    assert "NCCL_NET_GDR_LEVEL=3 is too near" in texts(nccl_environment(facts, current={"NCCL_NET_GDR_LEVEL": "3"}))
+
+
+def test_an_index_that_only_some_rails_have_is_a_problem() -> None:
+    facts = host(("mlx5_0", "PIX", 3), ("mlx5_3", "PIX", 5))
+    assert "is not the index of every rail" in texts(nccl_environment(facts, current={"NCCL_IB_GID_INDEX": 3}))
 
 
 def test_a_rail_without_link_stays_in_the_list_and_is_named() -> None:

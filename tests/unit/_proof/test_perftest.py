@@ -264,6 +264,19 @@ def test_noise_around_lines_changes_nothing(name: str, noise: str) -> None:
         assert noisy[key] == clean[key], key
 
 
+@pytest.mark.parametrize("name", ["25.01.0/write-json.json", "4.5-0.17/write-lat-json.json"])
+@pytest.mark.parametrize("prefix", ["[pod/rdma-test-pod-2/test] ", "2026-03-02T11:20:41Z ", "[1,0]<stdout>:", "3: "])
+def test_prefixes_change_no_report_and_no_bare_number(name: str, prefix: str) -> None:
+    assert perftest_result(prefixed(text(f"recorded/{name}"), prefix)) == read(f"recorded/{name}")
+    number = "recorded/25.01.0/write-output-bandwidth.txt"
+    assert perftest_result(prefixed(text(number), prefix), "gbps") == read(number, "gbps")
+
+
+def test_what_follows_a_report_does_not_belong_to_it() -> None:
+    followed = text("recorded/4.5-0.17/write-json.json") + "Mtu: 1024\nBW_average: 99.0\n"
+    assert perftest_result(followed) == read("recorded/4.5-0.17/write-json.json")
+
+
 def test_a_row_with_a_message_behind_it_is_read() -> None:
     output = text("recorded/25.01.0/write-gbits.txt").replace(
         "\n-----", "ethernet_read_keys: Couldn't read remote address\n-----", 6

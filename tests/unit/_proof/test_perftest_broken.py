@@ -240,6 +240,33 @@ def test_ten_megabytes_of_anything_are_read_in_bounded_time_and_space(piece: str
     assert len(json.dumps(found)) < 300_000
 
 
+def test_rows_that_agree_on_no_unit_have_none() -> None:
+    mixed = perftest_result(ROW + " 65536 5000 11677.98 11676.79 0.186829\n")
+    assert (mixed["rows"], mixed["unit"]) == ([], None)
+    assert "the unit of the numbers" in problems(mixed)[0]
+
+
+def test_a_negative_size_or_time_is_no_row() -> None:
+    assert perftest_result(HEADER + ROW.replace(" 65536", " -65536"))["rows"] == []
+    latency = text("recorded/25.01.0/write-lat.txt")
+    minimum = f"{read('recorded/25.01.0/write-lat.txt')['rows'][0]['min_us']:.2f}"
+    negative = perftest_result(latency.replace(minimum, f"-{minimum}"))
+    assert negative["rows"] == []
+    assert "a row makes no sense" in problems(negative)[0]
+
+
+def test_a_table_of_one_direction_that_is_cut_off_is_not_complete() -> None:
+    whole = text("recorded/25.01.0/write-report-both.txt")
+    cut = perftest_result(whole[: whole.index("Remote results")].rstrip("-\n "))
+    assert len(cut["directions"]["local"]) == 1
+    assert cut["complete"] is False
+
+
+def test_a_completion_error_after_good_rows_ends_the_run() -> None:
+    found = perftest_result(text("recorded/25.01.0/write-gbits.txt") + " Failed status 12: wr_id 0 syndrom 0x81\n")
+    assert (len(found["rows"]), found["complete"]) == (1, False)
+
+
 def test_what_is_longer_than_any_output_is_refused() -> None:
     with pytest.raises(InvalidInput, match="characters are no output"):
         perftest_result("x" * (33 * 1024 * 1024))
