@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +26,7 @@ CALLBACKS = CHECKOUT / "tests" / "bench" / "callback_plugins"
 FATAL = re.compile(r"^fatal: \[(?P<host>[^]]+)\]: FAILED! => (?P<result>\{.*\})$", re.MULTILINE)
 WRITES = {"create", "update", "patch", "delete", "deletecollection"}
 ADMINISTRATOR = "rdma-fabric-admin"
+LIMIT_SECONDS = 180.0  # a run takes seconds; on a machine that is busy with other things, many
 
 
 @dataclass(frozen=True)
@@ -112,20 +114,11 @@ class User:
         counts.unlink(missing_ok=True)
         argv = [str(PROGRAMS / "ansible-playbook"), f"rdma.fabric.{playbook}", "-i", str(inventory), *arguments]
         argv += ["-e", json.dumps(variables)] if variables else []
-        done = subprocess.run(
-            argv,
-            cwd=self.here,
-            env=self.environment(cluster, kubeconfig),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            check=False,
-        )
-        assert "Traceback" not in done.stdout, done.stdout
-        recap = read_recap(done.stdout.splitlines(), done.returncode, 0.0)
+        status, output = run_bounded(argv, self.here, self.environment(cluster, kubeconfig))
+        assert "Traceback" not in output, output
+        recap = read_recap(output.splitlines(), status, 0.0)
         counted = json.loads(counts.read_text(encoding="utf-8")) if counts.exists() else {}
-        return Outcome(done.returncode, done.stdout, recap.changed, counted)
+        return Outcome(status, output, recap.changed, counted)
 
     def files(self) -> list[str]:
         """Return what lies in the working folder, as relative paths."""
@@ -135,6 +128,26 @@ class User:
         """Return the report of the last run."""
         report: Json = json.loads((self.here / "rdma-fabric-run" / "report.json").read_text(encoding="utf-8"))
         return report
+
+
+def run_bounded(argv: list[str], folder: Path, environment: Mapping[str, str]) -> tuple[int, str]:
+    """Run a command and return its status and output; one that hangs is ended with its process group, and fails."""
+    with subprocess.Popen(
+        argv,
+        cwd=folder,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    ) as process:
+        try:
+            output, _ = process.communicate(timeout=LIMIT_SECONDS)
+        except BaseException:
+            os.killpg(process.pid, signal.SIGKILL)
+            raise
+    return process.returncode, output
 
 
 def writes(requests: Iterable[Request]) -> list[str]:
