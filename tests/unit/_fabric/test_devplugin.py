@@ -161,8 +161,8 @@ def test_rubbish_is_a_problem_and_never_an_exception(check: Any, given: Any) -> 
 
 
 def test_a_syntax_error_has_its_place() -> None:
-    _config, problems = check_rdma_shared('{"configList": [\n  {"resourceName": "a",}\n]}')
-    assert problems[0].problem.endswith("at line 2, column 24")
+    _config, problems = check_rdma_shared('{"configList": [\n  {"resourceName": }\n]}')
+    assert problems[0].problem.endswith("at line 2, column 20")
 
 
 def test_a_right_device_configuration_passes() -> None:

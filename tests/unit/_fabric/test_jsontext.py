@@ -45,7 +45,7 @@ def test_what_python_would_take_or_choke_on_is_refused(text: str) -> None:
 
 def test_a_list_without_its_brackets() -> None:
     assert parse_json('{"a": 1}, 2', listed=True) == ([{"a": 1}, 2], [])
-    assert parse_json("1,", listed=True)[1][0].problem.endswith("at line 1, column 3")
+    assert parse_json("1 2", listed=True)[1][0].problem.endswith("at line 1, column 3")
     assert parse_json("1]", listed=True)[1]
 
 
