@@ -16,7 +16,7 @@ description:
   - Reads every form of perftest 4.4 to 26.04, whatever the options of the run. That is tables in MiB/s or Gb/s of one
     or many sizes, bidirectional and timed runs, latency, the reports of C(--out_json) (also where they are no valid
     JSON) and the bare numbers of C(--output).
-  - Bandwidths are in Gb/s (10^9 bits) in the result, whatever the unit of the output. What perftest up to 24.07 prints
+  - Bandwidths are in Gb/s (10^9 bits) in the result, whatever the unit of the output. What perftest up to 24.04 prints
     as C(MB/sec) is MiB/s.
   - What kubectl, mpirun or a terminal add to the lines is passed over.
   - An output that is cut off, mixed or no output of perftest is no error. RV(_value.complete) is V(false) then, and

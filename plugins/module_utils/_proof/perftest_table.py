@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The tables of perftest: which columns a header names, which numbers a line holds, in which unit. Pure and private.
 
-perftest counts in 2^20 bytes where it prints MB/sec (up to 24.07) or MiB/sec (from 24.10), and in 10^9 bits with
+perftest counts in 2^20 bytes where it prints MB/sec (up to 24.04) or MiB/sec (from 24.07), and in 10^9 bits with
 --report_gbits. Each row also has the rate of messages, which has no such choice: size times rate tells the unit where
 the text does not, and shows a row whose numbers do not belong together.
 """
