@@ -39,7 +39,7 @@ class ActionModule(FabricAction):
         check_inputs(arguments)
         report = build_report(
             spec=arguments["spec"],
-            hosts=hosts,
+            hosts=of_the_inventory(hosts, arguments["spec"]),
             cluster=arguments["cluster"],
             rendered=arguments["rendered"],
             notices=arguments["notices"],
@@ -89,6 +89,13 @@ def read_host_documents(directory: Path) -> list[dict[str, Any]]:
     if violations:
         raise InvalidInput(violations)
     return documents
+
+
+def of_the_inventory(documents: list[dict[str, Any]], spec: dict[str, Any] | None) -> list[dict[str, Any]]:
+    """Leave out documents that an earlier run wrote for hosts of another inventory; without a spec, all count."""
+    if not spec or "hosts" not in spec:
+        return documents
+    return [document for document in documents if document["host"] in spec["hosts"]]
 
 
 def parse_document(path: Path) -> Any:

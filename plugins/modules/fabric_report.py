@@ -49,7 +49,8 @@ options:
   spec:
     description:
       - What was asked for, as M(rdma.fabric.fabric_spec) returns it.
-      - With it, hosts of the inventory without a host document are reported as not read.
+      - With it, hosts of the inventory without a host document are reported as not read, and documents of other hosts,
+        left by an earlier run, are left out.
     type: dict
   rendered:
     description:

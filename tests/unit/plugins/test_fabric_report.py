@@ -58,6 +58,12 @@ def test_both_files_are_written_and_named(run_dir: Path) -> None:
     assert result["summary"]["hosts"] == {"total": 7, "recorded": 7}
 
 
+def test_documents_of_another_inventory_are_left_out(run_dir: Path) -> None:
+    name = sample_fleet.fleet()[0]["host"]
+    assert report(run_dir, spec=sample_fleet.spec([name]))["summary"]["hosts"]["total"] == 1
+    assert report(run_dir, spec=None)["summary"]["hosts"]["total"] == 7
+
+
 def test_a_second_run_changes_nothing_at_a_later_time(run_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     report(run_dir)
     before = written(run_dir)
