@@ -13,26 +13,13 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.desired import H
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import Violation
 from ansible_collections.rdma.fabric.plugins.plugin_utils._action import FabricAction, plain
 from ansible_collections.rdma.fabric.plugins.plugin_utils._documents import read_files
-from ansible_collections.rdma.fabric.plugins.plugin_utils._variables import PREFIX, VariableSurvey
+from ansible_collections.rdma.fabric.plugins.plugin_utils._variables import (
+    PREFIX,
+    RESOURCES,
+    SETTINGS,
+    VariableSurvey,
+)
 
-VARIABLES = (
-    "nic_cluster_policy",
-    "nic_node_policies",
-    "macvlan_networks",
-    "host_device_networks",
-    "ipoib_networks",
-    "network_attachments",
-)
-SETTINGS = (
-    "namespace",
-    "nfd",
-    "cni_bin_dir",
-    "cni_conf_dir",
-    "registry_mirrors",
-    "image_overrides",
-    "image_pull_secrets",
-    "proxy",
-)
 EXTRA_VARS = "extra vars"
 RESOURCE_FIELDS = ("apiVersion", "kind", "metadata", "spec")
 
@@ -52,7 +39,7 @@ class ActionModule(FabricAction):
         ignored, remarks = survey.findings()
         spec, notices = build_spec(
             [*documents, *extra_resource(task_vars)],
-            {name: arguments[name] for name in VARIABLES},
+            {name: arguments[name] for name in RESOURCES},
             {name: arguments[name] for name in SETTINGS},
             hosts,
             helm_values=values,

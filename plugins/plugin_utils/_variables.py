@@ -19,6 +19,26 @@ from ansible_collections.rdma.fabric.plugins.module_utils._violations import Not
 
 PREFIX = "rdma_fabric_"
 SOURCE = "variables"
+RESOURCES = (
+    "nic_cluster_policy",
+    "nic_node_policies",
+    "macvlan_networks",
+    "host_device_networks",
+    "ipoib_networks",
+    "network_attachments",
+)
+"""Variables that hold resources of the cluster side."""
+SETTINGS = (
+    "namespace",
+    "nfd",
+    "cni_bin_dir",
+    "cni_conf_dir",
+    "registry_mirrors",
+    "image_overrides",
+    "image_pull_secrets",
+    "proxy",
+)
+"""Variables of the cluster side that belong to no resource."""
 # Read once per run, on the controller: the cluster side, the report, and which hosts belong to the fabric.
 CONTROLLER_VARIABLES = tuple(
     f"{PREFIX}{name}"
@@ -27,20 +47,8 @@ CONTROLLER_VARIABLES = tuple(
         "helm_values",
         "helm_values_files",
         "helm_set",
-        "nic_cluster_policy",
-        "nic_node_policies",
-        "macvlan_networks",
-        "host_device_networks",
-        "ipoib_networks",
-        "network_attachments",
-        "namespace",
-        "nfd",
-        "cni_bin_dir",
-        "cni_conf_dir",
-        "registry_mirrors",
-        "image_overrides",
-        "image_pull_secrets",
-        "proxy",
+        *RESOURCES,
+        *SETTINGS,
         "hosts",
         "set",
         "prune",
