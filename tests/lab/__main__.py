@@ -32,6 +32,7 @@ from .servers import ServerFailed
 from .supervise import EXIT_NOT_STARTED, EXIT_SIGNAL_BASE, kill_with_parent
 
 CHECK_SECONDS = 1.0
+INTERRUPTIONS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 COMMAND_GRACE_SECONDS = 10.0
 EXPECTED_FAILURES = (ApiError, ControlPlaneFailed, NodesNotReady, OSError, ProgramsUnavailable, ServerFailed)
 
@@ -70,14 +71,13 @@ def read_nodes(path: Path) -> list[dict[str, Any]]:
 @contextlib.contextmanager
 def interruptible() -> Iterator[None]:
     """Turn SIGINT, SIGTERM and SIGHUP into ``Interrupted``, once: the cleaning up that follows is not cut short."""
-    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
     def interrupt(number: int, _frame: FrameType | None) -> NoReturn:
-        for each in numbers:
+        for each in INTERRUPTIONS:
             signal.signal(each, signal.SIG_IGN)
         raise Interrupted(number)
 
-    before = {number: signal.signal(number, interrupt) for number in numbers}
+    before = {number: signal.signal(number, interrupt) for number in INTERRUPTIONS}
     try:
         yield
     finally:
@@ -88,14 +88,23 @@ def interruptible() -> Iterator[None]:
 def run_command(argv: Sequence[str], environ: dict[str, str]) -> int:
     """Run a command in the foreground and give its shell status; an interruption ends it and is waited for."""
     owner = os.getpid()
+
+    def before_program() -> None:
+        kill_with_parent(owner)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, INTERRUPTIONS)
+
+    # The command may be at work before Popen returns: an interruption waits until there is a command to end.
+    signal.pthread_sigmask(signal.SIG_BLOCK, INTERRUPTIONS)
     try:
         # preexec_fn is unsafe beside other threads only; this program has none. A new process group, as the
         # supervisor would make, is no way here: the command may read from the terminal.
-        command = subprocess.Popen(argv, env=environ, preexec_fn=lambda: kill_with_parent(owner))  # noqa: PLW1509
+        command = subprocess.Popen(argv, env=environ, preexec_fn=before_program)  # noqa: PLW1509
     except OSError as error:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, INTERRUPTIONS)
         to_standard_error(f"cannot start {argv[0]}: {error.strerror}")
         return EXIT_NOT_STARTED
     try:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, INTERRUPTIONS)
         status = command.wait()
     except Interrupted as interruption:
         end_command(command, interruption.number)
