@@ -143,7 +143,7 @@ def run_bounded(argv: list[str], folder: Path, environment: Mapping[str, str]) -
         start_new_session=True,
     ) as process:
         try:
-            output, _ = process.communicate(timeout=LIMIT_SECONDS)
+            output, _nothing = process.communicate(timeout=LIMIT_SECONDS)
         except BaseException:
             os.killpg(process.pid, signal.SIGKILL)
             raise
