@@ -314,34 +314,27 @@ def _typed(ipam: dict[str, Any], path: str) -> list[Problem]:
 
 
 def _static_addresses(ipam: dict[str, Any], path: str) -> list[Problem]:
-    problems: list[Problem] = []
-    entries = ipam.get("addresses") or []
-    if not isinstance(entries, list):
-        return [Problem(f"{path}.addresses", f"must be a list, not {kind_of(entries)}")]
-    for index, entry in enumerate(entries):
-        where = f"{path}.addresses[{index}]"
-        if not isinstance(entry, dict):
-            problems.append(Problem(where, f"must be an object, not {kind_of(entry)}"))
-            continue
-        problems += _network(entry.get("address"), f"{where}.address", strict=False)[1]
-        if entry.get("gateway"):
-            problems += _address(entry["gateway"], f"{where}.gateway")[1]
-    return problems
+    return _gated_networks(ipam, path, "addresses", "address", "gateway")
 
 
 def _routes(ipam: dict[str, Any], path: str) -> list[Problem]:
+    return _gated_networks(ipam, path, "routes", "dst", "gw")
+
+
+def _gated_networks(ipam: dict[str, Any], path: str, name: str, network: str, gateway: str) -> list[Problem]:
+    """Judge a list of objects that each hold a network and perhaps the gateway to it."""
     problems: list[Problem] = []
-    routes = ipam.get("routes") or []
-    if not isinstance(routes, list):
-        return [Problem(f"{path}.routes", f"must be a list, not {kind_of(routes)}")]
-    for index, route in enumerate(routes):
-        where = f"{path}.routes[{index}]"
-        if not isinstance(route, dict):
-            problems.append(Problem(where, f"must be an object, not {kind_of(route)}"))
+    entries = ipam.get(name) or []
+    if not isinstance(entries, list):
+        return [Problem(f"{path}.{name}", f"must be a list, not {kind_of(entries)}")]
+    for index, entry in enumerate(entries):
+        where = f"{path}.{name}[{index}]"
+        if not isinstance(entry, dict):
+            problems.append(Problem(where, f"must be an object, not {kind_of(entry)}"))
             continue
-        problems += _network(route.get("dst"), f"{where}.dst", strict=False)[1]
-        if route.get("gw"):
-            problems += _address(route["gw"], f"{where}.gw")[1]
+        problems += _network(entry.get(network), f"{where}.{network}", strict=False)[1]
+        if entry.get(gateway):
+            problems += _address(entry[gateway], f"{where}.{gateway}")[1]
     return problems
 
 
