@@ -8,12 +8,12 @@ from __future__ import annotations
 import re
 from typing import Any, Dict, Iterable, Mapping
 
+from ansible_collections.rdma.fabric.plugins.module_utils._host.devices import MELLANOX
+
 Facts = Dict[str, Any]
 Nic = Dict[str, Any]
 Netdev = Dict[str, Any]
 
-MELLANOX = "15b3"
-NVIDIA = "10de"
 NETDEV_DRIVER = "mlx5_core"
 _PHYSICAL_PORT = re.compile(r"p\d+")
 

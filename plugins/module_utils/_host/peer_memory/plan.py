@@ -13,8 +13,9 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.actual import NVIDIA, Actual, pci_id
+from ansible_collections.rdma.fabric.plugins.module_utils._host.actual import Actual, pci_id
 from ansible_collections.rdma.fabric.plugins.module_utils._host.context import ConcernPlan, Context
+from ansible_collections.rdma.fabric.plugins.module_utils._host.devices import NVIDIA
 from ansible_collections.rdma.fabric.plugins.module_utils._host.host_requests import requests_for
 from ansible_collections.rdma.fabric.plugins.module_utils._host.steps import (
     NOT_EXECUTED_YET,
