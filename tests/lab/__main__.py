@@ -3,7 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Command line of the lab.
 
-``python -m tests.lab programs`` finds or builds the control plane's programs and lists them.
+``python -m tests.lab programs`` finds or builds the control plane's programs and lists them; with ``--nodes`` also what
+runs on the nodes of the lab's cluster.
 ``python -m tests.lab up --dir DIR [--nodes FILE.json] [-- COMMAND ARGUMENT...]`` starts a control plane, runs the
 command on it (``KUBECONFIG``, ``K8S_AUTH_KUBECONFIG`` and ``RDMA_FABRIC_LAB_AUDIT_LOG`` are set) and exits with its
 status; without a command it stays until it is interrupted.
@@ -26,6 +27,7 @@ from typing import Any, Iterator, NoReturn, Sequence
 from .api import ApiError
 from .control_plane import ControlPlane, ControlPlaneFailed
 from .gobuild import ProgramsUnavailable
+from .node_programs import gather_node_programs
 from .nodes import NodesNotReady, apply_nodes, kwok_node
 from .programs import gather, to_standard_error
 from .servers import ServerFailed
@@ -140,11 +142,22 @@ def up(directory: Path, nodes: list[dict[str, Any]], argv: Sequence[str]) -> int
             time.sleep(CHECK_SECONDS)
 
 
+def list_programs(*, nodes: bool) -> None:
+    """Find or build the programs and print a line "NAME PATH" for each."""
+    for name, path in gather()._asdict().items():
+        print(f"{name.replace('_', '-')} {path}", flush=True)
+    directories = gather_node_programs(os.environ, to_standard_error) if nodes else {}
+    for directory in directories.values():
+        for path in sorted(directory.iterdir()):
+            print(f"{path.name} {path}", flush=True)
+
+
 def parse_arguments(argv: Sequence[str]) -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(prog="python -m tests.lab", description="A real control plane on loopback.")
     commands = parser.add_subparsers(dest="action", required=True)
-    commands.add_parser("programs", help="find or build the control plane's programs and list them")
+    programs = commands.add_parser("programs", help="find or build the control plane's programs and list them")
+    programs.add_argument("--nodes", action="store_true", help="also build and list what runs on nodes")
     start = commands.add_parser("up", help="start a control plane, run a command on it, stop it")
     start.add_argument("--dir", type=Path, required=True, help="where it keeps its files; logs and audit log stay")
     start.add_argument("--nodes", type=Path, help="a JSON list of {name, labels}: nodes to create")
@@ -158,8 +171,7 @@ def main(argv: Sequence[str]) -> int:
     try:
         with interruptible():
             if arguments.action == "programs":
-                for name, path in gather()._asdict().items():
-                    print(f"{name.replace('_', '-')} {path}")
+                list_programs(nodes=arguments.nodes)
                 return 0
             nodes = read_nodes(arguments.nodes) if arguments.nodes else []
             return up(arguments.dir, nodes, arguments.argv)

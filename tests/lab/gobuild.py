@@ -35,6 +35,13 @@ class ProgramsUnavailable(Exception):
     """A program of the lab can be neither found nor built; the text says why and what to do."""
 
 
+class ModuleFile(NamedTuple):
+    """One file of a Go module the recipe requires, such as a script its image starts."""
+
+    module: str
+    path: str  # inside the module; its last part is the name beside the programs
+
+
 class Recipe(NamedTuple):
     """What is built together: one Go module directory, its programs and the linker's flags."""
 
@@ -42,6 +49,7 @@ class Recipe(NamedTuple):
     module_dir: Path
     packages: Mapping[str, str]  # program name -> Go package
     ldflags: str
+    files: tuple[ModuleFile, ...] = ()  # what lies beside the programs, taken as upstream publishes it
 
 
 def parse_version(text: str) -> tuple[int, ...] | None:
@@ -67,9 +75,11 @@ def go_architecture(machine: str) -> str:
 def build_key(recipe: Recipe, machine: str) -> str:
     """Give a name for the recipe's result that changes with every input of the build but the Go release."""
     digest = hashlib.sha256()
-    for name in ("go.mod", "go.sum"):
-        digest.update((recipe.module_dir / name).read_bytes())
-    inputs = [sorted(recipe.packages.items()), recipe.ldflags, BUILD_FLAGS, go_architecture(machine)]
+    for path in (recipe.module_dir / "go.mod", recipe.module_dir / "go.sum", *sorted(recipe.module_dir.glob("*.go"))):
+        digest.update(path.read_bytes())
+    inputs: list[object] = [sorted(recipe.packages.items()), recipe.ldflags, BUILD_FLAGS, go_architecture(machine)]
+    if recipe.files:
+        inputs.append(recipe.files)
     digest.update(json.dumps(inputs).encode())
     return f"{recipe.name}-{digest.hexdigest()[:16]}"
 
@@ -196,6 +206,18 @@ def fetched_go(cache: Path, report: Report) -> str:
     return str(home / "go" / "bin" / "go")
 
 
+def module_directory(go: str, module: str, recipe: Recipe, env: Mapping[str, str]) -> Path:
+    """Give the directory in which ``go`` keeps a module of the recipe that it has built from."""
+    argv = [go, "list", "-m", "-f", "{{.Dir}}", module]
+    answer = subprocess.run(argv, cwd=recipe.module_dir, env=dict(env), capture_output=True, text=True, check=False)
+    directory = answer.stdout.strip()
+    if answer.returncode != 0 or not directory:
+        raise ProgramsUnavailable(
+            f"{' '.join(argv)} in {recipe.module_dir} names no directory: {answer.stderr.strip()}"
+        )
+    return Path(directory)
+
+
 def build(recipe: Recipe, cache: Path, environ: Mapping[str, str], report: Report) -> Path:
     """Give the directory with the recipe's programs, building them when the cache has none."""
     machine = platform.machine()
@@ -212,5 +234,7 @@ def build(recipe: Recipe, cache: Path, environ: Mapping[str, str], report: Repor
             report(what)
             argv = [go, "build", *BUILD_FLAGS, "-ldflags", recipe.ldflags, "-o", str(target / program), package]
             run_logged(argv, log, what, report, env=env, cwd=recipe.module_dir)
+        for file in recipe.files:
+            shutil.copyfile(module_directory(go, file.module, recipe, env) / file.path, target / Path(file.path).name)
 
     return make_once(cache / "bin" / key, recipe.name, compile_all, report)

@@ -132,7 +132,8 @@ def to_standard_error(line: str) -> None:
     print(f"lab: {line}", file=sys.stderr, flush=True)
 
 
-def _built(recipe: Recipe, environ: Mapping[str, str], report: Report) -> Path:
+def built(recipe: Recipe, environ: Mapping[str, str], report: Report) -> Path:
+    """Give the directory of a recipe's programs in the user's cache, built when it is not there."""
     cache = cache_root(environ)
     try:
         return build(recipe, cache, environ, report)
@@ -149,7 +150,7 @@ def gather(environ: Mapping[str, str] | None = None, report: Report = to_standar
     for group in GROUPS:
         present = present_programs(group, env, report)
         if present is None:
-            directory = _built(group.recipe, env, report)
+            directory = built(group.recipe, env, report)
             present = {name: directory / name for name in group.version_arguments}
         paths.update(present)
     return Programs(**{name.replace("-", "_"): path for name, path in paths.items()})

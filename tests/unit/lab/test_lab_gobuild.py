@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.rdma.fabric.tests.lab import gobuild
-from ansible_collections.rdma.fabric.tests.lab.gobuild import ProgramsUnavailable, Recipe
+from ansible_collections.rdma.fabric.tests.lab.gobuild import ModuleFile, ProgramsUnavailable, Recipe
 
 CHECKOUT = Path(__file__).resolve().parents[3]
 
@@ -67,7 +67,12 @@ def test_key_changes_with_every_input_and_with_nothing_else(recipe: Recipe, tmp_
     }
     (recipe.module_dir / "go.mod").write_text("module example.com/lab\n\ngo 1.26.0\n")
     others.add(gobuild.build_key(recipe, "x86_64"))
-    assert len(others | {key}) == 6
+    (elsewhere.module_dir / "go.sum").write_text("example.com/x v1.0.0 h1:abc=\n")
+    others.add(gobuild.build_key(elsewhere._replace(files=(ModuleFile("example.com/x", "run.sh"),)), "x86_64"))
+    for source in ("package main\n", "package main // changed\n"):
+        (elsewhere.module_dir / "main.go").write_text(source)
+        others.add(gobuild.build_key(elsewhere, "x86_64"))
+    assert len(others | {key}) == 9
     assert all(other.startswith("example-") for other in others)
 
 
@@ -160,6 +165,36 @@ def test_build_runs_once_and_a_failed_one_leaves_nothing_to_use(
     assert len(made) == 2
     assert made[1].startswith(f"{recipe.module_dir} -mod=readonly build -v -trimpath -mod=readonly -buildvcs=false")
     assert "building one (1 of 1 of example)" in lines
+
+
+def go_with_modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    """Put a ``go`` on PATH that builds anything and keeps example.com/script in the module cache."""
+    monkeypatch.setattr("platform.machine", lambda: "x86_64")
+    go = tmp_path / "bin" / "go"
+    go.parent.mkdir()
+    go.write_text(
+        "#!/bin/sh\n"
+        '[ "$1" = env ] && echo go1.26.0 && exit 0\n'
+        f'[ "$*" = "list -m -f {{{{.Dir}}}} example.com/script" ] && echo {tmp_path}/script && exit 0\n'
+        '[ "$1" = list ] && echo "not a known dependency" >&2 && exit 1\n'
+        'while [ "$1" != -o ]; do shift; done; echo program > "$2"\n'
+    )
+    go.chmod(0o755)
+    return {"PATH": f"{go.parent}:/usr/bin:/bin"}
+
+
+def test_files_of_modules_lie_beside_the_programs(
+    recipe: Recipe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    env = go_with_modules(tmp_path, monkeypatch)
+    (tmp_path / "script" / "hack").mkdir(parents=True)
+    (tmp_path / "script" / "hack" / "run.sh").write_text("upstream's\n")
+    with_file = recipe._replace(files=(ModuleFile("example.com/script", "hack/run.sh"),))
+    directory = gobuild.build(with_file, tmp_path / "cache", env, lambda line: None)
+    assert (directory / "run.sh").read_text() == "upstream's\n"
+    unknown = recipe._replace(files=(ModuleFile("example.com/other", "run.sh"),))
+    with pytest.raises(ProgramsUnavailable, match=r"list -m .*example.com/other in .* not a known dependency"):
+        gobuild.build(unknown, tmp_path / "cache", env, lambda line: None)
 
 
 def test_progress_says_what_is_built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
