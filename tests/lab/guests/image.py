@@ -190,7 +190,7 @@ def _configure(root: Path) -> None:
     files = {
         "etc/apt/apt.conf.d/90lab": carried_apt_settings(settings),
         "etc/apt/sources.list.d/kernel.list": f"deb {mirror} {KERNEL_SUITE} main\n",
-        "etc/initramfs-tools/conf.d/lab": "MODULES=list\n",
+        "etc/initramfs-tools/conf.d/lab": "MODULES=list\nBUSYBOX=n\n",
         "usr/share/initramfs-tools/modules.d/lab": "".join(f"{name}\n" for name in INITRD_MODULES),
         **{path: (FILES / name).read_text(encoding="utf-8") for name, path in INSTALLED_FILES.items()},
     }

@@ -23,6 +23,7 @@ GUEST_PACKAGES = (
     *("initramfs-tools", "zstd", "ca-certificates", "pciutils", "ethtool"),
     *("rdma-core", "perftest", "rdmacm-utils", "ibverbs-utils", "ibverbs-providers"),
     *("containerd", "runc", "iptables", "nftables", "conntrack"),
+    "busybox-static",  # the shell of container images that are made from this root
 )
 QEMU_PACKAGES = ("qemu-system-x86", "seabios", "ipxe-qemu")
 INITRD_MODULES = ("virtio_pci", "virtio_blk", "ext4")  # 10 MB in place of 36
