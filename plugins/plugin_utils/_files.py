@@ -23,17 +23,23 @@ def write_bytes_if_different(path: Path, data: bytes) -> bool:
     """Make ``path`` hold ``data`` as ``write_if_different`` does with text."""
     if _content(path) == data:
         return False
+    replace_file(path, data)
+    return True
+
+
+def replace_file(path: Path, data: bytes, mode: int = 0o600) -> None:
+    """Make ``path`` hold ``data`` at once; missing directories are made, and a failure leaves no draft behind."""
     path.parent.mkdir(parents=True, exist_ok=True)
     descriptor, name = tempfile.mkstemp(prefix=f".{path.name[:64]}.", dir=path.parent)
     draft = Path(name)
     try:
         with os.fdopen(descriptor, "wb") as stream:
+            os.fchmod(descriptor, mode)
             stream.write(data)
         draft.replace(path)
     except BaseException:
         draft.unlink(missing_ok=True)
         raise
-    return True
 
 
 def _content(path: Path) -> bytes | None:

@@ -12,13 +12,15 @@ import hashlib
 import json
 import os
 import re
-import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Iterable
 
 import yaml
 
+from ansible_collections.rdma.fabric.plugins.plugin_utils._files import replace_file
+
+READABLE = 0o644  # the folder is made to be shared
 INVENTORY = ".rdma-fabric-render.json"
 KUSTOMIZATION = "kustomization.yaml"
 
@@ -119,7 +121,7 @@ def apply_folder(folder: Path, change: FolderChange) -> None:
     # Everything that may lie here by the end is recorded first, so that no file of ours can become a foreign one.
     _record(folder, {*change.files, *_owned(folder)})
     for name, (_before, after) in change.written.items():
-        _write(folder / name, after)
+        replace_file(folder / name, after.encode("utf-8"), READABLE)
     for name in change.removed:
         (folder / name).unlink(missing_ok=True)
         if (folder / name).parent != folder and not any((folder / name).parent.iterdir()):
@@ -179,7 +181,7 @@ def _owned(folder: Path) -> list[str]:
 def _record(folder: Path, names: set[str]) -> None:
     text = json.dumps({"files": sorted(names), "written_by": "rdma.fabric.fabric_render"}, indent=2) + "\n"
     if _read(folder / INVENTORY) != text:
-        _write(folder / INVENTORY, text)
+        replace_file(folder / INVENTORY, text.encode("utf-8"), READABLE)
 
 
 def _read(path: Path) -> str | None:
@@ -187,16 +189,3 @@ def _read(path: Path) -> str | None:
         return path.read_text(encoding="utf-8")
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError, UnicodeDecodeError):
         return None
-
-
-def _write(path: Path, text: str) -> None:
-    path.parent.mkdir(exist_ok=True)
-    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=".", suffix=".new")
-    try:
-        with os.fdopen(descriptor, "w", encoding="utf-8") as handle:
-            handle.write(text)
-        Path(temporary).chmod(0o644)
-        Path(temporary).replace(path)
-    except BaseException:
-        Path(temporary).unlink()
-        raise
