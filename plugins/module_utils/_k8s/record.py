@@ -10,7 +10,13 @@ from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import Api
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.inventory import inventory_body, inventory_key
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects import SET_LABEL, Item, Json, Key
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.projection import provably_equal
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.session import CONFIGURED, CREATED, Change, Session
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.session import (
+    CONFIGURED,
+    CREATED,
+    UNCHANGED,
+    Change,
+    Session,
+)
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.snapshot import get_object
 
 WAVE = "inventory"
@@ -29,6 +35,8 @@ def record(session: Session, keys: list[Key]) -> None:
     )
     live = session.snapshot.find(item.key)
     if live is not None and provably_equal(item.body, live):
+        if not any(change.key == item.key for change in session.result.changes):
+            session.result.changes.append(Change(item.key, WAVE, UNCHANGED, live, live))
         return
     if request.check:
         if live is None:
@@ -77,7 +85,8 @@ def _note(session: Session, key: Key, before: Json | None, after: Json) -> None:
     """Note the inventory once, however often a run writes it."""
     for index, change in enumerate(session.result.changes):
         if change.key == key:
-            session.result.changes[index] = Change(key, WAVE, change.action, change.before, after)
+            action = CONFIGURED if change.action == UNCHANGED else change.action
+            session.result.changes[index] = Change(key, WAVE, action, change.before, after)
             return
     action = CREATED if before is None else CONFIGURED
     session.result.changes.append(Change(key, WAVE, action, before, after))
