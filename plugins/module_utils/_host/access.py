@@ -8,7 +8,10 @@ from __future__ import annotations
 import errno
 import os
 import posixpath
+import select
+import signal
 import subprocess
+import time
 from pathlib import Path
 from typing import Callable, List, NamedTuple, Protocol, Sequence
 
@@ -16,6 +19,11 @@ from typing import Callable, List, NamedTuple, Protocol, Sequence
 READ_LIMIT = 64 * 1024
 # The kernel follows at most 40 links while it resolves one path (MAXSYMLINKS).
 MAX_LINKS = 40
+# Programs of an administrator; the PATH of a connection by SSH often lacks them.
+SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+OURS = "rdma-fabric"
+_MOST_DESCRIPTORS = 1024
+_GRACE = 1.0
 
 Names = List[str]
 
@@ -38,7 +46,8 @@ class CommandResult(NamedTuple):
 
 
 class Host(Protocol):
-    """A host's files, links and programs; every failure is a HostError, paths are absolute, as the host sees them."""
+    """A host to look at: files, links, programs. Every failure is a HostError, paths are absolute, as the host sees
+    them. Facts and plans are made through it, so they can't change anything."""
 
     def read(self, path: str) -> str:
         """Return a file's text, at most READ_LIMIT bytes; bytes that are no UTF-8 become U+FFFD."""
@@ -58,11 +67,28 @@ class Host(Protocol):
     def realpath(self, path: str) -> str:
         """Return the path with every link followed."""
 
-    def write(self, path: str, text: str) -> None:
-        """Write the text in one call, as attributes of sysfs need it."""
-
     def run(self, argv: Sequence[str], timeout: float) -> CommandResult:
         """Run a program without a shell for at most ``timeout`` seconds."""
+
+
+class Machine(Host, Protocol):
+    """A host to change; only the execution of a plan is given one."""
+
+    def replace(self, path: str, text: str, mode: int) -> None:
+        """Make the file hold exactly ``text``: whoever reads it sees the old text or the new, never a part."""
+
+    def remove(self, path: str) -> None:
+        """Remove a file; one that is not there is fine."""
+
+    def set_attribute(self, path: str, text: str, timeout: float) -> None:
+        """Write ``text`` to an existing attribute of sysfs or procfs in one call of at most ``timeout`` seconds."""
+
+
+def temporary_name(path: str) -> str:
+    """Return where the text of ``path`` is prepared: beside it, hidden, with a suffix that no reader of a directory of
+    configuration takes for its own."""
+    parent, name = posixpath.split(path)
+    return posixpath.join(parent, f".{name}.{OURS}")
 
 
 def follow(path: str, target_of: Callable[[str], str | None]) -> str:
@@ -148,27 +174,11 @@ class LiveHost:
             raise HostError("ENOENT", path)
         return resolved
 
-    def write(self, path: str, text: str) -> None:
-        """Write the text in one call."""
-        try:
-            descriptor = os.open(self._local(path), os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
-            with os.fdopen(descriptor, "wb", buffering=0) as stream:
-                stream.write(text.encode("utf-8"))
-        except OSError as error:
-            raise HostError(errno_name(error), path) from error
-
     def run(self, argv: Sequence[str], timeout: float) -> CommandResult:
         """Run a program without a shell; a tree mounted elsewhere has no programs that could run here."""
         if self._root != "/":
             raise HostError("ENOSYS", argv[0])
-        environment = {**os.environ, "LC_ALL": "C"}
-        try:
-            done = subprocess.run(list(argv), capture_output=True, timeout=timeout, check=False, env=environment)
-        except subprocess.TimeoutExpired as error:
-            raise HostError("ETIMEDOUT", argv[0]) from error
-        except OSError as error:
-            raise HostError(errno_name(error), argv[0]) from error
-        return CommandResult(done.returncode, _text(done.stdout), _text(done.stderr))
+        return _finished(argv, timeout)
 
     def _below(self, path: str) -> str:
         return path if self._root == "/" else self._root + path
@@ -181,6 +191,196 @@ class LiveHost:
             return os.readlink(self._below(path))
         except OSError:
             return None
+
+
+class LiveMachine(LiveHost):
+    """The machine this code runs on, to be changed."""
+
+    def replace(self, path: str, text: str, mode: int) -> None:
+        """Write a hidden file beside ``path``, make it durable and rename it over ``path``; parents are made."""
+        parent, name = posixpath.split(path)
+        try:
+            self._make_directories(parent)
+            final = posixpath.join(self._local(parent), name)
+            temporary = temporary_name(final)
+            try:
+                _unlink(temporary)
+                _write_durably(temporary, text.encode("utf-8"), mode)
+                Path(temporary).rename(final)
+            except OSError:
+                _discard(temporary)
+                raise
+            _sync_directory(posixpath.dirname(final))
+        except OSError as error:
+            raise HostError(errno_name(error), path) from error
+
+    def remove(self, path: str) -> None:
+        """Remove a file, what an interrupted ``replace`` left of it, and a directory that was only made for it."""
+        parent, name = posixpath.split(path)
+        try:
+            directory = self._local(parent)
+            final = posixpath.join(directory, name)
+            _unlink(temporary_name(final))
+            if _unlink(final):
+                _sync_directory(directory)
+            if is_own_directory(parent) and _remove_directory(directory):
+                _sync_directory(posixpath.dirname(directory))
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise HostError(errno_name(error), path) from error
+
+    def set_attribute(self, path: str, text: str, timeout: float) -> None:
+        """Write to an existing file in one call; the wait for the kernel ends after ``timeout`` with ETIMEDOUT.
+
+        The write is made by a child: one that hangs in the kernel can't be interrupted, only left behind.
+        """
+        local = self._local(path)
+        receiver, sender = os.pipe()
+        child = os.fork()
+        if child == 0:
+            _write_attribute(local, text.encode("utf-8"), sender)
+        os.close(sender)
+        try:
+            ready, _, _ = select.select([receiver], [], [], timeout)
+            answer = os.read(receiver, 16) if ready else b""
+        finally:
+            os.close(receiver)
+        if not ready:
+            os.kill(child, signal.SIGKILL)
+            _reap(child)
+            raise HostError("ETIMEDOUT", path)
+        _reap(child)
+        if answer != b"0":
+            # A child that was killed gives no answer.
+            raise HostError(errno_name(OSError(int(answer or errno.EINTR), "")), path)
+
+    def _make_directories(self, path: str) -> None:
+        missing = []
+        while not self.exists(path):
+            missing.append(path)
+            path = posixpath.dirname(path)
+        for directory in reversed(missing):
+            local = self._local(directory)
+            Path(local).mkdir(0o755)
+            _sync_directory(posixpath.dirname(local))
+
+
+def is_own_directory(path: str) -> bool:
+    """Say whether a directory is only there for files of ours: it has our name, or it holds drop-ins of one unit."""
+    name = posixpath.basename(path)
+    return OURS in name or (name.endswith(".d") and "." in name[: -len(".d")])
+
+
+def _write_durably(path: str, data: bytes, mode: int) -> None:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    descriptor = os.open(path, flags, 0o600)
+    try:
+        os.fchmod(descriptor, mode)
+        while data:
+            data = data[os.write(descriptor, data) :]
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _sync_directory(path: str) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        # Some file systems have nothing to do for a directory and say so.
+        if error.errno not in {errno.EINVAL, errno.EOPNOTSUPP}:
+            raise
+    finally:
+        os.close(descriptor)
+
+
+def _unlink(path: str) -> bool:
+    try:
+        Path(path).unlink()
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def _discard(path: str) -> None:
+    try:
+        Path(path).unlink()
+    except OSError:
+        # What can't be removed now is replaced by the next run; the error that led here is the one to tell.
+        return
+
+
+def _remove_directory(path: str) -> bool:
+    try:
+        Path(path).rmdir()
+    except OSError as error:
+        if error.errno in {errno.ENOTEMPTY, errno.EEXIST, errno.ENOENT}:
+            return False
+        raise
+    return True
+
+
+def _write_attribute(path: str, data: bytes, answer_to: int) -> None:
+    """Do the write in the child and end it: the number of the errno goes to ``answer_to``, 0 when it is done."""
+    number = 0
+    try:
+        # A child left behind in the kernel must not keep the caller's connection open.
+        nowhere = os.open(os.devnull, os.O_RDWR)
+        for standard in range(3):
+            os.dup2(nowhere, standard)
+        os.closerange(3, answer_to)
+        os.closerange(answer_to + 1, _MOST_DESCRIPTORS)
+        os.write(os.open(path, os.O_WRONLY | os.O_CLOEXEC), data)
+    except OSError as error:
+        number = error.errno or errno.EIO
+    finally:
+        os.write(answer_to, str(number).encode("ascii"))
+        os._exit(0)
+
+
+def _reap(child: int) -> None:
+    """Collect a child that ends in time; one that hangs in the kernel is left to init."""
+    end = time.monotonic() + _GRACE
+    while os.waitpid(child, os.WNOHANG)[0] == 0 and time.monotonic() < end:
+        time.sleep(0.01)
+
+
+def _finished(argv: Sequence[str], timeout: float) -> CommandResult:
+    """Run a program to its end; one that takes longer is killed with all its children."""
+    path = os.pathsep.join(filter(None, (os.environ.get("PATH"), SYSTEM_PATH)))
+    environment = {**os.environ, "LC_ALL": "C", "PATH": path}
+    try:
+        program = subprocess.Popen(
+            list(argv),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=environment,
+            start_new_session=True,
+        )
+    except (OSError, ValueError) as error:
+        code = errno_name(error) if isinstance(error, OSError) else "EINVAL"
+        raise HostError(code, argv[0]) from error
+    try:
+        output, errors = program.communicate(timeout=timeout)
+    except subprocess.TimeoutExpired as error:
+        _kill_group(program)
+        raise HostError("ETIMEDOUT", argv[0]) from error
+    return CommandResult(program.returncode, _text(output), _text(errors))
+
+
+def _kill_group(program: subprocess.Popen[bytes]) -> None:
+    try:
+        os.killpg(program.pid, signal.SIGKILL)
+        program.wait(_GRACE)
+    except (ProcessLookupError, subprocess.TimeoutExpired):
+        # Gone already, or it hangs in the kernel, where no signal reaches it.
+        pass
+    for stream in (program.stdout, program.stderr):
+        if stream is not None:
+            stream.close()
 
 
 def _text(data: bytes) -> str:

@@ -6,35 +6,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Callable, Dict
+from typing import Any, Dict
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host import steps
 from ansible_collections.rdma.fabric.plugins.module_utils._host.actual import Actual, Facts
-from ansible_collections.rdma.fabric.plugins.module_utils._host.context import ConcernPlan, Context
+from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns import CONCERNS
+from ansible_collections.rdma.fabric.plugins.module_utils._host.context import Context
 from ansible_collections.rdma.fabric.plugins.module_utils._host.desired import HostDesired
-from ansible_collections.rdma.fabric.plugins.module_utils._host.driver import plan as driver
-from ansible_collections.rdma.fabric.plugins.module_utils._host.kmods import plan as kmods
-from ansible_collections.rdma.fabric.plugins.module_utils._host.link import plan as link
 from ansible_collections.rdma.fabric.plugins.module_utils._host.matching import match_interfaces
-from ansible_collections.rdma.fabric.plugins.module_utils._host.mtu import plan as mtu
-from ansible_collections.rdma.fabric.plugins.module_utils._host.naming import plan as naming
-from ansible_collections.rdma.fabric.plugins.module_utils._host.peer_memory import plan as peer_memory
-from ansible_collections.rdma.fabric.plugins.module_utils._host.sriov import plan as sriov
 from ansible_collections.rdma.fabric.plugins.module_utils._host.steps import Step
 
 Plan = Dict[str, Any]
 
 FORMAT = 1
-# Each concern sees the steps of those before it; steps.CONCERNS holds the same order.
-_PLANNERS: dict[str, Callable[[Context], ConcernPlan]] = {
-    "modules": kmods.plan,
-    "driver": driver.plan,
-    "peer_memory": peer_memory.plan,
-    "naming": naming.plan,
-    "vfs": sriov.plan,
-    "mtu": mtu.plan,
-    "link": link.plan,
-}
 
 
 def make_plan(desired: HostDesired, facts: Facts) -> Plan:
@@ -51,7 +35,10 @@ def make_plan(desired: HostDesired, facts: Facts) -> Plan:
     for concern in steps.CONCERNS:
         if concern == "naming":
             planned.extend(unmatched)
-        found, said = _PLANNERS[concern](replace(context, earlier=tuple(planned)))
+        if concern not in CONCERNS:
+            continue
+        # Each concern sees the steps of those before it.
+        found, said = CONCERNS[concern].plan(replace(context, earlier=tuple(planned)))
         planned.extend(found)
         notices.extend(said)
     return {"format": FORMAT, "steps": planned, "notices": notices, "digest": steps.digest(planned)}

@@ -105,10 +105,6 @@ class Recorder:
         self.exists(path)
         return self._host.realpath(path)
 
-    def write(self, path: str, text: str) -> None:
-        """Refuse: recording changes nothing."""
-        raise HostError("EROFS", path)
-
     def run(self, argv: Sequence[str], timeout: float) -> CommandResult:
         """Run a program and remember what it gave; one that can't be run is absent from the recording."""
         result = self._host.run(argv, timeout)

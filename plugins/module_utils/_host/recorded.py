@@ -189,7 +189,7 @@ def _kind(value: Any) -> str:
 
 
 class RecordedHost:
-    """A document read as a host: links lead where they led, errors come back, nothing can be written or started."""
+    """A document read as a host: links lead where they led, errors come back, nothing can be changed or started."""
 
     def __init__(self, document: Document) -> None:
         self._links: dict[str, str] = {_plain(path): target for path, target in document.get("links", {}).items()}
@@ -251,10 +251,6 @@ class RecordedHost:
         if not self.exists(place):
             raise HostError("ENOENT", path)
         return place
-
-    def write(self, path: str, text: str) -> None:
-        """Refuse: a recording is read only."""
-        raise HostError("EROFS", path)
 
     def run(self, argv: Sequence[str], timeout: float) -> CommandResult:
         """Return what the program gave when the host was recorded."""

@@ -13,7 +13,26 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.syntax import on
 
 Step = Dict[str, Any]
 
-CONCERNS = ("modules", "driver", "peer_memory", "naming", "vfs", "mtu", "link")
+# In the order of execution.
+CONCERNS = (
+    "kernel_arguments",
+    "firmware",
+    "modules",
+    "driver",
+    "peer_memory",
+    "naming",
+    "eswitch",
+    "vfs",
+    "guids",
+    "mtu",
+    "link",
+    "qos",
+    "sysctl",
+    "limits",
+    "hugepages",
+    "boot",
+    "leftovers",
+)
 
 PLANNED = "planned"
 NEEDS_CONSENT = "needs_consent"
@@ -84,6 +103,13 @@ def refused_step(
         status=REFUSED,
         detail=detail,
     )
+
+
+def moment(now_differs: bool, boot_differs: bool) -> str:
+    """Return when a step acts: on the running host, on the next boot, or on both; at least one must differ."""
+    if now_differs and boot_differs:
+        return NOW_AND_BOOT
+    return NOW if now_differs else BOOT
 
 
 def is_executable(step: Step) -> bool:

@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.access import READ_LIMIT, HostError, LiveHost, follow
+from ansible_collections.rdma.fabric.plugins.module_utils._host.record import Recorder
+from ansible_collections.rdma.fabric.plugins.module_utils._host.recorded import RecordedHost
 
 
 @pytest.fixture
@@ -105,12 +107,9 @@ def test_the_kernel_s_own_word_is_used_where_one_number_has_two_names(
     assert refusal(LiveHost(str(tmp_path)).read, "/phys_switch_id") == "EOPNOTSUPP"
 
 
-def test_a_file_is_written_in_one_call(tmp_path: Path) -> None:
-    (tmp_path / "sriov_numvfs").write_text("0\n")
-    host = LiveHost(str(tmp_path))
-    host.write("/sriov_numvfs", "4")
-    assert (tmp_path / "sriov_numvfs").read_text() == "4"
-    assert refusal(host.write, "/none/file", "4") == "ENOENT"
+@pytest.mark.parametrize("look", [LiveHost, RecordedHost, Recorder])
+def test_what_is_looked_at_can_not_be_changed(look: type) -> None:
+    assert [name for name in ("replace", "remove", "set_attribute", "write") if hasattr(look, name)] == []
 
 
 def test_a_program_runs_without_shell_and_translation(monkeypatch: pytest.MonkeyPatch) -> None:

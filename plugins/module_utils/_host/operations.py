@@ -1,0 +1,85 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What executing a step means, as data: concerns return it, execute.py does it. Private: it may change."""
+
+from __future__ import annotations
+
+from typing import Callable, NamedTuple, Sequence, Union
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.access import Host
+
+# First line of every file of ours, after the comment sign of its format; removal takes exactly the files that have it.
+MARKER = "Managed by rdma.fabric: changes are overwritten, rdma.fabric removes this file"
+
+
+class PutFile(NamedTuple):
+    """Make ``path`` hold exactly ``text``, atomically: a reader sees the old file or the new one."""
+
+    path: str
+    text: str
+    mode: int = 0o644
+
+
+class RemoveFile(NamedTuple):
+    """Remove ``path``; an absent file is fine."""
+
+    path: str
+
+
+class SetAttribute(NamedTuple):
+    """Write ``text`` in one call to an existing attribute of sysfs or procfs; ``timeout`` in seconds."""
+
+    path: str
+    text: str
+    timeout: float = 30.0
+
+
+class Run(NamedTuple):
+    """Run a program without a shell; ``accepted`` are the exit statuses that mean success, ``timeout`` in seconds.
+
+    ``{port:0000:18:00.2}`` in an argument (and in the path of every other operation) is replaced right before execution
+    by the name of the one network interface of that PCI function, because names change during a plan.
+    """
+
+    argv: tuple[str, ...]
+    timeout: float = 60.0
+    accepted: tuple[int, ...] = (0,)
+
+
+class WaitFor(NamedTuple):
+    """Wait at most ``seconds`` until ``condition`` holds; ``what`` ends the sentence "waited for"."""
+
+    what: str
+    condition: Callable[[Host], bool]
+    seconds: float
+
+
+Operation = Union[PutFile, RemoveFile, SetAttribute, Run, WaitFor]
+
+
+def holds(_host: Host) -> str:
+    """Verify nothing: each operation has told whether it was done."""
+    return ""
+
+
+class Work(NamedTuple):
+    """How a step is done: operations in order, those that take them back, and a check of the result.
+
+    ``undo`` is executed when ``do`` fails half way or ``verify`` finds fault; it must be safe from every state that
+    ``do`` goes through. ``verify`` returns what is wrong, empty when nothing is.
+    """
+
+    do: Sequence[Operation]
+    undo: Sequence[Operation] = ()
+    verify: Callable[[Host], str] = holds
+
+
+class CommandFailed(Exception):
+    """A program that ended with a status which does not mean success."""
+
+    def __init__(self, argv: Sequence[str], rc: int, stderr: str) -> None:
+        self.argv = tuple(argv)
+        self.rc = rc
+        self.stderr = stderr
+        super().__init__(f"{' '.join(argv)}: exit status {rc}: {stderr.strip()}")

@@ -1,0 +1,55 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The standard test of a concern: after any disturbance the next run ends where an undisturbed one does."""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Mapping
+
+from ansible_collections.rdma.fabric.tests.unit._host.kernel.machine import KILL, Kernel, Killed
+
+ERRORS = ("EIO", "ENOSPC", "EROFS", "EBUSY")
+
+Start = Callable[[], Kernel]
+Run = Callable[[Kernel], Mapping[str, Any]]
+
+
+def sweep(start: Start, run: Run, errors: tuple[str, ...] = ERRORS) -> int:
+    """Disturb every mutation of ``run`` in every way and return how many mutations an undisturbed run has.
+
+    ``start`` returns the host in its state before, ``run`` applies to it and returns the outcome: ``failed`` is only
+    set when a step failed, and then ``msg`` says what, where, why, and what to do.
+    """
+    calm = start()
+    outcome = run(calm)
+    assert not outcome.get("failed"), outcome["msg"]
+    count, wanted = len(calm.mutations), calm.state()
+    calm.revive()
+    assert not run(calm).get("failed")
+    assert calm.mutations == [], "a second run changes something"
+    assert calm.state() == wanted
+    for number in range(count):
+        for fault in (*errors, KILL):
+            _disturbed(start(), run, number, fault, wanted)
+    return count
+
+
+def _disturbed(kernel: Kernel, run: Run, number: int, fault: str, wanted: Any) -> None:
+    kernel.disturb(number, fault)
+    try:
+        outcome = run(kernel)
+    except Killed:
+        assert fault == KILL
+    else:
+        where = f"{fault} at mutation {number} ({kernel.mutations[number]})"
+        assert fault != KILL, where
+        if not outcome.get("failed"):
+            assert kernel.state() == wanted, f"{where} was passed over in silence"
+        else:
+            assert "Traceback" not in outcome["msg"], where
+            assert "next:" in outcome["msg"], f"{where}: no next step in: {outcome['msg']}"
+    kernel.revive()
+    again = run(kernel)
+    assert not again.get("failed"), f"after {fault} at mutation {number}: {again.get('msg')}"
+    assert kernel.state() == wanted, f"after {fault} at mutation {number}"

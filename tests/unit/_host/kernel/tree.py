@@ -1,0 +1,143 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Stand-in for the files of a host: a recorded document as a tree that can be changed. Only tests use it."""
+
+from __future__ import annotations
+
+import base64
+import posixpath
+from typing import Any, Dict, List
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.access import READ_LIMIT, HostError, follow
+
+Names = List[str]
+State = Dict[str, Any]
+
+
+class Tree:
+    """Files (bytes), links and directories by their absolute path; parents come and go with what is in them."""
+
+    def __init__(self, document: dict[str, Any]) -> None:
+        self.files: dict[str, bytes] = {}
+        self.links: dict[str, str] = {}
+        self.dirs: set[str] = {"/"}
+        self.errors: dict[str, str] = {}
+        # Links with short ways first: the place of a link may lead through others.
+        for path, target in sorted(document.get("links", {}).items(), key=lambda item: item[0].count("/")):
+            self.add_link(path, target)
+        for path in document.get("dirs", []):
+            self.add_dir(path)
+        for path, text in document.get("files", {}).items():
+            self.add_file(path, text)
+        for path, data in document.get("binary", {}).items():
+            self.add_file(path, base64.b64decode(data))
+        for path, code in document.get("errors", {}).items():
+            self.errors[self._entry(path)] = code
+
+    def resolve(self, path: str) -> str:
+        """Return the path with every link followed."""
+        return follow(path, self.links.get)
+
+    def add_file(self, path: str, content: str | bytes) -> None:
+        """Make a file, with the directories above it."""
+        place = self.resolve(path)
+        self._parents(place)
+        self.files[place] = content.encode("utf-8") if isinstance(content, str) else content
+
+    def add_link(self, path: str, target: str) -> None:
+        """Make a symbolic link, with the directories above it."""
+        place = self._entry(path)
+        self._parents(place)
+        self.links[place] = target
+
+    def add_dir(self, path: str) -> None:
+        """Make a directory, with those above it."""
+        place = self.resolve(path)
+        self._parents(place)
+        self.dirs.add(place)
+
+    def discard(self, path: str) -> None:
+        """Remove whatever is at ``path`` (a link itself, not where it leads) with everything below it."""
+        place = self._entry(path)
+        below = f"{place}/"
+        for entries in self.files, self.links, self.errors:
+            for known in [known for known in entries if known == place or known.startswith(below)]:
+                del entries[known]
+        self.dirs = {known for known in self.dirs if known != place and not known.startswith(below)}
+
+    def move(self, path: str, to: str) -> None:
+        """Rename a file, link or directory with everything below it."""
+        source, target = self._entry(path), self._entry(to)
+        if source == target:
+            return
+        self.discard(target)
+
+        def moved(place: str) -> str:
+            return target + place[len(source) :] if place == source or place.startswith(f"{source}/") else place
+
+        self.files = {moved(place): content for place, content in self.files.items()}
+        self.links = {moved(place): link for place, link in self.links.items()}
+        self.errors = {moved(place): code for place, code in self.errors.items()}
+        self.dirs = {moved(place) for place in self.dirs}
+        self._parents(target)
+
+    def read(self, path: str) -> str:
+        return self.read_bytes(path).decode("utf-8", "replace")
+
+    def read_bytes(self, path: str) -> bytes:
+        place = self._reach(path)
+        if place in self.files:
+            return self.files[place][:READ_LIMIT]
+        raise HostError("EISDIR" if place in self.dirs else "ENOENT", path)
+
+    def exists(self, path: str) -> bool:
+        try:
+            place = self.resolve(path)
+        except HostError:
+            return False
+        if place in self.errors:
+            return self.errors[place] != "ENOENT"
+        return place in self.files or place in self.dirs
+
+    def list(self, path: str) -> Names:
+        place = self._reach(path)
+        if place not in self.dirs:
+            raise HostError("ENOTDIR" if place in self.files else "ENOENT", path)
+        start = "/" if place == "/" else f"{place}/"
+        known = {*self.files, *self.links, *self.dirs, *self.errors}
+        return sorted({p[len(start) :].split("/")[0] for p in known if p.startswith(start) and p != start})
+
+    def link(self, path: str) -> str:
+        place = self._entry(path)
+        if place in self.links:
+            return self.links[place]
+        if place in self.errors:
+            raise HostError(self.errors[place], path)
+        raise HostError("EINVAL" if self.exists(place) else "ENOENT", path)
+
+    def realpath(self, path: str) -> str:
+        place = self.resolve(path)
+        if not self.exists(place):
+            raise HostError("ENOENT", path)
+        return place
+
+    def state(self) -> State:
+        """Return everything that is there, to compare."""
+        return {"files": dict(self.files), "links": dict(self.links), "dirs": sorted(self.dirs)}
+
+    def _reach(self, path: str) -> str:
+        place = self.resolve(path)
+        if place in self.errors:
+            raise HostError(self.errors[place], path)
+        return place
+
+    def _entry(self, path: str) -> str:
+        """Return where an entry stands: links on the way are followed, the entry itself is not."""
+        parent, name = posixpath.split(path.rstrip("/"))
+        return posixpath.join(self.resolve(parent), name)
+
+    def _parents(self, place: str) -> None:
+        while place != "/":
+            place = posixpath.dirname(place)
+            self.dirs.add(place)

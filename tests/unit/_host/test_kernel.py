@@ -1,0 +1,86 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The stand-in for a host does what the tests that stand on it take for granted."""
+
+from __future__ import annotations
+
+import pytest
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.access import HostError
+from ansible_collections.rdma.fabric.tests.unit._host.kernel.machine import KILL, Kernel, Killed
+
+DOCUMENT = {
+    "files": {"/sys/devices/pci0/net/ens1/mtu": "1500\n", "/etc/rdma-fabric.d/one": "1"},
+    "links": {"/sys/class/net/ens1": "../../devices/pci0/net/ens1"},
+    "commands": {"uname -m": {"rc": 0, "stdout": "x86_64\n", "stderr": ""}},
+}
+
+
+@pytest.fixture
+def kernel() -> Kernel:
+    return Kernel(DOCUMENT)
+
+
+def refusal(call: object, *arguments: object) -> str:
+    assert callable(call)
+    with pytest.raises(HostError) as refused:
+        call(*arguments)
+    return refused.value.code
+
+
+def test_it_reads_like_its_recording(kernel: Kernel) -> None:
+    assert kernel.read("/sys/class/net/ens1/mtu") == "1500\n"
+    assert kernel.list("/sys/class/net") == ["ens1"]
+    assert kernel.realpath("/sys/class/net/ens1") == "/sys/devices/pci0/net/ens1"
+    assert kernel.run(["uname", "-m"], 1).stdout == "x86_64\n"
+    assert refusal(kernel.run, ["no-such-program"], 1) == "ENOENT"
+
+
+def test_an_attribute_must_exist(kernel: Kernel) -> None:
+    kernel.set_attribute("/sys/class/net/ens1/mtu", "9000", 1)
+    assert kernel.read("/sys/class/net/ens1/mtu") == "9000\n"
+    assert refusal(kernel.set_attribute, "/sys/class/net/ens1/none", "1", 1) == "ENOENT"
+
+
+def test_a_file_is_replaced_in_steps_of_which_none_leaves_half_of_it(kernel: Kernel) -> None:
+    kernel.replace("/etc/new.d/file", "text", 0o644)
+    assert [mutation.kind for mutation in kernel.mutations] == ["mkdir", "create", "write", "rename"]
+    for number in range(4):
+        disturbed = Kernel(DOCUMENT)
+        disturbed.disturb(number, KILL)
+        with pytest.raises(Killed):
+            disturbed.replace("/etc/new.d/file", "text", 0o644)
+        assert not disturbed.exists("/etc/new.d/file")
+        with pytest.raises(Killed):
+            disturbed.replace("/etc/other", "a dead process does nothing more", 0o644)
+
+
+def test_a_fault_hits_one_mutation(kernel: Kernel) -> None:
+    kernel.disturb(2, "ENOSPC")
+    assert refusal(kernel.replace, "/etc/file", "text", 0o644) == "ENOSPC"
+    assert kernel.list("/etc") == ["rdma-fabric.d"]
+    kernel.replace("/etc/file", "text", 0o644)
+    assert kernel.read("/etc/file") == "text"
+
+
+def test_a_directory_of_ours_goes_with_its_last_file(kernel: Kernel) -> None:
+    kernel.remove("/etc/rdma-fabric.d/one")
+    assert kernel.list("/etc") == []
+    kernel.remove("/etc/rdma-fabric.d/one")
+    assert [mutation.kind for mutation in kernel.mutations] == ["unlink", "rmdir"]
+
+
+def test_late_events_happen_in_their_time(kernel: Kernel) -> None:
+    kernel.later(2, lambda: kernel.tree.add_file("/late", "2"))
+    kernel.later(1, lambda: kernel.tree.add_file("/early", "1"))
+    kernel.sleep(1.5)
+    assert (kernel.exists("/early"), kernel.exists("/late")) == (True, False)
+    kernel.sleep(1.5)
+    assert kernel.exists("/late")
+
+
+def test_moving_takes_along_what_is_below(kernel: Kernel) -> None:
+    kernel.tree.move("/sys/devices/pci0/net/ens1", "/sys/devices/pci0/net/rail0")
+    assert kernel.read("/sys/devices/pci0/net/rail0/mtu") == "1500\n"
+    assert kernel.list("/sys/devices/pci0/net") == ["rail0"]
