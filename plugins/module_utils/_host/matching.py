@@ -10,8 +10,8 @@ from typing import Any, Iterable, Mapping
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.actual import NETDEV_DRIVER, Actual, Netdev, Nic
 from ansible_collections.rdma.fabric.plugins.module_utils._host.context import Interface
-from ansible_collections.rdma.fabric.plugins.module_utils._host.desired import SELECTORS
 from ansible_collections.rdma.fabric.plugins.module_utils._host.steps import Step, refused_step
+from ansible_collections.rdma.fabric.plugins.module_utils._host.wanted.interfaces import SELECTORS
 
 _NEEDS_NETDEV = ("name", "mtu", "state")
 _CANDIDATES = 3

@@ -1,0 +1,125 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Reads the interfaces that a host's variables ask for. Private to this collection: it may change."""
+
+from __future__ import annotations
+
+from typing import Any, Mapping
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host import syntax
+from ansible_collections.rdma.fabric.plugins.module_utils._host.wanted.place import (
+    Place,
+    kind_of,
+    known_keys,
+    list_of,
+    shown,
+    text_of,
+    whole_number,
+)
+
+SELECTORS = ("pci", "mac", "current_name")
+INTERFACE_KEYS = (*SELECTORS, "name", "mtu", "vf_mtu", "state", "vfs")
+STATES = ("up", "down")
+
+
+def interfaces(place: Place, value: Any) -> list[dict[str, Any]]:
+    """Return every wanted interface with its selector and all of its settings; a setting not given is ``None``."""
+    entries: list[dict[str, Any]] = []
+    places: list[Place] = []
+    for index, item in enumerate(list_of(place, value, "interfaces")):
+        here = place.at(index)
+        if not isinstance(item, Mapping):
+            here.violation(
+                f"is {kind_of(item)} ({shown(item)}), a mapping with one of {', '.join(SELECTORS)} is needed"
+            )
+            continue
+        entries.append(_interface(here, item))
+        places.append(here)
+    _no_duplicates(places, entries)
+    return entries
+
+
+def _interface(place: Place, item: Mapping[Any, Any]) -> dict[str, Any]:
+    known_keys(place, item, INTERFACE_KEYS)
+    selectors = [key for key in SELECTORS if item.get(key) is not None]
+    if len(selectors) != 1:
+        given = f"has {' and '.join(selectors)}" if selectors else "does not say which interface it means"
+        place.violation(given, f"give exactly one of {', '.join(SELECTORS)}")
+    entry: dict[str, Any] = {}
+    checks = {
+        "pci": ("a PCI address", syntax.pci_address_problem, True),
+        "mac": ("a hardware address", syntax.hardware_address_problem, True),
+        "current_name": ("an interface name", syntax.interface_name_problem, False),
+    }
+    for key in selectors:
+        what, check, lower = checks[key]
+        text = text_of(place.at(key), item[key], what, check, lower=lower)
+        if text is not None:
+            entry[key] = text
+    entry["name"] = _new_name(place.at("name"), item.get("name"), item.get("current_name"))
+    for key in ("mtu", "vf_mtu"):
+        value = item.get(key)
+        entry[key] = None if value is None else whole_number(place.at(key), value, syntax.mtu_problem)
+    vfs = item.get("vfs")
+    entry["vfs"] = None if vfs is None else whole_number(place.at("vfs"), vfs, _vfs_problem)
+    entry["state"] = _state(place.at("state"), item.get("state"))
+    _check_vf_mtu(place.at("vf_mtu"), entry)
+    return entry
+
+
+def _vfs_problem(count: int) -> str:
+    if count < 0:
+        return "is negative; 0 removes the virtual functions"
+    return f"is above {syntax.MAX_VFS}, the most SR-IOV can number" if count > syntax.MAX_VFS else ""
+
+
+def _new_name(place: Place, value: Any, current: Any) -> str | None:
+    if value is None:
+        return None
+    if isinstance(value, str) and value == current:
+        return text_of(place, value, "an interface name", syntax.interface_name_problem)
+    return text_of(place, value, "an interface name", syntax.new_name_problem)
+
+
+def _state(place: Place, value: Any) -> str | None:
+    if value is None:
+        return None
+    if isinstance(value, str) and value in STATES:
+        return str(value)
+    hint = 'quote it: YAML reads on, off, yes and no as booleans; "up" or "down"' if isinstance(value, bool) else ""
+    place.violation(f"is {shown(value)}, {' or '.join(STATES)} is needed", hint)
+    return None
+
+
+def _check_vf_mtu(place: Place, entry: Mapping[str, Any]) -> None:
+    if entry["vf_mtu"] is None:
+        return
+    if entry["mtu"] is not None and entry["vf_mtu"] > entry["mtu"]:
+        place.violation(
+            f"{entry['vf_mtu']} is above the MTU {entry['mtu']} of the interface, so the NIC would drop larger frames",
+            "raise mtu or lower vf_mtu",
+        )
+    if entry["vfs"] == 0:
+        place.notice("has no effect: vfs is 0", "leave it out")
+
+
+def _no_duplicates(places: list[Place], entries: list[dict[str, Any]]) -> None:
+    """Note interfaces that are given twice, names wanted twice, and names that would make a second run differ."""
+    seen: dict[tuple[str, str], str] = {}
+    for place, entry in zip(places, entries):
+        for key in (*SELECTORS, "name"):
+            value = entry.get(key)
+            if value is None:
+                continue
+            first = seen.setdefault((key, value), place.path)
+            if first != place.path:
+                place.at(key).violation(f"{shown(value)} is given by {first} already", "each interface needs its own")
+    by_current = {entry["current_name"]: place for place, entry in zip(places, entries) if "current_name" in entry}
+    for place, entry in zip(places, entries):
+        other = by_current.get(entry["name"])
+        if other is not None and other is not place:
+            place.at("name").violation(
+                f"{shown(entry['name'])} is how {other.path} finds its interface, so the next run would take this one",
+                f"select {other.path} by pci or mac",
+            )

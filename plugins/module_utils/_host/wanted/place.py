@@ -1,0 +1,133 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Reads single values of the input; what is wrong is noted with its place, not raised. Private: it may change."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from dataclasses import dataclass, field
+from typing import Any, Callable, Iterable, Mapping
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host import syntax
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import Notice, Violation
+
+Check = Callable[[str], str]
+
+_TYPE_NAMES = {bool: "a boolean", int: "a whole number", float: "a number", str: "text", type(None): "nothing"}
+_MAX_SHOWN = 60
+
+
+@dataclass
+class Found:
+    """What the reading of one host came across."""
+
+    violations: list[Violation] = field(default_factory=list)
+    notices: list[Notice] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Place:
+    """One place of the input; problems are noted where they are."""
+
+    found: Found
+    source: str
+    path: str = ""
+
+    def at(self, key: str | int) -> Place:
+        """Return the place of one member."""
+        if isinstance(key, int):
+            return Place(self.found, self.source, f"{self.path}[{key}]")
+        name = key if re.fullmatch(r"[\w./-]{1,80}", key, re.ASCII) else shown(key)
+        return Place(self.found, self.source, f"{self.path}.{name}" if self.path else name)
+
+    def violation(self, problem: str, hint: str = "") -> None:
+        """Note what forbids the run."""
+        self.found.violations.append(Violation(self.source, self.path, problem, hint))
+
+    def notice(self, problem: str, hint: str = "") -> None:
+        """Note what deserves a look."""
+        self.found.notices.append(Notice(self.source, self.path, problem, hint))
+
+
+def shown(value: Any) -> str:
+    """Return ``value`` as it may stand in a message: one line, not longer than a person reads."""
+    text = syntax.one_line(repr(value))
+    return text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}..."
+
+
+def kind_of(value: Any) -> str:
+    """Return what a value is called in a message: ``a list``, ``text``."""
+    for known, name in _TYPE_NAMES.items():
+        if isinstance(value, known):
+            return name
+    return "a mapping" if isinstance(value, Mapping) else "a list" if isinstance(value, list) else type(value).__name__
+
+
+def known_keys(place: Place, mapping: Mapping[Any, Any], known: Iterable[str]) -> None:
+    """Note every key that is not in ``known``, with the nearest one that is."""
+    names = list(known)
+    for key in mapping:
+        if not isinstance(key, str):
+            place.violation(f"has the key {shown(key)}, which is {kind_of(key)}; a key is text")
+        elif key not in names:
+            near = difflib.get_close_matches(key, names, n=1, cutoff=0.5)
+            hint = f"did you mean {near[0]}?" if near else f"known: {', '.join(names)}"
+            place.at(key).violation("is not a known key", hint)
+
+
+def text_of(place: Place, value: Any, what: str, check: Check | None = None, *, lower: bool = False) -> str | None:
+    """Return text that passes ``check``; ``None`` after noting what is wrong."""
+    if not isinstance(value, str):
+        place.violation(f"is {kind_of(value)} ({shown(value)}), {what} is needed", _quoting_hint(value))
+        return None
+    text = value.lower() if lower else str(value)
+    problem = check(text) if check else ("" if text else "is empty")
+    if problem:
+        place.violation(f"{shown(text)} {problem}")
+        return None
+    return text
+
+
+def mapping_of(place: Place, value: Any, what: str) -> dict[str, Any]:
+    """Return the members whose keys are text, none when nothing is given; anything else is noted."""
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping):
+        place.violation(f"is {kind_of(value)} ({shown(value)}), a mapping of {what} is needed")
+        return {}
+    for key in value:
+        if not isinstance(key, str):
+            place.violation(f"has the key {shown(key)}, which is {kind_of(key)}; a key is text")
+    return {str(key): item for key, item in value.items() if isinstance(key, str)}
+
+
+def _quoting_hint(value: Any) -> str:
+    if isinstance(value, bool):
+        return f'quote it: "{str(value).lower()}"'
+    if isinstance(value, (int, float)):
+        return "quote it: YAML reads digits and colons without quotes as a number"
+    return ""
+
+
+def list_of(place: Place, value: Any, what: str) -> list[Any]:
+    """Return a list, empty when nothing is given; anything else is noted."""
+    if value is None:
+        return []
+    if not isinstance(value, list):
+        place.violation(f"is {kind_of(value)} ({shown(value)}), a list of {what} is needed")
+        return []
+    return list(value)
+
+
+def whole_number(place: Place, value: Any, check: Callable[[int], str]) -> int | None:
+    """Return a number that passes ``check``; ``None`` after noting what is wrong."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        place.violation(f"is {kind_of(value)} ({shown(value)}), a whole number is needed")
+        return None
+    problem = check(value)
+    if problem:
+        place.violation(f"{value} {problem}")
+        return None
+    return int(value)
