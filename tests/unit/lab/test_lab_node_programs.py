@@ -13,7 +13,15 @@ import pytest
 from ansible_collections.rdma.fabric.tests.lab import __main__ as command_line
 from ansible_collections.rdma.fabric.tests.lab import node_programs, programs
 from ansible_collections.rdma.fabric.tests.lab.gobuild import ProgramsUnavailable, Recipe
-from ansible_collections.rdma.fabric.tests.lab.node_programs import CNI_PLUGINS, KUBELET, NODE_RECIPES
+from ansible_collections.rdma.fabric.tests.lab.node_programs import (
+    CNI_PLUGINS,
+    KUBELET,
+    MULTUS,
+    NODE_FEATURE_DISCOVERY,
+    NODE_RECIPES,
+    RDMA_SHARED_DEVICE_PLUGIN,
+    WHEREABOUTS,
+)
 from ansible_collections.rdma.fabric.tests.lab.programs import KUBERNETES_VERSION, MODULES, Programs
 
 REPLACEMENTS = re.compile(r"^\t(k8s\.io/\S+ => k8s\.io/\S+ \S+)$", re.MULTILINE)
@@ -33,10 +41,12 @@ def test_pinned_modules_hold_every_program_and_nothing_else(recipe: Recipe) -> N
 @pytest.mark.parametrize("recipe", NODE_RECIPES, ids=lambda recipe: recipe.name)
 def test_every_required_module_has_its_hash_committed(recipe: Recipe) -> None:
     module, sums = module_text(recipe), (recipe.module_dir / "go.sum").read_text()
-    replaced = dict(re.findall(r"^(?:replace |\t)(\S+)(?: \S+)? => (\S+ \S+)$", module, re.MULTILINE))
+    replacements = re.findall(r"^(?:replace |\t)(\S+)(?: (\S+))? => (\S+ \S+)$", module, re.MULTILINE)
+    replaced = {(name, version): by for name, version, by in replacements}
     required = re.findall(r"^\t?(?:require )?(\S+) (v\S+)(?: // indirect)?$", module, re.MULTILINE)
     for name, version in required:
-        assert f"{replaced.get(name, f'{name} {version}')}/go.mod h1:" in sums, name
+        used = replaced.get((name, version)) or replaced.get((name, "")) or f"{name} {version}"
+        assert f"{used}/go.mod h1:" in sums, name
 
 
 def test_kubelet_is_of_the_control_plane_s_release() -> None:
@@ -46,11 +56,28 @@ def test_kubelet_is_of_the_control_plane_s_release() -> None:
     assert f"-X k8s.io/component-base/version.gitVersion=v{KUBERNETES_VERSION}" in KUBELET.ldflags
 
 
-def test_cni_plugins_say_the_version_of_their_module() -> None:
-    (version,) = re.findall(
-        r"^\tgithub\.com/containernetworking/plugins (v\S+)", module_text(CNI_PLUGINS), re.MULTILINE
-    )
-    assert CNI_PLUGINS.ldflags.endswith(f"buildversion.BuildVersion={version}")
+@pytest.mark.parametrize(
+    "recipe",
+    [CNI_PLUGINS, MULTUS, WHEREABOUTS, RDMA_SHARED_DEVICE_PLUGIN, NODE_FEATURE_DISCOVERY],
+    ids=lambda r: r.name,
+)
+def test_programs_say_the_version_of_their_module(recipe: Recipe) -> None:
+    said = re.search(r"version=(v\S+)", recipe.ldflags, re.IGNORECASE)
+    assert said is not None
+    package = next(iter(recipe.packages.values()))
+    required = re.findall(r"^\t?(?:require )?(\S+) (v\S+)(?: // indirect)?$", module_text(recipe), re.MULTILINE)
+    (version,) = [version for name, version in required if package.startswith(f"{name}/")]
+    assert said[1] == version
+
+
+@pytest.mark.parametrize("recipe", NODE_RECIPES, ids=lambda recipe: recipe.name)
+def test_scripts_come_out_of_the_modules_that_are_built(recipe: Recipe) -> None:
+    for file in recipe.files:
+        assert any(package.startswith(f"{file.module}/") for package in recipe.packages.values())
+
+
+def test_nfd_looks_where_its_container_has_the_host() -> None:
+    assert NODE_FEATURE_DISCOVERY.ldflags.endswith("hostpath.pathPrefix=/host-")
 
 
 def test_node_programs_are_built_in_the_user_s_cache(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,8 @@
+// Copyright (c) 2026 The rdma.fabric contributors
+// GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+// SPDX-License-Identifier: GPL-3.0-or-later
+
+// The program of a pod's sandbox, built by tests/lab.
+module rdma-fabric/lab/pause
+
+go 1.24
