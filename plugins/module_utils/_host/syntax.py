@@ -16,17 +16,25 @@ MIN_IPV4_MTU = 68
 MIN_IPV6_MTU = 1280
 MAX_MTU = 65535
 MAX_VFS = 65535
+MAX_VLAN = 4094
 
 _PCI_ADDRESS = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[01][0-9a-f]\.[0-7]")
 _SHORT_PCI_ADDRESS = re.compile(r"[0-9a-f]{2}:[01][0-9a-f]\.[0-7]")
 _HARDWARE_ADDRESS = re.compile(r"[0-9a-f]{2}(:[0-9a-f]{2})+")
 _HARDWARE_ADDRESS_OCTETS = (6, 8, 20)
+# The kernel takes 63 characters (IB_DEVICE_NAME_MAX); what fits an interface's name fits every tool and column.
+_RDMA_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,14}")
 _MODULE_NAME = re.compile(r"[A-Za-z0-9_-]+")
 _LABEL_NAME = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?")
 _LABEL_PREFIX = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 # ``all`` and ``default`` are directories of net.ipv4.conf, ``bonding_masters`` is a file of /sys/class/net.
 _TAKEN_NAMES = frozenset({".", "..", "all", "default", "lo", "bonding_masters"})
 _KERNEL_PREFIXES = ("eth", "ib", "en", "wl")
+# What drivers number (mlx5_0, rxe0) and what rdma-core's rules make of places and GUIDs (rocep24s0, ibs2, iwx0102...).
+_NUMBERED_RDMA_NAME = re.compile(
+    r"(mlx[45]_(bond_)?|rxe|siw|irdma|bnxt_re|hfi1_|qedr|cxgb4_|mana_|efa_)\d+", re.IGNORECASE
+)
+_PREDICTABLE_RDMA_NAME = re.compile(r"(ib|roce|iw|opa|usnic|rdma)(o\d+|P?\d*[ps]\d+.*|x[0-9a-f]{16})")
 
 
 def interface_name_problem(name: str) -> str:
@@ -68,6 +76,31 @@ def hardware_address_problem(address: str) -> str:
     if _HARDWARE_ADDRESS.fullmatch(address) and octets in _HARDWARE_ADDRESS_OCTETS:
         return ""
     return "is no hardware address such as a0:88:c2:47:11:d0 (6 octets; 8 or 20 for InfiniBand)"
+
+
+def unicast_address_problem(address: str) -> str:
+    """Say why ``address`` (lower case) can't be the MAC of one interface (is_valid_ether_addr of the kernel)."""
+    if not _HARDWARE_ADDRESS.fullmatch(address) or address.count(":") != 5:
+        return "is no MAC address such as 02:a0:88:47:11:d0 (6 octets)"
+    if address == "00:00:00:00:00:00":
+        return "is all zero, which stands for no address"
+    return "is a multicast address: the first octet of an interface's own is even" if int(address[:2], 16) & 1 else ""
+
+
+def vlan_problem(vlan: int) -> str:
+    """Say why ``vlan`` is no VLAN that a virtual function can be put in; 0 means none."""
+    return "" if 0 <= vlan <= MAX_VLAN else f"is no VLAN: 1 to {MAX_VLAN}, or 0 for none"
+
+
+def rdma_name_problem(name: str) -> str:
+    """Say why ``name`` must not be given to an RDMA device: not legal everywhere, or handed out by drivers and udev."""
+    if not _RDMA_NAME.fullmatch(name):
+        return f"is no name for an RDMA device: a letter, then letters, digits and _ (at most {IFNAMSIZ - 1} in all)"
+    if _NUMBERED_RDMA_NAME.fullmatch(name):
+        return "is of the numbers that drivers hand out in the order of their probing, so another device may get it"
+    if _PREDICTABLE_RDMA_NAME.fullmatch(name):
+        return "has the form of the names that rdma-core's rules make from places and GUIDs"
+    return ""
 
 
 def module_name_problem(name: str) -> str:

@@ -17,9 +17,13 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.wanted.place imp
     text_of,
     whole_number,
 )
+from ansible_collections.rdma.fabric.plugins.module_utils._host.wanted.vf_settings import (
+    no_shared_addresses,
+    vf_settings,
+)
 
 SELECTORS = ("pci", "mac", "current_name")
-INTERFACE_KEYS = (*SELECTORS, "name", "mtu", "vf_mtu", "state", "vfs")
+INTERFACE_KEYS = (*SELECTORS, "name", "rdma_name", "mtu", "vf_mtu", "state", "vfs", "vf_settings")
 STATES = ("up", "down")
 
 
@@ -37,6 +41,7 @@ def interfaces(place: Place, value: Any) -> list[dict[str, Any]]:
         entries.append(_interface(here, item))
         places.append(here)
     _no_duplicates(places, entries)
+    no_shared_addresses(places, entries)
     return entries
 
 
@@ -58,11 +63,13 @@ def _interface(place: Place, item: Mapping[Any, Any]) -> dict[str, Any]:
         if text is not None:
             entry[key] = text
     entry["name"] = _new_name(place.at("name"), item.get("name"), item.get("current_name"))
+    entry["rdma_name"] = _rdma_name(place.at("rdma_name"), item.get("rdma_name"))
     for key in ("mtu", "vf_mtu"):
         value = item.get(key)
         entry[key] = None if value is None else whole_number(place.at(key), value, syntax.mtu_problem)
     vfs = item.get("vfs")
     entry["vfs"] = None if vfs is None else whole_number(place.at("vfs"), vfs, _vfs_problem)
+    entry["vf_settings"] = vf_settings(place.at("vf_settings"), item.get("vf_settings"), entry["vfs"])
     entry["state"] = _state(place.at("state"), item.get("state"))
     _check_vf_mtu(place.at("vf_mtu"), entry)
     return entry
@@ -80,6 +87,10 @@ def _new_name(place: Place, value: Any, current: Any) -> str | None:
     if isinstance(value, str) and value == current:
         return text_of(place, value, "an interface name", syntax.interface_name_problem)
     return text_of(place, value, "an interface name", syntax.new_name_problem)
+
+
+def _rdma_name(place: Place, value: Any) -> str | None:
+    return None if value is None else text_of(place, value, "the name of an RDMA device", syntax.rdma_name_problem)
 
 
 def _state(place: Place, value: Any) -> str | None:
@@ -108,7 +119,7 @@ def _no_duplicates(places: list[Place], entries: list[dict[str, Any]]) -> None:
     """Note interfaces that are given twice, names wanted twice, and names that would make a second run differ."""
     seen: dict[tuple[str, str], str] = {}
     for place, entry in zip(places, entries):
-        for key in (*SELECTORS, "name"):
+        for key in (*SELECTORS, "name", "rdma_name"):
             value = entry.get(key)
             if value is None:
                 continue
