@@ -106,9 +106,7 @@ options:
   hosts:
     description:
       - Inventory hosts whose variables are checked.
-      - The variables are C(rdma_fabric_interfaces), C(rdma_fabric_kernel_modules), C(rdma_fabric_node_labels),
-        C(rdma_fabric_uplinks), C(rdma_fabric_allow_vf_reset), C(rdma_fabric_allow_uplink_change),
-        C(rdma_fabric_recorded_host) and C(ansible_host).
+      - They are those that C(docs/inputs.md) lists for hosts, such as C(rdma_fabric_interfaces), and C(ansible_host).
     type: list
     elements: str
     default: []

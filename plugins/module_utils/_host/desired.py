@@ -8,7 +8,10 @@ from __future__ import annotations
 from typing import Any, Callable, Dict, Mapping, NamedTuple
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host import syntax
+from ansible_collections.rdma.fabric.plugins.module_utils._host.kernel_arguments.arguments import name_of
 from ansible_collections.rdma.fabric.plugins.module_utils._host.wanted.interfaces import interfaces
+from ansible_collections.rdma.fabric.plugins.module_utils._host.wanted.kernel_arguments import kernel_arguments
+from ansible_collections.rdma.fabric.plugins.module_utils._host.wanted.memory import hugepages, limits
 from ansible_collections.rdma.fabric.plugins.module_utils._host.wanted.place import (
     Found,
     Place,
@@ -18,11 +21,16 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.wanted.place imp
     shown,
     text_of,
 )
+from ansible_collections.rdma.fabric.plugins.module_utils._host.wanted.sysctls import sysctls
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, Notice, Violation
 
 HostDesired = Dict[str, Any]
 
-CONSENTS = {"vf_reset": "rdma_fabric_allow_vf_reset", "uplink_change": "rdma_fabric_allow_uplink_change"}
+CONSENTS = {
+    "vf_reset": "rdma_fabric_allow_vf_reset",
+    "uplink_change": "rdma_fabric_allow_uplink_change",
+    "reboot": "rdma_fabric_allow_reboot",
+}
 
 
 class _Part(NamedTuple):
@@ -51,6 +59,7 @@ def parse_host_variables(host: str, variables: Mapping[str, Any]) -> tuple[HostD
         name: _consent(place(variable), variables.get(variable)) for name, variable in CONSENTS.items()
     }
     desired["requests"] = []
+    _note_two_owners(place("rdma_fabric_kernel_arguments"), desired)
     return desired, found.violations, found.notices
 
 
@@ -75,6 +84,7 @@ def check_desired(document: Any) -> HostDesired:
     desired = {key: part.read(root.at(key), document.get(key)) for key, part in _PARTS.items()}
     desired["consents"] = {name: _consent(root.at("consents").at(name), consents.get(name)) for name in CONSENTS}
     desired["requests"] = _requests(root.at("requests"), document.get("requests"))
+    _note_two_owners(root.at("kernel_arguments"), desired)
     if found.violations:
         raise InvalidInput(found.violations)
     return desired
@@ -141,6 +151,22 @@ def _consent(place: Place, value: Any) -> bool:
     return False
 
 
+def _switch(place: Place, value: Any) -> bool:
+    if value is None or isinstance(value, bool):
+        return bool(value)
+    place.violation(f"is {kind_of(value)} ({shown(value)}), true or false is needed")
+    return False
+
+
+def _note_two_owners(place: Place, desired: HostDesired) -> None:
+    """Note what two variables would set: huge pages of some sizes are reserved by kernel arguments."""
+    if not desired["hugepages"]:
+        return
+    for argument in desired["kernel_arguments"]:
+        if name_of(argument) in {"hugepages", "hugepagesz"}:
+            place.violation(f"{argument} is what rdma_fabric_hugepages sets", "leave it out")
+
+
 def _requests(place: Place, value: Any) -> list[dict[str, Any]]:
     requests: list[dict[str, Any]] = []
     for index, item in enumerate(list_of(place, value, "host requests")):
@@ -176,6 +202,11 @@ def _section(place: Place, value: Any) -> dict[str, Any] | None:
 _PARTS: dict[str, _Part] = {
     "interfaces": _Part("rdma_fabric_interfaces", interfaces),
     "kernel_modules": _Part("rdma_fabric_kernel_modules", _modules),
+    "kernel_arguments": _Part("rdma_fabric_kernel_arguments", kernel_arguments),
+    "sysctls": _Part("rdma_fabric_sysctls", sysctls),
+    "multirail": _Part("rdma_fabric_multirail", _switch),
+    "limits": _Part("rdma_fabric_limits", limits),
+    "hugepages": _Part("rdma_fabric_hugepages", hugepages),
     "node_labels": _Part("rdma_fabric_node_labels", _labels),
     "uplinks": _Part("rdma_fabric_uplinks", _uplinks),
     "connection_address": _Part("ansible_host", _address),

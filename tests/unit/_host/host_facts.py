@@ -8,6 +8,8 @@ from __future__ import annotations
 import copy
 from typing import Any
 
+from ansible_collections.rdma.fabric.plugins.module_utils._host.desired import parse_host_variables
+
 Facts = dict[str, Any]
 
 
@@ -162,19 +164,17 @@ def with_functions(state: Facts, pf: str, count: int, mtu: int = 1500) -> Facts:
 
 def interface(**wanted: Any) -> dict[str, Any]:
     """One entry of HostDesired.interfaces."""
-    return {"name": None, "mtu": None, "vf_mtu": None, "state": None, "vfs": None, **wanted}
+    keys = ("name", "rdma_name", "mtu", "vf_mtu", "state", "vfs", "vf_settings")
+    return {**dict.fromkeys(keys), **wanted}
 
 
-def desired(*interfaces: dict[str, Any], **changes: Any) -> dict[str, Any]:
-    """A HostDesired that asks for nothing but the given interfaces."""
+def desired(*interfaces: dict[str, Any], consents: dict[str, bool] | None = None, **changes: Any) -> dict[str, Any]:
+    """A HostDesired that asks for nothing but the given interfaces and ``changes``."""
+    nothing = parse_host_variables("gpu01", {})[0]
     return {
+        **nothing,
         "interfaces": list(interfaces),
-        "kernel_modules": [],
-        "node_labels": {},
-        "uplinks": [],
-        "connection_address": None,
-        "consents": {"vf_reset": False, "uplink_change": False},
-        "requests": [],
+        "consents": {**nothing["consents"], **(consents or {})},
         **changes,
     }
 

@@ -72,9 +72,14 @@ def known_keys(place: Place, mapping: Mapping[Any, Any], known: Iterable[str]) -
         if not isinstance(key, str):
             place.violation(f"has the key {shown(key)}, which is {kind_of(key)}; a key is text")
         elif key not in names:
-            near = difflib.get_close_matches(key, names, n=1, cutoff=0.5)
-            hint = f"did you mean {near[0]}?" if near else f"known: {', '.join(names)}"
-            place.at(key).violation("is not a known key", hint)
+            place.at(key).violation("is not a known key", near_name(key, names))
+
+
+def near_name(name: str, known: Iterable[str]) -> str:
+    """Return the hint for an unknown name: the nearest known one, or all of them."""
+    names = list(known)
+    near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
+    return f"did you mean {near[0]}?" if near else f"known: {', '.join(names)}"
 
 
 def text_of(place: Place, value: Any, what: str, check: Check | None = None, *, lower: bool = False) -> str | None:
