@@ -24,11 +24,22 @@ from .audit import PATH_VARIABLE, POLICY, AuditLog
 from .pki import Authority, KeyPair, kubeconfig, new_key, private_pem, public_pem, write_kubeconfig, write_private
 from .process import stop_all
 from .programs import Programs, gather
-from .servers import Layout, Server, ServerFailed, Spec, controllers, free_port, storage_and_api, wait_ready
+from .servers import (
+    Exposure,
+    Layout,
+    Server,
+    ServerFailed,
+    Spec,
+    controllers,
+    free_port,
+    storage_and_api,
+    wait_ready,
+)
 
 ADMINISTRATORS = "system:masters"
 LAB_USER = "rdma-fabric-lab"  # the lab's own requests: told apart from those of a test in the audit log
 ADMIN_USER = "rdma-fabric-admin"
+KUBELET_CLIENT = "kube-apiserver-kubelet-client"
 IDENTITIES: dict[str, tuple[str, tuple[str, ...]]] = {  # kubeconfig -> user, groups
     "admin": (ADMIN_USER, (ADMINISTRATORS,)),
     "kube-controller-manager": ("system:kube-controller-manager", ()),
@@ -56,8 +67,9 @@ class ControlPlaneFailed(Exception):
 class ControlPlane:
     """One control plane, its files under ``directory`` (``logs/`` and ``audit.log`` stay after ``stop()``).
 
-    Nothing listens but on loopback, on ports that are free when it starts; etcd listens on a socket file. All of it
-    ends with this process, however this process ends.
+    Nothing listens but on loopback, on ports that are free when it starts; etcd listens on a socket file. With an
+    ``exposure`` the API server listens on every address of its network namespace and works with kubelets, whose
+    certificates come from an ``authority`` made elsewhere. All of it ends with this process, however this process ends.
     """
 
     def __init__(
@@ -65,14 +77,19 @@ class ControlPlane:
         directory: Path,
         *,
         audit: bool = True,
+        authority: Authority | None = None,
+        exposure: Exposure | None = None,
+        fake_nodes: bool = True,
         programs: Programs | None = None,
         pick_port: Callable[[], int] = free_port,
         timeout: float = START_TIMEOUT_SECONDS,
     ) -> None:
         self.directory = Path(directory).absolute()
-        self.authority = Authority()
+        self.authority = authority or Authority()
         self.server = ""  # https://127.0.0.1:PORT, once started
         self._audited = audit
+        self._exposure = exposure
+        self._fake_nodes = fake_nodes
         self._programs = programs
         self._pick_port = pick_port
         self._timeout = timeout
@@ -204,7 +221,9 @@ class ControlPlane:
         layout.logs.mkdir(exist_ok=True)
         layout.audit_log.unlink(missing_ok=True)
         self._write_pair("ca", self.authority.pair)
-        self._write_pair("server", self.authority.server())
+        self._write_pair("server", self.authority.server([self._exposure.address] if self._exposure else []))
+        if self._exposure:
+            self._write_pair("kubelet-client", self.authority.client(KUBELET_CLIENT, [ADMINISTRATORS]))
         signer = new_key()
         write_private(layout.run / "sa.key", private_pem(signer))
         write_private(layout.run / "sa.pub", public_pem(signer))
@@ -218,12 +237,13 @@ class ControlPlane:
         deadline = time.monotonic() + self._timeout
         lab = self.authority.client(LAB_USER, [ADMINISTRATORS])
         tls = tls_context(self.authority.pair.certificate, lab)
-        self._launch(storage_and_api(programs, self._layout, audited=self._audited), tls, deadline)
+        specs = storage_and_api(programs, self._layout, audited=self._audited, exposure=self._exposure)
+        self._launch(specs, tls, deadline)
         self.server = self._servers[-1].url
         self._api = Api(self.server, self.authority.pair.certificate, lab)
         for name, (user, groups) in IDENTITIES.items():
             self._write_kubeconfig(name, self.authority.client(user, groups))
-        self._launch(controllers(programs), tls, deadline)
+        self._launch(controllers(programs, fake_nodes=self._fake_nodes), tls, deadline)
         # Without it the server refuses every pod; the controller manager makes it, so this shows that it works.
         wait_for_service_account(self._api, "default", deadline)
 

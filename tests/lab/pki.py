@@ -49,6 +49,14 @@ def new_key() -> ec.EllipticCurvePrivateKey:
     return ec.generate_private_key(ec.SECP256R1())
 
 
+def read_key(pem: bytes) -> ec.EllipticCurvePrivateKey:
+    """Read a private key that ``private_pem`` wrote."""
+    key = serialization.load_pem_private_key(pem, password=None)
+    if not isinstance(key, ec.EllipticCurvePrivateKey):
+        raise TypeError(f"not a key on an elliptic curve: {type(key).__name__}")
+    return key
+
+
 def _subject(common_name: str, organizations: Sequence[str] = ()) -> x509.Name:
     attributes = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, name) for name in organizations]
     return x509.Name([*attributes, x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
@@ -69,11 +77,21 @@ def _key_usage(*, digital_signature: bool, sign_certificates: bool) -> x509.KeyU
 
 
 class Authority:
-    """A certificate authority that lives as long as its control plane."""
+    """A certificate authority that lives as long as its control plane.
 
-    def __init__(self, common_name: str = "rdma-fabric-lab") -> None:
-        self._key = new_key()
+    ``pair``: the authority that another process of the same lab made, under the same name.
+    """
+
+    def __init__(self, common_name: str = "rdma-fabric-lab", pair: KeyPair | None = None) -> None:
         self._name = _subject(common_name)
+        if pair is None:
+            self._key = new_key()
+            self.pair = self._self_signed()
+        else:
+            self._key = read_key(pair.key)
+            self.pair = pair
+
+    def _self_signed(self) -> KeyPair:
         now = datetime.datetime.now(datetime.timezone.utc)
         public_key = self._key.public_key()
         certificate = (
@@ -90,7 +108,7 @@ class Authority:
             .add_extension(x509.SubjectKeyIdentifier.from_public_key(public_key), critical=False)
             .sign(self._key, hashes.SHA256())
         )
-        self.pair = KeyPair(certificate.public_bytes(serialization.Encoding.PEM), private_pem(self._key))
+        return KeyPair(certificate.public_bytes(serialization.Encoding.PEM), private_pem(self._key))
 
     def _issue(
         self,
@@ -120,10 +138,13 @@ class Authority:
         certificate = builder.sign(self._key, hashes.SHA256())
         return KeyPair(certificate.public_bytes(serialization.Encoding.PEM), private_pem(key))
 
-    def server(self) -> KeyPair:
-        """Issue the serving certificate of every program of the control plane (loopback and in-cluster names)."""
+    def server(self, addresses: Sequence[str] = ()) -> KeyPair:
+        """Issue the serving certificate of every program of the control plane.
+
+        It holds the names of loopback and of in-cluster clients, and ``addresses``.
+        """
         names: list[x509.GeneralName] = [x509.DNSName(name) for name in SERVER_NAMES]
-        names += [x509.IPAddress(ipaddress.ip_address(address)) for address in SERVER_ADDRESSES]
+        names += [x509.IPAddress(ipaddress.ip_address(address)) for address in (*SERVER_ADDRESSES, *addresses)]
         not_after = datetime.datetime.now(datetime.timezone.utc) + VALIDITY
         return self._issue(_subject("rdma-fabric-lab-server"), ExtendedKeyUsageOID.SERVER_AUTH, not_after, names)
 

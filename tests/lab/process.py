@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import IO
+from typing import IO, Sequence
 
 SUPERVISOR = Path(__file__).with_name("supervise.py")
 
@@ -31,19 +31,26 @@ def tail(path: Path, lines: int = 20, window: int = 65536) -> str:
 
 
 class Process:
-    """One supervised program whose output goes to a log file."""
+    """One supervised program whose output goes to a log file; ``pass_fds`` are descriptors that it inherits."""
 
     def __init__(
-        self, name: str, argv: list[str], log: Path, *, env: dict[str, str] | None = None, cwd: Path | None = None
+        self,
+        name: str,
+        argv: list[str],
+        log: Path,
+        *,
+        env: dict[str, str] | None = None,
+        cwd: Path | None = None,
+        pass_fds: Sequence[int] = (),
     ) -> None:
         self.name = name
         self.log = log
         with log.open("ab") as output:
-            self._popen = self._start(argv, output, env, cwd)
+            self._popen = self._start(argv, output, env, cwd, pass_fds)
 
     @staticmethod
     def _start(
-        argv: list[str], output: IO[bytes], env: dict[str, str] | None, cwd: Path | None
+        argv: list[str], output: IO[bytes], env: dict[str, str] | None, cwd: Path | None, pass_fds: Sequence[int]
     ) -> subprocess.Popen[bytes]:
         return subprocess.Popen(
             supervised(argv),
@@ -52,6 +59,7 @@ class Process:
             stderr=subprocess.STDOUT,
             env=env,
             cwd=cwd,
+            pass_fds=pass_fds,
             start_new_session=True,  # a terminal's Ctrl-C reaches the owner, which ends its programs in order
         )
 

@@ -45,12 +45,23 @@ class Layout:
         self.lock = directory / "lock"
 
 
+class Exposure(NamedTuple):
+    """Where machines beside this one reach the API server: an address of this network namespace, and a port."""
+
+    address: str
+    port: int
+
+
 class Spec(NamedTuple):
-    """How one program is started: its arguments for a port, and the HTTPS path that says ready (None: no port)."""
+    """How one program is started: its arguments for a port, and the HTTPS path that says ready (None: no port).
+
+    ``fixed_port``: the port that others expect it on; None: any that is free.
+    """
 
     name: str
     arguments: Callable[[int], list[str]]
     health_path: str | None
+    fixed_port: int | None = None
 
 
 def free_port() -> int:
@@ -79,7 +90,21 @@ def _etcd(programs: Programs) -> Spec:
     return Spec("etcd", arguments, None)
 
 
-def _kube_apiserver(programs: Programs, layout: Layout, audited: bool) -> Spec:
+def _reach(exposure: Exposure | None) -> list[str]:
+    """Give the API server's flags that say where it listens and how it reaches kubelets."""
+    if exposure is None:
+        # An endpoint on loopback is not valid.
+        return ["--bind-address=127.0.0.1", "--advertise-address=127.0.0.1", "--endpoint-reconciler-type=none"]
+    return [
+        "--bind-address=0.0.0.0",
+        f"--advertise-address={exposure.address}",
+        "--kubelet-client-certificate=kubelet-client.crt",
+        "--kubelet-client-key=kubelet-client.key",
+        "--kubelet-preferred-address-types=InternalIP",
+    ]
+
+
+def _kube_apiserver(programs: Programs, layout: Layout, audited: bool, exposure: Exposure | None) -> Spec:
     audit = [
         "--audit-policy-file=audit-policy.json",
         f"--audit-log-path={layout.audit_log}",
@@ -91,10 +116,8 @@ def _kube_apiserver(programs: Programs, layout: Layout, audited: bool) -> Spec:
         return [
             str(programs.kube_apiserver),
             f"--etcd-servers={ETCD_SOCKET}",
-            "--bind-address=127.0.0.1",
+            *_reach(exposure),
             f"--secure-port={port}",
-            "--advertise-address=127.0.0.1",
-            "--endpoint-reconciler-type=none",  # an endpoint on loopback is not valid
             "--tls-cert-file=server.crt",
             "--tls-private-key-file=server.key",
             "--client-ca-file=ca.crt",
@@ -109,7 +132,7 @@ def _kube_apiserver(programs: Programs, layout: Layout, audited: bool) -> Spec:
             *(audit if audited else []),
         ]
 
-    return Spec("kube-apiserver", arguments, "/readyz")
+    return Spec("kube-apiserver", arguments, "/readyz", exposure.port if exposure else None)
 
 
 def _own_server(port: int) -> list[str]:
@@ -182,14 +205,16 @@ def _kwok(programs: Programs) -> Spec:
     return Spec("kwok", arguments, "/healthz")
 
 
-def storage_and_api(programs: Programs, layout: Layout, *, audited: bool) -> list[Spec]:
+def storage_and_api(
+    programs: Programs, layout: Layout, *, audited: bool, exposure: Exposure | None = None
+) -> list[Spec]:
     """Give what has to be ready before anything else is started."""
-    return [_etcd(programs), _kube_apiserver(programs, layout, audited)]
+    return [_etcd(programs), _kube_apiserver(programs, layout, audited, exposure)]
 
 
-def controllers(programs: Programs) -> list[Spec]:
-    """Give the API server's clients; each reads ``NAME.kubeconfig``."""
-    return [_kube_controller_manager(programs), _kube_scheduler(programs), _kwok(programs)]
+def controllers(programs: Programs, *, fake_nodes: bool = True) -> list[Spec]:
+    """Give the API server's clients; each reads ``NAME.kubeconfig``. ``fake_nodes``: KWOK is one of them."""
+    return [_kube_controller_manager(programs), _kube_scheduler(programs), *([_kwok(programs)] if fake_nodes else [])]
 
 
 class Server:
@@ -212,7 +237,7 @@ class Server:
 
     def _launch(self) -> Process:
         if self.spec.health_path is not None:
-            self.port = self._pick_port()
+            self.port = self.spec.fixed_port or self._pick_port()
         self.attempts += 1
         self._log.unlink(missing_ok=True)
         run = str(self._layout.run)
@@ -229,7 +254,7 @@ class Server:
     def replace_if_port_lost(self) -> None:
         """Start the program again on another port when it ended because somebody had taken its port meanwhile."""
         lost = self.process.status() is not None and self.port != 0 and BIND_ERROR in tail(self._log)
-        if lost and self.attempts < BIND_ATTEMPTS:
+        if lost and self.spec.fixed_port is None and self.attempts < BIND_ATTEMPTS:
             self.process = self._launch()
 
     def is_ready(self) -> bool:

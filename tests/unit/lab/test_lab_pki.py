@@ -132,6 +132,21 @@ def test_server_serves_loopback_and_the_cluster(authority: pki.Authority) -> Non
     assert {str(ip) for ip in names.get_values_for_type(x509.IPAddress)} == {"127.0.0.1", "10.96.0.1"}
 
 
+def test_server_serves_the_addresses_that_are_asked_for(authority: pki.Authority) -> None:
+    certificate = x509.load_pem_x509_certificate(authority.server(["192.168.77.254"]).certificate)
+    names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    addresses = {str(address) for address in names.get_values_for_type(x509.IPAddress)}
+    assert {"127.0.0.1", "10.96.0.1", "192.168.77.254"} == addresses
+
+
+def test_an_authority_is_carried_on_by_another_process(authority: pki.Authority, server: str) -> None:
+    heir = pki.Authority(pair=authority.pair)
+    assert heir.pair == authority.pair
+    assert Api(server, authority.pair.certificate, heir.client("heir")).call("GET", "/")["user"] == "heir"
+    with pytest.raises(ValueError, match="PEM"):
+        pki.Authority(pair=pki.KeyPair(authority.pair.certificate, b"-----BEGIN PRIVATE KEY-----\n"))
+
+
 def test_kubeconfig_holds_all_it_needs(authority: pki.Authority, server: str, tmp_path: Path) -> None:
     client = authority.client("somebody")
     document = pki.kubeconfig(server, authority.pair.certificate, client, "rail")

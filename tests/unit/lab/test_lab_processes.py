@@ -77,6 +77,17 @@ def test_output_goes_to_the_log(started: Callable[[str], Process], tmp_path: Pat
     assert (tmp_path / "log").read_text() == "out\nerr\n"
 
 
+def test_only_the_descriptors_that_are_passed_on_are_inherited(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    with (tmp_path / "passed").open("w") as passed, (tmp_path / "kept").open("w") as kept:
+        os.set_inheritable(kept.fileno(), True)
+        script = f"echo hello >&{passed.fileno()}; echo hello >&{kept.fileno()}"
+        process = Process("script", ["bash", "-c", script], log, pass_fds=[passed.fileno()])
+        assert process.wait(10) == 1
+    assert (tmp_path / "passed").read_text() == "hello\n"
+    assert (tmp_path / "kept").read_text() == ""
+
+
 def test_missing_program_is_named(tmp_path: Path) -> None:
     process = Process("x", ["/no/such/program"], tmp_path / "log")
     assert process.wait(10) == 127
@@ -187,6 +198,17 @@ def test_lost_port_is_exchanged(layout: Layout) -> None:
     assert server.process.wait(0.2) is None
     server.ensure_alive()
     server.process.kill()
+
+
+def test_a_port_that_others_expect_is_not_exchanged(layout: Layout) -> None:
+    authority = pki.Authority()
+    tls = tls_context(authority.pair.certificate, authority.client("u"))
+    script = "echo bind: address already in use; exit 1"
+    spec = Spec("program", lambda port: ["sh", "-c", script, "sh", str(port)], "/healthz", 6443)
+    server = Server(spec, layout, tls, free_port)
+    with pytest.raises(ServerFailed, match="address already in use"):
+        wait_ready([server], time.monotonic() + 30)
+    assert (server.port, server.attempts) == (6443, 1)
 
 
 def test_other_ends_are_not_repeated(layout: Layout) -> None:
