@@ -1,0 +1,74 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""ifupdown: stanzas of interfaces(5), and one more stanza for an MTU. Private: it may change.
+
+ifup applies every stanza of an interface one after the other, so a ``manual`` stanza with nothing but an MTU adds it to
+the user's own. It only counts where /etc/network/interfaces includes the directory, as Debian's does.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+from typing import Any, Dict, Mapping
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.operations import MARKER
+
+MAIN_FILE = "/etc/network/interfaces"
+DIRECTORY = "/etc/network/interfaces.d"
+OWN_FILE = f"{DIRECTORY}/rdma-fabric"
+_STANZAS = (
+    "iface",
+    "mapping",
+    "auto",
+    "no-auto-down",
+    "no-scripts",
+    "source",
+    "source-directory",
+    "template",
+    "rename",
+)
+
+Stanza = Dict[str, Any]
+
+
+def parse(text: str) -> tuple[dict[str, Stanza], list[str]]:
+    """Return the stanzas by interface (``auto``: brought up at boot, ``mtu``: text or None) and what is included."""
+    stanzas: dict[str, Stanza] = {}
+    included: list[str] = []
+    current: Stanza | None = None
+    for words in _lines(text):
+        first, rest = words[0], words[1:]
+        if first in _STANZAS or first.startswith("allow-"):
+            current = None
+        if first == "iface" and rest:
+            current = stanzas.setdefault(rest[0], {"auto": False, "mtu": None, "defined": False})
+            current["defined"] = True
+        elif first in {"auto", "allow-hotplug", "allow-auto"}:
+            for name in rest:
+                stanzas.setdefault(name, {"auto": False, "mtu": None, "defined": False})["auto"] = True
+        elif first in {"source", "source-directory"} and rest:
+            included.append(f"{rest[0].rstrip('/')}/*" if first == "source-directory" else rest[0])
+        elif current is not None and first == "mtu" and rest:
+            current["mtu"] = rest[0]
+    return stanzas, included
+
+
+def includes_own_file(included: list[str]) -> bool:
+    """Return whether one of the patterns takes our file in; a relative one starts at /etc/network."""
+    full = [pattern if pattern.startswith("/") else f"/etc/network/{pattern}" for pattern in included]
+    return any(fnmatch.fnmatchcase(OWN_FILE, pattern) for pattern in full)
+
+
+def file_text(mtus: Mapping[str, int]) -> str:
+    """Return our file: one stanza for each interface, by its name."""
+    lines = [f"# {MARKER}"]
+    for name in sorted(mtus):
+        lines += [f"iface {name} inet manual", f"    mtu {mtus[name]}"]
+    return "\n".join([*lines, ""])
+
+
+def _lines(text: str) -> list[list[str]]:
+    joined = text.replace("\\\n", " ")
+    lines = [line.strip() for line in joined.splitlines()]
+    return [line.split() for line in lines if line and not line.startswith("#")]

@@ -1,0 +1,74 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""NetworkManager: an MTU for each interface whose profile leaves it open. Private: it may change.
+
+A [connection-NAME] section of NetworkManager.conf(5) gives the value of ``ethernet.mtu`` or ``infiniband.mtu`` to every
+profile that has none of its own, on the device it names. The user's profiles stay as they are, and removing the file
+removes the setting. Interfaces that NetworkManager manages are up from its start on.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+from typing import Any, Dict, Mapping, NamedTuple, Sequence
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.operations import MARKER
+
+OWN_FILE = "/etc/NetworkManager/conf.d/90-rdma-fabric.conf"
+
+Profile = Dict[str, Any]
+
+
+class DeviceMtu(NamedTuple):
+    """The MTU of one device; ``link_type`` decides which property holds it."""
+
+    link_type: str
+    mtu: int
+
+
+def file_text(devices: Mapping[str, DeviceMtu]) -> str:
+    """Return our file: one section for each device, by the interface's name."""
+    lines = [f"# {MARKER}"]
+    for name in sorted(devices):
+        kind = "infiniband" if devices[name].link_type == "infiniband" else "ethernet"
+        lines += [
+            f"[connection-rdma-fabric-{name}]",
+            f"match-device=interface-name:={name}",
+            f"{kind}.mtu={devices[name].mtu}",
+        ]
+    return "\n".join([*lines, ""])
+
+
+def profile_of(name: str, mac: str, profiles: Sequence[Profile]) -> Profile | None:
+    """Return the profile that names the interface, by its name or its address; None when only an open one fits."""
+    for profile in profiles:
+        if profile["interface"] == name or (profile["mac"] and profile["mac"] == mac):
+            return profile
+    return None
+
+
+def is_unmanaged(name: str, mac: str, driver: str, specs: Sequence[str]) -> bool:
+    """Return whether a list of device specifications (NetworkManager.conf(5), "Device List Format") names a device.
+
+    The last of ``except:`` entries and others that fits does not decide: an exception always wins.
+    """
+    judged = [
+        (spec.startswith("except:"), _fits(spec.partition("except:")[2] or spec, name, mac, driver)) for spec in specs
+    ]
+    if any(exception and fits for exception, fits in judged):
+        return False
+    return any(fits for exception, fits in judged if not exception)
+
+
+def _fits(spec: str, name: str, mac: str, driver: str) -> bool:
+    what, colon, value = spec.partition(":")
+    if spec == "*":
+        return True
+    if not colon:
+        return False
+    if what == "interface-name":
+        return name == value[1:] if value.startswith("=") else fnmatch.fnmatchcase(name, value)
+    if what == "mac":
+        return mac == value.lower()
+    return what == "driver" and fnmatch.fnmatchcase(driver, value)

@@ -1,0 +1,220 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What MTUs and link states need to hold at boot, and in whose files. Pure. Private to this collection: it may change.
+
+One owner for each attribute: what a manager configures is added to its own files, the rest is done by the boot unit.
+"""
+
+from __future__ import annotations
+
+from typing import Callable, NamedTuple
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.actual import Netdev
+from ansible_collections.rdma.fabric.plugins.module_utils._host.context import Context, Interface
+from ansible_collections.rdma.fabric.plugins.module_utils._host.managers import (
+    ifupdown,
+    netplan,
+    network_manager,
+    networkd,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._host.managers.owner import (
+    IFUPDOWN,
+    NETPLAN,
+    NETWORK_MANAGER,
+    NETWORKD,
+    WICKED,
+    Owner,
+    owner_of,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._host.steps import REFUSED
+
+BOOT_UNIT = "boot unit"
+
+
+class Persistence(NamedTuple):
+    """How one interface keeps its MTU and state: ``manager`` is an owner's name or ``BOOT_UNIT``.
+
+    ``path`` is the file that it is written to, empty for the boot unit or when ``refusal`` says why it can't be kept.
+    ``mtu`` and ``state`` are None where nothing needs to be said.
+    """
+
+    interface: Interface
+    name: str
+    manager: str
+    mtu: int | None
+    state: str | None
+    path: str = ""
+    owner: Owner | None = None
+    refusal: str = ""
+
+
+def persistence(context: Context) -> list[Persistence]:
+    """Return how each wanted interface keeps what is asked for; those of which nothing is asked are left out.
+
+    What the plan refuses for the running host is not kept for the boot either.
+    """
+    found = []
+    for interface in context.interfaces:
+        netdev = interface.netdev
+        if netdev is None:
+            continue
+        mtu = None if _is_refused(context, f"mtu:{interface.key}") else interface.wanted.get("mtu")
+        state = None if _is_refused(context, f"link:{interface.key}") else interface.wanted.get("state")
+        if mtu is not None or state is not None:
+            found.append(_decide(context, interface, netdev, mtu, state))
+    return found
+
+
+def files(found: list[Persistence]) -> dict[str, str]:
+    """Return the text of every file of ours that managers read, by path."""
+    by_path: dict[str, list[Persistence]] = {}
+    for entry in found:
+        if entry.path:
+            by_path.setdefault(entry.path, []).append(entry)
+    texts = {path: _text(path, entries) for path, entries in sorted(by_path.items())}
+    return {path: text for path, text in texts.items() if text is not None}
+
+
+def mode_of(path: str) -> int:
+    """Return the permissions of a manager's file: netplan warns about files that others may read."""
+    return 0o600 if path == netplan.OWN_FILE else 0o644
+
+
+def boot_name(interface: Interface, netdev: Netdev) -> str:
+    """Return the name that the interface has after the next boot."""
+    return str(interface.wanted.get("name") or netdev["name"])
+
+
+def _decide(context: Context, interface: Interface, netdev: Netdev, mtu: int | None, state: str | None) -> Persistence:
+    name = boot_name(interface, netdev)
+    owner = owner_of(context.actual, netdev, name)
+    plain = Persistence(interface, name, BOOT_UNIT, mtu, state)
+    if owner is None:
+        return plain
+    plain = plain._replace(owner=owner, manager=owner.manager)
+    return _BY_MANAGER[owner.manager](context, plain, owner, netdev)
+
+
+def _is_refused(context: Context, step_id: str) -> bool:
+    return any(step["id"] == step_id and step["status"] == REFUSED for step in context.earlier)
+
+
+def _by_the_boot_unit(entry: Persistence) -> Persistence:
+    """Return the same wish, done before the manager starts: it leaves alone what its files say nothing about."""
+    return entry._replace(manager=BOOT_UNIT)
+
+
+def _names_of_others(context: Context, entry: Persistence, owner: Owner) -> list[str]:
+    """Return the other interfaces that want something else and are configured by the same file.
+
+    Virtual functions and representors come and go with what is planned, so they don't count.
+    """
+    wanted = {i.netdev["name"]: i for i in context.interfaces if i.netdev is not None}
+    own = entry.interface.netdev["name"] if entry.interface.netdev else ""
+    found = []
+    for netdev in context.actual.netdevs.values():
+        function = context.actual.nics.get(netdev.get("pci") or "", {}).get("function")
+        if netdev["name"] == own or function == "vf" or netdev["kind"] == "representor":
+            continue
+        other = wanted.get(netdev["name"])
+        name = boot_name(other, netdev) if other else str(netdev["name"])
+        theirs = owner_of(context.actual, netdev, name)
+        settings = other.wanted if other else {}
+        same = (settings.get("mtu"), settings.get("state")) == (entry.mtu, entry.state)
+        if not same and theirs is not None and (theirs.manager, theirs.file) == (owner.manager, owner.file):
+            found.append(name)
+    return sorted(found)
+
+
+def _is_for_it_alone(context: Context, entry: Persistence, owner: Owner) -> bool:
+    """Return whether what is added to networkd's file ``owner.file`` counts for this interface and none besides."""
+    return networkd.names_interfaces(dict(owner.settings)) and not _names_of_others(context, entry, owner)
+
+
+def _for_networkd(context: Context, entry: Persistence, owner: Owner, _netdev: Netdev) -> Persistence:
+    if networkd.drop_in_text(dict(owner.settings), entry.mtu, entry.state) is None:
+        return entry
+    if _is_for_it_alone(context, entry, owner):
+        return entry._replace(path=networkd.drop_in_path(dict(owner.settings)))
+    if entry.mtu is not None and owner.mtu not in {None, str(entry.mtu)}:
+        said = f"MTUBytes={owner.mtu}"
+    elif entry.state == "down":
+        said = "no ActivationPolicy=down"
+    else:
+        return _by_the_boot_unit(entry)
+    return entry._replace(
+        refusal=f"{owner.file} has {said} and is not about {entry.name} alone; give {entry.name} a file of its own"
+    )
+
+
+def _for_netplan(context: Context, entry: Persistence, owner: Owner, netdev: Netdev) -> Persistence:
+    by_networkd = owner.file.endswith(".network")
+    if entry.state == "down" and not by_networkd:
+        return entry._replace(refusal=_NETWORK_MANAGER_TAKES_UP.format(name=entry.name))
+    if entry.mtu is None and entry.state != "down":
+        return entry
+    # A bond's or VLAN's definition is incomplete without the user's file: should that go, netplan would refuse ours.
+    if by_networkd and (netdev["kind"] != "physical" or not _is_for_it_alone(context, entry, owner)):
+        return _for_networkd(context, entry, owner, netdev)
+    return entry._replace(path=netplan.OWN_FILE if netdev["kind"] == "physical" else network_manager.OWN_FILE)
+
+
+def _for_network_manager(_context: Context, entry: Persistence, owner: Owner, _netdev: Netdev) -> Persistence:
+    if entry.state == "down":
+        return entry._replace(refusal=_NETWORK_MANAGER_TAKES_UP.format(name=entry.name))
+    if entry.mtu is None:
+        return entry
+    if owner.mtu not in {None, "0", "auto", str(entry.mtu)}:
+        return entry._replace(refusal=f"{owner.file} sets an MTU of {owner.mtu} for {entry.name}; change it there")
+    return entry._replace(path=network_manager.OWN_FILE)
+
+
+def _for_ifupdown(_context: Context, entry: Persistence, owner: Owner, _netdev: Netdev) -> Persistence:
+    if entry.state == "down" and owner.settings["auto"]:
+        return entry._replace(refusal=f"{owner.file} brings {entry.name} up at boot; remove it from auto there")
+    if entry.mtu is not None and owner.mtu not in {None, str(entry.mtu)}:
+        return entry._replace(refusal=f"{owner.file} sets mtu {owner.mtu} for {entry.name}; change it there")
+    if not owner.settings["included"] or (entry.state == "up" and not owner.settings["auto"]):
+        return _by_the_boot_unit(entry)
+    return entry._replace(path=ifupdown.OWN_FILE) if entry.mtu is not None else entry
+
+
+def _for_wicked(_context: Context, entry: Persistence, owner: Owner, _netdev: Netdev) -> Persistence:
+    lines = [f"MTU='{entry.mtu}'"] if entry.mtu is not None else []
+    if entry.state is not None:
+        lines.append(f"STARTMODE='{'auto' if entry.state == 'up' else 'manual'}'")
+    advice = f"set {' and '.join(lines)} in {owner.file}"
+    return entry._replace(refusal=f"wicked configures {entry.name}, and its files are not changed; {advice}")
+
+
+_NETWORK_MANAGER_TAKES_UP = (
+    "NetworkManager takes every interface up that it manages; list {name} in unmanaged-devices (NetworkManager.conf)"
+)
+_BY_MANAGER: dict[str, Callable[[Context, Persistence, Owner, Netdev], Persistence]] = {
+    NETWORKD: _for_networkd,
+    NETPLAN: _for_netplan,
+    NETWORK_MANAGER: _for_network_manager,
+    IFUPDOWN: _for_ifupdown,
+    WICKED: _for_wicked,
+}
+
+
+def _text(path: str, entries: list[Persistence]) -> str | None:
+    mtus = {entry.name: entry.mtu for entry in entries if entry.mtu is not None}
+    if path == netplan.OWN_FILE:
+        additions = {
+            entry.owner.definition: netplan.Addition(entry.mtu, entry.state)
+            for entry in entries
+            if entry.owner is not None and entry.owner.definition is not None
+        }
+        return netplan.file_text(additions)
+    if path == network_manager.OWN_FILE:
+        types = {entry.name: str((entry.interface.netdev or {}).get("link_type")) for entry in entries}
+        return network_manager.file_text(
+            {name: network_manager.DeviceMtu(types[name], mtu) for name, mtu in mtus.items()}
+        )
+    if path == ifupdown.OWN_FILE:
+        return ifupdown.file_text(mtus)
+    first = entries[0]
+    return networkd.drop_in_text(dict(first.owner.settings) if first.owner else {}, first.mtu, first.state)
