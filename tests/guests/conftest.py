@@ -3,9 +3,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Fixtures of the tests on booted guests.
 
-``lab``: the directory of one lab of two guests for the session; ``run``: a shell command on a guest. Where the lab
-cannot be had (no root, another architecture) the tests are skipped with the reason; in continuous integration (``CI``
-is set) they fail.
+``lab``: the directory of one lab of two guests for the session; ``run``: a shell command on a guest. ``cluster_lab``: one
+whose guests are nodes of a cluster, or the running one whose directory RDMA_FABRIC_LAB names. Where a lab cannot be had
+(no root, another architecture) the tests are skipped with the reason; in continuous integration (``CI`` is set) they
+fail.
 """
 
 from __future__ import annotations
@@ -17,8 +18,10 @@ from typing import Callable, Iterator
 
 import pytest
 
-from ansible_collections.rdma.fabric.tests.lab.guests.lab import Options, down, ssh_argv, up
+from ansible_collections.rdma.fabric.tests.lab.guests.cluster import Lab
+from ansible_collections.rdma.fabric.tests.lab.guests.lab import Options, down, up
 from ansible_collections.rdma.fabric.tests.lab.guests.requirements import look, missing
+from ansible_collections.rdma.fabric.tests.lab.guests.waiting import ssh_argv
 from ansible_collections.rdma.fabric.tests.lab.programs import to_standard_error
 
 COMMAND_SECONDS = 180
@@ -35,19 +38,35 @@ def capable() -> None:
         pytest.skip("\n".join(flaws))
 
 
-@pytest.fixture(scope="session")
-def lab(capable: None, pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """The directory of a running lab; it ends with the session, whatever ends that."""
-    directory = tmp_path_factory.mktemp("lab")
+def started(options: Options, pytestconfig: pytest.Config) -> Iterator[Path]:
+    """Run a lab, its progress shown; it ends with the session, whatever ends that."""
     capture = pytestconfig.pluginmanager.getplugin("capturemanager")
-    options = Options(directory, owner=os.getpid())
     if capture is None:
         up(options, os.environ, to_standard_error)
     else:
         with capture.global_and_fixture_disabled():
             up(options, os.environ, to_standard_error)
-    yield directory
-    down(directory, to_standard_error)
+    yield options.directory
+    down(options.directory, to_standard_error)
+
+
+@pytest.fixture(scope="session")
+def lab(capable: None, pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The directory of a running lab of hosts."""
+    options = Options(tmp_path_factory.mktemp("lab"), owner=os.getpid(), cluster=False)
+    yield from started(options, pytestconfig)
+
+
+@pytest.fixture(scope="session")
+def cluster_lab(capable: None, pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    """A running lab with a cluster: one that was named, or one of the tests' own."""
+    named = os.environ.get("RDMA_FABRIC_LAB")
+    if named:
+        yield Lab(Path(named))
+        return
+    options = Options(tmp_path_factory.mktemp("cluster"), owner=os.getpid())
+    for directory in started(options, pytestconfig):
+        yield Lab(directory)
 
 
 @pytest.fixture

@@ -21,6 +21,7 @@ from ansible_collections.rdma.fabric.tests.lab.programs import to_standard_error
 
 START_SECONDS = 900.0  # the image may have to be built first
 END_SECONDS = 30.0
+HOSTS = ("--guests", "1", "--no-cluster")
 
 
 def until(condition: Callable[[], bool], seconds: float) -> None:
@@ -57,7 +58,7 @@ def started(capable: None, tmp_path: Path) -> Iterator[Callable[..., subprocess.
     commands: list[subprocess.Popen[bytes]] = []
 
     def start(*arguments: str) -> subprocess.Popen[bytes]:
-        argv = [sys.executable, "-m", "tests.lab.guests", "up", "--dir", str(tmp_path), "--guests", "1", *arguments]
+        argv = [sys.executable, "-m", "tests.lab.guests", "up", "--dir", str(tmp_path), *HOSTS, *arguments]
         commands.append(subprocess.Popen(argv, cwd=CHECKOUT, stderr=(tmp_path / "err").open("wb")))
         return commands[-1]
 
@@ -122,7 +123,7 @@ def test_two_labs_run_side_by_side(
 ) -> None:
     other = tmp_path_factory.mktemp("other")
     started()
-    argv = [sys.executable, "-m", "tests.lab.guests", "up", "--dir", str(other), "--guests", "1"]
+    argv = [sys.executable, "-m", "tests.lab.guests", "up", "--dir", str(other), *HOSTS]
     with subprocess.Popen(argv, cwd=CHECKOUT) as second:
         try:
             until(lambda: phase(tmp_path) == phase(other) == "booting", START_SECONDS)

@@ -93,8 +93,8 @@ def known_hosts(guests: Sequence[Guest], keys: Keys) -> str:
     return "".join(f"{guest.name},{guest.address} {keys.hosts[guest.name][1]}" for guest in guests)
 
 
-def inventory(directory: Path, guests: Sequence[Guest]) -> dict[str, Any]:
-    """Give an Ansible inventory: the guests in the group ``rdma_fabric``."""
+def inventory(directory: Path, guests: Sequence[Guest], kubeconfig: Path | None = None) -> dict[str, Any]:
+    """Give an Ansible inventory: the guests in the group ``rdma_fabric``, and where their cluster is reached."""
     variables = {
         "ansible_user": "root",
         "ansible_python_interpreter": "/usr/bin/python3",
@@ -103,7 +103,8 @@ def inventory(directory: Path, guests: Sequence[Guest]) -> dict[str, Any]:
         "ansible_timeout": 60,
     }
     hosts = {guest.name: {"ansible_host": guest.address} for guest in guests}
-    return {"all": {"children": {"rdma_fabric": {"hosts": hosts, "vars": variables}}}}
+    everywhere = {"rdma_fabric_kubeconfig": str(kubeconfig)} if kubeconfig else {}
+    return {"all": {"vars": everywhere, "children": {"rdma_fabric": {"hosts": hosts, "vars": variables}}}}
 
 
 def make_key(path: Path, comment: str) -> tuple[str, str]:
@@ -114,7 +115,7 @@ def make_key(path: Path, comment: str) -> tuple[str, str]:
     return path.read_text(encoding="utf-8"), path.with_name(f"{path.name}.pub").read_text(encoding="utf-8")
 
 
-def write_access(directory: Path, guests: Sequence[Guest]) -> Keys:
+def write_reach(directory: Path, guests: Sequence[Guest], kubeconfig: Path | None) -> Keys:
     """Write keys, ssh configuration, known hosts and inventory into the lab's directory; give the keys."""
     secret = directory / "keys"
     secret.mkdir(mode=0o700, exist_ok=True)
@@ -124,7 +125,7 @@ def write_access(directory: Path, guests: Sequence[Guest]) -> Keys:
     (directory / "ssh_config").write_text(ssh_config(directory, guests), encoding="utf-8")
     # JSON is YAML, and what the inventory plugin for *.yml reads.
     (directory / "inventory.yml").write_text(
-        json.dumps(inventory(directory, guests), indent=2) + "\n", encoding="utf-8"
+        json.dumps(inventory(directory, guests, kubeconfig), indent=2) + "\n", encoding="utf-8"
     )
     return keys
 

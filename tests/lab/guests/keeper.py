@@ -1,13 +1,13 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Hold a lab: its network namespace, its guests, and the reasons for which it ends.
+"""Hold a lab: its network namespace, its guests and the programs beside them, and the reasons for which it ends.
 
 ``python -m tests.lab.guests.keeper LAB_DIRECTORY`` reads ``plan.json``, moves into a network namespace without a name,
-builds the management network there, starts the guests and stays. It ends them all on SIGTERM, when the process that
-started it ends before it has written "detach" to the keeper's standard input, when the owner named in the plan ends,
-and at the time limit. When the keeper itself is killed the guests' supervisors end them, and with the last process the
-kernel takes the namespace, bridge and taps away: nothing is left to be cleaned up.
+builds the management network there, starts the programs of the plan and stays. It ends them all on SIGTERM, when the
+process that started it ends before it has written "detach" to the keeper's standard input, when the owner named in the
+plan ends, and at the time limit. When the keeper itself is killed the programs' supervisors end them, and with the last
+process the kernel takes the namespace, bridge and taps away: nothing is left to be cleaned up.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any, Callable, NamedTuple
+from typing import Any, Callable, Mapping, NamedTuple, Sequence
 
 from ..process import Process, stop_all
 from .reach import CLONE_NEWNET, STATE, start_time
@@ -30,7 +30,22 @@ BRIDGE = "management"
 DETACH = b"detach"
 POLL_SECONDS = 0.5
 GRACE_SECONDS = 5.0
+STOP_GRACE_SECONDS = 12.0  # the API server takes its time
 ENDING = {signal.SIGTERM, signal.SIGINT}
+
+
+class Program(NamedTuple):
+    """One program of a lab: its name, command, log (in ``log``), working directory and what its environment gains.
+
+    ``pass_fds``: descriptors of the keeper that it inherits, and that the keeper gives up for it.
+    """
+
+    name: str
+    argv: list[str]
+    log: str
+    cwd: Path
+    environment: dict[str, str]
+    pass_fds: Sequence[int] = ()
 
 
 class Inputs(NamedTuple):
@@ -47,7 +62,7 @@ def ending_reason(inputs: Inputs, detached: bool) -> str | None:
     if inputs.signalled:
         return "stopped"
     if inputs.starter == b"" and not detached:
-        return "the process that started the lab ended before the guests were ready"
+        return "the process that started the lab ended before all of it was ready"
     if not inputs.owner_alive:
         return "the process for which the lab was started has ended"
     if inputs.seconds_left <= 0:
@@ -55,8 +70,8 @@ def ending_reason(inputs: Inputs, detached: bool) -> str | None:
     return None
 
 
-def network_commands(address: str, taps: list[str]) -> list[list[str]]:
-    """Give the commands that build the management network in an empty namespace."""
+def network_commands(address: str, taps: list[str], routes: Mapping[str, str]) -> list[list[str]]:
+    """Give the commands that build the management network in an empty namespace; ``routes``: subnet -> gateway."""
     commands = [
         "link set lo up",
         f"link add {BRIDGE} type bridge",
@@ -65,6 +80,7 @@ def network_commands(address: str, taps: list[str]) -> list[list[str]]:
     ]
     for tap in taps:
         commands += [f"tuntap add dev {tap} mode tap", f"link set {tap} master {BRIDGE} up"]
+    commands += [f"route add {subnet} via {gateway}" for subnet, gateway in routes.items()]
     return [["ip", *command.split()] for command in commands]
 
 
@@ -94,7 +110,7 @@ class Keeper:
         self.directory = directory
         self.plan: dict[str, Any] = json.loads((directory / "plan.json").read_text(encoding="utf-8"))
         self.deadline = time.monotonic() + self.plan["seconds"]
-        self.guests: list[Process] = []
+        self.programs: list[Process] = []
         self.detached = False
         self.owner_alive = self._owner_watch()
 
@@ -106,22 +122,24 @@ class Keeper:
         return lambda: began is not None and start_time(owner) == began
 
     def start(self) -> None:
-        """Build the network and start the guests."""
+        """Build the network and start the programs."""
         leave_network()
-        taps = [guest["tap"] for guest in self.plan["guests"]]
-        for command in network_commands(self.plan["address"], taps):
+        for command in network_commands(self.plan["address"], self.plan["taps"], self.plan["routes"]):
             subprocess.run(command, check=True)
-        for guest in self.plan["guests"]:
-            log = self.directory / "log" / f"{guest['name']}.qemu.log"
-            env = {**os.environ, **self.plan["environment"]}
-            self.guests.append(Process(guest["name"], guest["argv"], log, env=env, cwd=self.directory))
+        for program in (Program(**entry) for entry in self.plan["programs"]):
+            log = self.directory / "log" / program.log
+            env = {**os.environ, **program.environment}
+            process = Process(program.name, program.argv, log, env=env, cwd=program.cwd, pass_fds=program.pass_fds)
+            self.programs.append(process)
+            for descriptor in program.pass_fds:
+                os.close(descriptor)
 
     def run(self) -> str:
         """Stay until there is a reason to end; give it."""
         os.set_blocking(0, False)
         told = None
         while True:
-            now = {guest.name: guest.status() for guest in self.guests}, self.detached
+            now = {program.name: program.status() for program in self.programs}, self.detached
             if now != told:
                 self.tell("ready" if self.detached else "booting", None)
                 told = now
@@ -148,13 +166,13 @@ class Keeper:
             "phase": phase,
             "reason": reason,
             "ends": time.time() + self.deadline - time.monotonic(),
-            "ended": {guest.name: guest.status() for guest in self.guests},
+            "ended": {program.name: program.status() for program in self.programs},
         }
         write_json(self.directory / STATE, state)
 
     def end(self, reason: str) -> None:
-        """End the guests and the ssh connections to them."""
-        stop_all(self.guests, GRACE_SECONDS)
+        """End the programs and the ssh connections to the guests."""
+        stop_all(self.programs, STOP_GRACE_SECONDS)
         end_connections(self.directory)
         self.tell("ended", reason)
 

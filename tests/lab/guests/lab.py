@@ -7,26 +7,45 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import http.client
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
 from pathlib import Path
 from typing import Any, Iterator, Mapping, NamedTuple, Sequence
 
-from ..gobuild import PROGRESS_SECONDS, Report, cache_root
+from ..api import Api, ApiError
+from ..gobuild import Report, cache_root
+from ..pki import Authority
 from ..process import tail
-from .boot import Verdict, choose_accelerator, judge_console
-from .identity import LONGEST_SOCKET, guest_files, longest_control_path, write_access, write_config_disk
+from ..programs import Programs, gather
+from .boot import choose_accelerator
+from .cluster import ready_nodes
+from .identity import LONGEST_SOCKET, guest_files, longest_control_path, write_config_disk, write_reach
 from .image import gather_image, require_space
-from .keeper import DETACH, end_connections, identity_of, write_json
-from .layout import MANAGEMENT_HOST, MANAGEMENT_PREFIX, Guest, InvalidLayout, plan_guests, tap_name
-from .qemu import Image, console_log, guest_argv, qemu_environment
+from .keeper import DETACH, Program, end_connections, identity_of, write_json
+from .layout import (
+    API_PORT,
+    MANAGEMENT_HOST,
+    MANAGEMENT_PREFIX,
+    Guest,
+    InvalidLayout,
+    plan_guests,
+    pod_subnet,
+    tap_name,
+)
+from .node_disk import gather_node_disk
+from .node_identity import node_files, write_access, write_control_plane
+from .qemu import Disks, Image, guest_argv, qemu_environment
 from .reach import STATE, LabNotUp, holder, read_state
 from .recipe import GIB
 from .requirements import look, missing
+from .standins import standin_lines
+from .waiting import LabFailed, Watch, ended_programs, wait_for_guests, wait_for_nodes
 
 CHECKOUT = Path(__file__).resolve().parents[3]
 LABS = CHECKOUT / "build" / "lab"
@@ -35,16 +54,17 @@ BYTES_PER_GUEST = GIB  # room for what a guest writes
 STOP_SECONDS = 30.0
 KILL_SECONDS = 15.0
 POLL_SECONDS = 1.0
-SSH_SECONDS = 90.0
-CONSOLE_LINES = 25
-
-
-class LabFailed(Exception):
-    """The lab cannot be started or stopped; the text says why and what to do."""
+JOIN_SECONDS = 300.0  # from the last guest's boot to its node's Ready
+CLUSTER = "cluster"  # the control plane's directory
+KUBECONFIG = "kubeconfig"
+FORWARDER = Path(__file__).with_name("forward.py")
 
 
 class Options(NamedTuple):
-    """How a lab is started: its directory, guests, rails, limits in seconds, and the process it must not outlive."""
+    """How a lab is started: its directory, guests, rails, limits in seconds, and the process it must not outlive.
+
+    ``cluster``: whether its guests are made nodes of a Kubernetes cluster.
+    """
 
     directory: Path
     guests: int = 2
@@ -52,6 +72,25 @@ class Options(NamedTuple):
     seconds: int = 7200
     boot_seconds: int = 600
     owner: int | None = None
+    cluster: bool = True
+
+
+class Cluster(NamedTuple):
+    """What the cluster of a lab is started from: programs, the nodes' disk, the authority and the way in.
+
+    ``entrance``: the listening socket, in the starter's network namespace, that leads to the API server.
+    """
+
+    programs: Programs
+    node_disk: Path
+    authority: Authority
+    entrance: socket.socket
+
+    @property
+    def port(self) -> int:
+        """The port of the entrance on loopback."""
+        port: int = self.entrance.getsockname()[1]
+        return port
 
 
 @contextlib.contextmanager
@@ -108,13 +147,25 @@ def up(options: Options, environ: Mapping[str, str], report: Report) -> None:
     with held(directory, STOP_SECONDS) as lock:
         write_json(directory / STATE, {**identity_of(os.getpid()), "phase": "preparing", "guests": []})
         image = gather_image(environ, report)
+        cluster = _gather_cluster(image, environ, report) if options.cluster else None
         require_space(directory, options.guests * BYTES_PER_GUEST, "the lab", "Free some, or choose another --dir.")
         remembered = cache_root(environ) / "guests" / "kvm.json"
         accelerator = choose_accelerator(image, remembered, report)
-        _prepare(options, guests, image, accelerator)
+        _prepare(options, guests, image, accelerator, cluster)
         report(f"booting {options.guests} guests with {accelerator} in {directory}")
-        _boot(options, guests, lock, report)
+        _boot(options, guests, lock, cluster, report)
     report(f"ready after {time.monotonic() - started:.0f} s: {', '.join(guest.name for guest in guests)}")
+    if cluster:
+        report(f"cluster: export KUBECONFIG={directory / KUBECONFIG}")
+        for line in standin_lines():
+            report(line)
+
+
+def _gather_cluster(image: Image, environ: Mapping[str, str], report: Report) -> Cluster:
+    """Find or build what the cluster needs, and open the way into it."""
+    programs = gather(environ, report)
+    node_disk = gather_node_disk(image, environ, report)
+    return Cluster(programs, node_disk, Authority(), socket.create_server(("127.0.0.1", 0)))
 
 
 def _usable(directory: Path) -> bool:
@@ -132,48 +183,88 @@ def _require_same(state: Mapping[str, Any], options: Options) -> None:
             f"the lab in {options.directory} is up with {running[0]} guests and {running[1]} rails, not "
             f"{options.guests} and {options.rails}; `make lab-down` stops it, or choose another --dir"
         )
-    if _dead(state):
-        raise LabFailed(f"{', '.join(_dead(state))} of the lab in {options.directory} ended; `make lab-down` stops it")
+    if options.cluster and not state.get("cluster"):
+        raise LabFailed(
+            f"the lab in {options.directory} is up without a cluster; `make lab-down` stops it, or choose another --dir"
+        )
+    if ended_programs(state):
+        ended = ", ".join(ended_programs(state))
+        raise LabFailed(f"{ended} of the lab in {options.directory} ended; `make lab-down` stops it")
 
 
-def _prepare(options: Options, guests: Sequence[Guest], image: Image, accelerator: str) -> None:
+def _prepare(
+    options: Options, guests: Sequence[Guest], image: Image, accelerator: str, cluster: Cluster | None
+) -> None:
     """Write everything the keeper and the user's programs read."""
     directory = options.directory
     end_connections(directory)  # to a lab that was killed
-    for name in ("run", "log"):
+    for name in ("run", "log", CLUSTER):
         shutil.rmtree(directory / name, ignore_errors=True)
+    for name in ("run", "log"):
         (directory / name).mkdir(mode=0o700)
-    keys = write_access(directory, guests)
+    if cluster:
+        write_control_plane(directory / CLUSTER, cluster.authority, cluster.programs)
+        write_access(directory / KUBECONFIG, cluster.authority, cluster.port)
+    keys = write_reach(directory, guests, directory / KUBECONFIG if cluster else None)
     if directory == DEFAULT_DIRECTORY:
         link = LABS / "inventory.yml"
         link.unlink(missing_ok=True)
         link.symlink_to(directory / "inventory.yml")
-    programs = []
+    programs = _cluster_programs(directory, cluster) if cluster else []
+    node_disk = cluster.node_disk if cluster else None
     for guest in guests:
         scratch, disk = directory / "run" / guest.name, f"run/{guest.name}.img"
-        write_config_disk(guest_files(guest, guests, keys), scratch, directory / disk)
+        files = guest_files(guest, guests, keys)
+        if cluster:
+            files.update(node_files(guest, guests, cluster.authority))
+        write_config_disk(files, scratch, directory / disk)
         shutil.rmtree(scratch)
-        argv = guest_argv(image, guest, len(guests), accelerator, disk)
-        programs.append({"name": guest.name, "tap": tap_name(guest), "argv": argv})
+        argv = guest_argv(image, guest, len(guests), accelerator, Disks(disk, node_disk))
+        environment = qemu_environment(image.qemu, directory / "run")
+        programs.append(Program(guest.name, argv, f"{guest.name}.qemu.log", directory, environment))
     shown = {
         "accelerator": accelerator,
         "rails": options.rails,
         "guests": [{"name": guest.name, "address": guest.address} for guest in guests],
+        "cluster": _shown(directory, cluster) if cluster else None,
     }
     plan = {
         "address": f"{MANAGEMENT_HOST}/{MANAGEMENT_PREFIX}",
+        "taps": [tap_name(guest) for guest in guests],
+        "routes": {pod_subnet(guest): guest.address for guest in guests} if cluster else {},
         "seconds": options.seconds,
         "owner": options.owner,
-        "environment": qemu_environment(image.qemu, directory / "run"),
-        "guests": programs,
+        "programs": [program._asdict() | {"cwd": str(program.cwd)} for program in programs],
         "shown": shown,
     }
     write_json(directory / "plan.json", plan)
 
 
-def _boot(options: Options, guests: Sequence[Guest], lock: int, report: Report) -> None:
-    """Start the keeper, wait for the guests, and leave it alone; otherwise it ends with everything it holds."""
-    with (options.directory / "log" / "keeper.log").open("wb") as log:
+def _cluster_programs(directory: Path, cluster: Cluster) -> list[Program]:
+    """Give the programs beside the guests: the control plane, and the way to it from outside."""
+    server = [sys.executable, "-m", "tests.lab.guests.cluster_server", str(directory / CLUSTER)]
+    descriptor = cluster.entrance.fileno()
+    forwarder = [sys.executable, "-I", "-S", str(FORWARDER), str(descriptor), MANAGEMENT_HOST, str(API_PORT)]
+    return [
+        Program("control-plane", server, "control-plane.log", CHECKOUT, {}),
+        Program("forwarder", forwarder, "forwarder.log", directory, {}, [descriptor]),
+    ]
+
+
+def _shown(directory: Path, cluster: Cluster) -> dict[str, str]:
+    """Give what the lab's state says of its cluster."""
+    return {
+        "kubeconfig": str(directory / KUBECONFIG),
+        "kubectl": str(cluster.programs.kubectl),
+        "server": f"https://127.0.0.1:{cluster.port}",
+    }
+
+
+def _boot(options: Options, guests: Sequence[Guest], lock: int, cluster: Cluster | None, report: Report) -> None:
+    """Start the keeper, wait for the lab, and leave it alone; otherwise it ends with everything it holds."""
+    directory = options.directory
+    entrance = [cluster.entrance.fileno()] if cluster else []
+    with (directory / "log" / "keeper.log").open("wb") as log:
         keeper = subprocess.Popen(
             [sys.executable, "-m", "tests.lab.guests.keeper", str(options.directory)],
             cwd=CHECKOUT,
@@ -181,13 +272,21 @@ def _boot(options: Options, guests: Sequence[Guest], lock: int, report: Report) 
             stdout=log,
             stderr=subprocess.STDOUT,
             start_new_session=True,  # a terminal's Ctrl-C ends the starter; the keeper follows in order
-            pass_fds=(lock,),
+            pass_fds=(lock, *entrance),
         )
+    if cluster:
+        cluster.entrance.close()  # the forwarder's alone from now on
     if keeper.stdin is None:
         raise RuntimeError("the keeper's standard input was asked for")
     ready = False
     try:
-        _wait_for_guests(options, guests, keeper, report)
+        started = time.monotonic()
+        watch = Watch(directory, keeper, started, report, started + options.boot_seconds)
+        wait_for_guests(guests, watch)
+        if cluster:
+            api = Api.from_kubeconfig(directory / KUBECONFIG)
+            deadline = time.monotonic() + JOIN_SECONDS
+            wait_for_nodes(guests, api, watch._replace(deadline=deadline))
         keeper.stdin.write(DETACH)
         keeper.stdin.flush()
         ready = True
@@ -200,80 +299,10 @@ def _boot(options: Options, guests: Sequence[Guest], lock: int, report: Report) 
                 keeper.wait(STOP_SECONDS)
             keeper.kill()
     deadline = time.monotonic() + STOP_SECONDS
-    while not _usable(options.directory):
+    while not _usable(directory):
         if keeper.poll() is not None or time.monotonic() >= deadline:
-            raise LabFailed(f"the lab ended as it became ready:\n{tail(options.directory / 'log' / 'keeper.log')}")
+            raise LabFailed(f"the lab ended as it became ready:\n{tail(directory / 'log' / 'keeper.log')}")
         time.sleep(POLL_SECONDS / 10)
-
-
-def _wait_for_guests(
-    options: Options, guests: Sequence[Guest], keeper: subprocess.Popen[bytes], report: Report
-) -> None:
-    """Return when every guest has said that it is ready and takes an ssh connection."""
-    started = time.monotonic()
-    spoken = started
-    waiting = list(guests)
-    while waiting:
-        if keeper.poll() is not None:
-            raise LabFailed(f"the lab's keeper ended:\n{tail(options.directory / 'log' / 'keeper.log')}")
-        verdicts = {guest.name: _verdict(options.directory, guest) for guest in waiting}
-        for name, verdict in verdicts.items():
-            if verdict.phase == "failed":
-                raise LabFailed(f"{name} did not boot: {verdict.line}\n{_evidence(options.directory, name)}")
-        waiting = [guest for guest in waiting if verdicts[guest.name].phase != "ready"]
-        now = time.monotonic()
-        if waiting and now - started > options.boot_seconds:
-            name = waiting[0].name
-            evidence = _evidence(options.directory, name)
-            raise LabFailed(f"{name} did not boot within {options.boot_seconds} s\n{evidence}")
-        if now - spoken >= PROGRESS_SECONDS:
-            spoken = now
-            said = "; ".join(f"{name}: {verdict.line}" for name, verdict in verdicts.items())
-            report(f"booting: {now - started:.0f} s ({said})")
-        time.sleep(POLL_SECONDS)
-    for guest in guests:
-        _try_ssh(options.directory, guest)
-
-
-def _verdict(directory: Path, guest: Guest) -> Verdict:
-    with contextlib.suppress(LabNotUp):
-        status = read_state(directory).get("ended", {}).get(guest.name)
-        if status is not None:
-            return Verdict("failed", f"QEMU ended with status {status}")
-    console = directory / console_log(guest)
-    return judge_console(console.read_text(encoding="utf-8", errors="replace") if console.exists() else "")
-
-
-def _evidence(directory: Path, name: str) -> str:
-    """Give the ends of a guest's logs."""
-    parts = []
-    for log in (directory / "log" / f"{name}.console", directory / "log" / f"{name}.qemu.log"):
-        text = tail(log, CONSOLE_LINES) if log.exists() else ""
-        if text:
-            parts.append(f"The end of {log}:\n{text}")
-    return "\n".join(parts) or f"There is nothing in {directory / 'log'}."
-
-
-def ssh_argv(directory: Path, name: str, command: Sequence[str]) -> list[str]:
-    """Give the ssh command that runs ``command`` (a shell's words; none: a shell) on a guest."""
-    return ["ssh", "-F", str(directory / "ssh_config"), name, *command]
-
-
-def _try_ssh(directory: Path, guest: Guest) -> None:
-    # A connection of its own: ssh hides what a ProxyCommand says when the connection is to be kept.
-    argv = ["ssh", "-o", "ControlPath=none", *ssh_argv(directory, guest.name, ["true"])[1:]]
-    deadline = time.monotonic() + SSH_SECONDS
-    said = "no answer"
-    while time.monotonic() < deadline:
-        try:
-            answer = subprocess.run(argv, check=False, capture_output=True, text=True, timeout=SSH_SECONDS)
-        except subprocess.TimeoutExpired:
-            break
-        if answer.returncode == 0:
-            return
-        said = answer.stderr.strip()
-        time.sleep(POLL_SECONDS)
-    raise LabFailed(f"{guest.name} says it is ready but takes no ssh connection in {SSH_SECONDS:.0f} s: {said}")
 
 
 def down(directory: Path, report: Report) -> None:
@@ -299,7 +328,9 @@ def down(directory: Path, report: Report) -> None:
 def _sweep(directory: Path) -> None:
     """Remove what a lab needs only while it is up; logs and keys stay."""
     end_connections(directory)
-    shutil.rmtree(directory / "run", ignore_errors=True)
+    for name in ("run", f"{CLUSTER}/run"):
+        shutil.rmtree(directory / name, ignore_errors=True)
+    (directory / KUBECONFIG).unlink(missing_ok=True)
     if directory == DEFAULT_DIRECTORY:
         (LABS / "inventory.yml").unlink(missing_ok=True)
 
@@ -314,11 +345,25 @@ def status(directory: Path) -> tuple[list[str], bool]:
         unsaid = "it was not started to the end" if state["phase"] == "preparing" else "it was killed"
         reason = state.get("reason") or unsaid
         return [f"no lab is up in {directory}; the last one ended: {reason}"], False
-    return describe(state, directory, time.time()), state["phase"] == "ready" and not _dead(state)
+    lines, usable = describe(state, directory, time.time()), state["phase"] == "ready" and not ended_programs(state)
+    if state.get("cluster") and usable:
+        nodes, ready = describe_nodes(state)
+        return [*lines, *nodes], ready
+    return lines, usable
 
 
-def _dead(state: Mapping[str, Any]) -> list[str]:
-    return [name for name, code in state.get("ended", {}).items() if code is not None]
+def describe_nodes(state: Mapping[str, Any]) -> tuple[list[str], bool]:
+    """Describe a running lab's cluster, a line each, and tell whether all guests are Ready nodes."""
+    kubeconfig = Path(state["cluster"]["kubeconfig"])
+    try:
+        nodes = ready_nodes(Api.from_kubeconfig(kubeconfig))
+    except (OSError, ApiError, http.client.HTTPException) as error:
+        return [f"the cluster does not answer: {error}"], False
+    conditions = {guest["name"]: nodes.get(guest["name"]) for guest in state["guests"]}
+    words = {True: "Ready", False: "not Ready", None: "not registered"}
+    lines = [f"node {name}: {words[ready]}" for name, ready in conditions.items()]
+    lines += [f"export KUBECONFIG={kubeconfig}", f"kubectl: {state['cluster']['kubectl']}", *standin_lines()]
+    return lines, all(conditions.values())
 
 
 def describe(state: Mapping[str, Any], directory: Path, now: float) -> list[str]:
@@ -333,4 +378,7 @@ def describe(state: Mapping[str, Any], directory: Path, now: float) -> list[str]
         lines.append(
             f"{guest['name']} {guest['address']} {condition}, console: {directory}/log/{guest['name']}.console"
         )
+    for name in ended_programs(state):
+        if name not in {guest["name"] for guest in state["guests"]}:
+            lines.append(f"{name} ended with status {state['ended'][name]}, log: {directory}/log/{name}.log")
     return lines

@@ -11,6 +11,8 @@ from typing import NamedTuple
 MANAGEMENT_PREFIX = 24
 MANAGEMENT_HOST = "192.168.77.254"  # the bridge: where programs beside the guests are reached
 RAIL_PREFIX = 24
+API_PORT = 6443  # of the control plane on the bridge
+SERVICE_ADDRESS = "10.96.0.1"  # the API server's first name inside the cluster
 MOST_GUESTS = 9
 MOST_RAILS = 8
 
@@ -71,6 +73,21 @@ def _plan_guest(seed: str, number: int, rails: int) -> Guest:
             Port(rail, f"52:54:00:78:{rail:02x}:{number:02x}", f"10.77.{rail}.{number}") for rail in range(rails)
         ),
     )
+
+
+def pod_subnet(guest: Guest) -> str:
+    """Give the subnet that the guest's pods get their addresses from."""
+    return f"10.44.{guest.number}.0/24"
+
+
+def card_name(rail: int) -> str:
+    """Give the name by which QEMU's monitor knows a rail's card."""
+    return f"card{rail}"
+
+
+def monitor_socket(name: str) -> str:
+    """Give the path of the named guest's QEMU monitor, relative to the lab's directory."""
+    return f"run/{name}.qmp"
 
 
 def tap_name(guest: Guest) -> str:

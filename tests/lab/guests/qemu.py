@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NamedTuple
 
-from .layout import Guest, Wire, rail_wires, tap_name
+from .layout import Guest, Wire, card_name, monitor_socket, rail_wires, tap_name
 
 GUEST_MEMORY_MIB = 2048
 TRIAL_MEMORY_MIB = 512
@@ -47,6 +47,16 @@ class Image(NamedTuple):
         return self.guest / "disk.img"
 
 
+class Disks(NamedTuple):
+    """A guest's disks beside its root: its configuration, and what makes a Kubernetes node of it (None: it is none).
+
+    The nodes' disk is, like the root, read by all guests.
+    """
+
+    config: str
+    node: Path | None = None
+
+
 def qemu_program(root: Path) -> list[str]:
     """Give the command that runs QEMU out of a Debian root, on any distribution: its own loader, libraries and data."""
     libraries = root / LIBRARIES
@@ -76,7 +86,7 @@ def trial_argv(image: Image, accelerator: str) -> list[str]:
     ]
 
 
-def guest_argv(image: Image, guest: Guest, guests: int, accelerator: str, config_disk: str) -> list[str]:
+def guest_argv(image: Image, guest: Guest, guests: int, accelerator: str, disks: Disks) -> list[str]:
     """Give the command that boots one guest; relative paths are the lab directory's."""
     identity = f"systemd.hostname={guest.name} systemd.machine_id={guest.machine_id}"
     argv = [
@@ -85,10 +95,11 @@ def guest_argv(image: Image, guest: Guest, guests: int, accelerator: str, config
         *("-nodefaults", "-no-user-config", "-display", "none", "-serial", f"file:{console_log(guest)}"),
         *("-kernel", str(image.kernel), "-initrd", str(image.initrd)),
         *("-append", f"{KERNEL_ARGUMENTS} {identity}"),
-        *("-drive", f"file={_escaped(image.disk)},format=raw,if=none,id=root,snapshot=on,cache=unsafe,aio=threads"),
-        *("-device", "virtio-blk-pci,drive=root"),
-        *("-drive", f"file={config_disk},format=raw,if=none,id=config,readonly=on"),
+        *_shared_disk("root", image.disk),
+        *("-drive", f"file={disks.config},format=raw,if=none,id=config,readonly=on"),
         *("-device", "virtio-blk-pci,drive=config"),
+        *(_shared_disk("node", disks.node) if disks.node else []),
+        *("-qmp", f"unix:{monitor_socket(guest.name)},server=on,wait=off"),
         *("-netdev", f"tap,id=management,ifname={tap_name(guest)},script=no,downscript=no"),
         *("-device", f"virtio-net-pci,netdev=management,mac={guest.mac},romfile="),
         *("-device", "virtio-rng-pci"),
@@ -116,7 +127,13 @@ def _port_arguments(rail: int, mac: str, wires: list[Wire]) -> list[str]:
         argv += ["-netdev", f"hubport,id={backend},hubid={rail}"]
         for wire in wires:
             argv += ["-netdev", f"hubport,id={wire.backend}-hub,hubid={rail},netdev={wire.backend}"]
-    return [*argv, "-device", f"igb,netdev={backend},bus=slot{rail},mac={mac},romfile="]
+    return [*argv, "-device", f"igb,id={card_name(rail)},netdev={backend},bus=slot{rail},mac={mac},romfile="]
+
+
+def _shared_disk(name: str, path: Path) -> list[str]:
+    """Give the arguments for a disk that several guests read; what one of them writes goes to a file of its own."""
+    drive = f"file={_escaped(path)},format=raw,if=none,id={name},snapshot=on,cache=unsafe,aio=threads"
+    return ["-drive", drive, "-device", f"virtio-blk-pci,drive={name}"]
 
 
 def _escaped(path: Path) -> str:

@@ -21,6 +21,7 @@ Outside its directory, its cache and that namespace it changes nothing. Run it a
 PROGRAMS = {
     "apt-get": "apt",
     "chroot": "coreutils",
+    "debugfs": "e2fsprogs",
     "dpkg-query": "dpkg",
     "ip": "iproute2",
     "mke2fs": "e2fsprogs",

@@ -3,7 +3,8 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Runs in a guest of the lab, from its configuration disk. `identity` copies the disk's files over the root file system;
-# `ready` puts soft RDMA on every card and reports to the console, which the lab on the host reads.
+# `ready` puts soft RDMA on every card, makes a Kubernetes node of the guest where its configuration asks for one, and
+# reports to the console, which the lab on the host reads.
 
 set -euo pipefail
 
@@ -45,10 +46,26 @@ add_soft_rdma() {
     done </etc/rdma-lab/rails
 }
 
+join_cluster() {
+    mkdir -p /run/rdma-node /opt/cni/bin /var/lib/containerd /var/lib/kubelet/plugins_registry
+    mount LABEL=rdma-node /run/rdma-node
+    mount --bind /run/rdma-node/containerd /var/lib/containerd
+    cp /run/rdma-node/cni/* /opt/cni/bin/
+    install -m 0755 /run/rdma-lab/rxe_netns.py /opt/cni/bin/rxe-netns
+    modprobe -a overlay macvlan br_netfilter
+    sysctl -q -w net.ipv4.ip_forward=1
+    nft -f /etc/rdma-lab/service.nft
+    ctr oci spec | python3 -I -S /run/rdma-lab/rdma_overlay.py /etc/containerd/base-spec.json
+    systemctl start containerd.service kubelet.service
+}
+
 case $1 in
 identity) take_identity ;;
 ready)
     add_soft_rdma
+    if [[ -e /etc/rdma-lab/node ]]; then
+        join_cluster
+    fi
     say "ready"
     ;;
 *)

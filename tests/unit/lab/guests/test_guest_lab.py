@@ -20,7 +20,6 @@ from ansible_collections.rdma.fabric.tests.lab.guests.keeper import (
     write_json,
 )
 from ansible_collections.rdma.fabric.tests.lab.guests.lab import (
-    LabFailed,
     Options,
     describe,
     down,
@@ -30,8 +29,11 @@ from ansible_collections.rdma.fabric.tests.lab.guests.lab import (
     up,
 )
 from ansible_collections.rdma.fabric.tests.lab.guests.reach import LabNotUp, holder, start_time
+from ansible_collections.rdma.fabric.tests.lab.guests.waiting import LabFailed
 
 QUIET = Inputs(signalled=False, starter=None, owner_alive=True, seconds_left=60.0)
+LAB = "ansible_collections.rdma.fabric.tests.lab.guests.lab"
+CLUSTER = {"kubeconfig": "/lab/kubeconfig", "kubectl": "/bin/kubectl", "server": "https://127.0.0.1:1"}
 NO_PROCESS = 2**22 + 1  # above the kernel's largest process ID
 
 
@@ -70,12 +72,16 @@ def test_a_lab_ends_with_its_starter_its_owner_its_time_and_when_told(inputs: In
 
 
 def test_the_network_has_a_bridge_with_every_tap() -> None:
-    commands = [" ".join(command) for command in network_commands("192.168.77.254/24", ["tap1", "tap2"])]
+    routes = {"10.44.2.0/24": "192.168.77.2"}
+    commands = [" ".join(command) for command in network_commands("192.168.77.254/24", ["tap1", "tap2"], routes)]
     for tap in ("tap1", "tap2"):
         assert commands.index(f"ip tuntap add dev {tap} mode tap") < commands.index(
             f"ip link set {tap} master management up"
         )
-    assert "ip address add 192.168.77.254/24 dev management" in commands
+    # A gateway can be named once the bridge has its address and is up.
+    route = commands.index("ip route add 10.44.2.0/24 via 192.168.77.2")
+    assert commands.index("ip address add 192.168.77.254/24 dev management") < route
+    assert commands.index("ip link set management up") < route
 
 
 def test_a_process_is_told_from_a_later_one_of_its_number(tmp_path: Path) -> None:
@@ -155,13 +161,54 @@ def test_stopping_what_is_not_up_is_no_error_and_removes_what_was_left(tmp_path:
 def test_a_second_start_of_the_same_lab_is_no_error_and_of_another_shape_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ansible_collections.rdma.fabric.tests.lab.guests.lab.missing", lambda _machine: [])
+    monkeypatch.setattr(f"{LAB}.missing", lambda _machine: [])
     written_state(tmp_path)
     said: list[str] = []
-    up(Options(tmp_path), {}, said.append)
+    up(Options(tmp_path, cluster=False), {}, said.append)
     assert "up already" in said[0]
     with pytest.raises(LabFailed, match="2 guests and 1 rails, not 3 and 1"):
         up(Options(tmp_path, guests=3), {}, said.append)
+    with pytest.raises(LabFailed, match="without a cluster"):
+        up(Options(tmp_path), {}, said.append)
+    written_state(tmp_path, cluster=CLUSTER)
+    up(Options(tmp_path), {}, said.append)
+    up(Options(tmp_path, cluster=False), {}, said.append)
     written_state(tmp_path, ended={"rdma-1": 1, "rdma-2": None})
     with pytest.raises(LabFailed, match="rdma-1"):
-        up(Options(tmp_path), {}, said.append)
+        up(Options(tmp_path, cluster=False), {}, said.append)
+
+
+def test_a_lab_whose_control_plane_has_ended_cannot_be_used_and_names_its_log(tmp_path: Path) -> None:
+    with held(tmp_path, 0):
+        written_state(tmp_path, cluster=CLUSTER, ended={"rdma-1": None, "rdma-2": None, "control-plane": 137})
+        lines, usable = status(tmp_path)
+    assert not usable
+    assert any("control-plane ended with status 137" in line and "log/control-plane.log" in line for line in lines)
+
+
+def test_the_nodes_of_a_cluster_are_shown_with_the_way_to_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    nodes = {"rdma-1": True}
+    monkeypatch.setattr(f"{LAB}.Api.from_kubeconfig", lambda _path: None)
+    monkeypatch.setattr(f"{LAB}.ready_nodes", lambda _api: nodes)
+    with held(tmp_path, 0):
+        written_state(tmp_path, cluster=CLUSTER)
+        lines, usable = status(tmp_path)
+        assert not usable
+        assert {"node rdma-1: Ready", "node rdma-2: not registered", "export KUBECONFIG=/lab/kubeconfig"} <= set(lines)
+        assert [line for line in lines if "rxe" in line and line.startswith("stand-in")]
+        nodes["rdma-2"] = False
+        assert "node rdma-2: not Ready" in status(tmp_path)[0]
+        nodes["rdma-2"] = True
+        assert status(tmp_path)[1]
+
+
+def test_a_cluster_that_does_not_answer_makes_the_lab_unusable(tmp_path: Path) -> None:
+    def refuse(_path: Path) -> None:
+        raise ConnectionRefusedError("connection refused")
+
+    with held(tmp_path, 0), pytest.MonkeyPatch.context() as patch:
+        patch.setattr(f"{LAB}.Api.from_kubeconfig", refuse)
+        written_state(tmp_path, cluster=CLUSTER)
+        lines, usable = status(tmp_path)
+    assert not usable
+    assert "the cluster does not answer: connection refused" in lines
