@@ -3,10 +3,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Fixtures of the tests on booted guests.
 
-``lab``: the directory of one lab of two guests for the session; ``run``: a shell command on a guest. ``cluster_lab``: one
-whose guests are nodes of a cluster, or the running one whose directory RDMA_FABRIC_LAB names. Where a lab cannot be had
-(no root, another architecture) the tests are skipped with the reason; in continuous integration (``CI`` is set) they
-fail.
+``lab``: the directory of one lab of two guests for the session; ``run``: a shell command on a guest. ``cluster_lab``: a
+lab whose guests are nodes of a cluster, or the running one whose directory RDMA_FABRIC_LAB names. Where a lab cannot be
+had (no root, another architecture) the tests are skipped with the reason; in continuous integration (``CI`` is set)
+they fail.
 """
 
 from __future__ import annotations

@@ -23,8 +23,8 @@ NODE_FILES = {
     "kubelet.service": "etc/systemd/system/kubelet.service",
     "kubelet.yaml": "etc/kubernetes/kubelet.yaml",
     "rdma_overlay.py": "rdma_overlay.py",
-    "rxe_netns.py": "rxe_netns.py",
 }
+INTERPRETER = "#!/usr/bin/python3 -IS\n"  # isolated and without site packages: it starts in half the time
 
 
 def primary_network(guest: Guest) -> dict[str, object]:
@@ -67,6 +67,7 @@ def node_files(guest: Guest, guests: Sequence[Guest], authority: Authority) -> d
     access = kubeconfig(f"https://{MANAGEMENT_HOST}:{API_PORT}", ca, client)
     return {
         **{path: (FILES / name).read_text(encoding="utf-8") for name, path in NODE_FILES.items()},
+        "rxe-netns": INTERPRETER + (FILES / "rxe_netns.py").read_text(encoding="utf-8"),
         "etc/cni/net.d/10-primary.conflist": json.dumps(primary_network(guest)),
         "etc/kubernetes/ca.crt": ca.decode("ascii"),
         "etc/kubernetes/kubeconfig": json.dumps(access),

@@ -51,7 +51,7 @@ join_cluster() {
     mount LABEL=rdma-node /run/rdma-node
     mount --bind /run/rdma-node/containerd /var/lib/containerd
     cp /run/rdma-node/cni/* /opt/cni/bin/
-    install -m 0755 /run/rdma-lab/rxe_netns.py /opt/cni/bin/rxe-netns
+    install -m 0755 /run/rdma-lab/rxe-netns /opt/cni/bin/
     modprobe -a overlay macvlan br_netfilter
     sysctl -q -w net.ipv4.ip_forward=1
     nft -f /etc/rdma-lab/service.nft
