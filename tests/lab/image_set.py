@@ -68,6 +68,7 @@ APPLETS = (
 INSTALL_PLUGINS = """\
 #!/bin/sh
 set -eu
+trap 'exit 0' TERM INT
 target=${CNI_BIN_DIR:-/host/opt/cni/bin}
 for plugin in /usr/src/plugins/bin/*; do
   name=${plugin##*/}
@@ -75,7 +76,6 @@ for plugin in /usr/src/plugins/bin/*; do
   mv -f "$target/.$name.new" "$target/$name"
 done
 echo "CNI plugins installed in $target"
-trap 'exit 0' TERM INT
 sleep infinity &
 wait
 """
