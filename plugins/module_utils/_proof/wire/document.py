@@ -1,0 +1,154 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The document of a proof: every pair on every network with its tests, counts, suspects, failures. Pure and private.
+
+It is what ``validate.json`` holds and what the report shows.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from typing import Any, Dict, Mapping, Sequence
+
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.pairing import suspects
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.pair import VERDICTS, Side, Test
+
+FORMAT = "rdma.fabric/validate/v1"
+Document = Dict[str, Any]
+
+
+def network_label(network: Mapping[str, Any]) -> str:
+    """Return how a network is called in messages: with its rail where that is known."""
+    rail = network.get("rail")
+    return str(network["network"]) if rail is None else f"rail {rail} ({network['network']})"
+
+
+def pair_row(network: Mapping[str, Any], nodes: Sequence[str], tests: Sequence[Test]) -> dict[str, Any]:
+    """Return the row of one pair on one network; its verdict is the worst of its tests that were run."""
+    verdicts = {test["verdict"] for test in tests}
+    verdict = next(each for each in ("fail", "reported", "pass", "skipped") if each in verdicts)
+    return {
+        "network": network["network"],
+        "rail": network["rail"],
+        "a": nodes[0],
+        "b": nodes[1],
+        "verdict": verdict,
+        "tests": list(tests),
+    }
+
+
+def side_row(side: Side) -> dict[str, Any]:
+    """Return what was found in one test pod."""
+    seen, attached, choice = side.seen, side.attached, side.choice
+    return {
+        "node": side.node,
+        "pod": side.pod,
+        "interface": attached.interface if attached else None,
+        "address": attached.address if attached else None,
+        "mtu": seen.mtu if seen else None,
+        "device": choice.device if choice else None,
+        "port": choice.port if choice else None,
+        "gid_index": choice.gid_index if choice else None,
+        "rate_gbps": (choice.rate_gbps if choice else None) or side.link_gbps,
+        "software": choice.software if choice else None,
+    }
+
+
+def build_document(
+    plan: Mapping[str, Any],
+    *,
+    run: str,
+    image: str,
+    rows: Sequence[dict[str, Any]],
+    sides: Mapping[str, Sequence[Side]],
+    started_at: str,
+    seconds: float,
+) -> Document:
+    """Return the document of one run. ``sides`` are by network; ``started_at`` is an ISO 8601 time in UTC."""
+    networks = [_network_row(network, rows, sides.get(network["network"], ())) for network in plan["networks"]]
+    counts = Counter(row["verdict"] for row in rows)
+    labels = {network["network"]: network_label(network) for network in plan["networks"]}
+    return {
+        "format": FORMAT,
+        "run": run,
+        "started_at": started_at,
+        "seconds": round(seconds, 1),
+        "image": image,
+        "schedule": plan["schedule"],
+        "networks": networks,
+        "left_out": list(plan["left_out"]),
+        "pairs": list(rows),
+        "counts": {"total": len(rows), **{verdict: counts[verdict] for verdict in VERDICTS}},
+        "verdict": "fail" if counts["fail"] else "reported" if counts["reported"] else "pass",
+        "failures": [failure for row in rows for failure in _failures(row, labels[row["network"]])],
+    }
+
+
+def document_text(document: Document) -> str:
+    """Return the document as JSON text: sorted keys, plain ASCII, one newline at the end."""
+    return json.dumps(document, indent=1, sort_keys=True) + "\n"
+
+
+def failure_lines(document: Document, most: int = 20) -> list[str]:
+    """Return one sentence for each red test: pair, rail, test, what was seen, cause, next step."""
+    lines = [
+        f"{each['pair']} on {each['network']}: {each['test']} {each['direction']}: {each['problem']}"
+        f" ({each['cause']}; {each['next_step']})"
+        for each in document["failures"]
+    ]
+    more = len(lines) - most
+    return lines if more <= 0 else [*lines[:most], f"and {more} more, in validate.json"]
+
+
+def suspect_lines(document: Document) -> list[str]:
+    """Return, for each network with red pairs, the nodes that these point at."""
+    lines = []
+    for network in document["networks"]:
+        nodes = network["suspects"]
+        if nodes:
+            few = len(network["nodes"]) > 2 and len(nodes) < len(network["nodes"])
+            what = "all pairs fail of" if few else "nothing passes, so it is open which is at fault of"
+            lines.append(f"{network_label(network)}: {what} {', '.join(nodes)}")
+    return lines
+
+
+def headline(document: Document) -> str:
+    """Return the verdict in one line."""
+    counts = document["counts"]
+    told = [f"{counts[verdict]} {verdict}" for verdict in ("fail", "pass", "reported", "skipped") if counts[verdict]]
+    noun = "pair" if counts["total"] == 1 else "pairs"
+    return f"{counts['total']} {noun} tested: {', '.join(told) or 'none'}"
+
+
+def _network_row(network: Mapping[str, Any], rows: Sequence[dict[str, Any]], sides: Sequence[Side]) -> dict[str, Any]:
+    own = [row for row in rows if row["network"] == network["network"]]
+    outcomes = {(row["a"], row["b"]): row["verdict"] != "fail" for row in own}
+    kept = ("network", "kind", "namespace", "resource", "master", "rail", "mtu")
+    return {
+        **{key: network[key] for key in kept},
+        "nodes": sorted(network["nodes"]),
+        "rounds": len(network["rounds"]),
+        "pods": [side_row(side) for side in sides],
+        "suspects": suspects(outcomes),
+    }
+
+
+def _failures(row: dict[str, Any], label: str) -> list[dict[str, Any]]:
+    found = []
+    for test in row["tests"]:
+        if test["verdict"] == "fail":
+            problem = test["problem"] or {}
+            found.append(
+                {
+                    "pair": f"{row['a']} - {row['b']}",
+                    "network": label,
+                    "test": test["test"],
+                    "direction": f"from {test['from']} to {test['to']}",
+                    "problem": test["summary"],
+                    "cause": problem.get("cause", "unknown"),
+                    "next_step": problem.get("next_step", "run it by hand"),
+                }
+            )
+    return found

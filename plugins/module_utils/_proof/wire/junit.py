@@ -1,0 +1,81 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The document of a proof as JUnit XML, which CI systems and AWX show. Pure and private.
+
+One suite per network, one test case per pair and test. What XML 1.0 cannot hold is replaced by a mark.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Mapping
+from xml.sax.saxutils import escape, quoteattr
+
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.document import network_label
+
+# Outside of XML 1.0's production Char, a document holds nothing.
+_FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+def junit_text(document: Mapping[str, Any]) -> str:
+    """Return the XML of a document, one test case per pair, network and test."""
+    suites = [_suite(document, network) for network in document["networks"]]
+    total = [test for row in document["pairs"] for test in row["tests"]]
+    head = _open("testsuites", name="rdma.fabric.validate", **_counts(total), time=f"{document['seconds']:g}")
+    return "\n".join(['<?xml version="1.0" encoding="UTF-8"?>', head, *suites, "</testsuites>", ""])
+
+
+def _suite(document: Mapping[str, Any], network: Mapping[str, Any]) -> str:
+    rows = [row for row in document["pairs"] if row["network"] == network["network"]]
+    tests = [test for row in rows for test in row["tests"]]
+    name, started = network_label(network), document["started_at"].rstrip("Z")
+    head = _open("testsuite", name=name, **_counts(tests), time=f"{_seconds(tests):g}", timestamp=started)
+    cases = [_case(name, row, test) for row in rows for test in row["tests"]]
+    return "\n".join([head, *cases, "</testsuite>"])
+
+
+def _case(suite: str, row: Mapping[str, Any], test: Mapping[str, Any]) -> str:
+    head = _open(
+        "testcase",
+        classname=f"{suite}.{row['a']} - {row['b']}",
+        name=f"{test['test']} {test['from']} to {test['to']}",
+        time=f"{test['seconds']:g}",
+    )
+    inside = []
+    if test["verdict"] == "fail":
+        problem = test["problem"] or {}
+        text = f"{test['summary']}\ncause: {problem.get('cause', '')}\nnext: {problem.get('next_step', '')}"
+        inside.append(f"{_open('failure', message=test['summary'], type=test['test'])}{_text(text)}</failure>")
+    elif test["verdict"] == "skipped":
+        inside.append(f"{_open('skipped', message=test['summary'])}</skipped>")
+    shown = [part for part in (test["summary"], test["command"], test["output"]) if part]
+    inside.append(f"<system-out>{_text(chr(10).join(shown))}</system-out>")
+    return "\n".join([head, *inside, "</testcase>"])
+
+
+def _counts(tests: list[dict[str, Any]]) -> dict[str, str]:
+    verdicts = [test["verdict"] for test in tests]
+    return {
+        "tests": str(len(verdicts)),
+        "failures": str(verdicts.count("fail")),
+        "errors": "0",
+        "skipped": str(verdicts.count("skipped")),
+    }
+
+
+def _seconds(tests: list[dict[str, Any]]) -> float:
+    return round(sum(float(test["seconds"]) for test in tests), 1)
+
+
+def _open(element: str, **attributes: str) -> str:
+    told = "".join(f" {name}={quoteattr(_allowed(value))}" for name, value in attributes.items())
+    return f"<{element}{told}>"
+
+
+def _text(text: str) -> str:
+    return escape(_allowed(text))
+
+
+def _allowed(text: str) -> str:
+    return _FORBIDDEN.sub("\N{REPLACEMENT CHARACTER}", text)

@@ -1,0 +1,189 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the outputs of ping, rping and ib_write_bw mean for a pair. Pure and private."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, NamedTuple, Sequence
+
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.bandwidth import bandwidth_verdict, pcie_gbps
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.output_text import quoted
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.perftest import perftest_result
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.shell import Output, Problem
+
+KILLED = 137
+"""Status of a program that the watcher in the pod ended (128 + SIGKILL)."""
+_MISSING = (126, 127)
+
+_PING = re.compile(r"(\d{1,6}) packets transmitted, (\d{1,6}) (?:packets )?received", re.ASCII)
+_PING_TIME = re.compile(r"= [\d.]{1,12}/([\d.]{1,12})/", re.ASCII)
+_TOO_LONG = re.compile(r"message too long|Frag(?:mentation)? needed|Packet too big", re.IGNORECASE)
+_OLD_PING = re.compile(r"(?:invalid|unrecognized) option.{0,12}M|unknown option", re.IGNORECASE)
+_NO_RAW_SOCKET = re.compile(r"operation not permitted|lacking privilege|socket: permission denied", re.IGNORECASE)
+_NO_ANSWER = re.compile(r"Host Unreachable|Network is unreachable|No route to host", re.IGNORECASE)
+_NOT_YET = re.compile(r"RDMA_CM_EVENT_REJECTED|Connection refused|cma event.{0,20}REJECTED", re.IGNORECASE)
+_CM_EVENT = re.compile(r"RDMA_CM_EVENT_(\w{3,24})", re.ASCII)
+_COMPARISON = re.compile(r"data mismatch|validat\w{0,6} (?:error|failed)", re.IGNORECASE)
+
+
+class Judged(NamedTuple):
+    """The verdict on one output: pass, fail or reported, what was seen in a few words, the problem if it failed."""
+
+    verdict: str
+    summary: str
+    problem: Problem | None = None
+    figures: dict[str, Any] | None = None
+
+
+class Ends(NamedTuple):
+    """What is known about the two ends of a bandwidth test: rates of their ports, PCIe of their NICs, emulation."""
+
+    link_gbps: float | None
+    pcie: dict[str, Any] | None
+    software: bool
+
+
+def failed(problem: str, cause: str, next_step: str, figures: dict[str, Any] | None = None) -> Judged:
+    """Return a red verdict with its cause and what to do."""
+    return Judged("fail", problem, {"problem": problem, "cause": cause, "next_step": next_step}, figures)
+
+
+def ended_early(output: Output, program: str) -> Judged | None:
+    """Return the verdict on a program that was ended for its time, or is not there; None when it ran to its end."""
+    if output.status == KILLED:
+        cause = "it waits for something that never comes: packets are lost, or the other side hangs"
+        step = "check firewalls (UDP 4791), the path's MTU and the switch, and the other side's output"
+        return failed(f"{program} hung and was ended", cause, step)
+    if output.status in _MISSING and "not found" in output.text:
+        step = "use an image that has ping, rping and ib_write_bw (rdma_fabric_validate_image)"
+        return failed(f"{program} is not in the test image", "another image than the usual one is used", step)
+    return None
+
+
+def judge_ping(output: Output, mtu: int) -> Judged:
+    """Judge a ping with full packets of ``mtu`` bytes that must not be cut; one lost of several is forgiven."""
+    text, found = output.text, _PING.search(output.text)
+    sent, received = (int(found[1]), int(found[2])) if found else (0, 0)
+    if received and sent - received <= 1:
+        time = _PING_TIME.search(text)
+        return Judged("pass", f"{received} of {sent} packets of {mtu} bytes{f', {time[1]} ms' if time else ''}")
+    return ended_early(output, "ping") or _failed_ping(text, sent, received, mtu)
+
+
+def _failed_ping(text: str, sent: int, received: int, mtu: int) -> Judged:
+    if _TOO_LONG.search(text):
+        cause = "an interface or a switch on the way has a smaller MTU"
+        step = "set one MTU on both interfaces, and at least that on every switch port between them"
+        return failed(f"packets of {mtu} bytes do not pass uncut", cause, step)
+    if sent and received:
+        cause = "packets are lost: a bad cable or transceiver, a full queue, or two hosts with one address"
+        step = "look at the error counters of both ports"
+        return failed(f"{received} of {sent} packets of {mtu} bytes came back", cause, step)
+    if sent or _NO_ANSWER.search(text):
+        cause = "the wire between the two is cut, or they are in different broadcast domains or VLANs"
+        step = "check cable, switch port and VLAN of both sides, and that small packets pass (MTU of the switch)"
+        return failed(f"no answer to packets of {mtu} bytes", cause, step, {"received": 0})
+    return _ping_not_run(text)
+
+
+def _ping_not_run(text: str) -> Judged:
+    if _OLD_PING.search(text):
+        step = "use an image with ping of iputils (rdma_fabric_validate_image)"
+        return failed("this ping cannot forbid fragments (-M do)", "the image has the ping of busybox", step)
+    if _NO_RAW_SOCKET.search(text):
+        step = "set net.ipv4.ping_group_range for pods, or allow NET_RAW in the namespace of the test pods"
+        return failed("ping may not open its socket", "the container has no NET_RAW and no ping group", step)
+    cause = "its output is none of the known ones"
+    return failed(f"ping failed: {_first_line(text)}", cause, "run it by hand in a pod")
+
+
+def may_come_up(output: Output) -> bool:
+    """Tell whether a client of rping was refused as by a server side that does not listen yet."""
+    return output.status != 0 and bool(_NOT_YET.search(output.text))
+
+
+def judge_rping(output: Output) -> Judged:
+    """Judge the client side of rping, which compares what comes back with what it sent."""
+    text = output.text
+    event = _CM_EVENT.search(text)
+    if output.status == 0 and not _COMPARISON.search(text):
+        return Judged("pass", "connected by the RDMA connection manager, and the data came back as sent")
+    early = ended_early(output, "rping")
+    if early:
+        return early
+    if _COMPARISON.search(text):
+        return failed("rping got other data than it sent", "memory, firmware or driver is broken", "replace the NIC")
+    if may_come_up(output):
+        cause = "nothing listens there: the server side ended, or the address belongs to another host"
+        return failed("the connection was refused", cause, "look at the other side's output")
+    if event:
+        cause = "the RDMA connection manager found no way to the address: route, neighbour, or a filter on UDP 4791"
+        return failed(f"rping ended with {event[1]}", cause, "compare the two sides' addresses, routes and GIDs")
+    cause = "the RDMA connection manager could not start, or the transfer broke"
+    step = "check that rdma_ucm is loaded on both nodes and /dev/infiniband/rdma_cm reaches the pod"
+    return failed(f"rping failed: {_first_line(text)}", cause, step)
+
+
+def judge_bandwidth(client: Output, server: str, ends: Ends, minimum: float | None) -> Judged:
+    """Judge a run of ib_write_bw by its client side; what the ``server`` side printed tells the cause when it knows."""
+    result = perftest_result(client.text, "gbps")
+    early = ended_early(client, "ib_write_bw")
+    if early and not result["rows"]:
+        return early
+    link = ends.link_gbps if ends.link_gbps else None
+    verdict = bandwidth_verdict(result, link, pcie=ends.pcie, emulated=ends.software, threshold=minimum)
+    figures = {key: verdict[key] for key in ("measured_gbps", "expected_gbps", "limit", "ratio", "threshold")}
+    figures["peak_gbps"] = (result["summary"] or {}).get("peak_gbps")
+    if result["complete"] and client.status not in (0, None) and verdict["verdict"] != "fail":
+        return failed(f"ib_write_bw ended with status {client.status}", "see its output", "run it by hand", figures)
+    if verdict["verdict"] != "fail":
+        return Judged(verdict["verdict"], verdict["reason"], None, figures)
+    if result["complete"]:
+        hints = (
+            "; ".join(verdict["hints"]) or "compare with other pairs of these nodes, and look at the ports' counters"
+        )
+        return failed(verdict["reason"], "the way carries less than its parts promise", hints, figures)
+    problem = _broken_run(result, server)
+    return Judged("fail", f"nothing was measured: {problem['problem']}", problem, figures)
+
+
+def _broken_run(result: dict[str, Any], server: str) -> Problem:
+    """Return the problem that says most: the client's own, unless it only says that the other side ended."""
+    own: Sequence[Problem] = result["problems"]
+    theirs: Sequence[Problem] = perftest_result(server, "gbps")["problems"] if server else []
+    known = [each for each in own if "other side" not in each["cause"]]
+    blamed = [
+        each
+        for each in theirs
+        if each["cause"] not in ("no client connected to it",) and "other side" not in each["cause"]
+    ]
+    if known and not known[0]["problem"].startswith(("there is no row", "the output is empty")):
+        return known[0]
+    return (blamed or known or list(own) or [_unknown()])[0]
+
+
+def _unknown() -> Problem:
+    return {
+        "problem": "the output is not complete",
+        "cause": "the program ended without a word",
+        "next_step": "run it by hand in a pod",
+    }
+
+
+def slower_pcie(links: Sequence[dict[str, Any] | None]) -> dict[str, Any] | None:
+    """Return the PCIe link (``{"speed_gts", "width"}``) that carries least; None when none is known."""
+    known = []
+    for link in links:
+        if link and link.get("speed_gts") and link.get("width"):
+            try:
+                carried = pcie_gbps(float(link["speed_gts"]), int(link["width"]))
+            except KeyError:
+                continue
+            known.append((carried, {"speed_gts": link["speed_gts"], "width": link["width"]}))
+    return min(known, key=lambda each: each[0])[1] if known else None
+
+
+def _first_line(text: str) -> str:
+    return next((quoted(line) for line in text.splitlines() if line.strip()), "it printed nothing")

@@ -1,0 +1,270 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The plan of a proof: which nodes are tested on which networks, in which rounds, what forbids it. Pure and private.
+
+Everything that keeps a proof from starting is found here, all of it at once, before any pod is made.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Dict, Mapping, NamedTuple, Sequence
+
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.pairing import SCHEDULES, rounds
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.endpoint import Choice
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.pair import TESTS
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, Violation
+
+Plan = Dict[str, Any]
+
+_SOURCE = "validate"
+# Programs of one pair that may each take their whole time: two pings, rping, two bandwidth tests with their servers.
+_PROGRAMS = 7
+_MARGIN = 300
+
+
+class Wish(NamedTuple):
+    """What is asked for: networks by name (empty: all), resources by network, the schedule, a namespace for the pods.
+
+    ``ready_timeout`` and ``test_timeout`` are in seconds.
+    """
+
+    networks: Sequence[str]
+    resources: Mapping[str, str]
+    schedule: str
+    namespace: str | None
+    ready_timeout: int
+    test_timeout: int
+
+
+class Surroundings(NamedTuple):
+    """What is there.
+
+    ``networks`` are those of the fabric as ``_fabric`` gives them, ``nodes`` the cluster's (:func:`node_row`),
+    ``attachments`` and ``namespaces`` the names of live ones, ``hosts`` the facts by inventory host (None: not read).
+    """
+
+    networks: Sequence[dict[str, Any]]
+    nodes: Sequence[dict[str, Any]]
+    attachments: Sequence[str]
+    namespaces: Sequence[str]
+    hosts: Mapping[str, dict[str, Any] | None]
+    addresses: Mapping[str, str]
+
+
+def make_plan(wish: Wish, around: Surroundings) -> Plan:
+    """Return ``{"schedule", "networks", "left_out", "tests"}``; raises InvalidInput with everything that forbids it.
+
+    Each network has ``network, namespace, resource, rail, mtu, nodes, rounds, deadline``, ``nodes`` mapping node names
+    to inventory hosts, ``deadline`` the seconds after which its pods end themselves.
+    """
+    violations: list[Violation] = []
+    if wish.schedule not in SCHEDULES:
+        hint = f"one of {', '.join(SCHEDULES)}"
+        violations.append(Violation(_SOURCE, "pairs", f"{wish.schedule!r} is no schedule", hint))
+    wanted = _wanted(wish, around, violations)
+    node_of, left_out = _nodes_of_hosts(around)
+    networks = []
+    for network in wanted:
+        planned, flaws, without = _planned(wish, around, network, node_of)
+        networks.append(planned)
+        violations += flaws
+        left_out += without
+    if violations:
+        raise InvalidInput(violations)
+    return {"schedule": wish.schedule, "networks": networks, "left_out": left_out, "tests": list(TESTS)}
+
+
+def _wanted(wish: Wish, around: Surroundings, violations: list[Violation]) -> list[dict[str, Any]]:
+    if not around.networks:
+        hint = "give a MacvlanNetwork, HostDeviceNetwork, IPoIBNetwork or NetworkAttachmentDefinition"
+        violations.append(Violation(_SOURCE, "networks", "the fabric has no secondary network to test", hint))
+    known = [network["network"] for network in around.networks]
+    for name in wish.resources:
+        if not _matching(name, around.networks):
+            violations.append(_unknown("resources", name, known))
+    if not wish.networks:
+        return list(around.networks)
+    found: list[dict[str, Any]] = []
+    for name in wish.networks:
+        matching = _matching(name, around.networks)
+        if not matching:
+            violations.append(_unknown("networks", name, known))
+        elif len(matching) > 1:
+            hint = f"one of {', '.join(each['network'] for each in matching)}"
+            violations.append(Violation(_SOURCE, "networks", f"{name} is in several namespaces", hint))
+        else:
+            found += [each for each in matching if each not in found]
+    return found
+
+
+def _matching(name: str, networks: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [network for network in networks if name in (network["network"], network["name"])]
+
+
+def _unknown(option: str, name: str, known: Sequence[str]) -> Violation:
+    hint = f"the fabric has {', '.join(known)}" if known else ""
+    return Violation(_SOURCE, option, f"{name!r} is no network of the fabric", hint)
+
+
+def _nodes_of_hosts(around: Surroundings) -> tuple[dict[str, str], list[dict[str, str]]]:
+    """Return the inventory host of each node that can take a pod, and hosts that are left out with the reason."""
+    node_of: dict[str, str] = {}
+    left_out: list[dict[str, str]] = []
+    for host in sorted(around.hosts):
+        node = _node_of(host, around)
+        if node is None:
+            left_out.append({"host": host, "network": "", "why": "no node of the cluster has its name or address"})
+        elif not node["ready"]:
+            left_out.append({"host": host, "network": "", "why": f"the node {node['name']} is not Ready"})
+        elif node["unschedulable"]:
+            left_out.append({"host": host, "network": "", "why": f"the node {node['name']} is cordoned"})
+        else:
+            node_of[node["name"]] = host
+    return node_of, left_out
+
+
+def _node_of(host: str, around: Surroundings) -> dict[str, Any] | None:
+    facts = around.hosts[host] or {}
+    hostname = str((facts.get("system") or {}).get("hostname") or "")
+    names = [name for name in (host, hostname, hostname.partition(".")[0]) if name]
+    for name in names:
+        for node in around.nodes:
+            if name in (node["name"], node["hostname"]):
+                return dict(node)
+    address = around.addresses.get(host)
+    return next((dict(node) for node in around.nodes if address and address in node["addresses"]), None)
+
+
+def _planned(
+    wish: Wish, around: Surroundings, network: dict[str, Any], node_of: Mapping[str, str]
+) -> tuple[dict[str, Any], list[Violation], list[dict[str, str]]]:
+    """Return the plan of one network, what forbids it, and the hosts it leaves out."""
+    name = network["network"]
+    namespace = wish.namespace or network["namespace"]
+    flaws = _missing(name, namespace, around)
+    resource = wish.resources.get(name) or wish.resources.get(network["name"]) or network["resource"]
+    nodes = _with_resource(around, resource, node_of) if resource else []
+    problem = _resource_problem(name, network, resource, nodes, node_of)
+    if problem:
+        flaws.append(problem)
+    without = [node for node in sorted(node_of) if resource and node not in nodes]
+    why = f"its kubelet offers no {resource}"
+    left_out = [{"host": node_of[node], "network": name, "why": why} for node in without]
+    turns = rounds(nodes, wish.schedule) if wish.schedule in SCHEDULES else []
+    planned = {
+        "network": name,
+        "kind": network["kind"],
+        "namespace": namespace,
+        "resource": resource,
+        "master": network["master"],
+        "rail": _rail(network["master"], around, [node_of[node] for node in nodes]),
+        "mtu": network["mtu"],
+        "nodes": {node: node_of[node] for node in nodes},
+        "rounds": [[list(pair) for pair in turn] for turn in turns],
+        "deadline": wish.ready_timeout + len(turns) * _PROGRAMS * (wish.test_timeout + 20) + _MARGIN,
+    }
+    return planned, flaws, left_out
+
+
+def _missing(name: str, namespace: str, around: Surroundings) -> list[Violation]:
+    found = []
+    if name not in around.attachments:
+        problem = f"there is no NetworkAttachmentDefinition {name} in the cluster"
+        found.append(Violation(_SOURCE, name, problem, "run rdma.fabric.site first, which makes it"))
+    if namespace not in around.namespaces:
+        hint = "make it, or give another one (rdma_fabric_validate_namespace)"
+        found.append(Violation(_SOURCE, name, f"there is no namespace {namespace} for the test pods", hint))
+    return found
+
+
+def _with_resource(around: Surroundings, resource: str, node_of: Mapping[str, str]) -> list[str]:
+    able = [node["name"] for node in around.nodes if node["allocatable"].get(resource, 0) > 0]
+    return sorted(name for name in able if name in node_of)
+
+
+def _resource_problem(
+    name: str, network: dict[str, Any], resource: str | None, nodes: Sequence[str], node_of: Mapping[str, str]
+) -> Violation | None:
+    if resource is None:
+        several = ", ".join(network["candidates"])
+        problem = f"several resources fit: {several}" if several else "no device plugin of the fabric offers a resource"
+        hint = f"name the one a pod asks for: rdma_fabric_validate_resources: {{{name}: rdma/...}}"
+        return Violation(_SOURCE, name, problem, hint)
+    if not node_of:
+        hint = "compare the inventory's names with kubectl get nodes; cordoned and not Ready nodes do not count"
+        return Violation(_SOURCE, name, "no host of the inventory is a Ready node of the cluster", hint)
+    if not nodes:
+        hint = "look at the device plugin's pods and configuration, and at kubectl describe node"
+        return Violation(_SOURCE, name, f"no node offers {resource}", hint)
+    if len(nodes) == 1:
+        hint = "a proof takes two nodes"
+        return Violation(_SOURCE, name, f"only the node {nodes[0]} offers {resource}", hint)
+    return None
+
+
+def _rail(master: str | None, around: Surroundings, hosts: Sequence[str]) -> int | None:
+    """Return the number of the rail that a network's interface is of, where the facts of a host tell it."""
+    for host in hosts:
+        facts = around.hosts.get(host) or {}
+        address = next((each["pci"] for each in facts.get("netdevs") or [] if master and each["name"] == master), None)
+        for rail in facts.get("rails") or []:
+            if address and rail["nic"] == address:
+                return int(rail["rail"])
+    return None
+
+
+def node_row(node: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what the plan reads of a live Node."""
+    metadata, status = node["metadata"], node.get("status") or {}
+    ready = [each for each in status.get("conditions") or [] if each.get("type") == "Ready"]
+    return {
+        "name": str(metadata["name"]),
+        "hostname": str((metadata.get("labels") or {}).get("kubernetes.io/hostname") or ""),
+        "ready": bool(ready) and ready[0].get("status") == "True",
+        "unschedulable": bool((node.get("spec") or {}).get("unschedulable")),
+        "addresses": [str(each.get("address")) for each in status.get("addresses") or []],
+        "allocatable": {str(name): _amount(amount) for name, amount in (status.get("allocatable") or {}).items()},
+    }
+
+
+def _amount(quantity: Any) -> int:
+    """Return a count of devices; device plugins advertise whole numbers, which may be written as ``1k``."""
+    text = str(quantity)
+    factors = {"k": 1000, "M": 1000**2}
+    digits, factor = (text[:-1], factors[text[-1]]) if text[-1:] in factors else (text, 1)
+    return int(digits) * factor if digits.isascii() and digits.isdigit() else 0
+
+
+def device_limits(facts: Mapping[str, Any] | None, choice: Choice) -> tuple[float | None, dict[str, Any] | None]:
+    """Return (Gb/s of the link, PCIe link of the NIC) that the facts of a host know of a device of one of its pods.
+
+    A virtual function has no PCIe link of its own: its physical function's counts.
+    """
+    if not facts:
+        return None, None
+    nics = {nic["address"]: nic for nic in facts.get("nics") or []}
+    device = next((each for each in facts.get("rdma") or [] if each["name"] == choice.device), None)
+    nic = nics.get(choice.pci or "") or nics.get((device or {}).get("pci") or "")
+    if nic and nic.get("function") == "vf":
+        nic = nics.get(nic.get("pf") or "") or nic
+    port = next((each for each in (device or {}).get("ports") or [] if each["port"] == choice.port), None)
+    rate = port.get("rate_gbps") if port else None
+    return rate, nic.get("link") if nic else None
+
+
+def plan_lines(plan: Plan, image: str) -> list[str]:
+    """Return the plan as a person reads it."""
+    lines = [f"image of the test pods: {image}", f"tests of each pair: {', '.join(plan['tests'])}"]
+    for network in plan["networks"]:
+        pairs = sum(len(turn) for turn in network["rounds"])
+        rail = "" if network["rail"] is None else f", rail {network['rail']}"
+        lines.append(
+            f"{network['network']}{rail}: {len(network['nodes'])} pods in {network['namespace']}, each with one "
+            f"{network['resource']}; {pairs} pairs in {len(network['rounds'])} rounds"
+        )
+        lines += [
+            f"  round {number}: {', '.join(' - '.join(pair) for pair in turn)}"
+            for number, turn in enumerate(network["rounds"], 1)
+        ]
+    return lines

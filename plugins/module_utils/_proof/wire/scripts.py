@@ -1,0 +1,180 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What runs in a test pod: command lines, and the small POSIX shell scripts around them. Pure and private.
+
+The scripts need a shell, ``sleep`` and what a shell has built in. Values come in as arguments of the script, never in
+its text. Every program is ended by a watcher in the pod, so nothing outlives its time when the controller is gone.
+"""
+
+from __future__ import annotations
+
+from typing import List, NamedTuple, Sequence
+
+Argv = List[str]
+
+SCRATCH = "/rdma-fabric"
+"""Folder of a test pod in which the scripts leave the output of a server side."""
+TOOLS = ("ping", "rping", "ib_write_bw")
+PING_COUNT = 4
+RPING_COUNT = 10
+_IPV4_HEADERS = 28
+_IPV6_HEADERS = 48
+
+# Reads only. Empty slots of a GID table answer EINVAL; a device without PCI parent (soft RDMA) has no device link.
+_PROBE = r"""
+get() { v=; { read -r v <"$1"; } 2>/dev/null; }
+for t in ping rping ib_write_bw; do command -v $t >/dev/null 2>&1 && echo "tool|$t"; done
+for n in /sys/class/net/*; do [ -e "$n" ] && echo "netdev|${n##*/}"; done
+b=/sys/class/net/$1
+for f in address mtu operstate; do get "$b/$f"; echo "$f|$v"; done
+for d in "$b"/device/infiniband/*; do [ -e "$d" ] && echo "own|${d##*/}"; done
+for c in /dev/infiniband/*; do [ -e "$c" ] && echo "char|${c##*/}"; done
+for d in /sys/class/infiniband/*; do
+  [ -e "$d" ] || continue
+  n=${d##*/}
+  a=$(cd -P "$d/device" 2>/dev/null && pwd -P)
+  echo "device|$n|${a##*/}"
+  for p in "$d"/ports/*; do
+    i=${p##*/}
+    get "$p/state"; s=$v; get "$p/rate"; r=$v; get "$p/link_layer"
+    echo "port|$n|$i|$v|$s|$r"
+    for g in "$p"/gids/*; do
+      get "$g"
+      case $v in ''|0000:0000:0000:0000:0000:0000:0000:0000|fe80:*) continue;; esac
+      w=$v; x=${g##*/}
+      get "$p/gid_attrs/types/$x"; t=$v; get "$p/gid_attrs/ndevs/$x"
+      echo "gid|$n|$i|$x|$w|$t|$v"
+    done
+  done
+done
+l=
+{ while read -r a b c; do
+  case "$a $b $c" in "|-- "*) l=$b;; "/32 host LOCAL"*) echo "local|$l";; esac
+done </proc/net/fib_trie; } 2>/dev/null
+{ while read -r a b c d e f; do echo "local6|$a|$f"; done </proc/net/if_inet6; } 2>/dev/null
+echo end
+"""
+
+# A program with a limit of $1 seconds in the foreground.
+_BOUNDED = r"""
+l=$1; shift
+"$@" </dev/null & p=$!
+( n=0; while [ $n -lt $l ]; do sleep 1; kill -0 $p 2>/dev/null || exit; n=$((n+1)); done; kill -9 $p
+) >/dev/null 2>&1 </dev/null &
+wait $p
+"""
+
+# A server side: $1 names its files, $2 is its limit in seconds, $3 the TCP port in hexadecimal as in /proc/net/tcp, or
+# "-" for a program that listens on none. Answers once it listens.
+_SERVE = r"""
+b=$1 l=$2 h=$3; shift 3
+( "$@" >"$b.out" 2>&1 </dev/null & p=$!; echo $p >"$b.pid"; wait $p; echo $? >"$b.rc" ) >/dev/null 2>&1 </dev/null &
+( n=0; while [ $n -lt $l ] && [ ! -e "$b.rc" ]; do sleep 1; n=$((n+1)); done
+  [ -e "$b.rc" ] || { read -r p <"$b.pid" && kill -9 $p; }
+) >/dev/null 2>&1 </dev/null &
+n=0
+while [ $n -lt 150 ]; do
+  p=; { read -r p <"$b.pid"; } 2>/dev/null
+  if [ -n "$p" ]; then
+    [ -e "$b.rc" ] && { echo ended; exit 0; }
+    [ "$h" = - ] && { echo started; exit 0; }
+    for f in /proc/net/tcp /proc/net/tcp6; do
+      { while read -r a c d e x; do
+        case "$c $e" in *:"$h 0A") echo listening; exit 0;; esac
+      done <$f; } 2>/dev/null
+    done
+  fi
+  sleep 0.2 2>/dev/null || sleep 1
+  n=$((n+1))
+done
+echo silent
+"""
+
+# The end of a server side: up to $2 seconds to end by itself, then it is killed. Its status, then its output.
+_FINISH = r"""
+b=$1 n=0 k=ended
+while [ ! -e "$b.rc" ] && [ $n -lt $2 ]; do sleep 1; n=$((n+1)); done
+[ -e "$b.rc" ] || { k=killed; read -r p <"$b.pid" && kill -9 $p; } 2>/dev/null
+r=; [ $k = ended ] && read -r r <"$b.rc"
+echo "$k ${r:-none}"
+tail -c 65536 "$b.out" 2>/dev/null || cat "$b.out"
+"""
+
+
+class Load(NamedTuple):
+    """What one bandwidth test sends: bytes a message, messages a queue pair, queue pairs."""
+
+    size: int
+    iterations: int
+    queue_pairs: int
+
+
+# 20 GB: half a second on 400 Gb/s, and four queue pairs fill it. Software moves about as many MB in its second.
+HARDWARE_LOAD = Load(1024 * 1024, 5000, 4)
+SOFTWARE_LOAD = Load(64 * 1024, 100, 1)
+
+
+def probe(interface: str) -> Argv:
+    """Return the command that prints what ``endpoint.read_probe`` reads."""
+    return ["sh", "-c", _PROBE, "probe", interface]
+
+
+def bounded(limit: int, argv: Sequence[str]) -> Argv:
+    """Return the command that runs ``argv`` for at most ``limit`` seconds; 137 is the status of one that was ended."""
+    return ["sh", "-c", _BOUNDED, "bounded", str(limit), *argv]
+
+
+def serve(tag: str, limit: int, port: int | None, argv: Sequence[str]) -> Argv:
+    """Return the command that starts a server side; it prints listening, started (no ``port``), ended or silent."""
+    return ["sh", "-c", _SERVE, "serve", f"{SCRATCH}/{tag}", str(limit), "-" if port is None else f"{port:04X}", *argv]
+
+
+def finish(tag: str, grace: int) -> Argv:
+    """Return the command that ends the server side of ``serve`` and prints how it ended and what it printed."""
+    return ["sh", "-c", _FINISH, "finish", f"{SCRATCH}/{tag}", str(grace)]
+
+
+def ping(interface: str, address: str, mtu: int) -> Argv:
+    """Return the ping that fills a packet of ``mtu`` bytes and forbids cutting it."""
+    headers = _IPV6_HEADERS if ":" in address else _IPV4_HEADERS
+    size = str(max(mtu - headers, 0))
+    return [
+        "ping",
+        "-n",
+        "-c",
+        str(PING_COUNT),
+        "-i",
+        "0.3",
+        "-W",
+        "2",
+        "-M",
+        "do",
+        "-s",
+        size,
+        "-I",
+        interface,
+        address,
+    ]
+
+
+def rping_server(address: str, port: int) -> Argv:
+    """Return the server side of rping."""
+    return ["rping", "-s", "-a", address, "-p", str(port), "-C", str(RPING_COUNT), "-V", "-v"]
+
+
+def rping_client(address: str, port: int) -> Argv:
+    """Return the client side of rping, which compares every byte that comes back (-V)."""
+    return ["rping", "-c", "-a", address, "-p", str(port), "-C", str(RPING_COUNT), "-V", "-v"]
+
+
+def write_bandwidth(
+    device: str, port: int, gid_index: int | None, load: Load, *, tcp_port: int, server: str = ""
+) -> Argv:
+    """Return one side of ib_write_bw; with the address of a ``server`` it is the client side.
+
+    Both sides need the same ``load`` and ``tcp_port``; device, port and GID index are each side's own.
+    """
+    argv = ["ib_write_bw", "-d", device, "-i", str(port), *(["-x", str(gid_index)] if gid_index is not None else [])]
+    argv += ["-F", "--report_gbits", "-s", str(load.size), "-n", str(load.iterations), "-q", str(load.queue_pairs)]
+    return [*argv, "-p", str(tcp_port), *([server] if server else [])]

@@ -1,0 +1,81 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Rounds of pairs: nobody twice in a round, every pair once, and few rounds that still tell a bad node."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import pytest
+
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.pairing import hunt_length, rounds, suspects
+
+SIZES = [2, 3, 4, 5, 6, 7, 8, 9, 16, 17, 33, 100]
+
+
+def nodes(count: int) -> list[str]:
+    return [f"node-{number}" for number in range(count)]
+
+
+@pytest.mark.parametrize("count", SIZES)
+def test_all_covers_every_pair_once_in_the_fewest_rounds(count: int) -> None:
+    found = rounds(nodes(count))
+    assert len(found) == (count if count % 2 else count - 1)
+    assert sorted(pair for turn in found for pair in turn) == sorted(combinations(sorted(nodes(count)), 2))
+
+
+@pytest.mark.parametrize("count", SIZES)
+@pytest.mark.parametrize("schedule", ["all", "hunt"])
+def test_no_node_is_twice_in_a_round(count: int, schedule: str) -> None:
+    for turn in rounds(nodes(count), schedule):
+        members = [node for pair in turn for node in pair]
+        assert len(members) == len(set(members))
+        assert len(turn) == count // 2
+
+
+@pytest.mark.parametrize("count", SIZES)
+def test_a_hunt_takes_about_log2_rounds(count: int) -> None:
+    found = rounds(nodes(count), "hunt")
+    assert len(found) == min(hunt_length(count), len(rounds(nodes(count))))
+    assert 2 ** (len(found) - count % 2) >= count or len(found) == len(rounds(nodes(count)))
+
+
+@pytest.mark.parametrize("count", [size for size in SIZES if size > 2])
+def test_a_hunt_finds_any_one_bad_node(count: int) -> None:
+    found = rounds(nodes(count), "hunt")
+    for bad in nodes(count):
+        outcomes = {pair: bad not in pair for turn in found for pair in turn}
+        assert suspects(outcomes) == [bad]
+
+
+@pytest.mark.parametrize("count", [5, 8, 16])
+def test_all_pairs_find_any_two_bad_nodes(count: int) -> None:
+    found = [pair for turn in rounds(nodes(count)) for pair in turn]
+    for bad in combinations(nodes(count), 2):
+        assert suspects({pair: not set(bad) & set(pair) for pair in found}) == sorted(bad)
+
+
+def test_two_nodes_that_fail_are_both_suspected() -> None:
+    assert rounds(["b", "a"]) == [[("a", "b")]]
+    assert suspects({("a", "b"): False}) == ["a", "b"]
+    assert suspects({("a", "b"): True}) == []
+
+
+def test_one_bad_wire_between_good_nodes_accuses_nobody() -> None:
+    outcomes = {pair: pair != ("a", "b") for pair in combinations("abcd", 2)}
+    assert suspects(outcomes) == []
+
+
+def test_the_schedule_does_not_depend_on_the_order_of_the_nodes_nor_on_repetitions() -> None:
+    assert rounds(["c", "a", "d", "b"]) == rounds(["a", "b", "c", "d", "a"])
+
+
+@pytest.mark.parametrize("few", [[], ["a"]])
+def test_fewer_than_two_nodes_make_no_round(few: list[str]) -> None:
+    assert rounds(few) == rounds(few, "hunt") == []
+
+
+def test_hostile_names_are_names() -> None:
+    strange = ["../x", "a'; rm -rf /", "\x00", ""]
+    assert sorted({node for turn in rounds(strange) for pair in turn for node in pair}) == sorted(strange)

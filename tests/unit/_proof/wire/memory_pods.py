@@ -1,0 +1,146 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Stand-ins of the wire tests: pods whose programs answer as told, without a cluster, a network or RDMA.
+
+``MemoryPods`` takes the place of the executor. It knows the scripts by their names and answers for their programs.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import Any, Callable
+
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.pair import PodState, Side, examine
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.shell import Output, ShellTrouble
+
+NETWORK = "default/rail0"
+PASSED_PING = (
+    "PING 192.168.111.2 (192.168.111.2) from 192.168.111.1 net1: 1472(1500) bytes of data.\n"
+    "--- 192.168.111.2 ping statistics ---\n"
+    "4 packets transmitted, 4 received, 0% packet loss, time 903ms\n"
+    "rtt min/avg/max/mdev = 0.210/0.305/0.420/0.050 ms\n"
+)
+LOST_PING = "4 packets transmitted, 0 received, 100% packet loss, time 3050ms\n"
+LONG_PING = "ping: local error: message too long, mtu=1500\n4 packets transmitted, 0 received, +4 errors\n"
+REJECTED = "cma event RDMA_CM_EVENT_REJECTED, error 8\nwait for CONNECTED state 4\nconnect error -1\n"
+
+
+def table(gbps: float = 92.0) -> str:
+    """Return what the client side of ib_write_bw prints for one size."""
+    rate = gbps / 8 / 65536 * 1e3
+    return (
+        "---------------------------------------------------------------------------------------\n"
+        "                    RDMA_Write BW Test\n"
+        " Dual-port       : OFF\t\tDevice         : mlx5_0\n"
+        " Number of qps   : 1\t\tTransport type : IB\n"
+        " Mtu             : 4096[B]\n"
+        " Link type       : Ethernet\n"
+        "---------------------------------------------------------------------------------------\n"
+        " #bytes     #iterations    BW peak[Gb/sec]    BW average[Gb/sec]   MsgRate[Mpps]\n"
+        f" 65536      5000             {gbps:.2f}              {gbps:.2f}     \t\t     {rate:.6f}\n"
+        "---------------------------------------------------------------------------------------\n"
+    )
+
+
+def probe_text(address: str, **changes: Any) -> str:
+    """Return what the probe prints in a pod on mlx5_0; ``changes`` replace the values of its parts."""
+    given = {
+        "mtu": "9000",
+        "operstate": "up",
+        "netdevs": "lo eth0 net1",
+        "device": "mlx5_0|0000:18:00.0",
+        "state": "4: ACTIVE",
+        "rate": "100 Gb/sec (4X EDR)",
+        "link_layer": "Ethernet",
+        "slot": "5",
+        "kind": "RoCE v2",
+        "chars": "rdma_cm uverbs0",
+        "locals": f"127.0.0.1 10.44.0.2 {address}",
+        **changes,
+    }
+    gid = "0000:0000:0000:0000:0000:ffff:" + "{:02x}{:02x}:{:02x}{:02x}".format(*map(int, address.split(".")))
+    name = given["device"].partition("|")[0]
+    lines = ["tool|ping", "tool|rping", "tool|ib_write_bw"]
+    lines += [f"netdev|{each}" for each in given["netdevs"].split()]
+    lines += ["address|02:00:00:00:00:01", f"mtu|{given['mtu']}", f"operstate|{given['operstate']}"]
+    lines += [f"char|{each}" for each in given["chars"].split()]
+    if given["device"]:
+        lines.append(f"device|{given['device']}")
+        lines.append(f"port|{name}|1|{given['link_layer']}|{given['state']}|{given['rate']}")
+        lines.append(f"gid|{name}|1|0|0000:0000:0000:0000:0000:ffff:0a2c:0002|RoCE v2|eth0")
+        lines.append(f"gid|{name}|1|{int(given['slot']) - 1}|{gid}|IB/RoCE v1|net1")
+        lines.append(f"gid|{name}|1|{given['slot']}|{gid}|{given['kind']}|net1")
+    lines += [f"local|{each}" for each in given["locals"].split()]
+    return "\n".join([*lines, "end", ""])
+
+
+def network_status(address: str, network: str = NETWORK) -> str:
+    """Return the annotation that Multus writes."""
+    first = {"name": "cbr0", "interface": "eth0", "ips": ["10.44.0.2"], "default": True}
+    return json.dumps([first, {"name": network, "interface": "net1", "ips": [address], "mac": "02:00:00:00:00:01"}])
+
+
+Answer = Output | ShellTrouble
+
+
+@dataclass
+class MemoryPods:
+    """Stands in for commands in pods; ``answers`` maps (pod, program) to outputs, used up one by one but the last.
+
+    Programs are probe, serve, ping, rping and ib_write_bw; ``finished`` is what server sides had printed.
+    """
+
+    answers: dict[tuple[str, str], list[Answer]] = field(default_factory=dict)
+    finished: str = ""
+    calls: list[tuple[str, str, list[str], float]] = field(default_factory=list)
+    before: Callable[[str, str], None] = lambda _pod, _program: None
+
+    def run(self, pod: str, argv: list[str], limit: float) -> Output:
+        script, words = argv[3], argv[4:]
+        program = {"bounded": words[1] if len(words) > 1 else "", "finish": "finish"}.get(script, script)
+        self.calls.append((pod, program, words, limit))
+        self.before(pod, program)
+        given = self.answers.get((pod, program))
+        answer = (given.pop(0) if len(given) > 1 else given[0]) if given else self._usual(program, words)
+        if isinstance(answer, ShellTrouble):
+            raise answer
+        return answer
+
+    def _usual(self, program: str, words: list[str]) -> Output:
+        if program == "serve":
+            return Output(0, "started\n" if words[2] == "-" else "listening\n", "")
+        texts = {
+            "ping": PASSED_PING,
+            "rping": "ping data: rdma-ping-0\n",
+            "ib_write_bw": table(),
+            "finish": "ended 1\n",
+        }
+        return Output(0, texts[program] + (self.finished if program == "finish" else ""), "")
+
+    def programs(self) -> list[str]:
+        """Return what was run, in order, without the ends of server sides."""
+        return [
+            f"{pod.rpartition('/')[2]} {program}" for pod, program, _words, _limit in self.calls if program != "finish"
+        ]
+
+
+ADDRESSES = {"a": "192.168.111.1", "b": "192.168.111.2"}
+
+
+def memory_pods(**probes: str) -> MemoryPods:
+    """Return pods a and b; ``probes`` replace what the probe prints in one of them."""
+    answers: dict[tuple[str, str], list[Answer]] = {}
+    for node, address in ADDRESSES.items():
+        answers[(f"ns/{node}", "probe")] = [Output(0, probes.get(node, probe_text(address)), "")]
+    return MemoryPods(answers)
+
+
+def sides(shell: MemoryPods, mtu: int | None = None, **states: PodState) -> list[Side]:
+    """Look into pods a and b, on the nodes a and b."""
+    found = []
+    for node, address in ADDRESSES.items():
+        state = states.get(node, PodState(f"ns/{node}", True, network_status(address)))
+        found.append(examine(shell, node, state, network=NETWORK, mtu=mtu, limits=lambda _choice: (None, None)))
+    return found

@@ -1,0 +1,333 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The steps between two pods, on stand-ins of pods: their order, their verdicts, and that nothing is left running."""
+
+from __future__ import annotations
+
+from itertools import count
+from typing import Any
+
+import pytest
+
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.pair import PodState, Settings, prove
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.shell import TROUBLES, Output, ShellTrouble
+from ansible_collections.rdma.fabric.tests.unit._proof.wire.memory_pods import (
+    ADDRESSES,
+    LONG_PING,
+    LOST_PING,
+    REJECTED,
+    MemoryPods,
+    memory_pods,
+    network_status,
+    probe_text,
+    sides,
+    table,
+)
+
+Test = dict[str, Any]
+
+
+def proved(shell: MemoryPods, settings: Settings | None = None, **states: PodState) -> list[Test]:
+    given = settings or Settings()
+    one, other = sides(shell, given.mtu, **states)
+    ticks = count()
+    return prove(shell, lambda: float(next(ticks)), one, other, settings=given, port=18515)
+
+
+def verdicts(tests: list[Test]) -> list[str]:
+    return [f"{test['test']} {test['from']}>{test['to']} {test['verdict']}" for test in tests]
+
+
+def only_failure(tests: list[Test]) -> Test:
+    (failure,) = [test for test in tests if test["verdict"] == "fail"]
+    assert set(failure["problem"]) == {"problem", "cause", "next_step"}
+    assert all(failure["problem"].values())
+    return failure
+
+
+def words_of(shell: MemoryPods, pod: str, program: str, number: int = 0) -> list[str]:
+    """Return what the ``number``-th run of a program in a pod was given after its limit (serve: after its port)."""
+    found = [words for each, name, words, _limit in shell.calls if (each, name) == (pod, program)]
+    return found[number][3 if program == "serve" else 1 :]
+
+
+def skipped(tests: list[Test]) -> list[str]:
+    return [test["test"] for test in tests if test["verdict"] == "skipped"]
+
+
+def test_two_good_pods_pass_every_test_in_order() -> None:
+    shell = memory_pods()
+    assert verdicts(proved(shell, Settings(mtu=9000))) == [
+        "pods a>b pass",
+        "interface a>b pass",
+        "device a>b pass",
+        "ping a>b pass",
+        "ping b>a pass",
+        "rping a>b pass",
+        "bandwidth a>b pass",
+        "bandwidth b>a pass",
+    ]
+    assert shell.programs() == [
+        *("a probe", "b probe", "a ping", "b ping"),
+        *("b serve", "a rping", "b serve", "a ib_write_bw", "a serve", "b ib_write_bw"),
+    ]
+
+
+def test_each_side_tests_with_its_own_device_and_gid_index() -> None:
+    other = probe_text(ADDRESSES["b"], device="mlx5_7|0000:9a:00.0", slot="11")
+    shell = memory_pods(b=other)
+    proved(shell)
+    served, client = words_of(shell, "ns/b", "serve", 1), words_of(shell, "ns/a", "ib_write_bw")
+    assert served[served.index("-d") + 1 : served.index("-d") + 2] == ["mlx5_7"]
+    assert served[served.index("-x") + 1] == "11"
+    assert client[client.index("-d") + 1] == "mlx5_0"
+    assert client[client.index("-x") + 1] == "5"
+    assert client[-1] == ADDRESSES["b"]
+
+
+def test_ping_fills_the_smaller_mtu() -> None:
+    shell = memory_pods(b=probe_text(ADDRESSES["b"], mtu="1500"))
+    tests = proved(shell)
+    assert only_failure(tests)["summary"] == "the two sides' MTUs differ"
+    assert skipped(tests) == ["device", "ping", "ping", "rping", "bandwidth", "bandwidth"]
+
+
+def test_servers_use_ports_of_their_own_and_are_all_ended() -> None:
+    shell = memory_pods()
+    proved(shell)
+    tags = [words[0] for _pod, program, words, _limit in shell.calls if program == "serve"]
+    ended = [words[0] for _pod, program, words, _limit in shell.calls if program == "finish"]
+    assert len(set(tags)) == len(tags) == 3
+    assert set(ended) == set(tags)
+    ports = [words[2] for _pod, program, words, _limit in shell.calls if program == "serve"]
+    assert ports == ["-", "4854", "4855"]
+
+
+@pytest.mark.parametrize("kind", sorted(TROUBLES))
+@pytest.mark.parametrize("program", ["ping", "rping", "ib_write_bw", "serve"])
+def test_what_befalls_a_command_is_a_verdict(kind: str, program: str) -> None:
+    shell = memory_pods()
+    shell.answers[("ns/a", program)] = [ShellTrouble(kind, "the words of the API server")]
+    tests = proved(shell)
+    failed = [test for test in tests if test["verdict"] == "fail"]
+    assert failed
+    for test in failed:
+        assert test["problem"]["cause"] == TROUBLES[kind][0]
+        assert "the words of the API server" in test["summary"]
+    served = {words[0] for _pod, name, words, _limit in shell.calls if name == "serve"}
+    assert {words[0] for _pod, name, words, _limit in shell.calls if name == "finish"} == served
+
+
+def test_a_pod_that_is_deleted_in_the_middle_fails_what_is_left() -> None:
+    shell = memory_pods()
+
+    def vanish(_pod: str, program: str) -> None:
+        if program == "rping":
+            shell.before = gone
+
+    def gone(_pod: str, _program: str) -> None:
+        raise ShellTrouble("pod_gone", 'pods "b" not found')
+
+    shell.before = vanish
+    tests = proved(shell)
+    assert [test["verdict"] for test in tests[:6]] == ["pass"] * 6
+    assert [test["problem"]["cause"] for test in tests[6:]] == [TROUBLES["pod_gone"][0]] * 2
+
+
+def test_a_pod_that_never_became_ready_fails_once_and_nothing_is_run() -> None:
+    problem = {"problem": "the pod is not ready: Insufficient rdma/x", "cause": "taken", "next_step": "look"}
+    shell = memory_pods()
+    tests = proved(shell, b=PodState("ns/b", False, "", problem))
+    failure = only_failure(tests)
+    assert failure["test"] == "pods"
+    assert failure["summary"].startswith("b: the pod is not ready")
+    assert failure["problem"] == problem
+    assert skipped(tests) == ["interface", "device", "ping", "ping", "rping", "bandwidth", "bandwidth"]
+    assert shell.programs() == ["a probe"]
+
+
+@pytest.mark.parametrize(
+    ("status", "words"),
+    [
+        ("", "no network status"),
+        ("{not json", "does not name default/rail0"),
+        ("[]", "does not name default/rail0"),
+        ('"text"', "does not name default/rail0"),
+        ('[null, 3, {"name": 4}]', "does not name default/rail0"),
+        (network_status("192.168.111.2", "default/other"), "does not name default/rail0"),
+        ('[{"name": "default/rail0", "interface": "net1", "ips": []}]', "no address"),
+        ('[{"name": "default/rail0", "interface": "net1"}]', "no address"),
+        ('[{"name": "default/rail0", "interface": "net1", "ips": ["$(reboot)"]}]', "is no address"),
+    ],
+)
+def test_a_pod_without_its_network_is_told_apart(status: str, words: str) -> None:
+    tests = proved(memory_pods(), b=PodState("ns/b", True, status))
+    assert only_failure(tests)["test"] == "interface"
+    assert words in only_failure(tests)["summary"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "test", "words"),
+    [
+        ({"netdevs": "lo eth0"}, "interface", "net1 is not in the pod"),
+        ({"locals": "127.0.0.1"}, "interface", "no address 192.168.111.2"),
+        ({"operstate": "down"}, "interface", "net1 is down"),
+        ({"mtu": "1500"}, "interface", "MTU 1500, 9000 is asked for"),
+        ({"mtu": "x"}, "interface", "MTU None"),
+        ({"device": ""}, "device", "sees no RDMA device"),
+        ({"kind": "IB/RoCE v1"}, "device", "no RoCE v2 GID"),
+        ({"state": "1: DOWN"}, "device", "port 1 of mlx5_0 is DOWN"),
+        ({"chars": "rdma_cm"}, "device", "no uverbs device"),
+    ],
+)
+def test_what_a_pod_lacks_is_told_apart(changes: dict[str, str], test: str, words: str) -> None:
+    tests = proved(memory_pods(b=probe_text(ADDRESSES["b"], **changes)), Settings(mtu=9000))
+    failure = only_failure(tests)
+    assert failure["test"] == test
+    assert failure["summary"].startswith("b: ")
+    assert words in failure["summary"]
+    assert {"rping", "bandwidth"} <= set(skipped(tests))
+    assert ("ping" in skipped(tests)) is (test == "interface")
+
+
+def test_a_gid_of_another_pod_or_of_the_host_is_not_taken() -> None:
+    shell = memory_pods(b=probe_text("192.168.111.9", locals="192.168.111.2"))
+    failure = only_failure(proved(shell))
+    assert failure["test"] == "device"
+    assert "no GID is the address 192.168.111.2" in failure["summary"]
+
+
+@pytest.mark.parametrize(
+    "text", ["", "garbage\n", "end", "port|x\nend\n", "gid|a|b|c|d|e|f\ndevice|\nend\n", "\x00|\x01\n"]
+)
+def test_garbage_in_the_place_of_the_probe_is_a_verdict(text: str) -> None:
+    tests = proved(memory_pods(b=text))
+    assert only_failure(tests)["test"] in {"pods", "interface"}
+    assert "bandwidth" in skipped(tests)
+
+
+def test_a_wire_that_is_cut_ends_after_the_pings() -> None:
+    shell = memory_pods()
+    for pod in ("ns/a", "ns/b"):
+        shell.answers[(pod, "ping")] = [Output(1, LOST_PING, "")]
+    tests = proved(shell)
+    assert verdicts(tests)[3:5] == ["ping a>b fail", "ping b>a fail"]
+    assert skipped(tests) == ["rping", "bandwidth", "bandwidth"]
+    assert "wire between the two is cut" in tests[3]["problem"]["cause"]
+    assert "not run, because ping failed" in tests[5]["summary"]
+
+
+def test_packets_that_do_not_fit_are_told_and_rdma_is_tried_all_the_same() -> None:
+    shell = memory_pods()
+    for pod in ("ns/a", "ns/b"):
+        shell.answers[(pod, "ping")] = [Output(1, "", LONG_PING)]
+    tests = proved(shell)
+    assert tests[3]["summary"] == "packets of 9000 bytes do not pass uncut"
+    assert skipped(tests) == []
+
+
+def test_a_client_that_comes_too_early_comes_again() -> None:
+    shell = memory_pods()
+    shell.answers[("ns/a", "rping")] = [Output(255, "", REJECTED), Output(255, "", REJECTED), Output(0, "", "")]
+    assert verdicts(proved(shell))[5] == "rping a>b pass"
+    assert shell.programs().count("a rping") == 3
+
+
+def test_a_client_that_is_refused_for_good_is_a_verdict() -> None:
+    shell = memory_pods()
+    shell.answers[("ns/a", "rping")] = [Output(255, "", REJECTED)]
+    tests = proved(shell)
+    assert only_failure(tests)["summary"] == "the connection was refused"
+    assert shell.programs().count("a rping") == 10
+    assert verdicts(tests)[6:] == ["bandwidth a>b pass", "bandwidth b>a pass"]
+
+
+@pytest.mark.parametrize("program", ["ping", "rping", "ib_write_bw"])
+def test_a_program_that_hangs_is_a_verdict(program: str) -> None:
+    shell = memory_pods()
+    shell.answers[("ns/a", program)] = [Output(137, "half a li", "Killed\n")]
+    assert only_failure(proved(shell))["summary"].endswith("hung and was ended")
+
+
+@pytest.mark.parametrize("program", ["ping", "rping", "ib_write_bw"])
+def test_a_program_that_is_missing_is_a_verdict(program: str) -> None:
+    shell = memory_pods()
+    shell.answers[("ns/a", program)] = [Output(127, "", f"sh: 1: {program}: not found\n")]
+    assert only_failure(proved(shell))["summary"] == f"{program} is not in the test image"
+
+
+@pytest.mark.parametrize(
+    "text", ["", "\x00\x01garbage", "a" * 100000, "65536 nan nan nan nan\n", "{]", "ib_write_bw: ???"]
+)
+def test_garbage_of_a_bandwidth_test_is_a_verdict(text: str) -> None:
+    shell = memory_pods()
+    shell.answers[("ns/a", "ib_write_bw")] = [Output(1, text, "")]
+    failure = only_failure(proved(shell))
+    assert (failure["test"], failure["from"], failure["to"]) == ("bandwidth", "a", "b")
+    assert len(failure["output"] or "") <= 4000
+
+
+def test_the_server_side_tells_the_cause_when_the_client_only_lost_it() -> None:
+    shell = memory_pods()
+    shell.finished = "Couldn't allocate MR\nfailed to create mr\nFailed to create MR\n"
+    shell.answers[("ns/a", "ib_write_bw")] = [
+        Output(1, "", "Couldn't read remote address\nUnable to read from socket\n")
+    ]
+    failure = only_failure(proved(shell))
+    assert "locked memory" in failure["problem"]["cause"]
+    assert "-- server side --" in failure["output"]
+
+
+@pytest.mark.parametrize(("answer", "words"), [("ended", "ended at once"), ("silent", "never listened"), ("", "never")])
+def test_a_server_side_that_does_not_listen_is_a_verdict(answer: str, words: str) -> None:
+    shell = memory_pods()
+    shell.finished = "IB device mlx5_0 not found\n Unable to find the Infiniband/RoCE device\n"
+    shell.answers[("ns/a", "serve")] = [Output(0, answer, "")]
+    failure = only_failure(proved(shell))
+    assert words in failure["summary"]
+    assert (failure["from"], failure["to"]) == ("b", "a")
+    if answer == "ended":
+        assert "no RDMA device of that name" in failure["problem"]["cause"]
+
+
+def test_a_rate_below_the_link_is_red_with_the_figures() -> None:
+    shell = memory_pods()
+    shell.answers[("ns/b", "ib_write_bw")] = [Output(0, table(41.0), "")]
+    failure = only_failure(proved(shell))
+    assert (failure["from"], failure["to"]) == ("b", "a")
+    assert failure["figures"]["measured_gbps"] == 41.0
+    assert failure["figures"]["expected_gbps"] == 100.0
+
+
+def test_the_minimum_replaces_the_gate() -> None:
+    shell = memory_pods()
+    shell.answers[("ns/b", "ib_write_bw")] = [Output(0, table(41.0), "")]
+    assert "fail" not in [test["verdict"] for test in proved(shell, Settings(minimum=0.4))]
+
+
+def test_an_emulated_device_is_reported_and_not_judged() -> None:
+    soft = {node: probe_text(address, device="rxe0|") for node, address in ADDRESSES.items()}
+    shell = memory_pods(**soft)
+    for pod in ("ns/a", "ns/b"):
+        shell.answers[(pod, "ib_write_bw")] = [Output(0, table(0.05), "")]
+    tests = proved(shell)
+    assert [test["verdict"] for test in tests[6:]] == ["reported", "reported"]
+    client = words_of(shell, "ns/a", "ib_write_bw")
+    assert client[client.index("-s") + 1 : client.index("-s") + 6] == ["65536", "-n", "100", "-q", "1"]
+
+
+def test_an_emulated_device_that_fails_is_red() -> None:
+    shell = memory_pods(**{node: probe_text(address, device="rxe0|") for node, address in ADDRESSES.items()})
+    shell.answers[("ns/a", "ib_write_bw")] = [Output(1, "", " Failed to modify QP 17 to RTR\n")]
+    assert "GID" in only_failure(proved(shell))["problem"]["cause"]
+
+
+def test_programs_are_given_their_time_and_the_stream_a_little_more() -> None:
+    shell = memory_pods()
+    proved(shell, Settings(limit=7))
+    bounded = [
+        (words[0], limit) for _pod, name, words, limit in shell.calls if name in ("ping", "rping", "ib_write_bw")
+    ]
+    assert {words for words, _limit in bounded} == {"7"}
+    assert all(7 < limit < 30 for _words, limit in bounded)

@@ -1,0 +1,172 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The scripts of the test pods, run for real by the shells of this machine."""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering import test_pods
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire import scripts
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.endpoint import read_probe
+
+SHELLS = [[path, *words] for name, words in (("dash", []), ("bash", ["--posix"])) if (path := shutil.which(name))]
+if shutil.which("busybox"):
+    SHELLS.append([str(shutil.which("busybox")), "sh"])
+
+
+@pytest.fixture(params=SHELLS, ids=lambda words: Path(words[0]).name)
+def shell(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    monkeypatch.setattr(scripts, "SCRATCH", str(tmp_path))
+    words: list[str] = request.param
+    return words
+
+
+def run(shell: list[str], argv: list[str], limit: float = 20) -> subprocess.CompletedProcess[str]:
+    assert argv[0] == "sh"
+    return subprocess.run([*shell, *argv[1:]], capture_output=True, text=True, timeout=limit, check=False)
+
+
+def alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def gone(pid: int, seconds: float = 5) -> bool:
+    deadline = time.monotonic() + seconds
+    while alive(pid) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return not alive(pid)
+
+
+def test_a_shell_to_run_them_exists() -> None:
+    assert SHELLS
+
+
+def test_the_folder_of_the_scripts_is_the_one_that_the_pods_mount() -> None:
+    assert scripts.SCRATCH == test_pods.SCRATCH
+
+
+def test_the_probe_reads_an_interface_and_its_addresses(shell: list[str]) -> None:
+    done = run(shell, scripts.probe("lo"))
+    seen = read_probe(done.stdout)
+    assert done.returncode == 0
+    assert seen.complete
+    assert "lo" in seen.interfaces
+    assert seen.mtu == int(Path("/sys/class/net/lo/mtu").read_text())
+    assert "127.0.0.1" in seen.addresses
+    assert done.stderr == ""
+
+
+def test_the_probe_of_a_missing_interface_says_what_there_is(shell: list[str]) -> None:
+    seen = read_probe(run(shell, scripts.probe("no'such;$(x)")).stdout)
+    assert seen.complete
+    assert seen.mtu is None
+    assert "lo" in seen.interfaces
+
+
+def test_a_program_keeps_status_and_outputs(shell: list[str]) -> None:
+    done = run(shell, scripts.bounded(5, ["sh", "-c", "echo out; echo err >&2; exit 3"]))
+    assert (done.returncode, done.stdout, done.stderr) == (3, "out\n", "err\n")
+
+
+def test_words_of_a_command_stay_words(shell: list[str]) -> None:
+    done = run(shell, scripts.bounded(5, ["printf", "<%s>", "a b", "$(id)", "", "*"]))
+    assert done.stdout == "<a b><$(id)><><*>"
+
+
+def test_a_program_that_hangs_is_ended(shell: list[str]) -> None:
+    started = time.monotonic()
+    done = run(shell, scripts.bounded(1, ["sh", "-c", "echo before; exec sleep 60"]))
+    assert done.returncode == 137
+    assert done.stdout == "before\n"
+    assert time.monotonic() - started < 10
+
+
+def test_a_missing_program_is_told_apart(shell: list[str]) -> None:
+    done = run(shell, scripts.bounded(1, ["ib_write_bw-of-nobody"]))
+    assert done.returncode == 127
+    assert "not found" in done.stderr
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def server(port: int, words: str = "") -> list[str]:
+    code = (
+        f"import socket,time,sys; s=socket.socket(); s.bind(('127.0.0.1',{port})); s.listen(); print('up', flush=True)"
+    )
+    return ["python3", "-c", f"{code}; {words or 's.accept(); time.sleep(60)'}"]
+
+
+def test_a_server_is_answered_for_once_it_listens_and_ended_in_the_end(shell: list[str], tmp_path: Path) -> None:
+    port = free_port()
+    done = run(shell, scripts.serve("a", 30, port, server(port)))
+    pid = int((tmp_path / "a.pid").read_text())
+    assert done.stdout == "listening\n"
+    assert alive(pid)
+    with socket.create_connection(("127.0.0.1", port), timeout=5):
+        ended = run(shell, scripts.finish("a", 0))
+    assert ended.stdout.splitlines() == ["killed none", "up"]
+    assert gone(pid)
+
+
+def test_a_server_that_ends_leaves_status_and_output(shell: list[str]) -> None:
+    port = free_port()
+    assert run(shell, scripts.serve("b", 30, port, server(port, "c=s.accept(); sys.exit(4)"))).stdout == "listening\n"
+    socket.create_connection(("127.0.0.1", port), timeout=5).close()
+    assert run(shell, scripts.finish("b", 5)).stdout.splitlines() == ["ended 4", "up"]
+
+
+def test_a_server_that_fails_at_once_is_told(shell: list[str]) -> None:
+    assert run(shell, scripts.serve("c", 30, 9, ["sh", "-c", "echo no device; exit 1"])).stdout == "ended\n"
+    assert run(shell, scripts.finish("c", 5)).stdout.splitlines() == ["ended 1", "no device"]
+
+
+def test_a_server_without_a_port_is_only_started(shell: list[str], tmp_path: Path) -> None:
+    assert run(shell, scripts.serve("d", 30, None, ["sleep", "60"])).stdout == "started\n"
+    pid = int((tmp_path / "d.pid").read_text())
+    run(shell, scripts.finish("d", 0))
+    assert gone(pid)
+
+
+def test_a_server_ends_itself_when_nobody_comes_back(shell: list[str], tmp_path: Path) -> None:
+    port = free_port()
+    assert run(shell, scripts.serve("e", 1, port, server(port))).stdout == "listening\n"
+    assert gone(int((tmp_path / "e.pid").read_text()), 15)
+
+
+def test_the_end_of_a_server_that_never_was_is_no_error(shell: list[str]) -> None:
+    done = run(shell, scripts.finish("never", 0))
+    assert done.stdout.splitlines()[0] == "killed none"
+
+
+def test_each_side_gets_its_own_device_and_the_client_the_address() -> None:
+    load = scripts.Load(65536, 100, 2)
+    server_side = scripts.write_bandwidth("mlx5_1", 1, 5, load, tcp_port=18516)
+    client_side = scripts.write_bandwidth("mlx5_0", 1, 3, load, tcp_port=18516, server="192.168.111.2")
+    shared = ["-F", "--report_gbits", "-s", "65536", "-n", "100", "-q", "2", "-p", "18516"]
+    assert server_side == ["ib_write_bw", "-d", "mlx5_1", "-i", "1", "-x", "5", *shared]
+    assert client_side == ["ib_write_bw", "-d", "mlx5_0", "-i", "1", "-x", "3", *shared, "192.168.111.2"]
+    assert "-x" not in scripts.write_bandwidth("mlx5_0", 1, None, load, tcp_port=1)
+
+
+@pytest.mark.parametrize(("address", "size"), [("10.0.0.1", "8972"), ("fd00::1", "8952")])
+def test_a_ping_fills_the_packet(address: str, size: str) -> None:
+    argv = scripts.ping("net1", address, 9000)
+    assert argv[argv.index("-s") + 1] == size
+    assert argv[argv.index("-M") + 1] == "do"
+    assert argv[-1] == address
