@@ -17,7 +17,11 @@ _RELEASE = re.compile(
     re.ASCII,
 )
 _IMAGE_DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
+# Kernel packages carry the release behind this word: 25.07.OFED.25.07.0.9.7.1-1, 24.10-OFED.24.10.1.1.4.1.rhel9u4.
+_PACKAGED = re.compile(r"OFED\.(?P<major>\d+)\.(?P<minor>\d+)\.(?P<rest>\d+(?:\.\d+)*)", re.ASCII)
 _COMPARED_FIELDS = 5
+# Since 25.01 there is no MLNX_OFED release any more, only DOCA-OFED.
+FIRST_DOCA_ONLY = (25, 1)
 _MAX_LENGTH = 128
 
 
@@ -49,6 +53,14 @@ def parse_installed(text: str) -> DriverVersion | None:
     """Return the release that ``ofed_info -s`` prints behind the stack: ``MLNX_OFED_LINUX-23.10-1.1.9.0``."""
     match = re.search(r"\d.*", text)
     return parse_driver_version(match[0]) if match else None
+
+
+def parse_packaged(text: str) -> DriverVersion | None:
+    """Return the release that the version of a kernel package (DKMS, KMP, kmod) or of its DKMS source names."""
+    match = _PACKAGED.search(text[:_MAX_LENGTH])
+    if match is None:
+        return None
+    return parse_driver_version(f"{match['major']}.{match['minor']}-{match['rest']}")
 
 
 def is_image_digest(text: str) -> bool:

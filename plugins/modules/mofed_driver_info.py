@@ -1,0 +1,119 @@
+#!/usr/bin/python
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+---
+module: mofed_driver_info
+short_description: Read which NIC driver stack a host has installed, on its disk and loaded
+version_added: 0.1.0
+description:
+  - Tells apart what is installed (packages), what is on the disk (the modules that C(modprobe) would load), what is
+    loaded, and what the next boot starts with (the initial RAM disk). After an installation without a reload they
+    differ.
+  - Whether the loaded modules are those on the disk is judged by their build ids, or by C(srcversion) where a module
+    has no build id. Equal versions prove nothing.
+  - Names everything that stands in the way of a reload, which is modules of storage over RDMA, other vendors' RDMA
+    drivers, programs with verbs devices open, functions given to containers or virtual machines, and the uplink.
+  - Changes nothing, and never waits for the network or for a package manager's lock.
+author:
+  - The rdma.fabric contributors (@rdma-fabric)
+extends_documentation_fragment:
+  - rdma.fabric.attributes
+  - rdma.fabric.attributes.info
+options: {}
+notes:
+  - Run it as root. Without, files that other users' processes have open are not seen.
+seealso:
+  - module: rdma.fabric.mofed_driver
+  - module: rdma.fabric.rdma_facts
+"""
+
+EXAMPLES = r"""
+- name: Read the driver stack
+  rdma.fabric.mofed_driver_info:
+  register: stack
+
+- name: Say what keeps the driver from being reloaded
+  ansible.builtin.debug:
+    msg: "{{ stack.summary.reload_blockers | map(attribute='text') }}"
+"""
+
+RETURN = r"""
+summary:
+  description: The state in a few values. Unknown values are V(none).
+  returned: success
+  type: dict
+  contains:
+    running:
+      description: C(flavour) (V(inbox), V(doca-ofed), V(mlnx-ofed) or V(none)) and C(version) of the loaded driver.
+      type: dict
+      sample: {"flavour": "doca-ofed", "version": "24.10-1.1.4"}
+    installed:
+      description: C(flavour) and C(version) of the installed packages.
+      type: dict
+      sample: {"flavour": "doca-ofed", "version": "24.10-1.1.4.0"}
+    on_disk:
+      description: Whether C(modprobe) would load the kernel's own driver (V(inbox)) or a vendor's (V(vendor)).
+      type: str
+    runs_what_is_installed:
+      description: Whether the loaded modules are those on the disk.
+      type: bool
+    initial_ram_disk_is_stale:
+      description:
+        - Whether the initial RAM disk is older than the driver, so that the next boot starts with another one.
+      type: bool
+    owner:
+      description: Who looks after the driver, V(host) or V(driver container) (the Network Operator's).
+      type: str
+    stale_blacklist:
+      description:
+        - Whether a driver container that is gone left its blacklist, with which the next boot has no NIC driver.
+      type: bool
+    supported:
+      description: Whether the packages of this distribution are known.
+      type: bool
+    reload_blockers:
+      description: What stands in the way of a reload. Each has C(kind), C(name) and C(text).
+      type: list
+      elements: dict
+      sample: [{"kind": "program", "name": "opensm", "text": "opensm (pid 4711) has /dev/infiniband/umad0 open"}]
+driver:
+  description:
+    - What was read, with packages, modules on the disk and loaded, DKMS builds, kernel headers, initial RAM disk,
+      users, locks, free space in MiB, and traces of a driver container.
+  returned: success
+  type: dict
+stack:
+  description: The driver stack as P(rdma.fabric.rdma_facts#module) tells it.
+  returned: success
+  type: dict
+"""
+
+import os
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.access import LiveHost
+from ansible_collections.rdma.fabric.plugins.module_utils._host.actual import Actual
+from ansible_collections.rdma.fabric.plugins.module_utils._host.connection import server_address
+from ansible_collections.rdma.fabric.plugins.module_utils._host.driver.read import read_driver
+from ansible_collections.rdma.fabric.plugins.module_utils._host.driver.status import summarize
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts import gather
+from ansible_collections.rdma.fabric.plugins.module_utils._host.read.probe import Probe
+
+
+def main() -> None:
+    """Read the machine the module runs on."""
+    module = AnsibleModule(argument_spec={}, supports_check_mode=True)
+    host = LiveHost()
+    facts = gather(host, server_address(host, os.getpid()))
+    state = read_driver(Probe(host), facts["system"])
+    module.exit_json(changed=False, summary=summarize(Actual(facts), state), driver=state, stack=facts["stack"])
+
+
+if __name__ == "__main__":
+    main()

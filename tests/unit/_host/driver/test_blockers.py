@@ -1,0 +1,115 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+from __future__ import annotations
+
+from typing import Any
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.driver.blockers import (
+    Blocker,
+    function_blockers,
+    module_blockers,
+    sentence,
+    user_blockers,
+)
+from ansible_collections.rdma.fabric.tests.unit._host.host_facts import netdev, nic, vf
+
+PF = "0000:18:00.0"
+VF = "0000:18:00.2"
+
+
+def module(*users: str, refcount: int | None = None) -> dict[str, Any]:
+    return {"refcount": len(users) if refcount is None else refcount, "users": list(users)}
+
+
+PLAIN = {
+    "ib_core": module("mlx5_ib", "ib_uverbs", "rdma_cm"),
+    "ib_uverbs": module("mlx5_ib"),
+    "rdma_cm": module(),
+    "mlx5_core": module("mlx5_ib"),
+    "mlx5_ib": module(),
+}
+
+
+def names(blockers: list[Blocker]) -> list[tuple[str, str]]:
+    return [(blocker.kind, blocker.name) for blocker in blockers]
+
+
+def test_a_plain_stack_is_free() -> None:
+    assert module_blockers(PLAIN, False) == []
+    assert user_blockers(PLAIN, []) == []
+
+
+def test_storage_over_rdma_is_named_even_when_nothing_uses_it() -> None:
+    loaded = {**PLAIN, "ib_iser": module(), "nvme_rdma": module(refcount=2)}
+    (unused, used) = module_blockers(loaded, False)
+    assert (unused.kind, unused.name, unused.text) == ("storage", "ib_iser", "ib_iser (storage over RDMA) is loaded")
+    assert used.text == "nvme_rdma (storage over RDMA) is in use"
+
+
+def test_unused_storage_may_be_unloaded_by_wish_but_never_used_one() -> None:
+    loaded = {**PLAIN, "ib_iser": module(), "nvme_rdma": module(refcount=2)}
+    assert names(module_blockers(loaded, True)) == [("storage", "nvme_rdma")]
+
+
+def test_storage_that_only_unused_storage_uses_is_unused() -> None:
+    loaded = {"rpcrdma": module("xprtrdma"), "xprtrdma": module()}
+    assert module_blockers(loaded, True) == []
+    loaded["xprtrdma"]["refcount"] = 1
+    assert names(module_blockers(loaded, True)) == [("storage", "rpcrdma"), ("storage", "xprtrdma")]
+
+
+def test_lustre_is_never_unloaded() -> None:
+    assert names(module_blockers({**PLAIN, "ko2iblnd": module()}, True)) == [("storage", "ko2iblnd")]
+
+
+def test_drivers_of_other_vendors_and_unknown_holders() -> None:
+    loaded = {**PLAIN, "irdma": module(), "nvme": module(refcount=3)}
+    assert names(module_blockers(loaded, False)) == [("other vendor", "irdma"), ("module", "nvme")]
+
+
+def test_peer_memory_holds_only_while_programs_use_it() -> None:
+    assert module_blockers({**PLAIN, "nvidia_peermem": module()}, False) == []
+    assert names(module_blockers({**PLAIN, "nvidia_peermem": module(refcount=1)}, False)) == [
+        ("module", "nvidia_peermem")
+    ]
+
+
+def test_a_program_is_named_with_its_number_and_devices() -> None:
+    users = [
+        {"pid": 4711, "program": "opensm", "path": "/dev/infiniband/umad0"},
+        {"pid": 4711, "program": "opensm", "path": "/dev/infiniband/issm0"},
+    ]
+    (blocker,) = user_blockers(PLAIN, users)
+    assert blocker.text == "opensm (pid 4711) has /dev/infiniband/umad0, /dev/infiniband/issm0 open"
+
+
+def test_a_reference_that_no_program_explains_blocks_as_well() -> None:
+    loaded = {**PLAIN, "mlx5_ib": module(refcount=2)}
+    (blocker,) = user_blockers(loaded, [])
+    assert (blocker.kind, blocker.name) == ("reference", "mlx5_ib")
+    assert "2 references" in blocker.text
+
+
+def test_functions_that_others_have() -> None:
+    netdevs = {"ens1": netdev("ens1", PF), "v0": netdev("v0", VF)}
+    given = vf(VF, PF, driver="vfio-pci")
+    moved = vf("0000:18:00.3", PF)
+    free = vf("0000:18:00.4", PF, "v0")
+    unbound = vf("0000:18:00.5", PF, driver=None)
+    found = function_blockers([nic(PF, "ens1"), given, moved, free, unbound], netdevs)
+    assert [(blocker.name, "virtual machine" in blocker.text) for blocker in found] == [
+        (VF, True),
+        ("0000:18:00.3", False),
+    ]
+    assert "network namespace" in found[1].text
+
+
+def test_a_switchdev_port() -> None:
+    (blocker,) = function_blockers([nic(PF, "ens1")], {"ens1": netdev("ens1", PF, switch_id="a0b1")})
+    assert "switchdev" in blocker.text
+
+
+def test_long_lists_are_cut() -> None:
+    text = sentence([Blocker("program", str(number), f"p{number}") for number in range(20)])
+    assert text.endswith("p11; and 8 more")

@@ -1,0 +1,166 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.driver import families
+from ansible_collections.rdma.fabric.plugins.module_utils._host.driver.version import parse_packaged
+
+
+def family(identity: str, version: str) -> families.Family:
+    found = families.family_of({"id": identity, "version_id": version})
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize(
+    ("identity", "version", "name", "manager"),
+    [
+        ("ubuntu", "22.04", "Ubuntu 22.04", "apt"),
+        ("ubuntu", "24.04", "Ubuntu 24.04", "apt"),
+        ("ubuntu", "26.04", "Ubuntu 26.04", "apt"),
+        ("debian", "12", "Debian 12", "apt"),
+        ("debian", "13", "Debian 13", "apt"),
+        ("rhel", "9.6", "RHEL 9 and its clones", "dnf"),
+        ("rocky", "9.4", "RHEL 9 and its clones", "dnf"),
+        ("almalinux", "10.0", "RHEL 10 and its clones", "dnf"),
+        ("ol", "10", "RHEL 10 and its clones", "dnf"),
+        ("sles", "15.7", "SLES 15", "zypper"),
+        ("sle_hpc", "15.6", "SLES 15", "zypper"),
+    ],
+)
+def test_supported_distributions(identity: str, version: str, name: str, manager: str) -> None:
+    found = family(identity, version)
+    assert (found.name, found.manager) == (name, manager)
+
+
+@pytest.mark.parametrize(
+    "system",
+    [
+        {"id": "ubuntu", "version_id": "20.04"},
+        {"id": "ubuntu", "version_id": "24"},
+        {"id": "debian", "version_id": "11"},
+        {"id": "debian", "version_id": ""},
+        {"id": "rhel", "version_id": "8.10"},
+        {"id": "sles", "version_id": "16.0"},
+        {"id": "fedora", "version_id": "44", "id_like": ["rhel"]},
+        {"id": "linuxmint", "version_id": "24.04", "id_like": ["ubuntu", "debian"]},
+        {"id": "azurelinux", "version_id": "3.0"},
+        {"id": "", "version_id": ""},
+        {},
+        {"id": None, "version_id": None},
+    ],
+)
+def test_any_other_distribution_is_none_of_them(system: dict[str, Any]) -> None:
+    assert families.family_of(system) is None
+
+
+@pytest.mark.parametrize(
+    ("identity", "version", "kernel", "build", "expected"),
+    [
+        (
+            "ubuntu",
+            "24.04",
+            "6.8.0-45-generic",
+            "dkms",
+            {"linux-headers-6.8.0-45-generic", "mlnx-ofed-kernel-dkms", "dkms"},
+        ),
+        ("debian", "13", "6.12.94+deb13-amd64", "dkms", {"linux-headers-6.12.94+deb13-amd64", "mlnx-ofed-kernel-dkms"}),
+        (
+            "rocky",
+            "9.4",
+            "5.14.0-427.el9.x86_64",
+            "dkms",
+            {"kernel-devel-5.14.0-427.el9.x86_64", "mlnx-ofa_kernel-dkms"},
+        ),
+        ("rhel", "10.0", "6.12.0-55.el10.x86_64", "precompiled", {"kmod-mlnx-ofa_kernel", "mlnx-ofa_kernel"}),
+        ("sles", "15.7", "6.4.0-150700.51-default", "dkms", {"kernel-default-devel", "mlnx-ofa_kernel-dkms"}),
+        ("sles", "15.7", "6.4.0-150700.51-default", "precompiled", {"mlnx-ofa_kernel-kmp-default"}),
+    ],
+)
+def test_packages_of_a_stack(identity: str, version: str, kernel: str, build: str, expected: set[str]) -> None:
+    names = families.wanted_packages(family(identity, version), "doca-ofed", build, kernel, False)
+    assert expected <= set(names)
+    assert "rdma-core" in names
+    assert len(names) == len(set(names))
+
+
+def test_precompiled_modules_need_no_compiler() -> None:
+    names = families.wanted_packages(family("rhel", "9.6"), "doca-ofed", "precompiled", "5.14.0", False)
+    assert not {"gcc", "dkms", "kernel-devel-5.14.0"} & set(names)
+
+
+def test_firmware_is_burned_only_when_asked_for() -> None:
+    debian = family("debian", "12")
+    without = families.wanted_packages(debian, "doca-ofed", "dkms", "6.1.0", False)
+    assert "mlnx-fw-updater" not in without
+    # The metapackages pull the updater in.
+    assert not {"doca-ofed", "doca-all", "mlnx-ofed-all"} & set(without)
+    assert "mlnx-fw-updater" in families.wanted_packages(debian, "doca-ofed", "dkms", "6.1.0", True)
+
+
+def test_debian_has_no_precompiled_modules() -> None:
+    assert set(family("ubuntu", "24.04").kernel_packages) == {"dkms"}
+
+
+@pytest.mark.parametrize(
+    ("name", "vendor"),
+    [
+        ("doca-ofed", True),
+        ("doca-host", True),
+        ("mlnx-ofed-kernel-dkms", True),
+        ("mlnx-ofa_kernel", True),
+        ("kmod-mlnx-ofa_kernel", True),
+        ("mlnx-fw-updater", True),
+        ("ofed-scripts", True),
+        ("kernel-mft-dkms", True),
+        ("mft", True),
+        ("iser-dkms", True),
+        ("knem", True),
+        ("rdma-core", False),
+        ("libibverbs1", False),
+        ("kmod-nvidia", False),
+        ("kmod-kvdo", False),
+        ("mftp", False),
+        ("linux-headers-6.8.0-45-generic", False),
+    ],
+)
+def test_packages_that_only_the_vendor_has(name: str, vendor: bool) -> None:
+    assert families.is_vendor_package(name) is vendor
+
+
+@pytest.mark.parametrize(
+    ("version", "vendor"),
+    [
+        ("2410mlnx54-1.2410114", True),
+        ("58mlnx43-1.58203", True),
+        ("25.07.OFED.25.07.0.9.7.1-1", True),
+        ("50.0-2build2", False),
+        ("48.0-1.el9", False),
+    ],
+)
+def test_builds_of_the_vendor_under_the_distributions_names(version: str, vendor: bool) -> None:
+    assert families.is_vendor_build(version) is vendor
+
+
+@pytest.mark.parametrize(
+    ("text", "release", "fields"),
+    [
+        ("25.07.OFED.25.07.0.9.7.1-1", "25.07-0.9.7.1", (25, 7, 0, 9, 7)),
+        ("24.10.OFED.24.10.1.1.4.1-1", "24.10-1.1.4.1", (24, 10, 1, 1, 4)),
+        ("24.10-OFED.24.10.1.1.4.1.rhel9u4", "24.10-1.1.4.1", (24, 10, 1, 1, 4)),
+    ],
+)
+def test_releases_in_package_versions(text: str, release: str, fields: tuple[int, ...]) -> None:
+    version = parse_packaged(text)
+    assert version is not None
+    assert (version.release, version.fields) == (release, fields)
+
+
+@pytest.mark.parametrize("text", ["", "50.0-2", "OFED", "OFED.25", "x" * 10_000])
+def test_other_package_versions_name_no_release(text: str) -> None:
+    assert parse_packaged(text) is None
