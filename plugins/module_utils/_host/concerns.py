@@ -9,12 +9,20 @@
 
 from __future__ import annotations
 
-from typing import Callable, Dict, Mapping, NamedTuple
+from types import MappingProxyType
+from typing import Any, Callable, Dict, Mapping, NamedTuple
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.context import ConcernPlan, Context
+from ansible_collections.rdma.fabric.plugins.module_utils._host.desired import HostDesired
 from ansible_collections.rdma.fabric.plugins.module_utils._host.driver import plan as driver
+from ansible_collections.rdma.fabric.plugins.module_utils._host.kmods import apply as kmods_apply
+from ansible_collections.rdma.fabric.plugins.module_utils._host.kmods import files as kmods_files
 from ansible_collections.rdma.fabric.plugins.module_utils._host.kmods import plan as kmods
+from ansible_collections.rdma.fabric.plugins.module_utils._host.leftovers import apply as leftovers_apply
+from ansible_collections.rdma.fabric.plugins.module_utils._host.leftovers import plan as leftovers
+from ansible_collections.rdma.fabric.plugins.module_utils._host.link import apply as link_apply
 from ansible_collections.rdma.fabric.plugins.module_utils._host.link import plan as link
+from ansible_collections.rdma.fabric.plugins.module_utils._host.mtu import apply as mtu_apply
 from ansible_collections.rdma.fabric.plugins.module_utils._host.mtu import plan as mtu
 from ansible_collections.rdma.fabric.plugins.module_utils._host.naming import plan as naming
 from ansible_collections.rdma.fabric.plugins.module_utils._host.operations import Work
@@ -28,21 +36,26 @@ BootFiles = Dict[str, str]
 class Concern(NamedTuple):
     """The parts of one concern; ``boot_files`` returns every file that it wants on the host, by path.
 
-    ``errors`` are causes and next steps by the errno's name, for failures of this concern's operations.
+    ``errors`` are causes and next steps (``...; next: ...``) for failures of its operations, by the errno's name or by
+    a text that a program prints.
+    ``restore`` adds to an empty desired state what brings an original value back: it gets the key of the step that
+    first changed it and the step's ``from``. Without it a removal leaves the setting as it is.
     """
 
     plan: Callable[[Context], ConcernPlan]
     work: Callable[[Context, Step], Work] | None = None
     boot_files: Callable[[Context], BootFiles] | None = None
-    errors: Mapping[str, str] = {}
+    errors: Mapping[str, str] = MappingProxyType({})
+    restore: Callable[[HostDesired, str, Any], None] | None = None
 
 
 CONCERNS: Mapping[str, Concern] = {
-    "modules": Concern(kmods.plan),
+    "modules": Concern(kmods.plan, kmods_apply.work, kmods_files.boot_files, kmods_apply.ERRORS, kmods_apply.restore),
     "driver": Concern(driver.plan),
     "peer_memory": Concern(peer_memory.plan),
     "naming": Concern(naming.plan),
     "vfs": Concern(sriov.plan),
-    "mtu": Concern(mtu.plan),
-    "link": Concern(link.plan),
+    "mtu": Concern(mtu.plan, mtu_apply.work, errors=mtu_apply.ERRORS, restore=mtu_apply.restore),
+    "link": Concern(link.plan, link_apply.work, errors=link_apply.ERRORS, restore=link_apply.restore),
+    "leftovers": Concern(leftovers.plan, leftovers_apply.work),
 }

@@ -11,6 +11,8 @@ from typing import Any, List, Mapping, Tuple
 from ansible_collections.rdma.fabric.plugins.module_utils._host import steps
 from ansible_collections.rdma.fabric.plugins.module_utils._host.actual import Actual, Netdev, Nic
 from ansible_collections.rdma.fabric.plugins.module_utils._host.desired import CONSENTS, HostDesired
+from ansible_collections.rdma.fabric.plugins.module_utils._host.operations import Operation, PutFile, RemoveFile
+from ansible_collections.rdma.fabric.plugins.module_utils._host.read.boot import content_of
 from ansible_collections.rdma.fabric.plugins.module_utils._host.steps import Step
 
 ConcernPlan = Tuple[List[Step], List[str]]
@@ -40,6 +42,42 @@ class Context:
     actual: Actual
     interfaces: tuple[Interface, ...] = ()
     earlier: tuple[Step, ...] = field(default=())
+    wanted_files: tuple[str, ...] = ()
+    """Paths of every file that some concern wants on the host; known when the last concern is planned."""
+
+    @property
+    def removing(self) -> bool:
+        """Return whether everything of ours is to go: no file is wanted then, originals are the wish."""
+        return bool(self.desired.get("removing"))
+
+    @property
+    def boot_files(self) -> Mapping[str, Any]:
+        """Return the files of ours that the host has: text by path, or the digest of a long one."""
+        files: Mapping[str, Any] = self.actual.facts.get("boot", {}).get("files", {})
+        return files
+
+    def boot_differs(self, files: Mapping[str, str]) -> bool:
+        """Return whether any of the files (text by path) is to be written, or to be removed while all are."""
+        if self.removing:
+            return any(path in self.boot_files for path in files)
+        return any(self.boot_files.get(path) != content_of(text) for path, text in files.items())
+
+    def boot_operations(self, files: Mapping[str, str]) -> list[Operation]:
+        """Return how the host gets these files, or gets rid of them while everything of ours is to go."""
+        if self.removing:
+            return [RemoveFile(path) for path in files]
+        return [PutFile(path, text) for path, text in files.items()]
+
+    def boot_undo(self, files: Mapping[str, str]) -> list[Operation]:
+        """Return how the former state of these files comes back; a long one that was changed can't be brought back."""
+        undo: list[Operation] = []
+        for path in reversed(list(files)):
+            former = self.boot_files.get(path)
+            if former is None:
+                undo.append(RemoveFile(path))
+            elif isinstance(former, str):
+                undo.append(PutFile(path, former))
+        return undo
 
     def consents_to(self, consent: str) -> bool:
         """Return whether the host's variables allow what ``consent`` (a key of ``CONSENTS``) stands for."""
@@ -52,7 +90,7 @@ class Context:
     def name_of(self, netdev: Netdev) -> str:
         """Return the name of ``netdev`` once the planned renames are done."""
         renamed = self.planned(f"naming:{netdev.get('pci')}")
-        if renamed is not None and renamed["when"] == steps.NOW_AND_BOOT and renamed["from"] == netdev["name"]:
+        if renamed is not None and renamed["when"] != steps.BOOT and renamed["from"] == netdev["name"]:
             return str(renamed["to"])
         return str(netdev["name"])
 

@@ -10,6 +10,7 @@ from typing import Any, Dict, Iterable
 from ansible_collections.rdma.fabric.plugins.module_utils._host.access import Host
 from ansible_collections.rdma.fabric.plugins.module_utils._host.devices import PciId, nic_family
 from ansible_collections.rdma.fabric.plugins.module_utils._host.labels import node_labels
+from ansible_collections.rdma.fabric.plugins.module_utils._host.read.boot import read_boot
 from ansible_collections.rdma.fabric.plugins.module_utils._host.read.kernel import read_modules, read_stack
 from ansible_collections.rdma.fabric.plugins.module_utils._host.read.netdev import Netdev, read_netdevs
 from ansible_collections.rdma.fabric.plugins.module_utils._host.read.pci import (
@@ -62,6 +63,7 @@ def gather(host: Host, connection_address: str | None = None, kernel_modules: It
         "rails": rails(nics, gpus),
         "uplinks": read_uplinks(probe, defaults, netdevs, connection_address),
         "labels": node_labels(system, nics, bool(gpus)),
+        "boot": read_boot(probe),
         "unreadable": probe.unreadable(),
     }
 

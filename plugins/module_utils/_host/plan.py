@@ -10,11 +10,10 @@ from typing import Any, Dict
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host import steps
 from ansible_collections.rdma.fabric.plugins.module_utils._host.actual import Actual, Facts
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns import CONCERNS
+from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns import CONCERNS, Concern
 from ansible_collections.rdma.fabric.plugins.module_utils._host.context import Context
 from ansible_collections.rdma.fabric.plugins.module_utils._host.desired import HostDesired
 from ansible_collections.rdma.fabric.plugins.module_utils._host.matching import match_interfaces
-from ansible_collections.rdma.fabric.plugins.module_utils._host.steps import Step
 
 Plan = Dict[str, Any]
 
@@ -27,21 +26,31 @@ def make_plan(desired: HostDesired, facts: Facts) -> Plan:
     ``desired`` is what ``desired.check_desired`` accepts, ``facts`` what ``facts.gather`` returns. The order of
     lists in either does not matter.
     """
+    return plan_with_context(desired, facts)[0]
+
+
+def plan_with_context(desired: HostDesired, facts: Facts) -> tuple[Plan, Context]:
+    """Return the plan and what executing it needs to know: the context of its concerns, with every step planned."""
     actual = Actual(facts, desired["uplinks"])
     interfaces, unmatched = match_interfaces(desired["interfaces"], actual)
     context = Context(desired, actual, interfaces)
-    planned: list[Step] = []
     notices = _unknown_uplinks(desired, actual)
-    for concern in steps.CONCERNS:
-        if concern == "naming":
-            planned.extend(unmatched)
-        if concern not in CONCERNS:
-            continue
-        # Each concern sees the steps of those before it.
-        found, said = CONCERNS[concern].plan(replace(context, earlier=tuple(planned)))
-        planned.extend(found)
-        notices.extend(said)
-    return {"format": FORMAT, "steps": planned, "notices": notices, "digest": steps.digest(planned)}
+    for name in steps.CONCERNS:
+        if name == "naming":
+            context = replace(context, earlier=(*context.earlier, *unmatched))
+        if name in CONCERNS:
+            context, said = _with_steps_of(CONCERNS[name], context)
+            notices.extend(said)
+    planned = list(context.earlier)
+    return {"format": FORMAT, "steps": planned, "notices": notices, "digest": steps.digest(planned)}, context
+
+
+def _with_steps_of(concern: Concern, context: Context) -> tuple[Context, list[str]]:
+    """Return the context with what one more concern wants; each sees the steps of those before it."""
+    found, notices = concern.plan(context)
+    wanted = [] if concern.boot_files is None or context.removing else list(concern.boot_files(context))
+    earlier, files = (*context.earlier, *found), (*context.wanted_files, *wanted)
+    return replace(context, earlier=earlier, wanted_files=files), notices
 
 
 def _unknown_uplinks(desired: HostDesired, actual: Actual) -> list[str]:

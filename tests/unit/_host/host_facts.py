@@ -9,6 +9,7 @@ import copy
 from typing import Any
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.desired import parse_host_variables
+from ansible_collections.rdma.fabric.plugins.module_utils._host.kmods.files import LOAD_FILE, load_file
 
 Facts = dict[str, Any]
 
@@ -122,6 +123,7 @@ def facts(
         "rails": [],
         "uplinks": [],
         "labels": {"kubernetes.io/arch": "amd64", "feature.node.kubernetes.io/pci-15b3.present": "true"},
+        "boot": {"files": {}},
         "unreadable": [],
     }
     return {**base, **changes}
@@ -212,7 +214,11 @@ def _netdevs_of(state: Facts, address: str) -> list[dict[str, Any]]:
 
 
 def _loaded(state: Facts, step: dict[str, Any]) -> Facts:
-    state["modules"][_address(step)] = module()
+    name = _address(step)
+    if name != LOAD_FILE:
+        state["modules"].setdefault(name, module())["loaded"] = True
+        listed = [line for line in state["boot"]["files"].get(LOAD_FILE, "").splitlines() if "#" not in line]
+        state["boot"]["files"][LOAD_FILE] = load_file({*listed, name})
     return state
 
 

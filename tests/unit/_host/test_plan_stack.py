@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.driver.version import parse_driver_version
+from ansible_collections.rdma.fabric.plugins.module_utils._host.kmods.files import LOAD_FILE, load_file
 from ansible_collections.rdma.fabric.plugins.module_utils._host.plan import make_plan
 from ansible_collections.rdma.fabric.tests.unit._host.host_facts import (
     desired,
@@ -43,12 +44,20 @@ class TestModules:
 
     @pytest.mark.parametrize("present", [module(), module(loaded=False, builtin=True)])
     def test_a_loaded_or_built_in_module_needs_no_step(self, present: dict[str, Any]) -> None:
-        state = two_ports(modules={"rdma_ucm": present})
+        state = two_ports(modules={"rdma_ucm": present}, boot={"files": {LOAD_FILE: load_file(["rdma_ucm"])}})
+        if present["builtin"]:
+            state["boot"]["files"] = {}
         assert make_plan(desired(kernel_modules=["rdma_ucm"]), state)["steps"] == []
 
     def test_dash_and_underscore_are_one_module(self) -> None:
-        state = two_ports(modules={"nvidia_peermem": module()})
+        state = two_ports(
+            modules={"nvidia_peermem": module()}, boot={"files": {LOAD_FILE: load_file(["nvidia_peermem"])}}
+        )
         assert make_plan(desired(kernel_modules=["nvidia-peermem"]), state)["steps"] == []
+
+    def test_a_module_that_nothing_of_ours_loads_at_boot_gets_a_step_for_it(self) -> None:
+        (step,) = make_plan(desired(kernel_modules=["mlx5_core"]), two_ports())["steps"]
+        assert (step["from"], step["to"], step["when"]) == ("loaded", "loaded", "boot")
 
 
 class TestDriverVersion:

@@ -6,34 +6,89 @@
 from __future__ import annotations
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.context import ConcernPlan, Context
-from ansible_collections.rdma.fabric.plugins.module_utils._host.steps import make_step
-
-LOAD_FILE = "/etc/modules-load.d/rdma-fabric.conf"
-
-
-def kernel_name(name: str) -> str:
-    """Return the name as ``/proc/modules`` writes it: modprobe takes - and _ for the same."""
-    return name.replace("-", "_")
+from ansible_collections.rdma.fabric.plugins.module_utils._host.kmods.files import (
+    LOAD_FILE,
+    boot_files,
+    kernel_name,
+    listed_modules,
+    wanted_modules,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._host.steps import BOOT, NOW, Step, make_step, moment
 
 
 def plan(context: Context) -> ConcernPlan:
-    """Return a step for each wanted module that is neither loaded nor built into the kernel."""
+    """Return a step for each wanted module that is not loaded, or not loaded at boot, and for what is not wanted."""
+    if context.removing:
+        return _unloading(context)
     steps = []
-    for name in sorted({kernel_name(wanted) for wanted in context.desired["kernel_modules"]}):
+    for name in wanted_modules(context):
+        now = not context.actual.modules.get(name, {}).get("loaded")
+        boot = name not in listed_modules(context)
+        if now or boot:
+            steps.append(_load(name, now, boot))
+    unwanted = sorted(set(listed_modules(context)) - set(wanted_modules(context)))
+    if boot_files(context) and (unwanted or (not steps and context.boot_differs(boot_files(context)))):
+        steps.append(_tidy(unwanted))
+    return steps, []
+
+
+def _load(name: str, now: bool, boot: bool) -> Step:
+    return make_step(
+        "modules",
+        name,
+        target=name,
+        action=f"load the kernel module {name}" if now else f"load the kernel module {name} at every boot",
+        before="not loaded" if now else "loaded",
+        after="loaded",
+        reason=(
+            f"rdma_fabric_kernel_modules asks for {name}; it is neither loaded nor built into the kernel"
+            if now
+            else f"rdma_fabric_kernel_modules asks for {name}; it is loaded, and nothing of ours loads it at boot"
+        ),
+        when=moment(now, boot),
+        undo=f"modprobe -r {name} and remove it from {LOAD_FILE}" if now else f"remove it from {LOAD_FILE}",
+        detail=f"{LOAD_FILE} loads it at every boot",
+    )
+
+
+def _tidy(unwanted: list[str]) -> Step:
+    names = ", ".join(unwanted)
+    return make_step(
+        "modules",
+        LOAD_FILE,
+        target=LOAD_FILE,
+        action=f"load {names} no longer at boot" if unwanted else f"write {LOAD_FILE} as rdma.fabric writes it",
+        before=unwanted,
+        after=[],
+        reason=f"rdma_fabric_kernel_modules does not ask for {names}" if unwanted else "somebody changed it",
+        when=BOOT,
+        undo=f"write {names} to {LOAD_FILE} again" if unwanted else f"write the former text to {LOAD_FILE}",
+        detail="what is loaded now stays loaded" if unwanted else "",
+    )
+
+
+def _unloading(context: Context) -> ConcernPlan:
+    """Return a step for each module that was not loaded before the first run and that nobody uses."""
+    steps, notices = [], []
+    for name in sorted({kernel_name(given) for given in context.desired.get("unload_modules", [])}):
         known = context.actual.modules.get(name, {})
-        if known.get("loaded") or known.get("builtin"):
+        if not known.get("loaded"):
+            continue
+        if known.get("refcount") or known.get("users"):
+            users = ", ".join(known.get("users") or []) or f"{known.get('refcount')} processes or devices"
+            notices.append(f"the kernel module {name} stays loaded until the next boot: it is used by {users}")
             continue
         steps.append(
             make_step(
                 "modules",
                 name,
                 target=name,
-                action=f"load the kernel module {name}",
-                before="not loaded",
-                after="loaded",
-                reason=f"rdma_fabric_kernel_modules asks for {name}; it is neither loaded nor built into the kernel",
-                undo=f"modprobe -r {name} and remove it from {LOAD_FILE}",
-                detail=f"{LOAD_FILE} loads it at every boot",
+                action=f"unload the kernel module {name}",
+                before="loaded",
+                after="not loaded",
+                reason="it was not loaded before rdma.fabric loaded it, and nothing uses it",
+                when=NOW,
+                undo=f"modprobe {name}",
             )
         )
-    return steps, []
+    return steps, notices

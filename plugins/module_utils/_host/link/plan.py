@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.context import ConcernPlan, Context, Interface
-from ansible_collections.rdma.fabric.plugins.module_utils._host.steps import NOTHING, Step, make_step, refused_step
+from ansible_collections.rdma.fabric.plugins.module_utils._host.steps import NOTHING, NOW, Step, make_step, refused_step
 
 
 def plan(context: Context) -> ConcernPlan:
@@ -31,6 +31,7 @@ def _up(context: Context, interface: Interface) -> Step:
         reason="it is administratively down, so its RDMA port is disabled",
         interrupts=NOTHING,
         undo="take the link down again",
+        when=NOW,
     )
 
 
@@ -58,4 +59,5 @@ def _down(context: Context, interface: Interface) -> Step:
         reason="rdma_fabric_interfaces asks for state down",
         interrupts=f"traffic on {target} until it is brought up again",
         undo="bring the link up again",
+        when=NOW,
     )

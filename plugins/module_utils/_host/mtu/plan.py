@@ -10,7 +10,7 @@ from typing import Any
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.actual import NETDEV_DRIVER, Netdev, Nic
 from ansible_collections.rdma.fabric.plugins.module_utils._host.context import ConcernPlan, Context, Interface
-from ansible_collections.rdma.fabric.plugins.module_utils._host.steps import NOTHING, Step, make_step, refused_step
+from ansible_collections.rdma.fabric.plugins.module_utils._host.steps import NOTHING, NOW, Step, make_step, refused_step
 
 MLX5_ETHERNET_MAX = 9978
 IPOIB_2K_MAX = 2044
@@ -19,6 +19,8 @@ IPOIB_CONNECTED_MAX = 65520
 DEFAULT_ETHERNET_MTU = 1500
 ROCE_HEADERS = 96
 IB_MTUS = (4096, 2048, 1024, 512, 256)
+# Ends the key of a step that is about all virtual functions of one physical one.
+FUNCTIONS = ":vfs"
 
 # What stands on another device (virtual functions, VLANs) goes down before it and up after it; this order holds for
 # all of them at once.
@@ -52,7 +54,6 @@ def plan(context: Context) -> ConcernPlan:
     """Return a step for each device whose MTU differs from the wanted one, and hints on what RoCE makes of it."""
     changes: list[_Change] = []
     notices: list[str] = []
-    own = {i.key: i.wanted["mtu"] for i in context.interfaces if i.wanted.get("mtu") is not None}
     final = _final_mtus(context)
     for interface in context.interfaces:
         if interface.netdev is None:
@@ -60,7 +61,7 @@ def plan(context: Context) -> ConcernPlan:
         changes.extend(_interface_change(context, interface, interface.netdev, final))
         notices.extend(_roce_hint(context, interface, interface.netdev))
         if interface.nic is not None and interface.nic["function"] == "pf":
-            vf_changes, vf_notices = _functions_change(context, interface, interface.nic, final, own)
+            vf_changes, vf_notices = _functions_change(context, interface, interface.nic, final)
             changes.extend(vf_changes)
             notices.extend(vf_notices)
     changes.sort(key=lambda change: (change.phase, change.step["id"]))
@@ -129,6 +130,7 @@ def _interface_change(context: Context, interface: Interface, netdev: Netdev, fi
         **wording,
         interrupts=f"traffic on {name} for a moment: the driver rebuilds its queues" if netdev["up"] else NOTHING,
         undo=f"set the MTU to {now}",
+        when=NOW,
         detail=_partition_hint(netdev, wanted),
     )
     return [_Change(phase, step)]
@@ -165,22 +167,18 @@ def _roce_hint(context: Context, interface: Interface, netdev: Netdev) -> list[s
 
 
 def _functions_change(
-    context: Context, interface: Interface, nic: Nic, final: dict[str, int], own: dict[str, int]
+    context: Context, interface: Interface, nic: Nic, final: dict[str, int]
 ) -> tuple[list[_Change], list[str]]:
     """Plan the virtual functions of one physical function: those that exist, or those the plan creates."""
     vf_mtu, most = interface.wanted.get("vf_mtu"), final[interface.key]
     created = context.planned(f"vfs:{interface.key}")
     if created is not None:
         return _new_functions(context, interface, nic, most, int(created["to"]))
-    functions = [vf for vf in context.actual.vfs_of(nic) if vf["address"] not in own]
-    ports = [(vf, port) for vf in functions for port in [context.actual.port_of(vf)] if port is not None]
+    wrong = differing_functions(context, interface)
     if vf_mtu is None:
-        # Nothing is asked of them, but a function above its physical one would lose its larger frames.
-        wrong = [(vf, port) for vf, port in ports if port["mtu"] > most]
         to = most
         reason = f"no virtual function may exceed the MTU {most} of its physical one"
     else:
-        wrong = [(vf, port) for vf, port in ports if port["mtu"] != vf_mtu]
         to = vf_mtu
         reason = f"rdma_fabric_interfaces asks for a vf_mtu of {vf_mtu}"
     if not wrong:
@@ -200,7 +198,7 @@ def _functions_change(
         "after": to,
         "reason": reason,
     }
-    key = f"{interface.key}:vfs"
+    key = f"{interface.key}{FUNCTIONS}"
     if refusal:
         return [_Change(phase, refused_step("mtu", key, **wording, detail=refusal))], []
     step = make_step(
@@ -209,8 +207,26 @@ def _functions_change(
         **wording,
         interrupts=f"traffic on {', '.join(busy)} for a moment" if busy else NOTHING,
         undo="set the former MTUs: " + ", ".join(f"{port['name']} {port['mtu']}" for _vf, port in wrong),
+        when=NOW,
     )
     return [_Change(phase, step)], []
+
+
+def differing_functions(context: Context, interface: Interface) -> list[tuple[Nic, Netdev]]:
+    """Return the virtual functions, with their ports, whose MTU differs from what their physical one asks for.
+
+    Those that are wanted interfaces with an MTU themselves are left out. Where nothing is asked of them, a function
+    above its physical one differs: it would lose its larger frames.
+    """
+    if interface.nic is None:
+        return []
+    own = {other.key for other in context.interfaces if other.wanted.get("mtu") is not None}
+    functions = [vf for vf in context.actual.vfs_of(interface.nic) if vf["address"] not in own]
+    ports = [(vf, port) for vf in functions for port in [context.actual.port_of(vf)] if port is not None]
+    vf_mtu, most = interface.wanted.get("vf_mtu"), _final_mtus(context)[interface.key]
+    if vf_mtu is None:
+        return [(vf, port) for vf, port in ports if port["mtu"] > most]
+    return [(vf, port) for vf, port in ports if port["mtu"] != vf_mtu]
 
 
 def _vf_limit(interface: Interface, wanted: int, most: int) -> str:
@@ -235,8 +251,8 @@ def _new_functions(
         "after": vf_mtu,
         "reason": f"rdma_fabric_interfaces asks for a vf_mtu of {vf_mtu}; new functions start with their driver's own",
     }
-    key = f"{interface.key}:vfs"
+    key = f"{interface.key}{FUNCTIONS}"
     refusal = _vf_limit(interface, vf_mtu, most)
     if refusal:
         return [_Change(_RAISE_VF, refused_step("mtu", key, **wording, detail=refusal))], []
-    return [_Change(_RAISE_VF, make_step("mtu", key, **wording, undo="removing the functions ends it"))], []
+    return [_Change(_RAISE_VF, make_step("mtu", key, **wording, undo="removing the functions ends it", when=NOW))], []

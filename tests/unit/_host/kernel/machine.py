@@ -50,6 +50,10 @@ class Kernel:
     def __init__(self, document: dict[str, Any]) -> None:
         self.tree = Tree(document)
         self.mutations: list[Mutation] = []
+        self.absent: set[str] = set()
+        """Programs that are not installed."""
+        self.hanging: set[str] = set()
+        """Programs that never come back."""
         self._commands: dict[str, Any] = dict(document.get("commands", {}))
         self._fault: tuple[int, str] | None = None
         self._dead = False
@@ -113,7 +117,10 @@ class Kernel:
 
     def run(self, argv: Sequence[str], timeout: float) -> CommandResult:
         line = " ".join(argv)
-        known = reactions.PROGRAMS.get(posixpath.basename(argv[0]))
+        name = posixpath.basename(argv[0])
+        if name in self.absent:
+            raise HostError("ENOENT", argv[0])
+        known = reactions.PROGRAMS.get(name)
         if known is None or (known.only_reads(argv) and line in self._commands):
             found = self._commands.get(line)
             if found is None:
@@ -124,6 +131,9 @@ class Kernel:
                 self._mutate("run", line)
             except HostError as error:
                 return reactions.failed(2, os.strerror(getattr(errno, error.code)))
+        if name in self.hanging and not known.only_reads(argv):
+            self.sleep(timeout)
+            raise HostError("ETIMEDOUT", argv[0])
         started = self._time
         result = known.run(self, argv)
         if self._time - started > timeout:

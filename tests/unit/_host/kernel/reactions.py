@@ -11,7 +11,7 @@ is written to it. A program gets the kernel and its arguments, ``argv[0]`` inclu
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Callable, Match, NamedTuple, Pattern, Sequence
+from typing import TYPE_CHECKING, Callable, Deque, Match, NamedTuple, Pattern, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.access import CommandResult
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 Attribute = Callable[["Kernel", Match[str], str], None]
 Program = Callable[["Kernel", Sequence[str]], CommandResult]
+LinkSetting = Callable[["Kernel", str, Deque[str]], CommandResult]
 Question = Callable[[Sequence[str]], bool]
 
 DONE = CommandResult(0, "", "")
@@ -37,6 +38,7 @@ class ProgramReaction(NamedTuple):
 
 ATTRIBUTES: list[AttributeReaction] = []
 PROGRAMS: dict[str, ProgramReaction] = {}
+LINK_SETTINGS: dict[str, LinkSetting] = {}
 
 
 def attribute(pattern: str) -> Callable[[Attribute], Attribute]:
@@ -55,6 +57,16 @@ def program(name: str, only_reads: Question = lambda argv: False) -> Callable[[P
     def declare(run: Program) -> Program:
         PROGRAMS[name] = ProgramReaction(run, only_reads)
         return run
+
+    return declare
+
+
+def link_setting(word: str) -> Callable[[LinkSetting], LinkSetting]:
+    """Declare what ``ip link set dev NAME <word> ...`` does; it gets the name and takes its values from the words."""
+
+    def declare(react: LinkSetting) -> LinkSetting:
+        LINK_SETTINGS[word] = react
+        return react
 
     return declare
 

@@ -1,0 +1,199 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Executes a plan step by step on a machine. Private to this collection: it may change."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.access import HostError, Machine
+from ansible_collections.rdma.fabric.plugins.module_utils._host.clock import Clock
+from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns import CONCERNS
+from ansible_collections.rdma.fabric.plugins.module_utils._host.context import Context
+from ansible_collections.rdma.fabric.plugins.module_utils._host.failures import Fault, explain, told
+from ansible_collections.rdma.fabric.plugins.module_utils._host.operations import (
+    CommandFailed,
+    Operation,
+    PutFile,
+    RemoveFile,
+    Run,
+    SetAttribute,
+    WaitFor,
+    Work,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._host.plan import Plan
+from ansible_collections.rdma.fabric.plugins.module_utils._host.ports import fill
+from ansible_collections.rdma.fabric.plugins.module_utils._host.steps import Step, describe, is_executable
+
+# A wait looks at the host this often at first, then ever less often.
+_FIRST_INTERVAL = 0.05
+_LONGEST_INTERVAL = 1.0
+
+
+@dataclass(frozen=True)
+class Failure:
+    """The step that failed, none when it was the bookkeeping before or after them; ``error`` is one line with what,
+    where, why and the next step."""
+
+    step: Step | None
+    error: str
+    undone: tuple[str, ...] = ()
+    not_undone: tuple[str, ...] = ()
+
+
+@dataclass
+class Execution:
+    """What became of a plan: ``done`` steps with their seconds, the one that failed, those it did not come to."""
+
+    done: list[tuple[Step, float]] = field(default_factory=list)
+    failure: Failure | None = None
+    not_reached: list[Step] = field(default_factory=list)
+
+    @property
+    def lines(self) -> list[str]:
+        """Return the executed steps as the printed plan has them, in order."""
+        return [describe(step) for step, _seconds in self.done]
+
+
+class _StepFailed(Exception):
+    """Why a step ended, at which operation, and how many operations before it were done."""
+
+    def __init__(self, error: Exception, operation: Operation | None, done: int) -> None:
+        self.error = error
+        self.operation = operation
+        self.done = done
+        super().__init__(str(error))
+
+
+def execute(plan: Plan, context: Context, machine: Machine, clock: Clock) -> Execution:
+    """Execute the steps of ``plan`` that are to be executed, in order, and verify each; the first failure ends it.
+
+    ``context`` is the one that the plan was made from, with all its steps as earlier ones. No error of the machine is
+    raised: it is in the result.
+    """
+    execution = Execution()
+    waiting = [step for step in plan["steps"] if is_executable(step)]
+    while waiting:
+        step = waiting.pop(0)
+        started = clock.now()
+        failure = _failure_of(step, context, machine, clock)
+        if failure is not None:
+            execution.failure = failure
+            execution.not_reached = waiting
+            break
+        execution.done.append((step, round(clock.now() - started, 3)))
+    return execution
+
+
+def _failure_of(step: Step, context: Context, machine: Machine, clock: Clock) -> Failure | None:
+    concern = CONCERNS[step["concern"]]
+    work = Work(())
+    try:
+        if concern.work is None:
+            raise Fault(f"this release has no code to execute steps of the concern {step['concern']}")
+        work = concern.work(context, step)
+        _do(work, machine, clock)
+    except _StepFailed as failed:
+        error = explain(failed.error, failed.operation, concern.errors)
+        where = f"could not {told(failed.operation)}: " if failed.operation else ""
+        undone, not_undone = _undo(work, machine, clock) if failed.done else ((), ())
+        return Failure(step, f"{where}{error}", undone, not_undone)
+    except Exception as error:
+        # Whatever a concern's own code raises: the run must still tell what it did and what it did not.
+        return Failure(step, explain(error, None, concern.errors))
+    return None
+
+
+def _do(work: Work, machine: Machine, clock: Clock) -> None:
+    done = 0
+    for operation in work.do:
+        filled = operation
+        try:
+            filled = _filled(operation, machine)
+            perform(filled, machine, clock)
+        except Exception as error:
+            # A wait and a program that is late have had an effect all the same.
+            late = isinstance(error, HostError) and error.code == "ETIMEDOUT"
+            raise _StepFailed(error, filled, done + late) from error
+        done += 1
+    try:
+        problem = work.verify(machine)
+    except Exception as error:
+        raise _StepFailed(error, None, done) from error
+    if problem:
+        raise _StepFailed(Fault(f"it was done and does not hold: {problem}"), None, done)
+
+
+def perform(operation: Operation, machine: Machine, clock: Clock) -> None:
+    """Do one operation; raises HostError, CommandFailed or Fault."""
+    if isinstance(operation, PutFile):
+        if not _holds_already(machine, operation):
+            machine.replace(operation.path, operation.text, operation.mode)
+    elif isinstance(operation, RemoveFile):
+        machine.remove(operation.path)
+    elif isinstance(operation, SetAttribute):
+        try:
+            machine.set_attribute(operation.path, operation.text, operation.timeout)
+        except HostError as error:
+            if error.code not in operation.tolerated:
+                raise
+    elif isinstance(operation, Run):
+        result = machine.run(operation.argv, operation.timeout)
+        if result.rc not in operation.accepted:
+            raise CommandFailed(operation.argv, result.rc, result.stderr or result.stdout)
+    else:
+        _wait(operation, machine, clock)
+
+
+def _filled(operation: Operation, machine: Machine) -> Operation:
+    if isinstance(operation, Run):
+        return operation._replace(argv=tuple(fill(argument, machine) for argument in operation.argv))
+    if isinstance(operation, WaitFor):
+        return operation
+    if isinstance(operation, SetAttribute):
+        return operation._replace(path=fill(operation.path, machine), text=fill(operation.text, machine))
+    return operation._replace(path=fill(operation.path, machine))
+
+
+def _holds_already(machine: Machine, wanted: PutFile) -> bool:
+    """Say whether a file needs no write; one of several steps that share a file has written it then."""
+    try:
+        return machine.read_bytes(wanted.path) == wanted.text.encode("utf-8")
+    except HostError:
+        return False
+
+
+def _wait(wanted: WaitFor, machine: Machine, clock: Clock) -> None:
+    end = clock.now() + wanted.seconds
+    interval = _FIRST_INTERVAL
+    while not _met(wanted, machine):
+        left = end - clock.now()
+        if left <= 0:
+            raise Fault(f"waited {wanted.seconds:g} seconds for {wanted.what}")
+        clock.sleep(min(interval, left))
+        interval = min(interval * 2, _LONGEST_INTERVAL)
+
+
+def _met(wanted: WaitFor, machine: Machine) -> bool:
+    try:
+        return wanted.condition(machine)
+    except HostError:
+        # What is waited for may not even be readable yet.
+        return False
+
+
+def _undo(work: Work, machine: Machine, clock: Clock) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Take back what a step has done; each operation is tried, whatever became of the one before."""
+    undone: list[str] = []
+    not_undone: list[str] = []
+    for operation in work.undo:
+        filled = operation
+        try:
+            filled = _filled(operation, machine)
+            perform(filled, machine, clock)
+        except Exception as error:
+            not_undone.append(f"could not {told(filled)}: {explain(error, filled, {})}")
+        else:
+            undone.append(told(filled))
+    return tuple(undone), tuple(not_undone)

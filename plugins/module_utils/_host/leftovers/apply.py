@@ -1,0 +1,21 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Removes a file of ours. Private to this collection: it may change."""
+
+from __future__ import annotations
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.access import Host
+from ansible_collections.rdma.fabric.plugins.module_utils._host.context import Context
+from ansible_collections.rdma.fabric.plugins.module_utils._host.operations import RemoveFile, Work
+from ansible_collections.rdma.fabric.plugins.module_utils._host.steps import Step
+
+
+def work(_context: Context, step: Step) -> Work:
+    """Return how the file of a step is removed."""
+    path = str(step["target"])
+
+    def verify(host: Host) -> str:
+        return f"{path} is still there" if host.exists(path) else ""
+
+    return Work([RemoveFile(path)], verify=verify)

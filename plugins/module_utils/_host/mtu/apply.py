@@ -1,0 +1,87 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Sets MTUs of network interfaces. Private to this collection: it may change."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import Any
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.access import Host
+from ansible_collections.rdma.fabric.plugins.module_utils._host.context import Context, Interface
+from ansible_collections.rdma.fabric.plugins.module_utils._host.desired import HostDesired
+from ansible_collections.rdma.fabric.plugins.module_utils._host.mtu.plan import FUNCTIONS, differing_functions
+from ansible_collections.rdma.fabric.plugins.module_utils._host.operations import Operation, Run, Work
+from ansible_collections.rdma.fabric.plugins.module_utils._host.ports import fill
+from ansible_collections.rdma.fabric.plugins.module_utils._host.restoring import wanted_interface
+from ansible_collections.rdma.fabric.plugins.module_utils._host.steps import Step
+
+_RANGE = (
+    "the driver does not carry frames of that size; next: lower mtu in rdma_fabric_interfaces (ip -d link show tells "
+    "the interface's maxmtu), and for a virtual function raise the physical one"
+)
+_GONE = "the interface is gone or has another name now; next: run again, the plan is made from what is there"
+ERRORS = MappingProxyType(
+    {
+        "mtu greater than device maximum": _RANGE,
+        "mtu less than device minimum": _RANGE,
+        "ERANGE": _RANGE,
+        "EINVAL": _RANGE,
+        "Cannot find device": _GONE,
+        "ENODEV": _GONE,
+    }
+)
+
+
+def work(context: Context, step: Step) -> Work:
+    """Return how one interface, or the virtual functions of one, get their MTU."""
+    key, to = str(step["id"]).split(":", 1)[1], int(step["to"])
+    if key.endswith(FUNCTIONS):
+        former = _former_of_functions(context, key[: -len(FUNCTIONS)])
+    else:
+        interface = next(interface for interface in context.interfaces if interface.key == key)
+        former = {port_name(context, interface): int(step["from"])}
+    do: list[Operation] = [_set(name, to) for name in former]
+    undo: list[Operation] = [_set(name, mtu) for name, mtu in reversed(list(former.items())) if mtu]
+
+    def verify(host: Host) -> str:
+        return "; ".join(filter(None, (_differs(host, fill(name, host), to) for name in former)))
+
+    return Work(do, undo, verify)
+
+
+def restore(desired: HostDesired, key: str, original: Any) -> None:
+    """Ask for the MTU that an interface had; functions that were not there, or had several, have none to give back."""
+    if key.endswith(FUNCTIONS):
+        if isinstance(original, list) and len(original) == 1:
+            wanted_interface(desired, key[: -len(FUNCTIONS)])["vf_mtu"] = original[0]
+    elif isinstance(original, int) and original:
+        wanted_interface(desired, key)["mtu"] = original
+
+
+def port_name(context: Context, interface: Interface) -> str:
+    """Return the name of the interface for an operation: as a placeholder where a PCI function has just this one."""
+    nic, netdev = interface.nic, interface.netdev
+    if nic is not None and context.actual.port_of(nic) is not None:
+        return f"{{port:{nic['address']}}}"
+    return context.name_of(netdev) if netdev is not None else ""
+
+
+def _former_of_functions(context: Context, address: str) -> dict[str, int]:
+    """Return the virtual functions to set, as placeholders, with their MTU now: 0 for those the plan creates."""
+    created = context.planned(f"vfs:{address}")
+    if created is not None:
+        return {f"{{vf:{address}:{number}}}": 0 for number in range(int(created["to"]))}
+    interface = next(interface for interface in context.interfaces if interface.key == address)
+    found = differing_functions(context, interface)
+    return {f"{{port:{function['address']}}}": int(port["mtu"]) for function, port in found}
+
+
+def _set(name: str, mtu: int) -> Run:
+    return Run(("ip", "link", "set", "dev", name, "mtu", str(mtu)))
+
+
+def _differs(host: Host, name: str, wanted: int) -> str:
+    now = host.read(f"/sys/class/net/{name}/mtu").strip()
+    return "" if now == str(wanted) else f"{name} has an MTU of {now}, not {wanted}"

@@ -1,0 +1,78 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Keeps the values that settings had before the first run, to bring them back. Private: it may change."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Dict, Iterable, Mapping
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.access import Host, HostError
+from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns import CONCERNS
+from ansible_collections.rdma.fabric.plugins.module_utils._host.desired import HostDesired, check_desired
+from ansible_collections.rdma.fabric.plugins.module_utils._host.operations import MARKER
+from ansible_collections.rdma.fabric.plugins.module_utils._host.steps import CONCERNS as ORDER
+from ansible_collections.rdma.fabric.plugins.module_utils._host.steps import Step
+
+# Step id -> the value before ("from") of the first step that changed it.
+Originals = Dict[str, Any]
+
+PATH = "/var/lib/rdma-fabric/originals.json"
+FORMAT = 1
+_KEPT = ("consents", "uplinks", "connection_address", "node_labels")
+
+
+class BadOriginals(Exception):
+    """The file of original values can't be used; the text says why and what to do."""
+
+
+def read_originals(host: Host) -> Originals:
+    """Return what is kept, nothing where no run has changed the host yet; raises BadOriginals."""
+    try:
+        text = host.read(PATH)
+    except HostError as error:
+        if error.code == "ENOENT":
+            return {}
+        raise BadOriginals(f"{error}: the values from before the first run can't be read; next: run as root") from error
+    try:
+        document = json.loads(text)
+        settings: Originals = document["settings"]
+        if document["format"] != FORMAT or not isinstance(settings, dict):
+            raise ValueError("unknown form")
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise BadOriginals(
+            f"{PATH} does not hold the values from before the first run ({type(error).__name__}); nothing was changed; "
+            "next: restore the file from a backup, or remove it to take the present values for the original ones"
+        ) from error
+    return settings
+
+
+def with_steps(known: Mapping[str, Any], steps: Iterable[Step]) -> Originals:
+    """Return what is to be kept once these steps are executed: the first value of every setting stays."""
+    first = {str(step["id"]): step["from"] for step in steps if _can_restore(str(step["id"]))}
+    return {**first, **known}
+
+
+def text_of(originals: Mapping[str, Any]) -> str:
+    """Return the file's text: the same values give the same text."""
+    document = {"format": FORMAT, "note": MARKER, "settings": dict(originals)}
+    return f"{json.dumps(document, indent=1, sort_keys=True)}\n"
+
+
+def removal(desired: HostDesired, originals: Mapping[str, Any]) -> HostDesired:
+    """Return the wish to be rid of rdma.fabric: the original values, no files of ours, the consents of ``desired``."""
+    wish = check_desired({})
+    wish.update({key: desired[key] for key in _KEPT})
+    wish["removing"] = True
+    for concern in ORDER:
+        restore = CONCERNS[concern].restore if concern in CONCERNS else None
+        for step_id in sorted(originals):
+            if restore is not None and step_id.startswith(f"{concern}:"):
+                restore(wish, step_id.split(":", 1)[1], originals[step_id])
+    return wish
+
+
+def _can_restore(step_id: str) -> bool:
+    concern = CONCERNS.get(step_id.split(":", 1)[0])
+    return concern is not None and concern.restore is not None

@@ -1,0 +1,77 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Finds the network interface of a PCI function while a plan is executed. Private: it may change.
+
+Names change during a plan, addresses do not: operations carry ``{port:0000:18:00.0}`` or, for virtual functions that a
+plan is about to create, ``{vf:0000:18:00.0:3}`` (``{function:0000:18:00.0:3}`` is that function's address), and are
+filled in right before they are executed.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.access import Host, HostError
+
+PCI_DEVICES = "/sys/bus/pci/devices"
+_PLACEHOLDER = re.compile(
+    r"\{(?P<kind>port|vf|function):(?P<address>[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])(?::(?P<number>\d+))?\}"
+)
+# Ports of the device itself have such names, representors of its virtual functions others (pf0vf3).
+_PHYSICAL_PORT = re.compile(r"p\d+")
+
+
+class NoPort(Exception):
+    """A PCI function that has not exactly one network interface; the text says why."""
+
+
+def port_of(host: Host, address: str) -> str:
+    """Return the name of the one network interface of the PCI function, its representors left aside."""
+    directory = f"{PCI_DEVICES}/{address}/net"
+    try:
+        names = host.list(directory)
+    except HostError as error:
+        if error.code != "ENOENT":
+            raise
+        names = []
+    ports = [name for name in names if _is_port(host, f"{directory}/{name}")]
+    if len(ports) == 1:
+        return ports[0]
+    if ports:
+        raise NoPort(f"{address} has {len(ports)} network interfaces ({', '.join(ports)}), one is needed")
+    if not host.exists(f"{PCI_DEVICES}/{address}"):
+        raise NoPort(f"there is no PCI function {address}")
+    raise NoPort(f"{address} has no network interface here: no driver is bound to it, or a network namespace has it")
+
+
+def virtual_function(host: Host, physical: str, number: int) -> str:
+    """Return the PCI address of a virtual function by its number (from 0)."""
+    try:
+        return posixpath.basename(host.link(f"{PCI_DEVICES}/{physical}/virtfn{number}"))
+    except HostError as error:
+        if error.code != "ENOENT":
+            raise
+        raise NoPort(f"{physical} has no virtual function {number}") from error
+
+
+def fill(text: str, host: Host) -> str:
+    """Return ``text`` with every placeholder replaced by the name or address that it stands for."""
+
+    def name(match: re.Match[str]) -> str:
+        address = match["address"]
+        if match["kind"] != "port":
+            address = virtual_function(host, address, int(match["number"] or 0))
+        return address if match["kind"] == "function" else port_of(host, address)
+
+    return _PLACEHOLDER.sub(name, text)
+
+
+def _is_port(host: Host, netdev: str) -> bool:
+    try:
+        port_name = host.read(f"{netdev}/phys_port_name").strip()
+    except HostError:
+        # Drivers without names of ports have no representors either.
+        return True
+    return not port_name or _PHYSICAL_PORT.fullmatch(port_name) is not None

@@ -1,0 +1,26 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Builds the wish to have original values back. Private to this collection: it may change."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, cast
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.desired import HostDesired, check_desired
+from ansible_collections.rdma.fabric.plugins.module_utils._host.syntax import pci_address_problem
+
+
+def wanted_interface(desired: HostDesired, key: str) -> dict[str, Any]:
+    """Return the entry of ``desired`` for the interface that steps call ``key``, after adding it where it is missing.
+
+    ``key`` is a PCI address, or the name of an interface without one.
+    """
+    selector = "current_name" if pci_address_problem(key) else "pci"
+    for entry in desired["interfaces"]:
+        if entry.get(selector) == key:
+            return cast("Dict[str, Any]", entry)
+    # Checked like a user's entry, it has every key that an entry has.
+    added: dict[str, Any] = check_desired({"interfaces": [{selector: key}]})["interfaces"][0]
+    desired["interfaces"].append(added)
+    return added

@@ -1,0 +1,96 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Stand-in for ip(8) and what the kernel does with it: MTU and administrative state. Only tests use it.
+
+Limits as the kernel has them (dev_validate_mtu, net/core/dev.c): below min_mtu and above max_mtu it is EINVAL with one
+of two texts. A virtual function of mlx5 takes no MTU above that of its physical one.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Sequence
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.access import CommandResult, HostError
+from ansible_collections.rdma.fabric.tests.unit._host.kernel.reactions import (
+    DONE,
+    LINK_SETTINGS,
+    failed,
+    link_setting,
+    program,
+)
+
+if TYPE_CHECKING:
+    from ansible_collections.rdma.fabric.tests.unit._host.kernel.machine import Kernel
+
+NET = "/sys/class/net"
+IFF_UP = 0x1
+IFF_RUNNING = 0x40
+MOST = 9978
+LEAST = 68
+
+
+def _only_reads(argv: Sequence[str]) -> bool:
+    return not {"set", "add", "del", "change", "replace", "property"} & set(argv)
+
+
+@program("ip", _only_reads)
+def ip(kernel: Kernel, argv: Sequence[str]) -> CommandResult:
+    words = deque(argv[1:])
+    if words.popleft() != "link" or words.popleft() != "set":
+        return failed(255, f'Object "{argv[1]}" is unknown, try "ip help".')
+    if words[0] == "dev":
+        words.popleft()
+    name = words.popleft()
+    if not kernel.exists(f"{NET}/{name}"):
+        return failed(1, f'Cannot find device "{name}"')
+    result = DONE
+    while words and result.rc == 0:
+        word = words.popleft()
+        if word not in LINK_SETTINGS:
+            return failed(255, f'Error: either "dev" is duplicate, or "{word}" is a garbage.')
+        result = LINK_SETTINGS[word](kernel, name, words)
+    return result
+
+
+@link_setting("mtu")
+def set_mtu(kernel: Kernel, name: str, words: deque[str]) -> CommandResult:
+    mtu = int(words.popleft())
+    if mtu < LEAST:
+        return failed(2, "Error: mtu less than device minimum.")
+    if mtu > MOST:
+        return failed(2, "Error: mtu greater than device maximum.")
+    most = _physical_mtu(kernel, name)
+    if most is not None and mtu > most:
+        return failed(2, "RTNETLINK answers: Invalid argument")
+    kernel.tree.add_file(f"{NET}/{name}/mtu", f"{mtu}\n")
+    return DONE
+
+
+@link_setting("up")
+def set_up(kernel: Kernel, name: str, _words: deque[str]) -> CommandResult:
+    return _set_flags(kernel, name, _flags(kernel, name) | IFF_UP)
+
+
+@link_setting("down")
+def set_down(kernel: Kernel, name: str, _words: deque[str]) -> CommandResult:
+    return _set_flags(kernel, name, _flags(kernel, name) & ~(IFF_UP | IFF_RUNNING))
+
+
+def _physical_mtu(kernel: Kernel, name: str) -> int | None:
+    """The MTU of the physical function's interface, when ``name`` belongs to a virtual one."""
+    try:
+        physical = kernel.list(f"{NET}/{name}/device/physfn/net")
+    except HostError:
+        return None
+    return int(kernel.read(f"{NET}/{physical[0]}/mtu")) if physical else None
+
+
+def _flags(kernel: Kernel, name: str) -> int:
+    return int(kernel.read(f"{NET}/{name}/flags").strip(), 16)
+
+
+def _set_flags(kernel: Kernel, name: str, flags: int) -> CommandResult:
+    kernel.tree.add_file(f"{NET}/{name}/flags", f"{flags:#x}\n")
+    return DONE
