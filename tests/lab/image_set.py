@@ -201,11 +201,10 @@ def image_entries(recipe: ImageRecipe, programs: Mapping[str, Path], root: Path,
     ``programs`` maps the names of Go recipes to their directories, ``root`` has the folders of the guest's disk. Raises
     ``ProgramsUnavailable`` when the guest lacks a file.
     """
+    applets = {f"usr/bin/{name}": Link("busybox") for name in APPLETS} if recipe.busybox else {}
     guest_files = (*recipe.guest_files, BUSYBOX) if recipe.busybox else recipe.guest_files
-    entries = {**EVERYWHERE, **taken(root, guest_files, libraries)}
-    if recipe.busybox:
-        # The programs themselves come first where an image has both, such as ping.
-        entries.update({f"usr/bin/{name}": Link("busybox") for name in APPLETS if f"usr/bin/{name}" not in entries})
+    # The programs themselves come after their short forms in busybox.
+    entries = {**EVERYWHERE, **applets, **taken(root, guest_files, libraries)}
     entries.update(recipe.entries)
     if recipe.recipe is not None:
         directory = programs[recipe.recipe.name]

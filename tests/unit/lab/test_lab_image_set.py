@@ -19,7 +19,14 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.basis.objects 
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.render import objects_of, render
 from ansible_collections.rdma.fabric.tests.lab import image_set
 from ansible_collections.rdma.fabric.tests.lab.image_set import APPLETS, BUSYBOX, ImageRecipe, image_entries
-from ansible_collections.rdma.fabric.tests.lab.images import DEFAULT_PATH, Entry, File, Link, canonical_reference
+from ansible_collections.rdma.fabric.tests.lab.images import (
+    DEFAULT_PATH,
+    Config,
+    Entry,
+    File,
+    Link,
+    canonical_reference,
+)
 from ansible_collections.rdma.fabric.tests.lab.node_programs import NODE_RECIPES
 from ansible_collections.rdma.fabric.tests.unit._fabric.inputs import SEEDS, of_files, of_policy
 from ansible_collections.rdma.fabric.tests.unit._fabric.specs import RDMA_CONFIG, SRIOV_CONFIG
@@ -178,7 +185,20 @@ def test_scripts_have_a_shell(contents: dict[str, dict[str, Entry]]) -> None:
         assert is_program(contents[name], "/bin/sh"), name
 
 
-def test_real_programs_come_before_those_of_busybox(contents: dict[str, dict[str, Entry]]) -> None:
+def test_real_programs_come_before_those_of_busybox(
+    contents: dict[str, dict[str, Entry]], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(image_set, "APPLETS", ("sh", "ping"))
+    for path in (BUSYBOX, "usr/bin/ping"):
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text(path)
+    recipe = ImageRecipe("x", ("x",), Config(), guest_files=("usr/bin/ping",), busybox=True)
+    entries = image_entries(recipe, {}, tmp_path, LIBRARIES)
+    assert entries["usr/bin/sh"] == Link("busybox")
+    assert entries["usr/bin/ping"] == File(tmp_path / "usr/bin/ping", 0o644)
+
+
+def test_the_test_image_has_what_tests_run_in_it(contents: dict[str, dict[str, Entry]]) -> None:
     entries = contents["rping-test"]
     for name in ("ib_write_bw", "rping", "ping", "ip", "ibv_devinfo", "bash"):
         assert resolve(entries, f"usr/bin/{name}") != resolve(entries, BUSYBOX)
