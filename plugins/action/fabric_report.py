@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from ansible_collections.rdma.fabric.plugins.module_utils._proof import report_input
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.report import (
@@ -19,14 +19,11 @@ from ansible_collections.rdma.fabric.plugins.module_utils._proof.report import (
     recap_lines,
     report_text,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, Violation
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput
 from ansible_collections.rdma.fabric.plugins.plugin_utils._action import FabricAction
 from ansible_collections.rdma.fabric.plugins.plugin_utils._files import write_if_different
+from ansible_collections.rdma.fabric.plugins.plugin_utils._host_documents import read_host_documents
 from ansible_collections.rdma.fabric.plugins.plugin_utils._page import render_page
-
-# A host document is tens of kilobytes; more than this is no host document.
-MAX_DOCUMENT_BYTES = 16 * 1024 * 1024
-_READ_AGAIN = "delete the file and run rdma.fabric.site or rdma.fabric.preview again"
 
 
 class ActionModule(FabricAction):
@@ -66,58 +63,11 @@ class ActionModule(FabricAction):
         return result
 
 
-def read_host_documents(directory: Path) -> list[dict[str, Any]]:
-    """Return the host documents of a directory; every file that is none is a violation."""
-    documents: list[dict[str, Any]] = []
-    violations: list[Violation] = []
-    file_of: dict[str, Path] = {}
-    for path in sorted(directory.glob("*.json")):
-        try:
-            document = parse_document(path)
-        except ValueError as error:
-            violations.append(Violation(str(path), "", str(error), _READ_AGAIN))
-            continue
-        found = report_input.host_document_violations(str(path), document)
-        violations += found
-        if found:
-            continue
-        earlier = file_of.setdefault(document["host"], path)
-        if earlier != path:
-            problem = f"is about {document['host']!r}, and so is {earlier.name}"
-            violations.append(Violation(str(path), "host", problem, "delete one of the two files"))
-        documents.append(document)
-    if violations:
-        raise InvalidInput(violations)
-    return documents
-
-
 def of_the_inventory(documents: list[dict[str, Any]], spec: dict[str, Any] | None) -> list[dict[str, Any]]:
     """Leave out documents that an earlier run wrote for hosts of another inventory; without a spec, all count."""
     if not spec or "hosts" not in spec:
         return documents
     return [document for document in documents if document["host"] in spec["hosts"]]
-
-
-def parse_document(path: Path) -> Any:
-    """Return the JSON value of a file; ValueError says what is wrong with it."""
-    try:
-        size = path.stat().st_size
-        if size > MAX_DOCUMENT_BYTES:
-            raise ValueError(f"holds {size} bytes, more than the {MAX_DOCUMENT_BYTES} that are read of one host")
-        return json.loads(path.read_text(encoding="utf-8"), parse_constant=refuse_constant)
-    except OSError as error:
-        raise ValueError(f"cannot be read: {error.strerror or error}") from error
-    except UnicodeDecodeError as error:
-        raise ValueError(f"is not text in UTF-8: byte {error.start} cannot be decoded") from error
-    except json.JSONDecodeError as error:
-        raise ValueError(f"is not JSON: {error.msg} in line {error.lineno}, column {error.colno}") from error
-    except RecursionError as error:
-        raise ValueError("is nested too deep") from error
-
-
-def refuse_constant(name: str) -> NoReturn:
-    """Refuse what Python reads and JSON does not know."""
-    raise ValueError(f"is not JSON: {name} is no JSON value")
 
 
 def check_inputs(arguments: dict[str, Any]) -> None:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import ssl
 import traceback
 from typing import Any, Mapping
+from urllib.parse import urlsplit
 
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import ApiFault, Fault
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import Reply
@@ -23,6 +24,7 @@ KUBERNETES_CORE_MINIMUM = "6.0.0"
 
 IMPORT_ERROR: str | None = None
 try:
+    import certifi
     import kubernetes
     import urllib3
     from ansible_collections.kubernetes.core.plugins.module_utils.args_common import AUTH_ARG_SPEC
@@ -85,6 +87,30 @@ class Client:
             raise ApiFault(Fault.CONFIGURATION, f"the connection's files can't be used: {err}") from err
         headers = {name.lower(): value for name, value in response.headers.items()}
         return Reply(int(response.status), headers, bytes(response.data))
+
+    def stream_options(self) -> dict[str, Any]:
+        """Return how a stream to the server is opened: its headers, TLS and proxy in the words of websocket-client."""
+        configuration = self._configuration
+        tls: dict[str, Any] = {"cert_reqs": ssl.CERT_NONE}
+        if configuration.verify_ssl:
+            tls = {"cert_reqs": ssl.CERT_REQUIRED, "ca_certs": configuration.ssl_ca_cert or certifi.where()}
+            if configuration.assert_hostname is not None:
+                tls["check_hostname"] = configuration.assert_hostname
+        given = {
+            "certfile": configuration.cert_file,
+            "keyfile": configuration.key_file,
+            "server_hostname": configuration.tls_server_name,
+        }
+        tls.update({name: value for name, value in given.items() if value})
+        proxy = urlsplit(configuration.proxy or "")
+        return {
+            # A stream is no JSON, and some kubelets answer 406 to who would have nothing else.
+            "header": [f"{name}: {value}" for name, value in self._headers(None).iteritems() if name != "Accept"],
+            "sslopt": tls,
+            "http_proxy_host": proxy.hostname,
+            "http_proxy_port": proxy.port,
+            "http_no_proxy": (configuration.no_proxy or "").split(",") if proxy.hostname else None,
+        }
 
     def _headers(self, content_type: str | None) -> Any:
         headers = HTTPHeaderDict()

@@ -1,0 +1,148 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a proof of a fabric needs in the cluster: its networks with the resource behind each, and the test pods.
+
+The pods are those of the vendor's walkthroughs: unprivileged but for IPC_LOCK, one device of a shared or exclusive
+resource, one secondary network. Private to this collection: it may change.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.basis.images import mirrored
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.basis.jsontext import parse_json
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.basis.objects import Object, build
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rules import devplugin, nad
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rules.cni import RESOURCE_NAME, plugins_of
+
+COMPONENT = "validate"
+RUN_LABEL = "rdma.fabric/run"
+NODE_ANNOTATION = "rdma.fabric/node"
+CONTAINER = "rdma-test-ctr"
+IMAGE = "mellanox/rping-test"
+SCRATCH = "/rdma-fabric"
+_NETWORKS = "k8s.v1.cni.cncf.io/networks"
+_GPU_TAINT = {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}
+
+
+def networks_of(spec: Object) -> list[dict[str, Any]]:
+    """Return every network of a FabricSpec, in its order, as the plan of a proof needs it.
+
+    Each is ``{"network": "namespace/name", "namespace", "name", "kind", "master", "mtu", "resource", "candidates"}``.
+    ``resource`` is the one a pod asks for to use it: the network's own, or the RDMA shared device plugin's for its
+    master; None when several fit (``candidates``) or none does.
+    """
+    shared = _shared_resources(spec)
+    rendered = [(each["kind"], nad.network_attachment(each)) for each in spec.get("networks") or []]
+    rendered += [(nad.KIND, nad.given_attachment(each)) for each in spec.get("attachments") or []]
+    return [_network(kind, attachment, shared) for kind, attachment in rendered]
+
+
+def _network(kind: str, attachment: Object, shared: list[tuple[str, list[str]]]) -> dict[str, Any]:
+    metadata = attachment["metadata"]
+    plugin = _first_plugin((attachment.get("spec") or {}).get("config"))
+    own = (metadata.get("annotations") or {}).get(RESOURCE_NAME)
+    master = plugin.get("master") if isinstance(plugin.get("master"), str) else None
+    fitting = [name for name, interfaces in shared if master in interfaces] or [name for name, _interfaces in shared]
+    candidates = [own] if own else list(dict.fromkeys(fitting))
+    mtu = plugin.get("mtu")
+    return {
+        "network": f"{metadata['namespace']}/{metadata['name']}",
+        "namespace": metadata["namespace"],
+        "name": metadata["name"],
+        "kind": kind,
+        "master": master,
+        "mtu": mtu if isinstance(mtu, int) and not isinstance(mtu, bool) and mtu > 0 else None,
+        "resource": candidates[0] if len(candidates) == 1 else None,
+        "candidates": candidates,
+    }
+
+
+def _first_plugin(config: Any) -> dict[str, Any]:
+    value, problems = parse_json(config) if isinstance(config, str) and config.strip() else ({}, [])
+    plugins = plugins_of(value) if not problems and isinstance(value, dict) else []
+    return plugins[0][1] if plugins else {}
+
+
+def _shared_resources(spec: Object) -> list[tuple[str, list[str]]]:
+    """Return (resource, interfaces its selector names) of the RDMA shared device plugin, of every policy."""
+    policies = [spec["cluster_policy"]] if spec.get("cluster_policy") else []
+    found = []
+    for policy in [*policies, *(spec.get("node_policies") or [])]:
+        section = policy["spec"].get("rdmaSharedDevicePlugin")
+        if section is None:
+            continue
+        config, problems = devplugin.check_rdma_shared(section.get("config"))
+        if not problems:
+            names = devplugin.resource_names("rdma_shared", config)
+            found += [(name, _interfaces(item)) for name, item in zip(names, config["configList"])]
+    return found
+
+
+def _interfaces(item: dict[str, Any]) -> list[str]:
+    selectors = item.get("selectors") or {}
+    return [*(selectors.get("ifNames") or []), *(item.get("devices") or [])]
+
+
+def test_image(given: str | None, settings: Object) -> str:
+    """Return the image of the test pods: the given one, or the usual one through the registry mirrors."""
+    return given or mirrored(IMAGE, settings.get("registry_mirrors") or {})
+
+
+def pod_name(run: str, network: int, node: int) -> str:
+    """Return the name of a test pod: of its run, and of the places of its network and its node in the run's plan."""
+    return f"rdma-validate-{run}-{network}-{node}"
+
+
+def test_pod(
+    name: str,
+    *,
+    run: str,
+    node: str,
+    namespace: str,
+    network: str,
+    resource: str,
+    image: str,
+    deadline: int,
+    settings: Object,
+    tolerations: list[Object],
+) -> Object:
+    """Return one test pod on ``node`` with ``network`` (``namespace/name``) and one ``resource``.
+
+    It is scheduled, not placed, so that the node's resources are counted; kubelet ends it after ``deadline`` seconds.
+    """
+    term = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}
+    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}}
+    container = {
+        "name": CONTAINER,
+        "image": image,
+        "imagePullPolicy": "IfNotPresent",
+        "command": ["sh", "-c", "sleep infinity"],
+        "resources": {"limits": {resource: "1"}, "requests": {resource: "1"}},
+        "securityContext": {"capabilities": {"add": ["IPC_LOCK"]}},
+        "volumeMounts": [{"name": "scratch", "mountPath": SCRATCH}],
+    }
+    return build(
+        "v1",
+        "Pod",
+        name,
+        COMPONENT,
+        namespace=namespace,
+        labels={RUN_LABEL: run},
+        annotations={_NETWORKS: network, NODE_ANNOTATION: node},
+        spec={
+            "restartPolicy": "Never",
+            "activeDeadlineSeconds": deadline,
+            "terminationGracePeriodSeconds": 1,
+            "automountServiceAccountToken": False,
+            "enableServiceLinks": False,
+            "affinity": affinity,
+            "tolerations": [*tolerations, *([] if _GPU_TAINT in tolerations else [_GPU_TAINT])],
+            "imagePullSecrets": [{"name": each} for each in settings.get("image_pull_secrets") or []],
+            "containers": [container],
+            # Not an empty mapping: that would be left out as one that says nothing.
+            "volumes": [{"name": "scratch", "emptyDir": {"sizeLimit": "16Mi"}}],
+        },
+    )

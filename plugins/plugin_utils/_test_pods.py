@@ -1,0 +1,182 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The cluster of a proof: what is in it, its test pods, and commands in them. Private: it may change."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from contextlib import contextmanager
+from datetime import datetime, timezone
+from types import FrameType
+from typing import Any, Callable, Dict, Iterable, Iterator
+
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.test_pods import (
+    COMPONENT,
+    CONTAINER,
+    RUN_LABEL,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.batch import run
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import ApiFault
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.exec import ExecFault, Executor
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.kinds import Kinds, Resource
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects import Key
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.pods import (
+    PodView,
+    leftovers,
+    list_pods,
+    wait_for_pods,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.session import BatchError, BatchRequest
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.snapshot import (
+    fetch_group,
+    get_object,
+    list_objects,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import Connection
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.pair import PodState
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.plan import node_row
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.pod_reasons import pod_problem
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.shell import Output, ShellTrouble
+
+Json = Dict[str, Any]
+
+_ATTACHMENTS = "k8s.cni.cncf.io/v1"
+_REMOVAL_TIMEOUT = 90.0
+
+
+class Interrupted(BaseException):
+    """The run was asked to end (SIGTERM, SIGINT); what it made is removed on the way out."""
+
+
+class ClusterPods:
+    """The test pods of one run in a real cluster; see ``_campaign.TestPods``.
+
+    ``notices`` collect what the user must hear after the run, ``stop`` says that nothing may be waited for any more.
+    """
+
+    def __init__(self, connection: Connection, run_id: str, progress: Callable[[str], None]) -> None:
+        self.notices: list[str] = []
+        self.stop = threading.Event()
+        self._connection, self._run, self._progress = connection, run_id, progress
+
+    def nodes(self) -> list[Json]:
+        """Return the cluster's nodes as the plan reads them. Raises ApiFault."""
+        bodies = list_objects(self._connection, Key("v1", "Node", "", ""), Resource("nodes", False), {})
+        return [node_row(body) for body in bodies]
+
+    def present(self, api_version: str, kind: str, names: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+        """Return which of these objects (namespace, name) are there. Raises ApiFault."""
+        kinds = Kinds(lambda path: fetch_group(self._connection, path))
+        keys = [Key(api_version, kind, namespace, name) for namespace, name in dict.fromkeys(names)]
+        return [(key.namespace, key.name) for key in keys if get_object(self._connection, kinds, key) is not None]
+
+    def attachments(self, names: Iterable[str]) -> list[str]:
+        """Return which of these attachments (``namespace/name``) are there. Raises ApiFault."""
+        split = [(name.partition("/")[0], name.partition("/")[2]) for name in names]
+        return ["/".join(found) for found in self.present(_ATTACHMENTS, "NetworkAttachmentDefinition", split)]
+
+    def try_out(self, pods: list[Json]) -> None:
+        """Let the API server judge the pods without storing them. Raises BatchError, ApiFault."""
+        run(self._connection, BatchRequest(waves=[_wave(pods)], wait=False, check=True))
+
+    def sweep(self, namespaces: Iterable[str], now: datetime | None = None) -> None:
+        """Remove test pods that earlier runs left behind when they were killed. Raises ApiFault."""
+        selector = f"app.kubernetes.io/managed-by=rdma-fabric,app.kubernetes.io/component={COMPONENT}"
+        for namespace in dict.fromkeys(namespaces):
+            found = leftovers(list_pods(self._connection, namespace, selector), now or datetime.now(timezone.utc))
+            if found:
+                names = ", ".join(sorted(pod["metadata"]["name"] for pod in found))
+                self.notices.append(f"removed test pods that an earlier run left in {namespace}: {names}")
+                self.remove(found)
+
+    def make(self, pods: list[Json]) -> None:
+        """Create the pods. Raises BatchError, ApiFault."""
+        run(self._connection, BatchRequest(waves=[_wave(pods)], wait=False, progress=self._progress))
+
+    def wait(self, namespace: str, names: list[str], timeout: float) -> dict[str, PodState]:
+        """Wait for the pods; see ``_campaign.TestPods``. Raises ApiFault."""
+        started = self._connection.clock.now()
+        selector = f"{RUN_LABEL}={self._run}"
+        views = wait_for_pods(
+            self._connection, namespace, names, selector=selector, timeout=timeout, progress=self._progress
+        )
+        seconds = round(self._connection.clock.now() - started, 1)
+        return {name: _state(view, seconds) for name, view in views.items()}
+
+    def remove(self, pods: list[Json]) -> None:
+        """Delete exactly these pods and wait until they are gone; what may be left is told by name, never raised."""
+        try:
+            self._remove(pods)
+        except Interrupted:
+            self._remove(pods)
+            raise
+
+    def _remove(self, pods: list[Json]) -> None:
+        wave = _wave([_identity(pod) for pod in pods])
+        wait = not self.stop.is_set()
+        try:
+            run(self._connection, BatchRequest([wave], absent=True, wait=wait, wait_timeout=_REMOVAL_TIMEOUT))
+        except (BatchError, ApiFault) as err:
+            names = ", ".join(f"{pod['metadata']['namespace']}/{pod['metadata']['name']}" for pod in pods)
+            self.notices.append(
+                f"test pods may be left: {names}: {' '.join(str(err).split())}; kubelet ends them at their deadline, "
+                "and the next run removes them"
+            )
+
+
+class PodShell:
+    """A shell in the test pods, over the executor; see ``_proof.wire.shell.Shell``."""
+
+    def __init__(self, executor: Executor) -> None:
+        self._executor = executor
+
+    def run(self, pod: str, argv: list[str], limit: float) -> Output:
+        """Run a command in the pod ``namespace/name``."""
+        namespace, _slash, name = pod.partition("/")
+        try:
+            done = self._executor.run(namespace, name, CONTAINER, argv, limit=limit)
+        except ExecFault as fault:
+            raise ShellTrouble(fault.kind, str(fault)) from fault
+        return Output(done.status, done.stdout, done.stderr)
+
+
+@contextmanager
+def interruptible(stop: threading.Event) -> Iterator[None]:
+    """Turn the first SIGTERM or SIGINT into Interrupted, and pass it on once the body has cleaned up.
+
+    Ansible's worker would die of the signal at once, and leave behind what it made.
+    """
+    received: list[int] = []
+
+    def note(number: int, _frame: FrameType | None) -> None:
+        # A second one comes from Ansible's own end of the run: cleaning up goes on.
+        if not received:
+            received.append(number)
+            stop.set()
+            raise Interrupted()
+
+    before = {number: signal.signal(number, note) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        if received:
+            os.kill(os.getpid(), received[0])
+
+
+def _wave(pods: list[Json]) -> Json:
+    return {"name": "test pods", "objects": pods}
+
+
+def _identity(pod: Json) -> Json:
+    metadata = {key: pod["metadata"][key] for key in ("name", "namespace")}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata}
+
+
+def _state(view: PodView, seconds: float) -> PodState:
+    problem = None if view.ready else pod_problem(view.reasons, seconds)
+    return PodState(view.name, view.ready, view.network_status, problem)
