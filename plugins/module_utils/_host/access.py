@@ -80,8 +80,16 @@ class Machine(Host, Protocol):
     def remove(self, path: str) -> None:
         """Remove a file; one that is not there is fine."""
 
+    def rename(self, path: str, to: str) -> None:
+        """Give a file another name in its directory in one step; of two who do it to one file, one gets ENOENT."""
+
     def set_attribute(self, path: str, text: str, timeout: float) -> None:
         """Write ``text`` to an existing attribute of sysfs or procfs in one call of at most ``timeout`` seconds."""
+
+
+def encoded(text: str) -> bytes:
+    """Return a file's bytes; a text may stand for any bytes at all, those that are no UTF-8 as lone surrogates."""
+    return text.encode("utf-8", "surrogateescape")
 
 
 def temporary_name(path: str) -> str:
@@ -205,7 +213,7 @@ class LiveMachine(LiveHost):
             temporary = temporary_name(final)
             try:
                 _unlink(temporary)
-                _write_durably(temporary, text.encode("utf-8"), mode)
+                _write_durably(temporary, encoded(text), mode)
                 Path(temporary).rename(final)
             except OSError:
                 _discard(temporary)
@@ -227,6 +235,15 @@ class LiveMachine(LiveHost):
                 _sync_directory(posixpath.dirname(directory))
         except FileNotFoundError:
             return
+        except OSError as error:
+            raise HostError(errno_name(error), path) from error
+
+    def rename(self, path: str, to: str) -> None:
+        """Give a file another name in its directory in one step and make that durable."""
+        try:
+            directory = self._local(posixpath.dirname(path))
+            Path(directory, posixpath.basename(path)).rename(Path(directory, posixpath.basename(to)))
+            _sync_directory(directory)
         except OSError as error:
             raise HostError(errno_name(error), path) from error
 

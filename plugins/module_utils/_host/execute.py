@@ -6,8 +6,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Protocol
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.access import HostError, Machine
+from ansible_collections.rdma.fabric.plugins.module_utils._host.access import HostError, Machine, encoded
 from ansible_collections.rdma.fabric.plugins.module_utils._host.clock import Clock
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns import CONCERNS
 from ansible_collections.rdma.fabric.plugins.module_utils._host.context import Context
@@ -66,7 +67,14 @@ class _StepFailed(Exception):
         super().__init__(str(error))
 
 
-def execute(plan: Plan, context: Context, machine: Machine, clock: Clock) -> Execution:
+class Watch(Protocol):
+    """What is told of every step before it runs; it may raise HostError to keep the step from running."""
+
+    def before(self, context: Context, step: Step, work: Work) -> None:
+        """Prepare for a step."""
+
+
+def execute(plan: Plan, context: Context, machine: Machine, clock: Clock, watch: Watch | None = None) -> Execution:
     """Execute the steps of ``plan`` that are to be executed, in order, and verify each; the first failure ends it.
 
     ``context`` is the one that the plan was made from, with all its steps as earlier ones. No error of the machine is
@@ -77,7 +85,7 @@ def execute(plan: Plan, context: Context, machine: Machine, clock: Clock) -> Exe
     while waiting:
         step = waiting.pop(0)
         started = clock.now()
-        failure = _failure_of(step, context, machine, clock)
+        failure = _failure_of(step, context, machine, clock, watch)
         if failure is not None:
             execution.failure = failure
             execution.not_reached = waiting
@@ -86,13 +94,15 @@ def execute(plan: Plan, context: Context, machine: Machine, clock: Clock) -> Exe
     return execution
 
 
-def _failure_of(step: Step, context: Context, machine: Machine, clock: Clock) -> Failure | None:
+def _failure_of(step: Step, context: Context, machine: Machine, clock: Clock, watch: Watch | None) -> Failure | None:
     concern = CONCERNS[step["concern"]]
     work = Work(())
     try:
         if concern.work is None:
             raise Fault(f"this release has no code to execute steps of the concern {step['concern']}")
         work = concern.work(context, step)
+        if watch is not None:
+            watch.before(context, step, work)
         _do(work, machine, clock)
     except _StepFailed as failed:
         error = explain(failed.error, failed.operation, concern.errors)
@@ -108,14 +118,14 @@ def _failure_of(step: Step, context: Context, machine: Machine, clock: Clock) ->
 def _do(work: Work, machine: Machine, clock: Clock) -> None:
     done = 0
     for operation in work.do:
-        filled = operation
+        ready = operation
         try:
-            filled = _filled(operation, machine)
-            perform(filled, machine, clock)
+            ready = filled(operation, machine)
+            perform(ready, machine, clock)
         except Exception as error:
             # A wait and a program that is late have had an effect all the same.
             late = isinstance(error, HostError) and error.code == "ETIMEDOUT"
-            raise _StepFailed(error, filled, done + late) from error
+            raise _StepFailed(error, ready, done + late) from error
         done += 1
     try:
         problem = work.verify(machine)
@@ -146,7 +156,8 @@ def perform(operation: Operation, machine: Machine, clock: Clock) -> None:
         _wait(operation, machine, clock)
 
 
-def _filled(operation: Operation, machine: Machine) -> Operation:
+def filled(operation: Operation, machine: Machine) -> Operation:
+    """Return the operation with the names that its placeholders stand for at this moment."""
     if isinstance(operation, Run):
         return operation._replace(argv=tuple(fill(argument, machine) for argument in operation.argv))
     if isinstance(operation, WaitFor):
@@ -159,7 +170,7 @@ def _filled(operation: Operation, machine: Machine) -> Operation:
 def _holds_already(machine: Machine, wanted: PutFile) -> bool:
     """Say whether a file needs no write; one of several steps that share a file has written it then."""
     try:
-        return machine.read_bytes(wanted.path) == wanted.text.encode("utf-8")
+        return machine.read_bytes(wanted.path) == encoded(wanted.text)
     except HostError:
         return False
 
@@ -188,12 +199,12 @@ def _undo(work: Work, machine: Machine, clock: Clock) -> tuple[tuple[str, ...], 
     undone: list[str] = []
     not_undone: list[str] = []
     for operation in work.undo:
-        filled = operation
+        ready = operation
         try:
-            filled = _filled(operation, machine)
-            perform(filled, machine, clock)
+            ready = filled(operation, machine)
+            perform(ready, machine, clock)
         except Exception as error:
-            not_undone.append(f"could not {told(filled)}: {explain(error, filled, {})}")
+            not_undone.append(f"could not {told(ready)}: {explain(error, ready, {})}")
         else:
-            undone.append(told(filled))
+            undone.append(told(ready))
     return tuple(undone), tuple(not_undone)

@@ -29,7 +29,7 @@ from ansible_collections.rdma.fabric.tests.unit._host.kernel.tree import State, 
 KILL = "KILL"
 
 for _part in sorted(Path(__file__).parent.glob("*.py")):
-    if _part.stem not in {"__init__", "machine", "sweep"}:
+    if _part.stem not in {"__init__", "machine", "on_disk", "sweep"}:
         importlib.import_module(f"ansible_collections.rdma.fabric.tests.unit._host.kernel.{_part.stem}")
 
 
@@ -167,6 +167,12 @@ class Kernel:
         if is_own_directory(parent) and self.tree.exists(parent) and not self.tree.list(parent):
             self._mutate("rmdir", parent)
             self.tree.discard(parent)
+
+    def rename(self, path: str, to: str) -> None:
+        if not self.tree.exists(path):
+            raise HostError("ENOENT", path)
+        self._mutate("rename", to, path)
+        self.tree.move(path, to)
 
     def set_attribute(self, path: str, text: str, timeout: float) -> None:
         place = self.tree.realpath(path)

@@ -9,7 +9,7 @@ import base64
 import posixpath
 from typing import Any, Dict, List
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.access import READ_LIMIT, HostError, follow
+from ansible_collections.rdma.fabric.plugins.module_utils._host.access import READ_LIMIT, HostError, encoded, follow
 
 Names = List[str]
 State = Dict[str, Any]
@@ -43,7 +43,7 @@ class Tree:
         """Make a file, with the directories above it."""
         place = self.resolve(path)
         self._parents(place)
-        self.files[place] = content.encode("utf-8") if isinstance(content, str) else content
+        self.files[place] = encoded(content) if isinstance(content, str) else content
 
     def add_link(self, path: str, target: str) -> None:
         """Make a symbolic link, with the directories above it."""
