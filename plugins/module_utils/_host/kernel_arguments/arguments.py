@@ -111,18 +111,32 @@ def vendor_problem(argument: str, machine: str, cpu_vendor: str | None) -> str:
     return ""
 
 
+def grouped(words: Sequence[str]) -> list[str]:
+    """Return words as arguments: ``hugepagesz=1G hugepages=4`` is one, as neither means anything alone."""
+    arguments: list[str] = []
+    for word in words:
+        opens = bool(arguments) and " " not in arguments[-1] and name_of(arguments[-1]) == "hugepagesz"
+        if opens and name_of(word) == "hugepages":
+            arguments[-1] = f"{arguments[-1]} {word}"
+        else:
+            arguments.append(word)
+    return arguments
+
+
 def contains(line: Sequence[str], argument: str) -> bool:
     """Say whether a command line has ``argument`` in effect: the last one of its name counts, unless all of them do."""
     name = name_of(argument)
+    if " " in argument or name in _REPEATABLE:
+        return count(line, argument) > 0
     same = [word for word in line if name_of(word) == name]
-    if name in _REPEATABLE:
-        return any(_spelled(word) == _spelled(argument) for word in same)
     return bool(same) and _spelled(same[-1]) == _spelled(argument)
 
 
 def count(line: Sequence[str], argument: str) -> int:
-    """Return how often ``argument`` stands on a line."""
-    return sum(_spelled(word) == _spelled(argument) for word in line)
+    """Return how often ``argument`` stands on a line; one of several words must stand there as a whole."""
+    wanted = [_spelled(word) for word in argument.split(" ")]
+    words = [_spelled(word) for word in line]
+    return sum(words[start : start + len(wanted)] == wanted for start in range(len(words) - len(wanted) + 1))
 
 
 def _spelled(argument: str) -> str:

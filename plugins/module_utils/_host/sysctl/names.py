@@ -6,8 +6,13 @@
 from __future__ import annotations
 
 import re
+from types import MappingProxyType
 
 PROC_SYS = "/proc/sys"
+FILE = "/etc/sysctl.d/90-rdma-fabric.conf"
+"""Our file of sysctl.d(5)."""
+MULTIRAIL = MappingProxyType({"arp_announce": "2", "arp_ignore": "1", "rp_filter": "2"})
+"""What each of several interfaces in one subnet needs below net.ipv4.conf."""
 _NAME = re.compile(r"[A-Za-z0-9_@+:./-]+")
 _PER_INTERFACE = re.compile(r"net/(?:ipv4|ipv6|mpls)/(?:conf|neigh)/([^/]+)/[^/]+")
 _ALL_INTERFACES = ("all", "default")

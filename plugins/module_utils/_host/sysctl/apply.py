@@ -1,0 +1,58 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Sets /proc/sys now and at boot. Private to this collection: it may change."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import Any
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.access import Host
+from ansible_collections.rdma.fabric.plugins.module_utils._host.context import Context
+from ansible_collections.rdma.fabric.plugins.module_utils._host.desired import HostDesired
+from ansible_collections.rdma.fabric.plugins.module_utils._host.operations import Operation, SetAttribute, Work
+from ansible_collections.rdma.fabric.plugins.module_utils._host.steps import Step
+from ansible_collections.rdma.fabric.plugins.module_utils._host.sysctl import names
+from ansible_collections.rdma.fabric.plugins.module_utils._host.sysctl.files import boot_files
+
+_SECONDS = 10.0
+_NOT_ALLOWED = (
+    "the kernel lets nobody write it here; next: run as root (become: true) on the host itself, not in a container, "
+    "or leave it out of rdma_fabric_sysctls"
+)
+ERRORS = MappingProxyType(
+    {
+        "ENOENT": (
+            "this kernel has no such setting, or its module or interface is gone; next: load the module "
+            "(rdma_fabric_kernel_modules) or leave it out of rdma_fabric_sysctls"
+        ),
+        "EINVAL": "the kernel refuses the value; next: correct it in rdma_fabric_sysctls",
+        "ERANGE": "the value is outside of what the kernel takes; next: correct it in rdma_fabric_sysctls",
+        "EPERM": _NOT_ALLOWED,
+        "EACCES": _NOT_ALLOWED,
+        "EROFS": "/proc/sys is read only, as in a container; next: run on the host itself",
+    }
+)
+
+
+def work(context: Context, step: Step) -> Work:
+    """Return how a setting is made, or our file written."""
+    key = str(step["id"]).split(":", 1)[1]
+    if key == names.FILE:
+        files = boot_files(context)
+        return Work(context.boot_operations(files), context.boot_undo(files))
+    path, wanted = names.attribute(key), str(step["to"])
+    undo: list[Operation] = [] if step["from"] is None else [SetAttribute(path, str(step["from"]), _SECONDS)]
+
+    def verify(host: Host) -> str:
+        now = host.read(path).strip()
+        return "" if names.same_value(now, wanted) else f"{key} is {now}, not {wanted}: the kernel took another value"
+
+    return Work([SetAttribute(path, wanted, _SECONDS)], undo, verify)
+
+
+def restore(desired: HostDesired, key: str, original: Any) -> None:
+    """Ask for the value that a setting had."""
+    if isinstance(original, str) and key != names.FILE:
+        desired["sysctls"][key] = original
