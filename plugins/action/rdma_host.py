@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Plans a host: a recorded one here on the controller, a live one by the module. Documented in the module."""
+"""Plans or applies a host: a recorded one here on the controller, a live one by the module. Documented there."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from typing import Any, Mapping
 
 from ansible.utils.display import Display
 
+from ansible_collections.rdma.fabric.plugins.module_utils._host.converge import preview
 from ansible_collections.rdma.fabric.plugins.module_utils._host.desired import HostDesired, check_desired
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts import gather
-from ansible_collections.rdma.fabric.plugins.module_utils._host.outcome import Run, host_outcome
-from ansible_collections.rdma.fabric.plugins.module_utils._host.plan import make_plan
+from ansible_collections.rdma.fabric.plugins.module_utils._host.originals import BadOriginals
+from ansible_collections.rdma.fabric.plugins.module_utils._host.outcome import Run
 from ansible_collections.rdma.fabric.plugins.module_utils._host.recorded import (
     BadRecording,
     RecordedHost,
@@ -26,17 +26,21 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._files import write_if
 display = Display()
 
 
+# What a run that applied tells beside facts and plan; the report shows it.
+_OF_THE_RUN = ("executed", "failed_step", "not_reached", "reboot_required")
+
+
 class ActionModule(FabricAction):
-    """Reads and plans one host."""
+    """Reads and plans one host, and lets the module change it."""
 
     def execute(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
-        """Plan the host and write what was asked for; see the module's documentation."""
+        """Plan or apply the host and write what was asked for; see the module's documentation."""
         desired = check_desired(arguments["desired"])
         recorded = arguments["recorded_host"]
         if recorded:
-            result = self._plan_recorded(desired, recorded, arguments["mode"])
+            result = self._plan_recorded(desired, recorded, arguments)
         else:
-            result = self._plan_live(desired, arguments["mode"], task_vars)
+            result = self._run_module(desired, arguments, task_vars)
         name = str(task_vars.get("inventory_hostname", ""))
         if not result.get("changed") and not result.get("failed"):
             show_plan(name, result.pop("diff", None))
@@ -48,25 +52,37 @@ class ActionModule(FabricAction):
                 "facts": result.pop("facts"),
                 "plan": result.pop("plan"),
             }
+            if "executed" in result:
+                document["run"] = {key: result[key] for key in _OF_THE_RUN if key in result}
             text = json.dumps(plain(document), indent=1, sort_keys=True)
             write_if_different(Path(arguments["output_file"]).expanduser(), f"{text}\n")
         return result
 
-    def _plan_recorded(self, desired: HostDesired, recorded: str, mode: str) -> dict[str, Any]:
+    def _plan_recorded(self, desired: HostDesired, recorded: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
         path = self.find_file(recorded)
         try:
             host = RecordedHost(load_recording(path.read_bytes()))
         except BadRecording as error:
             raise ActionFailure(f"{path}: {error}") from error
-        facts = gather(host, desired["connection_address"], desired["kernel_modules"])
-        plan = make_plan(desired, facts)
-        run = Run(check=self.check_mode, diff=self.diff_mode, mode=mode, recorded=True)
-        return host_outcome(desired, facts, plan, run)
+        run = Run(
+            check=self.check_mode,
+            diff=self.diff_mode,
+            mode=arguments["mode"],
+            recorded=True,
+            strict=arguments["strict"],
+            state=arguments["state"],
+        )
+        try:
+            return preview(host, desired, run, desired["connection_address"])
+        except BadOriginals as error:
+            raise ActionFailure(f"{path}: {error}") from error
 
-    def _plan_live(self, desired: HostDesired, mode: str, task_vars: dict[str, Any]) -> dict[str, Any]:
+    def _run_module(
+        self, desired: HostDesired, arguments: Mapping[str, Any], task_vars: dict[str, Any]
+    ) -> dict[str, Any]:
         result: dict[str, Any] = self._execute_module(
             module_name="rdma.fabric.rdma_host",
-            module_args={"desired": desired, "mode": mode},
+            module_args={"desired": desired, **{key: arguments[key] for key in ("mode", "state", "strict")}},
             task_vars=task_vars,
         )
         # The arguments hold the whole desired state, which is in the output file already.

@@ -8,18 +8,24 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 ---
 module: rdma_host
-short_description: Read a host and plan what its RDMA network needs
+short_description: Bring a host to the state that its RDMA network needs
 version_added: 0.1.0
 description:
   - Reads a host once and compares it with the desired state of kernel modules, driver, peer memory, interface names,
     virtual functions, MTUs and links. The result is a plan, an ordered list of steps. Each says why it is needed,
     what it interrupts and how it is undone.
+  - With O(mode=apply), outside check mode, the steps are executed in that order and each is verified. The lines that
+    check mode shows are those of the steps that a run after it executes.
+  - When a step fails, what it has done is taken back where that is safe, and the run ends. The result says which step
+    failed, why and what to do, and which steps were not reached. The next run plans from what is there then, whatever
+    ended the last one.
   - The interfaces of the default route, of Ansible's own connection and of the node address are the uplink. Steps that
     could cut it are refused or wait for the next boot.
-  - Steps that destroy something need the consent of a variable. Without it they are planned as V(needs_consent).
+  - Steps that destroy something need the consent of a variable. Without it they are planned as V(needs_consent) and
+    left undone.
+  - The value that a setting had before the first run is kept in C(/var/lib/rdma-fabric/originals.json), so that
+    O(state=absent) brings it back.
   - A recorded host is read and planned on the controller. Nothing connects to the host and no module runs.
-  - This release plans hosts and changes none. With O(mode=apply) and a plan that has steps to execute, a run outside
-    check mode fails and lists them.
 author:
   - The rdma.fabric contributors (@rdma-fabric)
 extends_documentation_fragment:
@@ -28,7 +34,8 @@ attributes:
   check_mode:
     support: full
     details:
-      - O(output_file) is on the controller and is written in check mode as well, because it is the preview.
+      - Nothing is written on the host. O(output_file) is on the controller and is written in check mode as well,
+        because it is the preview.
   diff_mode:
     support: full
     details:
@@ -59,12 +66,27 @@ options:
     type: path
   mode:
     description:
-      - With V(apply), a run outside check mode fails when the plan has steps to execute, because this release does not
-        apply them.
+      - With V(apply), the plan is executed outside check mode.
       - With V(preview), the plan is only made.
     type: str
     choices: [apply, preview]
     default: apply
+  state:
+    description:
+      - With V(present), the host gets what O(desired) asks for.
+      - With V(absent), settings get the values back that they had before the first run, and every file of this
+        collection is removed. Of O(desired) only C(consents), C(uplinks) and C(connection_address) count then.
+    type: str
+    choices: [present, absent]
+    default: present
+  strict:
+    description:
+      - Whether refused steps fail the task when a plan is applied. All other steps are executed before.
+      - Steps that wait for a consent never fail it.
+    type: bool
+    default: true
+notes:
+  - Applying needs root on the host, and the programs C(ip) and C(modprobe).
 seealso:
   - module: rdma.fabric.fabric_spec
   - module: rdma.fabric.rdma_facts
@@ -86,6 +108,23 @@ EXAMPLES = r"""
     mode: preview
   diff: true
 
+- name: Do it
+  rdma.fabric.rdma_host:
+    desired:
+      interfaces:
+        - pci: "0000:18:00.0"
+          mtu: 9000
+          state: up
+      kernel_modules:
+        - rdma_ucm
+  become: true
+
+- name: Take everything back
+  rdma.fabric.rdma_host:
+    desired: {}
+    state: absent
+  become: true
+
 - name: Plan a recorded host and keep facts and plan
   rdma.fabric.rdma_host:
     desired:
@@ -98,7 +137,9 @@ EXAMPLES = r"""
 
 RETURN = r"""
 msg:
-  description: The plan in one sentence, or the steps that this release does not apply.
+  description:
+    - What was executed and what is left, or the plan in one sentence. Of a failure it says what, where, why and what
+      to do next.
   returned: always
   type: str
   sample: "12 steps: 11 planned, 1 not executed yet"
@@ -126,6 +167,12 @@ summary:
     not_executed_yet:
       description: Steps that this release plans but has no code to execute.
       type: int
+    needs_reboot:
+      description: Steps that are done and take effect with the next boot.
+      type: int
+    executed:
+      description: Steps that this run has executed. Missing where nothing is applied.
+      type: int
     nics:
       description: Network functions, without the virtual functions of those counted.
       type: int
@@ -141,12 +188,37 @@ summary:
     digest:
       description: Digest over what the plan changes.
       type: str
+executed:
+  description:
+    - The steps that were executed, in their order. Each has C(id), C(line) as the plan was printed, and C(seconds).
+  returned: when a plan was applied
+  type: list
+  elements: dict
+failed_step:
+  description:
+    - The step that failed, with C(id) and C(line), C(error) (what, where, why, and what to do next), C(undone) and
+      C(not_undone) (operations that were taken back, or could not be).
+  returned: when a step failed
+  type: dict
+not_reached:
+  description: The lines of the steps after the failed one.
+  returned: when a step failed
+  type: list
+  elements: str
+reboot_required:
+  description: Whether something that is done takes effect with the next boot only.
+  returned: success
+  type: bool
 plan:
-  description: The plan. Its C(steps) are in the order of execution, C(notices) are remarks without a step.
+  description:
+    - The plan. Its C(steps) are in the order of execution, C(notices) are remarks without a step.
+    - After a plan was applied it is the one of the host as it is then, which holds what is left.
   returned: when O(output_file) is not given
   type: dict
 facts:
-  description: What was read of the host, as P(rdma.fabric.rdma_facts#module) returns it.
+  description:
+    - What was read of the host, as P(rdma.fabric.rdma_facts#module) returns it. After a plan was applied it was read
+      again.
   returned: when O(output_file) is not given
   type: dict
 violations:
@@ -161,24 +233,31 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.access import HostError, LiveHost
+from ansible_collections.rdma.fabric.plugins.module_utils._host.access import HostError, LiveHost, LiveMachine
+from ansible_collections.rdma.fabric.plugins.module_utils._host.clock import SystemClock
 from ansible_collections.rdma.fabric.plugins.module_utils._host.connection import server_address
+from ansible_collections.rdma.fabric.plugins.module_utils._host.converge import apply, preview
 from ansible_collections.rdma.fabric.plugins.module_utils._host.desired import check_desired
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts import gather
-from ansible_collections.rdma.fabric.plugins.module_utils._host.outcome import Run, host_outcome
-from ansible_collections.rdma.fabric.plugins.module_utils._host.plan import make_plan
+from ansible_collections.rdma.fabric.plugins.module_utils._host.originals import BadOriginals
+from ansible_collections.rdma.fabric.plugins.module_utils._host.outcome import Run
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput
 
 
-def plan_this_host(module: AnsibleModule) -> dict[str, Any]:
-    """Return the outcome for the machine that the module runs on."""
+def run_here(module: AnsibleModule) -> dict[str, Any]:
+    """Return the outcome for the machine that the module runs on; only a run that applies gets a way to change it."""
     desired = check_desired(module.params["desired"])
-    host = LiveHost()
-    address = server_address(host, os.getpid()) or desired["connection_address"]
-    facts = gather(host, address, desired["kernel_modules"])
-    plan = make_plan(desired, facts)
-    run = Run(check=module.check_mode, diff=module._diff, mode=module.params["mode"], recorded=False)
-    return host_outcome(desired, facts, plan, run)
+    run = Run(
+        check=module.check_mode,
+        diff=module._diff,
+        mode=module.params["mode"],
+        recorded=False,
+        strict=module.params["strict"],
+        state=module.params["state"],
+    )
+    address = server_address(LiveHost(), os.getpid()) or desired["connection_address"]
+    if run.applies:
+        return apply(LiveMachine(), desired, run, address, SystemClock())
+    return preview(LiveHost(), desired, run, address)
 
 
 def main() -> None:
@@ -189,13 +268,17 @@ def main() -> None:
             "recorded_host": {"type": "path"},
             "output_file": {"type": "path"},
             "mode": {"type": "str", "choices": ["apply", "preview"], "default": "apply"},
+            "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+            "strict": {"type": "bool", "default": True},
         },
         supports_check_mode=True,
     )
     try:
-        outcome = plan_this_host(module)
+        outcome = run_here(module)
     except InvalidInput as invalid:
         module.fail_json(msg=str(invalid), violations=[violation.as_dict() for violation in invalid.violations])
+    except BadOriginals as error:
+        module.fail_json(msg=str(error))
     except HostError as error:
         module.fail_json(msg=f"the host could not be read: {error}; nothing was changed")
     if outcome.get("failed"):

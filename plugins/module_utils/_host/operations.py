@@ -28,18 +28,23 @@ class RemoveFile(NamedTuple):
 
 
 class SetAttribute(NamedTuple):
-    """Write ``text`` in one call to an existing attribute of sysfs or procfs; ``timeout`` in seconds."""
+    """Write ``text`` in one call to an existing attribute of sysfs or procfs; ``timeout`` in seconds.
+
+    ``tolerated`` are names of errnos that mean as much as success (ENOENT for a driver that is to be unbound).
+    """
 
     path: str
     text: str
     timeout: float = 30.0
+    tolerated: tuple[str, ...] = ()
 
 
 class Run(NamedTuple):
     """Run a program without a shell; ``accepted`` are the exit statuses that mean success, ``timeout`` in seconds.
 
-    ``{port:0000:18:00.2}`` in an argument (and in the path of every other operation) is replaced right before execution
-    by the name of the one network interface of that PCI function, because names change during a plan.
+    ``{port:0000:18:00.2}`` in an argument (and in the path of every other operation, and in what ``SetAttribute``
+    writes) is replaced right before execution by the name of the one network interface of that PCI function, because
+    names change during a plan.
     """
 
     argv: tuple[str, ...]

@@ -13,7 +13,7 @@ import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, Callable
+from typing import Any, Callable, ClassVar
 from unittest import mock
 
 import pytest
@@ -25,6 +25,9 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.steps import des
 from ansible_collections.rdma.fabric.plugins.modules import rdma_host
 from ansible_collections.rdma.fabric.plugins.plugin_utils import _action
 from ansible_collections.rdma.fabric.plugins.plugin_utils._files import write_if_different
+from ansible_collections.rdma.fabric.tests.fixtures.hosts.fleet import FLEET
+from ansible_collections.rdma.fabric.tests.unit._host.kernel import on_disk
+from ansible_collections.rdma.fabric.tests.unit._host.kernel.on_disk import contents, lay_out
 from ansible_collections.rdma.fabric.tests.unit.plugins.actions import Fragments
 
 PF = "0000:18:00.0"
@@ -178,7 +181,7 @@ class TestLiveHost:
             return {"changed": False, "msg": "nothing to do"}
 
         result = plan(live=live, mode="preview")
-        assert seen == {"desired": check_desired(DESIRED), "mode": "preview"}
+        assert seen == {"desired": check_desired(DESIRED), "mode": "preview", "state": "present", "strict": True}
         assert "invocation" not in result
 
     def test_a_difference_that_ansible_shows_is_not_printed_twice(self, plan: Plan, printed: list[str]) -> None:
@@ -188,12 +191,14 @@ class TestLiveHost:
         assert "diff" not in plan(live=lambda _arguments: {"changed": False, "diff": diff})
         assert printed == ["[egx-01] planned: x"]
 
-    def test_a_refused_apply_still_leaves_the_output_file(self, plan: Plan, tmp_path: Path) -> None:
+    def test_a_failed_run_still_leaves_the_output_file(self, plan: Plan, tmp_path: Path) -> None:
         output = tmp_path / "egx-01.json"
-        answer = {"failed": True, "msg": "no", "facts": {"format": 1}, "plan": {"format": 1}, "summary": {}}
+        run = {"executed": [{"id": "mtu:x", "line": "planned: x", "seconds": 0.1}], "not_reached": ["planned: y"]}
+        answer = {"failed": True, "msg": "no", "facts": {"format": 1}, "plan": {"format": 1}, "summary": {}, **run}
         result = plan(live=lambda _arguments: dict(answer), output_file=str(output))
         assert result["failed"]
-        assert json.loads(output.read_text())["recorded"] is False
+        document = json.loads(output.read_text())
+        assert (document["recorded"], document["run"]) == (False, run)
 
     def test_a_failure_without_plan_is_passed_on(self, plan: Plan, tmp_path: Path) -> None:
         output = tmp_path / "egx-01.json"
@@ -234,13 +239,12 @@ class TestModule:
         assert [step["status"] for step in result["plan"]["steps"]] == ["refused"]
         assert result["diff"]["prepared"].startswith("refused: naming 0000:ff:1f.7: find the interface")
 
-    def test_a_step_to_execute_is_a_change_in_check_mode_and_refused_outside(self) -> None:
+    def test_a_step_to_execute_is_a_change_in_check_mode_only(self) -> None:
         wanted = {"kernel_modules": ["rdma_fabric_no_such_module"]}
         assert self.run(wanted)["changed"] is True
-        refused = self.run(wanted, check=False)
-        assert (refused["failed"], refused["changed"]) == (True, False)
-        assert "load the kernel module rdma_fabric_no_such_module" in refused["msg"]
-        assert self.run(wanted, check=False, mode="preview").get("failed") is None
+        shown = self.run(wanted, check=False, mode="preview")
+        assert (shown.get("failed"), shown["changed"]) == (None, False)
+        assert not Path("/var/lib/rdma-fabric").exists()
 
     @pytest.mark.parametrize("desired", [{"interfaces": 7}, {"consents": {"vf_reset": "yes"}}, {"requests": [[]]}])
     def test_a_wrong_desired_state_is_refused(self, desired: Any) -> None:
@@ -252,9 +256,80 @@ class TestModule:
         assert self.run(desired)["failed"]
 
 
+class TestTree:
+    """The module as it runs on a target that it changes: the files of a recorded host stand for the machine's own."""
+
+    WISH: ClassVar = {
+        "kernel_modules": ["rdma_ucm"],
+        "interfaces": [{"pci": "0000:37:00.0", "mtu": 9000}, {"pci": "0000:37:00.1", "state": "up"}],
+    }
+
+    @pytest.fixture
+    def root(self, tmp_path: Path) -> Path:
+        root = tmp_path / "root"
+        root.mkdir()
+        lay_out(FLEET["egx-01"]().document(), root)
+        return root
+
+    def run(self, root: Path, desired: Any, *, check: bool = False, **arguments: Any) -> dict[str, Any]:
+        given = {"desired": desired, "_ansible_check_mode": check, "_ansible_diff": True, **arguments}
+        path = os.pathsep.join(path for path in sys.path if path)
+        done = subprocess.run(
+            [sys.executable, "-m", on_disk.__name__, str(root), json.dumps(given)],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+            env={**os.environ, "PYTHONPATH": path},
+        )
+        assert "Traceback" not in done.stderr, done.stderr
+        result: dict[str, Any] = json.loads(done.stdout)
+        return result
+
+    def test_what_check_mode_shows_is_what_the_run_after_it_does_and_a_second_run_does_nothing(
+        self, root: Path
+    ) -> None:
+        before = contents(root)
+        shown = self.run(root, self.WISH, check=True)
+        assert contents(root) == before
+        done = self.run(root, self.WISH)
+        assert (shown["changed"], done["changed"], done.get("failed")) == (True, True, None)
+        assert shown["diff"] == done["diff"]
+        assert [step["line"] for step in done["executed"]] == shown["diff"]["prepared"].splitlines()
+        assert (root / "sys/class/net/ens2f0").resolve().joinpath("mtu").read_text() == "9000\n"
+        after = contents(root)
+        again = self.run(root, self.WISH)
+        assert (again["changed"], again["executed"], again["plan"]["steps"]) == (False, [], [])
+        assert contents(root) == after
+
+    def test_everything_is_taken_back(self, root: Path) -> None:
+        before = contents(root)
+        self.run(root, self.WISH)
+        assert self.run(root, {}, state="absent")["changed"]
+        after = contents(root)
+        # /etc/modules-load.d is a directory of the system, which the recording lacks.
+        assert {path: after[path] for path in after if path not in {"etc/modules-load.d", "etc", "var", "var/lib"}} == {
+            path: before[path] for path in before if path != "etc"
+        }
+
+    def test_a_refused_step_fails_unless_that_is_wanted(self, root: Path) -> None:
+        wish = {"interfaces": [{"current_name": "eno1", "state": "down"}]}
+        assert "it carries the uplink" in self.run(root, wish)["msg"]
+        assert self.run(root, wish)["failed"]
+        assert not self.run(root, wish, strict=False).get("failed")
+
+    def test_damaged_original_values_are_told_before_anything_changes(self, root: Path) -> None:
+        (root / "var/lib/rdma-fabric").mkdir(parents=True)
+        (root / "var/lib/rdma-fabric/originals.json").write_text("{")
+        before = contents(root)
+        assert "originals.json does not hold" in self.run(root, self.WISH)["msg"]
+        assert contents(root) == before
+
+
 def test_the_examples_run(plan: Plan, recording: Path, tmp_path: Path) -> None:
-    live, recorded = (task["rdma.fabric.rdma_host"] for task in yaml.safe_load(rdma_host.EXAMPLES))
-    assert not plan(live=lambda _arguments: {"changed": False}, **live).get("failed")
+    *live, recorded = (task["rdma.fabric.rdma_host"] for task in yaml.safe_load(rdma_host.EXAMPLES))
+    for arguments in live:
+        assert not plan(live=lambda _arguments: {"changed": False}, **arguments).get("failed")
     recorded["recorded_host"] = str(recording)
     recorded["output_file"] = str(tmp_path / recorded["output_file"])
     result = plan(**recorded)
