@@ -1,0 +1,102 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Writes the files that keep settings over a reboot, and installs the boot unit. Private: it may change."""
+
+from __future__ import annotations
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.access import Host
+from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.files import manager_files, unit_files
+from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.program import program_path, program_text
+from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.unit import (
+    CONFIRMED_FILE,
+    ENABLED_BY,
+    RESULT_FILE,
+    UNIT,
+    UNIT_FILE,
+    WISHES_FILE,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._host.context import Context
+from ansible_collections.rdma.fabric.plugins.module_utils._host.managers.plan import mode_of
+from ansible_collections.rdma.fabric.plugins.module_utils._host.operations import (
+    Operation,
+    PutFile,
+    RemoveFile,
+    Run,
+    Work,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._host.steps import Step
+
+_RELOAD = Run(("systemctl", "daemon-reload"))
+_ENABLE = Run(("systemctl", "enable", UNIT))
+# What `systemctl disable` does; it refuses to when an interrupted run has removed the unit already.
+_DISABLE = RemoveFile(ENABLED_BY)
+
+
+def work(context: Context, step: Step) -> Work:
+    """Return how a manager's file is written, or how the boot unit is installed, updated or removed."""
+    path = str(step["id"]).split(":", 1)[1]
+    if path != UNIT_FILE:
+        return _file_work(context, path)
+    files = unit_files(context)
+    return _install(context, files) if files else removal(_programs(context))
+
+
+def _file_work(context: Context, path: str) -> Work:
+    text = manager_files(context)[path]
+    former = context.boot_files.get(path)
+    undo: list[Operation] = [RemoveFile(path)] if former is None else []
+    if isinstance(former, str):
+        undo = [PutFile(path, former, mode_of(path))]
+
+    def verify(host: Host) -> str:
+        return "" if host.read(path) == text else f"{path} holds something else"
+
+    return Work([PutFile(path, text, mode_of(path))], undo, verify)
+
+
+def installation(program: str, programs: list[str], files: dict[str, str]) -> list[Operation]:
+    """Return how the boot unit is installed; whatever is interrupted, it names a program that is whole.
+
+    ``program`` is the path of the one that this code makes, ``programs`` are those on the host.
+    """
+    do: list[Operation] = [] if program in programs else [PutFile(program, program_text())]
+    do += [PutFile(path, text, 0o600 if path == WISHES_FILE else 0o644) for path, text in files.items()]
+    do += [_RELOAD, _ENABLE]
+    do += [RemoveFile(path) for path in programs if path != program]
+    return do
+
+
+def removal(programs: list[str]) -> Work:
+    """Return how everything of the boot unit is removed; it keeps running nothing, so stopping it is not needed."""
+    files = (WISHES_FILE, UNIT_FILE, *programs, RESULT_FILE, CONFIRMED_FILE)
+    return Work([_DISABLE, *(RemoveFile(path) for path in files), _RELOAD], verify=_is_gone)
+
+
+def _install(context: Context, files: dict[str, str]) -> Work:
+    undo: list[Operation] = []
+    if UNIT_FILE not in context.boot_files:
+        undo = [_DISABLE, *(RemoveFile(path) for path in (UNIT_FILE, WISHES_FILE, program_path())), _RELOAD]
+    else:
+        former = ((path, context.boot_files.get(path)) for path in files)
+        undo = [PutFile(path, text, 0o600) for path, text in former if isinstance(text, str) and path == WISHES_FILE]
+
+    def verify(host: Host) -> str:
+        if not host.exists(program_path()):
+            return f"{program_path()} is missing"
+        return "" if _is_enabled(host) else f"{UNIT} is not enabled"
+
+    return Work(installation(program_path(), _programs(context), files), undo, verify)
+
+
+def _programs(context: Context) -> list[str]:
+    return list(context.actual.facts.get("boot", {}).get("unit", {}).get("programs") or [])
+
+
+def _is_enabled(host: Host) -> bool:
+    return host.exists(ENABLED_BY)
+
+
+def _is_gone(host: Host) -> str:
+    left = [path for path in (UNIT_FILE, WISHES_FILE, ENABLED_BY) if host.exists(path)]
+    return f"{', '.join(left)} is still there" if left else ""

@@ -1,0 +1,129 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Plans what keeps settings over a reboot: files of interfaces' managers and the boot unit. Private: it may change."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.files import manager_files, unit_files
+from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.program import program_path
+from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.unit import UNIT, UNIT_FILE, WISHES_FILE
+from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.wishes import interfaces_in
+from ansible_collections.rdma.fabric.plugins.module_utils._host.context import ConcernPlan, Context
+from ansible_collections.rdma.fabric.plugins.module_utils._host.managers.plan import Persistence, persistence
+from ansible_collections.rdma.fabric.plugins.module_utils._host.read.boot import content_of
+from ansible_collections.rdma.fabric.plugins.module_utils._host.steps import BOOT, Step, make_step, refused_step
+
+CONCERN = "boot"
+
+
+def plan(context: Context) -> ConcernPlan:
+    """Return a step for each file of a manager that differs, one for the boot unit, and what became of the last boot.
+
+    Files of managers that are no longer wanted are removed with all other leftovers.
+    """
+    found = [] if context.removing else persistence(context)
+    steps = [_file_step(context, path, found) for path in _differing(context)]
+    steps += [_refused(entry) for entry in found if entry.refusal]
+    steps += _unit_step(context)
+    return sorted(steps, key=lambda step: str(step["id"])), _last_boot(context)
+
+
+def _differing(context: Context) -> list[str]:
+    wanted = manager_files(context)
+    return [path for path, text in wanted.items() if context.boot_files.get(path) != content_of(text)]
+
+
+def _file_step(context: Context, path: str, found: list[Persistence]) -> Step:
+    kept = sorted((entry for entry in found if entry.path == path), key=lambda entry: entry.name)
+    return make_step(
+        CONCERN,
+        path,
+        target=path,
+        action=f"keep {_told([(entry.name, entry.mtu, entry.state) for entry in kept])}",
+        before=context.boot_files.get(path),
+        after=manager_files(context)[path],
+        reason=f"{kept[0].manager} configures {', '.join(entry.name for entry in kept)} at boot",
+        undo=f"write the former {path}" if path in context.boot_files else f"remove {path}",
+        when=BOOT,
+    )
+
+
+def _refused(entry: Persistence) -> Step:
+    return refused_step(
+        CONCERN,
+        f"{entry.interface.key}:{entry.manager}",
+        target=entry.name,
+        action=f"keep {_told([(entry.name, entry.mtu, entry.state)])}",
+        before=None,
+        after=[entry.mtu, entry.state],
+        reason=f"{entry.manager} configures {entry.name} at boot",
+        detail=entry.refusal,
+    )
+
+
+def _told(kept: list[tuple[str, int | None, str | None]]) -> str:
+    parts = []
+    for name, mtu, state in kept:
+        settings = [f"MTU {mtu}"] if mtu is not None else []
+        settings += [f"state {state}"] if state is not None else []
+        parts.append(f"{' and '.join(settings)} of {name}")
+    return ", ".join(parts)
+
+
+def _unit_step(context: Context) -> list[Step]:
+    """Return the step for the boot unit: install, update or remove it."""
+    boot = context.actual.facts.get("boot", {})
+    state: dict[str, Any] = boot.get("unit", {})
+    files = unit_files(context)
+    wanted = [program_path()] if files else []
+    there = [path for path in (UNIT_FILE, WISHES_FILE) if path in context.boot_files]
+    same = all(context.boot_files.get(path) == content_of(text) for path, text in files.items())
+    if files:
+        if same and state.get("enabled") and state.get("programs") == wanted:
+            return []
+    elif not (there or state.get("enabled") or state.get("programs") or boot.get("result")):
+        return []
+    before = interfaces_in(context.boot_files.get(WISHES_FILE))
+    after = interfaces_in(files.get(WISHES_FILE))
+    verb = ("update" if there else "install") if files else "remove"
+    return [
+        make_step(
+            CONCERN,
+            UNIT_FILE,
+            target=UNIT,
+            action=f"{verb} the boot unit" + (f" for {_wished(after)}" if after else ""),
+            before=before,
+            after=after,
+            reason=_reason(bool(files), before == after),
+            undo="bring its former files back" if there or not files else "disable and remove it",
+            when=BOOT,
+        )
+    ]
+
+
+def _reason(wanted: bool, same_wishes: bool) -> str:
+    if not wanted:
+        return "nothing is left for it to do"
+    if same_wishes:
+        return "its unit or program is missing, of another release or not enabled"
+    return "the kernel forgets these settings at a reboot, and no manager of interfaces keeps them"
+
+
+def _wished(interfaces: list[dict[str, Any]]) -> str:
+    """Return what the unit does at boot, by interface."""
+    parts = []
+    for wish in interfaces:
+        keys = [key for key in wish if key not in {"pci", "current_name"}]
+        parts.append(f"{wish.get('pci') or wish.get('current_name')} ({', '.join(keys)})")
+    return ", ".join(parts)
+
+
+def _last_boot(context: Context) -> list[str]:
+    result = context.actual.facts.get("boot", {}).get("result")
+    if not result or result["ok"] or not result["this_boot"]:
+        return []
+    problems = "; ".join(result["problems"]) or f"read its journal: journalctl -b -u {UNIT}"
+    return [f"the boot unit could not do everything when this host started: {problems}"]

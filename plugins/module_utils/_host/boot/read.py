@@ -1,0 +1,61 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Reads what stands on a host for its next boot and what became of the last one. Private: it may change."""
+
+from __future__ import annotations
+
+import json
+import posixpath
+from typing import Any, Iterable
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.access import HostError
+from ansible_collections.rdma.fabric.plugins.module_utils._host.boot import program, unit
+from ansible_collections.rdma.fabric.plugins.module_utils._host.managers.read import read_managers
+from ansible_collections.rdma.fabric.plugins.module_utils._host.read.probe import Probe, printable
+
+_PYTHON = "/usr/bin/python3"
+_OWN_INTERPRETER = "/proc/self/exe"
+_MOST_LINES = 8
+
+
+def read_boot_state(probe: Probe, netdevs: Iterable[str]) -> dict[str, Any]:
+    """Return ``managers``, ``unit`` (enabled, programs), ``python``, ``result`` of the boot unit, and ``guard``."""
+    names = [posixpath.join(unit.PROGRAM_DIRECTORY, name) for name in probe.names(unit.PROGRAM_DIRECTORY)]
+    return {
+        "managers": read_managers(probe, netdevs),
+        "unit": {
+            "enabled": probe.target(unit.ENABLED_BY) is not None,
+            "programs": [printable(path) for path in names if program.is_program(path)],
+        },
+        "python": _python(probe),
+        "result": _result(probe),
+    }
+
+
+def _python(probe: Probe) -> str:
+    """Return the interpreter for the boot unit: the one of this code, by its general name if that leads there."""
+    own = probe.target(_OWN_INTERPRETER)
+    try:
+        general = probe.host.realpath(_PYTHON)
+    except HostError:
+        general = None
+    return _PYTHON if own is None or own == general else printable(own)
+
+
+def _result(probe: Probe) -> dict[str, Any] | None:
+    """Return what the boot unit wrote last, None when it never did or its file is broken."""
+    text = probe.content(unit.RESULT_FILE)
+    try:
+        document = json.loads(text) if text else None
+    except ValueError:
+        return None
+    if not isinstance(document, dict):
+        return None
+    problems = document.get("problems")
+    lines = problems if isinstance(problems, list) else []
+    return {
+        "this_boot": document.get("boot_id") == probe.text(unit.BOOT_ID),
+        "ok": document.get("ok") is True,
+        "problems": [printable(str(line), 512) for line in lines[:_MOST_LINES]],
+    }

@@ -1,0 +1,160 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The program that hosts run without Ansible: ``boot`` applies the wishes, ``guard`` waits for a confirmation."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sys
+from typing import Any, NamedTuple, Sequence
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.access import HostError, LiveMachine, Machine
+from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.unit import BOOT_ID, RESULT_FILE, WISHES_FILE
+from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.wishes import CONCERNS, desired_of
+from ansible_collections.rdma.fabric.plugins.module_utils._host.clock import Clock, SystemClock
+from ansible_collections.rdma.fabric.plugins.module_utils._host.desired import HostDesired
+from ansible_collections.rdma.fabric.plugins.module_utils._host.execute import Execution, execute
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts import gather
+from ansible_collections.rdma.fabric.plugins.module_utils._host.failures import explain
+from ansible_collections.rdma.fabric.plugins.module_utils._host.guard.revert import revert_if_due, watch
+from ansible_collections.rdma.fabric.plugins.module_utils._host.plan import Plan, plan_with_context
+from ansible_collections.rdma.fabric.plugins.module_utils._host.steps import PLANNED, describe, digest
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput
+
+RESULT_FORMAT = 1
+# Firmware of large NICs takes its time; together with all writes this stays below the unit's own limit.
+_DEVICE_SECONDS = 90.0
+_INTERVAL = 0.5
+_SETTLE_SECONDS = 60
+_FUNCTIONS = "/sys/bus/pci/devices"
+_USAGE = "usage: python3 -I -S PROGRAM [--root DIRECTORY] boot|guard\n"
+
+
+class Outcome(NamedTuple):
+    """What a start of the host came to: printed lines of executed steps, and what is left, one line each."""
+
+    executed: tuple[str, ...]
+    problems: tuple[str, ...]
+
+    def as_text(self, boot_id: str) -> str:
+        """Return the file that the next run of Ansible reads."""
+        document = {
+            "format": RESULT_FORMAT,
+            "boot_id": boot_id,
+            "ok": not self.problems,
+            "executed": list(self.executed),
+            "problems": list(self.problems),
+        }
+        return json.dumps(document, indent=1, ensure_ascii=True) + "\n"
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run one command and return its exit status: 0 when everything holds, 1 when something is left, 2 for misuse."""
+    words = list(arguments)
+    root = "/"
+    if words[:1] == ["--root"] and len(words) > 1:
+        root, words = words[1], words[2:]
+    if words == ["guard"]:
+        watch(LiveMachine(root), SystemClock())
+        return 0
+    if words == ["boot"]:
+        outcome = start(LiveMachine(root), SystemClock())
+        for line in (*outcome.executed, *outcome.problems):
+            sys.stdout.write(f"{line}\n")
+        return 1 if outcome.problems else 0
+    sys.stderr.write(_USAGE)
+    return 2
+
+
+def start(machine: Machine, clock: Clock) -> Outcome:
+    """Do what the host's start needs and leave the result in its file; no error is raised."""
+    reverted = revert_if_due(machine, clock)
+    outcome = _applied(machine, clock)
+    if reverted:
+        outcome = outcome._replace(executed=("took an unconfirmed change of the uplink back", *outcome.executed))
+    try:
+        machine.replace(RESULT_FILE, outcome.as_text(_boot_id(machine)), 0o600)
+    except HostError as error:
+        problem = f"the result could not be kept: {explain(error, None, {})}"
+        outcome = outcome._replace(problems=(*outcome.problems, problem))
+    return outcome
+
+
+def _applied(machine: Machine, clock: Clock) -> Outcome:
+    try:
+        desired = desired_of(machine.read(WISHES_FILE))
+    except HostError as error:
+        # Without wishes the unit was only started for a guard.
+        return Outcome((), () if error.code == "ENOENT" else (f"{WISHES_FILE}: {explain(error, None, {})}",))
+    except (ValueError, InvalidInput) as error:
+        return Outcome((), (f"{WISHES_FILE} is broken: {error}",))
+    missing = _wait_for_devices(machine, clock, desired)
+    try:
+        facts = gather(machine, desired=desired)
+        plan, context = plan_with_context(desired, facts)
+    except HostError as error:
+        return Outcome((), (*missing, f"the host could not be read: {error}"))
+    execution = execute(own_part(plan), context, machine, clock)
+    return Outcome(tuple(execution.lines), (*missing, *_left(own_part(plan), execution)))
+
+
+def own_part(plan: Plan) -> Plan:
+    """Return the steps of a plan that the boot unit takes: everything else is kept by files of its own."""
+    steps = [step for step in plan["steps"] if step["concern"] in CONCERNS]
+    return {**plan, "steps": steps, "digest": digest(steps)}
+
+
+def _left(plan: Plan, execution: Execution) -> list[str]:
+    """Return what the plan wants and the execution did not do."""
+    left = [describe(step) for step in plan["steps"] if step["status"] != PLANNED]
+    if execution.failure is not None:
+        step = execution.failure.step
+        left.append(f"{describe(step) if step else 'failed'}: {execution.failure.error}")
+        left += [f"not reached: {describe(step)}" for step in execution.not_reached]
+    return left
+
+
+def _wait_for_devices(machine: Machine, clock: Clock, desired: HostDesired) -> list[str]:
+    """Wait until udev is done and every wanted function has its driver and interface; return what is still missing."""
+    # Without udev only the wait below is left.
+    with contextlib.suppress(HostError):
+        machine.run(("udevadm", "settle", f"--timeout={_SETTLE_SECONDS}"), _SETTLE_SECONDS + 10)
+    end = clock.now() + _DEVICE_SECONDS
+    missing = _missing(machine, desired)
+    while missing and clock.now() < end:
+        clock.sleep(_INTERVAL)
+        missing = _missing(machine, desired)
+    return [f"{what} after {_DEVICE_SECONDS:g} seconds" for what in missing]
+
+
+def _missing(machine: Machine, desired: HostDesired) -> list[str]:
+    found = [_lacking(machine, str(wish["pci"]), wish) for wish in desired["interfaces"] if wish.get("pci")]
+    return [what for what in found if what]
+
+
+def _lacking(machine: Machine, address: str, wish: dict[str, Any]) -> str:
+    """Return what of a PCI function is not there yet, empty when nothing is."""
+    place = f"{_FUNCTIONS}/{address}"
+    if not machine.exists(place):
+        return f"{address}: there is no such PCI function"
+    if not machine.exists(f"{place}/driver"):
+        return f"{address}: no driver is bound to it"
+    if any(wish.get(key) is not None for key in ("mtu", "state")) and not _has_interface(machine, place):
+        return f"{address}: it has no network interface"
+    return ""
+
+
+def _has_interface(machine: Machine, place: str) -> bool:
+    try:
+        return bool(machine.list(f"{place}/net"))
+    except HostError:
+        return False
+
+
+def _boot_id(machine: Machine) -> str:
+    try:
+        return machine.read(BOOT_ID).strip()
+    except HostError:
+        return ""

@@ -1,0 +1,94 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the boot unit is to bring about: the part of a host's wishes that no other file keeps. Pure. Private."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.actual import is_guest_function
+from ansible_collections.rdma.fabric.plugins.module_utils._host.context import Context, Interface
+from ansible_collections.rdma.fabric.plugins.module_utils._host.desired import HostDesired, check_desired
+from ansible_collections.rdma.fabric.plugins.module_utils._host.managers.plan import BOOT_UNIT, persistence
+from ansible_collections.rdma.fabric.plugins.module_utils._host.operations import MARKER
+from ansible_collections.rdma.fabric.plugins.module_utils._host.steps import PLANNED
+
+FORMAT = 1
+# The boot unit applies these and no others, in the order of every plan.
+CONCERNS = ("eswitch", "vfs", "guids", "mtu", "link", "qos")
+# Kept by files of their own concern, and by the managers of interfaces.
+_ELSEWHERE = ("pci", "mac", "current_name", "name", "rdma_name", "mtu", "state")
+# Only functions that the boot unit makes itself are there when it runs.
+_OF_FUNCTIONS = ("vfs", "vf_mtu", "vf_settings")
+
+
+def wishes(context: Context) -> list[dict[str, Any]]:
+    """Return what the boot unit does for each interface, in the shape of ``interfaces`` of the desired state.
+
+    Interfaces are selected by their PCI function, which is there before any name is.
+    """
+    kept = {entry.interface.key: entry for entry in persistence(context)}
+    found = []
+    for interface in context.interfaces:
+        wish = {key: value for key, value in interface.wanted.items() if key not in _ELSEWHERE and value}
+        _hold_back(context, interface, wish)
+        if not wish.get("vfs"):
+            wish = {key: value for key, value in wish.items() if key not in _OF_FUNCTIONS}
+        keep = kept.get(interface.key)
+        if keep is not None and keep.manager == BOOT_UNIT:
+            wish.update({key: value for key, value in (("mtu", keep.mtu), ("state", keep.state)) if value is not None})
+        elif keep is not None and keep.mtu is not None and wish.get("vf_mtu"):
+            # The functions' MTU is set before the interface's manager starts, and must not exceed this one.
+            wish["mtu"] = keep.mtu
+        if wish:
+            found.append({**_selector(interface), **dict(sorted(wish.items()))})
+    return found
+
+
+def wishes_text(found: list[dict[str, Any]]) -> str:
+    """Return the file that the boot unit reads."""
+    document = {"managed_by": MARKER, "format": FORMAT, "interfaces": found}
+    return json.dumps(document, indent=1, ensure_ascii=True) + "\n"
+
+
+def desired_of(text: str) -> HostDesired:
+    """Return the desired state that a file of wishes means.
+
+    Raises ``ValueError`` for a file that is none, and ``InvalidInput`` with every violation.
+    """
+    document = json.loads(text)
+    if not isinstance(document, dict) or document.get("format") != FORMAT:
+        raise ValueError(f"this program reads wishes of format {FORMAT}")
+    return check_desired({"interfaces": document.get("interfaces")})
+
+
+def interfaces_in(content: Any) -> list[dict[str, Any]] | None:
+    """Return the interfaces of a file of wishes as the facts hold it, None when they can't be told."""
+    try:
+        document = json.loads(content) if isinstance(content, str) else {}
+    except ValueError:
+        return None
+    found = document.get("interfaces") if isinstance(document, dict) else None
+    return found if isinstance(found, list) else None
+
+
+def _hold_back(context: Context, interface: Interface, wish: dict[str, Any]) -> None:
+    """Keep the number of virtual functions that is there where the wanted one is refused or waits for consent.
+
+    A virtual machine's own function has none.
+    """
+    nic = interface.nic or {}
+    held = any(step["id"] == f"vfs:{interface.key}" and step["status"] != PLANNED for step in context.earlier)
+    if held or (nic and is_guest_function(nic)):
+        wish.pop("vfs", None)
+        now = (nic.get("sriov") or {}).get("enabled")
+        if now:
+            wish["vfs"] = now
+
+
+def _selector(interface: Interface) -> dict[str, str]:
+    if interface.nic is not None:
+        return {"pci": str(interface.nic["address"])}
+    return {"current_name": str(interface.wanted.get("name") or (interface.netdev or {}).get("name"))}

@@ -1,0 +1,111 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Puts changes of the uplink under guard while a plan is executed. Private to this collection: it may change."""
+
+from __future__ import annotations
+
+import posixpath
+from typing import Callable
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.access import HostError, Machine
+from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.apply import installation
+from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.files import python_of
+from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.program import is_program, program_path
+from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.unit import (
+    GUARD_FILE,
+    PROGRAM_DIRECTORY,
+    UNIT_FILE,
+    unit_text,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._host.clock import Clock
+from ansible_collections.rdma.fabric.plugins.module_utils._host.context import Context
+from ansible_collections.rdma.fabric.plugins.module_utils._host.execute import perform
+from ansible_collections.rdma.fabric.plugins.module_utils._host.guard.record import (
+    Record,
+    extended,
+    text_of,
+    with_step,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._host.guard.revert import boot_id
+from ansible_collections.rdma.fabric.plugins.module_utils._host.operations import Work
+from ansible_collections.rdma.fabric.plugins.module_utils._host.steps import BOOT, Step, describe
+
+Launch = Callable[[str, str, str], None]
+
+DEFAULT_SECONDS = 120
+# Concerns whose steps change an interface while it carries traffic.
+_LIVE = ("naming", "eswitch", "vfs", "mtu", "link", "qos", "driver")
+# What such a change is kept by: taken back as well, or the next start would bring it again.
+_KEEPING = ("boot", "leftovers")
+
+
+def touches_uplink(context: Context, step: Step) -> bool:
+    """Return whether a step may cut the host off while it runs: it changes an interface of the uplink."""
+    if step["concern"] not in _LIVE or step["when"] == BOOT:
+        return False
+    key = str(step["id"]).split(":", 1)[1]
+    return any(
+        key in {interface.key, f"{interface.key}:vfs"}
+        and context.actual.uplink_reason(interface.nic, interface.netdev) is not None
+        for interface in context.interfaces
+    )
+
+
+class Guard:
+    """Arms before the first step that touches the uplink; from then on each change to take back is added first.
+
+    ``launch`` starts the process that waits, with interpreter, program and token. Nothing of it happens on a host whose
+    plan leaves the uplink alone.
+    """
+
+    def __init__(self, machine: Machine, clock: Clock, launch: Launch, *, token: str, seconds: int) -> None:
+        self._machine = machine
+        self._clock = clock
+        self._launch = launch
+        self._token = token
+        self._seconds = seconds
+        self._record: Record | None = None
+
+    def before(self, context: Context, step: Step, work: Work) -> None:
+        """Put a step under guard before it runs, where it needs one; raises HostError when that can't be done."""
+        if touches_uplink(context, step):
+            if self._record is None:
+                self._record = self._armed(context)
+            self._keep(with_step(self._record, describe(step), work.undo, self._clock.now()))
+        elif self._record is not None and step["concern"] in _KEEPING:
+            self._keep(with_step(self._record, describe(step), work.undo, self._clock.now()))
+        elif self._record is not None:
+            self._keep(extended(self._record, self._clock.now()))
+
+    def finish(self) -> dict[str, object] | None:
+        """Return what a confirmation needs, with all of the time left; None when nothing was put under guard."""
+        if self._record is None:
+            return None
+        self._keep(extended(self._record, self._clock.now()))
+        return {"token": self._token, "seconds": self._seconds, "steps": list(self._record.steps)}
+
+    def _armed(self, context: Context) -> Record:
+        """Make sure that the host can take changes back by itself, after a reboot too, and start the process."""
+        program, python = program_path(), python_of(context)
+        files = {} if UNIT_FILE in context.boot_files else {UNIT_FILE: unit_text(python, program)}
+        for operation in installation(program, self._programs(program), files):
+            perform(operation, self._machine, self._clock)
+        record = Record(self._token, boot_id(self._machine), self._seconds, self._clock.now() + self._seconds)
+        self._keep(record)
+        self._launch(python, program, self._token)
+        return record
+
+    def _programs(self, program: str) -> list[str]:
+        """Return this program where the host has it; one of another release stays until its unit is changed."""
+        return [program] if is_program(program) and self._has(program) else []
+
+    def _has(self, program: str) -> bool:
+        try:
+            return posixpath.basename(program) in self._machine.list(PROGRAM_DIRECTORY)
+        except HostError:
+            return False
+
+    def _keep(self, record: Record) -> None:
+        self._machine.replace(GUARD_FILE, text_of(record), 0o600)
+        self._record = record

@@ -1,0 +1,158 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Takes unconfirmed changes back, and takes confirmations. Private to this collection: it may change.
+
+Whoever gives the record another name may act on it: a confirmation and the end of the time never both do, and a record
+that is half taken back when its process is killed is found and taken back again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from typing import NamedTuple
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.access import HostError, Machine
+from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.apply import removal
+from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.program import is_program
+from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.unit import (
+    BOOT_ID,
+    CONFIRMED_FILE,
+    GUARD_FILE,
+    PROGRAM_DIRECTORY,
+    REVERTED_FILE,
+    REVERTING_FILE,
+    WISHES_FILE,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._host.clock import Clock
+from ansible_collections.rdma.fabric.plugins.module_utils._host.execute import filled, perform
+from ansible_collections.rdma.fabric.plugins.module_utils._host.failures import explain, told
+from ansible_collections.rdma.fabric.plugins.module_utils._host.guard.record import (
+    BadRecord,
+    Record,
+    is_due,
+    parse,
+    text_of,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._host.operations import CommandFailed
+
+CONFIRMED = "confirmed"
+REVERTED = "reverted"
+REVERTING = "reverting"
+UNKNOWN = "unknown"
+_LOOK_EVERY = 0.5
+
+
+class Answer(NamedTuple):
+    """What became of a guarded change: its state, the printed lines of its steps, what could not be taken back."""
+
+    state: str
+    steps: tuple[str, ...] = ()
+    problems: tuple[str, ...] = ()
+
+
+def watch(machine: Machine, clock: Clock) -> None:
+    """Wait until the record is confirmed or due, and take its changes back in the second case."""
+    while True:
+        record = read_record(machine, GUARD_FILE)
+        if record is None:
+            return
+        if is_due(record, boot_id(machine), clock.now()):
+            revert(machine, clock)
+            return
+        clock.sleep(_LOOK_EVERY)
+
+
+def revert_if_due(machine: Machine, clock: Clock) -> bool:
+    """Take back what is due and what another process did not finish; return whether anything was."""
+    record = read_record(machine, GUARD_FILE)
+    due = record is not None and is_due(record, boot_id(machine), clock.now())
+    if due or read_record(machine, REVERTING_FILE) is not None:
+        return revert(machine, clock)
+    return False
+
+
+def revert(machine: Machine, clock: Clock) -> bool:
+    """Take the changes back, each whatever became of the one before; return False when somebody confirmed first."""
+    # Another process may have been killed half way: what it took on is done again from the start.
+    with contextlib.suppress(HostError):
+        machine.rename(GUARD_FILE, REVERTING_FILE)
+    record = read_record(machine, REVERTING_FILE)
+    if record is None:
+        return False
+    problems = []
+    for operation in record.undo:
+        try:
+            perform(filled(operation, machine), machine, clock)
+        except Exception as error:
+            problems.append(f"could not {told(operation)}: {explain(error, operation, {})}")
+    machine.replace(REVERTED_FILE, text_of(record._replace(problems=tuple(problems))), 0o600)
+    machine.remove(REVERTING_FILE)
+    # A unit that stays behind does nothing; the next run removes it.
+    with contextlib.suppress(HostError, CommandFailed):
+        _leave_no_unit(machine, clock)
+    return True
+
+
+def confirm(machine: Machine, clock: Clock, token: str) -> Answer:
+    """Confirm the change with this token, unless it has been taken back already; raises HostError."""
+    record = read_record(machine, GUARD_FILE)
+    if record is not None and record.token == token:
+        try:
+            machine.rename(GUARD_FILE, CONFIRMED_FILE)
+        except HostError as error:
+            if error.code != "ENOENT":
+                raise
+        else:
+            machine.remove(CONFIRMED_FILE)
+            _leave_no_unit(machine, clock)
+            return Answer(CONFIRMED, record.steps)
+    running = read_record(machine, REVERTING_FILE)
+    if running is not None and running.token == token:
+        return Answer(REVERTING, running.steps)
+    done = read_record(machine, REVERTED_FILE)
+    if done is not None and done.token == token:
+        machine.remove(REVERTED_FILE)
+        return Answer(REVERTED, done.steps, done.problems)
+    return Answer(UNKNOWN)
+
+
+def unreported(machine: Machine, clock: Clock) -> Answer | None:
+    """Return the revert that no run has told of yet, and forget it: it is told now. Raises HostError.
+
+    One that was interrupted, or that nothing was left to do after a reboot, is finished first.
+    """
+    revert_if_due(machine, clock)
+    done = read_record(machine, REVERTED_FILE)
+    if done is None:
+        return None
+    machine.remove(REVERTED_FILE)
+    return Answer(REVERTED, done.steps, done.problems)
+
+
+def read_record(machine: Machine, path: str) -> Record | None:
+    """Return the record in a file, None when there is none; one that nobody can read can't be acted on either."""
+    try:
+        return parse(machine.read(path))
+    except (HostError, BadRecord):
+        return None
+
+
+def boot_id(machine: Machine) -> str:
+    """Return what tells one start of the host from another, empty where the kernel has no such number."""
+    try:
+        return machine.read(BOOT_ID).strip()
+    except HostError:
+        return ""
+
+
+def _leave_no_unit(machine: Machine, clock: Clock) -> None:
+    """Remove a boot unit that was only there to take the change back after a reboot."""
+    if machine.exists(WISHES_FILE):
+        return
+    try:
+        programs = [f"{PROGRAM_DIRECTORY}/{name}" for name in machine.list(PROGRAM_DIRECTORY)]
+    except HostError:
+        programs = []
+    for operation in removal([path for path in programs if is_program(path)]).do:
+        perform(operation, machine, clock)

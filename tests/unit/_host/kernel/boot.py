@@ -1,0 +1,35 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Stand-in for systemctl(1), as far as units of ours need it. Only tests use it.
+
+Enabling makes the links that the unit's [Install] section asks for; a unit that is not there can't be enabled.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Sequence
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.access import CommandResult
+from ansible_collections.rdma.fabric.tests.unit._host.kernel.reactions import DONE, failed, program
+
+if TYPE_CHECKING:
+    from ansible_collections.rdma.fabric.tests.unit._host.kernel.machine import Kernel
+
+UNITS = "/etc/systemd/system"
+
+
+@program("systemctl")
+def systemctl(kernel: Kernel, argv: Sequence[str]) -> CommandResult:
+    if argv[1] == "daemon-reload":
+        return DONE
+    if argv[1] != "enable":
+        return failed(1, f"Unknown command verb {argv[1]}.")
+    unit = argv[-1]
+    path = f"{UNITS}/{unit}"
+    if not kernel.exists(path):
+        return failed(1, f"Failed to enable unit: Unit file {unit} does not exist.")
+    for target in re.findall(r"^WantedBy=(\S+)$", kernel.read(path), re.MULTILINE):
+        kernel.tree.add_link(f"{UNITS}/{target}.wants/{unit}", path)
+    return DONE
