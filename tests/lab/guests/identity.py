@@ -130,6 +130,12 @@ def write_reach(directory: Path, guests: Sequence[Guest], kubeconfig: Path | Non
     return keys
 
 
+def link_to(target: Path, link: Path) -> None:
+    """Make ``link`` a symbolic link to ``target``, in the place of an older one."""
+    link.unlink(missing_ok=True)
+    link.symlink_to(target)
+
+
 def write_config_disk(files: Mapping[str, str], scratch: Path, disk: Path) -> None:
     """Write ``files`` as a small ext4 file system into ``disk``; ``scratch`` is a new directory to lay them out in."""
     for path, text in files.items():

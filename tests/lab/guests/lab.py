@@ -20,18 +20,20 @@ from typing import Any, Iterator, Mapping, NamedTuple, Sequence
 
 from ..api import Api, ApiError
 from ..gobuild import Report, cache_root
+from ..node_bundle import gather_bundle
 from ..pki import Authority
 from ..process import tail
 from ..programs import Programs, gather
 from .boot import choose_accelerator
 from .cluster import ready_nodes
-from .identity import LONGEST_SOCKET, guest_files, longest_control_path, write_config_disk, write_reach
+from .identity import LONGEST_SOCKET, guest_files, link_to, longest_control_path, write_config_disk, write_reach
 from .image import gather_image, require_space
 from .keeper import DETACH, Program, end_connections, identity_of, write_json
 from .layout import (
     API_PORT,
     MANAGEMENT_HOST,
     MANAGEMENT_PREFIX,
+    REGISTRY_PORT,
     Guest,
     InvalidLayout,
     plan_guests,
@@ -50,6 +52,8 @@ from .waiting import LabFailed, Watch, ended_programs, wait_for_guests, wait_for
 CHECKOUT = Path(__file__).resolve().parents[3]
 LABS = CHECKOUT / "build" / "lab"
 DEFAULT_DIRECTORY = LABS / "default"
+POLICY = CHECKOUT / "inventories" / "lab" / "group_vars"  # what the guests and their cluster are to be like
+LINKED = ("inventory.yml", POLICY.name)  # from the default lab's directory
 BYTES_PER_GUEST = GIB  # room for what a guest writes
 STOP_SECONDS = 30.0
 KILL_SECONDS = 15.0
@@ -76,12 +80,14 @@ class Options(NamedTuple):
 
 
 class Cluster(NamedTuple):
-    """What the cluster of a lab is started from: programs, the nodes' disk, the authority and the way in.
+    """What the cluster of a lab is started from: programs, images, the nodes' disk, the authority and the way in.
 
-    ``entrance``: the listening socket, in the starter's network namespace, that leads to the API server.
+    ``images``: the directory of the archives that the registry serves; ``entrance``: the listening socket, in the
+    starter's network namespace, that leads to the API server.
     """
 
     programs: Programs
+    images: Path
     node_disk: Path
     authority: Authority
     entrance: socket.socket
@@ -164,8 +170,9 @@ def up(options: Options, environ: Mapping[str, str], report: Report) -> None:
 def _gather_cluster(image: Image, environ: Mapping[str, str], report: Report) -> Cluster:
     """Find or build what the cluster needs, and open the way into it."""
     programs = gather(environ, report)
-    node_disk = gather_node_disk(image, environ, report)
-    return Cluster(programs, node_disk, Authority(), socket.create_server(("127.0.0.1", 0)))
+    bundle = gather_bundle(environ, report)
+    node_disk = gather_node_disk(bundle, image, environ, report)
+    return Cluster(programs, bundle / "images", node_disk, Authority(), socket.create_server(("127.0.0.1", 0)))
 
 
 def _usable(directory: Path) -> bool:
@@ -206,10 +213,11 @@ def _prepare(
         write_control_plane(directory / CLUSTER, cluster.authority, cluster.programs)
         write_access(directory / KUBECONFIG, cluster.authority, cluster.port)
     keys = write_reach(directory, guests, directory / KUBECONFIG if cluster else None)
+    if cluster:
+        link_to(POLICY, directory / POLICY.name)
     if directory == DEFAULT_DIRECTORY:
-        link = LABS / "inventory.yml"
-        link.unlink(missing_ok=True)
-        link.symlink_to(directory / "inventory.yml")
+        for name in LINKED:
+            link_to(directory / name, LABS / name)
     programs = _cluster_programs(directory, cluster) if cluster else []
     node_disk = cluster.node_disk if cluster else None
     for guest in guests:
@@ -241,13 +249,16 @@ def _prepare(
 
 
 def _cluster_programs(directory: Path, cluster: Cluster) -> list[Program]:
-    """Give the programs beside the guests: the control plane, and the way to it from outside."""
+    """Give the programs beside the guests: the control plane, the way to it from outside, and the registry."""
     server = [sys.executable, "-m", "tests.lab.guests.cluster_server", str(directory / CLUSTER)]
     descriptor = cluster.entrance.fileno()
     forwarder = [sys.executable, "-I", "-S", str(FORWARDER), str(descriptor), MANAGEMENT_HOST, str(API_PORT)]
+    registry = [sys.executable, "-m", "tests.lab.registry", "--images", str(cluster.images)]
+    registry += ["--listen", f"{MANAGEMENT_HOST}:{REGISTRY_PORT}"]
     return [
         Program("control-plane", server, "control-plane.log", CHECKOUT, {}),
         Program("forwarder", forwarder, "forwarder.log", directory, {}, [descriptor]),
+        Program("registry", registry, "registry.log", CHECKOUT, {}),
     ]
 
 
@@ -332,7 +343,8 @@ def _sweep(directory: Path) -> None:
         shutil.rmtree(directory / name, ignore_errors=True)
     (directory / KUBECONFIG).unlink(missing_ok=True)
     if directory == DEFAULT_DIRECTORY:
-        (LABS / "inventory.yml").unlink(missing_ok=True)
+        for name in LINKED:
+            (LABS / name).unlink(missing_ok=True)
 
 
 def status(directory: Path) -> tuple[list[str], bool]:

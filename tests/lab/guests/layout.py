@@ -12,6 +12,7 @@ MANAGEMENT_PREFIX = 24
 MANAGEMENT_HOST = "192.168.77.254"  # the bridge: where programs beside the guests are reached
 RAIL_PREFIX = 24
 API_PORT = 6443  # of the control plane on the bridge
+REGISTRY_PORT = 5000  # of the images, there too
 SERVICE_ADDRESS = "10.96.0.1"  # the API server's first name inside the cluster
 MOST_GUESTS = 9
 MOST_RAILS = 8

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Mapping
 
 from ..gobuild import Report, cache_root, make_once, run_logged
-from ..node_bundle import gather_bundle
 from .image import ISOLATED, require_space
 from .qemu import Image
 from .recipe import FILES, GIB
@@ -33,12 +32,11 @@ def disk_key(bundle: str, image: Image, script: str) -> str:
     return f"node-{hashlib.sha256(json.dumps(inputs).encode()).hexdigest()[:16]}"
 
 
-def gather_node_disk(image: Image, environ: Mapping[str, str], report: Report) -> Path:
-    """Give the disk with kubelet, CNI plugins and containerd's filled store, making what the cache lacks.
+def gather_node_disk(bundle: Path, image: Image, environ: Mapping[str, str], report: Report) -> Path:
+    """Give the disk with a bundle's kubelet and CNI plugins and containerd's filled store, making what the cache lacks.
 
     Raises ``ProgramsUnavailable`` with the log's end, or ``NoSpace``.
     """
-    bundle = gather_bundle(environ, report)
     cache = cache_root(environ) / "guests"
     key = disk_key(bundle.name, image, SCRIPT.read_text(encoding="utf-8"))
     log = cache / f"{key}.log"

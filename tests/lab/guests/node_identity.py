@@ -13,7 +13,7 @@ from ..control_plane import ADMIN_USER, ADMINISTRATORS
 from ..pki import Authority, kubeconfig, write_kubeconfig, write_private
 from ..programs import Programs
 from .cluster_server import AUTHORITY, PROGRAMS
-from .layout import API_PORT, MANAGEMENT_HOST, SERVICE_ADDRESS, Guest, pod_subnet
+from .layout import API_PORT, MANAGEMENT_HOST, REGISTRY_PORT, SERVICE_ADDRESS, Guest, pod_subnet
 from .recipe import FILES
 
 NODES_GROUP = "system:nodes"  # with the user system:node:NAME: what the node authorizer goes by
@@ -22,6 +22,7 @@ NODE_FILES = {
     "containerd.toml": "etc/containerd/config.toml",
     "kubelet.service": "etc/systemd/system/kubelet.service",
     "kubelet.yaml": "etc/kubernetes/kubelet.yaml",
+    "nfd-features": "etc/kubernetes/node-feature-discovery/features.d/rdma-lab",
     "rdma_overlay.py": "rdma_overlay.py",
 }
 INTERPRETER = "#!/usr/bin/python3 -IS\n"  # isolated and without site packages: it starts in half the time
@@ -35,6 +36,12 @@ def primary_network(guest: Guest) -> dict[str, object]:
         "routes": [{"dst": "0.0.0.0/0"}],
     }
     return {"cniVersion": "1.0.0", "name": "primary", "plugins": [{"type": "ptp", "ipMasq": False, "ipam": ipam}]}
+
+
+def registry_hosts() -> str:
+    """Give containerd's ``hosts.toml`` by which every registry is the lab's."""
+    place = f"http://{MANAGEMENT_HOST}:{REGISTRY_PORT}"
+    return f'server = "{place}"\n\n[host."{place}"]\n  capabilities = ["pull", "resolve"]\n'
 
 
 def service_rules() -> str:
@@ -68,6 +75,7 @@ def node_files(guest: Guest, guests: Sequence[Guest], authority: Authority) -> d
     return {
         **{path: (FILES / name).read_text(encoding="utf-8") for name, path in NODE_FILES.items()},
         "rxe-netns": INTERPRETER + (FILES / "rxe_netns.py").read_text(encoding="utf-8"),
+        "etc/containerd/certs.d/_default/hosts.toml": registry_hosts(),
         "etc/cni/net.d/10-primary.conflist": json.dumps(primary_network(guest)),
         "etc/kubernetes/ca.crt": ca.decode("ascii"),
         "etc/kubernetes/kubeconfig": json.dumps(access),

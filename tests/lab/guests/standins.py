@@ -20,9 +20,10 @@ STAND_INS = (
     StandIn("igb emulated by QEMU", "a ConnectX card", "SR-IOV, virtual functions and drivers are the kernel's own"),
     StandIn("rxe (soft RDMA)", "the card's RDMA engine", "the kernel's own verbs; rates say nothing"),
     StandIn("rdma-overlay", "infiniband/ below the card's PCI device, in containers", "rxe has no PCI device"),
+    StandIn("a feature file of NFD", "a card of vendor 15b3", "device plugins run on nodes that NFD labels so"),
     StandIn("rxe-netns", "RDMA that follows an interface into a pod", "rxe stays in its network namespace"),
     StandIn("one packet filter rule", "kube-proxy", "only the API server's service address is reached"),
-    StandIn("images in containerd's store", "a registry", "upstream's programs, built here from pinned modules"),
+    StandIn("the lab's registry and images", "upstream's", "upstream's programs, built here from pinned modules"),
 )
 
 

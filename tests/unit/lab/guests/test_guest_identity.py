@@ -9,6 +9,8 @@ import shlex
 import sys
 from pathlib import Path
 
+import yaml
+
 from ansible_collections.rdma.fabric.tests.lab.guests.identity import (
     Keys,
     guest_files,
@@ -16,6 +18,7 @@ from ansible_collections.rdma.fabric.tests.lab.guests.identity import (
     known_hosts,
     ssh_config,
 )
+from ansible_collections.rdma.fabric.tests.lab.guests.lab import CHECKOUT, DEFAULT_DIRECTORY, KUBECONFIG, POLICY
 from ansible_collections.rdma.fabric.tests.lab.guests.layout import plan_guests
 
 GUESTS = plan_guests("/lab", 2, 2)
@@ -76,3 +79,14 @@ def test_the_inventory_has_all_guests_in_the_collections_group() -> None:
         "rdma-1": "192.168.77.1",
         "rdma-2": "192.168.77.2",
     }
+
+
+def test_the_inventory_that_is_kept_says_of_the_default_lab_what_its_own_one_says() -> None:
+    kept = yaml.safe_load((POLICY.parent / "hosts.yml").read_text(encoding="utf-8"))
+    written = inventory(DEFAULT_DIRECTORY, GUESTS, DEFAULT_DIRECTORY / KUBECONFIG)["all"]
+    default = str(DEFAULT_DIRECTORY.relative_to(CHECKOUT))
+    own, localhost = kept["rdma_fabric"], kept["ungrouped"]["hosts"]["localhost"]
+    assert localhost["rdma_fabric_kubeconfig"].endswith(f"/{default}/{KUBECONFIG}")
+    assert f"/{default}/ssh_config" in own["vars"].pop("ansible_ssh_args")
+    del written["children"]["rdma_fabric"]["vars"]["ansible_ssh_args"]
+    assert own == written["children"]["rdma_fabric"]

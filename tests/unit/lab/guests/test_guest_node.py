@@ -11,9 +11,12 @@ import re
 from pathlib import Path
 
 import pytest
+import tomllib
 import yaml
 from cryptography import x509
 
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.components import nfd
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.rollout import NIC_PRESENT, Rollout
 from ansible_collections.rdma.fabric.tests.lab import pki
 from ansible_collections.rdma.fabric.tests.lab.guests.layout import plan_guests, pod_subnet
 from ansible_collections.rdma.fabric.tests.lab.guests.node_disk import disk_key
@@ -62,6 +65,26 @@ def test_what_the_kubelet_is_told_is_on_the_disk(authority: pki.Authority) -> No
     assert settings["authentication"]["x509"]["clientCAFile"].lstrip("/") in files
     assert settings["cgroupDriver"] == "systemd"
     assert "SystemdCgroup = true" in files["etc/containerd/config.toml"]
+
+
+def test_every_image_is_pulled_from_the_labs_registry(authority: pki.Authority) -> None:
+    files = node_files(GUESTS[0], GUESTS, authority)
+    runtime = tomllib.loads(files["etc/containerd/config.toml"])["plugins"]["io.containerd.grpc.v1.cri"]
+    path = f"{runtime['registry']['config_path']}/_default/hosts.toml".lstrip("/")
+    hosts = tomllib.loads(files[path])
+    place = "http://192.168.77.254:5000"
+    assert hosts == {"server": place, "host": {place: {"capabilities": ["pull", "resolve"]}}}
+
+
+def test_nfd_is_told_of_the_card_by_a_file_where_it_looks_for_features(authority: pki.Authority) -> None:
+    rendered = nfd.node_feature_discovery(Rollout("any", {}, {}))
+    (worker,) = (each for each in rendered if each["kind"] == "DaemonSet")
+    volumes = worker["spec"]["template"]["spec"]["volumes"]
+    (folder,) = (each["hostPath"]["path"] for each in volumes if each["name"] == "features-d")
+    files = node_files(GUESTS[0], GUESTS, authority)
+    (given,) = (text for path, text in files.items() if f"/{path}".startswith(folder))
+    labels = [line for line in given.splitlines() if not line.startswith("#")]
+    assert [f"feature.node.kubernetes.io/{label}" for label in labels] == [f"{NIC_PRESENT}=true"]
 
 
 def test_everything_the_boot_script_takes_from_the_disk_is_there(authority: pki.Authority) -> None:
