@@ -17,6 +17,7 @@ say() {
 trap 'say "failed: ${BASH_COMMAND} (line ${LINENO})"' ERR
 
 take_identity() {
+    say "taking the identity of this guest"
     cp -r --no-preserve=ownership /run/rdma-lab/etc/. /etc/
     chmod 0600 /etc/ssh/ssh_host_*_key
 }
@@ -47,6 +48,7 @@ add_soft_rdma() {
 }
 
 join_cluster() {
+    say "preparing containerd and the pods' network"
     mkdir -p /run/rdma-node /opt/cni/bin /var/lib/containerd /var/lib/kubelet/plugins_registry
     mount LABEL=rdma-node /run/rdma-node
     mount --bind /run/rdma-node/containerd /var/lib/containerd
@@ -56,12 +58,14 @@ join_cluster() {
     sysctl -q -w net.ipv4.ip_forward=1
     nft -f /etc/rdma-lab/service.nft
     ctr oci spec | python3 -I -S /run/rdma-lab/rdma_overlay.py /etc/containerd/base-spec.json
+    say "starting containerd and kubelet"
     systemctl start containerd.service kubelet.service
 }
 
 case $1 in
 identity) take_identity ;;
 ready)
+    say "putting soft RDMA on the cards"
     add_soft_rdma
     if [[ -e /etc/rdma-lab/node ]]; then
         join_cluster

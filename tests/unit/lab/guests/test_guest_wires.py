@@ -29,10 +29,10 @@ EVENT: dict[str, object] = {"event": "NIC_RX_FILTER_CHANGED", "timestamp": {}}
 
 @pytest.fixture
 def monitor(tmp_path: Path) -> Iterator[Callable[..., list[dict[str, object]]]]:
-    """Play QEMU at the other end of a monitor: what it says to each command; gives what it was asked."""
+    """Play QEMU at a monitor: what it answers to each command (None: it closes); gives what it was asked."""
     threads: list[threading.Thread] = []
 
-    def play(path: Path, *answers: dict[str, object]) -> list[dict[str, object]]:
+    def play(path: Path, *answers: dict[str, object] | None) -> list[dict[str, object]]:
         asked: list[dict[str, object]] = []
         listening = socket.socket(socket.AF_UNIX)
         listening.bind(str(path))
@@ -44,6 +44,8 @@ def monitor(tmp_path: Path) -> Iterator[Callable[..., list[dict[str, object]]]]:
                 stream.flush()
                 for answer in answers:
                     asked.append(json.loads(stream.readline()))
+                    if answer is None:
+                        return
                     stream.write(json.dumps(EVENT) + "\n" + json.dumps(answer) + "\n")
                     stream.flush()
 
@@ -76,8 +78,8 @@ def test_what_qemu_refuses_is_said_in_its_words(
 
 
 def test_a_monitor_that_closes_is_no_success(monitor: Callable[..., list[dict[str, object]]], tmp_path: Path) -> None:
-    monitor(tmp_path / "qmp", {"return": {}})
-    with pytest.raises((MonitorRefused, ConnectionError)):
+    monitor(tmp_path / "qmp", {"return": {}}, None)
+    with pytest.raises(MonitorRefused, match="closed its monitor"):
         execute(tmp_path / "qmp", "query-status", {})
 
 
