@@ -68,9 +68,13 @@ def installation(program: str, programs: list[str], files: dict[str, str]) -> li
 
 
 def removal(programs: list[str]) -> Work:
-    """Return how everything of the boot unit is removed; it keeps running nothing, so stopping it is not needed."""
-    files = (WISHES_FILE, UNIT_FILE, *programs, RESULT_FILE, CONFIRMED_FILE)
-    return Work([_DISABLE, *(RemoveFile(path) for path in files), _RELOAD], verify=_is_gone)
+    """Return how everything of the boot unit is removed; it keeps running nothing, so stopping it is not needed.
+
+    systemd forgets the unit before the rest goes: as long as anything is left, the next run does all of it again.
+    """
+    # The path of this program is among them even when it is gone: its directory goes with it.
+    rest = (WISHES_FILE, *programs, program_path(), RESULT_FILE, CONFIRMED_FILE)
+    return Work([_DISABLE, RemoveFile(UNIT_FILE), _RELOAD, *map(RemoveFile, rest)], verify=_is_gone)
 
 
 def _install(context: Context, files: dict[str, str]) -> Work:

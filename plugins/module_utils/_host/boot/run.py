@@ -139,11 +139,18 @@ def _lacking(machine: Machine, address: str, wish: dict[str, Any]) -> str:
     place = f"{_FUNCTIONS}/{address}"
     if not machine.exists(place):
         return f"{address}: there is no such PCI function"
-    if not machine.exists(f"{place}/driver"):
+    if not _is_bound(machine, place):
         return f"{address}: no driver is bound to it"
     if any(wish.get(key) is not None for key in ("mtu", "state")) and not _has_interface(machine, place):
         return f"{address}: it has no network interface"
     return ""
+
+
+def _is_bound(machine: Machine, place: str) -> bool:
+    try:
+        return bool(machine.link(f"{place}/driver"))
+    except HostError:
+        return False
 
 
 def _has_interface(machine: Machine, place: str) -> bool:

@@ -1,0 +1,324 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the plan leaves to the boot unit, how the unit comes and goes, and what it does when the host starts."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.program import program_path
+from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.run import start
+from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.unit import (
+    BOOT_ID,
+    ENABLED_BY,
+    PROGRAM_DIRECTORY,
+    RESULT_FILE,
+    UNIT,
+    UNIT_FILE,
+    WISHES_FILE,
+    unit_text,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._host.converge import apply, preview
+from ansible_collections.rdma.fabric.plugins.module_utils._host.desired import check_desired
+from ansible_collections.rdma.fabric.plugins.module_utils._host.operations import MARKER
+from ansible_collections.rdma.fabric.plugins.module_utils._host.outcome import Run
+from ansible_collections.rdma.fabric.plugins.module_utils._host.plan import make_plan
+from ansible_collections.rdma.fabric.tests.fixtures.hosts.fleet import FLEET
+from ansible_collections.rdma.fabric.tests.unit._host import host_facts as given
+from ansible_collections.rdma.fabric.tests.unit._host.kernel.machine import Kernel
+from ansible_collections.rdma.fabric.tests.unit._host.kernel.sweep import sweep
+
+APPLY = Run(check=False, diff=True, mode="apply", recorded=False)
+CHECK = Run(check=True, diff=True, mode="apply", recorded=False)
+REMOVE = Run(check=False, diff=True, mode="apply", recorded=False, state="absent")
+PF = "0000:18:00.0"
+PORT = "0000:37:00.0"
+NETWORKD = "/etc/systemd/system/multi-user.target.wants/systemd-networkd.service"
+DROP_IN = "/etc/systemd/network/20-x.network.d/90-rdma-fabric.conf"
+WISH = {"interfaces": [{"pci": PORT, "mtu": 9000, "state": "up"}]}
+
+
+def host(**files: str) -> Kernel:
+    document = FLEET["egx-01"]().document()
+    document["files"].update({BOOT_ID: "5f2a\n", **files})
+    document.setdefault("dirs", []).append("/etc/systemd/system")
+    return Kernel(document)
+
+
+def of_networkd(text: str = "[Match]\nName=ens2f0\n") -> Kernel:
+    return host(**{NETWORKD: "", "/etc/systemd/network/20-x.network": text})
+
+
+def applied(kernel: Kernel, wish: dict[str, Any], run: Run = APPLY) -> dict[str, Any]:
+    outcome = apply(kernel, check_desired(wish), run, None, kernel)
+    assert not outcome.get("failed"), outcome["msg"]
+    return outcome
+
+
+def files_of(kernel: Kernel) -> set[str]:
+    """The paths of all files; what systemd keeps while it runs is none."""
+    return {path for path in kernel.state()["files"] if not path.startswith("/run/")}
+
+
+def ids(kernel: Kernel, wish: dict[str, Any]) -> list[str]:
+    plan = preview(kernel, check_desired(wish), CHECK, None)["plan"]
+    return [step["id"] for step in plan["steps"] if step["concern"] in {"boot", "leftovers"}]
+
+
+def wishes_of(*interfaces: dict[str, Any], state: dict[str, Any] | None = None, **changes: Any) -> Any:
+    """What the boot unit is to do for wanted interfaces, None when there is no step for it."""
+    plan = make_plan(given.desired(*interfaces, **changes), state or given.two_ports())
+    return next((step["to"] for step in plan["steps"] if step["id"] == f"boot:{UNIT_FILE}"), None)
+
+
+class TestWishes:
+    def test_what_the_kernel_forgets_is_selected_by_its_pci_function(self) -> None:
+        wanted = given.interface(current_name="ens1", name="rail0", mtu=9000, state="up", vfs=4, vf_mtu=9000)
+        assert wishes_of(wanted) == [{"pci": PF, "mtu": 9000, "state": "up", "vf_mtu": 9000, "vfs": 4}]
+
+    def test_names_are_kept_by_files_of_their_own(self) -> None:
+        assert wishes_of(given.interface(pci=PF, name="rail0")) is None
+
+    def test_nothing_asked_needs_no_unit(self) -> None:
+        assert wishes_of() is None
+        assert wishes_of(given.interface(pci=PF, vfs=0)) is None
+
+    def test_a_virtual_machines_function_gets_none_of_its_own(self) -> None:
+        state = given.facts([given.vf("0000:00:05.0", None, "ens5")], [given.netdev("ens5", "0000:00:05.0")])
+        assert wishes_of(given.interface(pci="0000:00:05.0", vfs=4), state=state) is None
+
+    def test_a_number_that_waits_for_consent_or_is_refused_stays_what_it_is(self) -> None:
+        state = given.with_functions(given.two_ports(), PF, 2)
+        assert wishes_of(given.interface(pci=PF, vfs=4), state=state) == [{"pci": PF, "vfs": 2}]
+        assert wishes_of(given.interface(pci=PF, vfs=99), state=state) == [{"pci": PF, "vfs": 2}]
+        assert wishes_of(given.interface(pci=PF, vfs=99)) is None
+
+    def test_an_mtu_for_functions_that_are_not_made_is_left_out(self) -> None:
+        assert wishes_of(given.interface(pci=PF, vf_mtu=9000)) is None
+
+    def test_a_managed_interface_is_only_prepared_for_its_functions(self) -> None:
+        state = given.two_ports()
+        file = {
+            "path": "/etc/systemd/network/20-x.network",
+            "match": {"Name": ["ens1"]},
+            "mtu": None,
+            "activation": None,
+        }
+        state["boot"]["managers"] = {"networkd": {"files": [file], "links": {}}}
+        assert wishes_of(given.interface(pci=PF, mtu=9000, state="up"), state=state) is None
+        with_functions = given.interface(pci=PF, mtu=9000, state="up", vfs=2, vf_mtu=9000)
+        assert wishes_of(with_functions, state=state) == [{"pci": PF, "mtu": 9000, "vf_mtu": 9000, "vfs": 2}]
+
+
+class TestPlan:
+    def test_a_refusal_of_a_manager_is_a_refused_step(self) -> None:
+        kernel = of_networkd("[Match]\nName=ens*\n[Link]\nMTUBytes=1500\n")
+        plan = preview(kernel, check_desired(WISH), CHECK, None)["plan"]
+        (step,) = [step for step in plan["steps"] if step["id"] == f"boot:{PORT}:systemd-networkd"]
+        assert step["status"] == "refused"
+        assert "/etc/systemd/network/20-x.network has MTUBytes=1500" in step["detail"]
+
+    def test_a_failed_start_of_this_boot_is_told_until_it_succeeds(self) -> None:
+        kernel = host()
+        applied(kernel, WISH)
+        kernel.tree.add_file(
+            RESULT_FILE, json.dumps({"format": 1, "boot_id": "5f2a", "ok": False, "problems": ["late"]})
+        )
+        (notice,) = preview(kernel, check_desired(WISH), CHECK, None)["plan"]["notices"]
+        assert notice == "the boot unit could not do everything when this host started: late"
+        kernel.tree.add_file(BOOT_ID, "77\n")
+        assert preview(kernel, check_desired(WISH), CHECK, None)["plan"]["notices"] == []
+
+    @pytest.mark.parametrize("text", ["", "{", "[]", "7", '{"problems": 7}'])
+    def test_a_damaged_result_is_no_error(self, text: str) -> None:
+        kernel = host(**{RESULT_FILE: text})
+        assert not preview(kernel, check_desired(WISH), CHECK, None).get("failed")
+
+
+class TestUnit:
+    def test_it_comes_with_program_and_wishes_and_is_enabled(self) -> None:
+        kernel = host()
+        outcome = applied(kernel, WISH)
+        assert outcome["plan"]["steps"] == []
+        assert kernel.list(PROGRAM_DIRECTORY) == [program_path().rpartition("/")[2]]
+        assert kernel.link(ENABLED_BY) == UNIT_FILE
+        assert kernel.read(UNIT_FILE) == unit_text("/usr/bin/python3", program_path())
+        assert json.loads(kernel.read(WISHES_FILE)) == {
+            "managed_by": MARKER,
+            "format": 1,
+            "interfaces": [{"pci": PORT, "mtu": 9000, "state": "up"}],
+        }
+
+    def test_it_starts_before_whoever_uses_the_network_and_after_the_drivers(self) -> None:
+        lines = dict(line.split("=", 1) for line in unit_text("/usr/bin/python3", "/p").splitlines() if "=" in line)
+        before = set(lines["Before"].split())
+        assert before >= {"network-pre.target", "kubelet.service", "containerd.service", "docker.service"}
+        assert {"systemd-modules-load.service", "openibd.service"} <= set(lines["After"].split())
+        assert lines["ExecStart"] == "/usr/bin/python3 -I -S /p boot"
+        assert lines["DefaultDependencies"] == "no"
+
+    def test_the_interpreter_that_runs_the_module_runs_the_unit(self) -> None:
+        kernel = host(**{"/opt/python/bin/python3.12": ""})
+        kernel.tree.add_link("/proc/self/exe", "/opt/python/bin/python3.12")
+        applied(kernel, WISH)
+        assert "ExecStart=/opt/python/bin/python3.12 -I -S" in kernel.read(UNIT_FILE)
+
+    def test_its_general_name_is_used_where_it_leads_there(self) -> None:
+        kernel = host(**{"/usr/bin/python3.11": ""})
+        kernel.tree.add_link("/usr/bin/python3", "python3.11")
+        kernel.tree.add_link("/proc/self/exe", "/usr/bin/python3.11")
+        applied(kernel, WISH)
+        assert "ExecStart=/usr/bin/python3 -I -S" in kernel.read(UNIT_FILE)
+
+    def test_a_disabled_one_is_enabled_again(self) -> None:
+        kernel = host()
+        applied(kernel, WISH)
+        kernel.tree.discard(ENABLED_BY)
+        assert ids(kernel, WISH) == [f"boot:{UNIT_FILE}"]
+        applied(kernel, WISH)
+        assert kernel.exists(ENABLED_BY)
+
+    def test_the_program_of_another_release_is_replaced(self) -> None:
+        kernel = host()
+        applied(kernel, WISH)
+        kernel.tree.add_file(f"{PROGRAM_DIRECTORY}/host-0123456789abcdef.pyz", "old")
+        applied(kernel, WISH)
+        assert kernel.list(PROGRAM_DIRECTORY) == [program_path().rpartition("/")[2]]
+
+    def test_it_goes_when_nothing_is_left_for_it(self) -> None:
+        kernel = host()
+        before = files_of(kernel)
+        applied(kernel, WISH)
+        start(kernel, kernel)
+        applied(kernel, {"interfaces": []})
+        assert files_of(kernel) - before == {"/var/lib/rdma-fabric/originals.json"}
+        assert not kernel.tree.links.get(ENABLED_BY)
+
+    def test_a_removal_takes_everything_of_it(self) -> None:
+        kernel = host()
+        before, links = files_of(kernel), kernel.state()["links"]
+        applied(kernel, WISH)
+        start(kernel, kernel)
+        applied(kernel, {}, REMOVE)
+        assert (files_of(kernel), kernel.state()["links"]) == (before, links)
+
+    @pytest.mark.parametrize("make", [host, of_networkd])
+    def test_whatever_disturbs_the_run_the_next_one_gets_there(self, make: Any) -> None:
+        assert sweep(make, lambda kernel: apply(kernel, check_desired(WISH), APPLY, None, kernel)) > 3
+
+    def test_whatever_disturbs_the_removal_the_next_one_gets_there(self) -> None:
+        def installed() -> Kernel:
+            kernel = host()
+            applied(kernel, WISH)
+            start(kernel, kernel)
+            kernel.revive()
+            return kernel
+
+        assert sweep(installed, lambda kernel: apply(kernel, check_desired({}), REMOVE, None, kernel)) > 5
+
+
+class TestManagers:
+    def test_a_managers_file_is_written_lowered_and_removed(self) -> None:
+        kernel = of_networkd()
+        assert ids(kernel, WISH) == [f"boot:{DROP_IN}"]
+        applied(kernel, WISH)
+        assert kernel.read(DROP_IN) == f"# {MARKER}\n[Link]\nMTUBytes=9000\n"
+        assert ids(kernel, WISH) == []
+        lower = {"interfaces": [{"pci": PORT, "mtu": 1500}]}
+        assert ids(kernel, lower) == [f"boot:{DROP_IN}"]
+        applied(kernel, lower)
+        assert "MTUBytes=1500" in kernel.read(DROP_IN)
+        assert ids(kernel, {}) == [f"leftovers:{DROP_IN}"]
+        applied(kernel, {})
+        assert not kernel.exists(DROP_IN.rpartition("/")[0])
+
+    def test_a_file_that_somebody_changed_is_written_again(self) -> None:
+        kernel = of_networkd()
+        applied(kernel, WISH)
+        kernel.tree.add_file(DROP_IN, f"# {MARKER}\n[Link]\nMTUBytes=4200\n")
+        applied(kernel, WISH)
+        assert "MTUBytes=9000" in kernel.read(DROP_IN)
+
+    def test_an_interface_that_gets_a_manager_leaves_the_boot_unit(self) -> None:
+        kernel = host()
+        applied(kernel, WISH)
+        kernel.tree.add_file(NETWORKD, "")
+        kernel.tree.add_file("/etc/systemd/network/20-x.network", "[Match]\nName=ens2f0\n")
+        applied(kernel, WISH)
+        assert kernel.exists(DROP_IN)
+        assert not kernel.exists(UNIT_FILE)
+
+
+class TestStart:
+    def started(self, kernel: Kernel) -> dict[str, Any]:
+        start(kernel, kernel)
+        document: dict[str, Any] = json.loads(kernel.read(RESULT_FILE))
+        return document
+
+    def forgetful(self) -> Kernel:
+        """A host after a reboot: everything is as the kernel makes it, and the files are still there."""
+        done, kernel = host(), host()
+        applied(done, WISH)
+        kernel.tree.add_file(WISHES_FILE, done.read(WISHES_FILE))
+        return kernel
+
+    def test_the_running_host_gets_what_it_had(self) -> None:
+        kernel = self.forgetful()
+        result = self.started(kernel)
+        assert (result["ok"], result["boot_id"], len(result["executed"])) == (True, "5f2a", 1)
+        assert kernel.read("/sys/class/net/ens2f0/mtu") == "9000\n"
+        assert self.started(kernel)["executed"] == []
+
+    def test_files_and_other_concerns_are_left_alone(self) -> None:
+        kernel = self.forgetful()
+        self.started(kernel)
+        changed = {what for kind, what in kernel.mutations if kind != "run"}
+        assert {path for path in changed if not path.startswith("/var")} == set()
+
+    def test_a_function_that_appears_late_is_waited_for(self) -> None:
+        kernel = self.forgetful()
+        place = kernel.tree.links[f"/sys/bus/pci/devices/{PORT}"]
+        kernel.tree.discard(f"/sys/bus/pci/devices/{PORT}")
+        kernel.later(20, lambda: kernel.tree.add_link(f"/sys/bus/pci/devices/{PORT}", place))
+        assert self.started(kernel)["ok"]
+        assert kernel.read("/sys/class/net/ens2f0/mtu") == "9000\n"
+
+    def test_a_function_that_never_appears_is_told_and_the_others_are_served(self) -> None:
+        wishes = {"format": 1, "interfaces": [{"pci": "0000:ff:00.0", "mtu": 9000}, {"pci": PORT, "mtu": 9000}]}
+        kernel = host(**{WISHES_FILE: json.dumps(wishes)})
+        result = self.started(kernel)
+        assert not result["ok"]
+        assert result["problems"] == ["0000:ff:00.0: there is no such PCI function after 90 seconds"]
+        assert kernel.read("/sys/class/net/ens2f0/mtu") == "9000\n"
+        assert kernel.now() < 120
+
+    def test_the_wait_is_for_driver_and_interface_too(self) -> None:
+        wishes = {"format": 1, "interfaces": [{"pci": PORT, "mtu": 9000}]}
+        kernel = host(**{WISHES_FILE: json.dumps(wishes)})
+        kernel.tree.discard(kernel.realpath(f"/sys/bus/pci/devices/{PORT}") + "/net")
+        assert "0000:37:00.0: it has no network interface after 90 seconds" in self.started(kernel)["problems"]
+
+    def test_a_fault_is_in_the_result_with_what_to_do(self) -> None:
+        kernel = self.forgetful()
+        kernel.disturb(0, "EIO")
+        (problem,) = self.started(kernel)["problems"]
+        assert "set the MTU to 9000" in problem
+        assert "next: " in problem
+
+    def test_a_disk_that_is_full_does_not_keep_the_host_from_its_settings(self) -> None:
+        kernel = self.forgetful()
+        kernel.disturb(1, "ENOSPC")
+        outcome = start(kernel, kernel)
+        assert kernel.read("/sys/class/net/ens2f0/mtu") == "9000\n"
+        assert "the result could not be kept" in outcome.problems[-1]
+
+    def test_the_unit_is_named_in_a_notice_without_details(self) -> None:
+        kernel = host()
+        applied(kernel, WISH)
+        kernel.tree.add_file(RESULT_FILE, json.dumps({"boot_id": "5f2a", "ok": False}))
+        (notice,) = preview(kernel, check_desired(WISH), CHECK, None)["plan"]["notices"]
+        assert UNIT in notice
