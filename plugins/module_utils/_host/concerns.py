@@ -15,11 +15,20 @@ from typing import Any, Callable, Dict, Mapping, NamedTuple
 from ansible_collections.rdma.fabric.plugins.module_utils._host.context import ConcernPlan, Context
 from ansible_collections.rdma.fabric.plugins.module_utils._host.desired import HostDesired
 from ansible_collections.rdma.fabric.plugins.module_utils._host.driver import plan as driver
+from ansible_collections.rdma.fabric.plugins.module_utils._host.hugepages import apply as hugepages_apply
+from ansible_collections.rdma.fabric.plugins.module_utils._host.hugepages import files as hugepages_files
+from ansible_collections.rdma.fabric.plugins.module_utils._host.hugepages import plan as hugepages
+from ansible_collections.rdma.fabric.plugins.module_utils._host.kernel_arguments import apply as kernel_arguments_apply
+from ansible_collections.rdma.fabric.plugins.module_utils._host.kernel_arguments import files as kernel_arguments_files
+from ansible_collections.rdma.fabric.plugins.module_utils._host.kernel_arguments import plan as kernel_arguments
 from ansible_collections.rdma.fabric.plugins.module_utils._host.kmods import apply as kmods_apply
 from ansible_collections.rdma.fabric.plugins.module_utils._host.kmods import files as kmods_files
 from ansible_collections.rdma.fabric.plugins.module_utils._host.kmods import plan as kmods
 from ansible_collections.rdma.fabric.plugins.module_utils._host.leftovers import apply as leftovers_apply
 from ansible_collections.rdma.fabric.plugins.module_utils._host.leftovers import plan as leftovers
+from ansible_collections.rdma.fabric.plugins.module_utils._host.limits import apply as limits_apply
+from ansible_collections.rdma.fabric.plugins.module_utils._host.limits import files as limits_files
+from ansible_collections.rdma.fabric.plugins.module_utils._host.limits import plan as limits
 from ansible_collections.rdma.fabric.plugins.module_utils._host.link import apply as link_apply
 from ansible_collections.rdma.fabric.plugins.module_utils._host.link import plan as link
 from ansible_collections.rdma.fabric.plugins.module_utils._host.mtu import apply as mtu_apply
@@ -29,6 +38,9 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.operations impor
 from ansible_collections.rdma.fabric.plugins.module_utils._host.peer_memory import plan as peer_memory
 from ansible_collections.rdma.fabric.plugins.module_utils._host.sriov import plan as sriov
 from ansible_collections.rdma.fabric.plugins.module_utils._host.steps import Step
+from ansible_collections.rdma.fabric.plugins.module_utils._host.sysctl import apply as sysctl_apply
+from ansible_collections.rdma.fabric.plugins.module_utils._host.sysctl import files as sysctl_files
+from ansible_collections.rdma.fabric.plugins.module_utils._host.sysctl import plan as sysctl
 
 BootFiles = Dict[str, str]
 
@@ -50,6 +62,12 @@ class Concern(NamedTuple):
 
 
 CONCERNS: Mapping[str, Concern] = {
+    "kernel_arguments": Concern(
+        kernel_arguments.plan,
+        kernel_arguments_apply.work,
+        kernel_arguments_files.boot_files,
+        kernel_arguments_apply.ERRORS,
+    ),
     "modules": Concern(kmods.plan, kmods_apply.work, kmods_files.boot_files, kmods_apply.ERRORS, kmods_apply.restore),
     "driver": Concern(driver.plan),
     "peer_memory": Concern(peer_memory.plan),
@@ -57,5 +75,16 @@ CONCERNS: Mapping[str, Concern] = {
     "vfs": Concern(sriov.plan),
     "mtu": Concern(mtu.plan, mtu_apply.work, errors=mtu_apply.ERRORS, restore=mtu_apply.restore),
     "link": Concern(link.plan, link_apply.work, errors=link_apply.ERRORS, restore=link_apply.restore),
+    "sysctl": Concern(
+        sysctl.plan, sysctl_apply.work, sysctl_files.boot_files, sysctl_apply.ERRORS, sysctl_apply.restore
+    ),
+    "limits": Concern(limits.plan, limits_apply.work, limits_files.boot_files, limits_apply.ERRORS),
+    "hugepages": Concern(
+        hugepages.plan,
+        hugepages_apply.work,
+        hugepages_files.boot_files,
+        hugepages_apply.ERRORS,
+        hugepages_apply.restore,
+    ),
     "leftovers": Concern(leftovers.plan, leftovers_apply.work),
 }

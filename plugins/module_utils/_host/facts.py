@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Iterable
+from typing import Any, Dict, Iterable, Mapping
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.access import Host
 from ansible_collections.rdma.fabric.plugins.module_utils._host.devices import PciId, nic_family
@@ -21,6 +21,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.read.pci import 
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.read.probe import Probe
 from ansible_collections.rdma.fabric.plugins.module_utils._host.read.rdma import read_rdma
+from ansible_collections.rdma.fabric.plugins.module_utils._host.read.settings import read_settings
 from ansible_collections.rdma.fabric.plugins.module_utils._host.read.system import read_system
 from ansible_collections.rdma.fabric.plugins.module_utils._host.read.uplink import (
     default_route_netdevs,
@@ -34,12 +35,18 @@ _LINK_LAYERS = {"infiniband": "InfiniBand", "ether": "Ethernet"}
 Facts = Dict[str, Any]
 
 
-def gather(host: Host, connection_address: str | None = None, kernel_modules: Iterable[str] = ()) -> Facts:
+def gather(
+    host: Host,
+    connection_address: str | None = None,
+    kernel_modules: Iterable[str] = (),
+    desired: Mapping[str, Any] | None = None,
+) -> Facts:
     """Read a host once and return its facts as plain JSON data.
 
     ``connection_address`` is the address Ansible reaches the host by (it makes an uplink; names are ignored),
-    ``kernel_modules`` are modules to report beside those of RDMA and GPUs, loaded or not. No failed read is fatal:
-    what a host does not tell is None, and what it unexpectedly refused is in ``unreadable``.
+    ``kernel_modules`` are modules to report beside those of RDMA and GPUs, loaded or not. Of settings only those are
+    read that ``desired`` asks for. No failed read is fatal: what a host does not tell is None, and what it unexpectedly
+    refused is in ``unreadable``.
     """
     probe = Probe(host)
     system = read_system(probe)
@@ -50,6 +57,7 @@ def gather(host: Host, connection_address: str | None = None, kernel_modules: It
     nics = _nics(probe, functions, netdevs, rdma)
     gpus = [gpu_entry(probe, function) for function in functions if function.id.is_gpu]
     modules = read_modules(probe, system["kernel"], kernel_modules)
+    boot = read_boot(probe)
     return {
         "format": FORMAT,
         "system": system,
@@ -63,7 +71,8 @@ def gather(host: Host, connection_address: str | None = None, kernel_modules: It
         "rails": rails(nics, gpus),
         "uplinks": read_uplinks(probe, defaults, netdevs, connection_address),
         "labels": node_labels(system, nics, bool(gpus)),
-        "boot": read_boot(probe),
+        "boot": boot,
+        "settings": read_settings(probe, desired or {}, [netdev.facts["name"] for netdev in netdevs], boot["files"]),
         "unreadable": probe.unreadable(),
     }
 

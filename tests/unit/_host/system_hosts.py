@@ -63,7 +63,7 @@ def systemd_boot(distribution: str = "debian-13") -> Kernel:
             "/usr/bin/kernel-install": "",
             "/lib/modules/6.12.0/vmlinuz": "",
             "/etc/kernel/cmdline": "root=UUID=4c1f7c52 ro quiet\n",
-            ENTRY.format(version="6.12.0"): "version 6.12.0\noptions root=UUID=4c1f7c52 ro quiet\n",
+            ENTRY.format(version="6.12.0"): "title Linux\nversion 6.12.0\noptions root=UUID=4c1f7c52 ro quiet\n",
         }
     )
     kernel = Kernel(recorded)

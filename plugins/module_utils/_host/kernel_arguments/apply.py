@@ -61,7 +61,8 @@ def work(context: Context, _step: Step) -> Work:
     path = own_file(context)
     listing = [*after, *gone]
     running = list(found(context).get("running", []))
-    noted = [*found(context).get("removed", []), *(argument for argument in gone if count(running, argument))]
+    gone_now = [argument for argument in gone if count(running, argument)]
+    noted = list(dict.fromkeys([*found(context).get("removed", []), *gone_now]))
     do: list[Operation] = [PutFile(path, file_text(context, after, listing))]
     do += [PutFile(REMOVED, record(noted))] if gone and noted else []
     do += _loader_operations(context, after, gone)

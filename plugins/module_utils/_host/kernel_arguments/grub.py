@@ -84,9 +84,9 @@ def _resolve(entries: Sequence[Entry], way: Sequence[str]) -> Entry | None:
     chosen = next((entry for entry in entries if step in (entry.title, entry.id)), None)
     if chosen is None and step.isdecimal() and int(step) < len(entries):
         chosen = entries[int(step)]
-    if chosen is None or (chosen.line is not None and len(way) == 1):
+    if chosen is None or not chosen.children:
         return chosen
-    return _resolve(chosen.children, way[1:] or ["0"]) if chosen.children else None
+    return _resolve(chosen.children, way[1:] or ["0"])
 
 
 def _first(entries: Sequence[Entry]) -> Entry | None:

@@ -43,7 +43,7 @@ def _stale(context: Context) -> bool:
 
 
 def _file_step(context: Context, path: str) -> Step:
-    words = ", ".join(f"{key} {_spoken(value)}" for key, value in wanted_limits(context).items())
+    words = ", ".join(f"{key} {_spoken(key, value)}" for key, value in wanted_limits(context).items())
     if path == LOGIN_FILE:
         whom, detail = "everybody who logs in", "new logins have it; sessions that are open keep what they have"
     elif path == MANAGER_FILE:
@@ -102,7 +102,7 @@ def _remarks(context: Context) -> list[str]:
     for unit, state in found(context).get("units", {}).items():
         running = state["running"] or {}
         lower = [
-            f"{key} {_spoken(running[key])}"
+            f"{key} {_spoken(key, running[key])}"
             for key, value in wanted_limits(context).items()
             if _is_lower(running.get(key), value)
         ]
@@ -117,5 +117,7 @@ def _is_lower(now: Any, wanted: Any) -> bool:
     return bool(wanted == INFINITY or now < wanted)
 
 
-def _spoken(value: Any) -> str:
-    return "unlimited" if value == INFINITY else str(value)
+def _spoken(key: str, value: Any) -> str:
+    if value == INFINITY:
+        return "unlimited"
+    return f"{value >> 10} KiB" if key == "memlock" else str(value)

@@ -31,6 +31,7 @@ PLACES = (
     "/etc/systemd/system",
     "/etc/systemd/system.conf.d",
     "/etc/systemd/user.conf.d",
+    "/etc/tmpfiles.d",
     "/etc/udev/rules.d",
     "/etc/rdma-fabric",
 )

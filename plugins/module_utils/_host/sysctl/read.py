@@ -16,6 +16,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.sysctl import na
 DIRECTORIES = ("/etc/sysctl.d", "/run/sysctl.d", "/usr/local/lib/sysctl.d", "/usr/lib/sysctl.d", "/lib/sysctl.d")
 MAIN_FILE = "/etc/sysctl.conf"
 _MOST_INTERFACES = 64
+_LONGEST_VALUE = 1024
 # Every procfs has it, no recording does: without it nothing can be said about a setting that is not there.
 _LIVE = f"{names.PROC_SYS}/fs"
 
@@ -40,7 +41,7 @@ def read_sysctls(probe: Probe, desired: Mapping[str, Any], netdevs: Iterable[str
     if desired["multirail"]:
         wanted += [names.canonical(f"net/ipv4/conf/{netdev}/{key}") for netdev in interfaces for key in names.MULTIRAIL]
     every = sorted({other for name in wanted for other in _with_relatives(name, interfaces)})
-    values = {name: probe.text(names.attribute(name), ("EACCES",), limit=1024) for name in every}
+    values = {name: _value(probe, name) for name in every}
     live = probe.host.exists(_LIVE)
     absent = [name for name in wanted if live and values[name] is None and not probe.host.exists(names.attribute(name))]
     later, main_file = _at_boot(probe, frozenset(desired["sysctls"]))
@@ -50,6 +51,12 @@ def read_sysctls(probe: Probe, desired: Mapping[str, Any], netdevs: Iterable[str
         "sysctl_later": later,
         "sysctl_conf": main_file,
     }
+
+
+def _value(probe: Probe, name: str) -> str | None:
+    """Return a value with one space where the kernel has tabs."""
+    content = probe.content(names.attribute(name), ("EACCES",))
+    return None if content is None else printable(" ".join(content.split()), _LONGEST_VALUE)
 
 
 def _with_relatives(name: str, interfaces: Iterable[str]) -> Iterator[str]:

@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Stand-in for /proc/sys, huge pages, boot loaders and systemd's limits. Only tests use it.
 
-/proc/sys answers EINVAL to text where it has a number and separates several numbers by tabs. Of huge pages the kernel
-gives what free memory allows and says nothing about the rest.
+/proc/sys answers EINVAL to text where it has a number and separates several numbers by tabs; net.core.rounded is one of
+those that it rounds. Of huge pages the kernel gives what free memory allows and says nothing about the rest.
 """
 
 from __future__ import annotations
@@ -51,6 +51,8 @@ def sysctl(kernel: Kernel, match: Match[str], text: str) -> None:
     numbers = all(re.fullmatch(r"-?\d+", word) for word in now)
     if not words or (numbers and not all(re.fullmatch(r"-?\d+", word) for word in words)):
         raise HostError("EINVAL", path)
+    if path.endswith("/rounded"):
+        words = [str(int(word) // 4096 * 4096) for word in words]
     kernel.tree.add_file(path, "\t".join(words) + "\n")
 
 

@@ -1,0 +1,163 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Limits: for logins, services and what starts containers, and what is said of those that run already."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.limits.files import LOGIN_FILE, unit_file
+from ansible_collections.rdma.fabric.plugins.module_utils._host.limits.read import MANAGER_FILE, parse_defaults
+from ansible_collections.rdma.fabric.tests.unit._host.kernel.machine import Kernel
+from ansible_collections.rdma.fabric.tests.unit._host.kernel.sweep import sweep
+from ansible_collections.rdma.fabric.tests.unit._host.kernel.system import LIMITS_IN_EFFECT
+from ansible_collections.rdma.fabric.tests.unit._host.system_hosts import (
+    DISTRIBUTIONS,
+    REMOVE,
+    applied,
+    host,
+    previewed,
+)
+
+WISH: dict[str, Any] = {"limits": {"memlock": "unlimited", "nofile": 1048576}}
+CONTAINERD = unit_file("containerd.service")
+
+
+def body(kernel: Kernel, path: str) -> list[str]:
+    lines = kernel.read(path).splitlines()
+    assert lines[0].startswith("# Managed by rdma.fabric")
+    return lines[1:]
+
+
+class TestFiles:
+    @pytest.mark.parametrize("distribution", DISTRIBUTIONS)
+    def test_logins_services_and_containers_get_them(self, distribution: str) -> None:
+        kernel = host(distribution)
+        outcome = applied(kernel, **WISH)
+        assert not outcome.get("failed"), outcome["msg"]
+        assert body(kernel, LOGIN_FILE) == [
+            "* - memlock unlimited",
+            "root - memlock unlimited",
+            "* - nofile 1048576",
+            "root - nofile 1048576",
+        ]
+        assert body(kernel, MANAGER_FILE) == ["[Manager]", "DefaultLimitMEMLOCK=infinity", "DefaultLimitNOFILE=1048576"]
+        assert body(kernel, CONTAINERD) == ["[Service]", "LimitMEMLOCK=infinity", "LimitNOFILE=1048576"]
+
+    def test_kibibytes_become_bytes_where_systemd_counts_them(self) -> None:
+        kernel = host()
+        applied(kernel, limits={"memlock": 65536})
+        assert body(kernel, LOGIN_FILE)[0] == "* - memlock 65536"
+        assert body(kernel, MANAGER_FILE) == ["[Manager]", "DefaultLimitMEMLOCK=67108864"]
+
+    def test_units_that_are_not_there_get_no_file(self) -> None:
+        kernel = host()
+        kernel.tree.discard("/usr/lib/systemd/system/containerd.service")
+        kernel.tree.add_file("/etc/systemd/system/k3s-agent.service", "")
+        applied(kernel, **WISH)
+        assert not kernel.exists(CONTAINERD)
+        assert kernel.exists(unit_file("k3s-agent.service"))
+
+    def test_systemd_reads_them_once(self) -> None:
+        kernel = host()
+        applied(kernel, **WISH)
+        assert [mutation.what for mutation in kernel.mutations if mutation.kind == "run"] == ["systemctl daemon-reload"]
+        assert parse_defaults(kernel.read(LIMITS_IN_EFFECT)) == {"memlock": "infinity", "nofile": 1048576}
+
+    def test_without_systemd_running_nothing_is_told_to_it(self) -> None:
+        kernel = host()
+        kernel.tree.discard("/run/systemd")
+        applied(kernel, **WISH)
+        assert "run" not in {mutation.kind for mutation in kernel.mutations}
+
+    def test_a_second_run_changes_nothing(self) -> None:
+        kernel = host()
+        applied(kernel, **WISH)
+        kernel.revive()
+        assert applied(kernel, **WISH)["changed"] is False
+        assert kernel.mutations == []
+
+    def test_whatever_disturbs_a_run_the_next_one_ends_where_a_calm_one_does(self) -> None:
+        assert sweep(host, lambda kernel: applied(kernel, **WISH)) > 10
+
+
+class TestEffect:
+    def test_what_runs_already_is_named_and_not_restarted(self) -> None:
+        kernel = host()
+        outcome = applied(kernel, **WISH)
+        (notice,) = outcome["plan"]["notices"]
+        assert "containerd.service runs with memlock 8192 KiB, nofile 524288" in notice
+        assert "systemctl restart containerd.service" in notice
+        assert not any("restart" in mutation.what for mutation in kernel.mutations)
+
+    def test_once_it_was_restarted_nothing_is_said(self) -> None:
+        kernel = host()
+        kernel.tree.add_file("/proc/4711/limits", "Max locked memory unlimited unlimited bytes\n")
+        assert previewed(kernel, limits={"memlock": "unlimited"})["plan"]["notices"] == []
+
+    def test_each_step_says_from_when_on_it_counts(self) -> None:
+        lines = [step["detail"] for step in previewed(host(), **WISH)["plan"]["steps"]]
+        assert "new logins" in lines[0]
+        assert "from their next start on" in lines[1]
+        assert "systemctl restart containerd.service" in lines[2]
+
+    def test_files_that_systemd_has_not_read_are_read(self) -> None:
+        kernel = host()
+        applied(kernel, **WISH)
+        kernel.tree.add_file(LIMITS_IN_EFFECT, "DefaultLimitMEMLOCK=8388608\nDefaultLimitNOFILE=524288\n")
+        kernel.revive()
+        outcome = applied(kernel, **WISH)
+        assert [step["id"] for step in outcome["executed"]] == ["limits:reload"]
+
+    def test_a_later_file_that_sets_another_default_is_noticed(self) -> None:
+        kernel = host()
+        kernel.tree.add_file("/etc/systemd/system.conf.d/99-mine.conf", "[Manager]\nDefaultLimitMEMLOCK=65536\n")
+        outcome = applied(kernel, **WISH)
+        assert "memlock is 65536, not infinity" in outcome["failed_step"]["error"]
+        assert "/etc/systemd/system.conf.d" in outcome["failed_step"]["error"]
+
+
+class TestRemoval:
+    @pytest.mark.parametrize("how", [{}, {"run": REMOVE}])
+    def test_taking_the_wish_back_takes_every_file(self, how: dict[str, Any]) -> None:
+        kernel = host()
+        before = kernel.state()["files"]
+        applied(kernel, **WISH)
+        outcome = applied(kernel, **how)
+        assert not outcome.get("failed"), outcome["msg"]
+        assert kernel.state()["files"].keys() - before.keys() <= {"/var/lib/rdma-fabric/originals.json"}
+        assert parse_defaults(kernel.read(LIMITS_IN_EFFECT))["memlock"] == 8388608
+        kernel.revive()
+        assert applied(kernel, **how)["changed"] is False
+
+    def test_one_limit_less_leaves_the_other(self) -> None:
+        kernel = host()
+        applied(kernel, **WISH)
+        applied(kernel, limits={"nofile": 1048576})
+        assert body(kernel, MANAGER_FILE) == ["[Manager]", "DefaultLimitNOFILE=1048576"]
+
+    def test_files_of_others_stay(self) -> None:
+        kernel = host()
+        kernel.tree.add_file("/etc/systemd/system/containerd.service.d/10-mine.conf", "[Service]\n")
+        applied(kernel, **WISH)
+        applied(kernel, run=REMOVE)
+        assert kernel.exists("/etc/systemd/system/containerd.service.d/10-mine.conf")
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("DefaultLimitMEMLOCK=infinity\n", "infinity"),
+        ("DefaultLimitMEMLOCK=18446744073709551615\n", "infinity"),
+        ("DefaultLimitMEMLOCK=65536\n", 65536),
+        ("DefaultLimitMEMLOCK=\n", None),
+        ("DefaultLimitMEMLOCK=lots\n", None),
+        ("", None),
+        ("\x00=\x00\n=\n", None),
+    ],
+)
+def test_what_systemd_says_is_read(text: str, value: Any) -> None:
+    assert parse_defaults(text)["memlock"] == value
