@@ -209,6 +209,11 @@ reboot_required:
   description: Whether something that is done takes effect with the next boot only.
   returned: success
   type: bool
+awaiting_reboot:
+  description: The lines of what takes effect with the next boot only.
+  returned: success
+  type: list
+  elements: str
 plan:
   description:
     - The plan. Its C(steps) are in the order of execution, C(notices) are remarks without a step.

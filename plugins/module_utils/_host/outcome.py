@@ -66,7 +66,7 @@ def host_outcome(desired: HostDesired, facts: Facts, plan: Plan, run: Run) -> Ou
         "summary": summarize(desired, facts, plan),
         "facts": facts,
         "plan": plan,
-        "reboot_required": _awaits_reboot(plan),
+        **_reboot(plan),
     }
     _add_difference(outcome, plan, run)
     return outcome
@@ -89,7 +89,7 @@ def applied_outcome(
         "executed": [
             {"id": step["id"], "line": describe(step), "seconds": seconds} for step, seconds in execution.done
         ],
-        "reboot_required": _awaits_reboot(left),
+        **_reboot(left),
     }
     _add_difference(outcome, plan, run)
     refused = [step for step in left["steps"] if step["status"] == REFUSED]
@@ -149,8 +149,10 @@ def _add_difference(outcome: Outcome, plan: Plan, run: Run) -> None:
         outcome["diff"] = {"prepared": "".join(f"{line}\n" for line in plan_lines(plan))}
 
 
-def _awaits_reboot(plan: Plan) -> bool:
-    return any(step["status"] == NEEDS_REBOOT for step in plan["steps"])
+def _reboot(plan: Plan) -> dict[str, Any]:
+    """Return whether a reboot is all that is missing for some steps, and the lines of those."""
+    awaiting = [describe(step) for step in plan["steps"] if step["status"] == NEEDS_REBOOT]
+    return {"reboot_required": bool(awaiting), "awaiting_reboot": awaiting}
 
 
 def _lines(steps: list[Step]) -> list[str]:

@@ -96,6 +96,9 @@ class TestEveryBootLoader:
         outcome = applied(kernel, **WISH)
         assert outcome["reboot_required"]
         assert the_step(outcome)["action"] == "reboot into it: iommu=pt intel_iommu=on set for the next boot"
+        (line,) = outcome["awaiting_reboot"]
+        assert line.startswith("needs reboot: kernel_arguments")
+        assert "iommu=pt intel_iommu=on" in line
 
     @pytest.mark.parametrize("start", every_host())
     def test_taking_them_out_works_as_well(self, start: Any) -> None:
