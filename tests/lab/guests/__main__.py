@@ -3,10 +3,11 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Command line of the lab's guests.
 
-``python -m tests.lab.guests up [--guests N] [--rails N] [--no-cluster] [--minutes N] [--owner PID] [--dir DIR]`` boots
-hosts with SR-IOV and soft RDMA and makes nodes of a Kubernetes cluster of them, ``down`` stops them, ``status``
-describes them (status 0: all can be used), ``ssh NODE [COMMAND]`` opens one. ``build/lab/inventory.yml`` is the default
-lab's Ansible inventory, ``DIR/inventory.yml`` that of another; ``kubeconfig`` is beside it.
+``python -m tests.lab.guests up [--guests N] [--rails N] [--topology switched] [--no-cluster] [--minutes N]
+[--owner PID] [--dir DIR]`` boots hosts with SR-IOV and soft RDMA and makes nodes of a Kubernetes cluster of them,
+``down`` stops them, ``status`` describes them (status 0: all can be used), ``ssh NODE [COMMAND]`` opens one.
+``build/lab/inventory.yml`` is the default lab's Ansible inventory, ``DIR/inventory.yml`` that of another;
+``kubeconfig`` is beside it.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from .image import NoSpace
 from .lab import DEFAULT_DIRECTORY, Options, down, status, up
 from .layout import InvalidLayout
 from .reach import LabNotUp, holder
+from .topology import FLAT, TOPOLOGIES
 from .waiting import LabFailed, ssh_argv
 
 EXPECTED_FAILURES = (InvalidLayout, LabFailed, LabNotUp, NoSpace, OSError, ProgramsUnavailable)
@@ -46,6 +48,9 @@ def parse_arguments(argv: Sequence[str]) -> argparse.Namespace:
     start = commands.add_parser("up", parents=[place], help="boot the guests and wait for them")
     start.add_argument("--guests", type=int, default=2)
     start.add_argument("--rails", type=int, default=1, help="RDMA cards in each guest, each on a wire of its own")
+    start.add_argument(
+        "--topology", choices=TOPOLOGIES, default=FLAT, help="switched: two NUMA nodes, cards behind PCIe switches"
+    )
     start.add_argument("--no-cluster", dest="cluster", action="store_false", help="hosts only, no Kubernetes")
     start.add_argument("--minutes", type=int, default=120, help="the lab stops by itself after this time")
     start.add_argument("--boot-seconds", type=int, default=600, help="how long a guest may take to boot")
@@ -64,7 +69,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.action == "up":
         seconds = arguments.minutes * 60
         limits = (seconds, arguments.boot_seconds, arguments.owner)
-        options = Options(directory, arguments.guests, arguments.rails, *limits, cluster=arguments.cluster)
+        options = Options(directory, arguments.guests, arguments.rails, *limits, arguments.cluster, arguments.topology)
         up(options, os.environ, to_standard_error)
     elif arguments.action == "down":
         down(directory, to_standard_error)

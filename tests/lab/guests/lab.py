@@ -42,11 +42,12 @@ from .layout import (
 )
 from .node_disk import gather_node_disk
 from .node_identity import node_files, write_access, write_control_plane
-from .qemu import Disks, Image, guest_argv, qemu_environment
+from .qemu import Disks, Image, Machine, guest_argv, qemu_environment
 from .reach import STATE, LabNotUp, holder, read_state
 from .recipe import GIB
 from .requirements import look, missing
 from .standins import standin_lines
+from .topology import FLAT
 from .waiting import LabFailed, Watch, ended_programs, wait_for_guests, wait_for_nodes
 
 CHECKOUT = Path(__file__).resolve().parents[3]
@@ -58,7 +59,7 @@ BYTES_PER_GUEST = GIB  # room for what a guest writes
 STOP_SECONDS = 30.0
 KILL_SECONDS = 15.0
 POLL_SECONDS = 1.0
-JOIN_SECONDS = 300.0  # from the last guest's boot to its node's Ready
+JOIN_SECONDS = 600.0  # from the last guest's boot to its node's Ready
 CLUSTER = "cluster"  # the control plane's directory
 KUBECONFIG = "kubeconfig"
 FORWARDER = Path(__file__).with_name("forward.py")
@@ -67,7 +68,7 @@ FORWARDER = Path(__file__).with_name("forward.py")
 class Options(NamedTuple):
     """How a lab is started: its directory, guests, rails, limits in seconds, and the process it must not outlive.
 
-    ``cluster``: whether its guests are made nodes of a Kubernetes cluster.
+    ``cluster``: whether its guests are made nodes of a Kubernetes cluster; ``topology``: one of ``TOPOLOGIES``.
     """
 
     directory: Path
@@ -77,6 +78,7 @@ class Options(NamedTuple):
     boot_seconds: int = 600
     owner: int | None = None
     cluster: bool = True
+    topology: str = FLAT
 
 
 class Cluster(NamedTuple):
@@ -184,11 +186,13 @@ def _usable(directory: Path) -> bool:
 
 def _require_same(state: Mapping[str, Any], options: Options) -> None:
     """Raise ``LabFailed`` unless the lab that is up is the one asked for, with all its guests."""
-    running = len(state["guests"]), state["rails"]
-    if running != (options.guests, options.rails):
+    running = len(state["guests"]), state["rails"], state["topology"]
+    asked = options.guests, options.rails, options.topology
+    if running != asked:
+        is_up, is_not = (f"{guests} guests, {rails} rails, {topology}" for guests, rails, topology in (running, asked))
         raise LabFailed(
-            f"the lab in {options.directory} is up with {running[0]} guests and {running[1]} rails, not "
-            f"{options.guests} and {options.rails}; `make lab-down` stops it, or choose another --dir"
+            f"the lab in {options.directory} is up with {is_up}, not with {is_not}; `make lab-down` stops it, or "
+            "choose another --dir"
         )
     if options.cluster and not state.get("cluster"):
         raise LabFailed(
@@ -227,12 +231,14 @@ def _prepare(
             files.update(node_files(guest, guests, cluster.authority))
         write_config_disk(files, scratch, directory / disk)
         shutil.rmtree(scratch)
-        argv = guest_argv(image, guest, len(guests), accelerator, Disks(disk, node_disk))
+        machine = Machine(accelerator, options.topology)
+        argv = guest_argv(image, guest, len(guests), machine, Disks(disk, node_disk))
         environment = qemu_environment(image.qemu, directory / "run")
         programs.append(Program(guest.name, argv, f"{guest.name}.qemu.log", directory, environment))
     shown = {
         "accelerator": accelerator,
         "rails": options.rails,
+        "topology": options.topology,
         "guests": [{"name": guest.name, "address": guest.address} for guest in guests],
         "cluster": _shown(directory, cluster) if cluster else None,
     }

@@ -8,16 +8,18 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NamedTuple
 
-from .layout import Guest, Wire, card_name, monitor_socket, rail_wires, tap_name
+from .layout import Guest, Port, Wire, card_name, monitor_socket, rail_wires, tap_name
+from .topology import FLAT, memory_arguments, numa_nodes, slots
 
 GUEST_MEMORY_MIB = 2048
 TRIAL_MEMORY_MIB = 512
 LIBRARIES = "usr/lib/x86_64-linux-gnu"
 # qemu64 runs Python three times as fast as `max` under emulation; a second virtual processor gains nothing there.
 ACCELERATORS = {
-    "kvm": ["-accel", "kvm", "-cpu", "host", "-smp", "2"],
-    "tcg": ["-accel", "tcg,thread=multi,tb-size=512", "-cpu", "qemu64", "-smp", "1"],
+    "kvm": ["-accel", "kvm", "-cpu", "host"],
+    "tcg": ["-accel", "tcg,thread=multi,tb-size=512", "-cpu", "qemu64"],
 }
+PROCESSORS = {"kvm": 2, "tcg": 1}
 # The guests run nothing untrusted and are slow enough without guards against it.
 KERNEL_ARGUMENTS = (
     "root=/dev/vda rw console=ttyS0 quiet mitigations=off apparmor=0 audit=0 nowatchdog selinux=0 systemd.ssh_auto=no"
@@ -45,6 +47,13 @@ class Image(NamedTuple):
     def disk(self) -> Path:
         """The root file system that all guests read; what they write goes elsewhere."""
         return self.guest / "disk.img"
+
+
+class Machine(NamedTuple):
+    """What all guests of a lab are run with: an accelerator, and the arrangement of processors and slots."""
+
+    accelerator: str
+    topology: str = FLAT
 
 
 class Disks(NamedTuple):
@@ -80,18 +89,21 @@ def trial_argv(image: Image, accelerator: str) -> list[str]:
     """Give a command that boots the kernel into its initial RAM disk, console on standard output."""
     return [
         *qemu_program(image.qemu),
-        *("-M", "q35", *ACCELERATORS[accelerator], "-m", str(TRIAL_MEMORY_MIB)),
+        *("-M", "q35", *ACCELERATORS[accelerator], "-smp", str(PROCESSORS[accelerator]), "-m", str(TRIAL_MEMORY_MIB)),
         *("-nodefaults", "-no-user-config", "-display", "none", "-serial", "stdio", "-no-reboot"),
         *("-kernel", str(image.kernel), "-initrd", str(image.initrd), "-append", TRIAL_ARGUMENTS),
     ]
 
 
-def guest_argv(image: Image, guest: Guest, guests: int, accelerator: str, disks: Disks) -> list[str]:
+def guest_argv(image: Image, guest: Guest, guests: int, machine: Machine, disks: Disks) -> list[str]:
     """Give the command that boots one guest; relative paths are the lab directory's."""
+    processors = max(PROCESSORS[machine.accelerator], numa_nodes(machine.topology))
+    arranged = slots(machine.topology, len(guest.ports))
     identity = f"systemd.hostname={guest.name} systemd.machine_id={guest.machine_id}"
     argv = [
         *qemu_program(image.qemu),
-        *("-name", guest.name, "-M", "q35", *ACCELERATORS[accelerator], "-m", str(GUEST_MEMORY_MIB)),
+        *("-name", guest.name, "-M", "q35", *ACCELERATORS[machine.accelerator], "-smp", str(processors)),
+        *memory_arguments(machine.topology, GUEST_MEMORY_MIB),
         *("-nodefaults", "-no-user-config", "-display", "none", "-serial", f"file:{console_log(guest)}"),
         *("-kernel", str(image.kernel), "-initrd", str(image.initrd)),
         *("-append", f"{KERNEL_ARGUMENTS} {identity}"),
@@ -103,9 +115,10 @@ def guest_argv(image: Image, guest: Guest, guests: int, accelerator: str, disks:
         *("-netdev", f"tap,id=management,ifname={tap_name(guest)},script=no,downscript=no"),
         *("-device", f"virtio-net-pci,netdev=management,mac={guest.mac},romfile="),
         *("-device", "virtio-rng-pci"),
+        *arranged.argv,
     ]
     for port in guest.ports:
-        argv += _port_arguments(port.rail, port.mac, rail_wires(guest, guests, port.rail))
+        argv += _port_arguments(port, arranged.buses[port.rail], rail_wires(guest, guests, port.rail))
     return argv
 
 
@@ -114,9 +127,9 @@ def console_log(guest: Guest) -> str:
     return f"log/{guest.name}.console"
 
 
-def _port_arguments(rail: int, mac: str, wires: list[Wire]) -> list[str]:
-    # Each port is a card of its own behind a root port: SR-IOV needs PCI Express.
-    argv = ["-device", f"pcie-root-port,id=slot{rail},chassis={rail + 1},slot={rail + 1}"]
+def _port_arguments(port: Port, bus: str, wires: list[Wire]) -> list[str]:
+    rail = port.rail
+    argv: list[str] = []
     for wire in wires:
         side = "server=on" if wire.listens else "server=off,reconnect-ms=1000"
         argv += ["-netdev", f"stream,id={wire.backend},addr.type=unix,addr.path={wire.socket},{side}"]
@@ -127,7 +140,7 @@ def _port_arguments(rail: int, mac: str, wires: list[Wire]) -> list[str]:
         argv += ["-netdev", f"hubport,id={backend},hubid={rail}"]
         for wire in wires:
             argv += ["-netdev", f"hubport,id={wire.backend}-hub,hubid={rail},netdev={wire.backend}"]
-    return [*argv, "-device", f"igb,id={card_name(rail)},netdev={backend},bus=slot{rail},mac={mac},romfile="]
+    return [*argv, "-device", f"igb,id={card_name(rail)},netdev={backend},bus={bus},mac={port.mac},romfile="]
 
 
 def _shared_disk(name: str, path: Path) -> list[str]:

@@ -44,6 +44,7 @@ def written_state(directory: Path, **changes: Any) -> dict[str, Any]:
         "reason": None,
         "accelerator": "tcg",
         "rails": 1,
+        "topology": "flat",
         "guests": [{"name": "rdma-1", "address": "192.168.77.1"}, {"name": "rdma-2", "address": "192.168.77.2"}],
         "ends": 6000.0,
         "ended": {"rdma-1": None, "rdma-2": None},
@@ -166,7 +167,7 @@ def test_a_second_start_of_the_same_lab_is_no_error_and_of_another_shape_is(
     said: list[str] = []
     up(Options(tmp_path, cluster=False), {}, said.append)
     assert "up already" in said[0]
-    with pytest.raises(LabFailed, match="2 guests and 1 rails, not 3 and 1"):
+    with pytest.raises(LabFailed, match="2 guests, 1 rails, flat, not with 3 guests"):
         up(Options(tmp_path, guests=3), {}, said.append)
     with pytest.raises(LabFailed, match="without a cluster"):
         up(Options(tmp_path), {}, said.append)

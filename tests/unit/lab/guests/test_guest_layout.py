@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.rdma.fabric.tests.lab.guests.layout import InvalidLayout, plan_guests, rail_wires
-from ansible_collections.rdma.fabric.tests.lab.guests.qemu import Disks, Image, guest_argv, qemu_environment
+from ansible_collections.rdma.fabric.tests.lab.guests.qemu import Disks, Image, Machine, guest_argv, qemu_environment
 
 IMAGE = Image(Path("/cache/image,1"), Path("/cache/qemu"))
 
@@ -69,7 +69,7 @@ def test_the_wires_of_different_rails_are_different() -> None:
 
 def test_each_rail_is_a_card_behind_a_root_port_of_its_own_on_its_wire() -> None:
     guest = plan_guests("/lab", 2, 2)[1]
-    argv = guest_argv(IMAGE, guest, 2, "tcg", Disks("run/config.img"))
+    argv = guest_argv(IMAGE, guest, 2, Machine("tcg"), Disks("run/config.img"))
     devices, backends = values(argv, "-device"), values(argv, "-netdev")
     for port in guest.ports:
         (card,) = (each for each in devices if each.startswith("igb,") and f"mac={port.mac}" in each)
@@ -86,7 +86,7 @@ def test_each_rail_is_a_card_behind_a_root_port_of_its_own_on_its_wire() -> None
 @pytest.mark.parametrize("count", [1, 3])
 def test_every_card_and_hub_port_names_a_backend_that_exists(count: int) -> None:
     for guest in plan_guests("/lab", count, 1):
-        argv = guest_argv(IMAGE, guest, count, "tcg", Disks("run/config.img"))
+        argv = guest_argv(IMAGE, guest, count, Machine("tcg"), Disks("run/config.img"))
         backends = {each.split("id=")[1].split(",")[0] for each in values(argv, "-netdev")}
         named = [each.split("netdev=")[1].split(",")[0] for each in values(argv, "-device") if "netdev=" in each]
         named += [each.split("netdev=")[1].split(",")[0] for each in values(argv, "-netdev") if "netdev=" in each]
@@ -96,7 +96,7 @@ def test_every_card_and_hub_port_names_a_backend_that_exists(count: int) -> None
 
 def test_a_guest_writes_nothing_into_the_image_and_knows_who_it_is() -> None:
     guest = plan_guests("/lab", 2, 1)[0]
-    argv = guest_argv(IMAGE, guest, 2, "kvm", Disks("run/config.img"))
+    argv = guest_argv(IMAGE, guest, 2, Machine("kvm"), Disks("run/config.img"))
     root, config = values(argv, "-drive")
     assert root.startswith("file=/cache/image,,1/disk.img,")  # QEMU reads two commas as one
     assert "snapshot=on" in root

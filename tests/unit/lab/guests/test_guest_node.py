@@ -28,7 +28,7 @@ from ansible_collections.rdma.fabric.tests.lab.guests.node_identity import (
     write_access,
     write_control_plane,
 )
-from ansible_collections.rdma.fabric.tests.lab.guests.qemu import Disks, Image, guest_argv
+from ansible_collections.rdma.fabric.tests.lab.guests.qemu import Disks, Image, Machine, guest_argv
 from ansible_collections.rdma.fabric.tests.lab.guests.recipe import FILES
 from ansible_collections.rdma.fabric.tests.lab.programs import Programs
 
@@ -132,12 +132,12 @@ def test_the_control_plane_takes_over_the_authority_and_the_way_in_is_the_forwar
 
 
 def test_the_nodes_disk_is_read_by_all_and_written_by_none() -> None:
-    argv = guest_argv(IMAGE, GUESTS[0], 3, "tcg", Disks("run/config.img", Path("/cache/node,1/disk.img")))
+    argv = guest_argv(IMAGE, GUESTS[0], 3, Machine("tcg"), Disks("run/config.img", Path("/cache/node,1/disk.img")))
     (drive,) = (each for each in argv if "id=node" in each)
     assert drive.startswith("file=/cache/node,,1/disk.img,")
     assert "snapshot=on" in drive
     assert "virtio-blk-pci,drive=node" in argv
-    assert "virtio-blk-pci,drive=node" not in guest_argv(IMAGE, GUESTS[0], 3, "tcg", Disks("run/config.img"))
+    assert "virtio-blk-pci,drive=node" not in guest_argv(IMAGE, GUESTS[0], 3, Machine("tcg"), Disks("run/config.img"))
 
 
 def test_another_bundle_guest_or_script_makes_another_disk() -> None:

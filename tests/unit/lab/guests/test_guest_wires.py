@@ -20,7 +20,7 @@ from ansible_collections.rdma.fabric.tests.lab.guests.cluster import Lab
 from ansible_collections.rdma.fabric.tests.lab.guests.keeper import identity_of, write_json
 from ansible_collections.rdma.fabric.tests.lab.guests.layout import card_name, monitor_socket, plan_guests
 from ansible_collections.rdma.fabric.tests.lab.guests.monitor import MonitorRefused, execute, set_link
-from ansible_collections.rdma.fabric.tests.lab.guests.qemu import Disks, Image, guest_argv
+from ansible_collections.rdma.fabric.tests.lab.guests.qemu import Disks, Image, Machine, guest_argv
 from ansible_collections.rdma.fabric.tests.lab.guests.reach import LabNotUp
 
 GREETING: dict[str, object] = {"QMP": {"version": {}, "capabilities": []}}
@@ -96,7 +96,7 @@ def test_a_lab_pulls_the_wire_at_every_end(monitor: Callable[..., list[dict[str,
 
 def test_the_monitor_knows_the_cards_by_the_names_that_wires_are_pulled_by() -> None:
     guest = plan_guests("/lab", 2, 2)[0]
-    argv = guest_argv(Image(Path("/i"), Path("/q")), guest, 2, "tcg", Disks("run/config.img"))
+    argv = guest_argv(Image(Path("/i"), Path("/q")), guest, 2, Machine("tcg"), Disks("run/config.img"))
     for port in guest.ports:
         assert any(each.startswith(f"igb,id={card_name(port.rail)},") for each in argv)
     assert argv[argv.index("-qmp") + 1].startswith(f"unix:{monitor_socket(guest.name)},server=on,wait=off")
