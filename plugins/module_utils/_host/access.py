@@ -341,7 +341,7 @@ def _remove_directory(path: str) -> bool:
 
 def _write_attribute(path: str, data: bytes, answer_to: int) -> None:
     """Do the write in the child and end it: the number of the errno goes to ``answer_to``, 0 when it is done."""
-    number = 0
+    number = errno.EINVAL
     try:
         # A child left behind in the kernel must not keep the caller's connection open.
         nowhere = os.open(os.devnull, os.O_RDWR)
@@ -350,6 +350,7 @@ def _write_attribute(path: str, data: bytes, answer_to: int) -> None:
         os.closerange(3, answer_to)
         os.closerange(answer_to + 1, _MOST_DESCRIPTORS)
         os.write(os.open(path, os.O_WRONLY | os.O_CLOEXEC), data)
+        number = 0
     except OSError as error:
         number = error.errno or errno.EIO
     finally:

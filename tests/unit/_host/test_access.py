@@ -6,13 +6,21 @@
 from __future__ import annotations
 
 import os
+import stat
 import sys
 import time
 from pathlib import Path
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.access import READ_LIMIT, HostError, LiveHost, follow
+from ansible_collections.rdma.fabric.plugins.module_utils._host.access import (
+    READ_LIMIT,
+    HostError,
+    LiveHost,
+    LiveMachine,
+    follow,
+    temporary_name,
+)
 from ansible_collections.rdma.fabric.plugins.module_utils._host.record import Recorder
 from ansible_collections.rdma.fabric.plugins.module_utils._host.recorded import RecordedHost
 
@@ -143,3 +151,88 @@ def test_paths_are_followed_as_the_kernel_does(tmp_path: Path) -> None:
     for path in ("/a", "/b/up/a", "/b/self/self/far", "/d/c", "/d/up/b/far/..", "/a/../up/d", "/"):
         real = os.path.realpath(f"{tmp_path}{path}")
         assert follow(path, data.get) == (real[len(str(tmp_path)) :] or "/"), path
+
+
+class TestMachine:
+    @pytest.fixture
+    def machine(self, tmp_path: Path) -> LiveMachine:
+        return LiveMachine(str(tmp_path))
+
+    def test_a_file_is_replaced_with_its_mode_and_parents(self, machine: LiveMachine, tmp_path: Path) -> None:
+        machine.replace("/etc/a/b.conf", "one\n", 0o600)
+        machine.replace("/etc/a/b.conf", "two\n", 0o640)
+        path = tmp_path / "etc/a/b.conf"
+        assert (path.read_text(), stat.S_IMODE(path.stat().st_mode)) == ("two\n", 0o640)
+        assert [entry.name for entry in path.parent.iterdir()] == ["b.conf"]
+
+    def test_a_reader_sees_the_old_text_or_the_new(self, machine: LiveMachine, tmp_path: Path) -> None:
+        machine.replace("/file", "old", 0o644)
+        with (tmp_path / "file").open() as reader:
+            machine.replace("/file", "new", 0o644)
+            assert reader.read() == "old"
+
+    @pytest.mark.parametrize("call", ["rename", "fsync", "fchmod", "write"])
+    def test_a_refused_replacement_leaves_the_old_text_and_nothing_else(
+        self, machine: LiveMachine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
+    ) -> None:
+        machine.replace("/file", "old", 0o644)
+
+        def full(*_arguments: object, **_keywords: object) -> None:
+            raise OSError(28, os.strerror(28))
+
+        monkeypatch.setattr(Path if call == "rename" else os, call, full)
+        assert refusal(machine.replace, "/file", "new", 0o644) == "ENOSPC"
+        assert [(entry.name, entry.read_text()) for entry in tmp_path.iterdir()] == [("file", "old")]
+
+    def test_what_a_killed_run_has_left_is_no_obstacle(self, machine: LiveMachine, tmp_path: Path) -> None:
+        (tmp_path / temporary_name("/file")[1:]).write_text("half")
+        machine.replace("/file", "new", 0o644)
+        assert [entry.name for entry in tmp_path.iterdir()] == ["file"]
+
+    def test_a_link_in_the_place_of_the_prepared_file_is_not_written_through(
+        self, machine: LiveMachine, tmp_path: Path
+    ) -> None:
+        (tmp_path / "precious").write_text("precious")
+        (tmp_path / temporary_name("/file")[1:]).symlink_to("precious")
+        machine.replace("/file", "new", 0o644)
+        assert ((tmp_path / "precious").read_text(), (tmp_path / "file").read_text()) == ("precious", "new")
+
+    def test_removing_takes_the_file_and_the_directory_that_was_made_for_it(
+        self, machine: LiveMachine, tmp_path: Path
+    ) -> None:
+        for path in ("/etc/x.d/rdma-fabric.conf", "/etc/unit.service.d/rdma-fabric.conf", "/lib/rdma-fabric/a"):
+            machine.replace(path, "x", 0o644)
+            machine.remove(path)
+            machine.remove(path)
+        assert sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*")) == ["etc", "etc/x.d", "lib"]
+
+    def test_a_directory_with_something_of_others_stays(self, machine: LiveMachine, tmp_path: Path) -> None:
+        machine.replace("/etc/unit.service.d/rdma-fabric.conf", "x", 0o644)
+        machine.replace("/etc/unit.service.d/other.conf", "x", 0o644)
+        machine.remove("/etc/unit.service.d/rdma-fabric.conf")
+        assert (tmp_path / "etc/unit.service.d/other.conf").exists()
+        assert refusal(machine.remove, "/etc/unit.service.d") in {"EISDIR", "EPERM"}
+
+    def test_an_attribute_is_written_in_one_call_and_never_made(self, machine: LiveMachine, tmp_path: Path) -> None:
+        (tmp_path / "sriov_numvfs").write_text("16\n")
+        machine.set_attribute("/sriov_numvfs", "4", 5)
+        assert (tmp_path / "sriov_numvfs").read_text() == "4" + "6\n"  # nothing is cut off, as in sysfs
+        assert refusal(machine.set_attribute, "/none", "4", 5) == "ENOENT"
+        assert refusal(machine.set_attribute, "/", "4", 5) == "EISDIR"
+        assert refusal(LiveMachine().set_attribute, "/a\0b", "4", 5) == "EINVAL"
+
+    def test_the_kernel_s_refusal_of_a_value_is_told(self) -> None:
+        assert refusal(LiveMachine().set_attribute, "/proc/self/oom_score_adj", "5000", 5) == "EINVAL"
+
+    def test_the_wait_for_an_attribute_ends(self, machine: LiveMachine, tmp_path: Path) -> None:
+        os.mkfifo(tmp_path / "stuck")
+        started = time.monotonic()
+        assert refusal(machine.set_attribute, "/stuck", "4", 0.2) == "ETIMEDOUT"
+        assert time.monotonic() - started < 5
+
+    def test_a_program_that_does_not_end_is_killed_with_its_children(self, tmp_path: Path) -> None:
+        child = f"import time, pathlib; time.sleep(2); pathlib.Path({str(tmp_path / 'late')!r}).touch()"
+        code = f"import subprocess, sys, time; subprocess.Popen([sys.executable, '-c', {child!r}]); time.sleep(60)"
+        assert refusal(LiveMachine().run, [sys.executable, "-c", code], 1) == "ETIMEDOUT"
+        time.sleep(2)
+        assert not (tmp_path / "late").exists()
