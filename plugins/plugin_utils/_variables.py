@@ -62,7 +62,9 @@ CONTROLLER_VARIABLES = tuple(
     )
 )
 # Read per host by the playbooks, beside those that the host's desired state is made from.
-_OF_RUNS = (f"{PREFIX}host_mode", f"{PREFIX}record_dir", f"{PREFIX}reboot_timeout")
+_OF_RUNS = tuple(
+    f"{PREFIX}{name}" for name in ("host_mode", "host_state", "host_strict", "record_dir", "reboot_timeout")
+)
 KNOWN_VARIABLES = frozenset((*CONTROLLER_VARIABLES, *HOST_VARIABLES, *_OF_RUNS))
 _NEAR = 0.8
 _MAX_NAMED = 3
