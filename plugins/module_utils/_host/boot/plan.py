@@ -28,7 +28,7 @@ def plan(context: Context) -> ConcernPlan:
     steps = [_file_step(context, path, found) for path in _differing(context)]
     steps += [_refused(entry) for entry in found if entry.refusal]
     steps += _unit_step(context)
-    return sorted(steps, key=lambda step: str(step["id"])), _last_boot(context)
+    return sorted(steps, key=lambda step: str(step["id"])), [*_last_boot(context), *_guarded(context)]
 
 
 def _differing(context: Context) -> list[str]:
@@ -127,3 +127,13 @@ def _last_boot(context: Context) -> list[str]:
         return []
     problems = "; ".join(result["problems"]) or f"read its journal: journalctl -b -u {UNIT}"
     return [f"the boot unit could not do everything when this host started: {problems}"]
+
+
+def _guarded(context: Context) -> list[str]:
+    guard = context.actual.facts.get("boot", {}).get("guard")
+    if not guard:
+        return []
+    what = "a change of the uplink" + (f" ({'; '.join(guard['steps'])})" if guard["steps"] else "")
+    if guard["state"] == "armed":
+        return [f"{what} waits for its confirmation; until then no run changes this host"]
+    return [f"{what} was not confirmed in time and was taken back by the host; the next run that applies fails with it"]

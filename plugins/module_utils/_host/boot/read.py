@@ -11,12 +11,18 @@ from typing import Any, Iterable
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.access import HostError
 from ansible_collections.rdma.fabric.plugins.module_utils._host.boot import program, unit
+from ansible_collections.rdma.fabric.plugins.module_utils._host.guard.record import BadRecord, parse
 from ansible_collections.rdma.fabric.plugins.module_utils._host.managers.read import read_managers
 from ansible_collections.rdma.fabric.plugins.module_utils._host.read.probe import Probe, printable
 
 _PYTHON = "/usr/bin/python3"
 _OWN_INTERPRETER = "/proc/self/exe"
 _MOST_LINES = 8
+_GUARD_STATES = (
+    ("armed", unit.GUARD_FILE),
+    ("reverting", unit.REVERTING_FILE),
+    ("reverted", unit.REVERTED_FILE),
+)
 
 
 def read_boot_state(probe: Probe, netdevs: Iterable[str]) -> dict[str, Any]:
@@ -30,6 +36,7 @@ def read_boot_state(probe: Probe, netdevs: Iterable[str]) -> dict[str, Any]:
         },
         "python": _python(probe),
         "result": _result(probe),
+        "guard": _guard(probe),
     }
 
 
@@ -41,6 +48,22 @@ def _python(probe: Probe) -> str:
     except HostError:
         general = None
     return _PYTHON if own is None or own == general else printable(own)
+
+
+def _guard(probe: Probe) -> dict[str, Any] | None:
+    """Return what became of a guarded change of the uplink that no run has told of yet, None when there is none."""
+    for state, path in _GUARD_STATES:
+        text = probe.content(path)
+        if text is not None:
+            return {"state": state, "steps": _steps_of(text)}
+    return None
+
+
+def _steps_of(text: str) -> list[str]:
+    try:
+        return [printable(step, 512) for step in parse(text).steps[:_MOST_LINES]]
+    except BadRecord:
+        return []
 
 
 def _result(probe: Probe) -> dict[str, Any] | None:

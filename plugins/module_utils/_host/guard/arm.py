@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import posixpath
 from typing import Callable
 
@@ -27,7 +28,12 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.guard.record imp
     text_of,
     with_step,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._host.guard.revert import boot_id
+from ansible_collections.rdma.fabric.plugins.module_utils._host.guard.revert import (
+    Answer,
+    boot_id,
+    read_record,
+    unreported,
+)
 from ansible_collections.rdma.fabric.plugins.module_utils._host.operations import Work
 from ansible_collections.rdma.fabric.plugins.module_utils._host.steps import BOOT, Step, describe
 
@@ -38,6 +44,17 @@ DEFAULT_SECONDS = 120
 _LIVE = ("naming", "eswitch", "vfs", "mtu", "link", "qos", "driver")
 # What such a change is kept by: taken back as well, or the next start would bring it again.
 _KEEPING = ("boot", "leftovers")
+
+
+def revert_report(answer: Answer) -> str:
+    """Return what a run says that learns of a revert."""
+    said = (
+        f"{' and '.join(answer.steps)}: nobody confirmed this change of the uplink over a new connection in time, so "
+        "the host has taken it back by itself"
+    )
+    if answer.problems:
+        said += f", except for this: {'; '.join(answer.problems)}"
+    return f"{said}; next: find out why the host could not be reached with it, and run again"
 
 
 def touches_uplink(context: Context, step: Step) -> bool:
@@ -67,6 +84,20 @@ class Guard:
         self._seconds = seconds
         self._record: Record | None = None
 
+    def obstacle(self) -> str:
+        """Return why nothing may be changed now, empty when it may; a revert is told once. Raises HostError."""
+        told = unreported(self._machine, self._clock)
+        if told is not None:
+            return revert_report(told)
+        waiting = read_record(self._machine, GUARD_FILE)
+        if waiting is None:
+            return ""
+        left = max(1, round(waiting.deadline - self._clock.now()))
+        return (
+            f"{' and '.join(waiting.steps)}: this change of the uplink waits for its confirmation by the run that made "
+            f"it, for {left} seconds at most; nothing was changed; next: run again after that"
+        )
+
     def before(self, context: Context, step: Step, work: Work) -> None:
         """Put a step under guard before it runs, where it needs one; raises HostError when that can't be done."""
         if touches_uplink(context, step):
@@ -75,15 +106,21 @@ class Guard:
             self._keep(with_step(self._record, describe(step), work.undo, self._clock.now()))
         elif self._record is not None and step["concern"] in _KEEPING:
             self._keep(with_step(self._record, describe(step), work.undo, self._clock.now()))
-        elif self._record is not None:
-            self._keep(extended(self._record, self._clock.now()))
+        else:
+            self._extend()
 
     def finish(self) -> dict[str, object] | None:
         """Return what a confirmation needs, with all of the time left; None when nothing was put under guard."""
         if self._record is None:
             return None
-        self._keep(extended(self._record, self._clock.now()))
+        self._extend()
         return {"token": self._token, "seconds": self._seconds, "steps": list(self._record.steps)}
+
+    def _extend(self) -> None:
+        """Give a run that is still at work all of the time again; where that fails, what is left of it counts."""
+        if self._record is not None:
+            with contextlib.suppress(HostError):
+                self._keep(extended(self._record, self._clock.now()))
 
     def _armed(self, context: Context) -> Record:
         """Make sure that the host can take changes back by itself, after a reboot too, and start the process."""

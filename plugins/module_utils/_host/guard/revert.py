@@ -88,9 +88,7 @@ def revert(machine: Machine, clock: Clock) -> bool:
             problems.append(f"could not {told(operation)}: {explain(error, operation, {})}")
     machine.replace(REVERTED_FILE, text_of(record._replace(problems=tuple(problems))), 0o600)
     machine.remove(REVERTING_FILE)
-    # A unit that stays behind does nothing; the next run removes it.
-    with contextlib.suppress(HostError, CommandFailed):
-        _leave_no_unit(machine, clock)
+    _leave_no_unit(machine, clock)
     return True
 
 
@@ -154,5 +152,7 @@ def _leave_no_unit(machine: Machine, clock: Clock) -> None:
         programs = [f"{PROGRAM_DIRECTORY}/{name}" for name in machine.list(PROGRAM_DIRECTORY)]
     except HostError:
         programs = []
-    for operation in removal([path for path in programs if is_program(path)]).do:
-        perform(operation, machine, clock)
+    # A unit that stays behind does nothing; the next run removes it.
+    with contextlib.suppress(HostError, CommandFailed):
+        for operation in removal([path for path in programs if is_program(path)]).do:
+            perform(operation, machine, clock)

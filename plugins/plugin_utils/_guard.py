@@ -1,0 +1,79 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Confirms a change of a host's uplink over a new connection. Private to this collection: it may change without notice.
+
+The host takes the change back by itself unless this happens in time, so a controller that dies needs no rescue.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any, Callable, Mapping
+
+from ansible.errors import AnsibleError
+
+CONFIRMED = "confirmed"
+REVERTED = "reverted"
+# The host looks once in half a second, and taking back takes its time.
+_REVERT_MARGIN = 60.0
+_PAUSE = 3.0
+
+Ask = Callable[[], Mapping[str, Any]]
+
+
+def settle(result: dict[str, Any], ask: Ask, reset: Callable[[], None]) -> dict[str, Any]:
+    """Return the result of a task, after its change of the uplink was confirmed or found taken back.
+
+    ``reset`` drops the connection, so that ``ask`` makes a new one and returns the module's answer to the token.
+    """
+    guard = result.get("guard")
+    if not guard:
+        return result
+    end = time.monotonic() + float(guard["seconds"]) + _REVERT_MARGIN
+    error = ""
+    while True:
+        answer, error = _asked(ask, reset, error)
+        state = answer.get("state")
+        if state == CONFIRMED:
+            return {**result, "guard": {**guard, "state": CONFIRMED}}
+        if state == REVERTED:
+            return _failed(result, answer, _reverted(answer))
+        if time.monotonic() >= end:
+            return _failed(result, {**guard, "state": state or "unreachable"}, _unknown(guard, error))
+        time.sleep(_PAUSE)
+
+
+def _asked(ask: Ask, reset: Callable[[], None], error: str) -> tuple[Mapping[str, Any], str]:
+    """Ask once over a new connection; return an empty answer and the error when the host can't be reached."""
+    try:
+        reset()
+        said = ask()
+    except AnsibleError as failure:
+        return {}, str(failure)
+    if said.get("unreachable") or "guard" not in said:
+        return {}, str(said.get("msg") or error)
+    return said["guard"], ""
+
+
+def _failed(result: dict[str, Any], guard: Mapping[str, Any], sentence: str) -> dict[str, Any]:
+    said = f"{result['msg']}; {sentence}" if result.get("failed") else sentence
+    return {**result, "failed": True, "msg": said, "guard": dict(guard)}
+
+
+def _reverted(answer: Mapping[str, Any]) -> str:
+    said = (
+        f"{' and '.join(answer['steps'])}: the host could not be reached over a new connection with this change of the "
+        "uplink, so it has taken it back by itself"
+    )
+    if answer.get("problems"):
+        said += f", except for this: {'; '.join(answer['problems'])}"
+    return f"{said}; next: find out what the change needs of switches, routes or firewalls, and run again"
+
+
+def _unknown(guard: Mapping[str, Any], error: str) -> str:
+    why = f" ({error})" if error else ""
+    return (
+        f"{' and '.join(guard['steps'])}: the host could not be asked after this change of the uplink{why}; it takes "
+        f"it back by itself {guard['seconds']} seconds after it was made; next: look at its console if it stays away"
+    )

@@ -1,0 +1,322 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A change of the uplink stays only when it is confirmed: the record, who acts on it, and every way to lose contact."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.run import start
+from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.unit import (
+    BOOT_ID,
+    ENABLED_BY,
+    GUARD_FILE,
+    REVERTED_FILE,
+    REVERTING_FILE,
+    UNIT_FILE,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._host.converge import apply, look, preview
+from ansible_collections.rdma.fabric.plugins.module_utils._host.desired import check_desired
+from ansible_collections.rdma.fabric.plugins.module_utils._host.guard import record as records
+from ansible_collections.rdma.fabric.plugins.module_utils._host.guard.arm import Guard
+from ansible_collections.rdma.fabric.plugins.module_utils._host.guard.revert import (
+    CONFIRMED,
+    REVERTED,
+    UNKNOWN,
+    confirm,
+    read_record,
+    revert,
+    revert_if_due,
+    unreported,
+    watch,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._host.operations import (
+    Operation,
+    PutFile,
+    RemoveFile,
+    Run,
+    SetAttribute,
+    WaitFor,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._host.outcome import Run as HowToRun
+from ansible_collections.rdma.fabric.tests.fixtures.hosts.fleet import FLEET
+from ansible_collections.rdma.fabric.tests.unit._host.kernel.machine import KILL, Kernel, Killed
+
+APPLY = HowToRun(check=False, diff=True, mode="apply", recorded=False)
+CHECK = HowToRun(check=True, diff=True, mode="apply", recorded=False)
+TOKEN = "0123456789abcdef"
+SECONDS = 120
+UPLINK, OTHER = "eno1", "0000:37:00.0"
+WISH = {
+    "interfaces": [{"current_name": UPLINK, "mtu": 9000}, {"pci": OTHER, "mtu": 4200}],
+    "consents": {"uplink_change": True},
+}
+
+
+def host() -> Kernel:
+    document = FLEET["egx-01"]().document()
+    document["files"][BOOT_ID] = "first\n"
+    document.setdefault("dirs", []).append("/etc/systemd/system")
+    return Kernel(document)
+
+
+def guard(kernel: Kernel, started: list[str] | None = None) -> Guard:
+    return Guard(
+        kernel,
+        kernel,
+        lambda _python, _program, token: (started if started is not None else []).append(token),
+        token=TOKEN,
+        seconds=SECONDS,
+    )
+
+
+def guarded(kernel: Kernel, wish: dict[str, Any] | None = None, started: list[str] | None = None) -> dict[str, Any]:
+    """Apply as the module does, up to the moment in which the controller would confirm."""
+    armed = guard(kernel, started)
+    outcome = apply(kernel, check_desired(wish or WISH), APPLY, None, kernel, watch=armed)
+    return {**outcome, "guard": armed.finish()}
+
+
+def mtu(kernel: Kernel, name: str) -> str:
+    return kernel.read(f"/sys/class/net/{name}/mtu").strip()
+
+
+class TestRecord:
+    RECORD = records.Record(TOKEN, "first", SECONDS, 1000.0)
+
+    def test_it_survives_its_file(self) -> None:
+        undo: list[Operation] = [
+            PutFile("/etc/x", "text \u20ac\udc80", 0o600),
+            RemoveFile("/etc/y"),
+            SetAttribute("/sys/z", "1"),
+            Run(("ip", "link"), 5.0, (0, 2)),
+        ]
+        record = records.with_step(self.RECORD, "line", undo, 5.0)
+        assert records.parse(records.text_of(record)) == record
+
+    def test_the_last_change_is_taken_back_first_and_waits_are_left_out(self) -> None:
+        wait = WaitFor("it", lambda _host: True, 1.0)
+        record = records.with_step(self.RECORD, "one", [RemoveFile("/1"), wait], 0.0)
+        record = records.with_step(record, "two", [RemoveFile("/2a"), RemoveFile("/2b")], 0.0)
+        assert record.undo == (RemoveFile("/2a"), RemoveFile("/2b"), RemoveFile("/1"))
+        assert record.steps == ("one", "two")
+
+    @pytest.mark.parametrize(
+        ("boot", "now", "due"),
+        [("first", 0.0, False), ("first", 999.9, False), ("first", 1000.0, True), ("second", 0.0, True)],
+    )
+    def test_it_is_due_after_its_time_and_after_a_reboot(self, boot: str, now: float, due: bool) -> None:
+        assert records.is_due(self.RECORD, boot, now) is due
+
+    def test_a_run_at_work_has_all_of_the_time_again(self) -> None:
+        assert records.extended(self.RECORD, 500.0).deadline == 620.0
+
+    @pytest.mark.parametrize(
+        "change",
+        [
+            {"format": 2},
+            {"token": 7},
+            {"deadline": "soon"},
+            {"undo": {}},
+            {"undo": [7]},
+            {"undo": [{"do": "Popen", "argv": ["rm"]}]},
+            {"undo": [{"do": "RemoveFile"}]},
+            {"undo": [{"do": "RemoveFile", "path": 7}]},
+            {"undo": [{"do": "RemoveFile", "path": "/x", "mode": 1}]},
+            {"undo": [{"do": "Run", "argv": "ip", "timeout": 1, "accepted": [0]}]},
+        ],
+    )
+    def test_what_is_no_record_is_refused(self, change: dict[str, Any]) -> None:
+        document = json.loads(records.text_of(self.RECORD))
+        with pytest.raises(records.BadRecord):
+            records.parse(json.dumps({**document, **change}))
+
+    @pytest.mark.parametrize("text", ["", "{", "[]", "7", "null"])
+    def test_a_damaged_file_is_refused(self, text: str) -> None:
+        with pytest.raises(records.BadRecord):
+            records.parse(text)
+
+
+class TestArming:
+    def test_a_change_of_the_uplink_is_under_guard_before_it_is_made(self) -> None:
+        kernel = host()
+        started: list[str] = []
+        seen: list[bool] = []
+        kernel_run = kernel.run
+
+        def run(argv: Any, timeout: float) -> Any:
+            if UPLINK in argv:
+                seen.append(kernel.exists(GUARD_FILE) and kernel.exists(ENABLED_BY) and started == [TOKEN])
+            return kernel_run(argv, timeout)
+
+        kernel.run = run  # type: ignore[method-assign]
+        outcome = guarded(kernel, started=started)
+        assert not outcome.get("failed"), outcome["msg"]
+        assert seen == [True]
+        assert outcome["guard"]["token"] == TOKEN
+        assert [line for line in outcome["guard"]["steps"] if "eno1" in line]
+
+    def test_changes_elsewhere_are_not(self) -> None:
+        kernel = host()
+        started: list[str] = []
+        outcome = guarded(kernel, {"interfaces": [{"pci": OTHER, "mtu": 9000}]}, started)
+        assert (outcome["guard"], started, kernel.exists(GUARD_FILE)) == (None, [], False)
+
+    def test_the_time_starts_when_the_run_is_done(self) -> None:
+        kernel = host()
+        guarded(kernel)
+        record = read_record(kernel, GUARD_FILE)
+        assert record is not None
+        assert record.deadline == kernel.now() + SECONDS
+
+    def test_a_step_is_not_made_when_it_can_not_be_put_under_guard(self) -> None:
+        count = 0
+        while True:
+            kernel = host()
+            kernel.disturb(count, "ENOSPC")
+            outcome = guarded(kernel) if count else {"failed": True}
+            if not outcome.get("failed"):
+                break
+            changed = mtu(kernel, UPLINK) == "9000"
+            assert not changed or kernel.exists(GUARD_FILE), count
+            count += 1
+        assert count > 5
+
+    def test_nothing_else_is_changed_while_one_waits(self) -> None:
+        kernel = host()
+        guarded(kernel)
+        assert "waits for its confirmation" in guard(kernel).obstacle()
+        (notice,) = preview(kernel, check_desired(WISH), CHECK, None)["plan"]["notices"][-1:]
+        assert "waits for its confirmation" in notice
+
+
+class TestConfirmation:
+    def test_a_confirmed_change_stays(self) -> None:
+        kernel = host()
+        guarded(kernel)
+        assert confirm(kernel, kernel, TOKEN).state == CONFIRMED
+        kernel.sleep(1000)
+        assert revert_if_due(kernel, kernel) is False
+        assert mtu(kernel, UPLINK) == "9000"
+        assert guard(kernel).obstacle() == ""
+
+    def test_a_second_run_has_nothing_to_do(self) -> None:
+        kernel = host()
+        guarded(kernel)
+        confirm(kernel, kernel, TOKEN)
+        kernel.revive()
+        assert not guarded(kernel)["changed"]
+        assert kernel.mutations == []
+
+    def test_only_its_own_token_confirms_it(self) -> None:
+        kernel = host()
+        guarded(kernel)
+        assert confirm(kernel, kernel, "other").state == UNKNOWN
+        assert kernel.exists(GUARD_FILE)
+
+    def test_nothing_to_confirm_is_said(self) -> None:
+        assert confirm(host(), host(), TOKEN).state == UNKNOWN
+
+    def test_a_unit_that_was_only_there_for_the_guard_goes(self) -> None:
+        kernel = host()
+        removed = {"kernel_modules": [], "interfaces": [{"current_name": UPLINK, "mtu": 9000}]}
+        armed = guard(kernel)
+        plan = preview(kernel, check_desired({**WISH, **removed}), CHECK, None)["plan"]
+        assert plan["steps"]
+        armed._record = armed._armed(_context(kernel))
+        confirm(kernel, kernel, TOKEN)
+        assert not kernel.exists(UNIT_FILE)
+        assert not kernel.exists(GUARD_FILE)
+
+
+def _context(kernel: Kernel) -> Any:
+    return look(kernel, check_desired(WISH), CHECK, None).context
+
+
+class TestRevert:
+    def test_what_nobody_confirms_is_taken_back_in_time(self) -> None:
+        kernel = host()
+        files = set(kernel.state()["files"])
+        guarded(kernel)
+        began = kernel.now()
+        watch(kernel, kernel)
+        assert kernel.now() - began <= SECONDS + 1
+        assert mtu(kernel, UPLINK) == "1500"
+        assert confirm(kernel, kernel, TOKEN).state == REVERTED
+        left = {path for path in set(kernel.state()["files"]) - files if not path.startswith("/run/")}
+        assert left == {"/var/lib/rdma-fabric/originals.json"}
+
+    def test_what_kept_the_change_for_the_boot_is_taken_back_too(self) -> None:
+        kernel = host()
+        guarded(kernel)
+        revert(kernel, kernel)
+        assert not kernel.exists("/etc/rdma-fabric/host.json")
+
+    def test_after_a_reboot_the_boot_unit_takes_it_back(self) -> None:
+        kernel = host()
+        guarded(kernel)
+        kernel.tree.add_file(BOOT_ID, "second\n")
+        start(kernel, kernel)
+        assert mtu(kernel, UPLINK) == "1500"
+        assert unreported(kernel, kernel) is not None
+
+    def test_a_run_of_another_controller_tells_it_once(self) -> None:
+        kernel = host()
+        guarded(kernel)
+        watch(kernel, kernel)
+        (notice,) = preview(kernel, check_desired(WISH), CHECK, None)["plan"]["notices"][-1:]
+        assert "was taken back by the host" in notice
+        told = guard(kernel).obstacle()
+        assert "the host has taken it back by itself" in told
+        assert "set the MTU to 9000" in told
+        assert guard(kernel).obstacle() == ""
+
+    def test_one_that_can_not_be_taken_back_does_not_keep_the_others(self) -> None:
+        kernel = host()
+        record = records.Record(TOKEN, "first", SECONDS, 0.0, ("one", "two"))
+        undo = [Run(("no-such-program",)), Run(("ip", "link", "set", "dev", UPLINK, "mtu", "1400"))]
+        kernel.replace(GUARD_FILE, records.text_of(record._replace(undo=tuple(undo))), 0o600)
+        watch(kernel, kernel)
+        answer = confirm(kernel, kernel, TOKEN)
+        assert mtu(kernel, UPLINK) == "1400"
+        assert "no-such-program" in answer.problems[0]
+
+    def test_a_revert_that_was_killed_anywhere_is_finished_by_the_next_start(self) -> None:
+        number, finished = 0, False
+        while not finished:
+            kernel = host()
+            guarded(kernel)
+            kernel.revive()
+            kernel.disturb(number, KILL)
+            try:
+                revert(kernel, kernel)
+                finished = True
+            except Killed:
+                kernel.revive()
+                kernel.tree.add_file(BOOT_ID, "second\n")
+                start(kernel, kernel)
+                assert mtu(kernel, UPLINK) == "1500", number
+                assert kernel.exists(REVERTED_FILE), number
+                assert not kernel.exists(REVERTING_FILE), number
+            number += 1
+        assert number > 5
+
+    def test_a_confirmation_and_the_end_of_the_time_never_both_act(self) -> None:
+        kernel = host()
+        guarded(kernel)
+        kernel.rename(GUARD_FILE, REVERTING_FILE)
+        assert confirm(kernel, kernel, TOKEN).state == "reverting"
+        revert_if_due(kernel, kernel)
+        assert confirm(kernel, kernel, TOKEN).state == REVERTED
+
+    @pytest.mark.parametrize("text", ["", "{", "null", '{"format": 1}'])
+    def test_a_damaged_record_stops_nobody(self, text: str) -> None:
+        kernel = host()
+        kernel.tree.add_file(GUARD_FILE, text)
+        watch(kernel, kernel)
+        assert guard(kernel).obstacle() == ""
+        assert not preview(kernel, check_desired(WISH), CHECK, None).get("failed")

@@ -1,0 +1,124 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The process that waits for a confirmation, for real: the host's program, started apart from whoever starts it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Callable, Iterator
+
+import pytest
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.access import LiveMachine
+from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.program import program_path, program_text
+from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.unit import BOOT_ID, GUARD_FILE, REVERTED_FILE
+from ansible_collections.rdma.fabric.plugins.module_utils._host.clock import SystemClock
+from ansible_collections.rdma.fabric.plugins.module_utils._host.guard.record import Record, text_of, with_step
+from ansible_collections.rdma.fabric.plugins.module_utils._host.guard.revert import CONFIRMED, REVERTED, confirm
+from ansible_collections.rdma.fabric.plugins.module_utils._host.operations import Operation, PutFile, RemoveFile
+
+TOKEN = "fedcba9876543210"
+SECONDS = 2
+SETTING, KEPT = "/sys/class/net/eno1/mtu", "/etc/netplan/90-rdma-fabric.yaml"
+STARTER = """
+import sys, time
+sys.path[:0] = {path!r}
+from ansible_collections.rdma.fabric.plugins.module_utils._host.access import LiveMachine
+from ansible_collections.rdma.fabric.plugins.module_utils._host.guard.launch import launch
+launch(LiveMachine({root!r}), sys.executable, {program!r}, {token!r}, {root!r})
+print("started", flush=True)
+time.sleep(60)
+"""
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Iterator[LiveMachine]:
+    """A host's tree with a changed uplink under guard; whatever still runs on it in the end is a failure."""
+    machine = LiveMachine(str(tmp_path))
+    machine.replace(program_path(), program_text(), 0o644)
+    machine.replace(BOOT_ID, "first\n", 0o444)
+    machine.replace(SETTING, "9000\n", 0o644)
+    machine.replace(KEPT, "changed\n", 0o600)
+    record = Record(TOKEN, "first", SECONDS, 0.0)
+    undo: list[Operation] = [PutFile(SETTING, "1500\n"), RemoveFile(KEPT)]
+    machine.replace(GUARD_FILE, text_of(with_step(record, "eno1", undo, SystemClock().now())), 0o600)
+    yield machine
+    left = processes_on(tmp_path)
+    for pid in left:
+        os.kill(pid, signal.SIGKILL)
+    assert left == []
+
+
+def processes_on(root: Path) -> list[int]:
+    """The processes that were given ``root`` as the host to work on."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            words = path.read_bytes().split(b"\0")
+        except OSError:
+            continue
+        if b"guard" in words and os.fsencode(root) in words:
+            found.append(int(path.parent.name))
+    return found
+
+
+def within(seconds: float, condition: Callable[[], bool]) -> bool:
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if condition():
+            return True
+        time.sleep(0.05)
+    return condition()
+
+
+def start_and_kill(root: Path) -> None:
+    """Start the process as the module does, and end the module's process group as a lost session would at worst."""
+    path = [path for path in sys.path if path]
+    code = STARTER.format(path=path, root=str(root), program=program_path(), token=TOKEN)
+    starter = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, start_new_session=True)
+    try:
+        assert starter.stdout is not None
+        assert starter.stdout.readline() == "started\n"
+    finally:
+        os.killpg(starter.pid, signal.SIGKILL)
+        starter.communicate()
+    assert within(5, lambda: len(processes_on(root)) == 1)
+
+
+def test_it_outlives_its_starter_and_takes_back_in_time(machine: LiveMachine, tmp_path: Path) -> None:
+    start_and_kill(tmp_path)
+    assert machine.read(SETTING) == "9000\n"
+    began = time.monotonic()
+    assert within(SECONDS + 5, lambda: machine.exists(REVERTED_FILE))
+    assert time.monotonic() - began < SECONDS + 3
+    assert within(5, lambda: processes_on(tmp_path) == [])
+    assert (machine.read(SETTING), machine.exists(KEPT)) == ("1500\n", False)
+    answer = confirm(machine, SystemClock(), TOKEN)
+    assert (answer.state, answer.steps, answer.problems) == (REVERTED, ("eno1",), ())
+
+
+def test_it_ends_when_the_change_is_confirmed(machine: LiveMachine, tmp_path: Path) -> None:
+    start_and_kill(tmp_path)
+    # A tree has no systemctl(1); the unit that it lacks is removed by the next run.
+    assert confirm(machine, SystemClock(), TOKEN).state == CONFIRMED
+    assert within(5, lambda: processes_on(tmp_path) == [])
+    assert (machine.read(SETTING), machine.read(KEPT)) == ("9000\n", "changed\n")
+    assert not machine.exists(REVERTED_FILE)
+
+
+def test_when_it_is_killed_the_next_start_of_the_host_takes_back(machine: LiveMachine, tmp_path: Path) -> None:
+    start_and_kill(tmp_path)
+    for pid in processes_on(tmp_path):
+        os.kill(pid, signal.SIGKILL)
+    machine.replace(BOOT_ID, "second\n", 0o444)
+    argv = [sys.executable, "-I", "-S", f"{tmp_path}{program_path()}", "--root", str(tmp_path), "boot"]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "took an unconfirmed change of the uplink back" in done.stdout
+    assert machine.read(SETTING) == "1500\n"
