@@ -4,8 +4,8 @@
 """Finds the network interface of a PCI function while a plan is executed. Private: it may change.
 
 Names change during a plan, addresses do not: operations carry ``{port:0000:18:00.0}`` or, for virtual functions that a
-plan is about to create, ``{vf:0000:18:00.0:3}`` (``{function:0000:18:00.0:3}`` is that function's address), and are
-filled in right before they are executed.
+plan is about to create, ``{vf:0000:18:00.0:3}`` (``{function:0000:18:00.0:3}`` is that function's address,
+``{rdma:0000:18:00.0}`` an RDMA device), and are filled in right before they are executed.
 """
 
 from __future__ import annotations
@@ -14,10 +14,12 @@ import posixpath
 import re
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.access import Host, HostError
+from ansible_collections.rdma.fabric.plugins.module_utils._host.read.probe import pci_address_in
 
 PCI_DEVICES = "/sys/bus/pci/devices"
+NET = "/sys/class/net"
 _PLACEHOLDER = re.compile(
-    r"\{(?P<kind>port|vf|function):(?P<address>[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])(?::(?P<number>\d+))?\}"
+    r"\{(?P<kind>port|vf|function|rdma):(?P<address>[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])(?::(?P<number>\d+))?\}"
 )
 # Ports of the device itself have such names, representors of its virtual functions others (pf0vf3).
 _PHYSICAL_PORT = re.compile(r"p\d+")
@@ -36,7 +38,7 @@ def port_of(host: Host, address: str) -> str:
         if error.code != "ENOENT":
             raise
         names = []
-    ports = [name for name in names if _is_port(host, f"{directory}/{name}")]
+    ports = [name for name in names or _below(host, address) if _is_port(host, f"{NET}/{name}")]
     if len(ports) == 1:
         return ports[0]
     if ports:
@@ -44,6 +46,19 @@ def port_of(host: Host, address: str) -> str:
     if not host.exists(f"{PCI_DEVICES}/{address}"):
         raise NoPort(f"there is no PCI function {address}")
     raise NoPort(f"{address} has no network interface here: no driver is bound to it, or a network namespace has it")
+
+
+def rdma_device(host: Host, address: str) -> str:
+    """Return the name of the one RDMA device of the PCI function."""
+    try:
+        names = host.list(f"{PCI_DEVICES}/{address}/infiniband")
+    except HostError as error:
+        if error.code != "ENOENT":
+            raise
+        names = []
+    if len(names) != 1:
+        raise NoPort(f"{address} has {len(names)} RDMA devices, one is needed")
+    return names[0]
 
 
 def virtual_function(host: Host, physical: str, number: int) -> str:
@@ -61,11 +76,26 @@ def fill(text: str, host: Host) -> str:
 
     def name(match: re.Match[str]) -> str:
         address = match["address"]
+        if match["kind"] == "rdma":
+            return rdma_device(host, address)
         if match["kind"] != "port":
             address = virtual_function(host, address, int(match["number"] or 0))
         return address if match["kind"] == "function" else port_of(host, address)
 
     return _PLACEHOLDER.sub(name, text)
+
+
+def _below(host: Host, address: str) -> list[str]:
+    """Return the interfaces of a function whose driver puts a device of its own in between, as virtio does."""
+    targets = {name: _target(host, f"{NET}/{name}") for name in host.list(NET)}
+    return [name for name, target in targets.items() if pci_address_in(target) == address]
+
+
+def _target(host: Host, path: str) -> str:
+    try:
+        return host.link(path)
+    except HostError:
+        return ""
 
 
 def _is_port(host: Host, netdev: str) -> bool:
