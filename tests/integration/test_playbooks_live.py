@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The playbooks on a live host, this machine: it is read and planned, and changed by no means."""
+"""The playbooks on a live host, this machine: nothing that is asked of it can be done, so it stays as it is."""
 
 from __future__ import annotations
 
@@ -68,16 +68,26 @@ def test_a_host_that_needs_nothing_is_ok_and_costs_one_module(
     assert user.report()["hosts"][0]["name"] == HOST
 
 
-def test_a_host_that_needs_a_change_is_refused_by_name_before_the_cluster_is_touched(
+def test_a_host_that_can_not_be_changed_fails_with_the_cause_before_the_cluster_is_touched(
     control_plane: ControlPlane, inventory: Path, fabric: Json, user: User
 ) -> None:
-    mark = control_plane.audit.mark()
-    outcome = user.run("site", inventory=inventory, variables={**fabric, **WANTED}, cluster=control_plane).refused()
+    # An interface that this machine does not have is refused: nothing of the machine is changed.
+    mark, wanted = control_plane.audit.mark(), {"rdma_fabric_interfaces": [{"pci": "0000:ff:1f.7", "mtu": 9000}]}
+    outcome = user.run("site", inventory=inventory, variables={**fabric, **wanted}, cluster=control_plane).refused()
     assert set(outcome.failures) == {HOST}
-    assert outcome.message.startswith("applying host plans is not part of 0.1.0")
-    assert "rdma_fabric_host_mode=preview" in outcome.message
-    assert "load the kernel module rdma_fabric_no_such_module" in outcome.message
+    assert "rdma_fabric_host_strict" in outcome.message
+    assert "find the interface" in outcome.message
     assert control_plane.audit.requests(mark, user=ADMINISTRATOR) == []
+
+
+def test_a_refused_step_is_no_obstacle_when_the_user_says_so(
+    control_plane: ControlPlane, inventory: Path, fabric: Json, user: User, namespace: str
+) -> None:
+    given = {**fabric, "rdma_fabric_interfaces": [{"pci": "0000:ff:1f.7", "mtu": 9000}]}
+    given["rdma_fabric_host_strict"] = False
+    outcome = user.run("site", inventory=inventory, variables=given, cluster=control_plane).succeeded()
+    assert outcome.changed[HOST] == 0
+    assert stored(control_plane, "configmap", "a", namespace)
 
 
 def test_check_mode_shows_the_plan_and_stores_nothing(
