@@ -22,7 +22,10 @@ from ansible_collections.rdma.fabric.plugins.module_utils._proof.report import (
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput
 from ansible_collections.rdma.fabric.plugins.plugin_utils._action import FabricAction
 from ansible_collections.rdma.fabric.plugins.plugin_utils._files import write_if_different
-from ansible_collections.rdma.fabric.plugins.plugin_utils._host_documents import read_host_documents
+from ansible_collections.rdma.fabric.plugins.plugin_utils._host_documents import (
+    read_host_documents,
+    read_validation,
+)
 from ansible_collections.rdma.fabric.plugins.plugin_utils._page import render_page
 
 
@@ -33,6 +36,7 @@ class ActionModule(FabricAction):
         """Build the report and write what differs from the one that is there."""
         run_dir = Path(arguments["run_dir"]).absolute()
         hosts = read_host_documents(run_dir / "hosts")
+        validation = read_validation(run_dir / "validate.json")
         check_inputs(arguments)
         report = build_report(
             spec=arguments["spec"],
@@ -42,6 +46,7 @@ class ActionModule(FabricAction):
             notices=arguments["notices"],
             generated_at=datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
             title=arguments["title"],
+            validation=validation,
         )
         data_file, page_file = run_dir / "report.json", run_dir / "report.html"
         older = read_older(data_file)

@@ -13,6 +13,8 @@ version_added: 0.1.0
 description:
   - Reads the host documents of a run directory (C(hosts/*.json), as M(rdma.fabric.rdma_host) writes them) and what the
     tasks before it registered, and writes C(report.json) and C(report.html) beside them.
+  - Shows the wire proof of the run directory (C(validate.json), as M(rdma.fabric.fabric_validate) writes it), if it is
+    there, with every pair and what failed.
   - The page holds the fleet, a drawing of the PCIe devices and rails of every kind of node, the plan of every host, the
     objects of the cluster with what changed, and remarks on what deserves a look. It is one file under 2 MiB that loads
     nothing and runs no script. What does not fit on it is counted there and stands in C(report.json).
@@ -72,6 +74,7 @@ options:
 seealso:
   - module: rdma.fabric.rdma_host
   - module: rdma.fabric.k8s_batch
+  - module: rdma.fabric.fabric_validate
 """
 
 EXAMPLES = r"""

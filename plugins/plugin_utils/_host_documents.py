@@ -14,6 +14,8 @@ from ansible_collections.rdma.fabric.plugins.module_utils._violations import Inv
 
 # A host document is tens of kilobytes; more than this is no host document.
 MAX_DOCUMENT_BYTES = 16 * 1024 * 1024
+# Every pair of a hundred nodes takes about 14 MB.
+MAX_VALIDATION_BYTES = 128 * 1024 * 1024
 _READ_AGAIN = "delete the file and run rdma.fabric.site or rdma.fabric.preview again"
 
 
@@ -42,12 +44,29 @@ def read_host_documents(directory: Path) -> list[dict[str, Any]]:
     return documents
 
 
-def parse_document(path: Path) -> Any:
+def read_validation(path: Path) -> dict[str, Any] | None:
+    """Return the document of a wire proof; None when there is none. Raises InvalidInput with all that is wrong."""
+    if not path.exists():
+        return None
+    try:
+        document = parse_document(path, MAX_VALIDATION_BYTES)
+    except ValueError as error:
+        hint = "delete the file, or run rdma.fabric.validate again"
+        raise InvalidInput([Violation(str(path), "", str(error), hint)]) from error
+    violations = report_input.validation_violations(str(path), document)
+    if violations:
+        raise InvalidInput(violations)
+    found: dict[str, Any] = document
+    return found
+
+
+def parse_document(path: Path, most_bytes: int | None = None) -> Any:
     """Return the JSON value of a file; ValueError says what is wrong with it."""
+    limit = most_bytes or MAX_DOCUMENT_BYTES
     try:
         size = path.stat().st_size
-        if size > MAX_DOCUMENT_BYTES:
-            raise ValueError(f"holds {size} bytes, more than the {MAX_DOCUMENT_BYTES} that are read of one host")
+        if size > limit:
+            raise ValueError(f"holds {size} bytes, more than the {limit} that are read of one document")
         return json.loads(path.read_text(encoding="utf-8"), parse_constant=refuse_constant)
     except OSError as error:
         raise ValueError(f"cannot be read: {error.strerror or error}") from error

@@ -18,6 +18,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._proof.report_hosts im
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.report_remarks import ATTENTION
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.report_topology import carries_rdma, tree_devices
 from ansible_collections.rdma.fabric.plugins.plugin_utils._page_drawing import drawings
+from ansible_collections.rdma.fabric.plugins.plugin_utils._page_proof import proof_view
 
 STATUS_WORDS = {
     "planned": "planned",
@@ -37,7 +38,8 @@ class Detail:
     """How much of a report fits on the page; everything left out is counted there and stands in ``report.json``.
 
     ``text`` and ``name`` are characters, all others are numbers of entries; ``open_hosts`` rows of the fleet are shown
-    unfolded, ``steps`` is per plan, ``remark_hosts`` per kind of remark, ``objects`` per wave.
+    unfolded, ``steps`` is per plan, ``remark_hosts`` per kind of remark, ``objects`` per wave, ``pairs`` and ``matrix``
+    (nodes on an edge) per network of the wire proof.
     """
 
     text: int
@@ -52,14 +54,16 @@ class Detail:
     objects: int
     images: int
     notices: int
+    pairs: int
+    matrix: int
 
 
 # The first level whose page stays under the limit is used. The last one fits whatever a fleet or a hostile host says.
 LEVELS = (
-    Detail(400, 72, 1500, 60, 24, 60, 120, 120, 16, 400, 200, 200),
-    Detail(240, 64, 1200, 60, 14, 24, 60, 60, 10, 200, 120, 120),
-    Detail(160, 48, 1000, 60, 8, 10, 40, 40, 6, 100, 60, 60),
-    Detail(80, 32, 200, 60, 4, 4, 30, 20, 4, 50, 30, 30),
+    Detail(400, 72, 1500, 60, 24, 60, 120, 120, 16, 400, 200, 200, 60, 48),
+    Detail(240, 64, 1200, 60, 14, 24, 60, 60, 10, 200, 120, 120, 40, 40),
+    Detail(160, 48, 1000, 60, 8, 10, 40, 40, 6, 100, 60, 60, 24, 32),
+    Detail(80, 32, 200, 60, 4, 4, 30, 20, 4, 50, 30, 30, 12, 16),
 )
 
 
@@ -88,6 +92,7 @@ def page_view(report: dict[str, Any], detail: Detail) -> dict[str, Any]:
         "plans": _plans(report["plans"], detail),
         "waves": _waves(report["cluster"]["waves"], detail),
         "waits": _cut(report["cluster"]["waits"], detail.objects),
+        "proof": proof_view(report["validation"], detail.pairs, detail.matrix),
         "images": _cut(report["images"], detail.images),
         "notices": _cut(report["notices"], detail.notices),
         "not_done": report["summary"]["not_done"],
@@ -134,6 +139,10 @@ def _tiles(summary: dict[str, Any]) -> list[dict[str, Any]]:
         lame = waits["total"] - waits["ready"]
         parts = [("ready", waits["ready"]), ("not_ready", lame)]
         tiles.append(_tile("Workloads", waits["total"], "", parts))
+    pairs = summary["pairs"]
+    if pairs:
+        kinds = [(verdict, pairs[verdict]) for verdict in ("pass", "reported", "skipped", "fail")]
+        tiles.append(_tile("Pairs", pairs["total"], "", kinds))
     return tiles
 
 

@@ -35,6 +35,7 @@ _SLICE = 0.5
 _OPENING_TRIES = 3
 _OPENING_PAUSE = 2.0
 
+_EXIT_WORDS = re.compile(r"exit (?:code|status):? (\d{1,3})\b", re.ASCII)
 # What kubelet and container runtimes say; looked for in this order.
 _WORDS = (
     ("no_program", re.compile(r"executable file not found|no such file or directory|exec format error", re.I)),
@@ -161,6 +162,10 @@ def exit_status(text: bytes) -> int:
         codes = [str(each.get("message")) for each in causes if each.get("reason") == "ExitCode"]
         if codes and codes[0].isdigit():
             return int(codes[0])
+    # Some servers pass on the runtime's words instead of the code.
+    told = _EXIT_WORDS.search(message)
+    if told:
+        return int(told[1])
     raise ExecFault(_kind_of_words(message) or "not_running", message)
 
 

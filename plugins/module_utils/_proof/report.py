@@ -22,6 +22,11 @@ from ansible_collections.rdma.fabric.plugins.module_utils._proof.report_hosts im
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.report_remarks import ATTENTION, KINDS, fleet_remarks
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.report_topology import device_map, topology_classes
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.report_validation import (
+    proof_words,
+    validation_section,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.document import failure_lines
 
 FORMAT = "rdma.fabric/report/v1"
 # What differs between two runs that found the same: kept from the older report while nothing else changed.
@@ -53,11 +58,13 @@ def build_report(
     notices: list[str],
     generated_at: str,
     title: str,
+    validation: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Return the report of one run.
 
     ``hosts`` are host documents, ``cluster`` the result of the batch apply (None: not asked for), ``rendered`` the
-    waves; all of them have passed ``report_input``. ``generated_at`` is an ISO 8601 time in UTC.
+    waves, ``validation`` the document of a wire proof; all of them have passed ``report_input``. ``generated_at`` is an
+    ISO 8601 time in UTC.
     """
     documents = sorted(hosts, key=lambda document: natural_key(document["host"]))
     expected = None if spec is None else sorted(spec.get("hosts") or {}, key=natural_key)
@@ -77,6 +84,7 @@ def build_report(
         "topologies": classes,
         "plans": plans,
         "cluster": pushed,
+        "validation": validation_section(validation),
         "images": images_of(rendered),
         "remarks": remarks,
         "remark_kinds": {kind: KINDS[kind] for kind in KINDS if any(r["kind"] == kind for r in remarks)},
@@ -114,6 +122,8 @@ def recap_lines(report: dict[str, Any], *, check: bool = False) -> list[str]:
         names = [remark["host"] for remark in report["remarks"] if remark["kind"] == kind]
         if text["severity"] == ATTENTION:
             lines.append(f"attention: {text['title']}: {_listed(names)}")
+    if report["validation"]:
+        lines += [f"attention: {line}" for line in failure_lines(report["validation"], 5)]
     lines += [f"not ready: {w['kind']}/{w['name']}: {w['reason'] or ''}" for w in _waiting(report)]
     lines += [f"not done: {item['what']}: {item['why']}" for item in summary["not_done"]]
     return lines
@@ -135,6 +145,10 @@ def outline(report: dict[str, Any]) -> list[str]:
             lines.append(f"object {name}: {' '.join([item['action'], *item['fields']])}")
     for wait in report["cluster"]["waits"]:
         lines.append(f"wait {wait['kind']}/{wait['name']}: {'ready' if wait['ready'] else wait['reason']}")
+    for network in (report.get("validation") or {}).get("networks", []):
+        lines += [
+            f"pair {pair['a']} - {pair['b']} on {network['label']}: {pair['verdict']}" for pair in network["pairs"]
+        ]
     lines += [f"image {entry['image']}" for entry in report["images"]]
     return lines + [f"notice {notice}" for notice in report["notices"]]
 
@@ -219,21 +233,23 @@ def _summary(report: dict[str, Any]) -> dict[str, Any]:
         "waits": {"total": len(cluster["waits"]), "ready": sum(wait["ready"] for wait in cluster["waits"])},
         "remarks": {"attention": attention, "notes": len(report["remarks"]) - attention},
         "notices": len(report["notices"]),
+        "pairs": dict(report["validation"]["counts"]) if report["validation"] else None,
     }
     summary["verdict"] = _verdict(summary)
-    summary["headline"] = _headline(summary, bool(cluster["skipped"]))
+    summary["headline"] = _headline(summary, bool(cluster["skipped"]), report["validation"])
     summary["not_done"] = _not_done(report, summary)
     return summary
 
 
 def _verdict(summary: dict[str, Any]) -> str:
     steps, objects, waits = summary["steps"], summary["objects"], summary["waits"]
-    if summary["remarks"]["attention"] or steps["refused"] or waits["ready"] < waits["total"]:
+    failed = summary["pairs"] is not None and summary["pairs"]["fail"] > 0
+    if failed or summary["remarks"]["attention"] or steps["refused"] or waits["ready"] < waits["total"]:
         return "attention"
     return "pending" if steps["total"] or objects["rendered"] else "settled"
 
 
-def _headline(summary: dict[str, Any], skipped: bool) -> str:
+def _headline(summary: dict[str, Any], skipped: bool, validation: dict[str, Any] | None) -> str:
     steps, objects = summary["steps"]["total"], summary["objects"]
     present = objects["total"] - objects["deleted"]
     remarks = summary["remarks"]["attention"]
@@ -243,6 +259,8 @@ def _headline(summary: dict[str, Any], skipped: bool) -> str:
         f"{counted(present, 'object')} {'rendered' if skipped else 'in the cluster'}",
         counted(remarks, "remark") if remarks else "nothing stands out",
     ]
+    if validation:
+        parts.insert(0, proof_words(validation))
     return ", ".join(parts)
 
 
@@ -266,7 +284,11 @@ def _not_done(report: dict[str, Any], summary: dict[str, Any]) -> list[dict[str,
         say(f"{counted(steps['not_executed_yet'], 'step')} on {spoken}", "this release plans them and executes none")
     if hosts["recorded"]:
         say(f"Contact with {counted(hosts['recorded'], 'recorded host')}", "facts and plan come from recordings")
-    if hosts["total"]:
+    if report["validation"]:
+        for each in report["validation"]["left_out"]:
+            say(f"The proof of {each['host']}{' on ' + each['network'] if each['network'] else ''}", each["why"])
+        say("GPUDirect transfers", "the wire proof writes between host memories")
+    elif hosts["total"]:
         say("RDMA and GPUDirect transfers", "nothing was sent between hosts; links are as the hosts report them")
     if report["cluster"]["skipped"]:
         say("The push to a cluster", report["cluster"]["skipped"])

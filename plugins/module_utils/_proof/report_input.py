@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Tuple
 
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.document import FORMAT as VALIDATION_FORMAT
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import Violation
 
 Problem = Tuple[str, str]
@@ -120,6 +121,41 @@ _SPEC = {
     "objects": "list",
     "hosts": "map",
 }
+_TEST = {
+    "test": "str",
+    "from": "str",
+    "to": "str",
+    "verdict": "str",
+    "summary": "str",
+    "seconds": "number",
+    "figures": "map?",
+}
+_FAILURE = dict.fromkeys(("pair", "network", "test", "direction", "problem", "cause", "next_step"), "str")
+_VALIDATION = {
+    "format": "str",
+    "run": "str",
+    "started_at": "str",
+    "seconds": "number",
+    "image": "str",
+    "schedule": "str",
+    "verdict": "str",
+    "counts": {"total": "int", "pass": "int", "fail": "int", "reported": "int", "skipped": "int"},
+    "failures": [_FAILURE],
+    "left_out": [{"host": "str", "network": "str", "why": "str"}],
+    "networks": [
+        {
+            "network": "str",
+            "resource": "str",
+            "rail": "int?",
+            "nodes": ["str"],
+            "suspects": ["str"],
+            "pods": [{"node": "str", "rate_gbps": "number?", "software": "bool?"}],
+        }
+    ],
+    "pairs": [{"network": "str", "a": "str", "b": "str", "verdict": "str", "tests": [_TEST]}],
+}
+_VERDICTS = ("pass", "fail", "reported", "skipped")
+_PROVED_BY = "delete the file, or run rdma.fabric.validate again, which writes it"
 _FORMATS = (("facts", 1), ("plan", 1))
 
 
@@ -132,6 +168,18 @@ def host_document_violations(source: str, document: Any) -> list[Violation]:
             if found != known:
                 problems.append((f"{part}.format", f"is {found}; this release reads format {known}"))
     return [Violation(source, path, problem, _WRITTEN_BY) for path, problem in problems]
+
+
+def validation_violations(source: str, document: Any) -> list[Violation]:
+    """Return every reason why ``document``, the parsed content of ``source``, is no result of a wire proof."""
+    problems = _problems(document, _VALIDATION, "")
+    if not problems:
+        if document["format"] != VALIDATION_FORMAT:
+            problems.append(("format", f"is {document['format']!r}; this release reads {VALIDATION_FORMAT}"))
+        tests = [test for row in document["pairs"] for test in row["tests"]]
+        odd = {each["verdict"] for each in [*document["pairs"], *tests]} - set(_VERDICTS)
+        problems += [("pairs", f"holds the verdict {verdict!r}, which there is not") for verdict in sorted(odd)]
+    return [Violation(source, path, problem, _PROVED_BY) for path, problem in problems]
 
 
 def cluster_violations(cluster: Any) -> list[Violation]:

@@ -154,7 +154,7 @@ def test_all_broken_files_are_named_at_once(run_dir: Path) -> None:
 
 def test_an_oversized_file_is_refused_unread(run_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_host_documents, "MAX_DOCUMENT_BYTES", 100)
-    assert "more than the 100 that are read of one host" in report(run_dir)["msg"]
+    assert "more than the 100 that are read of one document" in report(run_dir)["msg"]
 
 
 def test_two_files_about_one_host_are_refused(run_dir: Path) -> None:

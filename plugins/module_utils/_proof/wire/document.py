@@ -26,7 +26,10 @@ def network_label(network: Mapping[str, Any]) -> str:
 
 
 def pair_row(network: Mapping[str, Any], nodes: Sequence[str], tests: Sequence[Test]) -> dict[str, Any]:
-    """Return the row of one pair on one network; its verdict is the worst of its tests that were run."""
+    """Return the row of one pair on one network; its verdict is the worst of its tests that were run.
+
+    Outputs are kept of tests that failed: those of all pairs of a large cluster would be its greater part.
+    """
     verdicts = {test["verdict"] for test in tests}
     verdict = next(each for each in ("fail", "reported", "pass", "skipped") if each in verdicts)
     return {
@@ -35,7 +38,7 @@ def pair_row(network: Mapping[str, Any], nodes: Sequence[str], tests: Sequence[T
         "a": nodes[0],
         "b": nodes[1],
         "verdict": verdict,
-        "tests": list(tests),
+        "tests": [test if test["verdict"] == "fail" else {**test, "output": None} for test in tests],
     }
 
 

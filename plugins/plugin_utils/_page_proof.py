@@ -1,0 +1,108 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the page shows of the wire proof: bars of a few pairs, a matrix of many, and every failure. Pure and private."""
+
+from __future__ import annotations
+
+from typing import Any
+
+_WIDTH = 400
+_BAR = 14
+_GAP = 4
+_OPEN_FAILURES = 8
+_LABEL = 14
+
+
+def proof_view(section: dict[str, Any] | None, pairs: int, matrix: int) -> dict[str, Any] | None:
+    """Return what the template prints of the report's ``validation``, None when nothing was proved.
+
+    At most ``pairs`` pairs of a network are drawn, the worst first, and a matrix has at most ``matrix`` nodes on an
+    edge, those of failing pairs first.
+    """
+    if section is None:
+        return None
+    return {
+        **{key: section[key] for key in ("run", "started_at", "seconds", "image", "schedule", "verdict", "headline")},
+        "failures": {
+            "entries": section["failures"][:pairs],
+            "more": max(0, len(section["failures"]) - pairs),
+            "count": len(section["failures"]),
+            "open": len(section["failures"]) <= _OPEN_FAILURES,
+        },
+        "networks": [_network(network, pairs, matrix) for network in section["networks"]],
+    }
+
+
+def _network(network: dict[str, Any], most: int, edge: int) -> dict[str, Any]:
+    order = {"fail": 0, "reported": 1, "skipped": 2, "pass": 3}
+    worst = sorted(network["pairs"], key=lambda pair: order[pair["verdict"]])
+    verdicts = [pair["verdict"] for pair in network["pairs"]]
+    scale = max([_reach(rate) for pair in network["pairs"] for rate in pair["rates"]] or [0.0])
+    counts = [(verdict, verdicts.count(verdict)) for verdict in order if verdict in verdicts]
+    return {
+        **{key: network[key] for key in ("label", "resource", "suspects")},
+        "pods": {"entries": network["pods"][:most], "more": max(0, len(network["pods"]) - most)},
+        "counts": counts,
+        "pairs": [_drawn(pair, scale) for pair in worst[:most]],
+        "more": max(0, len(worst) - most),
+        "matrix": _matrix(network, worst, edge) if len(network["nodes"]) > 2 else None,
+        "alone": len(network["nodes"]) <= 2 or len(network["suspects"]) == len(network["nodes"]),
+    }
+
+
+def _reach(rate: dict[str, Any]) -> float:
+    return max(float(rate["gbps"] or 0), float(rate["expected_gbps"] or 0))
+
+
+def _drawn(pair: dict[str, Any], scale: float) -> dict[str, Any]:
+    bars = []
+    for place, rate in enumerate(pair["rates"]):
+        # An emulated device is no match for the rate its driver names: its bar is drawn against itself.
+        reported = rate["verdict"] == "reported"
+        full = max([float(each["gbps"] or 0) for each in pair["rates"]]) if reported else scale
+        width = round(_WIDTH * min(float(rate["gbps"] or 0) / full, 1), 1) if full and rate["gbps"] else 0
+        expected = rate["expected_gbps"]
+        bars.append(
+            {
+                **rate,
+                "short": rate["to"] if len(rate["to"]) <= _LABEL else rate["to"][: _LABEL - 1] + "\u2026",
+                "y": place * (_BAR + _GAP),
+                "width": width,
+                "mark": round(_WIDTH * expected / scale, 1) if expected and scale and not reported else None,
+            }
+        )
+    failed = [test for test in pair["tests"] if test["verdict"] == "fail"]
+    return {
+        **pair,
+        "bars": bars,
+        "height": max(len(bars), 1) * (_BAR + _GAP) - _GAP,
+        "failed": failed[:3],
+        "tests": [{"words": f"{test['test']} {test['from']} to {test['to']}", **test} for test in pair["tests"]],
+    }
+
+
+def _matrix(network: dict[str, Any], worst: list[dict[str, Any]], edge: int) -> dict[str, Any]:
+    nodes = network["nodes"]
+    if len(nodes) > edge:
+        first = dict.fromkeys(node for pair in worst for node in (pair["a"], pair["b"]))
+        kept = set([*network["suspects"], *first][:edge])
+        nodes = [node for node in nodes if node in kept]
+    cells = {(pair["a"], pair["b"]): pair for pair in network["pairs"]}
+    rows = []
+    for node in nodes:
+        row = [_cell(cells.get((node, other)) or cells.get((other, node)), node == other) for other in nodes]
+        rows.append({"node": node, "cells": row})
+    return {"nodes": nodes, "rows": rows, "more": len(network["nodes"]) - len(nodes)}
+
+
+def _cell(pair: dict[str, Any] | None, same: bool) -> dict[str, str]:
+    if pair is None:
+        return {"verdict": "none", "text": "", "title": "" if same else "not tested"}
+    rates = [float(rate["gbps"]) for rate in pair["rates"] if rate["gbps"] is not None]
+    text = _short(min(rates)) if rates else {"fail": "\u2715"}.get(pair["verdict"], "")
+    return {"verdict": pair["verdict"], "text": text, "title": f"{pair['a']} - {pair['b']}: {pair['verdict']}"}
+
+
+def _short(gbps: float) -> str:
+    return f"{gbps:.0f}" if gbps >= 10 else f"{gbps:.2g}"

@@ -1,0 +1,187 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Nodes whose pods run commands: a second KWOK executes them on this machine, where stand-ins take the programs' place.
+
+Everything from the playbook to the API server's stream and back is real. Not real are the machines, the network and
+RDMA: the annotation of Multus is written by a KWOK stage, ``sh`` answers the probe from a file and runs the other
+scripts as they are, ``ping``, ``rping`` and ``ib_write_bw`` are a few lines of shell and Python.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import time
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Iterator
+
+import yaml
+
+from ansible_collections.rdma.fabric.tests.lab.control_plane import ControlPlane
+from ansible_collections.rdma.fabric.tests.lab.nodes import ANNOTATION, apply_nodes, delete_nodes, kwok_node
+from ansible_collections.rdma.fabric.tests.lab.process import Process, tail
+from ansible_collections.rdma.fabric.tests.lab.programs import Programs
+from ansible_collections.rdma.fabric.tests.lab.servers import free_port
+from ansible_collections.rdma.fabric.tests.unit._proof.wire.memory_pods import (
+    LOST_PING,
+    PASSED_PING,
+    probe_text,
+    table,
+)
+
+Json = dict[str, Any]
+
+KIND = "exec"
+SETTLED_SECONDS = 60.0
+_SH = """#!/bin/sh
+case $3 in
+  probe) exec cat "{folder}/probe-$4";;
+  serve|finish) script=$2 name=$3 place={folder}/scratch/${{4##*/}}; shift 4
+    [ $name = finish ] || rm -f "$place".*
+    exec /bin/sh -c "$script" "$name" "$place" "$@";;
+esac
+exec /bin/sh "$@"
+"""
+_BANDWIDTH = """#!/usr/bin/env python3
+import socket, sys
+words = sys.argv[1:]
+port = int(words[words.index("-p") + 1])
+if words[-2] == "-p":
+    with socket.create_server(("127.0.0.1", port)) as server:
+        server.accept()
+else:
+    socket.create_connection(("127.0.0.1", port), timeout=5).close()
+    sys.stdout.write(open({table!r}).read())
+"""
+
+
+class ExecNodes:
+    """``count`` nodes named after ``prefix``; ``resource`` is what their kubelets would offer."""
+
+    def __init__(self, folder: Path, prefix: str, count: int, resource: str, network: str) -> None:
+        self.folder, self.names = folder, [f"{prefix}-{number}" for number in range(1, count + 1)]
+        self.resource, self.network = resource, network
+        self.programs = folder / "programs"
+        for each in (self.programs, folder / "scratch"):
+            each.mkdir(parents=True)
+        for number in range(1, count + 1):
+            text = probe_text(f"192.168.111.{number}", netdevs=f"lo eth0 net{number}")
+            (folder / f"probe-net{number}").write_text(text, encoding="utf-8")
+        (folder / "table").write_text(table(), encoding="utf-8")
+        self.program("sh", _SH.format(folder=folder))
+        self.program("ib_write_bw", _BANDWIDTH.format(table=str(folder / "table")))
+        self.program("rping", '#!/bin/sh\n[ "$1" = -s ] && exec sleep 60\necho "ping data: rdma-ping-0"\n')
+        self.pull_wire(pulled=False)
+
+    def program(self, name: str, text: str) -> None:
+        """Put a stand-in in the place of a program of the test image."""
+        path = self.programs / name
+        path.write_text(text, encoding="utf-8")
+        path.chmod(path.stat().st_mode | stat.S_IXUSR)
+
+    def pull_wire(self, *, pulled: bool) -> None:
+        """Let pings be answered, or not."""
+        end = "exit 1" if pulled else "exit 0"
+        text = LOST_PING if pulled else PASSED_PING
+        self.program("ping", f"#!/bin/sh\ncat <<'E'\n{text}E\n{end}\n")
+
+    def nodes(self) -> list[Json]:
+        """Return the manifests of the nodes."""
+        found = []
+        for name in self.names:
+            node = kwok_node(name, allocatable={self.resource: "100"})
+            node["metadata"]["annotations"][ANNOTATION] = KIND
+            found.append(node)
+        return found
+
+    def config(self) -> str:
+        """Return KWOK's configuration: how pods become Ready with their network, and that their commands run here."""
+        statuses = {
+            name: json.dumps(
+                [
+                    {"name": "cbr0", "interface": "eth0", "ips": ["10.44.0.2"], "default": True},
+                    {"name": self.network, "interface": f"net{number}", "ips": [f"192.168.111.{number}"]},
+                ]
+            )
+            for number, name in enumerate(self.names, 1)
+        }
+        key = "k8s.v1.cni.cncf.io/network-status"
+        cases = "".join(
+            f"{{{{ if eq .spec.nodeName {json.dumps(name)} }}}}\n  {key}: '{status}'\n{{{{ end }}}}"
+            for name, status in statuses.items()
+        )
+        started = {"ready": True, "started": True, "state": {"running": {"startedAt": "{{ Now }}"}}}
+        conditions = [{"type": kind, "status": "True"} for kind in ("Initialized", "Ready", "ContainersReady")]
+        status = {"conditions": conditions, "phase": "Running", "podIP": "10.44.0.2", "hostIP": "127.0.0.1"}
+        containers = [{"name": "rdma-test-ctr", "image": "x", "imageID": "", "restartCount": 0, **started}]
+        pod = {"resourceRef": {"apiGroup": "v1", "kind": "Pod"}}
+        ready = yaml.safe_dump({**status, "containerStatuses": containers})
+        patches = [
+            {"root": "metadata", "template": f"annotations:\n{cases}"},
+            {"subresource": "status", "root": "status", "template": ready},
+        ]
+        alive = {"key": ".metadata.deletionTimestamp", "operator": "DoesNotExist"}
+        fresh = {"key": ".status.podIP", "operator": "DoesNotExist"}
+        new = {"matchExpressions": [alive, fresh]}
+        dying = {"key": ".metadata.deletionTimestamp", "operator": "Exists"}
+        documents = [
+            _document(
+                "Stage",
+                "ready",
+                {**pod, "selector": new, "next": {"patches": patches}},
+            ),
+            _document("Stage", "gone", {**pod, "selector": {"matchExpressions": [dying]}, "next": {"delete": True}}),
+            _document("ClusterExec", "here", {"execs": [{"local": {"workDir": str(self.folder)}}]}),
+        ]
+        return yaml.safe_dump_all(documents)
+
+
+def _document(kind: str, name: str, spec: Json) -> Json:
+    return {"apiVersion": "kwok.x-k8s.io/v1alpha1", "kind": kind, "metadata": {"name": name}, "spec": spec}
+
+
+@contextmanager
+def running(cluster: ControlPlane, programs: Programs, nodes: ExecNodes) -> Iterator[None]:
+    """Run KWOK for these nodes in a cluster, and take the nodes away in the end."""
+    folder, port = nodes.folder, free_port()
+    (folder / "kwok.yaml").write_text(nodes.config(), encoding="utf-8")
+    run = cluster.kubeconfig.parent
+    argv = [
+        str(programs.kwok),
+        f"--kubeconfig={run / 'kwok.kubeconfig'}",
+        f"--config={folder / 'kwok.yaml'}",
+        "--manage-all-nodes=false",
+        f"--manage-nodes-with-annotation-selector={ANNOTATION}={KIND}",
+        "--node-ip=127.0.0.1",
+        f"--node-port={port}",
+        f"--server-address=127.0.0.1:{port}",
+        f"--tls-cert-file={run / 'server.crt'}",
+        f"--tls-private-key-file={run / 'server.key'}",
+    ]
+    env = {
+        "PATH": f"{nodes.programs}{os.pathsep}{os.environ['PATH']}",
+        "HOME": str(folder),
+        "KWOK_WORKDIR": str(folder),
+    }
+    log = folder / "kwok.log"
+    process = Process("kwok", argv, log, env=env, cwd=folder)
+    try:
+        apply_nodes(cluster.api, nodes.nodes(), SETTLED_SECONDS)
+        assert process.status() is None, tail(log)
+        yield
+    finally:
+        delete_nodes(cluster.api, nodes.names)
+        process.terminate()
+        if process.wait(5) is None:
+            process.kill()
+
+
+def wait_until(condition: Any, seconds: float = SETTLED_SECONDS) -> None:
+    """Wait until ``condition()`` is true; fail the test when it never is."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "this never came true"
+        time.sleep(0.1)

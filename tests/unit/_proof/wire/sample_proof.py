@@ -1,0 +1,98 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Documents of wire proofs, made by the steps themselves on stand-ins of pods."""
+
+from __future__ import annotations
+
+from itertools import count
+from typing import Any
+
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.pairing import rounds
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.document import build_document, pair_row
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.pair import (
+    PodState,
+    Settings,
+    Side,
+    examine,
+    prove,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.shell import Output
+from ansible_collections.rdma.fabric.tests.unit._proof.wire.memory_pods import (
+    LOST_PING,
+    PASSED_PING,
+    MemoryPods,
+    network_status,
+    probe_text,
+    table,
+)
+
+
+def document(
+    nodes: list[str], *, bad: tuple[str, ...] = (), slow: tuple[str, ...] = (), soft: bool = False, networks: int = 1
+) -> dict[str, Any]:
+    """Return the document of a proof of all pairs; ``bad`` nodes answer no ping, ``slow`` ones write at half rate."""
+    plan: dict[str, Any] = {"schedule": "all", "networks": [], "left_out": [], "tests": []}
+    rows: list[dict[str, Any]] = []
+    sides: dict[str, list[Side]] = {}
+    for number in range(networks):
+        name = f"default/rail{number}"
+        network = _network(name, number if networks > 1 else None, nodes)
+        plan["networks"].append(network)
+        rates = {node: 0.42 if soft else 47.0 if node in slow else 96.5 for node in nodes}
+        shell, found = _pods(rates, name, number, soft=soft)
+        sides[name] = list(found.values())
+        for turn in network["rounds"]:
+            for one, other in turn:
+                shell.answers.update({key: [value] for key, value in _pings(one, other, bad).items()})
+                tests = prove(shell, _now, found[one], found[other], settings=Settings(), port=18515)
+                rows.append(pair_row(network, (one, other), tests))
+    return build_document(
+        plan,
+        run="0a1b2c3d",
+        image="mellanox/rping-test",
+        rows=rows,
+        sides=sides,
+        started_at="2026-01-02T03:04:05Z",
+        seconds=61.5,
+    )
+
+
+_TICKS = count()
+
+
+def _now() -> float:
+    return float(next(_TICKS))
+
+
+def _network(name: str, rail: int | None, nodes: list[str]) -> dict[str, Any]:
+    return {
+        "network": name,
+        "kind": "MacvlanNetwork",
+        "namespace": "default",
+        "resource": "rdma/rdma_shared_device_a",
+        "master": "rail0",
+        "rail": rail,
+        "mtu": 9000,
+        "nodes": {node: node for node in nodes},
+        "rounds": [[list(pair) for pair in turn] for turn in rounds(nodes)],
+        "deadline": 900,
+    }
+
+
+def _pods(rates: dict[str, float], network: str, number: int, *, soft: bool) -> tuple[MemoryPods, dict[str, Side]]:
+    shell, found = MemoryPods(), {}
+    for place, (node, rate) in enumerate(rates.items(), 1):
+        address = f"192.168.{number}.{place}"
+        changes = {"device": "rxe0|"} if soft else {}
+        shell.answers[(f"default/{node}", "probe")] = [Output(0, probe_text(address, **changes), "")]
+        shell.answers[(f"default/{node}", "ib_write_bw")] = [Output(0, table(rate), "")]
+        state = PodState(f"default/{node}", True, network_status(address, network))
+        found[node] = examine(shell, node, state, network=network, mtu=None, limits=lambda _choice: (None, None))
+    return shell, found
+
+
+def _pings(one: str, other: str, bad: tuple[str, ...]) -> dict[tuple[str, str], Output]:
+    lost = {one, other} & set(bad)
+    output = Output(1, LOST_PING, "") if lost else Output(0, PASSED_PING, "")
+    return {(f"default/{node}", "ping"): output for node in (one, other)}

@@ -1,0 +1,210 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The document of a proof, its JUnit, its section in the report and on the page."""
+
+from __future__ import annotations
+
+import json
+import xml.etree.ElementTree as ET
+from pathlib import Path
+from typing import Any, Callable
+
+import jsonschema
+import pytest
+
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.report import build_report, outline, recap_lines
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.report_input import validation_violations
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.document import (
+    document_text,
+    failure_lines,
+    headline,
+    suspect_lines,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.junit import junit_text
+from ansible_collections.rdma.fabric.plugins.plugin_utils._page import MAX_BYTES, render_page
+from ansible_collections.rdma.fabric.tests.unit._proof.wire.sample_proof import document
+
+Json = dict[str, Any]
+
+SCHEMA = json.loads((Path(__file__).parents[4] / "docs" / "report.schema.json").read_text(encoding="utf-8"))
+TWO = ["rdma-1", "rdma-2"]
+EIGHT = [f"dgx-{number:02d}" for number in range(1, 9)]
+HOSTILE = ["<script>alert(1)</script>", '"&\x00\ud800', "{{ 7 * 7 }}", "\u202egpj.exe"]
+
+
+def report_of(proof: Json | None) -> Json:
+    return build_report(
+        spec=None,
+        hosts=[],
+        cluster=None,
+        rendered=[],
+        notices=[],
+        generated_at="2026-01-02T03:04:05Z",
+        title="Proof",
+        validation=proof,
+    )
+
+
+def parsed(text: str) -> ET.Element:
+    """Return the root of an XML text, which is refused unless it is well formed."""
+    parser = ET.XMLPullParser(["end"])
+    parser.feed(text.encode())
+    parser.close()
+    (*_others, (_event, root)) = parser.read_events()
+    assert isinstance(root, ET.Element)
+    return root
+
+
+PROOFS: dict[str, Callable[[], Json]] = {
+    "passed": lambda: document(TWO),
+    "reported": lambda: document(TWO, soft=True),
+    "failed": lambda: document(TWO, bad=("rdma-2",)),
+    "eight": lambda: document(EIGHT, bad=("dgx-03",), slow=("dgx-05",), networks=2),
+    "hostile": lambda: document(HOSTILE, bad=(HOSTILE[0],)),
+}
+
+
+@pytest.fixture(params=sorted(PROOFS))
+def proof(request: pytest.FixtureRequest) -> Json:
+    return PROOFS[request.param]()
+
+
+def test_what_is_written_is_what_the_report_reads(proof: Json) -> None:
+    assert validation_violations("validate.json", json.loads(document_text(proof))) == []
+
+
+def test_the_report_follows_the_published_schema(proof: Json) -> None:
+    jsonschema.validate(json.loads(json.dumps(report_of(proof))), SCHEMA)
+
+
+def test_a_passed_proof_says_so_everywhere() -> None:
+    proof = document(TWO)
+    assert (proof["verdict"], headline(proof), failure_lines(proof), suspect_lines(proof)) == (
+        *("pass", "1 pair tested: 1 pass"),
+        *([], []),
+    )
+    summary = report_of(proof)["summary"]
+    assert summary["headline"].startswith("1 pair proved on the wire")
+    assert summary["verdict"] != "attention"
+    assert summary["pairs"] == {"total": 1, "pass": 1, "reported": 0, "skipped": 0, "fail": 0}
+
+
+def test_a_failed_proof_names_pair_rail_test_cause_and_next_step() -> None:
+    proof = document(EIGHT, bad=("dgx-03",), networks=2)
+    line = next(line for line in failure_lines(proof, 1000) if "dgx-03 - dgx-04" in line and "rail 1" in line)
+    for words in ("rail 1 (default/rail1)", "ping from dgx-03 to dgx-04", "no answer", "wire between", "check cable"):
+        assert words in line
+    assert suspect_lines(proof) == [f"rail {rail} (default/rail{rail}): all pairs fail of dgx-03" for rail in (0, 1)]
+    report = report_of(proof)
+    assert report["summary"]["verdict"] == "attention"
+    assert any(line.startswith("attention: ") and "dgx-03" in line for line in recap_lines(report))
+    assert any(line == "pair dgx-03 - dgx-04 on rail 1 (default/rail1): fail" for line in outline(report))
+
+
+def test_of_many_failures_the_first_are_said_and_the_rest_counted() -> None:
+    proof = document(EIGHT, bad=tuple(EIGHT))
+    assert len(failure_lines(proof)) == 21
+    assert failure_lines(proof)[-1] == "and 36 more, in validate.json"
+
+
+def test_two_nodes_that_fail_leave_open_which_is_at_fault() -> None:
+    assert suspect_lines(document(TWO, bad=("rdma-2",))) == [
+        "default/rail0: nothing passes, so it is open which is at fault of rdma-1, rdma-2"
+    ]
+
+
+def test_an_emulated_rate_makes_no_judgement() -> None:
+    proof = document(TWO, soft=True)
+    assert proof["verdict"] == "reported"
+    rates = report_of(proof)["validation"]["networks"][0]["pairs"][0]["rates"]
+    assert [rate["verdict"] for rate in rates] == ["reported", "reported"]
+    assert rates[0]["gbps"] == 0.42
+
+
+def test_without_a_proof_the_report_says_that_nothing_was_sent() -> None:
+    report = report_of(None)
+    assert report["validation"] is None
+    assert report["summary"]["pairs"] is None
+    assert "Wire proof" not in render_page(report)
+
+
+def test_outputs_are_kept_of_failed_tests_only() -> None:
+    proof = document(TWO, bad=("rdma-2",))
+    kept = {test["verdict"] for row in proof["pairs"] for test in row["tests"] if test["output"]}
+    assert kept == {"fail"}
+
+
+def test_junit_has_one_case_per_pair_rail_and_test(proof: Json) -> None:
+    root = parsed(junit_text(proof))
+    cases = root.findall("./testsuite/testcase")
+    tests = [test for row in proof["pairs"] for test in row["tests"]]
+    assert len(cases) == len(tests) == int(root.get("tests") or 0)
+    assert len({(case.get("classname"), case.get("name")) for case in cases}) == len(cases)
+    failed = [test for test in tests if test["verdict"] == "fail"]
+    assert len(root.findall(".//failure")) == len(failed) == int(root.get("failures") or 0)
+    assert len(root.findall(".//skipped")) == int(root.get("skipped") or 0)
+    for suite in root.findall("testsuite"):
+        assert int(suite.get("tests") or 0) == len(suite.findall("testcase"))
+
+
+def test_junit_of_a_failure_holds_cause_next_step_and_output() -> None:
+    root = parsed(junit_text(document(TWO, bad=("rdma-2",))))
+    case = next(case for case in root.iter("testcase") if case.get("name") == "ping rdma-1 to rdma-2")
+    failure, output = case.find("failure"), case.find("system-out")
+    assert failure is not None
+    assert output is not None
+    assert "cause: the wire between the two is cut" in (failure.text or "")
+    assert "next: check cable" in (failure.text or "")
+    assert "100% packet loss" in (output.text or "")
+    assert "ping -n" in (output.text or "")
+
+
+def test_the_page_shows_the_failing_pair_first() -> None:
+    page = render_page(report_of(document(EIGHT, bad=("dgx-03",))))
+    first = page.index('<section id="proof">')
+    assert first < page.index('<section id="remarks">')
+    assert page.index("All pairs fail of", first) < page.index("<bdi>dgx-01</bdi>", first)
+    cells = page[page.index('<table class="matrix">') : page.index("</table>", first)]
+    assert cells.count('class="fail"') == 14
+    assert cells.count('class="pass"') == 42
+
+
+def test_the_page_draws_rates_against_what_the_way_carries() -> None:
+    page = render_page(report_of(document(TWO, slow=("rdma-2",))))
+    assert 'class="v-pass" x="0" y="0" width="386.0"' in page
+    assert 'class="v-fail" x="0" y="18" width="188.0"' in page
+    assert 'class="mark" x1="400.0"' in page
+
+
+def test_names_of_strangers_are_text_on_the_page() -> None:
+    page = render_page(report_of(PROOFS["hostile"]()))
+    assert "<script" not in page
+    assert "{{ 7 * 7 }}" in page
+    assert "\u202e" not in page
+
+
+def test_a_page_of_many_nodes_stays_small() -> None:
+    nodes = [f"node-{number:03d}" for number in range(60)]
+    page = render_page(report_of(document(nodes, bad=("node-007",))))
+    assert len(page.encode()) < MAX_BYTES
+    assert "more nodes in report.json" in page
+    assert "node-007" in page
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda d: d.pop("pairs"), "pairs: is missing"),
+        (lambda d: d.update(format="rdma.fabric/validate/v9"), "format: is 'rdma.fabric/validate/v9'"),
+        (lambda d: d["pairs"][0].update(verdict="great"), "holds the verdict 'great'"),
+        (lambda d: d["pairs"][0].update(tests=None), "pairs[0].tests: is null"),
+        (lambda d: d["counts"].update(fail="1"), "counts.fail: is text"),
+        (lambda d: d["networks"][0]["pods"].append(3), "networks[0].pods[2]: is a whole number"),
+        (lambda d: d["failures"].append({}), "failures[0].pair: is missing"),
+    ],
+)
+def test_another_document_is_refused_by_place(change: Callable[[Json], Any], words: str) -> None:
+    proof = document(TWO)
+    change(proof)
+    assert any(words in violation.sentence() for violation in validation_violations("validate.json", proof))
