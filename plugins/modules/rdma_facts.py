@@ -118,6 +118,11 @@ facts:
       type: list
       elements: dict
       sample: [{"rail": 0, "nic": "0000:18:00.0", "gpu": "0000:1b:00.0", "distance": "PXB"}]
+    pcie:
+      description:
+        - How PCIe treats the traffic between NICs and GPUs. C(functions) have C(max_read_request), C(max_payload),
+          C(relaxed_ordering) and C(ats), C(bridges) the value of their ACS control register. Only root can read them.
+      type: dict
     uplinks:
       description: Interfaces that must not be cut, with every reason.
       type: list

@@ -10,6 +10,7 @@ from typing import Any, Dict, Iterable, Mapping
 from ansible_collections.rdma.fabric.plugins.module_utils._host.access import Host
 from ansible_collections.rdma.fabric.plugins.module_utils._host.devices import PciId, nic_family
 from ansible_collections.rdma.fabric.plugins.module_utils._host.labels import node_labels
+from ansible_collections.rdma.fabric.plugins.module_utils._host.pcie.read import read_pcie
 from ansible_collections.rdma.fabric.plugins.module_utils._host.read.boot import read_boot
 from ansible_collections.rdma.fabric.plugins.module_utils._host.read.kernel import read_modules, read_stack
 from ansible_collections.rdma.fabric.plugins.module_utils._host.read.netdev import Netdev, read_netdevs
@@ -69,6 +70,7 @@ def gather(
         "stack": read_stack(probe, modules),
         "distances": distances(nics, gpus),
         "rails": rails(nics, gpus),
+        "pcie": read_pcie(probe, nics, gpus),
         "uplinks": read_uplinks(probe, defaults, netdevs, connection_address),
         "labels": node_labels(system, nics, bool(gpus)),
         "boot": boot,

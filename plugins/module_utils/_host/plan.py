@@ -14,6 +14,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns import 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.context import Context
 from ansible_collections.rdma.fabric.plugins.module_utils._host.desired import HostDesired
 from ansible_collections.rdma.fabric.plugins.module_utils._host.matching import match_interfaces
+from ansible_collections.rdma.fabric.plugins.module_utils._host.pcie.remarks import remarks
 
 Plan = Dict[str, Any]
 
@@ -34,7 +35,7 @@ def plan_with_context(desired: HostDesired, facts: Facts) -> tuple[Plan, Context
     actual = Actual(facts, desired["uplinks"])
     interfaces, unmatched = match_interfaces(desired["interfaces"], actual)
     context = Context(desired, actual, interfaces)
-    notices = _unknown_uplinks(desired, actual)
+    notices = _unknown_uplinks(desired, actual) + remarks(actual)
     for name in steps.CONCERNS:
         if name == "naming":
             context = replace(context, earlier=(*context.earlier, *unmatched))

@@ -18,6 +18,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.access import (
     follow,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts import gather
+from ansible_collections.rdma.fabric.plugins.module_utils._host.pcie.config import without_identity
 from ansible_collections.rdma.fabric.plugins.module_utils._host.read.netdev import NET
 from ansible_collections.rdma.fabric.plugins.module_utils._host.read.rdma import INFINIBAND
 from ansible_collections.rdma.fabric.plugins.module_utils._host.read.uplink import IP_ADDRESSES
@@ -76,6 +77,8 @@ class Recorder:
         """Read and remember a file's bytes."""
         place = self._place(path)
         data: bytes = self._remembering_errors(self._host.read_bytes, place)
+        if place.startswith("/sys/") and place.endswith("/config"):
+            data = without_identity(data)
         self._binary[place] = base64.b64encode(data).decode("ascii")
         return data
 
