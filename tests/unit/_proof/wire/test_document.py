@@ -48,11 +48,10 @@ def report_of(proof: Json | None) -> Json:
 
 def parsed(text: str) -> ET.Element:
     """Return the root of an XML text, which is refused unless it is well formed."""
-    parser = ET.XMLPullParser(["end"])
+    parser: Any = ET.XMLPullParser(["end"])
     parser.feed(text.encode())
     parser.close()
-    (*_others, (_event, root)) = parser.read_events()
-    assert isinstance(root, ET.Element)
+    root: ET.Element = list(parser.read_events())[-1][1]
     return root
 
 

@@ -1,0 +1,234 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The plan of a proof: who takes part on which network, and everything that forbids it, at once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.endpoint import Choice
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.plan import (
+    Surroundings,
+    Wish,
+    device_limits,
+    make_plan,
+    node_row,
+    plan_lines,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput
+
+Json = dict[str, Any]
+
+RESOURCE = "rdma/hca_shared_devices_a"
+
+
+def wish(**changes: Any) -> Wish:
+    given: Json = {
+        "networks": [],
+        "resources": {},
+        "schedule": "all",
+        "namespace": None,
+        "ready_timeout": 180,
+        "test_timeout": 60,
+    }
+    return Wish(**{**given, **changes})
+
+
+def node(name: str, **changes: Any) -> Json:
+    given: Json = {
+        "name": name,
+        "hostname": name,
+        "ready": True,
+        "unschedulable": False,
+        "addresses": [f"10.0.0.{name[-1]}"],
+        "allocatable": {RESOURCE: 63},
+    }
+    return {**given, **changes}
+
+
+def network(name: str = "rail0", namespace: str = "default", **changes: Any) -> Json:
+    given: Json = {
+        "network": f"{namespace}/{name}",
+        "namespace": namespace,
+        "name": name,
+        "kind": "MacvlanNetwork",
+        "master": "rail0",
+        "mtu": 9000,
+        "resource": RESOURCE,
+        "candidates": [RESOURCE],
+    }
+    return {**given, **changes}
+
+
+def around(**changes: Any) -> Surroundings:
+    networks = changes.pop("networks", [network()])
+    given: Json = {
+        "networks": networks,
+        "nodes": [node("n1"), node("n2")],
+        "attachments": [each["network"] for each in networks],
+        "namespaces": ["default"],
+        "hosts": {"n1": None, "n2": None},
+        "addresses": {},
+    }
+    return Surroundings(**{**given, **changes})
+
+
+def problems(asked: Wish, there: Surroundings) -> set[str]:
+    with pytest.raises(InvalidInput) as caught:
+        make_plan(asked, there)
+    return {violation.problem for violation in caught.value.violations}
+
+
+def test_two_nodes_make_one_pair() -> None:
+    plan = make_plan(wish(), around())
+    (planned,) = plan["networks"]
+    assert planned["nodes"] == {"n1": "n1", "n2": "n2"}
+    assert planned["rounds"] == [[["n1", "n2"]]]
+    assert (planned["resource"], planned["namespace"], planned["mtu"]) == (RESOURCE, "default", 9000)
+    assert plan["left_out"] == []
+
+
+def test_pods_may_live_long_enough_for_every_round_and_no_longer() -> None:
+    few = make_plan(wish(), around())["networks"][0]["deadline"]
+    nodes = [node(f"n{number}") for number in range(8)]
+    many = make_plan(wish(), around(nodes=nodes, hosts={each["name"]: None for each in nodes}))["networks"][0][
+        "deadline"
+    ]
+    assert few > 180 + 60 * 5
+    assert many - few == 6 * (few - 180 - 300)
+
+
+@pytest.mark.parametrize("name", ["rail0", "default/rail0"])
+def test_networks_are_chosen_by_either_name(name: str) -> None:
+    there = around(networks=[network(), network("rail1")])
+    assert [each["network"] for each in make_plan(wish(networks=[name, name]), there)["networks"]] == ["default/rail0"]
+
+
+def test_everything_that_forbids_a_proof_is_told_at_once() -> None:
+    asked = wish(networks=["rail0", "nowhere"], resources={"nothing": "x/y"}, schedule="some", namespace="gone")
+    there = around(attachments=[], nodes=[node("n1", allocatable={}), node("n2", allocatable={RESOURCE: 0})])
+    assert problems(asked, there) == {
+        "'some' is no schedule",
+        "'nowhere' is no network of the fabric",
+        "'nothing' is no network of the fabric",
+        "there is no NetworkAttachmentDefinition default/rail0 in the cluster",
+        "there is no namespace gone for the test pods",
+        f"no node offers {RESOURCE}",
+    }
+
+
+def test_a_fabric_without_networks_has_nothing_to_prove() -> None:
+    assert problems(wish(), around(networks=[])) == {"the fabric has no secondary network to test"}
+
+
+def test_one_name_in_two_namespaces_needs_the_namespace() -> None:
+    there = around(networks=[network(), network(namespace="other")], namespaces=["default", "other"])
+    assert problems(wish(networks=["rail0"]), there) == {"rail0 is in several namespaces"}
+    assert len(make_plan(wish(networks=["other/rail0"]), there)["networks"]) == 1
+
+
+def test_a_resource_that_cannot_be_told_is_asked_for_and_may_be_given() -> None:
+    there = around(networks=[network(resource=None, candidates=["rdma/a", RESOURCE])])
+    assert problems(wish(), there) == {f"several resources fit: rdma/a, {RESOURCE}"}
+    assert make_plan(wish(resources={"rail0": RESOURCE}), there)["networks"][0]["resource"] == RESOURCE
+    none = around(networks=[network(resource=None, candidates=[])])
+    assert problems(wish(), none) == {"no device plugin of the fabric offers a resource"}
+
+
+def test_hosts_that_take_no_part_are_told_with_the_reason() -> None:
+    nodes = [
+        node("n1"),
+        node("n2"),
+        node("n3", ready=False),
+        node("n4", unschedulable=True),
+        node("n5", allocatable={}),
+    ]
+    hosts = dict.fromkeys(["n1", "n2", "n3", "n4", "n5", "n6"])
+    left_out = {each["host"]: each["why"] for each in make_plan(wish(), around(nodes=nodes, hosts=hosts))["left_out"]}
+    assert left_out == {
+        "n3": "the node n3 is not Ready",
+        "n4": "the node n4 is cordoned",
+        "n5": f"its kubelet offers no {RESOURCE}",
+        "n6": "no node of the cluster has its name or address",
+    }
+
+
+def test_nodes_that_are_no_hosts_of_the_inventory_are_left_alone() -> None:
+    nodes = [node("n1"), node("n2"), node("stranger3")]
+    assert set(make_plan(wish(), around(nodes=nodes))["networks"][0]["nodes"]) == {"n1", "n2"}
+
+
+def test_one_node_is_too_few() -> None:
+    assert problems(wish(), around(nodes=[node("n1")])) == {f"only the node n1 offers {RESOURCE}"}
+
+
+def test_no_host_in_the_cluster_is_told_once() -> None:
+    there = around(nodes=[node("other1"), node("other2")])
+    assert problems(wish(), there) == {"no host of the inventory is a Ready node of the cluster"}
+
+
+@pytest.mark.parametrize(
+    ("host", "changes"),
+    [
+        ("a", {"nodes": [node("x1", hostname="a"), node("n2")]}),
+        ("a", {"addresses": {"a": "10.0.0.1"}}),
+        ("a", {"facts": {"system": {"hostname": "n1.example.com"}}}),
+        ("a", {"facts": {"system": {"hostname": "n1"}}}),
+    ],
+    ids=["label", "address", "full name in the facts", "name in the facts"],
+)
+def test_a_host_is_found_under_another_name(host: str, changes: Json) -> None:
+    facts = changes.pop("facts", None)
+    plan = make_plan(wish(), around(hosts={host: facts, "n2": None}, **changes))
+    assert sorted(plan["networks"][0]["nodes"].values()) == ["a", "n2"]
+
+
+def test_a_rail_is_told_by_the_facts() -> None:
+    facts = {"netdevs": [{"name": "rail0", "pci": "0000:18:00.0"}], "rails": [{"rail": 3, "nic": "0000:18:00.0"}]}
+    plan = make_plan(wish(), around(hosts={"n1": facts, "n2": None}))
+    assert plan["networks"][0]["rail"] == 3
+    assert "default/rail0, rail 3: 2 pods in default" in "\n".join(plan_lines(plan, "image"))
+
+
+def test_a_live_node_is_read() -> None:
+    live = {
+        "metadata": {"name": "n1", "labels": {"kubernetes.io/hostname": "host-1"}},
+        "spec": {"unschedulable": True},
+        "status": {
+            "conditions": [{"type": "MemoryPressure", "status": "False"}, {"type": "Ready", "status": "Unknown"}],
+            "addresses": [{"type": "InternalIP", "address": "10.0.0.1"}],
+            "allocatable": {RESOURCE: "1k", "cpu": "500m", "memory": "1Ti", "x/y": "7"},
+        },
+    }
+    row = node_row(live)
+    assert (row["hostname"], row["ready"], row["unschedulable"]) == ("host-1", False, True)
+    assert (row["allocatable"][RESOURCE], row["allocatable"]["x/y"], row["allocatable"]["cpu"]) == (1000, 7, 0)
+    assert node_row({"metadata": {"name": "n1"}})["ready"] is False
+
+
+FACTS: Json = {
+    "nics": [
+        {"address": "0000:18:00.0", "function": "pf", "pf": None, "link": {"speed_gts": 16.0, "width": 16}},
+        {"address": "0000:18:00.2", "function": "vf", "pf": "0000:18:00.0", "link": None},
+    ],
+    "rdma": [
+        {"name": "mlx5_0", "pci": "0000:18:00.0", "ports": [{"port": 1, "rate_gbps": 200}]},
+        {"name": "mlx5_2", "pci": "0000:18:00.2", "ports": [{"port": 1, "rate_gbps": None}]},
+    ],
+}
+
+
+@pytest.mark.parametrize(
+    ("choice", "rate"),
+    [(Choice("mlx5_0", 1, 3, None, "0000:18:00.0"), 200), (Choice("mlx5_2", 1, 3, None, "0000:18:00.2"), None)],
+)
+def test_the_pcie_link_of_a_virtual_function_is_that_of_its_card(choice: Choice, rate: int | None) -> None:
+    assert device_limits(FACTS, choice) == (rate, {"speed_gts": 16.0, "width": 16})
+
+
+def test_facts_that_know_nothing_of_a_device_limit_nothing() -> None:
+    assert device_limits(FACTS, Choice("rxe0", 1, 1, None, None)) == (None, None)
+    assert device_limits(None, Choice("mlx5_0", 1, 1, None, None)) == (None, None)

@@ -1,0 +1,52 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What keeps a test pod from being ready, in the words of those who refuse."""
+
+from __future__ import annotations
+
+import pytest
+
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.pod_reasons import pod_problem
+
+NO_CNI = 'FailedCreatePodSandBox: Failed to create pod sandbox: rpc error: plugin type="multus" failed (add): '
+
+
+@pytest.mark.parametrize(
+    ("reason", "cause"),
+    [
+        ("Unschedulable: 0/2 nodes are available: 1 Insufficient rdma/hca_shared_devices_a.", "all devices"),
+        ("Unschedulable: 0/2 nodes are available: 1 node(s) had untolerated taint {a: b}.", "taint"),
+        ("Unschedulable: 0/1 nodes are available: 1 node(s) didn't match Pod's node affinity/selector.", "cordoned"),
+        ("ImagePullBackOff: Back-off pulling image", "cannot get the test image"),
+        ("ErrImageNeverPull: Container image is not present", "cannot get the test image"),
+        (NO_CNI + "cannot find a network-attachment-definition (x) in namespace (y)", "not there"),
+        (NO_CNI + 'failed to find plugin "rxe-netns" in path [/opt/cni/bin]', "CNI program is not on the node"),
+        (NO_CNI + 'failed to lookup master "rail0": Link not found', "not on this node"),
+        (NO_CNI + "error at storage engine: Could not allocate IP in range", "range is used up"),
+        (NO_CNI + "error waiting for pod: context deadline exceeded", "could not ask the API server"),
+        (NO_CNI + "Unauthorized", "token"),
+        (NO_CNI + "netlink receive: operation not permitted", "could not be set up"),
+        ("UnexpectedAdmissionError: Allocate failed due to rpc error", "refused to hand out"),
+        ("the pod has ended (Failed): DeadlineExceeded", "ended from outside"),
+        ("the pod was deleted", "somebody or something deleted it"),
+        ("CreateContainerError: context deadline exceeded", "could not start"),
+    ],
+)
+def test_a_reason_is_told_apart(reason: str, cause: str) -> None:
+    problem = pod_problem(["ContainerCreating", reason], 12.0)
+    assert cause in problem["cause"]
+    assert problem["next_step"]
+    assert problem["problem"].startswith("the pod is not ready: ")
+
+
+def test_the_more_telling_reason_wins_wherever_it_stands() -> None:
+    reasons = ["ContainerCreating", NO_CNI + "x", "Unschedulable: Insufficient nvidia.com/hostdev."]
+    assert "all devices" in pod_problem(reasons, 1.0)["cause"]
+
+
+@pytest.mark.parametrize("reasons", [[], ["ContainerCreating"], ["\x00" * 5000], ["x" * 100000]])
+def test_no_telling_reason_is_said_with_the_time(reasons: list[str]) -> None:
+    problem = pod_problem(reasons, 180.0)
+    assert "not ready after 180 s" in problem["problem"]
+    assert len(problem["problem"]) < 300

@@ -1,0 +1,287 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A whole proof on stand-ins: an API server in memory and pods that answer as told. No pod outlives it, ever."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from typing import Any
+
+import pytest
+
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import ApiFault
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.exec import ExecFault, Executed, Executor
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.pods import NETWORK_STATUS
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.session import BatchError
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.pairing import rounds
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.pair import Settings
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.shell import Output, ShellTrouble
+from ansible_collections.rdma.fabric.plugins.plugin_utils._campaign import Campaign, Request, port_of
+from ansible_collections.rdma.fabric.plugins.plugin_utils._test_pods import (
+    ClusterPods,
+    Interrupted,
+    PodShell,
+    interruptible,
+)
+from ansible_collections.rdma.fabric.tests.unit._k8s.fake_server import FakeServer, FakeTime, connect, failure
+from ansible_collections.rdma.fabric.tests.unit._proof.wire.memory_pods import (
+    MemoryPods,
+    network_status,
+    probe_text,
+)
+
+Json = dict[str, Any]
+
+RUN = "0a1b2c3d"
+
+
+def network(name: str, nodes: list[str]) -> Json:
+    return {
+        "network": name,
+        "kind": "MacvlanNetwork",
+        "namespace": "ns",
+        "resource": "rdma/x",
+        "master": "rail0",
+        "rail": None,
+        "mtu": None,
+        "nodes": {node: node for node in nodes},
+        "rounds": [[list(pair) for pair in turn] for turn in rounds(nodes)],
+        "deadline": 900,
+    }
+
+
+class World:
+    """A cluster in memory whose pods become ready at once, each with an address of its own."""
+
+    def __init__(self, nodes: list[str], networks: int = 1) -> None:
+        self.server, self.shell, self.time = FakeServer(), MemoryPods(), FakeTime()
+        self.nodes = nodes
+        self.said: list[str] = []
+        self.server.after_apply = self.start
+        self.plan = {
+            "schedule": "all",
+            "networks": [network(f"ns/rail{number}", nodes) for number in range(networks)],
+            "left_out": [],
+        }
+        self.pods = ClusterPods(connect(self.server, self.time), RUN, self.said.append)
+        self.most_pods = 0
+
+    def start(self, body: Json) -> None:
+        if body["kind"] != "Pod":
+            return
+        annotations = body["metadata"]["annotations"]
+        address = f"192.168.111.{self.nodes.index(annotations['rdma.fabric/node']) + 1}"
+        annotations[NETWORK_STATUS] = network_status(address, annotations["k8s.v1.cni.cncf.io/networks"])
+        body["status"] = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
+        self.shell.answers[(f"ns/{body['metadata']['name']}", "probe")] = [Output(0, probe_text(address), "")]
+        self.most_pods = max(self.most_pods, len(self.left()) + 1)
+
+    def campaign(self) -> Campaign:
+        request = Request(self.plan, RUN, "image", Settings(), 30, {"settings": {}}, {})
+        return Campaign(request, self.pods, self.shell, lambda: 0.0, self.said.append, stop=self.pods.stop)
+
+    def left(self) -> list[str]:
+        return sorted(name for plural, _namespace, name in self.server.objects if plural == "pods")
+
+
+def test_every_pair_of_every_network_is_tested_and_nothing_is_left() -> None:
+    world = World(["a", "b", "c"], networks=2)
+    campaign = world.campaign()
+    campaign.run()
+    assert [(row["network"], row["a"], row["b"], row["verdict"]) for row in campaign.rows] == [
+        (name, one, other, "pass")
+        for name in ("ns/rail0", "ns/rail1")
+        for turn in rounds(["a", "b", "c"])
+        for one, other in turn
+    ]
+    assert {name: len(found) for name, found in campaign.sides.items()} == {"ns/rail0": 3, "ns/rail1": 3}
+    assert world.left() == []
+    assert world.pods.notices == []
+
+
+def test_networks_take_turns_so_that_a_node_holds_one_device_at_a_time() -> None:
+    world = World(["a", "b"], networks=3)
+    world.campaign().run()
+    assert world.most_pods == 2
+
+
+def test_pairs_in_flight_share_no_port() -> None:
+    firsts = [port_of(count) for count in range(1000)]
+    assert len({port + offset for port in firsts for offset in range(4)}) == 4000
+    assert max(firsts) + 3 < 32768, "the ports of outgoing connections begin there"
+
+
+@pytest.mark.parametrize("error", [RuntimeError("broken"), KeyboardInterrupt(), SystemExit(1), Interrupted()])
+@pytest.mark.parametrize("program", ["probe", "ping", "ib_write_bw"])
+def test_pods_go_whatever_happens(error: BaseException, program: str) -> None:
+    world = World(["a", "b", "c", "d"])
+
+    def fail(_pod: str, name: str) -> None:
+        if name == program:
+            raise error
+
+    world.shell.before = fail
+    with pytest.raises(type(error)):
+        world.campaign().run()
+    assert world.left() == []
+    assert world.pods.stop.is_set()
+
+
+def test_pods_go_when_only_some_could_be_made() -> None:
+    world = World(["a", "b"])
+    made: list[str] = []
+
+    def refuse_the_second(_number: int, method: str, path: str) -> Any:
+        if method == "PATCH" and "/pods/" in path:
+            made.append(path)
+            return failure(403, "Forbidden", "exceeded quota: pods") if len(made) == 2 else None
+        return None
+
+    world.server.intercept = refuse_the_second
+    with pytest.raises(BatchError, match="exceeded quota"):
+        world.campaign().run()
+    assert len(made) == 2
+    assert world.left() == []
+
+
+def test_pods_go_when_they_cannot_be_listed() -> None:
+    world = World(["a", "b"])
+    world.server.intercept = lambda _number, method, path: (
+        failure(403, "Forbidden", "no") if method == "GET" and path.endswith("/pods") else None
+    )
+    with pytest.raises(ApiFault):
+        world.campaign().run()
+    assert world.left() == []
+
+
+def test_pods_that_cannot_be_removed_are_named_and_the_results_stay() -> None:
+    world = World(["a", "b"])
+    world.server.intercept = lambda _number, method, _path: (
+        failure(403, "Forbidden", "may not delete") if method == "DELETE" else None
+    )
+    campaign = world.campaign()
+    campaign.run()
+    assert campaign.rows[0]["verdict"] == "pass"
+    (notice,) = world.pods.notices
+    for words in ("test pods may be left", f"ns/rdma-validate-{RUN}-0-0", "may not delete", "at their deadline"):
+        assert words in notice
+
+
+def test_a_pod_that_somebody_deletes_in_the_middle_is_a_verdict() -> None:
+    world = World(["a", "b"])
+
+    def vanish(pod: str, program: str) -> None:
+        if program == "ping":
+            world.server.objects.pop(("pods", *pod.split("/")), None)
+            raise ShellTrouble("pod_gone", f'pods "{pod}" not found')
+
+    world.shell.before = vanish
+    campaign = world.campaign()
+    campaign.run()
+    assert campaign.rows[0]["verdict"] == "fail"
+    assert world.left() == []
+    assert world.pods.notices == []
+
+
+def test_pods_that_never_become_ready_are_a_verdict_with_the_reason() -> None:
+    world = World(["a", "b", "c"])
+
+    def start_but_one(body: Json) -> None:
+        world.start(body)
+        if body["metadata"]["annotations"]["rdma.fabric/node"] == "b":
+            waiting = {"reason": "ImagePullBackOff", "message": "no such image"}
+            body["status"] = {"phase": "Pending", "containerStatuses": [{"state": {"waiting": waiting}}]}
+
+    world.server.after_apply = start_but_one
+    campaign = world.campaign()
+    campaign.run()
+    verdicts = {(row["a"], row["b"]): row["verdict"] for row in campaign.rows}
+    assert verdicts == {("a", "b"): "fail", ("a", "c"): "pass", ("b", "c"): "fail"}
+    failed = next(row for row in campaign.rows if row["b"] == "b")["tests"][0]
+    assert "cannot get the test image" in failed["problem"]["cause"]
+    assert world.left() == []
+
+
+def test_only_our_own_leftovers_are_swept() -> None:
+    world = World(["a", "b"])
+    ours = {"app.kubernetes.io/managed-by": "rdma-fabric", "app.kubernetes.io/component": "validate"}
+    managed = [{"manager": "rdma-fabric", "operation": "Apply", "fieldsV1": {"f:spec": {}}}]
+    for name, labels, phase in (
+        ("ours-ended", ours, "Failed"),
+        ("ours-running", ours, "Running"),
+        ("foreign-ended", {"app": "x"}, "Failed"),
+    ):
+        metadata = {"name": name, "namespace": "ns", "labels": labels, "managedFields": managed}
+        world.server.put("pods", {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "status": {"phase": phase}})
+    world.pods.sweep(["ns", "ns"])
+    assert world.left() == ["foreign-ended", "ours-running"]
+    assert "ours-ended" in world.pods.notices[0]
+
+
+def test_the_dry_run_stores_nothing() -> None:
+    world = World(["a", "b"])
+    body = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "namespace": "ns", "annotations": {}}}
+    world.server.after_apply = lambda _body: None
+    world.pods.try_out([body])
+    assert world.left() == []
+    assert world.server.written() == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_the_first_signal_ends_the_work_and_is_passed_on_after_the_cleaning(number: int) -> None:
+    received: list[int] = []
+    before = signal.signal(number, lambda got, _frame: received.append(got))
+    stop, cleaned = threading.Event(), []
+    try:
+        with pytest.raises(Interrupted), interruptible(stop):
+            try:
+                os.kill(os.getpid(), number)
+            finally:
+                os.kill(os.getpid(), signal.SIGTERM)
+                cleaned.append(stop.is_set())
+    finally:
+        signal.signal(number, before)
+    assert cleaned == [True]
+    assert received == [number]
+
+
+def test_a_signal_during_the_cleaning_does_not_keep_pods() -> None:
+    world = World(["a", "b"])
+    calls: list[int] = []
+
+    def interrupt_once(_number: int, method: str, _path: str) -> Any:
+        if method == "DELETE" and not calls:
+            calls.append(1)
+            raise Interrupted
+        return None
+
+    world.server.intercept = interrupt_once
+    with pytest.raises(Interrupted):
+        world.campaign().run()
+    assert world.left() == []
+
+
+@pytest.mark.parametrize("kind", ["pod_gone", "forbidden", "timed_out"])
+def test_the_shell_translates_what_the_executor_says(kind: str) -> None:
+    def refuse(_path: str) -> Any:
+        raise ExecFault(kind, "words")
+
+    with pytest.raises(ShellTrouble, match="words") as caught:
+        PodShell(Executor(refuse)).run("ns/a", ["true"], 5)
+    assert caught.value.kind == kind
+
+
+def test_the_shell_asks_for_the_test_container(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Any] = []
+
+    def run(*arguments: Any, **options: Any) -> Executed:
+        asked.append((arguments, options))
+        return Executed(3, "out", "err")
+
+    executor = Executor(lambda _path: pytest.fail("no stream"))
+    monkeypatch.setattr(executor, "run", run)
+    assert PodShell(executor).run("ns/a", ["true"], 5) == Output(3, "out", "err")
+    assert asked == [(("ns", "a", "rdma-test-ctr", ["true"]), {"limit": 5})]
