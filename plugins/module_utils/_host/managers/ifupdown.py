@@ -37,7 +37,7 @@ def parse(text: str) -> tuple[dict[str, Stanza], list[str]]:
     stanzas: dict[str, Stanza] = {}
     included: list[str] = []
     current: Stanza | None = None
-    for words in _lines(text):
+    for words in lines(text):
         first, rest = words[0], words[1:]
         if first in _STANZAS or first.startswith("allow-"):
             current = None
@@ -68,7 +68,8 @@ def file_text(mtus: Mapping[str, int]) -> str:
     return "\n".join([*lines, ""])
 
 
-def _lines(text: str) -> list[list[str]]:
+def lines(text: str) -> list[list[str]]:
+    """Return the words of each line that is no comment; a backslash at the end joins the next line."""
     joined = text.replace("\\\n", " ")
-    lines = [line.strip() for line in joined.splitlines()]
-    return [line.split() for line in lines if line and not line.startswith("#")]
+    stripped = [line.strip() for line in joined.splitlines()]
+    return [line.split() for line in stripped if line and not line.startswith("#")]
