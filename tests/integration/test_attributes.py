@@ -72,7 +72,9 @@ def write_host_document(place: Place) -> None:
 
 
 SCENARIOS = {
+    "mofed_driver": Scenario(lambda _place: {"state": "absent"}, changes=False),
     "mofed_driver_info": Scenario(lambda _place: {}, changes=False),
+    "nv_peer_mem": Scenario(lambda _place: {}, changes=False),
     "nv_peer_mem_info": Scenario(lambda _place: {}, changes=False),
     "rdma_facts": Scenario(lambda _place: {"recorded_host": RECORDING}, changes=False),
     "rdma_host": Scenario(

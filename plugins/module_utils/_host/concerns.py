@@ -14,6 +14,8 @@ from typing import Any, Callable, Dict, Mapping, NamedTuple
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.context import ConcernPlan, Context
 from ansible_collections.rdma.fabric.plugins.module_utils._host.desired import HostDesired
+from ansible_collections.rdma.fabric.plugins.module_utils._host.driver import apply as driver_apply
+from ansible_collections.rdma.fabric.plugins.module_utils._host.driver import files as driver_files
 from ansible_collections.rdma.fabric.plugins.module_utils._host.driver import plan as driver
 from ansible_collections.rdma.fabric.plugins.module_utils._host.hugepages import apply as hugepages_apply
 from ansible_collections.rdma.fabric.plugins.module_utils._host.hugepages import files as hugepages_files
@@ -35,6 +37,8 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.mtu import apply
 from ansible_collections.rdma.fabric.plugins.module_utils._host.mtu import plan as mtu
 from ansible_collections.rdma.fabric.plugins.module_utils._host.naming import plan as naming
 from ansible_collections.rdma.fabric.plugins.module_utils._host.operations import Work
+from ansible_collections.rdma.fabric.plugins.module_utils._host.peer_memory import apply as peer_memory_apply
+from ansible_collections.rdma.fabric.plugins.module_utils._host.peer_memory import files as peer_memory_files
 from ansible_collections.rdma.fabric.plugins.module_utils._host.peer_memory import plan as peer_memory
 from ansible_collections.rdma.fabric.plugins.module_utils._host.sriov import plan as sriov
 from ansible_collections.rdma.fabric.plugins.module_utils._host.steps import Step
@@ -69,8 +73,10 @@ CONCERNS: Mapping[str, Concern] = {
         kernel_arguments_apply.ERRORS,
     ),
     "modules": Concern(kmods.plan, kmods_apply.work, kmods_files.boot_files, kmods_apply.ERRORS, kmods_apply.restore),
-    "driver": Concern(driver.plan),
-    "peer_memory": Concern(peer_memory.plan),
+    "driver": Concern(driver.plan, driver_apply.work, driver_files.boot_files, driver_apply.ERRORS),
+    "peer_memory": Concern(
+        peer_memory.plan, peer_memory_apply.work, peer_memory_files.boot_files, peer_memory_apply.ERRORS
+    ),
     "naming": Concern(naming.plan),
     "vfs": Concern(sriov.plan),
     "mtu": Concern(mtu.plan, mtu_apply.work, errors=mtu_apply.ERRORS, restore=mtu_apply.restore),

@@ -46,7 +46,7 @@ def look(host: Host, desired: HostDesired, run: Run, address: str | None) -> See
     kept = originals.read_originals(host)
     wish = originals.removal(desired, kept) if run.removes else desired
     facts = gather(host, address, wish["kernel_modules"] + wish.get("unload_modules", []), wish)
-    plan, context = plan_with_context(wish, facts)
+    plan, context = plan_with_context(wish, facts, run.concerns)
     return Seen(wish, facts, plan, context, kept)
 
 

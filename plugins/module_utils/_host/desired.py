@@ -9,6 +9,7 @@ from typing import Any, Callable, Dict, Mapping, NamedTuple
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host import syntax
 from ansible_collections.rdma.fabric.plugins.module_utils._host.kernel_arguments.arguments import name_of
+from ansible_collections.rdma.fabric.plugins.module_utils._host.wanted.driver import driver, peer_memory
 from ansible_collections.rdma.fabric.plugins.module_utils._host.wanted.interfaces import interfaces
 from ansible_collections.rdma.fabric.plugins.module_utils._host.wanted.kernel_arguments import kernel_arguments
 from ansible_collections.rdma.fabric.plugins.module_utils._host.wanted.memory import hugepages, limits
@@ -30,6 +31,7 @@ CONSENTS = {
     "vf_reset": "rdma_fabric_allow_vf_reset",
     "uplink_change": "rdma_fabric_allow_uplink_change",
     "reboot": "rdma_fabric_allow_reboot",
+    "driver_reload": "rdma_fabric_allow_driver_reload",
 }
 
 
@@ -207,6 +209,8 @@ _PARTS: dict[str, _Part] = {
     "multirail": _Part("rdma_fabric_multirail", _switch),
     "limits": _Part("rdma_fabric_limits", limits),
     "hugepages": _Part("rdma_fabric_hugepages", hugepages),
+    "driver": _Part("rdma_fabric_driver", driver),
+    "peer_memory": _Part("rdma_fabric_peer_memory", peer_memory),
     "node_labels": _Part("rdma_fabric_node_labels", _labels),
     "uplinks": _Part("rdma_fabric_uplinks", _uplinks),
     "connection_address": _Part("ansible_host", _address),

@@ -9,6 +9,7 @@ from typing import Any, Dict, Iterable, Mapping
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.access import Host
 from ansible_collections.rdma.fabric.plugins.module_utils._host.devices import PciId, nic_family
+from ansible_collections.rdma.fabric.plugins.module_utils._host.driver.facts import read_stack_state
 from ansible_collections.rdma.fabric.plugins.module_utils._host.labels import node_labels
 from ansible_collections.rdma.fabric.plugins.module_utils._host.pcie.read import read_pcie
 from ansible_collections.rdma.fabric.plugins.module_utils._host.read.boot import read_boot
@@ -59,7 +60,7 @@ def gather(
     gpus = [gpu_entry(probe, function) for function in functions if function.id.is_gpu]
     modules = read_modules(probe, system["kernel"], kernel_modules)
     boot = read_boot(probe)
-    return {
+    facts = {
         "format": FORMAT,
         "system": system,
         "nics": nics,
@@ -75,8 +76,10 @@ def gather(
         "labels": node_labels(system, nics, bool(gpus)),
         "boot": boot,
         "settings": read_settings(probe, desired or {}, [netdev.facts["name"] for netdev in netdevs], boot["files"]),
-        "unreadable": probe.unreadable(),
     }
+    facts.update(read_stack_state(probe, desired or {}, facts))
+    facts["unreadable"] = probe.unreadable()
+    return facts
 
 
 def _nics(

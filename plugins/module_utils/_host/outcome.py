@@ -6,13 +6,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Dict
+from typing import Any, Dict, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.actual import Facts
 from ansible_collections.rdma.fabric.plugins.module_utils._host.desired import HostDesired
 from ansible_collections.rdma.fabric.plugins.module_utils._host.execute import Execution
 from ansible_collections.rdma.fabric.plugins.module_utils._host.plan import Plan
 from ansible_collections.rdma.fabric.plugins.module_utils._host.steps import (
+    CONCERNS,
     NEEDS_REBOOT,
     REFUSED,
     STATUSES,
@@ -32,7 +33,8 @@ ABSENT = "absent"
 class Run:
     """How the task runs: in check mode or not, with differences or not, its mode, on a recorded host or a live one.
 
-    ``strict`` lets refused steps fail a run that applies; ``state`` absent brings the original values back.
+    ``strict`` lets refused steps fail a run that applies; ``state`` absent brings the original values back. A task
+    about some of the ``concerns`` only leaves the others alone.
     """
 
     check: bool
@@ -41,6 +43,7 @@ class Run:
     recorded: bool
     strict: bool = True
     state: str = "present"
+    concerns: Sequence[str] = CONCERNS
 
     @property
     def applies(self) -> bool:

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Dict
+from typing import Any, Dict, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host import steps
 from ansible_collections.rdma.fabric.plugins.module_utils._host.actual import Actual, Facts
@@ -30,13 +30,19 @@ def make_plan(desired: HostDesired, facts: Facts) -> Plan:
     return plan_with_context(desired, facts)[0]
 
 
-def plan_with_context(desired: HostDesired, facts: Facts) -> tuple[Plan, Context]:
-    """Return the plan and what executing it needs to know: the context of its concerns, with every step planned."""
+def plan_with_context(
+    desired: HostDesired, facts: Facts, concerns: Sequence[str] = steps.CONCERNS
+) -> tuple[Plan, Context]:
+    """Return the plan and what executing it needs to know: the context of its concerns, with every step planned.
+
+    ``concerns`` are those that are planned, in the order of ``steps.CONCERNS``; a task about one matter leaves the
+    others, and their files, as they are.
+    """
     actual = Actual(facts, desired["uplinks"])
     interfaces, unmatched = match_interfaces(desired["interfaces"], actual)
     context = Context(desired, actual, interfaces)
     notices = _unknown_uplinks(desired, actual) + remarks(actual)
-    for name in steps.CONCERNS:
+    for name in concerns:
         if name == "naming":
             context = replace(context, earlier=(*context.earlier, *unmatched))
         if name in CONCERNS:

@@ -257,4 +257,17 @@ def _with_count(state: Facts, step: dict[str, Any]) -> Facts:
     return with_functions(state, _address(step), step["to"])
 
 
-_AFTER = {"modules": _loaded, "naming": _renamed, "vfs": _with_count, "mtu": _with_mtu, "link": _with_state}
+def _changed_elsewhere(state: Facts, _step: dict[str, Any]) -> Facts:
+    """What these facts do not show: packages, builds, the initial RAM disk."""
+    return state
+
+
+_AFTER = {
+    "driver": _changed_elsewhere,
+    "peer_memory": _changed_elsewhere,
+    "modules": _loaded,
+    "naming": _renamed,
+    "vfs": _with_count,
+    "mtu": _with_mtu,
+    "link": _with_state,
+}

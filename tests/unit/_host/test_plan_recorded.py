@@ -56,7 +56,7 @@ def test_every_recording_has_its_variables() -> None:
 def test_only_the_driver_is_left_after_the_plan(host: str) -> None:
     plan = plan_of(host)
     assert all(line.isprintable() for line in plan_lines(plan))
-    assert {step["status"] for step in plan["steps"]} <= {"planned", "not_executed_yet"}
+    assert {step["status"] for step in plan["steps"] if step["concern"] != "driver"} <= {"planned"}
     left = make_plan(wanted_of(host), facts_after(plan, facts_of(host)))["steps"]
     assert [step for step in left if step["concern"] != "driver"] == []
 
@@ -83,14 +83,20 @@ def test_the_roce_servers_get_their_functions_at_the_full_mtu() -> None:
 @pytest.mark.parametrize(
     ("host", "action"),
     [
-        ("egx-01", "upgrade MLNX_OFED 5.0-2.1.8 to DOCA-OFED 24.07-0.6.1.0"),
-        ("egx-02", "replace the inbox mlx5 driver by DOCA-OFED 24.07-0.6.1.0"),
+        ("dgx-h100-01", "load DOCA-OFED 24.07-0.6.1.0 in place of DOCA-OFED 23.10-1.1.9"),
+        ("roce-h100-01", "load DOCA-OFED 24.07-0.6.1.0 in place of the inbox driver"),
     ],
 )
 def test_the_driver_step_says_what_is_there(host: str, action: str) -> None:
+    load = steps_of(plan_of(host), "driver")[-1]
+    assert load["action"] == action
+
+
+@pytest.mark.parametrize(("host", "runs"), [("egx-01", "MLNX_OFED 5.0-2.1.8"), ("egx-02", "the inbox driver")])
+def test_a_driver_for_a_system_of_unknown_packages_is_refused(host: str, runs: str) -> None:
     (step,) = steps_of(plan_of(host), "driver")
-    assert (step["action"], step["status"]) == (action, "not_executed_yet")
-    assert "ens2f0" in step["interrupts"]
+    assert (step["status"], step["reason"].endswith(f"this host runs {runs}")) == ("refused", True)
+    assert "Ubuntu 18.04" in step["detail"]
 
 
 def test_a_server_without_nics_has_nothing_to_do() -> None:

@@ -38,6 +38,9 @@ LOADED_AGAIN = (
     "mlx5_fwctl",
     "mlx5_dpll",
 )
+AUXILIARY = ("mlx5_vdpa", "mlx5_fwctl", "mlx5_dpll")
+# Without these there is no network, whatever was loaded before.
+ALWAYS_LOADED = ("mlx5_core", "mlx5_ib")
 # Whose identity tells whether the stack on the disk is the one that runs, as NVIDIA's driver container compares it.
 IDENTITY = ("mlx5_core", "mlx5_ib", "ib_core")
 STORAGE = ("ib_iser", "ib_isert", "ib_srp", "ib_srpt", "nvme_rdma", "nvmet_rdma", "rpcrdma", "xprtrdma", "svcrdma")

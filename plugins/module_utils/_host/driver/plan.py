@@ -1,167 +1,345 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Plans the driver stack of the NICs against what an operator policy asks for. Private: it may change."""
+"""Plans the driver stack of the NICs: packages, builds, initial RAM disk, reload. Private: it may change.
+
+Loading is the last step and the only one that interrupts. Where something stands in its way it is left to the next
+reboot, and says what that is.
+"""
 
 from __future__ import annotations
 
-from typing import Any, Mapping
+from typing import Any
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.actual import NETDEV_DRIVER, Actual
 from ansible_collections.rdma.fabric.plugins.module_utils._host.context import ConcernPlan, Context
-from ansible_collections.rdma.fabric.plugins.module_utils._host.driver.version import (
-    DriverVersion,
-    is_image_digest,
-    parse_driver_version,
-    parse_installed,
+from ansible_collections.rdma.fabric.plugins.module_utils._host.desired import CONSENTS
+from ansible_collections.rdma.fabric.plugins.module_utils._host.driver import blockers, needs
+from ansible_collections.rdma.fabric.plugins.module_utils._host.driver.families import FLAVOUR_TITLES, INBOX
+from ansible_collections.rdma.fabric.plugins.module_utils._host.driver.files import (
+    ordering_files,
+    repository_files,
+    unwanted_files,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._host.host_requests import Request, requests_for
+from ansible_collections.rdma.fabric.plugins.module_utils._host.driver.needs import Case, case_of
+from ansible_collections.rdma.fabric.plugins.module_utils._host.driver.preflight import refusals
+from ansible_collections.rdma.fabric.plugins.module_utils._host.driver.read import CONTAINER_BLACKLIST
+from ansible_collections.rdma.fabric.plugins.module_utils._host.driver.status import (
+    container_owns,
+    installed_flavour,
+    installed_release,
+    stack_blockers,
+    stale_blacklist,
+    vendor_builds,
+    vendor_packages,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._host.driver.wish import VARIABLE, Unclear, Wish, wish_of
 from ansible_collections.rdma.fabric.plugins.module_utils._host.steps import (
-    NOT_EXECUTED_YET,
+    BOOT,
+    NEEDS_CONSENT,
+    NEEDS_REBOOT,
     NOTHING,
+    NOW,
+    NOW_AND_BOOT,
+    PLANNED,
     Step,
     make_step,
     refused_step,
 )
+from ansible_collections.rdma.fabric.plugins.module_utils._host.wanted.driver import (
+    CONTAINER,
+    NEVER,
+    REQUIRED,
+    UNLOAD,
+)
 
-KEY = "mlx5"
-# Since 25.01 there is no MLNX_OFED release any more, only DOCA-OFED.
-_FIRST_DOCA_ONLY = (25, 1)
-_DOCA_IMAGE = "doca-driver"
-_FLAVOURS = {"inbox": "the inbox mlx5 driver", "mlnx-ofed": "MLNX_OFED", "doca-ofed": "DOCA-OFED"}
-_VENDOR_FLAVOURS = ("mlnx-ofed", "doca-ofed")
+CONSENT = "driver_reload"
 
 
 def plan(context: Context) -> ConcernPlan:
-    """Return a step when a policy asks for a driver that is not the loaded one; hosts without NVIDIA NIC get none."""
-    requests = requests_for(context, "driver")
-    if not requests or not context.actual.nvidia_nics():
+    """Return the steps from the driver that a host has to the one that is asked for, none when none is."""
+    wish = wish_of(context)
+    if wish is None or context.removing:
         return [], []
-    if len(requests) > 1:
-        return [_contradiction(context, requests)], []
-    request = requests[0]
-    section = request["driver"]
-    text = str(section.get("version") or "")
-    version = parse_driver_version(text)
-    if version is None and not is_image_digest(text):
-        return [_unreadable(context, request, text)], []
-    loaded = _loaded_version(context.actual)
-    if version is not None and loaded is not None and loaded.fields == version.fields:
+    if isinstance(wish, Unclear):
+        return ([_unclear(context, wish)], []) if context.actual.nvidia_nics() else ([], [])
+    if wish.is_vendor and not context.actual.nvidia_nics():
+        noticed = wish.asked_by == VARIABLE
+        return [], [f"{wish.asked_by}: {wish.title} is left out: this host has no NVIDIA NIC"] if noticed else []
+    case = case_of(context, wish)
+    if wish.settings["source"] == CONTAINER:
+        return _container(case)
+    changes = needs.needs_packages(case) or bool(needs.kernels_to_build(case))
+    if changes or (container_owns(case.state) and not needs.runs_wanted(case)):
+        refused = refusals(wish, case.state, context.actual.facts["system"], case.family)
+        if refused:
+            return [_refused(case, *refusal) for refusal in refused], []
+    return [*_files(case), *_disk(case), *_load(case)], []
+
+
+def _unclear(context: Context, wish: Unclear) -> Step:
+    asked = [request.get("driver") for request in context.desired["requests"] if request.get("driver")]
+    return refused_step(
+        "driver",
+        "wish",
+        target=NETDEV_DRIVER,
+        action=wish.action,
+        before=_running(context.actual),
+        after=[{key: section.get(key) for key in ("repository", "image", "version")} for section in asked],
+        reason=wish.reason,
+        detail=wish.detail,
+    )
+
+
+def _container(case: Case) -> ConcernPlan:
+    """Leave the modules to the driver container, and say what it has not done yet."""
+    title = case.wish.title
+    if needs.runs_wanted(case):
         return [], []
-    return [_replacement(context, request, version, loaded)], []
+    if container_owns(case.state):
+        return [], [f"{title} is asked for, {_present(case.actual)}: the driver container is to bring it"]
+    return [], [f"{title} is asked for from a driver container, and none has run on this host yet"]
 
 
-def wanted_flavour(section: Mapping[str, Any], version: DriverVersion | None) -> str:
-    """Return the name of the stack that an ``ofedDriver`` section means."""
-    newer = version is not None and (version.doca is not None or version.fields[:2] >= _FIRST_DOCA_ONLY)
-    return "DOCA-OFED" if newer or section.get("image") == _DOCA_IMAGE else "MLNX_OFED"
+def _refused(case: Case, key: str, action: str, detail: str) -> Step:
+    return refused_step(
+        "driver",
+        key,
+        target=NETDEV_DRIVER,
+        action=action,
+        before=_running(case.actual),
+        after=_wanted(case.wish),
+        reason=_reason(case),
+        detail=detail,
+    )
 
 
-def _loaded_version(actual: Actual) -> DriverVersion | None:
-    """Return the release of the loaded vendor driver; the inbox driver has the kernel's version, not a release."""
-    if actual.stack["flavour"] not in _VENDOR_FLAVOURS:
-        return None
-    return parse_driver_version(str(actual.stack.get("version") or ""))
+def _files(case: Case) -> list[Step]:
+    """Plan what is only written: a stale blacklist away, the repository, the order at boot, files nobody needs."""
+    steps = []
+    if stale_blacklist(case.state):
+        steps.append(
+            make_step(
+                "driver",
+                "blacklist",
+                target=CONTAINER_BLACKLIST,
+                action="remove the blacklist of a driver container that is gone",
+                before="present",
+                after="absent",
+                reason="with it the next boot would load no driver for the NICs",
+                when=BOOT,
+                undo="nothing: the container writes it again when it needs it",
+            )
+        )
+    for key, files, action in (
+        ("repository", repository_files(case), "make the repository known to the package manager"),
+        ("order", ordering_files(case), "load the driver at boot before anything that needs it"),
+    ):
+        if files and case.context.boot_differs(files):
+            steps.append(
+                make_step(
+                    "driver",
+                    key,
+                    target=", ".join(files),
+                    action=action,
+                    before=[path for path in files if path in case.context.boot_files],
+                    after=list(files),
+                    reason=f"{case.wish.asked_by} asks for {case.wish.title}",
+                    when=BOOT if key == "order" else NOW_AND_BOOT,
+                    undo="bring the former files back",
+                )
+            )
+    for path in unwanted_files(case.context, case.wish):
+        steps.append(
+            make_step(
+                "driver",
+                path,
+                target=path,
+                action="remove a file of rdma.fabric that the driver does not need any more",
+                before="present",
+                after="absent",
+                reason=f"{case.wish.asked_by} asks for {case.wish.title}",
+                when=BOOT,
+                undo="bring the file back",
+            )
+        )
+    return steps
 
 
-def _before(actual: Actual) -> dict[str, Any]:
+def _disk(case: Case) -> list[Step]:
+    """Plan what changes the disk: packages, builds for kernels, the initial RAM disk."""
+    steps = []
+    common: dict[str, Any] = {"target": NETDEV_DRIVER, "reason": _reason(case), "when": BOOT}
+    if needs.needs_packages(case):
+        steps.append(
+            make_step(
+                "driver",
+                "packages",
+                action=_packages_action(case),
+                before=_installed(case),
+                after=_wanted(case.wish),
+                undo=_packages_undo(case),
+                detail=_packages_detail(case),
+                **common,
+            )
+        )
+    for kernel in needs.kernels_to_build(case):
+        steps.append(
+            make_step(
+                "driver",
+                f"build:{kernel}",
+                action=f"build the installed driver for kernel {kernel}",
+                before="not built",
+                after="built",
+                undo=f"dkms remove it for {kernel}",
+                **common,
+            )
+        )
+    if needs.needs_initrd(case):
+        steps.append(
+            make_step(
+                "driver",
+                "initrd",
+                action="rebuild the initial RAM disk",
+                before="holds another driver than the disk",
+                after="holds the driver of the disk",
+                undo="it is rebuilt with whatever driver is on the disk",
+                detail="the kernel would otherwise start with the former driver",
+                **common,
+            )
+        )
+    return steps
+
+
+def _load(case: Case) -> list[Step]:
+    """Plan the reload, or say what keeps it from being done now; an interrupted one is finished first."""
+    interrupted = needs.interrupted_reload(case) is not None
+    if not needs.needs_load(case):
+        return [_restore(case)] if interrupted else []
+    swaps = needs.replaces_what_runs(case)
+    wording: dict[str, Any] = {
+        "target": NETDEV_DRIVER,
+        "action": f"load {case.wish.title}" + (f" in place of {_name(case.actual)}" if swaps else ""),
+        "before": _running(case.actual),
+        "after": _wanted(case.wish),
+        "reason": _reason(case),
+    }
+    if not swaps:
+        return [make_step("driver", "load", **wording, when=NOW, undo="modprobe -r it")]
+    settings = case.wish.settings
+    found = [] if interrupted else stack_blockers(case.actual, case.state, settings["storage_modules"] == UNLOAD)
+    if case.context.consents_to("uplink_change"):
+        found = [blocker for blocker in found if blocker.kind != blockers.UPLINK]
+    if found and settings["reload"] == REQUIRED:
+        detail = f"{blockers.sentence(found)}: end or detach them, or take reload: if_idle, which leaves it to a reboot"
+        return [refused_step("driver", "load", **wording, detail=detail)]
+    if found or settings["reload"] == NEVER:
+        why = blockers.sentence(found) or "reload: never"
+        detail = f"it is loaded at the next boot, not now: {why}"
+        return [make_step("driver", "load", **wording, when=BOOT, status=NEEDS_REBOOT, detail=detail)]
+    allowed = case.context.consents_to(CONSENT)
+    return [
+        make_step(
+            "driver",
+            "load",
+            **wording,
+            interrupts=_interrupted(case.context),
+            undo="load the driver that is on the disk again and bring the network back",
+            when=NOW,
+            status=PLANNED if allowed else NEEDS_CONSENT,
+            consent=CONSENTS[CONSENT],
+            detail=_load_detail(case),
+        )
+    ]
+
+
+def _restore(case: Case) -> Step:
+    return make_step(
+        "driver",
+        "restore",
+        target=NETDEV_DRIVER,
+        action="finish a reload that was interrupted",
+        before="interrupted",
+        after="finished",
+        reason="an earlier run ended while the driver was being reloaded; what it took away was written down",
+        when=NOW,
+        undo="nothing is taken away",
+    )
+
+
+def _running(actual: Actual) -> dict[str, Any]:
     return {"flavour": actual.stack["flavour"], "version": actual.stack.get("version")}
 
 
-def _after(section: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: section.get(key) for key in ("repository", "image", "version")}
+def _installed(case: Case) -> dict[str, Any]:
+    release = installed_release(case.state, case.actual.stack)
+    flavour = installed_flavour(case.state, case.actual.stack)
+    return {"flavour": flavour, "version": release.release if release else None}
 
 
-def _contradiction(context: Context, requests: list[Request]) -> Step:
-    names = [f"{request['source']} ({request['driver'].get('version')})" for request in requests]
-    return refused_step(
-        "driver",
-        KEY,
-        target=NETDEV_DRIVER,
-        action="choose between contradicting driver requests",
-        before=_before(context.actual),
-        after=[_after(request["driver"]) for request in requests],
-        reason=f"{' and '.join(names)} all select this host",
-        detail="narrow their nodeSelector so that one is left",
-    )
+def _wanted(wish: Wish) -> dict[str, Any]:
+    return {"flavour": wish.flavour, "version": wish.version.release if wish.version else None}
 
 
-def _unreadable(context: Context, request: Request, text: str) -> Step:
-    return refused_step(
-        "driver",
-        KEY,
-        target=NETDEV_DRIVER,
-        action="read the wanted driver version",
-        before=_before(context.actual),
-        after=_after(request["driver"]),
-        reason=f"{request['source']} asks for an ofedDriver",
-        detail=f"its version {text!r} is no driver release such as 24.07-0.6.1.0-0 and no sha256 digest",
-    )
-
-
-def _replacement(
-    context: Context, request: Request, version: DriverVersion | None, loaded: DriverVersion | None
-) -> Step:
-    actual, section = context.actual, request["driver"]
-    wanted = _wanted_text(section, version)
+def _name(actual: Actual) -> str:
+    """Return what runs, for a person; a stack without a driver of NVIDIA's NICs has no better name."""
     flavour = actual.stack["flavour"]
-    wording: dict[str, Any] = {
-        "target": NETDEV_DRIVER,
-        "action": _action(actual, wanted, version, loaded),
-        "before": _before(actual),
-        "after": _after(section),
-        "reason": f"{request['source']} asks for {wanted}, {_present(actual)}",
-    }
-    if actual.facts["system"].get("ostree"):
-        detail = "this host's system is an ostree image, so drivers are layered by its own tools or run in a container"
-        return refused_step("driver", KEY, **wording, detail=detail)
-    return make_step(
-        "driver",
-        KEY,
-        **wording,
-        interrupts=_interrupted(context),
-        undo="return to the inbox driver" if flavour == "inbox" else f"install {_installed(actual)} again",
-        status=NOT_EXECUTED_YET,
-        detail=_detail(actual, version),
-    )
-
-
-def _wanted_text(section: Mapping[str, Any], version: DriverVersion | None) -> str:
-    flavour = wanted_flavour(section, version)
-    if version is None:
-        return f"{flavour} of image digest {section['version']}"
-    return f"{flavour} {version.release}" + (f" (DOCA {version.doca})" if version.doca else "")
-
-
-def _installed(actual: Actual) -> str:
-    name = _FLAVOURS.get(actual.stack["flavour"], "")
-    return " ".join(filter(None, (name, actual.stack.get("version") if name != _FLAVOURS["inbox"] else None)))
+    if flavour not in FLAVOUR_TITLES:
+        return "the loaded RDMA stack"
+    version = actual.stack.get("version") if flavour != INBOX else None
+    return " ".join(filter(None, (FLAVOUR_TITLES[flavour], version)))
 
 
 def _present(actual: Actual) -> str:
-    present = _installed(actual)
-    return f"this host runs {present}" if present else "this host has no mlx5 driver loaded"
+    if actual.stack["flavour"] == "none":
+        return "this host has no mlx5 driver loaded"
+    return f"this host runs {_name(actual)}"
 
 
-def _action(actual: Actual, wanted: str, version: DriverVersion | None, loaded: DriverVersion | None) -> str:
-    present = _installed(actual)
-    if _is_installed(actual, version):
-        return f"load the installed {wanted}" + (f" in place of {present}" if present else "")
-    if not present:
-        return f"install {wanted}"
-    if version is None or loaded is None:
-        return f"replace {present} by {wanted}"
-    return f"{'upgrade' if loaded.fields < version.fields else 'downgrade'} {present} to {wanted}"
+def _reason(case: Case) -> str:
+    return f"{case.wish.asked_by} asks for {case.wish.title}, {_present(case.actual)}"
 
 
-def _is_installed(actual: Actual, version: DriverVersion | None) -> bool:
-    """Return whether the wanted release is on the disk: after an installation without a reload another one runs."""
-    installed = parse_installed(str(actual.stack.get("installed") or ""))
-    return version is not None and installed is not None and installed.fields == version.fields
+def _packages_action(case: Case) -> str:
+    wish, present = case.wish, _installed(case)
+    title = FLAVOUR_TITLES.get(present["flavour"] or "", "")
+    if not wish.is_vendor:
+        return (
+            f"remove {title if present['flavour'] != INBOX else 'the packages of the vendor'} and keep the inbox driver"
+        )
+    if not title or present["flavour"] == INBOX:
+        return f"install {wish.title}"
+    release = installed_release(case.state, case.actual.stack)
+    if release is None or wish.version is None:
+        return f"replace {title} by {wish.title}"
+    verb = "upgrade" if release.fields < wish.version.fields else "downgrade"
+    return f"{verb} {title} {release.release} to {wish.title}"
+
+
+def _packages_undo(case: Case) -> str:
+    present = _installed(case)
+    if present["flavour"] in {None, INBOX}:
+        return "state: absent removes the packages again"
+    return f"ask for {FLAVOUR_TITLES[present['flavour']]} {present['version'] or ''} again".replace("  ", " ")
+
+
+def _packages_detail(case: Case) -> str:
+    parts = []
+    if case.wish.settings["with_firmware_update"] and case.wish.is_vendor:
+        parts.append("firmware of the NICs is burned if it is older than the release's")
+    if not case.wish.is_vendor:
+        removed = vendor_packages(case.state)
+        replaced = vendor_builds(case.state)
+        if removed:
+            parts.append(f"removes {', '.join(removed)}")
+        if replaced:
+            parts.append(f"replaces {', '.join(replaced)} by the distribution's")
+    parts.append("what is loaded stays loaded")
+    return "; ".join(parts)
 
 
 def _interrupted(context: Context) -> str:
-    """Name every interface that a reload takes away by PCI address, the uplink last and marked, so that it is seen."""
+    """Name every interface that a reload takes away, the uplink last and marked, so that it is seen."""
     plain, uplinks = [], []
     for nic in context.actual.nvidia_nics():
         for port in context.actual.ports_of(nic) if nic["driver"] == NETDEV_DRIVER else []:
@@ -174,13 +352,11 @@ def _interrupted(context: Context) -> str:
     return f"traffic on {', '.join(names)}" if names else NOTHING
 
 
-def _detail(actual: Actual, version: DriverVersion | None) -> str:
-    parts = []
-    if version is None:
-        parts.append("a digest does not say which release it holds, so it can't be compared with the loaded driver")
-    functions = sum(len(actual.vf_addresses(nic)) for nic in actual.nvidia_nics())
+def _load_detail(case: Case) -> str:
+    parts = ["links, addresses, routes, bonds, VLANs and virtual functions are brought back"]
+    functions = sum(len(case.actual.vf_addresses(nic)) for nic in case.actual.nvidia_nics())
     if functions:
-        parts.append(f"the reload removes the {functions} virtual functions")
-    if actual.facts["system"].get("secure_boot"):
-        parts.append("Secure Boot is on: the modules must be signed with an enrolled key")
+        parts.append(f"the {functions} virtual functions are removed and created again")
+    if needs.interrupted_reload(case) is not None:
+        parts.append("an interrupted reload is taken up")
     return "; ".join(parts)

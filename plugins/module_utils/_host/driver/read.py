@@ -36,8 +36,8 @@ CONTAINER_READY = "/run/mellanox/drivers/.driver-ready"
 CONTAINER_LOCK = "/run/mellanox/drivers/.lock"
 CONTAINER_BLACKLIST = "/etc/modprobe.d/blacklist-ofed-modules.conf"
 SIGNING_KEYS = ("/var/lib/shim-signed/mok/MOK.der", "/var/lib/dkms/mok.pub")
-JOURNAL = "/var/lib/rdma-fabric/driver-reload.json"
-UNINSTALLER = "/usr/sbin/ofed_uninstall.sh"
+# Below /run: a reboot brings the network back by itself, and what was written down before it must not be restored.
+JOURNAL = "/run/rdma-fabric-driver-reload.json"
 _OPENIBD = ("/etc/init.d/openibd", "/usr/lib/systemd/system/openibd.service", "/etc/systemd/system/openibd.service")
 _DKMS = "/var/lib/dkms"
 _DKMS_SOURCE = "mlnx-ofed-kernel"
@@ -59,14 +59,17 @@ _PATTERNS = (
 _MODINFO_FIELDS = ("filename", "version", "srcversion", "depends", "signer")
 
 
-def read_driver(probe: Probe, system: Mapping[str, Any], signing_key: str | None = None) -> DriverState:
+def read_driver(probe: Probe, system: Mapping[str, Any], settings: Mapping[str, Any] | None = None) -> DriverState:
     """Return the state of the driver stack as plain JSON data; what the host does not tell is None.
 
-    ``system`` is that part of the facts. ``loaded`` has the modules of the stack and everything that stands on them,
-    ``on_disk`` those that modprobe would load. ``packages`` are those of the stack by name.
+    ``system`` is that part of the facts, ``settings`` what is wanted (it names files to look at). ``loaded`` has the
+    modules of the stack and everything that stands on them, ``on_disk`` those that modprobe would load. ``packages``
+    are those of the stack by name.
     """
     kernel = str(system["kernel"])
     family = family_of(system["os"])
+    wanted = settings or {}
+    archive = wanted.get("archive")
     on_disk = read_on_disk(probe, kernel, modules.IDENTITY)
     opened = read_open_files(probe.host)
     kernels = _boot_kernels(probe)
@@ -88,10 +91,10 @@ def read_driver(probe: Probe, system: Mapping[str, Any], signing_key: str | None
             "lock": probe.host.exists(CONTAINER_LOCK),
             "blacklist": probe.host.exists(CONTAINER_BLACKLIST),
         },
-        "key": _key(probe, signing_key) if system.get("secure_boot") else None,
+        "key": _key(probe, wanted.get("signing_key")) if system.get("secure_boot") else None,
         "free_mib": _free_space(probe),
         "openibd": any(probe.host.exists(path) for path in _OPENIBD),
-        "uninstaller": probe.host.exists(UNINSTALLER),
+        "archive": probe.host.exists(archive) if archive else None,
         "journal": probe.content(JOURNAL),
     }
 

@@ -27,6 +27,28 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.driver.version i
 
 State = Mapping[str, Any]
 
+# The state of a host that was not asked about its driver, such as a recorded one: nothing of it is known.
+UNREAD: State = {
+    "kernel": "",
+    "next_kernel": None,
+    "family": None,
+    "packages": None,
+    "on_disk": None,
+    "loaded": {},
+    "built": [],
+    "headers": {},
+    "headers_offered": None,
+    "initrd": None,
+    "users": [],
+    "locks": [],
+    "container": {"ready": False, "lock": False, "blacklist": False},
+    "key": None,
+    "free_mib": {},
+    "openibd": False,
+    "archive": None,
+    "journal": None,
+    "snapshot": None,
+}
 _KERNEL_PACKAGES = re.compile(r"mlnx-ofed-kernel-(?:dkms|modules).*|(?:kmod-)?mlnx-ofa_kernel(?:-dkms|-kmp-default)?")
 # modprobe looks into the kernel's own directory last; whatever stands elsewhere replaces it.
 _KERNELS_OWN = re.compile(r"/(?:usr/)?lib/modules/[^/]+/kernel/")
@@ -63,7 +85,12 @@ def disk_flavour(state: State) -> str | None:
     path = (state["on_disk"] or {}).get(NETDEV_DRIVER, {}).get("path", "")
     if not path:
         return None
-    return INBOX if path == "(builtin)" or _KERNELS_OWN.match(path) else "vendor"
+    return INBOX if is_inbox_path(path) else "vendor"
+
+
+def is_inbox_path(path: str) -> bool:
+    """Say whether the file of a module is the kernel's own, or the module is built into the kernel."""
+    return path == "(builtin)" or _KERNELS_OWN.match(path) is not None
 
 
 def vendor_packages(state: State) -> list[str]:
@@ -107,7 +134,9 @@ def installed_flavour(state: State, stack: Mapping[str, Any]) -> str | None:
     if any(name.startswith("doca-") for name in state["packages"]):
         return DOCA_OFED
     newer = release is not None and release.fields[:2] >= FIRST_DOCA_ONLY
-    return DOCA_OFED if newer or str(stack.get("installed") or "").startswith("OFED-internal") else MLNX_OFED
+    if newer or str(stack.get("installed") or "").startswith("OFED-internal"):
+        return DOCA_OFED
+    return DOCA_OFED if stack["flavour"] == DOCA_OFED else MLNX_OFED
 
 
 def container_owns(state: State) -> bool:

@@ -20,11 +20,14 @@ LONGEST_TEXT = 4096
 PLACES = (
     "/etc/NetworkManager/conf.d",
     "/etc/NetworkManager/system-connections",
+    "/etc/apt/preferences.d",
+    "/etc/apt/sources.list.d",
     "/etc/default/grub.d",
     "/etc/modprobe.d",
     "/etc/modules-load.d",
     "/etc/netplan",
     "/etc/network/interfaces.d",
+    "/etc/pki/rpm-gpg",
     "/etc/security/limits.d",
     "/etc/sysctl.d",
     "/etc/systemd/network",
@@ -33,6 +36,8 @@ PLACES = (
     "/etc/systemd/user.conf.d",
     "/etc/tmpfiles.d",
     "/etc/udev/rules.d",
+    "/etc/yum.repos.d",
+    "/etc/zypp/repos.d",
     "/etc/rdma-fabric",
 )
 # Directories whose subdirectories *.d hold drop-ins.

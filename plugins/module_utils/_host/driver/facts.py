@@ -1,0 +1,59 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Reads of driver and peer memory what a desired state needs; hosts that are not asked about them are spared it.
+
+Private to this collection: it may change.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Iterable, Mapping
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.actual import NETDEV_DRIVER
+from ansible_collections.rdma.fabric.plugins.module_utils._host.driver.families import INBOX
+from ansible_collections.rdma.fabric.plugins.module_utils._host.driver.network import read_snapshot
+from ansible_collections.rdma.fabric.plugins.module_utils._host.driver.read import DriverState, read_driver
+from ansible_collections.rdma.fabric.plugins.module_utils._host.driver.status import runs_what_is_installed
+from ansible_collections.rdma.fabric.plugins.module_utils._host.driver.version import parse_driver_version
+from ansible_collections.rdma.fabric.plugins.module_utils._host.peer_memory.read import read_peer_memory
+from ansible_collections.rdma.fabric.plugins.module_utils._host.read.probe import Probe
+from ansible_collections.rdma.fabric.plugins.module_utils._host.wanted.driver import ABSENT
+
+Entries = Iterable[Mapping[str, Any]]
+
+
+def read_stack_state(probe: Probe, desired: Mapping[str, Any], facts: Mapping[str, Any]) -> dict[str, Any]:
+    """Return ``{"driver": ..., "peer_memory": ...}`` with what ``desired`` asks about; ``facts`` are those read so far.
+
+    The network is only written down where the driver may be reloaded: that takes a program for each interface.
+    """
+    found: dict[str, Any] = {}
+    requests = desired.get("requests") or []
+    if desired.get("driver") or any(request.get("driver") for request in requests):
+        state = read_driver(probe, facts["system"], desired.get("driver"))
+        state["snapshot"] = None
+        if _may_reload(desired, state, facts["stack"]):
+            state["snapshot"] = read_snapshot(probe, NETDEV_DRIVER, facts["nics"], facts["netdevs"])
+        found["driver"] = state
+    if desired.get("peer_memory") or any(request.get("peer_memory") for request in requests):
+        found["peer_memory"] = read_peer_memory(probe, facts["system"])
+    return found
+
+
+def _may_reload(desired: Mapping[str, Any], state: DriverState, stack: Mapping[str, Any]) -> bool:
+    """Say whether anything that ``desired`` asks for differs from what runs; node selectors are not looked at."""
+    if state["journal"] or runs_what_is_installed(state) is False:
+        return True
+    own = desired.get("driver") or {}
+    inbox = own.get("state") == ABSENT or own.get("flavour") == INBOX
+    if inbox or (own.get("flavour") and not own.get("version")):
+        return bool(stack["flavour"] != (INBOX if inbox else own["flavour"]))
+    running = parse_driver_version(str(stack.get("version") or ""))
+    texts = [own.get("version"), *(request["driver"].get("version") for request in _driver_requests(desired))]
+    wanted = [parse_driver_version(str(text)) for text in texts if text]
+    return any(release is None or running is None or release.fields != running.fields for release in wanted)
+
+
+def _driver_requests(desired: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    return [request for request in desired.get("requests") or [] if request.get("driver")]

@@ -1,0 +1,102 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""How a driver is taken out of a running kernel and put in again. Pure. Private to this collection: it may change."""
+
+from __future__ import annotations
+
+from typing import Callable, NamedTuple
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.access import Host
+from ansible_collections.rdma.fabric.plugins.module_utils._host.driver import modules
+from ansible_collections.rdma.fabric.plugins.module_utils._host.driver.read import (
+    JOURNAL,
+    read_identity,
+    read_on_disk,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._host.driver.snapshot import (
+    Snapshot,
+    as_text,
+    missing,
+    restore_operations,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._host.driver.status import State, same_build
+from ansible_collections.rdma.fabric.plugins.module_utils._host.operations import (
+    Operation,
+    PutFile,
+    RemoveFile,
+    Run,
+    Work,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._host.read.probe import Probe
+
+SERVICE = "openibd"
+# Functions of large cards take seconds each to stop and to start.
+_SECONDS = 300.0
+
+
+class Reload(NamedTuple):
+    """What is unloaded and loaded, in order, and whether the vendor's service does it in between."""
+
+    unload: tuple[str, ...]
+    load: tuple[str, ...]
+    by_service: bool = False
+
+
+def reload_of_stack(state: State, by_service: bool) -> Reload:
+    """Return how the RDMA stack is reloaded: what stands on it goes first and comes back last.
+
+    The service (openibd) replaces the modules of the stack itself; what it does not know is left to modprobe.
+    """
+    loaded = state["loaded"]
+    peers = [name for name in modules.PEER_MEMORY if name in loaded]
+    # Users of a storage module are unloaded before it.
+    storage = sorted((name for name in modules.STORAGE if name in loaded), key=lambda name: len(loaded[name]["users"]))
+    replaced = [name for name in modules.REPLACED if name in loaded]
+    auxiliary = [name for name in replaced if name in modules.AUXILIARY]
+    again = [name for name in modules.LOADED_AGAIN if name in loaded or name in modules.ALWAYS_LOADED]
+    return Reload(
+        unload=(*peers, *storage, *(auxiliary if by_service else replaced)),
+        load=(*again, *reversed(storage), *peers),
+        by_service=by_service,
+    )
+
+
+def reload_work(reload: Reload, snapshot: Snapshot, compared: tuple[str, ...] = ()) -> Work:
+    """Return how the reload is done: the network is written down, taken away, and brought back.
+
+    What is written down stays until all of it is back: whoever finds the file finishes the work. ``compared`` are
+    modules that must run as they are on the disk afterwards.
+    """
+    do: list[Operation] = [PutFile(JOURNAL, as_text(snapshot), 0o600)]
+    do += [Run(("modprobe", "-r", name), _SECONDS) for name in reload.unload]
+    if reload.by_service:
+        do.append(Run(("systemctl", "restart", SERVICE), 2 * _SECONDS))
+    back = restoring(reload, snapshot)
+    return Work([*do, *back, RemoveFile(JOURNAL)], undo=back, verify=_verified(snapshot, compared))
+
+
+def restore_work(reload: Reload, snapshot: Snapshot) -> Work:
+    """Return how a reload that was interrupted is finished."""
+    return Work([*restoring(reload, snapshot), RemoveFile(JOURNAL)], verify=_verified(snapshot, ()))
+
+
+def restoring(reload: Reload, snapshot: Snapshot) -> list[Operation]:
+    """Return how the driver and its network come back, whatever is left of them."""
+    return [*(Run(("modprobe", name), _SECONDS) for name in reload.load), *restore_operations(snapshot)]
+
+
+def _verified(snapshot: Snapshot, compared: tuple[str, ...]) -> Callable[[Host], str]:
+    def verify(host: Host) -> str:
+        return "; ".join(filter(None, (missing(snapshot, host), _other_builds(host, compared))))
+
+    return verify
+
+
+def _other_builds(host: Host, compared: tuple[str, ...]) -> str:
+    if not compared:
+        return ""
+    probe = Probe(host)
+    on_disk = read_on_disk(probe, probe.text("/proc/sys/kernel/osrelease") or "", compared) or {}
+    different = [name for name in compared if same_build(read_identity(probe, name), on_disk.get(name)) is False]
+    return f"{', '.join(different)} still run{'s' if len(different) == 1 else ''} as before" if different else ""

@@ -1,0 +1,75 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Loads and unloads peer memory's modules, and keeps that over a reboot. Private: it may change."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import Mapping
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.access import Host
+from ansible_collections.rdma.fabric.plugins.module_utils._host.context import Context
+from ansible_collections.rdma.fabric.plugins.module_utils._host.operations import (
+    Operation,
+    RemoveFile,
+    Run,
+    Work,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._host.peer_memory.decide import MODULE_OF
+from ansible_collections.rdma.fabric.plugins.module_utils._host.peer_memory.files import OWN, boot_files
+from ansible_collections.rdma.fabric.plugins.module_utils._host.steps import BOOT, Step
+
+_SECONDS = 120.0
+_MIXED = (
+    "the module was built against another RDMA stack than the one that runs; next: rebuild it (dkms remove and install "
+    "of the GPU driver) with the present stack installed, and run again"
+)
+# Texts of modprobe(8) and of the kernel's log, as NVIDIA's and the operators' issue trackers have them.
+ERRORS: Mapping[str, str] = MappingProxyType(
+    {
+        "disagrees about version of symbol": _MIXED,
+        "Unknown symbol": _MIXED,
+        "Invalid argument": (
+            "the module was built without peer-memory symbols, or against another RDMA stack (then the kernel's log "
+            "names the symbol); next: use DMA-BUF, or install the vendor's RDMA stack, rebuild the GPU driver's DKMS "
+            "module, and run again"
+        ),
+        "not found in directory": (
+            "the GPU driver was installed without the module for the running kernel; next: install or build it, and "
+            "run again"
+        ),
+        "Key was rejected by service": (
+            "Secure Boot is on and the firmware does not trust the key that signed the module; next: enrol it (mokutil "
+            "--import, then confirm at the console during a reboot)"
+        ),
+        "is in use": "GPU programs came to use the module; next: end them, or reboot, and run again",
+        "EBUSY": "GPU programs came to use the module; next: end them, or reboot, and run again",
+    }
+)
+
+
+def work(context: Context, step: Step) -> Work:
+    """Return how the modules of ``step["from"]`` become those of ``step["to"]``, now, at boot, or both."""
+    before, wanted = list(step["from"]), list(step["to"])
+    files = boot_files(context)
+    do: list[Operation] = [RemoveFile(path) for path in OWN if path in context.boot_files and path not in files]
+    do += context.boot_operations(files)
+    undo = context.boot_undo({path: "" for path in OWN if path in files or path in context.boot_files})
+    if step["when"] == BOOT:
+        return Work(do, undo)
+    away = [name for name in before if name not in wanted]
+    do += [Run(("modprobe", "-r", name), _SECONDS) for name in away]
+    do += [Run(("modprobe", name), _SECONDS) for name in wanted]
+    back: list[Operation] = [Run(("modprobe", "-r", name), _SECONDS) for name in wanted if name not in before]
+    back += [Run(("modprobe", name), _SECONDS) for name in away]
+
+    def verify(host: Host) -> str:
+        wrong = [name for name in (*wanted, *away) if host.exists(_module(name)) != (name in wanted)]
+        return "; ".join(f"{name} is {'not' if name in wanted else 'still'} loaded" for name in wrong)
+
+    return Work(do, [*back, *undo], verify)
+
+
+def _module(mechanism: str) -> str:
+    return f"/sys/module/{MODULE_OF[mechanism]}"

@@ -1,0 +1,311 @@
+#!/usr/bin/python
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+---
+module: mofed_driver
+short_description: Give a host the inbox, DOCA-OFED or MLNX_OFED driver for its NICs
+version_added: 0.1.0
+description:
+  - Installs, changes or removes the driver stack of NVIDIA NICs on a host, from packages of repositories or from an
+    archive. Knows the packages of Ubuntu 22.04, 24.04 and 26.04, Debian 12 and 13, RHEL 9 and 10 and their clones, and
+    SLES 15. Any other distribution keeps its inbox driver and is told so.
+  - Tells apart what is installed, on the disk, loaded, and started by the initial RAM disk, and only changes what
+    differs.
+  - Everything that forbids the change is checked before anything is changed, and all of it is said at once. Checked are
+    kernel headers, Secure Boot and the signing key, ostree, the distribution, the driver container of the Network
+    Operator, the package manager's lock and the disk space.
+  - The driver is reloaded last, and only with consent. Links, addresses, routes, bonds, VLANs and virtual functions are
+    brought back. Where storage over RDMA, other vendors' drivers, programs with open verbs devices, functions in
+    containers or the uplink stand in the way, the change is left to the next reboot, and what it waits for is named.
+  - A driver whose build is the loaded one is not reloaded.
+author:
+  - The rdma.fabric contributors (@rdma-fabric)
+extends_documentation_fragment:
+  - rdma.fabric.attributes
+attributes:
+  check_mode:
+    support: full
+  diff_mode:
+    support: full
+    details:
+      - The difference is the plan, one line per step.
+  idempotent:
+    support: full
+options:
+  state:
+    description:
+      - With V(present), the host gets the driver that O(flavour) and O(version) name.
+      - With V(absent), packages of a vendor are removed and the host returns to the driver of its kernel. Packages that
+        distribution and vendor share, such as C(rdma-core), are replaced by the distribution's.
+    type: str
+    choices: [present, absent]
+    default: present
+  flavour:
+    description:
+      - Which driver. Needed with O(state=present).
+      - V(inbox) is the one that comes with the kernel. It is loaded at boot before anything that needs it.
+    type: str
+    choices: [inbox, doca-ofed, mlnx-ofed]
+  version:
+    description:
+      - Release of the vendor's driver, such as V(24.10-1.1.4.0) or V(doca3.1.0-25.07-0.9.7.0). Without it any release
+        of the flavour will do.
+      - Compared by its first five numbers, because sources write the last ones differently.
+    type: str
+  source:
+    description:
+      - Where the packages come from.
+      - V(distribution) takes what the repositories of the host have, V(repository) the one of O(repository), V(archive)
+        the file of O(archive).
+      - With V(container) a driver container of the Network Operator looks after the driver. Nothing is installed then.
+    type: str
+    choices: [distribution, repository, archive, container]
+    default: distribution
+  repository:
+    description:
+      - Repository for O(source=repository).
+    type: dict
+    suboptions:
+      url:
+        description:
+          - URL of the repository, or the absolute path of one on the host. Credentials belong into the package
+            manager's own configuration.
+        type: str
+        required: true
+      gpg_key:
+        description:
+          - Public key that signed the repository, armoured, or the absolute path of it on the host.
+        type: str
+        no_log: false
+      gpg_check:
+        description:
+          - Whether signatures are checked.
+        type: bool
+        default: true
+  archive:
+    description:
+      - Absolute path on the host of an MLNX_OFED installer (C(.tgz), C(.iso)) or of a DOCA-Host package that holds a
+        repository (C(.deb), C(.rpm)), for O(source=archive).
+    type: str
+  build:
+    description:
+      - With V(dkms), the modules are built on the host and built again for every new kernel. V(precompiled) modules
+        exist for RHEL and SLES up to DOCA 3.2.
+    type: str
+    choices: [dkms, precompiled]
+    default: dkms
+  with_firmware_update:
+    description:
+      - Whether the package that burns firmware while it is installed is installed as well.
+    type: bool
+    default: false
+  reload:
+    description:
+      - When the installed driver is loaded in place of the running one. V(never) leaves it to the next reboot.
+        V(if_idle) reloads when nothing stands in the way, and leaves it to the next reboot otherwise. V(required) is
+        refused when something does.
+    type: str
+    choices: [never, if_idle, required]
+    default: if_idle
+  allow_driver_reload:
+    description:
+      - Consent to the reload, which interrupts the traffic of every NIC of the driver. Without it the reload is planned
+        as V(needs_consent) and not done.
+    type: bool
+    default: false
+  allow_uplink_change:
+    description:
+      - Consent to a reload that takes the uplink away for a while.
+    type: bool
+    default: false
+  uplinks:
+    description:
+      - Interfaces that must not be cut, beside those of the default route and of Ansible's connection.
+    type: list
+    elements: str
+    default: []
+  storage_modules:
+    description:
+      - What becomes of loaded modules of storage over RDMA. With V(stage) they leave the reload to a reboot. With
+        V(unload) those that nothing uses are unloaded for it and loaded again after it.
+    type: str
+    choices: [stage, unload]
+    default: stage
+  signing_key:
+    description:
+      - Absolute path on the host of the certificate (DER) that modules are signed with, to look it up where Secure Boot
+        is on. Without it the key that the distribution's DKMS uses.
+    type: str
+    no_log: false
+seealso:
+  - module: rdma.fabric.mofed_driver_info
+  - module: rdma.fabric.nv_peer_mem
+  - module: rdma.fabric.rdma_host
+"""
+
+EXAMPLES = r"""
+- name: Keep the driver of the kernel, loaded before kubelet starts
+  rdma.fabric.mofed_driver:
+    flavour: inbox
+
+- name: Install DOCA-OFED from a local repository, and load it if nothing uses the NICs
+  rdma.fabric.mofed_driver:
+    flavour: doca-ofed
+    version: 25.07-0.9.7.0
+    source: repository
+    repository:
+      url: /srv/doca
+      gpg_key: /srv/doca/GPG-KEY-Mellanox.pub
+    allow_driver_reload: true
+  register: driver
+
+- name: Say whether a reboot is needed
+  ansible.builtin.debug:
+    var: driver.reboot_required
+
+- name: Return to the driver of the kernel
+  rdma.fabric.mofed_driver:
+    state: absent
+"""
+
+RETURN = r"""
+msg:
+  description: What was done and what is left, in one sentence.
+  returned: always
+  type: str
+reboot_required:
+  description: Whether the installed driver waits for a reboot.
+  returned: success
+  type: bool
+executed:
+  description: The steps that were done, each with C(id), C(line) and C(seconds).
+  returned: when something was done
+  type: list
+  elements: dict
+plan:
+  description: The plan. After it was executed, what is left of it.
+  returned: success
+  type: dict
+  contains:
+    steps:
+      description: Steps in the order of execution, as P(rdma.fabric.rdma_host#module) returns them.
+      type: list
+      elements: dict
+    notices:
+      description: Remarks without a step.
+      type: list
+      elements: str
+driver:
+  description:
+    - The state afterwards in a few values, as P(rdma.fabric.mofed_driver_info#module) returns it in C(summary).
+  returned: success
+  type: dict
+violations:
+  description: What is wrong with the options. Each has C(source), C(path), C(problem) and C(hint).
+  returned: when options contradict each other
+  type: list
+  elements: dict
+"""
+
+import os
+from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.access import HostError, LiveHost, LiveMachine
+from ansible_collections.rdma.fabric.plugins.module_utils._host.actual import Actual
+from ansible_collections.rdma.fabric.plugins.module_utils._host.clock import SystemClock
+from ansible_collections.rdma.fabric.plugins.module_utils._host.connection import server_address
+from ansible_collections.rdma.fabric.plugins.module_utils._host.converge import apply, preview
+from ansible_collections.rdma.fabric.plugins.module_utils._host.desired import check_desired
+from ansible_collections.rdma.fabric.plugins.module_utils._host.driver.status import summarize
+from ansible_collections.rdma.fabric.plugins.module_utils._host.originals import BadOriginals
+from ansible_collections.rdma.fabric.plugins.module_utils._host.outcome import Run
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput
+
+CONSENTS = {"driver_reload": "allow_driver_reload", "uplink_change": "allow_uplink_change"}
+ARGUMENTS: dict[str, Any] = {
+    "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+    "flavour": {"type": "str", "choices": ["inbox", "doca-ofed", "mlnx-ofed"]},
+    "version": {"type": "str"},
+    "source": {
+        "type": "str",
+        "choices": ["distribution", "repository", "archive", "container"],
+        "default": "distribution",
+    },
+    "repository": {
+        "type": "dict",
+        "options": {
+            "url": {"type": "str", "required": True},
+            "gpg_key": {"type": "str", "no_log": False},
+            "gpg_check": {"type": "bool", "default": True},
+        },
+    },
+    "archive": {"type": "str"},
+    "build": {"type": "str", "choices": ["dkms", "precompiled"], "default": "dkms"},
+    "with_firmware_update": {"type": "bool", "default": False},
+    "reload": {"type": "str", "choices": ["never", "if_idle", "required"], "default": "if_idle"},
+    "storage_modules": {"type": "str", "choices": ["stage", "unload"], "default": "stage"},
+    "signing_key": {"type": "str", "no_log": False},
+}
+
+
+def run_here(module: AnsibleModule) -> dict[str, Any]:
+    """Return the outcome for the machine that the module runs on."""
+    parameters = module.params
+    desired = check_desired(
+        {
+            "driver": {key: parameters[key] for key in ARGUMENTS},
+            "consents": {consent: parameters[option] for consent, option in CONSENTS.items()},
+            "uplinks": parameters["uplinks"],
+        }
+    )
+    run = Run(check=module.check_mode, diff=module._diff, mode="apply", recorded=False, concerns=("driver",))
+    address = server_address(LiveHost(), os.getpid())
+    if run.applies:
+        outcome = apply(LiveMachine(), desired, run, address, SystemClock())
+    else:
+        outcome = preview(LiveHost(), desired, run, address)
+    facts = outcome.pop("facts")
+    outcome.pop("summary")
+    outcome.pop("recorded")
+    outcome["driver"] = summarize(Actual(facts, desired["uplinks"]), facts["driver"])
+    return outcome
+
+
+def main() -> None:
+    """Run the module."""
+    module = AnsibleModule(
+        argument_spec={
+            **ARGUMENTS,
+            "allow_driver_reload": {"type": "bool", "default": False},
+            "allow_uplink_change": {"type": "bool", "default": False},
+            "uplinks": {"type": "list", "elements": "str", "default": []},
+        },
+        required_if=[
+            ("state", "present", ["flavour"]),
+            ("source", "repository", ["repository"]),
+            ("source", "archive", ["archive"]),
+        ],
+        supports_check_mode=True,
+    )
+    try:
+        outcome = run_here(module)
+    except InvalidInput as invalid:
+        module.fail_json(msg=str(invalid), violations=[violation.as_dict() for violation in invalid.violations])
+    except BadOriginals as error:
+        module.fail_json(msg=str(error))
+    except HostError as error:
+        module.fail_json(msg=f"the host could not be read: {error}; nothing was changed")
+    if outcome.get("failed"):
+        module.fail_json(**outcome)
+    module.exit_json(**outcome)
+
+
+if __name__ == "__main__":
+    main()

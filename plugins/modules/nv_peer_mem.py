@@ -1,0 +1,164 @@
+#!/usr/bin/python
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+---
+module: nv_peer_mem
+short_description: Let the NICs of a host reach the memory of its GPUs (GPUDirect RDMA)
+version_added: 0.1.0
+description:
+  - Chooses the mechanism of GPUDirect RDMA that fits the host, loads its module now and at every boot, in the right
+    order after the RDMA stack and the GPU driver, and unloads the others.
+  - With the open GPU kernel modules from R515, GPUs of Turing or newer and an RDMA stack that registers DMA-BUF
+    regions, no module is needed. Otherwise C(nvidia-peermem) is loaded, which comes with the GPU driver from R470 and
+    needs an RDMA stack with peer-memory symbols. C(nv_peer_mem) is its predecessor for older GPU drivers.
+  - A module that was built without peer-memory symbols is refused with the cause. Loading it would end with
+    "Invalid argument" and an empty kernel log.
+  - Where the GPU Operator's driver container owns the GPU driver, the host is left alone and the evidence is said.
+author:
+  - The rdma.fabric contributors (@rdma-fabric)
+extends_documentation_fragment:
+  - rdma.fabric.attributes
+attributes:
+  check_mode:
+    support: full
+  diff_mode:
+    support: full
+    details:
+      - The difference is the plan, one line per step.
+  idempotent:
+    support: full
+options:
+  state:
+    description:
+      - With V(absent), no peer-memory module is loaded, now and at boot. DMA-BUF has none and stays usable.
+    type: str
+    choices: [present, absent]
+    default: present
+  mechanism:
+    description:
+      - Which mechanism. V(auto) chooses. A module that is loaded and registered already is kept.
+      - V(dma-buf) and V(none) unload the modules of the others.
+    type: str
+    choices: [auto, nvidia-peermem, nv_peer_mem, dma-buf, none]
+    default: auto
+seealso:
+  - module: rdma.fabric.nv_peer_mem_info
+  - module: rdma.fabric.mofed_driver
+  - module: rdma.fabric.rdma_host
+"""
+
+EXAMPLES = r"""
+- name: Give the NICs access to GPU memory
+  rdma.fabric.nv_peer_mem:
+
+- name: Insist on nvidia-peermem
+  rdma.fabric.nv_peer_mem:
+    mechanism: nvidia-peermem
+
+- name: Load no peer-memory module
+  rdma.fabric.nv_peer_mem:
+    state: absent
+"""
+
+RETURN = r"""
+msg:
+  description: What was done and what is left, in one sentence.
+  returned: always
+  type: str
+reboot_required:
+  description: Whether a module that GPU programs use stays until the next reboot.
+  returned: success
+  type: bool
+executed:
+  description: The steps that were done, each with C(id), C(line) and C(seconds).
+  returned: when something was done
+  type: list
+  elements: dict
+plan:
+  description: The plan. After it was executed, what is left of it.
+  returned: success
+  type: dict
+  contains:
+    steps:
+      description: Steps in the order of execution, as P(rdma.fabric.rdma_host#module) returns them.
+      type: list
+      elements: dict
+    notices:
+      description: Remarks without a step, such as that the GPU Operator owns the driver.
+      type: list
+      elements: str
+peer_memory:
+  description: The state afterwards in a few values, as P(rdma.fabric.nv_peer_mem_info#module) returns it in C(summary).
+  returned: success
+  type: dict
+violations:
+  description: What is wrong with the options. Each has C(source), C(path), C(problem) and C(hint).
+  returned: when options contradict each other
+  type: list
+  elements: dict
+"""
+
+from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.access import HostError, LiveHost, LiveMachine
+from ansible_collections.rdma.fabric.plugins.module_utils._host.actual import Actual
+from ansible_collections.rdma.fabric.plugins.module_utils._host.clock import SystemClock
+from ansible_collections.rdma.fabric.plugins.module_utils._host.converge import apply, preview
+from ansible_collections.rdma.fabric.plugins.module_utils._host.desired import check_desired
+from ansible_collections.rdma.fabric.plugins.module_utils._host.originals import BadOriginals
+from ansible_collections.rdma.fabric.plugins.module_utils._host.outcome import Run
+from ansible_collections.rdma.fabric.plugins.module_utils._host.peer_memory.status import summarize
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput
+
+
+def run_here(module: AnsibleModule) -> dict[str, Any]:
+    """Return the outcome for the machine that the module runs on."""
+    wanted = {key: module.params[key] for key in ("state", "mechanism")}
+    desired = check_desired({"peer_memory": wanted})
+    run = Run(check=module.check_mode, diff=module._diff, mode="apply", recorded=False, concerns=("peer_memory",))
+    if run.applies:
+        outcome = apply(LiveMachine(), desired, run, None, SystemClock())
+    else:
+        outcome = preview(LiveHost(), desired, run, None)
+    facts = outcome.pop("facts")
+    outcome.pop("summary")
+    outcome.pop("recorded")
+    outcome["peer_memory"] = summarize(Actual(facts))
+    return outcome
+
+
+def main() -> None:
+    """Run the module."""
+    module = AnsibleModule(
+        argument_spec={
+            "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+            "mechanism": {
+                "type": "str",
+                "choices": ["auto", "nvidia-peermem", "nv_peer_mem", "dma-buf", "none"],
+                "default": "auto",
+            },
+        },
+        supports_check_mode=True,
+    )
+    try:
+        outcome = run_here(module)
+    except InvalidInput as invalid:
+        module.fail_json(msg=str(invalid), violations=[violation.as_dict() for violation in invalid.violations])
+    except BadOriginals as error:
+        module.fail_json(msg=str(error))
+    except HostError as error:
+        module.fail_json(msg=f"the host could not be read: {error}; nothing was changed")
+    if outcome.get("failed"):
+        module.fail_json(**outcome)
+    module.exit_json(**outcome)
+
+
+if __name__ == "__main__":
+    main()

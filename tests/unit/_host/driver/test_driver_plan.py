@@ -1,0 +1,479 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The driver's plan from literal facts: what a policy or a variable asks for, on a host that tells much or little."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.desired import check_desired
+from ansible_collections.rdma.fabric.plugins.module_utils._host.driver.status import UNREAD
+from ansible_collections.rdma.fabric.plugins.module_utils._host.operations import MARKER
+from ansible_collections.rdma.fabric.plugins.module_utils._host.plan import make_plan
+from ansible_collections.rdma.fabric.tests.unit._host.host_facts import (
+    facts,
+    netdev,
+    nic,
+    ofed,
+    request,
+    steps_of,
+    two_ports,
+    vf,
+    with_functions,
+)
+
+PF = "0000:18:00.0"
+KERNEL = "6.8.0-45-generic"
+WANTED = "24.07-0.6.1.0-0"
+CORE = f"/lib/modules/{KERNEL}/updates/dkms/mlx5_core.ko.zst"
+INBOX_CORE = f"/lib/modules/{KERNEL}/kernel/drivers/net/ethernet/mellanox/mlx5/core/mlx5_core.ko.zst"
+SNAPSHOT = {"format": 1, "driver": "mlx5_core", "functions": [], "links": [], "vlans": [], "routes": []}
+DROP_IN = "/etc/systemd/system/openibd.service.d/rdma-fabric.conf"
+VENDOR_PACKAGES = {
+    "mlnx-ofed-kernel-dkms": "24.07.OFED.24.07.0.6.1.1-1",
+    "ofed-scripts": "24.07.OFED.24.07.0.6.1-1",
+    "rdma-core": "2407mlnx52-1.2407061",
+}
+
+
+def stack(flavour: str = "inbox", version: str | None = None, **changes: Any) -> dict[str, Any]:
+    base = {"flavour": flavour, "version": version, "gpu_driver": None, "gpu_driver_flavour": None, "peer_memory": None}
+    return {**base, **changes}
+
+
+def on_disk(path: str = INBOX_CORE, srcversion: str = "AAAA", version: str | None = None) -> dict[str, Any]:
+    entry: dict[str, Any] = {
+        "srcversion": srcversion,
+        "version": version,
+        "build_id": None,
+        "depends": [],
+        "signer": None,
+    }
+    return {"mlx5_core": {"path": path, **entry}}
+
+
+def running(srcversion: str = "AAAA", **more: Any) -> dict[str, Any]:
+    core = {"refcount": 1, "users": ["mlx5_ib"], "version": None, "srcversion": srcversion, "build_id": None}
+    return {"mlx5_core": core, "mlx5_ib": {"refcount": 0, "users": []}, **more}
+
+
+def read(**changes: Any) -> dict[str, Any]:
+    """A host on the inbox driver that was asked about its driver, with headers and a local repository."""
+    base = {
+        **copy.deepcopy(dict(UNREAD)),
+        "kernel": KERNEL,
+        "next_kernel": KERNEL,
+        "packages": {"rdma-core": "50.0-2build2"},
+        "on_disk": on_disk(),
+        "loaded": running(),
+        "headers": {KERNEL: True},
+        "initrd": {"image": f"/boot/initrd.img-{KERNEL}", "stale": False},
+        "free_mib": {"/boot": 900, "/usr": 90000, "/var": 90000},
+        "snapshot": SNAPSHOT,
+    }
+    return {**base, **changes}
+
+
+def installed(**changes: Any) -> dict[str, Any]:
+    """The same host after the packages were installed, before a reload."""
+    base = {
+        "packages": VENDOR_PACKAGES,
+        "on_disk": on_disk(CORE, "BBBB", "24.07-0.6.1"),
+        "built": [{"version": "24.07.OFED.24.07.0.6.1.1", "kernel": KERNEL}],
+        "openibd": True,
+    }
+    return read(**{**base, **changes})
+
+
+def host(state: dict[str, Any] | None = None, **changes: Any) -> dict[str, Any]:
+    made = two_ports(**changes)
+    if state is not None:
+        made["driver"] = state
+    return made
+
+
+def plan(made: dict[str, Any], *requests: dict[str, Any], **wanted: Any) -> dict[str, Any]:
+    return make_plan(check_desired({"requests": list(requests), **wanted}), made)
+
+
+def steps(made: dict[str, Any], *requests: dict[str, Any], **wanted: Any) -> list[dict[str, Any]]:
+    return steps_of(plan(made, *requests, **wanted), "driver")
+
+
+def asked(version: str = WANTED, **changes: Any) -> dict[str, Any]:
+    return request(driver=ofed(version, **changes))
+
+
+def statuses(found: list[dict[str, Any]]) -> dict[str, str]:
+    return {step["id"].split(":", 1)[1]: step["status"] for step in found}
+
+
+def step_named(found: list[dict[str, Any]], key: str) -> dict[str, Any]:
+    return next(step for step in found if step["id"] == f"driver:{key}")
+
+
+CONSENTED = {"consents": {"driver_reload": True}}
+
+
+class TestRequests:
+    def test_an_inbox_driver_is_replaced_in_order(self) -> None:
+        found = steps(host(read()), asked(), **CONSENTED)
+        assert [step["id"] for step in found] == [
+            "driver:order",
+            "driver:packages",
+            "driver:initrd",
+            "driver:load",
+        ]
+        assert {step["status"] for step in found} == {"planned"}
+        assert step_named(found, "packages")["action"] == "install DOCA-OFED 24.07-0.6.1.0"
+        load = step_named(found, "load")
+        assert load["action"] == "load DOCA-OFED 24.07-0.6.1.0 in place of the inbox driver"
+
+    def test_only_the_reload_interrupts_and_needs_consent(self) -> None:
+        found = steps(host(read()), asked())
+        assert statuses(found) == {
+            "order": "planned",
+            "packages": "planned",
+            "initrd": "planned",
+            "load": "needs_consent",
+        }
+        assert [step["interrupts"] for step in found] == ["nothing"] * 3 + ["traffic on ens1, ens2"]
+        assert step_named(found, "load")["consent"] == "rdma_fabric_allow_driver_reload"
+
+    def test_the_old_image_means_mlnx_ofed(self) -> None:
+        found = steps(host(read()), asked("5.0-2.1.8.0", image="mofed"))
+        assert step_named(found, "packages")["action"] == "install MLNX_OFED 5.0-2.1.8.0"
+
+    @pytest.mark.parametrize("version", ["23.10-1.1.9", "23.10-1.1.9.0"])
+    def test_the_wanted_release_needs_no_step(self, version: str) -> None:
+        assert steps(host(stack=stack("doca-ofed", version)), asked("23.10-1.1.9.0-0")) == []
+
+    @pytest.mark.parametrize(
+        ("wanted", "action"),
+        [
+            ("24.10-0.7.0.0-0", "upgrade MLNX_OFED 23.10-1.1.9 to DOCA-OFED 24.10-0.7.0.0"),
+            ("23.07-0.5.0.0-0", "downgrade MLNX_OFED 23.10-1.1.9 to DOCA-OFED 23.07-0.5.0.0"),
+        ],
+    )
+    def test_another_release_says_the_direction(self, wanted: str, action: str) -> None:
+        state = host(stack=stack("mlnx-ofed", "23.10-1.1.9", installed="MLNX_OFED_LINUX-23.10-1.1.9"))
+        assert step_named(steps(state, asked(wanted)), "packages")["action"] == action
+
+    @pytest.mark.parametrize("version", [None, "unknown", "sha256:"])
+    def test_a_vendor_driver_of_unknown_release_is_replaced(self, version: str | None) -> None:
+        found = steps(host(stack=stack("mlnx-ofed", version)), asked())
+        assert step_named(found, "load")["action"].startswith("load DOCA-OFED 24.07-0.6.1.0 in place of MLNX_OFED")
+
+    def test_where_no_driver_runs_nothing_is_interrupted(self) -> None:
+        found = steps(host(read(loaded={}, on_disk=None), stack=stack("none")), asked())
+        load = step_named(found, "load")
+        assert (load["action"], load["status"], load["interrupts"]) == (
+            "load DOCA-OFED 24.07-0.6.1.0",
+            "planned",
+            "nothing",
+        )
+
+    def test_an_installed_release_is_only_loaded(self) -> None:
+        state = host(stack=stack(installed="OFED-internal-24.07-0.6.1"))
+        assert list(statuses(steps(state, asked()))) == ["load"]
+
+    def test_an_ostree_system_is_refused(self) -> None:
+        state = host()
+        state["system"]["ostree"] = True
+        (step,) = steps(state, asked())
+        assert (step["status"], "ostree" in step["detail"]) == ("refused", True)
+
+    def test_a_host_without_nvidia_nic_gets_nothing(self) -> None:
+        state = facts([nic(PF, "eno1", vendor="8086")], [netdev("eno1", PF)])
+        assert steps(state, asked()) == []
+        own = plan(state, driver={"flavour": "doca-ofed"})
+        assert own["steps"] == []
+        assert "no NVIDIA NIC" in own["notices"][0]
+
+    @pytest.mark.parametrize(
+        ("selector", "labels", "is_asked"),
+        [
+            ({}, {}, True),
+            ({"feature.node.kubernetes.io/pci-15b3.present": "true"}, {}, True),
+            ({"kubernetes.io/arch": "arm64"}, {}, False),
+            ({"role": "gpu"}, {}, False),
+            ({"role": "gpu"}, {"role": "gpu"}, True),
+            ({"role": "gpu", "rack": "r1"}, {"role": "gpu"}, False),
+        ],
+    )
+    def test_only_selected_hosts_are_asked(
+        self, selector: dict[str, str], labels: dict[str, str], is_asked: bool
+    ) -> None:
+        found = steps(host(), request(node_selector=selector, driver=ofed(WANTED)), node_labels=labels)
+        assert bool(found) is is_asked
+
+    def test_two_requests_for_one_host_are_refused_by_name(self) -> None:
+        (step,) = steps(
+            host(),
+            request("NicNodePolicy/b", driver=ofed("24.10-0.7.0.0-0")),
+            request("NicClusterPolicy/a", driver=ofed(WANTED)),
+        )
+        assert step["status"] == "refused"
+        assert "NicClusterPolicy/a" in step["reason"] and "NicNodePolicy/b" in step["reason"]
+
+    def test_a_policy_and_a_variable_that_contradict_each_other_are_refused(self) -> None:
+        (step,) = steps(host(), asked(), driver={"flavour": "doca-ofed", "version": "24.10-1.1.4.0"})
+        assert step["status"] == "refused"
+        assert "NicClusterPolicy/nic-cluster-policy asks for 24.07-0.6.1.0" in step["reason"]
+
+    def test_settings_without_a_flavour_only_say_how(self) -> None:
+        found = steps(host(read()), asked(), driver={"reload": "never"})
+        assert step_named(found, "load")["status"] == "needs_reboot"
+
+    def test_a_digest_names_no_release(self) -> None:
+        digest = "sha256:" + "0" * 64
+        (step,) = steps(host(stack=stack("doca-ofed", "24.07-0.6.1.0")), asked(digest))
+        assert (step["status"], "digest" in step["detail"]) == ("refused", True)
+        # With the release in a variable there is nothing left to do.
+        own = {"flavour": "doca-ofed", "version": "24.07-0.6.1.0"}
+        assert steps(host(stack=stack("doca-ofed", "24.07-0.6.1.0")), asked(digest), driver=own) == []
+
+    @pytest.mark.parametrize("version", ["latest", "24.07\nrefused: all"])
+    def test_an_unreadable_version_is_refused(self, version: Any) -> None:
+        (step,) = steps(host(), asked(version))
+        assert (step["status"], "24.07-0.6.1.0-0" in step["detail"]) == ("refused", True)
+
+
+class TestRefusals:
+    def test_all_at_once_and_nothing_else_is_planned(self) -> None:
+        state = read(
+            headers={KERNEL: False},
+            headers_offered=False,
+            locks=[{"pid": 812, "program": "unattended-upgr", "path": "/var/lib/dpkg/lock-frontend"}],
+            free_mib={"/boot": 20, "/usr": 90000, "/var": 900},
+            key={"path": "/var/lib/shim-signed/mok/MOK.der", "enrolled": False},
+        )
+        made = host(state)
+        made["system"]["secure_boot"] = True
+        found = steps(made, asked(), **CONSENTED)
+        assert statuses(found) == dict.fromkeys(("headers", "secure_boot", "lock", "space"), "refused")
+        assert "linux-headers-6.8.0-45-generic" in step_named(found, "headers")["detail"]
+        assert "unattended-upgr (pid 812)" in step_named(found, "lock")["detail"]
+        assert "/boot has 20 MiB free, 150 MiB are needed" in step_named(found, "space")["detail"]
+        assert "mokutil --import /var/lib/shim-signed/mok/MOK.der" in step_named(found, "secure_boot")["detail"]
+
+    def test_headers_that_a_repository_offers_are_installed(self) -> None:
+        state = read(headers={KERNEL: False}, headers_offered=True)
+        assert "packages" in statuses(steps(host(state), asked()))
+
+    @pytest.mark.parametrize(
+        ("key", "refused"),
+        [
+            ({"path": "/var/lib/dkms/mok.pub", "enrolled": True}, False),
+            ({"path": "/var/lib/dkms/mok.pub", "enrolled": False}, True),
+            ({"path": "/var/lib/dkms/mok.pub", "enrolled": None}, True),
+            ({"path": None, "enrolled": None}, True),
+        ],
+    )
+    def test_secure_boot_needs_a_key_that_the_firmware_trusts(self, key: dict[str, Any], refused: bool) -> None:
+        made = host(read(key=key))
+        made["system"]["secure_boot"] = True
+        assert ("secure_boot" in statuses(steps(made, asked()))) is refused
+
+    @pytest.mark.parametrize(
+        ("identity", "version"),
+        [("ubuntu", "20.04"), ("rhel", "8.10"), ("fedora", "44"), ("opensuse-leap", "15.6"), ("", "")],
+    )
+    def test_a_clear_answer_for_any_other_distribution(self, identity: str, version: str) -> None:
+        made = host(read())
+        made["system"]["os"] = {"id": identity, "id_like": [], "version_id": version, "name": "Some Linux"}
+        (step,) = steps(made, asked())
+        assert step["status"] == "refused"
+        assert "Some Linux" in step["detail"] and "SLES 15" in step["detail"] and "inbox" in step["detail"]
+
+    def test_the_driver_container_owns_the_modules(self) -> None:
+        state = read(container={"ready": True, "lock": True, "blacklist": False})
+        (step,) = steps(host(state), asked(), **CONSENTED)
+        assert (step["status"], "source: container" in step["detail"]) == ("refused", True)
+
+    def test_a_declared_container_is_left_alone(self) -> None:
+        state = read(container={"ready": True, "lock": True, "blacklist": True})
+        found = plan(host(state), asked(), driver={"source": "container"}, **CONSENTED)
+        assert found["steps"] == []
+        assert "the driver container is to bring it" in found["notices"][0]
+
+    def test_a_host_that_has_what_it_needs_is_not_refused_for_anything(self) -> None:
+        state = installed(loaded=running("BBBB"), locks=[{"pid": 1, "program": "apt", "path": "/x"}], free_mib={})
+        made = host(state, stack=stack("doca-ofed", "24.07-0.6.1"))
+        assert list(statuses(steps(made, asked()))) == ["order"]
+
+    def test_precompiled_modules_where_there_are_none(self) -> None:
+        own = {"flavour": "doca-ofed", "version": "24.10-1.1.4.0", "build": "precompiled"}
+        (step,) = steps(host(read()), driver=own)
+        assert (step["id"], step["status"]) == ("driver:packages", "refused")
+
+    def test_an_archive_that_is_not_there(self) -> None:
+        own = {"flavour": "mlnx-ofed", "source": "archive", "archive": "/srv/ofed.tgz"}
+        (step,) = steps(host(read(archive=False)), driver=own)
+        assert (step["id"], step["status"]) == ("driver:archive", "refused")
+
+
+class TestReload:
+    def load(self, state: dict[str, Any], made: dict[str, Any] | None = None, **own: Any) -> dict[str, Any]:
+        made = made or host(state)
+        made["driver"] = state
+        wanted = {"driver": own} if own else {}
+        return step_named(steps(made, asked(), **CONSENTED, **wanted), "load")
+
+    def test_equal_builds_are_not_reloaded(self) -> None:
+        state = installed(loaded=running("BBBB"))
+        made = host(state, stack=stack("doca-ofed", "24.07-0.6.1"))
+        assert "load" not in statuses(steps(made, asked(), **CONSENTED))
+
+    def test_an_equal_version_of_another_build_is_reloaded(self) -> None:
+        state = installed(loaded=running("AAAA"))
+        made = host(state, stack=stack("doca-ofed", "24.07-0.6.1"))
+        assert "load" in statuses(steps(made, asked(), **CONSENTED))
+
+    def test_two_absent_srcversions_are_not_equal(self) -> None:
+        state = installed(on_disk=on_disk(CORE, "", "24.07-0.6.1"), loaded=running(""))
+        assert "load" in statuses(steps(host(state), asked(), **CONSENTED))
+
+    @pytest.mark.parametrize(
+        ("changes", "named"),
+        [
+            ({"loaded": running(ib_iser={"refcount": 0, "users": []})}, "ib_iser (storage over RDMA) is loaded"),
+            ({"loaded": running(irdma={"refcount": 0, "users": []})}, "irdma, another vendor's RDMA driver"),
+            (
+                {"users": [{"pid": 4711, "program": "ib_write_bw", "path": "/dev/infiniband/uverbs0"}]},
+                "ib_write_bw (pid 4711) has /dev/infiniband/uverbs0 open",
+            ),
+            ({"loaded": running(nvidia_peermem={"refcount": 2, "users": []})}, "nvidia_peermem is in use"),
+        ],
+    )
+    def test_what_is_in_the_way_leaves_it_to_a_reboot_and_is_named(self, changes: dict[str, Any], named: str) -> None:
+        load = self.load(installed(**changes))
+        assert (load["status"], load["when"]) == ("needs_reboot", "boot")
+        assert named in load["detail"]
+
+    def test_required_is_refused_with_everything_that_is_in_the_way(self) -> None:
+        state = installed(
+            loaded=running(ib_iser={"refcount": 0, "users": []}),
+            users=[{"pid": 4711, "program": "opensm", "path": "/dev/infiniband/umad0"}],
+        )
+        load = self.load(state, reload="required")
+        assert load["status"] == "refused"
+        assert "ib_iser" in load["detail"] and "opensm (pid 4711)" in load["detail"]
+
+    def test_unused_storage_may_be_unloaded(self) -> None:
+        state = installed(loaded=running(ib_iser={"refcount": 0, "users": []}))
+        assert self.load(state, storage_modules="unload")["status"] == "planned"
+
+    def test_the_uplink_is_never_cut_without_its_own_consent(self) -> None:
+        made = host(installed())
+        made["uplinks"] = [{"netdev": "ens2", "pci": "0000:40:00.0", "reasons": ["default route"]}]
+        load = self.load(installed(), made)
+        assert (load["status"], "ens2 carries the uplink (default route)" in load["detail"]) == ("needs_reboot", True)
+        consents = {"driver_reload": True, "uplink_change": True}
+        load = step_named(steps(made, asked(), consents=consents), "load")
+        assert (load["status"], load["interrupts"]) == (
+            "planned",
+            "traffic on ens1, ens2 (the uplink: default route)",
+        )
+
+    def test_functions_in_containers_and_machines(self) -> None:
+        made = with_functions(host(installed()), PF, 2)
+        made["nics"] = [
+            vf(entry["address"], PF, driver="vfio-pci") if entry["address"] == "0000:18:00.1" else entry
+            for entry in made["nics"]
+        ]
+        load = self.load(installed(), made)
+        assert (load["status"], "0000:18:00.1 is given to a virtual machine" in load["detail"]) == (
+            "needs_reboot",
+            True,
+        )
+
+    def test_it_says_that_functions_are_created_again(self) -> None:
+        load = self.load(installed(), with_functions(host(installed()), PF, 2))
+        assert "the 2 virtual functions are removed and created again" in load["detail"]
+
+    def test_an_interrupted_reload_is_taken_up_whatever_is_in_the_way(self) -> None:
+        journal = '{"format":1,"driver":"mlx5_core","functions":[],"links":[],"vlans":[],"routes":[]}'
+        state = installed(journal=journal, loaded=running(ib_iser={"refcount": 0, "users": []}))
+        assert self.load(state)["status"] == "planned"
+        state = installed(journal=journal, loaded=running("BBBB"))
+        found = steps(host(state, stack=stack("doca-ofed", "24.07-0.6.1")), asked())
+        assert statuses(found)["restore"] == "planned"
+
+    def test_a_broken_journal_blocks_nothing(self) -> None:
+        state = installed(journal="{", loaded=running("BBBB"))
+        assert "restore" not in statuses(steps(host(state, stack=stack("doca-ofed", "24.07-0.6.1")), asked()))
+
+
+class TestDisk:
+    def test_a_stale_initial_ram_disk_is_rebuilt(self) -> None:
+        initrd = {"image": f"/boot/initrd.img-{KERNEL}", "stale": True}
+        state = installed(initrd=initrd, loaded=running("BBBB"))
+        found = steps(host(state, stack=stack("doca-ofed", "24.07-0.6.1")), asked())
+        assert list(statuses(found)) == ["order", "initrd"]
+
+    def test_a_kernel_without_the_build_gets_one(self) -> None:
+        new = "6.8.0-51-generic"
+        state = installed(loaded=running("BBBB"), headers={KERNEL: True, new: True}, next_kernel=new)
+        found = steps(host(state, stack=stack("doca-ofed", "24.07-0.6.1")), asked())
+        assert f"build:{new}" in statuses(found)
+
+    def test_a_stale_blacklist_of_a_container_is_removed(self) -> None:
+        state = installed(loaded=running("BBBB"), container={"ready": False, "lock": False, "blacklist": True})
+        found = steps(host(state, stack=stack("doca-ofed", "24.07-0.6.1")), asked())
+        assert next(iter(statuses(found))) == "blacklist"
+
+    def test_a_repository_is_made_known_first(self) -> None:
+        own = {
+            "flavour": "doca-ofed",
+            "version": "24.07-0.6.1.0",
+            "source": "repository",
+            "repository": {"url": "/srv/doca", "gpg_key": "/srv/doca/KEY"},
+        }
+        found = steps(host(read()), driver=own)
+        assert list(statuses(found)) == ["repository", "order", "packages", "initrd", "load"]
+
+
+class TestInbox:
+    def test_the_way_back_takes_exactly_the_vendors_packages(self) -> None:
+        files = {DROP_IN: f"# {MARKER}\n", "/etc/apt/sources.list.d/rdma-fabric-driver.sources": f"# {MARKER}\n"}
+        made = host(installed(loaded=running("BBBB")), stack=stack("doca-ofed", "24.07-0.6.1"), boot={"files": files})
+        found = steps(made, driver={"state": "absent"}, **CONSENTED)
+        assert list(statuses(found)) == [*files, "packages", "initrd", "load"]
+        packages = step_named(found, "packages")
+        assert packages["action"] == "remove DOCA-OFED and keep the inbox driver"
+        assert "removes mlnx-ofed-kernel-dkms, ofed-scripts; replaces rdma-core" in packages["detail"]
+        assert step_named(found, "load")["action"] == "load the inbox driver in place of DOCA-OFED 24.07-0.6.1"
+
+    def test_a_host_on_its_inbox_driver_needs_nothing(self) -> None:
+        assert steps(host(read()), driver={"state": "absent"}) == []
+
+    def test_present_inbox_is_loaded_before_kubelet(self) -> None:
+        found = steps(host(read()), driver={"flavour": "inbox"})
+        assert [(step["id"], step["to"]) for step in found] == [
+            ("driver:order", ["/etc/modules-load.d/rdma-fabric-driver.conf"])
+        ]
+
+    def test_a_driver_that_is_not_loaded_is_loaded_without_consent(self) -> None:
+        made = host(read(loaded={"ib_core": {"refcount": 1, "users": ["rdma_rxe"]}}), stack=stack("none"))
+        load = step_named(steps(made, driver={"flavour": "inbox"}), "load")
+        assert (load["status"], load["interrupts"]) == ("planned", "nothing")
+
+    def test_an_unknown_distribution_keeps_its_inbox_driver(self) -> None:
+        made = host(read(packages=None))
+        made["system"]["os"]["id"] = "fedora"
+        assert steps(made, driver={"state": "absent"}) == []
+
+
+def test_files_stay_while_nobody_asks_for_anything_else() -> None:
+    made = host(boot={"files": {DROP_IN: f"# {MARKER}\n"}})
+    assert plan(made)["steps"] == []
+
+
+def test_a_second_plan_of_the_same_facts_is_equal() -> None:
+    made = host(installed())
+    assert plan(made, asked())["digest"] == plan(copy.deepcopy(made), asked())["digest"]

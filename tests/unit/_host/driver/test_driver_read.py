@@ -1,0 +1,199 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Reading the driver's state: each part told apart, and nothing fatal on a host that tells nothing."""
+
+from __future__ import annotations
+
+import base64
+import struct
+from typing import Any
+
+import pytest
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.driver.read import parse_modinfo, read_driver
+from ansible_collections.rdma.fabric.plugins.module_utils._host.driver.status import (
+    container_owns,
+    runs_what_is_installed,
+    same_build,
+    stale_blacklist,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._host.driver.users import read_open_files
+from ansible_collections.rdma.fabric.plugins.module_utils._host.read.probe import Probe
+from ansible_collections.rdma.fabric.plugins.module_utils._host.recorded import RecordedHost
+
+KERNEL = "6.8.0-45-generic"
+CORE = f"/lib/modules/{KERNEL}/updates/dkms/mlx5_core.ko"
+SYSTEM = {"kernel": KERNEL, "os": {"id": "ubuntu", "version_id": "24.04"}, "secure_boot": False}
+MODINFO = f"""filename:       {CORE}
+version:        24.10-1.1.4
+license:        Dual BSD/GPL
+srcversion:     0A1B2C3D4E5F
+depends:        mlx_compat,mlxdevm,psample
+filename:       /lib/modules/{KERNEL}/updates/dkms/ib_core.ko
+srcversion:     99
+depends:
+"""
+
+
+def note(build: bytes) -> str:
+    return base64.b64encode(struct.pack("<III", 4, 20, 3) + b"GNU\0" + build.ljust(20, b"\0")).decode()
+
+
+def document(**changes: Any) -> dict[str, Any]:
+    base: dict[str, Any] = {
+        "format": "rdma.fabric/recorded-host/v1",
+        "hostname": "node",
+        "recorded_by": "rdma.fabric 0.1.0",
+        "stand_in": "composed for a test",
+        "files": {},
+        "binary": {},
+        "links": {},
+        "dirs": [],
+        "errors": {},
+        "commands": {},
+    }
+    return {**base, **changes}
+
+
+def state(**changes: Any) -> dict[str, Any]:
+    return read_driver(Probe(RecordedHost(document(**changes))), SYSTEM)
+
+
+def said(stdout: str, rc: int = 0) -> dict[str, Any]:
+    return {"rc": rc, "stdout": stdout, "stderr": ""}
+
+
+def test_a_host_that_tells_nothing() -> None:
+    found = state()
+    assert (found["packages"], found["on_disk"], found["initrd"], found["journal"]) == (None, None, None, None)
+    assert (found["loaded"], found["users"], found["free_mib"], found["openibd"]) == ({}, [], {}, False)
+
+
+def test_the_module_on_the_disk_and_the_loaded_one() -> None:
+    line = f"modinfo -k {KERNEL} mlx5_core mlx5_ib ib_core"
+    found = state(
+        commands={line: said(MODINFO, 1)},
+        files={"/proc/modules": "mlx5_core 1 0 - Live 0x0\n", "/sys/module/mlx5_core/version": "24.10-1.1.4\n"},
+        binary={CORE: note(b"new"), "/sys/module/mlx5_core/notes/.note.gnu.build-id": note(b"old")},
+    )
+    core = found["on_disk"]["mlx5_core"]
+    assert (core["path"], core["version"]) == (CORE, "24.10-1.1.4")
+    assert core["depends"] == ["mlx_compat", "mlxdevm", "psample"]
+    assert set(found["on_disk"]) == {"mlx5_core", "ib_core"}
+    assert core["build_id"].startswith(b"new".hex())
+    assert found["loaded"]["mlx5_core"]["build_id"].startswith(b"old".hex())
+    assert runs_what_is_installed(found) is False
+
+
+def test_everything_that_stands_on_the_stack_is_followed() -> None:
+    modules = (
+        "ko2iblnd 1 0 - Live 0x0\nrdma_cm 1 1 ko2iblnd, Live 0x0\nib_core 1 1 rdma_cm, Live 0x0\next4 1 3 - Live 0x0\n"
+    )
+    assert sorted(state(files={"/proc/modules": modules})["loaded"]) == ["ib_core", "ko2iblnd", "rdma_cm"]
+
+
+@pytest.mark.parametrize(
+    ("image", "module", "stale"), [(1700000000, 1700000500, True), (1700000500, 1700000000, False)]
+)
+def test_an_initial_ram_disk_older_than_the_driver_is_stale(image: int, module: int, stale: bool) -> None:
+    path = f"/boot/initrd.img-{KERNEL}"
+    found = state(
+        commands={
+            f"modinfo -k {KERNEL} mlx5_core mlx5_ib ib_core": said(MODINFO),
+            f"stat --format=%Z %n {path} {CORE}": said(f"{image} {path}\n{module} {CORE}\n"),
+        }
+    )
+    assert found["initrd"] == {"image": path, "stale": stale}
+
+
+def test_builds_headers_and_kernels() -> None:
+    new = "6.8.0-51-generic"
+    base = "/var/lib/dkms/mlnx-ofed-kernel/24.10"
+    found = state(
+        files={
+            f"/boot/vmlinuz-{KERNEL}": "",
+            f"/boot/vmlinuz-{new}": "",
+            "/boot/vmlinuz-0-rescue-ab12": "",
+            f"/lib/modules/{KERNEL}/build/Makefile": "",
+            f"{base}/{KERNEL}/x86_64/module/mlx5_core.ko": "",
+            f"{base}/source/dkms.conf": "",
+        },
+        dirs=[f"/lib/modules/{new}", "/lib/modules/0-rescue-ab12", f"{base}/{new}/x86_64/module"],
+    )
+    assert found["next_kernel"] == new
+    assert found["headers"] == {KERNEL: True, new: False}
+    assert found["built"] == [{"version": "24.10", "kernel": KERNEL}]
+
+
+def test_programs_and_package_managers_are_named_with_their_numbers() -> None:
+    opened = read_open_files(
+        RecordedHost(
+            document(
+                files={"/proc/4711/comm": "ib_write_bw\n", "/proc/812/comm": "apt-get\n", "/proc/self/comm": "x\n"},
+                links={
+                    "/proc/4711/fd/3": "/dev/infiniband/uverbs0",
+                    "/proc/4711/fd/4": "/dev/infiniband/uverbs0",
+                    "/proc/4711/fd/5": "/dev/null",
+                    "/proc/812/fd/9": "/var/lib/dpkg/lock-frontend",
+                    "/proc/90/fd/1": "socket:[1]",
+                    "/proc/self/fd/1": "/dev/infiniband/uverbs1",
+                },
+                errors={"/proc/90/fd": "EACCES"},
+            )
+        )
+    )
+    assert opened.verbs == [{"pid": 4711, "program": "ib_write_bw", "path": "/dev/infiniband/uverbs0"}]
+    assert opened.locks == [{"pid": 812, "program": "apt-get", "path": "/var/lib/dpkg/lock-frontend"}]
+
+
+@pytest.mark.parametrize(
+    ("paths", "owns", "stale"),
+    [
+        ([], False, False),
+        (["/run/mellanox/drivers/.driver-ready"], True, False),
+        (["/run/mellanox/drivers/.lock", "/etc/modprobe.d/blacklist-ofed-modules.conf"], True, False),
+        (["/etc/modprobe.d/blacklist-ofed-modules.conf"], False, True),
+        (["/run/mellanox/drivers/.lock"], False, False),
+    ],
+)
+def test_a_driver_container_and_what_it_left(paths: list[str], owns: bool, stale: bool) -> None:
+    found = state(files=dict.fromkeys(paths, ""))
+    assert (container_owns(found), stale_blacklist(found)) == (owns, stale)
+
+
+@pytest.mark.parametrize(
+    ("said_by_mokutil", "enrolled"),
+    [("/var/lib/dkms/mok.pub is already enrolled\n", True), ("/var/lib/dkms/mok.pub is not enrolled\n", False)],
+)
+def test_the_key_that_modules_are_signed_with(said_by_mokutil: str, enrolled: bool) -> None:
+    host = RecordedHost(
+        document(
+            files={"/var/lib/dkms/mok.pub": ""},
+            commands={"mokutil --test-key /var/lib/dkms/mok.pub": said(said_by_mokutil)},
+        )
+    )
+    found = read_driver(Probe(host), {**SYSTEM, "secure_boot": True})
+    assert found["key"] == {"path": "/var/lib/dkms/mok.pub", "enrolled": enrolled}
+
+
+@pytest.mark.parametrize(
+    ("loaded", "on_disk", "same"),
+    [
+        ({"build_id": "a"}, {"build_id": "a"}, True),
+        ({"build_id": "a", "version": "1"}, {"build_id": "b", "version": "1"}, False),
+        ({"srcversion": "A"}, {"srcversion": "A"}, True),
+        ({"srcversion": None}, {"srcversion": None}, None),
+        ({"srcversion": ""}, {"srcversion": ""}, None),
+        ({"version": "1"}, {"version": "1"}, None),
+        ({"version": "1"}, {"version": "2"}, False),
+        (None, {"build_id": "a"}, None),
+    ],
+)
+def test_only_builds_prove_that_two_modules_are_one(loaded: Any, on_disk: Any, same: bool | None) -> None:
+    assert same_build(loaded, on_disk) is same
+
+
+def test_modinfo_of_a_hostile_module() -> None:
+    fields = parse_modinfo("filename: /m.ko\nversion: \x1b[31m1\nversion: 2\nno colon\n: empty\n" + "x" * 100_000)
+    assert fields == {"filename": "/m.ko", "version": "\\x1b[31m1"}

@@ -1,0 +1,136 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What package managers, DKMS and modprobe say when they fail, and what a person is told."""
+
+from __future__ import annotations
+
+import pytest
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.driver import packages
+from ansible_collections.rdma.fabric.plugins.module_utils._host.driver.families import Family, family_of
+from ansible_collections.rdma.fabric.plugins.module_utils._host.failures import explain
+from ansible_collections.rdma.fabric.plugins.module_utils._host.operations import (
+    CommandFailed,
+    PutFile,
+    RemoveFile,
+    Run,
+)
+
+APT_LOCK = """E: Could not get lock /var/lib/dpkg/lock-frontend. It is held by process 4711 (unattended-upgr)
+E: Unable to acquire the dpkg frontend lock (/var/lib/dpkg/lock-frontend), is another process using it?
+"""
+DPKG_FULL = """dpkg: error processing archive /var/cache/apt/archives/mlnx-ofed-kernel-dkms_24.10_all.deb (--unpack):
+ cannot copy extracted data for './usr/src/x' to '/usr/src/x': failed to write (No space left on device)
+"""
+APT_UNSIGNED = """W: GPG error: https://mirror.example ./ InRelease: The following signatures couldn't be verified
+ because the public key is not available: NO_PUBKEY A024F6F0E6D6A281
+E: The repository 'https://mirror.example ./ InRelease' is not signed.
+"""
+APT_AWAY = """E: Failed to fetch https://mirror.example/./Packages  Could not connect to mirror.example:443 (192.0.2.1)
+"""
+APT_MISSING = "E: Unable to locate package linux-headers-6.8.0-45-generic\n"
+APT_MIXED = """The following packages have unmet dependencies:
+ ibverbs-providers : Depends: libibverbs1 (>= 2410mlnx54) but 50.0-2build2 is to be installed
+E: Unable to correct problems, you have held broken packages.
+"""
+DNF_LOCK = "Error: Failed to obtain rpm transaction lock. Another transaction is in progress.\n"
+DNF_FULL = "Error: Transaction test error:\n  installing package mlnx-ofa_kernel needs more space on the / filesystem\n"
+DNF_UNSIGNED = "Package mlnx-tools-24.10.rpm is not signed\nError: GPG check FAILED\n"
+DNF_AWAY = (
+    "Error: Failed to download metadata for repo 'rdma-fabric-driver': Cannot download repomd.xml: Curl error (6)\n"
+)
+DNF_MISSING = "Error: Unable to find a match: kernel-devel-5.14.0-427.13.1.el9_4.x86_64\n"
+ZYPPER_LOCK = "System management is locked by the application with pid 812 (zypper).\n"
+ZYPPER_AWAY = "Failed to retrieve new repository metadata.\n"
+ZYPPER_MISSING = "No provider of 'mlnx-ofa_kernel-dkms' found.\n"
+DKMS_BUILD = "Error! Bad return status for module build on kernel: 6.14.0-24-generic (x86_64)\n"
+NO_HEADERS = (
+    "Error! Your kernel headers for kernel 6.8.0-45-generic cannot be found at /lib/modules/6.8.0-45-generic/build\n"
+)
+NOT_TRUSTED = "modprobe: ERROR: could not insert 'mlx5_core': Key was rejected by service\n"
+MIXED_STACKS = (
+    "modprobe: ERROR: could not insert 'mlx5_ib': Unknown symbol in module, or unknown parameter (see dmesg)\n"
+)
+IN_USE = "modprobe: FATAL: Module mlx5_core is in use.\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "cause"),
+    [
+        (APT_LOCK, "another package manager is at work"),
+        (DNF_LOCK, "another package manager is at work"),
+        (ZYPPER_LOCK, "another package manager is at work"),
+        (DPKG_FULL, "a file system is full"),
+        (DNF_FULL, "a file system is full"),
+        (APT_UNSIGNED, "signature does not fit the key"),
+        (DNF_UNSIGNED, "signature does not fit the key"),
+        (APT_AWAY, "can't be reached"),
+        (DNF_AWAY, "can't be reached"),
+        (ZYPPER_AWAY, "can't be reached"),
+        (APT_MISSING, "no repository of this host has the package"),
+        (DNF_MISSING, "no repository of this host has the package"),
+        (ZYPPER_MISSING, "no repository of this host has the package"),
+        (APT_MIXED, "contradict each other"),
+        (DKMS_BUILD, "could not be built for this kernel"),
+        (NO_HEADERS, "headers of the kernel are missing"),
+        (NOT_TRUSTED, "the firmware does not trust the key"),
+        (MIXED_STACKS, "modules of two stacks are mixed"),
+        (IN_USE, "something came to use the module"),
+    ],
+)
+def test_a_failure_has_its_cause_and_the_next_step(text: str, cause: str) -> None:
+    argv = ("apt-get", "install", "mlnx-ofed-kernel-dkms")
+    told = explain(CommandFailed(argv, 100, text), Run(argv), packages.ERRORS)
+    assert cause in told
+    assert "next: " in told
+    assert "\n" not in told
+
+
+def family(identity: str, version: str) -> Family:
+    found = family_of({"id": identity, "version_id": version})
+    assert found is not None
+    return found
+
+
+UBUNTU, ROCKY, SLES = family("ubuntu", "24.04"), family("rocky", "9.4"), family("sles", "15.7")
+KEY = "-----BEGIN PGP PUBLIC KEY BLOCK-----\n\nmQ\n-----END PGP PUBLIC KEY BLOCK-----\n"
+LOCAL = {"url": "/srv/doca", "gpg_key": "/srv/doca/KEY", "gpg_check": True}
+
+
+@pytest.mark.parametrize(
+    ("chosen", "path"),
+    [
+        (ROCKY, "/etc/yum.repos.d/rdma-fabric-driver.repo"),
+        (SLES, "/etc/zypp/repos.d/rdma-fabric-driver.repo"),
+    ],
+)
+def test_a_repository_of_rpms(chosen: Family, path: str) -> None:
+    (text,) = packages.repository_files(chosen, LOCAL).values()
+    lines = text.splitlines()
+    assert path in packages.repository_files(chosen, LOCAL)
+    assert {"baseurl=file:///srv/doca", "gpgcheck=1", "gpgkey=file:///srv/doca/KEY", "priority=50"} <= set(lines)
+    assert ("module_hotfixes=1" in lines) is (chosen is ROCKY)
+
+
+def test_an_armoured_key_of_rpms_is_a_file_of_its_own() -> None:
+    files = packages.repository_files(ROCKY, {**LOCAL, "gpg_key": KEY})
+    assert files[packages.KEY_FILE].splitlines()[1] == KEY.splitlines()[0]
+    assert f"gpgkey=file://{packages.KEY_FILE}" in files["/etc/yum.repos.d/rdma-fabric-driver.repo"]
+    imported = packages.refresh_repository(ROCKY, {**LOCAL, "gpg_key": KEY})[0]
+    assert imported == Run(("rpm", "--import", packages.KEY_FILE))
+
+
+def test_only_a_repository_that_is_declared_so_goes_unchecked() -> None:
+    unchecked = {"url": "/srv/doca", "gpg_key": None, "gpg_check": False}
+    assert "Trusted: yes" in next(iter(packages.repository_files(UBUNTU, unchecked).values()))
+    assert "gpgcheck=0" in next(iter(packages.repository_files(ROCKY, unchecked).values()))
+    assert "Trusted" not in next(iter(packages.repository_files(UBUNTU, LOCAL).values()))
+
+
+def test_going_back_to_older_packages_is_pinned_only_meanwhile() -> None:
+    operations = packages.replace_by_distribution(UBUNTU, ["rdma-core"])
+    assert isinstance(operations[0], PutFile) and "Pin-Priority: 1001" in operations[0].text
+    assert operations[-1] == RemoveFile(operations[0].path)
+    assert packages.replace_by_distribution(UBUNTU, []) == []
+    assert packages.remove(ROCKY, []) == []

@@ -1,0 +1,193 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The plan of peer memory from literal facts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.desired import check_desired
+from ansible_collections.rdma.fabric.plugins.module_utils._host.operations import MARKER
+from ansible_collections.rdma.fabric.plugins.module_utils._host.plan import make_plan
+from ansible_collections.rdma.fabric.tests.unit._host.host_facts import (
+    facts,
+    gpu,
+    module,
+    ofed,
+    request,
+    steps_of,
+    two_ports,
+)
+
+REQUEST = request(peer_memory={"image": "nv-peer-mem-driver", "version": "1.0-9"})
+LOAD_FILE = "/etc/modules-load.d/rdma-fabric-peer-memory.conf"
+ORDER_FILE = "/etc/modprobe.d/rdma-fabric-peer-memory.conf"
+OURS = {LOAD_FILE: f"# {MARKER}\nnvidia-peermem\n", ORDER_FILE: f"# {MARKER}\n"}
+WITH_SYMBOL = {"path": "/lib/modules/6.8.0/nvidia-peermem.ko", "depends": ["nvidia", "ib_core"]}
+WITHOUT_SYMBOL = {"path": "/lib/modules/6.8.0/nvidia-peermem.ko", "depends": []}
+
+
+def state(loaded: tuple[str, ...] = (), read: dict[str, Any] | None = None, **changes: Any) -> dict[str, Any]:
+    stack = {"flavour": "inbox", "version": None, "gpu_driver": None, "gpu_driver_flavour": None, "peer_memory": None}
+    made = two_ports(
+        gpus=[gpu("0000:1b:00.0")],
+        stack={**stack, **changes},
+        modules={name: module() for name in ("mlx5_core", *loaded)},
+    )
+    if read is not None:
+        made["peer_memory"] = peer(**read)
+    return made
+
+
+def peer(**changes: Any) -> dict[str, Any]:
+    symbols = {"peer_memory": True, "dma_buf": False}
+    base = {
+        "symbols": {"running": symbols, "on_disk": symbols},
+        "modules": {"nvidia_peermem": WITH_SYMBOL},
+        "clients": [],
+        "operator": [],
+        "loaded_at_boot": {},
+    }
+    return {**base, **changes}
+
+
+PROPRIETARY: dict[str, Any] = {"flavour": "mlnx-ofed", "gpu_driver": "535.161.08", "gpu_driver_flavour": "proprietary"}
+
+
+def plan(made: dict[str, Any], *requests: dict[str, Any], **wanted: Any) -> dict[str, Any]:
+    return make_plan(check_desired({"requests": list(requests), **wanted}), made)
+
+
+def own(made: dict[str, Any], **settings: Any) -> list[dict[str, Any]]:
+    return steps_of(plan(made, peer_memory=settings), "peer_memory")
+
+
+def test_a_host_without_gpu_gets_nothing() -> None:
+    found = plan(two_ports(), REQUEST)
+    assert (found["steps"], found["notices"]) == ([], [])
+
+
+def test_a_host_without_nvidia_nic_gets_nothing() -> None:
+    assert plan(facts(gpus=[gpu("0000:1b:00.0")]), REQUEST)["steps"] == []
+
+
+def test_a_host_that_nobody_asks_about_gets_nothing() -> None:
+    assert plan(state(**PROPRIETARY))["steps"] == []
+
+
+@pytest.mark.parametrize("active", ["nvidia_peermem", "nv_peer_mem"])
+def test_a_loaded_module_needs_no_step(active: str) -> None:
+    assert plan(state((active,), **PROPRIETARY), REQUEST)["steps"] == []
+
+
+def test_the_open_gpu_driver_shares_memory_without_a_module() -> None:
+    found = plan(state(gpu_driver="570.86.15", gpu_driver_flavour="open"), REQUEST)
+    assert found["steps"] == []
+    assert "DMA-BUF" in found["notices"][0]
+
+
+@pytest.mark.parametrize(
+    ("driver", "flavour", "kernel", "mechanism"),
+    [
+        ("570.86.15", "proprietary", "6.8.0", "nvidia-peermem"),
+        ("510.47.03", "open", "6.8.0", "nvidia-peermem"),
+        ("570.86.15", "open", "5.11.0", "nvidia-peermem"),
+        ("470.57.02", "proprietary", "6.8.0", "nvidia-peermem"),
+        ("460.32.03", "proprietary", "5.4.0", "nv_peer_mem"),
+    ],
+)
+def test_the_module_is_chosen_by_driver_and_kernel(driver: str, flavour: str, kernel: str, mechanism: str) -> None:
+    made = state(flavour="mlnx-ofed", version="23.10-1.1.9", gpu_driver=driver, gpu_driver_flavour=flavour)
+    made["system"]["kernel"] = kernel
+    (step,) = plan(made, REQUEST)["steps"]
+    assert (step["to"], step["status"], step["when"]) == ([mechanism], "planned", "now+boot")
+
+
+def test_a_missing_gpu_driver_is_refused() -> None:
+    (step,) = plan(state(flavour="doca-ofed"), REQUEST)["steps"]
+    assert (step["status"], "GPU driver is not loaded" in step["detail"]) == ("refused", True)
+
+
+def test_an_inbox_stack_without_peer_symbols_is_refused() -> None:
+    (step,) = plan(state(gpu_driver="535.161.08", gpu_driver_flavour="proprietary"), REQUEST)["steps"]
+    assert (step["status"], "ofedDriver" in step["detail"]) == ("refused", True)
+
+
+def test_a_module_built_without_symbols_is_refused_with_the_cause() -> None:
+    (step,) = own(state(read={"modules": {"nvidia_peermem": WITHOUT_SYMBOL}}, **PROPRIETARY))
+    assert step["status"] == "refused"
+    assert "built without peer-memory symbols" in step["detail"] and "empty kernel log" in step["detail"]
+
+
+def test_a_driver_that_is_asked_for_as_well_clears_the_way() -> None:
+    made = state(gpu_driver="535.161.08", gpu_driver_flavour="proprietary")
+    found = plan(made, REQUEST, request("x", driver=ofed("24.07-0.6.1.0-0")))["steps"]
+    assert [step["concern"] for step in found] == ["driver"] * 4 + ["peer_memory"]
+    assert found[-1]["status"] == "planned"
+
+
+@pytest.mark.parametrize(
+    ("read", "labels"),
+    [
+        ({"operator": ["/run/nvidia/validations/.driver-ctr-ready"]}, {}),
+        ({}, {"nvidia.com/gpu.deploy.driver": "true"}),
+    ],
+)
+def test_the_gpu_operator_is_left_alone_and_the_evidence_said(read: dict[str, Any], labels: dict[str, str]) -> None:
+    found = plan(state(read=read, **PROPRIETARY), REQUEST, node_labels=labels)
+    assert found["steps"] == []
+    assert "GPU Operator" in found["notices"][0]
+
+
+def test_a_preinstalled_gpu_driver_is_the_hosts_own() -> None:
+    labels = {"nvidia.com/gpu.deploy.driver": "pre-installed"}
+    assert plan(state(read={}, **PROPRIETARY), REQUEST, node_labels=labels)["steps"]
+
+
+def test_a_module_that_another_file_loads_at_boot_gets_no_second_one() -> None:
+    elsewhere = {"loaded_at_boot": {"nvidia_peermem": ["/etc/modules-load.d/nvidia-peermem.conf"]}}
+    assert own(state(("nvidia_peermem",), read=elsewhere, **PROPRIETARY)) == []
+
+
+def test_a_module_that_nothing_loads_at_boot_is_kept() -> None:
+    (step,) = own(state(("nvidia_peermem",), read={}, **PROPRIETARY))
+    assert (step["when"], step["status"]) == ("boot", "planned")
+
+
+def test_two_loaded_modules_become_one() -> None:
+    (step,) = own(state(("nvidia_peermem", "nv_peer_mem"), read={}, **PROPRIETARY))
+    assert (step["from"], step["to"]) == (["nvidia-peermem", "nv_peer_mem"], ["nvidia-peermem"])
+    assert "in place of nv_peer_mem" in step["action"]
+
+
+@pytest.mark.parametrize("settings", [{"state": "absent"}, {"mechanism": "none"}])
+def test_removal_unloads_and_forgets(settings: dict[str, str]) -> None:
+    made = state(("nvidia_peermem",), read={}, **PROPRIETARY)
+    made["boot"] = {"files": OURS}
+    (step,) = own(made, **settings)
+    assert (step["to"], step["when"], step["status"]) == ([], "now+boot", "planned")
+
+
+def test_a_module_in_use_waits_for_the_reboot() -> None:
+    made = state(("nvidia_peermem",), read={}, **PROPRIETARY)
+    made["modules"]["nvidia_peermem"]["refcount"] = 3
+    (step,) = own(made, state="absent")
+    assert (step["status"], "in use by GPU programs" in step["detail"]) == ("needs_reboot", True)
+    made["boot"] = {"files": OURS}
+    (step,) = own(made, state="absent")
+    assert (step["status"], step["when"]) == ("planned", "boot")
+
+
+def test_removal_where_nothing_is_loaded_needs_nothing() -> None:
+    assert own(state(read={}), state="absent") == []
+
+
+def test_dma_buf_instead_of_a_module() -> None:
+    symbols = {"peer_memory": True, "dma_buf": True}
+    read = {"symbols": {"running": symbols, "on_disk": symbols}}
+    made = state(("nvidia_peermem",), read=read, gpu_driver="570.86.15", gpu_driver_flavour="open")
+    (step,) = own(made, mechanism="dma-buf")
+    assert (step["from"], step["to"], step["when"]) == (["nvidia-peermem"], [], "now")
