@@ -18,6 +18,8 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.access import (
     follow,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts import gather
+from ansible_collections.rdma.fabric.plugins.module_utils._host.managers.recording import public_part
+from ansible_collections.rdma.fabric.plugins.module_utils._host.operations import MARKER
 from ansible_collections.rdma.fabric.plugins.module_utils._host.pcie.config import without_identity
 from ansible_collections.rdma.fabric.plugins.module_utils._host.read.netdev import NET
 from ansible_collections.rdma.fabric.plugins.module_utils._host.read.rdma import INFINIBAND
@@ -30,7 +32,8 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.scrub_document i
 NOT_RECORDED = "ENODATA"
 _RECORDER = "rdma.fabric 0.1.0"
 _COMMAND_TIMEOUT = 10.0
-# Who owns the network's configuration is told by the names of the files; what they say may hold secrets.
+# Who owns the network's configuration is told by the names of the files; what they say may hold secrets. Files of ours
+# (they carry the marker) do not.
 _NAMES_ONLY = (
     "/etc/netplan",
     "/etc/systemd/network",
@@ -44,6 +47,7 @@ _NAMES_ONLY = (
     "/etc/modules-load.d",
     "/etc/modprobe.d",
 )
+_WITHOUT_CONTENT = (*_NAMES_ONLY, "/etc/network/interfaces")
 _MODULES_WITH_PARAMETERS = ("mlx5_core", "mlx5_ib", "ib_core", "nvidia", "nvidia_peermem", "nv_peer_mem")
 # QoS as the vendor's driver shows it; the kernel's own driver has no such files.
 _QOS = ("qos/trust", "qos/pfc", "qos/dscp2prio", "qos/cable_len", "qos/buffer_size", "qos/prio2buffer")
@@ -68,10 +72,15 @@ class Recorder:
         self._plain: set[str] = set()
 
     def read(self, path: str) -> str:
-        """Read and remember a file's text."""
+        """Read a file's text and remember it, unless it may hold secrets."""
         place = self._place(path)
-        self._files[place] = self._remembering_errors(self._host.read, place)
-        return self._files[place]
+        text: str = self._remembering_errors(self._host.read, place)
+        part = text if MARKER in text else public_part(place, text)
+        if part is None and place.startswith(_WITHOUT_CONTENT):
+            self._errors[place] = NOT_RECORDED
+        else:
+            self._files[place] = text if part is None else part
+        return text
 
     def read_bytes(self, path: str) -> bytes:
         """Read and remember a file's bytes."""

@@ -144,9 +144,8 @@ def test_what_planning_needs_is_in_a_recording(secretive: Tree) -> None:
     assert "iommu=pt" not in files["/proc/cmdline"]
     assert files["/proc/cmdline"].startswith("ro root=/dev/mapper/replacement-root api_key=******** ip=10.")
     assert document["errors"]["/etc/netplan/50-cloud-init.yaml"] == "ENODATA", "there, without its content"
-    profiles = [path for path in document["errors"] if path.startswith("/etc/NetworkManager/")]
-    assert len(profiles) == 1
-    assert profiles[0].endswith(".nmconnection")
+    ((profile, kept),) = [item for item in files.items() if item[0].startswith("/etc/NetworkManager/")]
+    assert (profile.endswith(".nmconnection"), kept) == (True, ""), "there, with nothing but what tells owners"
     replayed = RecordedHost(document)
     assert replayed.list("/etc/netplan") == ["50-cloud-init.yaml"]
     with pytest.raises(HostError, match="ENODATA"):
