@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any, Mapping
+from typing import Any, ClassVar, Mapping
 
 from ansible.utils.display import Display
 
@@ -22,6 +22,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.recorded import 
 )
 from ansible_collections.rdma.fabric.plugins.plugin_utils._action import ActionFailure, FabricAction, plain
 from ansible_collections.rdma.fabric.plugins.plugin_utils._files import write_if_different
+from ansible_collections.rdma.fabric.plugins.plugin_utils._guard import settle
 
 display = Display()
 
@@ -33,8 +34,15 @@ _OF_THE_RUN = ("executed", "failed_step", "not_reached", "reboot_required")
 class ActionModule(FabricAction):
     """Reads and plans one host, and lets the module change it."""
 
+    constraints: ClassVar[Mapping[str, Any]] = {
+        "required_one_of": [("desired", "confirm")],
+        "mutually_exclusive": [("desired", "confirm")],
+    }
+
     def execute(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         """Plan or apply the host and write what was asked for; see the module's documentation."""
+        if arguments["confirm"]:
+            return self._confirm(arguments["confirm"], task_vars)
         desired = check_desired(arguments["desired"])
         recorded = arguments["recorded_host"]
         if recorded:
@@ -87,7 +95,20 @@ class ActionModule(FabricAction):
         )
         # The arguments hold the whole desired state, which is in the output file already.
         result.pop("invocation", None)
-        return result
+        token = (result.get("guard") or {}).get("token", "")
+        return settle(result, lambda: self._confirm(token, task_vars), self._new_connection)
+
+    def _confirm(self, token: str, task_vars: dict[str, Any]) -> dict[str, Any]:
+        confirmed: dict[str, Any] = self._execute_module(
+            module_name="rdma.fabric.rdma_host", module_args={"confirm": token}, task_vars=task_vars
+        )
+        confirmed.pop("invocation", None)
+        return confirmed
+
+    def _new_connection(self) -> None:
+        """Drop the connection: one that was made before the change may live on where no new one can be made."""
+        if self._connection.transport != "local":
+            self._connection.reset()
 
 
 def show_plan(host: str, diff: Mapping[str, str] | None) -> None:

@@ -21,6 +21,12 @@ description:
     ended the last one.
   - The interfaces of the default route, of Ansible's own connection and of the node address are the uplink. Steps that
     could cut it are refused or wait for the next boot.
+  - With C(rdma_fabric_allow_uplink_change) such steps are executed under guard. The task drops its connection, makes a
+    new one and confirms. Without that, C(rdma_fabric_revert_seconds) after the last step, the host takes the change
+    back by itself, whatever became of the controller, and after a reboot too. The task that learns of it fails.
+  - MTU and state of interfaces are kept over a reboot by the manager that configures the interface (netplan,
+    systemd-networkd, NetworkManager, ifupdown). What no manager keeps is done by a systemd unit of this collection,
+    C(rdma-fabric-host.service), before the network is configured.
   - Steps that destroy something need the consent of a variable. Without it they are planned as V(needs_consent) and
     left undone.
   - The value that a setting had before the first run is kept in C(/var/lib/rdma-fabric/originals.json), so that
@@ -51,8 +57,14 @@ options:
         and C(requests). All are optional.
       - Each entry of C(interfaces) selects one interface by C(pci), C(mac) or C(current_name), and may have C(name),
         C(mtu), C(vf_mtu), C(vfs) and C(state).
+      - Either this or O(confirm) is needed.
     type: dict
-    required: true
+  confirm:
+    description:
+      - The token (RV(guard)) of a change of the uplink that is to stay.
+      - The task that makes such a change confirms it by itself, over a new connection. Give it to confirm by hand what
+        a controller that was stopped could not confirm. Nothing else is done then.
+    type: str
   recorded_host:
     description:
       - A recording on the controller that stands for the host, as P(rdma.fabric.rdma_record#module) writes it.
@@ -226,6 +238,28 @@ facts:
       again.
   returned: when O(output_file) is not given
   type: dict
+guard:
+  description: The change of the uplink that was put under guard, and what became of it.
+  returned: when a step changed the uplink, and with O(confirm)
+  type: dict
+  contains:
+    token:
+      description: What O(confirm) takes.
+      type: str
+    seconds:
+      description: Time in which the change is confirmed or taken back.
+      type: int
+    steps:
+      description: The printed lines of the steps under guard.
+      type: list
+      elements: str
+    state:
+      description: V(confirmed), V(reverting), V(reverted), V(unreachable), or V(unknown) for a token that nothing has.
+      type: str
+    problems:
+      description: What could not be taken back.
+      type: list
+      elements: str
 violations:
   description: What is wrong with O(desired). Each has C(source), C(path), C(problem) and C(hint).
   returned: when O(desired) is invalid
@@ -234,6 +268,8 @@ violations:
 """
 
 import os
+import secrets
+from functools import partial
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
@@ -242,14 +278,21 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.access import Ho
 from ansible_collections.rdma.fabric.plugins.module_utils._host.clock import SystemClock
 from ansible_collections.rdma.fabric.plugins.module_utils._host.connection import server_address
 from ansible_collections.rdma.fabric.plugins.module_utils._host.converge import apply, preview
-from ansible_collections.rdma.fabric.plugins.module_utils._host.desired import check_desired
+from ansible_collections.rdma.fabric.plugins.module_utils._host.desired import HostDesired, check_desired
+from ansible_collections.rdma.fabric.plugins.module_utils._host.guard.arm import Guard
+from ansible_collections.rdma.fabric.plugins.module_utils._host.guard.launch import launch
+from ansible_collections.rdma.fabric.plugins.module_utils._host.guard.revert import confirm
 from ansible_collections.rdma.fabric.plugins.module_utils._host.originals import BadOriginals
 from ansible_collections.rdma.fabric.plugins.module_utils._host.outcome import Run
+from ansible_collections.rdma.fabric.plugins.module_utils._host.wanted.guard import DEFAULT
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput
 
 
 def run_here(module: AnsibleModule) -> dict[str, Any]:
     """Return the outcome for the machine that the module runs on; only a run that applies gets a way to change it."""
+    if module.params["confirm"]:
+        answer = confirm(LiveMachine(), SystemClock(), module.params["confirm"])
+        return {"changed": False, "guard": {**answer._asdict(), "steps": list(answer.steps)}}
     desired = check_desired(module.params["desired"])
     run = Run(
         check=module.check_mode,
@@ -261,21 +304,37 @@ def run_here(module: AnsibleModule) -> dict[str, Any]:
     )
     address = server_address(LiveHost(), os.getpid()) or desired["connection_address"]
     if run.applies:
-        return apply(LiveMachine(), desired, run, address, SystemClock())
+        return apply_here(desired, run, address)
     return preview(LiveHost(), desired, run, address)
+
+
+def apply_here(desired: HostDesired, run: Run, address: str | None) -> dict[str, Any]:
+    """Apply with changes of the uplink under guard; ``guard`` of the outcome is what the controller confirms."""
+    machine, clock = LiveMachine(), SystemClock()
+    seconds = desired["revert_seconds"] or DEFAULT
+    guard = Guard(machine, clock, partial(launch, machine), token=secrets.token_hex(16), seconds=seconds)
+    obstacle = guard.obstacle()
+    if obstacle:
+        return {"failed": True, "changed": False, "msg": obstacle}
+    outcome = apply(machine, desired, run, address, clock, watch=guard)
+    waiting = guard.finish()
+    return outcome if waiting is None else {**outcome, "guard": waiting}
 
 
 def main() -> None:
     """Run the module; the action plugin of the same name has handled the controller's files."""
     module = AnsibleModule(
         argument_spec={
-            "desired": {"type": "dict", "required": True},
+            "desired": {"type": "dict"},
+            "confirm": {"type": "str", "no_log": False},
             "recorded_host": {"type": "path"},
             "output_file": {"type": "path"},
             "mode": {"type": "str", "choices": ["apply", "preview"], "default": "apply"},
             "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
             "strict": {"type": "bool", "default": True},
         },
+        required_one_of=[("desired", "confirm")],
+        mutually_exclusive=[("desired", "confirm")],
         supports_check_mode=True,
     )
     try:

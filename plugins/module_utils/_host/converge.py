@@ -14,7 +14,13 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.actual import Fa
 from ansible_collections.rdma.fabric.plugins.module_utils._host.clock import Clock
 from ansible_collections.rdma.fabric.plugins.module_utils._host.context import Context
 from ansible_collections.rdma.fabric.plugins.module_utils._host.desired import HostDesired
-from ansible_collections.rdma.fabric.plugins.module_utils._host.execute import Execution, Failure, execute, perform
+from ansible_collections.rdma.fabric.plugins.module_utils._host.execute import (
+    Execution,
+    Failure,
+    Watch,
+    execute,
+    perform,
+)
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts import gather
 from ansible_collections.rdma.fabric.plugins.module_utils._host.failures import explain, told
 from ansible_collections.rdma.fabric.plugins.module_utils._host.operations import Operation, PutFile, RemoveFile
@@ -56,26 +62,37 @@ def preview(host: Host, desired: HostDesired, run: Run, address: str | None) -> 
     return host_outcome(seen.wish, seen.facts, seen.plan, run)
 
 
-def apply(machine: Machine, desired: HostDesired, run: Run, address: str | None, clock: Clock) -> Outcome:
-    """Bring the host to the desired state and return what became of it; a host that is there already is only read."""
+def apply(
+    machine: Machine,
+    desired: HostDesired,
+    run: Run,
+    address: str | None,
+    clock: Clock,
+    *,
+    watch: Watch | None = None,
+) -> Outcome:
+    """Bring the host to the desired state and return what became of it; a host that is there already is only read.
+
+    ``watch`` is told of every step before it runs.
+    """
     seen = look(machine, desired, run, address)
     if not any(map(is_executable, seen.plan["steps"])):
         idle = Execution(failure=_forget(machine, clock, seen, run))
         return applied_outcome(seen.wish, seen.facts, seen.plan, seen.plan, execution=idle, run=run)
-    execution = _execute(machine, clock, seen)
+    execution = _execute(machine, clock, seen, watch)
     after = look(machine, desired, run, address)
     if execution.failure is None:
         execution.failure = _forget(machine, clock, after, run)
     return applied_outcome(after.wish, after.facts, seen.plan, after.plan, execution=execution, run=run)
 
 
-def _execute(machine: Machine, clock: Clock, seen: Seen) -> Execution:
+def _execute(machine: Machine, clock: Clock, seen: Seen, watch: Watch | None) -> Execution:
     steps = [step for step in seen.plan["steps"] if is_executable(step)]
     kept = originals.with_steps(seen.kept, steps)
     failure = _keep(machine, clock, seen.kept, kept)
     if failure is not None:
         return Execution(failure=failure, not_reached=steps)
-    execution = execute(seen.plan, seen.context, machine, clock)
+    execution = execute(seen.plan, seen.context, machine, clock, watch)
     if execution.failure is not None:
         # What was not reached still has its value, which may be another one when it is changed at last.
         reached = [step for step in steps if step not in execution.not_reached]

@@ -10,6 +10,7 @@ from typing import Any, Callable, Dict, Mapping, NamedTuple
 from ansible_collections.rdma.fabric.plugins.module_utils._host import syntax
 from ansible_collections.rdma.fabric.plugins.module_utils._host.kernel_arguments.arguments import name_of
 from ansible_collections.rdma.fabric.plugins.module_utils._host.wanted.driver import driver, peer_memory
+from ansible_collections.rdma.fabric.plugins.module_utils._host.wanted.guard import revert_seconds
 from ansible_collections.rdma.fabric.plugins.module_utils._host.wanted.interfaces import interfaces
 from ansible_collections.rdma.fabric.plugins.module_utils._host.wanted.kernel_arguments import kernel_arguments
 from ansible_collections.rdma.fabric.plugins.module_utils._host.wanted.memory import hugepages, limits
@@ -213,6 +214,7 @@ _PARTS: dict[str, _Part] = {
     "peer_memory": _Part("rdma_fabric_peer_memory", peer_memory),
     "node_labels": _Part("rdma_fabric_node_labels", _labels),
     "uplinks": _Part("rdma_fabric_uplinks", _uplinks),
+    "revert_seconds": _Part("rdma_fabric_revert_seconds", revert_seconds),
     "connection_address": _Part("ansible_host", _address),
 }
 _REQUEST_KEYS = ("source", "node_selector", "driver", "peer_memory")

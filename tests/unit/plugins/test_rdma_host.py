@@ -18,12 +18,14 @@ from unittest import mock
 
 import pytest
 import yaml
+from ansible.errors import AnsibleConnectionFailure
 
 from ansible_collections.rdma.fabric.plugins.action import rdma_host as rdma_host_action
+from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.unit import UNIT_FILE
 from ansible_collections.rdma.fabric.plugins.module_utils._host.desired import check_desired
 from ansible_collections.rdma.fabric.plugins.module_utils._host.steps import describe
 from ansible_collections.rdma.fabric.plugins.modules import rdma_host
-from ansible_collections.rdma.fabric.plugins.plugin_utils import _action
+from ansible_collections.rdma.fabric.plugins.plugin_utils import _action, _guard
 from ansible_collections.rdma.fabric.plugins.plugin_utils._files import write_if_different
 from ansible_collections.rdma.fabric.tests.fixtures.hosts.fleet import FLEET
 from ansible_collections.rdma.fabric.tests.unit._host.kernel import on_disk
@@ -77,11 +79,13 @@ def plan(tmp_path: Path) -> Plan:
         live: Callable[[dict[str, Any]], dict[str, Any]] | None = None,
         check: bool = False,
         diff: bool = True,
+        connection: SimpleNamespace | None = None,
         **arguments: Any,
     ) -> dict[str, Any]:
-        given = {"desired": DESIRED, **arguments}
+        given = {key: value for key, value in {"desired": DESIRED, **arguments}.items() if value is not None}
         task = SimpleNamespace(args=given, check_mode=check, diff=diff, async_val=0, action="rdma_host")
-        connection = SimpleNamespace(_shell=SimpleNamespace(tmpdir="/nowhere"))
+        connection = connection or SimpleNamespace()
+        connection._shell = SimpleNamespace(tmpdir="/nowhere")
         loader = SimpleNamespace(path_dwim=lambda name: str(tmp_path / name))
         action = rdma_host_action.ActionModule(task, connection, SimpleNamespace(), loader, None, None)
 
@@ -110,9 +114,10 @@ class TestRecordedHost:
         result = plan(recorded_host=str(recording))
         assert not result.get("failed")
         assert (result["changed"], result["recorded"]) == (False, True)
-        assert [step["id"] for step in result["plan"]["steps"]] == [f"naming:{PF}", f"vfs:{PF}", f"mtu:{PF}"]
+        planned = [f"naming:{PF}", f"vfs:{PF}", f"mtu:{PF}", f"boot:{UNIT_FILE}"]
+        assert [step["id"] for step in result["plan"]["steps"]] == planned
         assert result["facts"]["nics"][0]["address"] == PF
-        assert result["msg"] == "3 steps: 3 planned"
+        assert result["msg"] == "4 steps: 4 planned"
         assert printed == [f"[egx-01] {describe(step)}" for step in result["plan"]["steps"]]
         assert "diff" not in result
 
@@ -127,7 +132,7 @@ class TestRecordedHost:
         output = tmp_path / "run" / "hosts" / "egx-01.json"
         result = plan(recorded_host=str(recording), output_file=str(output))
         assert "facts" not in result and "plan" not in result
-        assert result["summary"]["planned"] == 3
+        assert result["summary"]["planned"] == 4
         document = json.loads(output.read_text())
         assert sorted(document) == ["desired", "facts", "host", "plan", "recorded"]
         assert (document["host"], document["recorded"]) == ("egx-01", True)
@@ -167,7 +172,7 @@ class TestRecordedHost:
         path = tmp_path / "hostile.json"
         path.write_text(text)
         result = plan(recorded_host=str(path))
-        assert len(printed) == len(result["plan"]["steps"]) == 3
+        assert len(printed) == len(result["plan"]["steps"]) == 4
         assert all(line.isprintable() for line in printed)
         assert "{{1+1}}" in printed[0]
 
@@ -306,11 +311,8 @@ class TestTree:
         before = contents(root)
         self.run(root, self.WISH)
         assert self.run(root, {}, state="absent")["changed"]
-        after = contents(root)
-        # /etc/modules-load.d is a directory of the system, which the recording lacks.
-        assert {path: after[path] for path in after if path not in {"etc/modules-load.d", "etc", "var", "var/lib"}} == {
-            path: before[path] for path in before if path != "etc"
-        }
+        assert contents(root) == before
+        assert not (root / "var/lib/rdma-fabric").exists()
 
     def test_a_refused_step_fails_unless_that_is_wanted(self, root: Path) -> None:
         wish = {"interfaces": [{"current_name": "eno1", "state": "down"}]}
@@ -333,7 +335,80 @@ def test_the_examples_run(plan: Plan, recording: Path, tmp_path: Path) -> None:
     recorded["recorded_host"] = str(recording)
     recorded["output_file"] = str(tmp_path / recorded["output_file"])
     result = plan(**recorded)
-    assert (result["recorded"], result["summary"]["planned"]) == (True, 1)
+    assert (result["recorded"], result["summary"]["planned"]) == (True, 2)
+
+
+class TestGuard:
+    """What the controller does about a change of the uplink: confirm it over a new connection, or learn its end."""
+
+    GUARD: ClassVar = {"token": "0123", "seconds": 120, "steps": ["planned: mtu eno1: set the MTU to 9000"]}
+
+    @pytest.fixture
+    def host(self, plan: Plan, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[dict[str, Any], list[str]]]:
+        """Run with a module that made such a change, whose host answers the confirmations as given."""
+        passed = [0.0]
+        monkeypatch.setattr(_guard.time, "monotonic", lambda: passed[0])
+        monkeypatch.setattr(_guard.time, "sleep", lambda seconds: passed.__setitem__(0, passed[0] + seconds))
+
+        def start(*answers: Any, **outcome: Any) -> tuple[dict[str, Any], list[str]]:
+            calls: list[str] = []
+            waiting = list(answers)
+
+            def module(arguments: dict[str, Any]) -> dict[str, Any]:
+                if "confirm" not in arguments:
+                    return {"changed": True, "msg": "done", "guard": self.GUARD, **outcome}
+                calls.append(arguments["confirm"])
+                answer = waiting.pop(0) if len(waiting) > 1 else waiting[0]
+                if isinstance(answer, Exception):
+                    raise answer
+                return {"changed": False, "guard": answer}
+
+            connection = SimpleNamespace(transport="ssh", reset=lambda: calls.append("reset"))
+            return plan(live=module, connection=connection), calls
+
+        return start
+
+    def test_it_is_confirmed_over_a_new_connection(self, host: Any) -> None:
+        result, calls = host({"state": "confirmed"})
+        assert calls == ["reset", "0123"]
+        assert (result["changed"], result.get("failed"), result["guard"]["state"]) == (True, None, "confirmed")
+
+    def test_a_host_that_comes_back_in_time_is_confirmed(self, host: Any) -> None:
+        lost = AnsibleConnectionFailure("no route to host")
+        result, calls = host(lost, lost, {"state": "confirmed"})
+        assert calls == ["reset", "0123"] * 3
+        assert not result.get("failed")
+
+    def test_a_change_that_the_host_took_back_fails_the_task(self, host: Any) -> None:
+        lost = AnsibleConnectionFailure("no route to host")
+        taken_back = {"state": "reverted", "steps": self.GUARD["steps"], "problems": ["could not run ip"]}
+        result, _calls = host(lost, {"state": "reverting", "steps": []}, taken_back)
+        assert result["failed"]
+        assert "set the MTU to 9000" in result["msg"]
+        assert "it has taken it back by itself, except for this: could not run ip; next: " in result["msg"]
+
+    def test_a_host_that_stays_away_ends_the_wait(self, host: Any) -> None:
+        result, calls = host(AnsibleConnectionFailure("no route to host"))
+        assert (result["failed"], result["guard"]["state"]) == (True, "unreachable")
+        assert "no route to host" in result["msg"]
+        assert 120 / 3 < len(calls) / 2 < 240
+
+    def test_a_failed_step_and_its_reason_stay_in_the_message(self, host: Any) -> None:
+        result, _calls = host({"state": "confirmed"}, failed=True, msg="step two failed")
+        assert (result["failed"], result["msg"]) == (True, "step two failed")
+        result, _calls = host({"state": "reverted", "steps": ["x"], "problems": []}, failed=True, msg="step two failed")
+        assert result["msg"].startswith("step two failed; x: the host could not be reached")
+
+    def test_a_local_connection_has_nothing_to_drop(self, plan: Plan) -> None:
+        answers = [{"guard": self.GUARD, "msg": ""}, {"guard": {"state": "confirmed"}}]
+        connection = SimpleNamespace(transport="local")
+        assert not plan(live=lambda _arguments: answers.pop(0), connection=connection).get("failed")
+
+    def test_a_token_alone_is_confirmed_and_nothing_else_done(self, plan: Plan) -> None:
+        result = plan(live=lambda arguments: {"given": arguments}, desired=None, confirm="0123")
+        assert result["given"] == {"confirm": "0123"}
+        assert plan(confirm="0123")["failed"]
+        assert plan(desired=None)["failed"]
 
 
 class TestWriting:

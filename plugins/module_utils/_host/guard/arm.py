@@ -39,7 +39,6 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.steps import BOO
 
 Launch = Callable[[str, str, str], None]
 
-DEFAULT_SECONDS = 120
 # Concerns whose steps change an interface while it carries traffic.
 _LIVE = ("naming", "eswitch", "vfs", "mtu", "link", "qos", "driver")
 # What such a change is kept by: taken back as well, or the next start would bring it again.
