@@ -57,6 +57,16 @@ def test_the_worker_sees_the_host_but_writes_nothing_on_it() -> None:
         assert security["capabilities"] == {"drop": ["ALL"]}
 
 
+def test_a_busy_node_has_minutes_to_start_the_programs_and_seconds_for_each_answer() -> None:
+    for kind, name in (("DaemonSet", "nfd-worker"), ("Deployment", "nfd-master")):
+        (container,) = pod(kind, name)["containers"]
+        startup = container["startupProbe"]
+        assert startup["failureThreshold"] * startup["periodSeconds"] >= 300
+        for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
+            assert container[probe]["timeoutSeconds"] == 5
+            assert container[probe]["grpc"] == {"port": 8082}
+
+
 def test_the_worker_runs_on_every_node_and_keeps_the_user_s_tolerations() -> None:
     own = {"key": "dedicated", "operator": "Exists"}
     tolerations = pod("DaemonSet", "nfd-worker", tolerations=[own])["tolerations"]

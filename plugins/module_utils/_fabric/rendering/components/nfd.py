@@ -59,6 +59,10 @@ _HOST_PATHS = (
 _MASTER_CONFIG = {"extraLabelNs": ["nvidia.com"]}
 _PCI = {"deviceClassWhitelist": ["0200", "0207", "0300", "0302"], "deviceLabelFields": ["vendor"]}
 _WORKER_CONFIG = {"sources": {"pci": _PCI}}
+# A node that starts everything at once answers late: with one second for an answer and forty to start, as upstream's
+# worker has, kubelet ends programs that are still starting, over and over.
+_PROBE = {"grpc": {"port": 8082}, "timeoutSeconds": 5}
+_STARTUP_PROBE = {**_PROBE, "failureThreshold": 60, "periodSeconds": 5}
 
 
 def node_feature_discovery(rollout: Rollout) -> list[Object]:
@@ -103,11 +107,10 @@ def _config(rollout: Rollout, program: str) -> Object:
 
 def _master(rollout: Rollout, image: str) -> Object:
     container = _container("nfd-master", image, {"cpu": "100m", "memory": "128Mi"}, {"cpu": "300m", "memory": "4Gi"})
-    probe = {"grpc": {"port": 8082}}
     container.update(
-        startupProbe={**probe, "failureThreshold": 30},
-        livenessProbe=probe,
-        readinessProbe={**probe, "failureThreshold": 10},
+        startupProbe=_STARTUP_PROBE,
+        livenessProbe=_PROBE,
+        readinessProbe={**_PROBE, "failureThreshold": 10},
         volumeMounts=[mount("nfd-master-conf", _CONFIG_DIR, read_only=True)],
     )
     return _deployment(rollout, "nfd-master", container, _config_text("master"), enableServiceLinks=False)
@@ -138,10 +141,10 @@ def _deployment(rollout: Rollout, name: str, container: Object, config: str, **f
 
 def _worker(rollout: Rollout, image: str) -> Object:
     container = _container("nfd-worker", image, {"cpu": "5m", "memory": "64Mi"}, {"cpu": "200m", "memory": "512Mi"})
-    probe = {"grpc": {"port": 8082}, "periodSeconds": 10}
     container.update(
-        livenessProbe={**probe, "initialDelaySeconds": 10},
-        readinessProbe={**probe, "failureThreshold": 10, "initialDelaySeconds": 5},
+        startupProbe=_STARTUP_PROBE,
+        livenessProbe=_PROBE,
+        readinessProbe={**_PROBE, "failureThreshold": 10},
         volumeMounts=[
             *(mount(name, inside, read_only=True) for name, _outside, inside in _HOST_PATHS),
             mount("nfd-worker-conf", _CONFIG_DIR, read_only=True),
