@@ -59,12 +59,13 @@ class Role:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._log = folder / "calls.json"
-        tasks = folder / "roles" / "host" / "tasks"
-        tasks.mkdir(parents=True)
-        for source in (CHECKOUT / "roles" / "host" / "tasks").glob("*.yml"):
+        tasks = CHECKOUT / "roles" / "host" / "tasks"
+        for source in tasks.rglob("*.yml"):
             text = source.read_text(encoding="utf-8")
             text = text.replace("rdma.fabric.rdma_host", HOST).replace("ansible.builtin.reboot:", f"{REBOOT}:")
-            (tasks / source.name).write_text(text, encoding="utf-8")
+            copy = folder / "roles" / "host" / "tasks" / source.relative_to(tasks)
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            copy.write_text(text, encoding="utf-8")
         (folder / "library").mkdir()
 
     def run(self, answers: list[dict[str, Any]], consent: bool, *arguments: str) -> tuple[int, str, list[str]]:
