@@ -18,7 +18,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.outcome import R
 from ansible_collections.rdma.fabric.tests.fixtures.hosts.fleet import FLEET
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.kmods import MISSING
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.machine import Kernel
-from ansible_collections.rdma.fabric.tests.unit._host.kernel.sweep import sweep
+from ansible_collections.rdma.fabric.tests.unit._host.kernel.sweep import settled, sweep
 
 APPLY = Run(check=False, diff=True, mode="apply", recorded=False)
 CHECK = Run(check=True, diff=True, mode="apply", recorded=False)
@@ -275,8 +275,3 @@ class TestModulesAtBoot:
         kernel = host("cpu-01")
         kernel.tree.add_file("/etc/modules-load.d/rdma-fabric-notes.conf", "ib_umad\n")
         assert applied(kernel, {})["plan"]["steps"] == []
-
-
-def settled(kernel: Kernel) -> dict[str, Any]:
-    """The state of a host, without directories: those of the system may be made, and stay."""
-    return {**kernel.state(), "dirs": None}

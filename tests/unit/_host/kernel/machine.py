@@ -165,7 +165,11 @@ class Kernel:
             self._mutate("unlink", path)
             self.tree.discard(path)
         if is_own_directory(parent) and self.tree.exists(parent) and not self.tree.list(parent):
-            self._mutate("rmdir", parent)
+            try:
+                self._mutate("rmdir", parent)
+            except HostError:
+                # Nobody misses it: see LiveMachine.
+                return
             self.tree.discard(parent)
 
     def rename(self, path: str, to: str) -> None:
