@@ -121,6 +121,11 @@ def test_what_a_file_for_many_interfaces_leaves_open_is_done_by_the_boot_unit(ma
     assert found.owner is not None
 
 
+@pytest.mark.parametrize("match", ["Name=ens1*", "Name=ens[1]", "Path=pci-0000:18:00.?"])
+def test_a_glob_that_fits_one_interface_now_may_fit_its_virtual_functions_later(match: str) -> None:
+    assert only(network(match)).manager == BOOT_UNIT
+
+
 def test_a_file_for_many_interfaces_that_sets_the_mtu_itself_is_named() -> None:
     found = only(network("Name=ens*", "MTUBytes=1500"))
     assert found.path == ""

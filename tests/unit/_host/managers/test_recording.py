@@ -25,6 +25,9 @@ FILES = {
         f"[connection]\nid={SECRET}\ninterface-name=ens2f1\n[wifi-security]\npsk={SECRET}\n"
         f"[ethernet]\nmtu=1500\n[802-1x]\npassword={SECRET}\n"
     ),
+    "/run/NetworkManager/system-connections/netplan-x.nmconnection": (
+        f"[connection]\ninterface-name=ens5\n[802-1x]\npassword={SECRET}\n"
+    ),
     "/etc/sysconfig/network-scripts/ifcfg-y": f"DEVICE=ens3\nMTU=9000\nKEY={SECRET}\n",
     "/etc/NetworkManager/conf.d/x.conf": f"[keyfile]\nunmanaged-devices=interface-name:z\n[proxy]\nuser={SECRET}\n",
     "/etc/network/interfaces": (
@@ -42,6 +45,8 @@ def test_what_is_kept_says_the_same_about_owners() -> None:
     links = {f"/sys/class/net/{name}/ifindex": f"{index}\n" for index, name in enumerate(names, 2)}
     kept = {path: part for path, text in FILES.items() for part in [public_part(path, text)] if part is not None}
     assert SECRET not in "".join(kept.values())
+    # Of wicked nothing but the name of the file is read.
+    assert {path for path in FILES if SECRET in FILES[path]} - set(kept) == {"/etc/sysconfig/network/ifcfg-ens9"}
     reduced = {path: kept.get(path, text) for path, text in FILES.items()}
     whole = read_managers(Probe(RecordedHost({"files": {**FILES, **links}})), names)
     assert read_managers(Probe(RecordedHost({"files": {**reduced, **links}})), names) == whole
