@@ -39,7 +39,21 @@ SETTINGS = (
     "proxy",
 )
 """Variables of the cluster side that belong to no resource."""
-# Read once per run, on the controller: the cluster side, the report, and which hosts belong to the fabric.
+OF_THE_PROOF = (
+    "networks",
+    "resources",
+    "pairs",
+    "namespace",
+    "image",
+    "size",
+    "iterations",
+    "queue_pairs",
+    "timeout",
+    "test_timeout",
+    "minimum",
+)
+"""Variables of the wire proof, without ``validate_``."""
+# Read once per run, on the controller: the cluster side, the proof, the report, and which hosts belong to the fabric.
 CONTROLLER_VARIABLES = tuple(
     f"{PREFIX}{name}"
     for name in (
@@ -49,6 +63,7 @@ CONTROLLER_VARIABLES = tuple(
         "helm_set",
         *RESOURCES,
         *SETTINGS,
+        *(f"validate_{name}" for name in OF_THE_PROOF),
         "hosts",
         "set",
         "prune",

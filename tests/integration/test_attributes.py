@@ -12,13 +12,14 @@ import os
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Callable
+from typing import Any, Callable, Iterator
 
 import pytest
 import yaml
 
 from ansible_collections.rdma.fabric.tests.lab.audit import AuditLog
 from ansible_collections.rdma.fabric.tests.lab.control_plane import ControlPlane
+from ansible_collections.rdma.fabric.tests.lab.nodes import apply_nodes, delete_nodes, kwok_node
 from tools.checkout import COLLECTIONS, PROGRAMS, own_environment
 from tools.fleet import INVENTORY, RECORDINGS
 
@@ -27,6 +28,7 @@ WRITES = {"create", "update", "patch", "delete", "deletecollection"}
 HOST = "roce-h100-01"
 RECORDING = str(RECORDINGS / f"{HOST}.json.gz")
 NAMESPACE_OBJECT = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "attributes"}}
+DEVICE = "rdma/attributes"
 DEVICE_PLUGIN = {"configList": [{"resourceName": "shared_a", "rdmaHcaMax": 100, "selectors": {"vendors": ["15b3"]}}]}
 
 
@@ -38,14 +40,23 @@ class Place:
     namespace: str
     environment: dict[str, str]
     audit: AuditLog
+    cluster: ControlPlane
+
+    def nodes(self) -> list[str]:
+        """Return the names of nodes that a scenario may make; they are deleted after the test."""
+        return [f"{self.namespace}-{number}" for number in (1, 2)]
 
 
 @dataclass(frozen=True)
 class Scenario:
-    """How to drive one module so that a first real run has something to change, if it changes anything at all."""
+    """How to drive one module so that a first real run has something to change, if it changes anything at all.
+
+    ``verdict`` is in the message of a module that has to fail here for what it finds.
+    """
 
     arguments: Callable[[Place], dict[str, Any]]
     changes: bool
+    verdict: str = ""
     prepare: Callable[[Place], None] = lambda _place: None
 
 
@@ -61,6 +72,32 @@ def batch_arguments(place: Place) -> dict[str, Any]:
         "inventory_namespace": place.namespace,
         "waves": [{"name": "configs", "objects": [{**data, "data": {"key": "value"}}]}],
     }
+
+
+def make_a_network(place: Place) -> None:
+    """Make what a proof needs: two nodes that offer a resource, and an attachment. Nothing runs on these nodes."""
+    nodes = [kwok_node(name, allocatable={DEVICE: "10"}) for name in place.nodes()]
+    apply_nodes(place.cluster.api, nodes)
+    config = {"cniVersion": "0.3.1", "type": "macvlan", "master": "rail0"}
+    given = {"name": "rail0", "namespace": place.namespace, "config": config, "definition": True}
+    result = drive("secondary_network", given, place)
+    assert ended_well(result), result
+
+
+def proof_arguments(place: Place) -> dict[str, Any]:
+    attachment = {"name": "rail0", "namespace": place.namespace, "config": "", "annotations": {}, "labels": {}}
+    spec = {
+        "version": 1,
+        "namespace": place.namespace,
+        "cluster_policy": None,
+        "node_policies": [],
+        "networks": [],
+        "attachments": [{**attachment, "source": "test"}],
+        "objects": [],
+        "settings": {},
+        "hosts": {name: {} for name in place.nodes()},
+    }
+    return {"spec": spec, "run_dir": str(place.folder / "run"), "resources": {"rail0": DEVICE}}
 
 
 def write_host_document(place: Place) -> None:
@@ -95,6 +132,12 @@ SCENARIOS = {
     ),
     "fabric_report": Scenario(
         lambda place: {"run_dir": str(place.folder / "run")}, changes=True, prepare=write_host_document
+    ),
+    "fabric_validate": Scenario(
+        proof_arguments,
+        changes=True,
+        verdict="the pod has no network status, only its first interface",
+        prepare=make_a_network,
     ),
     "k8s_batch": Scenario(batch_arguments, changes=True),
     "rdma_devplugin_config": Scenario(
@@ -137,11 +180,13 @@ def documented() -> dict[str, dict[str, str]]:
 
 
 @pytest.fixture
-def place(tmp_path: Path, control_plane: ControlPlane, namespace: str, audit: AuditLog) -> Place:
+def place(tmp_path: Path, control_plane: ControlPlane, namespace: str, audit: AuditLog) -> Iterator[Place]:
     environment = control_plane.command_environment(own_environment(COLLECTIONS))
     watched = tmp_path / "watched"
     watched.mkdir()
-    return Place(watched, namespace, environment, audit)
+    found = Place(watched, namespace, environment, audit, control_plane)
+    yield found
+    delete_nodes(control_plane.api, found.nodes())
 
 
 def drive(module: str, arguments: dict[str, Any], place: Place, *, check: bool = False) -> dict[str, Any]:
@@ -190,6 +235,12 @@ def ended_well(result: dict[str, Any]) -> bool:
     return not result.get("failed") and not result.get("unreachable")
 
 
+def ended_as_meant(result: dict[str, Any], scenario: Scenario) -> bool:
+    if not scenario.verdict:
+        return ended_well(result)
+    return bool(result.get("failed")) and scenario.verdict in str(result.get("msg"))
+
+
 def shows_difference(result: dict[str, Any]) -> bool:
     """Tell whether a result carries a difference that is worth showing."""
     parts = result.get("diff") or []
@@ -217,7 +268,7 @@ def test_a_module_does_what_its_attributes_say(
     assert stored_writes(place, mark) == [], "check mode changed the cluster"
 
     first = drive(module, arguments, place)
-    assert ended_well(first), first.get("msg")
+    assert ended_as_meant(first, scenario), first.get("msg")
     assert first["changed"] is scenario.changes
     wrote = content(place.folder) != before or bool(stored_writes(place, mark))
     assert wrote is scenario.changes, "changed says something else than what was written"
@@ -231,7 +282,7 @@ def test_a_module_does_what_its_attributes_say(
 
     after, mark = content(place.folder), place.audit.mark()
     second = drive(module, arguments, place)
-    assert ended_well(second), second.get("msg")
+    assert ended_as_meant(second, scenario), second.get("msg")
     if attributes["idempotent"] == "full":
         assert second["changed"] is False
         assert not shows_difference(second)

@@ -89,7 +89,7 @@ def test_a_host_device_network_brings_its_own_resource() -> None:
 
 
 def test_an_attachment_given_as_such_is_read() -> None:
-    given = {
+    given: Json = {
         "name": "raw",
         "namespace": "ai",
         "config": json.dumps({"plugins": [{"type": "macvlan", "master": "rail1", "mtu": 4200}, {"type": "tuning"}]}),
@@ -103,7 +103,14 @@ def test_an_attachment_given_as_such_is_read() -> None:
 
 @pytest.mark.parametrize("config", ["", "{broken", "[]", '{"plugins": 3}', '{"master": 7, "mtu": true}', None])
 def test_a_configuration_that_says_nothing_is_no_error(config: str | None) -> None:
-    given = {"name": "raw", "namespace": "ai", "config": config, "annotations": {}, "labels": {}, "source": "file"}
+    given: Json = {
+        "name": "raw",
+        "namespace": "ai",
+        "config": config,
+        "annotations": {},
+        "labels": {},
+        "source": "file",
+    }
     found = only(networks_of(spec([], attachments=[given])))
     assert (found["resource"], found["master"], found["mtu"], found["candidates"]) == (None, None, None, [])
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import ApiFault
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.exec import ExecFault, Executed, Executor
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.exec import ExecFault, Executed, Executor, Stream
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.pods import NETWORK_STATUS
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.session import BatchError
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.pairing import rounds
@@ -36,6 +36,10 @@ from ansible_collections.rdma.fabric.tests.unit._proof.wire.memory_pods import (
 Json = dict[str, Any]
 
 RUN = "0a1b2c3d"
+
+
+def never_opened(path: str) -> Stream:
+    raise AssertionError(path)
 
 
 def network(name: str, nodes: list[str]) -> Json:
@@ -175,7 +179,7 @@ def test_a_pod_that_somebody_deletes_in_the_middle_is_a_verdict() -> None:
 
     def vanish(pod: str, program: str) -> None:
         if program == "ping":
-            world.server.objects.pop(("pods", *pod.split("/")), None)
+            world.server.objects.pop(("pods", "ns", pod.rpartition("/")[2]), None)
             raise ShellTrouble("pod_gone", f'pods "{pod}" not found')
 
     world.shell.before = vanish
@@ -266,7 +270,7 @@ def test_a_signal_during_the_cleaning_does_not_keep_pods() -> None:
 
 @pytest.mark.parametrize("kind", ["pod_gone", "forbidden", "timed_out"])
 def test_the_shell_translates_what_the_executor_says(kind: str) -> None:
-    def refuse(_path: str) -> Any:
+    def refuse(path: str) -> Stream:
         raise ExecFault(kind, "words")
 
     with pytest.raises(ShellTrouble, match="words") as caught:
@@ -281,7 +285,7 @@ def test_the_shell_asks_for_the_test_container(monkeypatch: pytest.MonkeyPatch) 
         asked.append((arguments, options))
         return Executed(3, "out", "err")
 
-    executor = Executor(lambda _path: pytest.fail("no stream"))
+    executor = Executor(never_opened)
     monkeypatch.setattr(executor, "run", run)
     assert PodShell(executor).run("ns/a", ["true"], 5) == Output(3, "out", "err")
     assert asked == [(("ns", "a", "rdma-test-ctr", ["true"]), {"limit": 5})]
