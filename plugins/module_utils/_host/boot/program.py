@@ -95,6 +95,7 @@ def _source(module: str) -> bytes:
     return source
 
 
+@functools.lru_cache(maxsize=None)
 def _source_or_none(module: str) -> bytes | None:
     """Return a module's source by the loader it came from; a package is no module here."""
     try:
