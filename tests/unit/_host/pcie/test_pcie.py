@@ -125,6 +125,12 @@ class TestRemarks:
             put(node, bridge, space(acs=0x0011))
         assert remarks_of(node) == []
 
+    def test_a_bridge_above_both_redirects_nothing_between_them(self, node: Tree) -> None:
+        nic, gpu = nearest(node)
+        above = [part for part in nic["path"] if part in gpu["path"]][1]
+        put(node, above, space(acs=0x001D))
+        assert remarks_of(node) == []
+
     def test_fewer_lanes_and_a_slower_link_are_told(self, node: Tree) -> None:
         nic, gpu = nearest(node)
         node.attributes(node.place(nic["address"]), {"current_link_width": 8, "current_link_speed": "16.0 GT/s PCIe"})
