@@ -53,8 +53,9 @@ options:
   desired:
     description:
       - The desired state of the host as P(rdma.fabric.fabric_spec#module) returns it for each host.
-      - The keys are C(interfaces), C(kernel_modules), C(node_labels), C(uplinks), C(connection_address), C(consents)
-        and C(requests). All are optional.
+      - Among the keys are C(interfaces), C(kernel_modules), C(kernel_arguments), C(sysctls), C(multirail), C(limits),
+        C(hugepages), C(node_labels), C(uplinks), C(connection_address), C(consents) and C(requests). All are optional,
+        and each takes what the host variable of its name takes.
       - Each entry of C(interfaces) selects one interface by C(pci), C(mac) or C(current_name), and may have C(name),
         C(mtu), C(vf_mtu), C(vfs) and C(state).
       - Either this or O(confirm) is needed.
