@@ -20,6 +20,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.facts import gat
 from ansible_collections.rdma.fabric.plugins.module_utils._host.failures import explain
 from ansible_collections.rdma.fabric.plugins.module_utils._host.guard.revert import revert_if_due, watch
 from ansible_collections.rdma.fabric.plugins.module_utils._host.plan import Plan, plan_with_context
+from ansible_collections.rdma.fabric.plugins.module_utils._host.ports import NoPort, port_of
 from ansible_collections.rdma.fabric.plugins.module_utils._host.steps import PLANNED, describe, digest
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput
 
@@ -141,7 +142,7 @@ def _lacking(machine: Machine, address: str, wish: dict[str, Any]) -> str:
         return f"{address}: there is no such PCI function"
     if not _is_bound(machine, place):
         return f"{address}: no driver is bound to it"
-    if any(wish.get(key) is not None for key in ("mtu", "state")) and not _has_interface(machine, place):
+    if any(wish.get(key) is not None for key in ("mtu", "state")) and not _has_interface(machine, address):
         return f"{address}: it has no network interface"
     return ""
 
@@ -153,10 +154,10 @@ def _is_bound(machine: Machine, place: str) -> bool:
         return False
 
 
-def _has_interface(machine: Machine, place: str) -> bool:
+def _has_interface(machine: Machine, address: str) -> bool:
     try:
-        return bool(machine.list(f"{place}/net"))
-    except HostError:
+        return bool(port_of(machine, address))
+    except (HostError, NoPort):
         return False
 
 

@@ -77,7 +77,7 @@ def interfaces_in(content: Any) -> list[dict[str, Any]] | None:
 def _hold_back(context: Context, interface: Interface, wish: dict[str, Any]) -> None:
     """Keep the number of virtual functions that is there where the wanted one is refused or waits for consent.
 
-    A virtual machine's own function has none.
+    A virtual machine's own function has none. Settings that the plan does not make now are not made at boot either.
     """
     nic = interface.nic or {}
     held = any(step["id"] == f"vfs:{interface.key}" and step["status"] != PLANNED for step in context.earlier)
@@ -86,6 +86,8 @@ def _hold_back(context: Context, interface: Interface, wish: dict[str, Any]) -> 
         now = (nic.get("sriov") or {}).get("enabled")
         if now:
             wish["vfs"] = now
+    if any(step["id"] == f"vfs:{interface.key}:settings" and step["status"] != PLANNED for step in context.earlier):
+        wish.pop("vf_settings", None)
 
 
 def _selector(interface: Interface) -> dict[str, str]:
