@@ -35,11 +35,14 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.link import appl
 from ansible_collections.rdma.fabric.plugins.module_utils._host.link import plan as link
 from ansible_collections.rdma.fabric.plugins.module_utils._host.mtu import apply as mtu_apply
 from ansible_collections.rdma.fabric.plugins.module_utils._host.mtu import plan as mtu
+from ansible_collections.rdma.fabric.plugins.module_utils._host.naming import apply as naming_apply
+from ansible_collections.rdma.fabric.plugins.module_utils._host.naming import files as naming_files
 from ansible_collections.rdma.fabric.plugins.module_utils._host.naming import plan as naming
 from ansible_collections.rdma.fabric.plugins.module_utils._host.operations import Work
 from ansible_collections.rdma.fabric.plugins.module_utils._host.peer_memory import apply as peer_memory_apply
 from ansible_collections.rdma.fabric.plugins.module_utils._host.peer_memory import files as peer_memory_files
 from ansible_collections.rdma.fabric.plugins.module_utils._host.peer_memory import plan as peer_memory
+from ansible_collections.rdma.fabric.plugins.module_utils._host.sriov import apply as sriov_apply
 from ansible_collections.rdma.fabric.plugins.module_utils._host.sriov import plan as sriov
 from ansible_collections.rdma.fabric.plugins.module_utils._host.steps import Step
 from ansible_collections.rdma.fabric.plugins.module_utils._host.sysctl import apply as sysctl_apply
@@ -77,8 +80,10 @@ CONCERNS: Mapping[str, Concern] = {
     "peer_memory": Concern(
         peer_memory.plan, peer_memory_apply.work, peer_memory_files.boot_files, peer_memory_apply.ERRORS
     ),
-    "naming": Concern(naming.plan),
-    "vfs": Concern(sriov.plan),
+    "naming": Concern(
+        naming.plan, naming_apply.work, naming_files.boot_files, naming_apply.ERRORS, naming_apply.restore
+    ),
+    "vfs": Concern(sriov.plan, sriov_apply.work, errors=sriov_apply.ERRORS, restore=sriov_apply.restore),
     "mtu": Concern(mtu.plan, mtu_apply.work, errors=mtu_apply.ERRORS, restore=mtu_apply.restore),
     "link": Concern(link.plan, link_apply.work, errors=link_apply.ERRORS, restore=link_apply.restore),
     "sysctl": Concern(

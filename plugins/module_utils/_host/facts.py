@@ -13,7 +13,9 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.driver.facts imp
 from ansible_collections.rdma.fabric.plugins.module_utils._host.labels import node_labels
 from ansible_collections.rdma.fabric.plugins.module_utils._host.pcie.read import read_pcie
 from ansible_collections.rdma.fabric.plugins.module_utils._host.read.boot import read_boot
+from ansible_collections.rdma.fabric.plugins.module_utils._host.read.functions import read_port_settings
 from ansible_collections.rdma.fabric.plugins.module_utils._host.read.kernel import read_modules, read_stack
+from ansible_collections.rdma.fabric.plugins.module_utils._host.read.names import read_naming
 from ansible_collections.rdma.fabric.plugins.module_utils._host.read.netdev import Netdev, read_netdevs
 from ansible_collections.rdma.fabric.plugins.module_utils._host.read.pci import (
     Function,
@@ -29,6 +31,8 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.read.uplink impo
     default_route_netdevs,
     read_uplinks,
 )
+from ansible_collections.rdma.fabric.plugins.module_utils._host.read.users import read_users
+from ansible_collections.rdma.fabric.plugins.module_utils._host.sriov.renewal import renewed_functions
 from ansible_collections.rdma.fabric.plugins.module_utils._host.topology import distances, rails
 
 FORMAT = 1
@@ -60,12 +64,14 @@ def gather(
     gpus = [gpu_entry(probe, function) for function in functions if function.id.is_gpu]
     modules = read_modules(probe, system["kernel"], kernel_modules)
     boot = read_boot(probe)
+    netdev_facts = [netdev.facts for netdev in netdevs]
+    renewed = renewed_functions(desired or {}, nics, netdev_facts)
     facts = {
         "format": FORMAT,
         "system": system,
         "nics": nics,
         "gpus": gpus,
-        "netdevs": [netdev.facts for netdev in netdevs],
+        "netdevs": netdev_facts,
         "rdma": rdma,
         "modules": modules,
         "stack": read_stack(probe, modules),
@@ -75,6 +81,8 @@ def gather(
         "uplinks": read_uplinks(probe, defaults, netdevs, connection_address),
         "labels": node_labels(system, nics, bool(gpus)),
         "boot": boot,
+        "naming": read_naming(probe, system, netdev_facts),
+        "vf_users": read_users(probe, renewed, {netdev["name"]: netdev for netdev in netdev_facts}),
         "settings": read_settings(probe, desired or {}, [netdev.facts["name"] for netdev in netdevs], boot["files"]),
     }
     facts.update(read_stack_state(probe, desired or {}, facts))
@@ -97,9 +105,21 @@ def _nics(
         nic["netdevs"] = [port["name"] for port in ports]
         nic["rdma"] = [device["name"] for device in devices]
         nic["link_layer"] = _link_layer(ports, devices, function.id)
+        _set_up(probe, nic, ports)
         nic["family"] = nic_family(function.id, _parent_id(function, ids), _first(devices, "firmware"))
         nics.append(nic)
     return nics
+
+
+def _set_up(probe: Probe, nic: dict[str, Any], ports: list[dict[str, Any]]) -> None:
+    """Add to a physical function how its virtual ones are set up; a bond's member also tells its own address."""
+    sriov = nic["sriov"]
+    if sriov is None:
+        return
+    sriov.update(settings=None, port_mac=None)
+    asked = [port for port in ports if port["link_type"] == "ether" and (sriov["enabled"] or port["master"])]
+    if sriov["total"] and len(asked) == 1:
+        sriov["port_mac"], sriov["settings"] = read_port_settings(probe, asked[0]["name"])
 
 
 def _parent_id(function: Function, ids: dict[str, PciId]) -> PciId | None:

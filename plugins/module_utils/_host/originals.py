@@ -51,7 +51,14 @@ def read_originals(host: Host) -> Originals:
 def with_steps(known: Mapping[str, Any], steps: Iterable[Step]) -> Originals:
     """Return what is to be kept once these steps are executed: the first value of every setting stays."""
     first = {str(step["id"]): step["from"] for step in steps if _can_restore(str(step["id"]))}
-    return {**first, **known}
+    kept = {**first, **known}
+    return {step_id: None if _of_own_functions(step_id, kept) else value for step_id, value in kept.items()}
+
+
+def _of_own_functions(step_id: str, kept: Mapping[str, Any]) -> bool:
+    """Return whether a setting is one of virtual functions that were not there before the first run."""
+    address, colon, _what = step_id.split(":", 1)[1].rpartition(":")
+    return bool(colon) and kept.get(f"vfs:{address}") == 0
 
 
 def text_of(originals: Mapping[str, Any]) -> str:

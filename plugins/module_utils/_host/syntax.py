@@ -22,6 +22,7 @@ _PCI_ADDRESS = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[01][0-9a-f]\.[0-7]")
 _SHORT_PCI_ADDRESS = re.compile(r"[0-9a-f]{2}:[01][0-9a-f]\.[0-7]")
 _HARDWARE_ADDRESS = re.compile(r"[0-9a-f]{2}(:[0-9a-f]{2})+")
 _HARDWARE_ADDRESS_OCTETS = (6, 8, 20)
+_BOOT_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*")
 # The kernel takes 63 characters (IB_DEVICE_NAME_MAX); what fits an interface's name fits every tool and column.
 _RDMA_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,14}")
 _MODULE_NAME = re.compile(r"[A-Za-z0-9_-]+")
@@ -50,9 +51,17 @@ def interface_name_problem(name: str) -> str:
     return next((problem for applies, problem in problems if applies), "")
 
 
+def boot_name_problem(name: str) -> str:
+    """Say why ``name`` can't be given at boot: more characters mean something to files of udev than to the kernel."""
+    problem = interface_name_problem(name)
+    if problem or _BOOT_NAME.fullmatch(name):
+        return problem
+    return "holds a character that means something in the files of udev: letters, digits, . _ and - are safe"
+
+
 def new_name_problem(name: str) -> str:
     """Say why ``name`` must not be given to an interface: illegal, or of the name space of kernel and udev."""
-    problem = interface_name_problem(name)
+    problem = boot_name_problem(name)
     if problem:
         return problem
     for prefix in _KERNEL_PREFIXES:

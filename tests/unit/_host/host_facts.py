@@ -8,8 +8,10 @@ from __future__ import annotations
 import copy
 from typing import Any
 
+from ansible_collections.rdma.fabric.plugins.module_utils._host.context import Interface
 from ansible_collections.rdma.fabric.plugins.module_utils._host.desired import parse_host_variables
 from ansible_collections.rdma.fabric.plugins.module_utils._host.kmods.files import LOAD_FILE, load_file
+from ansible_collections.rdma.fabric.plugins.module_utils._host.naming.files import name_file, rdma_file
 
 Facts = dict[str, Any]
 
@@ -124,6 +126,8 @@ def facts(
         "uplinks": [],
         "labels": {"kubernetes.io/arch": "amd64", "feature.node.kubernetes.io/pci-15b3.present": "true"},
         "boot": {"files": {}},
+        "naming": {"udev": True, "rdma": "/usr/sbin/rdma", "initramfs": None, "references": {}},
+        "vf_users": {},
         "unreadable": [],
     }
     return {**base, **changes}
@@ -156,12 +160,18 @@ def with_functions(state: Facts, pf: str, count: int, mtu: int = 1500) -> Facts:
     state["netdevs"] = [entry for entry in state["netdevs"] if entry["pci"] not in gone]
     addresses = [f"{pf[:-1]}{number + 1}" if number < 6 else f"{pf[:-4]}01.{number - 6}" for number in range(count)]
     physical = next(entry for entry in state["nics"] if entry["address"] == pf)
-    physical["sriov"].update(enabled=count, vfs=addresses)
+    physical["sriov"].update(enabled=count, vfs=addresses, settings=[vf_settings() for _address in addresses])
     for number, address in enumerate(addresses):
         name = f"v{pf[5:7]}n{number}"
         state["nics"].append(vf(address, pf, name))
         state["netdevs"].append(netdev(name, address, mtu=mtu, up=False, port_name=None, mac="02:00:00:00:00:01"))
     return state
+
+
+def vf_settings(**changes: Any) -> dict[str, Any]:
+    """How a driver sets up a new virtual function."""
+    settings = {"mac": "00:00:00:00:00:00", "vlan": 0, "trust": False, "spoofchk": True, "max_tx_rate": 0}
+    return {**settings, "link_state": "auto", **changes}
 
 
 def interface(**wanted: Any) -> dict[str, Any]:
@@ -223,13 +233,22 @@ def _loaded(state: Facts, step: dict[str, Any]) -> Facts:
 
 
 def _renamed(state: Facts, step: dict[str, Any]) -> Facts:
-    for entry in _netdevs_of(state, _address(step)):
+    address = _address(step)
+    files = state["boot"]["files"]
+    if address.startswith("/"):
+        files.pop(address, None)
+        return state
+    physical = next(entry for entry in state["nics"] if address in (entry["address"], f"{entry['address']}:rdma"))
+    if address.endswith(":rdma"):
+        physical["rdma"] = [step["to"]]
+        files.update(rdma_file(physical["address"], step["to"], state["naming"]["rdma"]))
+        return state
+    for entry in _netdevs_of(state, address):
         entry["name"] = step["to"]
-    for entry in state["nics"]:
-        if entry["address"] == _address(step):
-            entry["netdevs"] = [step["to"]]
+        files.update(name_file(Interface({}, physical, entry), step["to"]))
+    physical["netdevs"] = [step["to"]]
     for uplink in state["uplinks"]:
-        if uplink["pci"] == _address(step):
+        if uplink["pci"] == address:
             uplink["netdev"] = step["to"]
     return state
 
@@ -254,7 +273,13 @@ def _with_state(state: Facts, step: dict[str, Any]) -> Facts:
 
 
 def _with_count(state: Facts, step: dict[str, Any]) -> Facts:
-    return with_functions(state, _address(step), step["to"])
+    address = _address(step)
+    if not address.endswith(":settings"):
+        return with_functions(state, address, step["to"])
+    physical = next(entry for entry in state["nics"] if f"{entry['address']}:settings" == address)
+    for number, settings in step["to"].items():
+        physical["sriov"]["settings"][int(number)].update(settings)
+    return state
 
 
 def _changed_elsewhere(state: Facts, _step: dict[str, Any]) -> Facts:

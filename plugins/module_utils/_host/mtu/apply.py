@@ -15,6 +15,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.mtu.plan import 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.operations import Operation, Run, Work
 from ansible_collections.rdma.fabric.plugins.module_utils._host.ports import fill
 from ansible_collections.rdma.fabric.plugins.module_utils._host.restoring import wanted_interface
+from ansible_collections.rdma.fabric.plugins.module_utils._host.sriov.functions import new_functions
 from ansible_collections.rdma.fabric.plugins.module_utils._host.steps import Step
 
 _RANGE = (
@@ -70,9 +71,9 @@ def port_name(context: Context, interface: Interface) -> str:
 
 def _former_of_functions(context: Context, address: str) -> dict[str, int]:
     """Return the virtual functions to set, as placeholders, with their MTU now: 0 for those the plan creates."""
-    created = context.planned(f"vfs:{address}")
-    if created is not None:
-        return {f"{{vf:{address}:{number}}}": 0 for number in range(int(created["to"]))}
+    new = new_functions(context, address)
+    if new is not None:
+        return {f"{{vf:{address}:{number}}}": 0 for number in range(new)}
     interface = next(interface for interface in context.interfaces if interface.key == address)
     found = differing_functions(context, interface)
     return {f"{{port:{function['address']}}}": int(port["mtu"]) for function, port in found}

@@ -10,6 +10,7 @@ from typing import Any
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.actual import NETDEV_DRIVER, Netdev, Nic
 from ansible_collections.rdma.fabric.plugins.module_utils._host.context import ConcernPlan, Context, Interface
+from ansible_collections.rdma.fabric.plugins.module_utils._host.sriov.functions import new_functions
 from ansible_collections.rdma.fabric.plugins.module_utils._host.steps import NOTHING, NOW, Step, make_step, refused_step
 
 MLX5_ETHERNET_MAX = 9978
@@ -171,9 +172,9 @@ def _functions_change(
 ) -> tuple[list[_Change], list[str]]:
     """Plan the virtual functions of one physical function: those that exist, or those the plan creates."""
     vf_mtu, most = interface.wanted.get("vf_mtu"), final[interface.key]
-    created = context.planned(f"vfs:{interface.key}")
-    if created is not None:
-        return _new_functions(context, interface, nic, most, int(created["to"]))
+    new = new_functions(context, interface.key)
+    if new is not None:
+        return _new_functions(context, interface, nic, most, new)
     wrong = differing_functions(context, interface)
     if vf_mtu is None:
         to = most

@@ -1,187 +1,146 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Plans interface names: a ``.link`` file for every boot, a rename now where nothing is cut. Private: it may change.
+"""Plans the names of interfaces and RDMA devices: a file for every boot, a rename now where nothing is cut.
 
 Rules of systemd.link(5) and of the kernel: the first matching file decides, a name in use can't be given again
-(EEXIST), and a file that matches by path finds the function whatever address or name it has.
+(EEXIST), and a file that matches by path finds the function whatever address or name it has. Private: it may change.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import Any, Iterable
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.context import ConcernPlan, Context, Interface
+from ansible_collections.rdma.fabric.plugins.module_utils._host.context import ConcernPlan, Context
 from ansible_collections.rdma.fabric.plugins.module_utils._host.desired import CONSENTS
+from ansible_collections.rdma.fabric.plugins.module_utils._host.naming import rdma
+from ansible_collections.rdma.fabric.plugins.module_utils._host.naming.files import (
+    STAMP,
+    digest,
+    is_naming_file,
+    name_path,
+    rebuilds_initramfs,
+    stamp_text,
+    wanted_files,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._host.naming.names import Name, Names
+from ansible_collections.rdma.fabric.plugins.module_utils._host.naming.order import Turn
 from ansible_collections.rdma.fabric.plugins.module_utils._host.steps import (
     BOOT,
     NEEDS_CONSENT,
     NOTHING,
-    NOW_AND_BOOT,
     PLANNED,
     Step,
+    is_executable,
     make_step,
+    moment,
     refused_step,
 )
 
 
-@dataclass(frozen=True)
-class _Rename:
-    """One interface that is to get another name."""
-
-    interface: Interface
-    current: str
-    wanted: str
-    uplink: str | None
-
-    @property
-    def live(self) -> bool:
-        """Return whether the name may change while the host runs."""
-        return self.uplink is None
-
-
-def boot_file(interface: Interface) -> str:
-    """Return the file that gives the interface its name at boot.
-
-    In switchdev mode representors share the PCI path, so there a udev rule that looks at ``phys_port_name`` is
-    needed; a ``.link`` file could give a representor the name.
-    """
-    function = interface.key.replace(":", "-")
-    if interface.netdev and interface.netdev.get("switch_id"):
-        return f"/etc/udev/rules.d/70-rdma-fabric-{function}.rules"
-    return f"/etc/systemd/network/05-rdma-fabric-{function}.link"
-
-
 def plan(context: Context) -> ConcernPlan:
-    """Return a step for each interface whose name differs from the wanted one, in an order in which names are free."""
-    renames = {rename.current: rename for rename in _renames(context)}
-    refusals = _refusals(context, renames)
-    order, parked = _ordered({name: r for name, r in renames.items() if name not in refusals})
-    steps = [_step(context, renames[name], parked.get(name, "")) for name in order]
-    steps += [_refused(context, renames[name], refusals[name]) for name in sorted(refusals)]
-    return steps, []
+    """Return a step for each name that is not right now or not kept at boot, in an order in which names are free."""
+    names = Names(context)
+    steps = [_rename(context, names.by_current[turn.rename.current], turn) for turn in names.turns]
+    steps += [_at_boot(context, name) for name in names.staged if name.boot_differs]
+    steps += [_keep(context, name) for name in names.kept]
+    steps += [_refused(context, names.by_current[current], why) for current, why in sorted(names.refusals.items())]
+    rdma_steps, notices = rdma.plan(context)
+    steps += rdma_steps
+    steps += _tidy(context, steps)
+    steps += _initramfs(context, steps)
+    return steps, [*_notices(context, names), *notices, *_initramfs_notices(context, steps)]
 
 
-def _renames(context: Context) -> list[_Rename]:
-    found = []
-    for interface in context.interfaces:
-        wanted, netdev = interface.wanted.get("name"), interface.netdev
-        if wanted is not None and netdev is not None and netdev["name"] != wanted:
-            uplink = context.actual.uplink_reason(interface.nic, netdev)
-            found.append(_Rename(interface, netdev["name"], wanted, uplink))
-    return found
-
-
-def _refusals(context: Context, renames: dict[str, _Rename]) -> dict[str, str]:
-    """Return why renames can't be done, by current name; a refused one holds its name, so others may fall with it."""
-    refusals: dict[str, str] = {}
-    for name, rename in renames.items():
-        if rename.interface.nic is None:
-            refusals[name] = "it has no PCI function, so no boot file could find it"
-    changed = True
-    while changed:
-        changed = False
-        for name, rename in renames.items():
-            reason = "" if name in refusals else _name_held(context, rename, renames, refusals)
-            if reason:
-                refusals[name] = reason
-                changed = True
-    return refusals
-
-
-def _name_held(context: Context, rename: _Rename, renames: dict[str, _Rename], refused: dict[str, str]) -> str:
-    holder = context.actual.netdevs.get(rename.wanted)
-    if holder is None:
-        return ""
-    who = f"{rename.wanted} is the name of {holder.get('pci') or 'another interface'} now"
-    leaving = renames.get(rename.wanted)
-    if leaving is None:
-        return f"{who}; give that one another name in rdma_fabric_interfaces"
-    if rename.wanted in refused:
-        return f"{who}, and its own rename is refused"
-    if not leaving.live and (rename.live or not context.consents_to("uplink_change")):
-        return f"{who}, and as an uplink it keeps it until the next boot"
-    return ""
-
-
-def _ordered(renames: dict[str, _Rename]) -> tuple[list[str], dict[str, str]]:
-    """Return the current names so that each wanted name is free when its turn comes.
-
-    Names that form a circle can't be ordered: its first member is returned in the second value with the temporary
-    name under which the holder of its wanted name is parked.
-    """
-    order: list[str] = []
-    parked: dict[str, str] = {}
-
-    def visit(start: str) -> None:
-        chain = []
-        name = start
-        while name in renames and name not in order and name not in chain:
-            chain.append(name)
-            name = renames[name].wanted
-        if name in chain:
-            circle = chain[chain.index(name) :]
-            first = min(circle)
-            turn = circle.index(first)
-            # The wanted name of the last one in turn was freed by parking, so the circle is walked backwards.
-            circle = circle[turn:] + circle[:turn]
-            parked[first] = f"rdmatmp{len(parked)}"
-            order.extend([first, *reversed(circle[1:])])
-            chain = chain[: chain.index(name)]
-        order.extend(reversed(chain))
-
-    for name in sorted(renames, key=lambda current: renames[current].interface.key):
-        visit(name)
-    return order, parked
-
-
-def _reason(rename: _Rename) -> str:
+def _reason(name: Name) -> str:
     return (
-        f"the interface at {rename.interface.key} shall be {rename.wanted} at every boot; "
-        f"{rename.current} follows from slot numbering and driver and may change with them"
+        f"the interface at {name.interface.key} shall be {name.wanted} at every boot; "
+        f"{name.current} follows from slot numbering and driver and may change with them"
     )
 
 
-def _step(context: Context, rename: _Rename, parking: str) -> Step:
-    interface = rename.interface
-    target = context.target_of(interface)
-    details = [f"{boot_file(interface)} names it at boot"]
-    if not rename.live:
-        return _at_boot(context, rename, target, details)
-    master = (interface.netdev or {}).get("master")
-    if parking:
-        details.insert(0, f"two interfaces exchange names: {rename.wanted} is parked as {parking} first")
-    if master:
-        details.append(f"it belongs to {master}: name it there as well")
-    is_up = bool((interface.netdev or {}).get("up"))
+def _rename(context: Context, name: Name, turn: Turn) -> Step:
+    interface = name.interface
+    netdev = interface.netdev or {}
+    path = name_path(interface)
+    details = [_file_sentence(context, path)]
+    if turn.parking is not None:
+        details.insert(
+            0, f"two interfaces exchange names: {turn.parking.holder} is parked as {turn.parking.temporary} first"
+        )
+    if netdev.get("master"):
+        details.append(f"it belongs to {netdev['master']}: name it there as well")
     return make_step(
         "naming",
         interface.key,
-        target=target,
-        action=f"rename {rename.current} to {rename.wanted}",
-        before=rename.current,
-        after=rename.wanted,
-        reason=_reason(rename),
-        interrupts=f"traffic on {rename.current}: its link goes down for the rename" if is_up else NOTHING,
-        undo=f"remove {boot_file(interface)} and rename {rename.wanted} to {rename.current}",
-        when=NOW_AND_BOOT,
+        target=context.target_of(interface),
+        action=f"rename {name.current} to {name.wanted}",
+        before=name.current,
+        after=name.wanted,
+        reason=_reason(name),
+        interrupts=_interrupts(name),
+        undo=f"{_undo_of_file(context, path)} and rename {name.wanted} to {name.current}",
+        when=moment(now_differs=True, boot_differs=name.boot_differs),
         detail="; ".join(details),
     )
 
 
-def _at_boot(context: Context, rename: _Rename, target: str, details: list[str]) -> Step:
-    details.append(f"it carries the uplink ({rename.uplink}), so it is not renamed while the host runs")
-    details.append(f"the host's network configuration must know {rename.wanted} by then")
+def _interrupts(name: Name) -> str:
+    if not (name.interface.netdev or {}).get("up"):
+        return NOTHING
+    if name.goes_down:
+        return (
+            f"traffic on {name.current}: kernels before 6.2 rename no interface that is up, so its link goes down for "
+            "a moment and routes over it are lost"
+        )
+    return f"what finds {name.current} by its name; its link stays up"
+
+
+def _file_sentence(context: Context, path: str) -> str:
+    return f"{path} is removed" if context.removing else f"{path} names it at boot"
+
+
+def _undo_of_file(context: Context, path: str) -> str:
+    known = path in context.boot_files
+    if context.removing:
+        return f"write {path}" if known else f"leave {path} away"
+    return f"write the former {path}" if known else f"remove {path}"
+
+
+def _keep(context: Context, name: Name) -> Step:
+    """Return the step for a name that is right and that a boot would not give."""
+    path, removing = name_path(name.interface), context.removing
     return make_step(
         "naming",
-        rename.interface.key,
-        target=target,
-        action=f"rename {rename.current} to {rename.wanted} at the next boot",
-        before=rename.current,
-        after=rename.wanted,
-        reason=_reason(rename),
-        interrupts=NOTHING,
-        undo=f"remove {boot_file(rename.interface)} before the next boot",
+        name.interface.key,
+        target=context.target_of(name.interface),
+        action=f"leave the name {name.wanted} to the system" if removing else f"name it {name.wanted} at every boot",
+        before=name.current,
+        after=name.wanted,
+        reason=f"{path} is there" if removing else f"it is {name.wanted} now, and {path} does not say so",
+        undo=_undo_of_file(context, path),
+        when=BOOT,
+        detail=_file_sentence(context, path),
+    )
+
+
+def _at_boot(context: Context, name: Name) -> Step:
+    interface = name.interface
+    path = name_path(interface)
+    details = (
+        _file_sentence(context, path),
+        f"it carries the uplink ({name.uplink}), so it is not renamed while the host runs",
+        f"the host's network configuration must know {name.wanted} by then",
+    )
+    return make_step(
+        "naming",
+        interface.key,
+        target=context.target_of(interface),
+        action=f"rename {name.current} to {name.wanted} at the next boot",
+        before=name.current,
+        after=name.wanted,
+        reason=_reason(name),
+        undo=f"{_undo_of_file(context, path)} before the next boot",
         when=BOOT,
         status=PLANNED if context.consents_to("uplink_change") else NEEDS_CONSENT,
         consent=CONSENTS["uplink_change"],
@@ -189,14 +148,112 @@ def _at_boot(context: Context, rename: _Rename, target: str, details: list[str])
     )
 
 
-def _refused(context: Context, rename: _Rename, refusal: str) -> Step:
+def _refused(context: Context, name: Name, refusal: str) -> Step:
     return refused_step(
         "naming",
-        rename.interface.key,
-        target=context.target_of(rename.interface),
-        action=f"rename {rename.current} to {rename.wanted}",
-        before=rename.current,
-        after=rename.wanted,
-        reason=_reason(rename),
+        name.interface.key,
+        target=context.target_of(name.interface),
+        action=f"rename {name.current} to {name.wanted}",
+        before=name.current,
+        after=name.wanted,
+        reason=_reason(name),
         detail=refusal,
     )
+
+
+def _notices(context: Context, names: Names) -> list[str]:
+    """Name the configuration that calls interfaces by names they lose, and renames that wait for a boot."""
+    references = (context.actual.facts.get("naming") or {}).get("references") or {}
+    found = []
+    losing = [names.by_current[turn.rename.current] for turn in names.turns] + names.staged
+    for name in losing:
+        files = references.get(name.current)
+        if files:
+            found.append(
+                f"{context.target_of(name.interface)}: {', '.join(files)} knows it as {name.current}; "
+                f"write {name.wanted} there, or that configuration does not find it any more"
+            )
+    found += [
+        f"{context.target_of(name.interface)}: it is called {name.wanted} from the next boot on"
+        for name in names.staged
+        if not name.boot_differs
+    ]
+    return found
+
+
+def _tidy(context: Context, planned: Iterable[Step]) -> list[Step]:
+    """Return a step for each naming file of ours that nothing wants: it has to go before an initramfs is made."""
+    wanted = {} if context.removing else wanted_files(context)
+    with_own_step = {str(step["id"]).split(":", 1)[1] for step in planned}
+    steps = []
+    for path in sorted(filter(is_naming_file, context.boot_files)):
+        address = _address_of(path)
+        covered = {address, f"{address}{rdma.SUFFIX}"} & with_own_step if context.removing else path in wanted
+        if not covered:
+            steps.append(
+                make_step(
+                    "naming",
+                    path,
+                    target=path,
+                    action=f"remove {path}",
+                    before="there",
+                    after="removed",
+                    reason="rdma.fabric wrote it, and rdma_fabric_interfaces asks for no such name any more",
+                    undo=f"write {path} again",
+                    when=BOOT,
+                )
+            )
+    return steps
+
+
+def _address_of(path: str) -> str:
+    """Return the PCI address that a naming file's name ends with."""
+    domain, bus, rest = path.rsplit(".", 1)[0].rsplit("-", 2)
+    return f"{domain.rsplit('-', 1)[-1]}:{bus}:{rest}"
+
+
+def _initramfs(context: Context, planned: list[Step]) -> list[Step]:
+    """Return the step that makes the initramfs again when it was made with other naming files."""
+    known = context.boot_files.get(STAMP)
+    if not rebuilds_initramfs(context):
+        return []
+    files = _files_after(context, planned)
+    if known == stamp_text(files) or (known is None and not files):
+        return []
+    initramfs = context.actual.facts["naming"]["initramfs"]
+    return [
+        make_step(
+            "naming",
+            STAMP,
+            target=initramfs["image"],
+            action="make the initramfs again",
+            before=None if known is None else str(known).strip().rsplit("\n", 1)[-1],
+            after=digest(files) if files else None,
+            reason="it may hold network drivers, and it names interfaces by the files that it was made with",
+            undo=f"{' '.join(initramfs['update'])} after the files are as they were",
+            when=BOOT,
+            detail=f"runs {' '.join(initramfs['update'])}, which takes a while; {STAMP} says what it was made with",
+        )
+    ]
+
+
+def _files_after(context: Context, planned: Iterable[Step]) -> dict[str, Any]:
+    """Return the naming files that the host has once the executable steps are done."""
+    wanted = {} if context.removing else wanted_files(context)
+    files = {path: text for path, text in context.boot_files.items() if is_naming_file(path)}
+    done = {str(step["id"]).split(":", 1)[1] for step in planned if is_executable(step)}
+    for path in sorted({*files, *wanted}):
+        address = _address_of(path)
+        key = f"{address}{rdma.SUFFIX}" if path == rdma.path_of(address) else address
+        if path in wanted and key in done:
+            files[path] = wanted[path]
+        elif path not in wanted and {path, key} & done:
+            files.pop(path, None)
+    return files
+
+
+def _initramfs_notices(context: Context, planned: Iterable[Step]) -> list[str]:
+    initramfs = (context.actual.facts.get("naming") or {}).get("initramfs")
+    if not initramfs or initramfs["update"] or not any(is_executable(step) for step in planned):
+        return []
+    return [f"{initramfs['image']} may name interfaces by older files: make it again with the program that made it"]

@@ -57,13 +57,15 @@ def natural(text: str) -> tuple[Any, ...]:
 class Probe:
     """A host read attribute by attribute.
 
-    Every failure is classified. ENOENT always means "not supported here" and is a plain None; ``states`` names the
-    errors by which an attribute tells a state (``carrier`` of a down interface gives EINVAL). All others are kept.
+    Every failure is classified. ENOENT always means "not supported here" and is a plain None, and so is ENODATA, which
+    a recorded host gives for what was left out of it; ``states`` names the errors by which an attribute tells a state
+    (``carrier`` of a down interface gives EINVAL). All others are kept. A directory is listed once.
     """
 
     def __init__(self, host: Host) -> None:
         self.host = host
         self._failures: dict[tuple[str, str], None] = {}
+        self._listed: dict[str, list[str]] = {}
 
     def unreadable(self) -> list[dict[str, str]]:
         """Return the unexpected failures, at most 24 of them, each with its meaning."""
@@ -99,13 +101,15 @@ class Probe:
         text = self.text(path, states)
         return None if text is None else parse_int(text, base)
 
-    def names(self, path: str) -> list[str]:
+    def names(self, path: str, states: tuple[str, ...] = ()) -> list[str]:
         """Return the names in a directory, none when it can't be listed."""
-        try:
-            return self.host.list(path)
-        except HostError as error:
-            self._note(error, path, ())
-            return []
+        if path not in self._listed:
+            try:
+                self._listed[path] = self.host.list(path)
+            except HostError as error:
+                self._note(error, path, states)
+                self._listed[path] = []
+        return list(self._listed[path])
 
     def target(self, path: str) -> str | None:
         """Return the raw target of a link, None when there is no link."""
@@ -129,7 +133,7 @@ class Probe:
             return None
 
     def _note(self, error: HostError, path: str, states: tuple[str, ...]) -> None:
-        if error.code != "ENOENT" and error.code not in states:
+        if error.code not in {"ENOENT", "ENODATA", *states}:
             self._failures[(path, error.code)] = None
 
 

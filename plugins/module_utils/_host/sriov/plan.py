@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Plans the number of virtual functions. Private to this collection: it may change.
+"""Plans the number of virtual functions and how each is set up. Private to this collection: it may change.
 
 The order of writes and the reasons to leave a device alone are the kernel's (Documentation/PCI/pci-iov-howto.rst,
 drivers/pci/iov.c): a number other than 0 can only be written over 0, and destroying functions asks nobody.
@@ -11,12 +11,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.actual import NETDEV_DRIVER, Nic, is_guest_function
+from ansible_collections.rdma.fabric.plugins.module_utils._host.actual import Nic, is_guest_function
 from ansible_collections.rdma.fabric.plugins.module_utils._host.context import ConcernPlan, Context, Interface
 from ansible_collections.rdma.fabric.plugins.module_utils._host.desired import CONSENTS
+from ansible_collections.rdma.fabric.plugins.module_utils._host.sriov import functions
+from ansible_collections.rdma.fabric.plugins.module_utils._host.sriov.holders import held
 from ansible_collections.rdma.fabric.plugins.module_utils._host.steps import (
     NEEDS_CONSENT,
     NOTHING,
+    NOW,
     PLANNED,
     Step,
     make_step,
@@ -25,29 +28,54 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.steps import (
 
 
 def plan(context: Context) -> ConcernPlan:
-    """Return a step for each physical function whose number of virtual functions differs from the wanted one."""
+    """Return a step for each physical function with another number of virtual functions than wanted, or other settings.
+
+    The number that holds at boot is the boot unit's: ``boot_needs`` says what it has to do.
+    """
     steps: list[Step] = []
     notices: list[str] = []
     for interface in context.interfaces:
-        wanted = interface.wanted.get("vfs")
-        if wanted is None:
-            continue
-        nic = interface.nic
-        if wanted and nic is not None and is_guest_function(nic):
-            notices.append(
-                f"{context.target_of(interface)}: vfs {wanted} is skipped: it is a virtual function of a machine below "
-                "this one, and has no sriov_totalvfs"
-            )
-            continue
-        now = int(((nic or {}).get("sriov") or {}).get("enabled") or 0)
-        if wanted != now:
-            refusal = _refusal(context, interface, wanted)
-            steps.append(
-                _refused(context, interface, wanted, now, refusal)
-                if refusal
-                else _change(context, interface, wanted, now)
-            )
+        count_steps, said = _number(context, interface)
+        steps += count_steps
+        notices += said
+        found, said = functions.plan(context, interface, count_steps)
+        steps += found
+        notices += said
     return steps, notices
+
+
+def boot_needs(context: Context) -> list[dict[str, Any]]:
+    """Return what a boot has to make again, by PCI address: ``{"pci", "vfs", "vf_settings"}`` as the user gave them."""
+    return [
+        {
+            "pci": interface.key,
+            "vfs": interface.wanted.get("vfs"),
+            "vf_settings": interface.wanted.get("vf_settings"),
+        }
+        for interface in context.interfaces
+        if interface.nic is not None
+        and interface.nic["function"] == "pf"
+        and (interface.wanted.get("vfs") or interface.wanted.get("vf_settings"))
+    ]
+
+
+def _number(context: Context, interface: Interface) -> tuple[list[Step], list[str]]:
+    wanted, nic = interface.wanted.get("vfs"), interface.nic
+    if wanted is None:
+        return [], []
+    if wanted and nic is not None and is_guest_function(nic):
+        skipped = (
+            f"{context.target_of(interface)}: vfs {wanted} is skipped: it is a virtual function of a machine below "
+            "this one, and has no sriov_totalvfs"
+        )
+        return [], [skipped]
+    now = int(((nic or {}).get("sriov") or {}).get("enabled") or 0)
+    if wanted == now:
+        return [], []
+    refusal = _refusal(context, interface, wanted)
+    if refusal:
+        return [_refused(context, interface, wanted, now, refusal)], []
+    return [_change(context, interface, wanted, now)], []
 
 
 def _refusal(context: Context, interface: Interface, wanted: int) -> str:
@@ -60,7 +88,7 @@ def _refusal(context: Context, interface: Interface, wanted: int) -> str:
         return problem
     if interface.netdev is not None and interface.netdev.get("switch_id"):
         return "its e-switch is in switchdev mode: a new number would remove the representors; set legacy mode first"
-    return "; ".join(filter(None, (_held(vf) for vf in context.actual.vfs_of(nic))))
+    return held(context.actual, context.actual.vfs_of(nic))
 
 
 def _capability_problem(nic: Nic, wanted: int) -> str:
@@ -72,14 +100,6 @@ def _capability_problem(nic: Nic, wanted: int) -> str:
     if wanted > total:
         return f"it offers at most {total}: raise NUM_OF_VFS in its firmware or lower vfs"
     return "" if nic["driver"] else "no driver is bound to it, and the driver makes the virtual functions"
-
-
-def _held(vf: Nic) -> str:
-    """Return who holds a virtual function so that destroying it would break them; empty when nobody is seen."""
-    if vf["driver"] == "vfio-pci":
-        return f"{vf['address']} is bound to vfio-pci, a virtual machine or a DPDK program may hold it"
-    moved = vf["driver"] == NETDEV_DRIVER and not vf["netdevs"] and vf.get("link_layer") == "Ethernet"
-    return f"{vf['address']} has its interface in another network namespace, a pod may hold it" if moved else ""
 
 
 def _wording(context: Context, interface: Interface, wanted: int, now: int) -> dict[str, Any]:
@@ -119,6 +139,7 @@ def _change(context: Context, interface: Interface, wanted: int, now: int) -> St
             if now
             else "write 0 to sriov_numvfs"
         ),
+        when=NOW,
         status=status,
         consent=consent,
         detail=_detail(nic, wanted, now),

@@ -85,7 +85,7 @@ def _new_name(place: Place, value: Any, current: Any) -> str | None:
     if value is None:
         return None
     if isinstance(value, str) and value == current:
-        return text_of(place, value, "an interface name", syntax.interface_name_problem)
+        return text_of(place, value, "an interface name", syntax.boot_name_problem)
     return text_of(place, value, "an interface name", syntax.new_name_problem)
 
 

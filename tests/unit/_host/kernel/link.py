@@ -9,13 +9,15 @@ of two texts. A virtual function of mlx5 takes no MTU above that of its physical
 
 from __future__ import annotations
 
+import json
 from collections import deque
-from typing import TYPE_CHECKING, Sequence
+from typing import TYPE_CHECKING, Any, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.access import CommandResult, HostError
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.reactions import (
     DONE,
     LINK_SETTINGS,
+    LINK_SHOWN,
     failed,
     link_setting,
     program,
@@ -32,11 +34,15 @@ LEAST = 68
 
 
 def _only_reads(argv: Sequence[str]) -> bool:
-    return not {"set", "add", "del", "change", "replace", "property"} & set(argv)
+    return not {"set", "add", "del", "change", "replace", "property", "-batch"} & set(argv)
 
 
 @program("ip", _only_reads)
 def ip(kernel: Kernel, argv: Sequence[str]) -> CommandResult:
+    if list(argv[1:5]) == ["-json", "link", "show", "dev"]:
+        return _show(kernel, argv[5])
+    if argv[1] == "-batch":
+        return _batch(kernel, argv[2])
     words = deque(argv[1:])
     if words.popleft() != "link" or words.popleft() != "set":
         return failed(255, f'Object "{argv[1]}" is unknown, try "ip help".')
@@ -52,6 +58,25 @@ def ip(kernel: Kernel, argv: Sequence[str]) -> CommandResult:
             return failed(255, f'Error: either "dev" is duplicate, or "{word}" is a garbage.')
         result = LINK_SETTINGS[word](kernel, name, words)
     return result
+
+
+def _show(kernel: Kernel, name: str) -> CommandResult:
+    if not kernel.exists(f"{NET}/{name}"):
+        return failed(1, f'Device "{name}" does not exist.')
+    link: dict[str, Any] = {}
+    for shown in LINK_SHOWN:
+        link.update(shown(kernel, name))
+    return CommandResult(0, json.dumps([link]), "")
+
+
+def _batch(kernel: Kernel, path: str) -> CommandResult:
+    for number, line in enumerate(kernel.read(path).splitlines(), 1):
+        if line.startswith("#"):
+            continue
+        result = ip(kernel, ["ip", *line.split()])
+        if result.rc:
+            return failed(1, f"{result.stderr.strip()}\nCommand failed {path}:{number}")
+    return DONE
 
 
 @link_setting("mtu")

@@ -11,7 +11,7 @@ is written to it. A program gets the kernel and its arguments, ``argv[0]`` inclu
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Callable, Deque, Match, NamedTuple, Pattern, Sequence
+from typing import TYPE_CHECKING, Any, Callable, Deque, Dict, Match, NamedTuple, Pattern, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.access import CommandResult
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 Attribute = Callable[["Kernel", Match[str], str], None]
 Program = Callable[["Kernel", Sequence[str]], CommandResult]
 LinkSetting = Callable[["Kernel", str, Deque[str]], CommandResult]
+LinkShown = Callable[["Kernel", str], Dict[str, Any]]
 Question = Callable[[Sequence[str]], bool]
 
 DONE = CommandResult(0, "", "")
@@ -39,6 +40,7 @@ class ProgramReaction(NamedTuple):
 ATTRIBUTES: list[AttributeReaction] = []
 PROGRAMS: dict[str, ProgramReaction] = {}
 LINK_SETTINGS: dict[str, LinkSetting] = {}
+LINK_SHOWN: list[LinkShown] = []
 
 
 def attribute(pattern: str) -> Callable[[Attribute], Attribute]:
@@ -69,6 +71,12 @@ def link_setting(word: str) -> Callable[[LinkSetting], LinkSetting]:
         return react
 
     return declare
+
+
+def link_shown(react: LinkShown) -> LinkShown:
+    """Declare members of what ``ip -json link show dev NAME`` prints."""
+    LINK_SHOWN.append(react)
+    return react
 
 
 def failed(rc: int, stderr: str) -> CommandResult:

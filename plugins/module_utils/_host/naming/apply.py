@@ -1,0 +1,161 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Gives interfaces and RDMA devices their names. Private to this collection: it may change.
+
+The file comes first: a run that is ended right after it finds the name wrong and goes on from there. udev reads changed
+files by itself; telling it only saves it a few seconds of doubt.
+"""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import Any
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.access import Host, HostError
+from ansible_collections.rdma.fabric.plugins.module_utils._host.context import Context
+from ansible_collections.rdma.fabric.plugins.module_utils._host.desired import HostDesired
+from ansible_collections.rdma.fabric.plugins.module_utils._host.naming import rdma
+from ansible_collections.rdma.fabric.plugins.module_utils._host.naming.files import (
+    STAMP,
+    Files,
+    is_naming_file,
+    stamp_of_digest,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._host.naming.names import Name, Names
+from ansible_collections.rdma.fabric.plugins.module_utils._host.naming.order import Turn
+from ansible_collections.rdma.fabric.plugins.module_utils._host.operations import (
+    MARKER,
+    Operation,
+    PutFile,
+    RemoveFile,
+    Run,
+    Work,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._host.restoring import wanted_interface
+from ansible_collections.rdma.fabric.plugins.module_utils._host.steps import BOOT, Step
+from ansible_collections.rdma.fabric.plugins.module_utils._host.syntax import new_name_problem
+
+# A rename with down and up around it is one program, so that ending this one never leaves the interface down. The file
+# of its commands stands where a next run finds and removes it when this one is ended before.
+BATCH = "/etc/systemd/network/rdma-fabric-rename"
+_INITRAMFS_SECONDS = 900.0
+ERRORS = MappingProxyType(
+    {
+        "EEXIST": (
+            "another interface, or an alternative name of one, has this name (ip link show NAME tells which); next: "
+            "give that one another name or choose another one in rdma_fabric_interfaces, and run again"
+        ),
+        "EBUSY": (
+            "the interface is up and this kernel renames none that is; next: take it down (state: down) for the run "
+            "that renames it, and run again"
+        ),
+        "ENODEV": "the device is gone or has another name now; next: run again, the plan is made from what is there",
+        "EINVAL": "the kernel does not take this name; next: choose another one in rdma_fabric_interfaces, run again",
+    }
+)
+
+
+def work(context: Context, step: Step) -> Work:
+    """Return how a name is given now or at boot or both, how a naming file goes, how the initramfs is made again."""
+    key = str(step["id"]).split(":", 1)[1]
+    if key == STAMP:
+        return _initramfs(context, step)
+    if is_naming_file(key):
+        return Work([RemoveFile(key), *_reload(context)], context.boot_undo({key: ""}))
+    if key.endswith(rdma.SUFFIX):
+        return _rdma_device(context, key[: -len(rdma.SUFFIX)])
+    names = Names(context)
+    name = next(name for name in names.by_current.values() if name.interface.key == key)
+    if step["when"] == BOOT:
+        return _files_only(context, name.files)
+    return _interface(context, name, next(turn for turn in names.turns if turn.rename.key == key))
+
+
+def restore(desired: HostDesired, key: str, original: Any) -> None:
+    """Ask for the name that an interface or an RDMA device had."""
+    if isinstance(original, str) and not key.startswith("/"):
+        is_rdma = key.endswith(rdma.SUFFIX)
+        entry = wanted_interface(desired, key[: -len(rdma.SUFFIX)] if is_rdma else key)
+        entry["rdma_name" if is_rdma else "name"] = original
+
+
+def _files_only(context: Context, files: Files) -> Work:
+    return Work([*context.boot_operations(files), *_reload(context)], context.boot_undo(files))
+
+
+def _reload(context: Context) -> list[Operation]:
+    has_udev = (context.actual.facts.get("naming") or {}).get("udev")
+    return [Run(("udevadm", "control", "--reload"))] if has_udev else []
+
+
+def _interface(context: Context, name: Name, turn: Turn) -> Work:
+    do: list[Operation] = [*context.boot_operations(name.files), *_reload(context)]
+    undo: list[Operation] = []
+    if turn.parking is not None:
+        holder = next(other for other in Names(context).by_current.values() if other.current == turn.parking.holder)
+        do += _renaming(holder, turn.parking.holder, turn.parking.temporary)
+        undo = _renaming_back(holder, turn.parking.holder)
+    if new_name_problem(name.wanted):
+        # An original name comes back. Where our file named the interface at boot, udev kept it as an alternative one.
+        alternative = ("ip", "link", "property", "del", "dev", turn.current, "altname", name.wanted)
+        do.append(Run(alternative, accepted=(0, 1, 2, 255)))
+    do += _renaming(name, turn.current, name.wanted)
+    undo = [*_renaming_back(name, turn.current), *undo, *context.boot_undo(name.files)]
+
+    def verify(host: Host) -> str:
+        return _not_there(host, f"/sys/bus/pci/devices/{name.interface.key}/net", name.wanted)
+
+    return Work(do, undo, verify)
+
+
+def _renaming(name: Name, current: str, wanted: str) -> list[Operation]:
+    if not name.goes_down:
+        return [Run(("ip", "link", "set", "dev", current, "name", wanted))]
+    lines = f"link set dev {current} down\nlink set dev {current} name {wanted}\nlink set dev {wanted} up\n"
+    return [PutFile(BATCH, f"# {MARKER}\n{lines}", 0o600), Run(("ip", "-batch", BATCH)), RemoveFile(BATCH)]
+
+
+def _renaming_back(name: Name, former: str) -> list[Operation]:
+    """Return how an interface gets its former name back, found by its place: it may not have lost it yet."""
+    link = ("ip", "link", "set", "dev", f"{{port:{name.interface.key}}}")
+    rename = Run((*link, "name", former))
+    return [Run((*link, "down")), rename, Run((*link, "up"))] if name.goes_down else [rename]
+
+
+def _rdma_device(context: Context, address: str) -> Work:
+    devices = rdma.Devices(context)
+    device = next(device for device in devices.by_current.values() if device.interface.key == address)
+    turn = next((turn for turn in devices.turns if turn.rename.key == address), None)
+    if turn is None:
+        return _files_only(context, device.files)
+    do: list[Operation] = [*context.boot_operations(device.files), *_reload(context)]
+    undo: list[Operation] = []
+    if turn.parking is not None:
+        do.append(_rdma_rename(turn.parking.holder, turn.parking.temporary))
+        undo.append(_rdma_rename(f"{{rdma:{turn.parking.key}}}", turn.parking.holder))
+    do.append(_rdma_rename(turn.current, device.wanted))
+    undo = [_rdma_rename(f"{{rdma:{address}}}", turn.current), *undo, *context.boot_undo(device.files)]
+
+    def verify(host: Host) -> str:
+        return _not_there(host, f"/sys/bus/pci/devices/{address}/infiniband", device.wanted)
+
+    return Work(do, undo, verify)
+
+
+def _rdma_rename(current: str, wanted: str) -> Run:
+    return Run(("rdma", "dev", "set", current, "name", wanted))
+
+
+def _not_there(host: Host, directory: str, wanted: str) -> str:
+    try:
+        names = host.list(directory)
+    except HostError as error:
+        return f"{directory} can't be read ({error.code})"
+    return "" if wanted in names else f"{directory} has {', '.join(names) or 'nothing'}, not {wanted}"
+
+
+def _initramfs(context: Context, step: Step) -> Work:
+    update = context.actual.facts["naming"]["initramfs"]["update"]
+    stamp: Operation = PutFile(STAMP, stamp_of_digest(str(step["to"]))) if step["to"] else RemoveFile(STAMP)
+    return Work([Run(tuple(update), _INITRAMFS_SECONDS), stamp])

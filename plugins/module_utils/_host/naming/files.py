@@ -1,0 +1,156 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The files by which udev gives interfaces and RDMA devices their names at boot. Pure. Private: it may change.
+
+Rules of systemd.link(5) and udev(7). A ``.link`` file is chosen as a whole, the first that fits; a rule that sets NAME
+goes before every ``.link`` file.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any, Dict, Mapping
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.context import Context, Interface
+from ansible_collections.rdma.fabric.plugins.module_utils._host.operations import MARKER
+
+LINKS = "/etc/systemd/network/05-rdma-fabric-"
+# Before 80-net-setup-link.rules, which applies .link files.
+RULES = "/etc/udev/rules.d/70-rdma-fabric-"
+# Before rdma-core's 60-rdma-persistent-naming.rules: that one finds the device under another name then, and leaves it.
+RDMA_RULES = "/etc/udev/rules.d/60-rdma-fabric-"
+# Says which files of ours the initramfs was last made with.
+STAMP = "/etc/rdma-fabric/initramfs"
+
+Files = Dict[str, str]
+
+
+def name_path(interface: Interface) -> str:
+    """Return the file that gives the interface its name at boot.
+
+    In switchdev mode representors share the PCI path, so there a udev rule that looks at ``phys_port_name`` is
+    needed; a ``.link`` file could give a representor the name.
+    """
+    if interface.netdev and interface.netdev.get("switch_id"):
+        return f"{RULES}{_file_part(interface.key)}.rules"
+    return f"{LINKS}{_file_part(interface.key)}.link"
+
+
+def rdma_path(address: str) -> str:
+    """Return the file that gives the function's RDMA device its name at boot."""
+    return f"{RDMA_RULES}{_file_part(address)}.rules"
+
+
+def is_naming_file(path: str) -> bool:
+    """Say whether a file of ours names something."""
+    return path.startswith((LINKS, RULES, RDMA_RULES))
+
+
+def name_file(interface: Interface, name: str) -> Files:
+    """Return the file, with its text, that gives the interface ``name`` at boot."""
+    path = name_path(interface)
+    if path.endswith(".rules"):
+        # A representor's port name is pf0vf3 or pf0sf88, the port's own is p0.
+        text = (
+            f"# {MARKER}\n"
+            f'SUBSYSTEM=="net", ACTION=="add", KERNELS=="{interface.key}", '
+            f'ATTR{{phys_port_name}}=="p[0-9]|p[0-9][0-9]", NAME="{name}"\n'
+        )
+        return {path: text}
+    kind = (interface.netdev or {}).get("link_type", "ether")
+    # Some machines write the way to the PCI bus before the function's address. The alternative names are those that
+    # systemd gives by default and that a file of one's own would drop.
+    text = (
+        f"# {MARKER}\n"
+        "[Match]\n"
+        f"Path=pci-{interface.key} *-pci-{interface.key}\n"
+        f"Type={kind}\n"
+        "\n"
+        "[Link]\n"
+        f"Name={name}\n"
+        "AlternativeNamesPolicy=database onboard slot path\n"
+    )
+    return {path: text}
+
+
+def rdma_file(address: str, name: str, program: str) -> Files:
+    """Return the rule, with its path, that renames the function's RDMA device at boot.
+
+    ``program`` is the path of iproute2's rdma. The device's own place is matched: sub-functions hang on the same PCI
+    function, one level below.
+    """
+    text = (
+        f"# {MARKER}\n"
+        f'ACTION=="add", SUBSYSTEM=="infiniband", DEVPATH=="*/{address}/infiniband/*", KERNEL!="{name}", '
+        f'PROGRAM="{program} dev set %k name {name}"\n'
+    )
+    return {rdma_path(address): text}
+
+
+def stamp_text(files: Mapping[str, Any]) -> str:
+    """Return what ``STAMP`` says once the initramfs holds these naming files (content by path)."""
+    return stamp_of_digest(digest(files))
+
+
+def stamp_of_digest(value: str) -> str:
+    """Return what ``STAMP`` says about naming files of this digest."""
+    return f"# {MARKER}\n{value}\n"
+
+
+def digest(files: Mapping[str, Any]) -> str:
+    """Return ``sha256:...`` over naming files."""
+    text = json.dumps(sorted(files.items()), separators=(",", ":"))
+    return f"sha256:{hashlib.sha256(text.encode('utf-8')).hexdigest()}"
+
+
+def wanted_files(context: Context) -> Files:
+    """Return the naming files of everything that shall have a name; those of a device that is away stay as they are."""
+    naming = context.actual.facts.get("naming") or {}
+    files: Files = {}
+    matched = set()
+    for interface in context.interfaces:
+        if interface.nic is None:
+            continue
+        matched.add(interface.key)
+        name, rdma_name = interface.wanted.get("name"), interface.wanted.get("rdma_name")
+        if name is not None:
+            files.update(
+                name_file(interface, name) if interface.netdev else _as_they_are(context, interface.key, False)
+            )
+        if rdma_name is not None:
+            program = naming.get("rdma")
+            rule = rdma_file(interface.key, rdma_name, program) if program else None
+            files.update(rule or _as_they_are(context, interface.key, True))
+    for entry in context.desired["interfaces"]:
+        address = entry.get("pci")
+        if address is not None and address not in matched:
+            files.update(_as_they_are(context, address, False) if entry.get("name") else {})
+            files.update(_as_they_are(context, address, True) if entry.get("rdma_name") else {})
+    return files
+
+
+def boot_files(context: Context) -> Files:
+    """Return every file that naming wants on the host."""
+    files = wanted_files(context)
+    if files and rebuilds_initramfs(context):
+        files[STAMP] = stamp_text(files)
+    return files
+
+
+def rebuilds_initramfs(context: Context) -> bool:
+    """Say whether an initramfs of this host may name network interfaces, and a program here can make it again."""
+    initramfs = (context.actual.facts.get("naming") or {}).get("initramfs")
+    return bool(initramfs and initramfs["network"] and initramfs["update"])
+
+
+def _as_they_are(context: Context, address: str, rdma: bool) -> Files:
+    part = _file_part(address)
+    paths = [f"{RDMA_RULES}{part}.rules"] if rdma else [f"{LINKS}{part}.link", f"{RULES}{part}.rules"]
+    found = {path: context.boot_files.get(path) for path in paths}
+    return {path: text for path, text in found.items() if isinstance(text, str)}
+
+
+def _file_part(address: str) -> str:
+    return address.replace(":", "-")

@@ -1,0 +1,145 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Reads what a new name of an interface has to reckon with. Private to this collection: it may change.
+
+udev itself, the early userspace that names interfaces before the root file system does, and configuration that calls
+interfaces by their names.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from typing import Any, Iterable, Mapping
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.read.probe import Probe
+
+UDEVADM = ("/usr/bin/udevadm", "/bin/udevadm", "/sbin/udevadm")
+# iproute2's, by the path that stays when a distribution merges its directories.
+RDMA = ("/usr/sbin/rdma", "/usr/bin/rdma", "/sbin/rdma", "/bin/rdma")
+UPDATE_INITRAMFS = "/usr/sbin/update-initramfs"
+DRACUT = ("/usr/bin/dracut", "/usr/sbin/dracut", "/sbin/dracut")
+# Debian and its family, Red Hat and its family, SUSE.
+IMAGES = ("/boot/initrd.img-{}", "/boot/initramfs-{}.img", "/boot/initrd-{}")
+INITRAMFS_CONFIGURATION = ("/etc/initramfs-tools/initramfs.conf", "/etc/initramfs-tools/conf.d/")
+INITRAMFS_MODULES = "/etc/initramfs-tools/modules"
+DRACUT_CONFIGURATION = ("/usr/lib/dracut/dracut.conf.d/", "/etc/dracut.conf", "/etc/dracut.conf.d/")
+# Configuration that knows interfaces by name, and the endings of its files ("" is any).
+REFERRING = (
+    ("/etc/netplan/", (".yaml",)),
+    ("/etc/network/interfaces", ("",)),
+    ("/etc/network/interfaces.d/", ("",)),
+    ("/etc/NetworkManager/system-connections/", ("",)),
+    ("/etc/systemd/network/", (".network", ".netdev")),
+    ("/etc/sysconfig/network-scripts/", ("",)),
+    ("/etc/sysconfig/network/", ("",)),
+)
+_ASSIGNMENT = re.compile(r"^\s*(?:export\s+)?(\w+)\+?=\s*(.*)$")
+_NETWORK_MODULES = {"network", "network-manager", "network-legacy", "systemd-networkd", "kernel-network-modules"}
+_NETWORK_MODULES |= {"nfs", "iscsi", "nbd", "fcoe", "nvmf", "livenet", "kernel-modules-extra"}
+_NETWORK_PARAMETERS = re.compile(r"(?:^|\s)(?:ip=|netroot=|rd\.neednet|nfsroot=|root=/dev/nfs|root=nfs|root=iscsi)")
+_PLAIN_NAME = r"(?<![\w.-]){}(?![\w-]|\.\w)"
+
+
+def read_naming(probe: Probe, system: Mapping[str, Any], netdevs: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return ``udev`` (whether it is installed), ``rdma`` (the program's path), ``initramfs`` and ``references``.
+
+    ``system`` and ``netdevs`` are in the shape of the facts; only interfaces of hardware get new names.
+    """
+    hardware = [netdev for netdev in netdevs if netdev["kind"] == "physical"]
+    return {
+        "udev": _first(probe, UDEVADM) is not None,
+        "rdma": _first(probe, RDMA),
+        "initramfs": _initramfs(probe, system["kernel"], system["cmdline"]),
+        "references": _references(probe, [netdev["name"] for netdev in hardware]),
+    }
+
+
+def _first(probe: Probe, paths: Iterable[str]) -> str | None:
+    return next((path for path in paths if probe.host.exists(path)), None)
+
+
+def _initramfs(probe: Probe, kernel: str, cmdline: str) -> dict[str, Any] | None:
+    """Return the running kernel's image, what makes it, and whether it holds network drivers; None without one."""
+    image = _first(probe, (path.format(kernel) for path in IMAGES)) if kernel else None
+    if image is None:
+        return None
+    dracut = _first(probe, DRACUT)
+    updater = UPDATE_INITRAMFS if probe.host.exists(UPDATE_INITRAMFS) else None
+    if image.startswith("/boot/initrd.img-") and updater:
+        # Where dracut makes Debian's images, it brings a program of the same name.
+        holds = _dracut_holds_drivers(probe, cmdline) if dracut else _initramfs_tools_hold_drivers(probe)
+        return {"image": image, "update": [updater, "-u"], "network": holds}
+    if dracut:
+        update = [dracut, "--force", image, kernel]
+        return {"image": image, "update": update, "network": _dracut_holds_drivers(probe, cmdline)}
+    return {"image": image, "update": None, "network": True}
+
+
+def _initramfs_tools_hold_drivers(probe: Probe) -> bool:
+    """Say whether initramfs-tools puts network drivers in: ``most`` (the default) does, ``dep`` and ``list`` do not."""
+    chosen = "most"
+    for _path, text in _texts(probe, INITRAMFS_CONFIGURATION):
+        for name, value in _assignments(text):
+            chosen = value.strip() if name == "MODULES" else chosen
+    if chosen not in ("dep", "list"):
+        return True
+    lines = (probe.content(INITRAMFS_MODULES) or "").splitlines()
+    return any(line.strip() and not line.lstrip().startswith("#") for line in lines)
+
+
+def _dracut_holds_drivers(probe: Probe, cmdline: str) -> bool:
+    """Say whether dracut's image may hold network drivers: not in one made for this host that mounts a local disk."""
+    if _NETWORK_PARAMETERS.search(cmdline):
+        return True
+    for _path, text in _texts(probe, DRACUT_CONFIGURATION, (".conf",)):
+        for name, value in _assignments(text):
+            generic = name == "hostonly" and value == "no"
+            drivers = name in ("drivers", "add_drivers", "force_drivers") and value.strip()
+            modules = name in ("dracutmodules", "add_dracutmodules") and _NETWORK_MODULES & set(value.split())
+            if generic or drivers or modules:
+                return True
+    return False
+
+
+def _assignments(text: str) -> list[tuple[str, str]]:
+    """Return the assignments of a file in the shell's syntax; lines that are none are left out."""
+    found = []
+    for line in text.splitlines():
+        match = _ASSIGNMENT.match(line)
+        if match:
+            try:
+                words = shlex.split(match.group(2), comments=True)
+            except ValueError:
+                continue
+            found.append((match.group(1), " ".join(words)))
+    return found
+
+
+def _texts(probe: Probe, paths: Iterable[str], endings: tuple[str, ...] = ("",)) -> list[tuple[str, str]]:
+    """Return files, and those in directories (their paths end with a slash), each with its text."""
+    places = []
+    for path in paths:
+        names = probe.names(path.rstrip("/"), ("ENOTDIR",)) if path.endswith("/") else []
+        places += [f"{path}{name}" for name in names if name.endswith(endings)] if path.endswith("/") else [path]
+    texts = [(place, probe.content(place, ("EISDIR",))) for place in places]
+    return [(place, text) for place, text in texts if text is not None]
+
+
+def _references(probe: Probe, names: Iterable[str]) -> dict[str, list[str]]:
+    """Return the files that call each interface by name; a name nobody uses is left out."""
+    texts = [found for path, endings in REFERRING for found in _texts(probe, [path], endings)]
+    found: dict[str, list[str]] = {}
+    for name in names:
+        pattern = re.compile(_PLAIN_NAME.format(re.escape(name)))
+        paths = [path for path, text in texts if _refers(pattern, path, text)]
+        if paths:
+            found[name] = sorted(set(paths))
+    return found
+
+
+def _refers(pattern: re.Pattern[str], path: str, text: str) -> bool:
+    in_name = path.rsplit("/", 1)[-1].startswith("ifcfg-") and pattern.search(path.rsplit("ifcfg-", 1)[-1])
+    lines = (line for line in text.splitlines() if not line.lstrip().startswith(("#", ";")))
+    return bool(in_name) or any(pattern.search(line) for line in lines)

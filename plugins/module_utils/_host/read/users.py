@@ -1,0 +1,212 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Finds who uses virtual functions. Private to this collection: it may change.
+
+The kernel asks nobody before it destroys them, and an interface that went to another network namespace is not seen from
+here. Every process is looked at, so this is read only where the number of functions is to change.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any, Dict, List, Mapping, NamedTuple, Sequence
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.access import HostError
+from ansible_collections.rdma.fabric.plugins.module_utils._host.read.pci import PCI
+from ansible_collections.rdma.fabric.plugins.module_utils._host.read.probe import Probe, natural, printable
+from ansible_collections.rdma.fabric.plugins.module_utils._host.read.uplink import IPV6_ADDRESSES, ROUTE
+
+# Drivers that give a function to a program or a guest as it is: it has no interface then.
+USER_SPACE_DRIVERS = ("vfio-pci", "mlx5_vfio_pci", "uio_pci_generic", "igb_uio")
+VERBS = "/sys/class/infiniband_verbs"
+QUEUE_PAIRS = ("rdma", "-json", "resource", "show", "qp")
+NAMED_NAMESPACES = "/run/netns"
+POD_LOGS = "/var/log/pods"
+# What the kernel opens on every RDMA device for itself.
+_OF_EVERY_DEVICE = ("ib_core", "ib_cm", "ib_ipoib", "mlx5_ib", "rdma_rxe")
+_POD = re.compile(r"pod([0-9a-f]{8}([_-]?)[0-9a-f]{4}\2[0-9a-f]{4}\2[0-9a-f]{4}\2[0-9a-f]{12})")
+_LINK_LOCAL = "fe80"
+_MOST_NAMED = 4
+
+Users = Dict[str, List[str]]
+
+
+class _Process(NamedTuple):
+    pid: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.name} (process {self.pid})"
+
+
+def read_users(probe: Probe, functions: Sequence[Mapping[str, Any]], netdevs: Mapping[str, Mapping[str, Any]]) -> Users:
+    """Return who uses each virtual function, in words, by its PCI address; a function nobody uses is left out.
+
+    ``functions`` are NICs and ``netdevs`` interfaces by name, both in the shape of the facts.
+    """
+    if not functions:
+        return {}
+    users: Users = {nic["address"]: [] for nic in functions}
+    _note_drivers(users, functions)
+    _note_traffic(probe, users, functions, netdevs)
+    _note_namespaces(probe, users, functions)
+    _note_rdma(probe, users, functions)
+    return {address: found for address, found in users.items() if found}
+
+
+def lost_its_interface(nic: Mapping[str, Any]) -> bool:
+    """Say whether an Ethernet function has a driver for interfaces but no interface: it is in another namespace."""
+    has_driver = nic["driver"] is not None and nic["driver"] not in USER_SPACE_DRIVERS
+    return has_driver and not nic["netdevs"] and str(nic["class"]).startswith("0200")
+
+
+def bound_to_user_space(nic: Mapping[str, Any]) -> str:
+    """Return the words for a function that a driver gives to a program as it is."""
+    return f"it is bound to {nic['driver']}, a virtual machine or a DPDK program may hold it"
+
+
+def _note_drivers(users: Users, functions: Sequence[Mapping[str, Any]]) -> None:
+    for nic in functions:
+        if nic["driver"] in USER_SPACE_DRIVERS:
+            users[nic["address"]].append(bound_to_user_space(nic))
+
+
+def _note_traffic(
+    probe: Probe,
+    users: Users,
+    functions: Sequence[Mapping[str, Any]],
+    netdevs: Mapping[str, Mapping[str, Any]],
+) -> None:
+    """Note interfaces that are up and belong to something or have a route or an address of their own."""
+    routed = {line.split()[0] for line in (probe.content(ROUTE) or "").splitlines()[1:] if line.split()}
+    lines = [line.split() for line in (probe.content(IPV6_ADDRESSES) or "").splitlines()]
+    routed |= {fields[5] for fields in lines if len(fields) >= 6 and not fields[0].startswith(_LINK_LOCAL)}
+    for nic in functions:
+        for name in nic["netdevs"]:
+            netdev = netdevs.get(name)
+            if netdev is None or not netdev["up"]:
+                continue
+            if netdev["master"]:
+                users[nic["address"]].append(f"its interface {name} is up in {netdev['master']}")
+            elif name in routed:
+                users[nic["address"]].append(f"its interface {name} is up and has addresses")
+
+
+def _note_namespaces(probe: Probe, users: Users, functions: Sequence[Mapping[str, Any]]) -> None:
+    lost = [nic["address"] for nic in functions if lost_its_interface(nic)]
+    if not lost:
+        return
+    holders = _namespace_holders(probe, lost)
+    named = probe.names(NAMED_NAMESPACES)[:_MOST_NAMED]
+    hint = f" (this host names {', '.join(printable(name, 64) for name in named)})" if named else ""
+    for address in lost:
+        who = holders.get(address)
+        users[address].append(
+            f"its interface is in the network namespace of {who}"
+            if who
+            else f"its interface is in another network namespace{hint}"
+        )
+
+
+def _namespace_holders(probe: Probe, addresses: Sequence[str]) -> dict[str, str]:
+    """Return the pod or process whose namespace has the interface, by PCI address.
+
+    The sysfs that a container mounts shows the interfaces of its own namespace, below the same PCI functions.
+    """
+    own = _target(probe, "/proc/self/ns/net")
+    holders: dict[str, str] = {}
+    seen = {own}
+    for pid in _processes(probe):
+        namespace = _target(probe, f"/proc/{pid}/ns/net")
+        if namespace is None or namespace in seen:
+            continue
+        found = [a for a in addresses if _names(probe, f"/proc/{pid}/root{PCI}/{a}/net")]
+        # A process without a sysfs of its own shows nothing; another one of the same namespace may.
+        if found:
+            seen.add(namespace)
+        holders.update((address, _pod(probe, pid) or str(_process(probe, pid))) for address in found)
+    return holders
+
+
+def _pod(probe: Probe, pid: str) -> str | None:
+    """Return the pod that a process belongs to, with its name where the kubelet's logs tell it."""
+    found = _POD.search(_content(probe, f"/proc/{pid}/cgroup"))
+    if found is None:
+        return None
+    uid = found.group(1).replace("_", "-")
+    for entry in _names(probe, POD_LOGS):
+        namespace, _underscore, rest = entry.partition("_")
+        if rest.endswith(f"_{uid}"):
+            return f"pod {printable(namespace, 64)}/{printable(rest[: -len(uid) - 1], 256)}"
+    return f"pod {uid}"
+
+
+def _note_rdma(probe: Probe, users: Users, functions: Sequence[Mapping[str, Any]]) -> None:
+    devices = {name: nic["address"] for nic in functions for name in nic["rdma"]}
+    if not devices:
+        return
+    verbs = {entry: probe.text(f"{VERBS}/{entry}/ibdev", limit=64) for entry in probe.names(VERBS)}
+    nodes = {f"/dev/infiniband/{entry}": devices[device] for entry, device in verbs.items() if device in devices}
+    found: dict[str, dict[str, None]] = {address: {} for address in devices.values()}
+    for pid in _processes(probe) if nodes else []:
+        for number in _names(probe, f"/proc/{pid}/fd"):
+            address = nodes.get(_target(probe, f"/proc/{pid}/fd/{number}") or "")
+            if address is not None:
+                found[address][str(_process(probe, pid))] = None
+    for device, name in _kernel_users(probe):
+        if device in devices:
+            found[devices[device]][f"the kernel module {name}"] = None
+    for address, who in found.items():
+        if who:
+            users[address].append(f"its RDMA device is used by {', '.join(who)}")
+
+
+def _kernel_users(probe: Probe) -> list[tuple[str, str]]:
+    """Return the devices on which kernel modules have queue pairs, with those modules."""
+    result = probe.command(*QUEUE_PAIRS)
+    try:
+        entries = json.loads(result.stdout) if result is not None else []
+    except (ValueError, RecursionError):
+        return []
+    found = []
+    for entry in entries if isinstance(entries, list) else []:
+        device, name = (entry.get("ifname"), entry.get("comm")) if isinstance(entry, dict) else (None, None)
+        if isinstance(device, str) and isinstance(name, str) and "pid" not in entry:
+            module = printable(name.strip("[]"), 64)
+            if module not in _OF_EVERY_DEVICE:
+                found.append((device, module))
+    return found
+
+
+def _processes(probe: Probe) -> list[str]:
+    return sorted((name for name in _names(probe, "/proc") if name.isdecimal()), key=natural)
+
+
+def _process(probe: Probe, pid: str) -> _Process:
+    return _Process(pid, printable(_content(probe, f"/proc/{pid}/comm").strip(), 32) or "?")
+
+
+# Processes end while they are looked at: what can't be read of them is no failure of the host.
+
+
+def _target(probe: Probe, path: str) -> str | None:
+    try:
+        return probe.host.link(path)
+    except HostError:
+        return None
+
+
+def _names(probe: Probe, path: str) -> list[str]:
+    try:
+        return probe.host.list(path)
+    except HostError:
+        return []
+
+
+def _content(probe: Probe, path: str) -> str:
+    try:
+        return probe.host.read(path)
+    except HostError:
+        return ""

@@ -1,0 +1,30 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Says who holds virtual functions so that destroying them would break it. Pure. Private: it may change."""
+
+from __future__ import annotations
+
+from typing import Iterable
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.actual import Actual, Nic
+from ansible_collections.rdma.fabric.plugins.module_utils._host.read.users import (
+    USER_SPACE_DRIVERS,
+    bound_to_user_space,
+    lost_its_interface,
+)
+
+
+def held(actual: Actual, functions: Iterable[Nic]) -> str:
+    """Return who holds which of the functions, each named; empty when nobody is seen."""
+    return "; ".join(filter(None, (_held(actual, nic) for nic in functions)))
+
+
+def _held(actual: Actual, nic: Nic) -> str:
+    users = (actual.facts.get("vf_users") or {}).get(nic["address"])
+    if users:
+        return f"{nic['address']}: {', '.join(users)}"
+    # Facts that were not gathered for this wish do not name users; what the function itself tells is enough to refuse.
+    if nic["driver"] in USER_SPACE_DRIVERS:
+        return f"{nic['address']}: {bound_to_user_space(nic)}"
+    return f"{nic['address']}: its interface is in another network namespace" if lost_its_interface(nic) else ""

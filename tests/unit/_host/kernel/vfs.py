@@ -1,0 +1,247 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Stand-in for SR-IOV: the kernel's drivers/pci/iov.c and drivers of network cards. Only tests use it.
+
+Errors as a kernel 6.12 gave them: EBUSY for another number than 0 over a number, ERANGE above sriov_totalvfs, EINVAL
+for no number, ENOENT where no driver is bound. Interfaces of new functions come a moment late. A function's interface
+may have gone to another namespace: destroying the function asks nobody.
+"""
+
+from __future__ import annotations
+
+import json
+import posixpath
+import re
+from collections import deque
+from typing import TYPE_CHECKING, Any, Match
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.access import CommandResult, HostError
+from ansible_collections.rdma.fabric.tests.unit._host.kernel.reactions import (
+    DONE,
+    attribute,
+    failed,
+    link_setting,
+    link_shown,
+)
+
+if TYPE_CHECKING:
+    from ansible_collections.rdma.fabric.tests.unit._host.kernel.machine import Kernel
+
+PCI = "/sys/bus/pci/devices"
+DRIVERS = "/sys/bus/pci/drivers"
+NET = "/sys/class/net"
+# Kept beside the device: what only netlink tells, so that states compare with it.
+SETTINGS = "settings-of-virtual-functions"
+NO_ADDRESS = "00:00:00:00:00:00"
+LATE_SECONDS = 0.7
+UNSUPPORTED = "RTNETLINK answers: Operation not supported"
+INVALID = "RTNETLINK answers: Invalid argument"
+# By the driver of the physical function: the driver of its virtual ones, what it can't set.
+VF_DRIVERS = {"mlx5_core": "mlx5_core", "igb": "igbvf"}
+LACKING = {"igb": {"state"}}
+
+
+@attribute(r"/sys/devices/(?:.*/)?(?P<pf>[0-9a-f:.]+)/sriov_numvfs")
+def set_number(kernel: Kernel, match: Match[str], text: str) -> None:
+    path, address = match.group(0), match["pf"]
+    if not text.strip().isdecimal():
+        raise HostError("EINVAL", path)
+    wanted, now = int(text), _number(kernel, address, "sriov_numvfs")
+    if wanted > _number(kernel, address, "sriov_totalvfs"):
+        raise HostError("ERANGE", path)
+    if wanted == now:
+        return
+    driver = driver_of(kernel, address)
+    if driver is None:
+        raise HostError("ENOENT", path)
+    if wanted and now:
+        raise HostError("EBUSY", path)
+    if not wanted:
+        remove_functions(kernel, address)
+        return
+    kernel.tree.add_file(f"{PCI}/{address}/sriov_numvfs", f"{wanted}\n")
+    _keep(kernel, address, [_new_settings() for _number in range(wanted)])
+    for name in ("drivers_probe", f"drivers/{VF_DRIVERS[driver]}/unbind", f"drivers/{VF_DRIVERS[driver]}/bind"):
+        kernel.tree.add_file(f"/sys/bus/pci/{name}", "")
+    for number in range(wanted):
+        _add_function(kernel, address, number)
+
+
+@attribute(r"/sys/bus/pci/drivers/(?P<driver>[\w-]+)/unbind")
+def unbind(kernel: Kernel, match: Match[str], text: str) -> None:
+    address = text.strip()
+    if not kernel.exists(f"{PCI}/{address}") or driver_of(kernel, address) != match["driver"]:
+        raise HostError("ENODEV", match.group(0))
+    if kernel.exists(f"{PCI}/{address}/sriov_numvfs"):
+        remove_functions(kernel, address)
+    _remove_interfaces(kernel, address)
+    kernel.tree.discard(f"{PCI}/{address}/driver")
+    _write_uevent(kernel, address, None)
+
+
+@attribute(r"/sys/bus/pci/drivers_probe")
+def probe(kernel: Kernel, match: Match[str], text: str) -> None:
+    address = text.strip()
+    if not kernel.exists(f"{PCI}/{address}"):
+        raise HostError("EINVAL", match.group(0))
+    if driver_of(kernel, address) is None:
+        bind(kernel, address)
+
+
+@link_setting("vf")
+def set_up(kernel: Kernel, name: str, words: deque[str]) -> CommandResult:
+    address = posixpath.basename(kernel.realpath(f"{NET}/{name}/device"))
+    functions = _settings(kernel, address)
+    number = int(words.popleft())
+    if number >= len(functions):
+        return failed(2, INVALID)
+    settings = functions[number]
+    while words:
+        key, value = words.popleft(), words.popleft()
+        if key in LACKING.get(driver_of(kernel, address) or "", ()):
+            return failed(2, UNSUPPORTED)
+        problem = _set(settings, key, value)
+        if problem:
+            return failed(2, problem)
+        _keep(kernel, address, functions)
+    return DONE
+
+
+def _set(settings: dict[str, Any], key: str, value: str) -> str:
+    if key == "mac":
+        settings["address"] = value
+    elif key == "vlan":
+        settings["vlan_list"] = [{"vlan": int(value)} if int(value) else {}]
+    elif key == "max_tx_rate":
+        settings["rate"]["max_tx"] = int(value)
+    elif key in ("trust", "spoofchk"):
+        settings[key] = value == "on"
+    elif key == "state":
+        settings["link_state"] = value
+    else:
+        return f'Error: argument "{key}" is wrong'
+    return ""
+
+
+@link_shown
+def show(kernel: Kernel, name: str) -> dict[str, Any]:
+    link = {"ifname": name, "address": kernel.read(f"{NET}/{name}/address").strip()}
+    if kernel.exists(f"{NET}/{name}/permaddr"):
+        link["permaddr"] = kernel.read(f"{NET}/{name}/permaddr").strip()
+    device = f"{NET}/{name}/device"
+    address = posixpath.basename(kernel.realpath(device)) if kernel.exists(device) else ""
+    functions = _settings(kernel, address) if address else []
+    listed = [{"vf": number, "link_type": "ether", **settings} for number, settings in enumerate(functions)]
+    return {**link, "vfinfo_list": listed} if listed else link
+
+
+def driver_of(kernel: Kernel, address: str) -> str | None:
+    """Return the driver that is bound to a PCI function."""
+    try:
+        return posixpath.basename(kernel.link(f"{PCI}/{address}/driver"))
+    except HostError:
+        return None
+
+
+def bind(kernel: Kernel, address: str) -> None:
+    """Bind the driver of its kind to a virtual function, unless the physical one forbids it; the interface is late."""
+    physical = posixpath.basename(kernel.link(f"{PCI}/{address}/physfn"))
+    driver = driver_of(kernel, physical)
+    if driver is None or _number(kernel, physical, "sriov_drivers_autoprobe") != 1:
+        return
+    place = kernel.realpath(f"{PCI}/{address}")
+    kernel.tree.add_link(f"{place}/driver", posixpath.relpath(f"{DRIVERS}/{VF_DRIVERS[driver]}", place))
+    _write_uevent(kernel, address, VF_DRIVERS[driver])
+    kernel.later(LATE_SECONDS, lambda: _add_interface(kernel, physical, address))
+
+
+def remove_functions(kernel: Kernel, address: str) -> None:
+    """Remove every virtual function of a physical one, with their interfaces wherever they are."""
+    for name in [name for name in kernel.list(f"{PCI}/{address}") if re.fullmatch(r"virtfn\d+", name)]:
+        function = posixpath.basename(kernel.link(f"{PCI}/{address}/{name}"))
+        _remove_interfaces(kernel, function)
+        kernel.tree.discard(kernel.realpath(f"{PCI}/{function}"))
+        kernel.tree.discard(f"{PCI}/{function}")
+        kernel.tree.discard(f"{PCI}/{address}/{name}")
+    kernel.tree.add_file(f"{PCI}/{address}/sriov_numvfs", "0\n")
+    kernel.tree.discard(f"{PCI}/{address}/{SETTINGS}")
+
+
+def _add_function(kernel: Kernel, physical: str, number: int) -> None:
+    place = kernel.realpath(f"{PCI}/{physical}")
+    domain, bus, rest = physical.split(":")
+    device, function = rest.split(".")
+    first = (int(bus, 16) << 8) + (int(device, 16) << 3) + int(function)
+    offset, stride = _number(kernel, physical, "sriov_offset"), _number(kernel, physical, "sriov_stride")
+    routing = first + offset + stride * number
+    address = f"{domain}:{routing >> 8:02x}:{(routing >> 3) & 0x1F:02x}.{routing & 7}"
+    new = posixpath.join(posixpath.dirname(place), address)
+    for name in ("vendor", "class", "numa_node", "subsystem_vendor", "subsystem_device"):
+        kernel.tree.add_file(f"{new}/{name}", kernel.read(f"{place}/{name}"))
+    kernel.tree.add_file(f"{new}/device", f"0x{kernel.read(f'{place}/sriov_vf_device').strip()}\n")
+    kernel.tree.add_link(f"{new}/physfn", f"../{physical}")
+    kernel.tree.add_link(f"{PCI}/{address}", posixpath.relpath(new, PCI))
+    kernel.tree.add_link(f"{place}/virtfn{number}", f"../{address}")
+    _write_uevent(kernel, address, None)
+    bind(kernel, address)
+
+
+def _write_uevent(kernel: Kernel, address: str, driver: str | None) -> None:
+    base = f"{PCI}/{address}"
+    ids = {name: kernel.read(f"{base}/{name}").strip()[2:] for name in ("vendor", "device", "class")}
+    subsystem = ":".join(kernel.read(f"{base}/subsystem_{name}").strip()[2:] for name in ("vendor", "device"))
+    lines = [f"DRIVER={driver}"] if driver else []
+    lines += [
+        f"PCI_CLASS={int(ids['class'], 16):X}",
+        f"PCI_ID={ids['vendor']}:{ids['device']}".upper(),
+        f"PCI_SUBSYS_ID={subsystem}".upper(),
+        f"PCI_SLOT_NAME={address}",
+    ]
+    kernel.tree.add_file(f"{base}/uevent", "".join(f"{line}\n" for line in lines))
+
+
+def _add_interface(kernel: Kernel, physical: str, address: str) -> None:
+    if driver_of(kernel, address) is None or kernel.exists(f"{PCI}/{address}/net"):
+        return
+    number = next(
+        name[6:]
+        for name in kernel.list(f"{PCI}/{physical}")
+        if name.startswith("virtfn") and kernel.link(f"{PCI}/{physical}/{name}") == f"../{address}"
+    )
+    _domain, bus, rest = physical.split(":")
+    name = f"enp{int(bus, 16)}s{int(rest[:2], 16)}f{rest[3]}v{number}"
+    place = f"{kernel.realpath(f'{PCI}/{address}')}/net/{name}"
+    admin = _settings(kernel, physical)[int(number)]["address"]
+    mac = admin if admin != NO_ADDRESS else f"f6:{bus}:{rest[:2]}:00:{rest[3]:0>2}:{int(number):02x}"
+    values = {"address": mac, "mtu": 1500, "flags": "0x1002", "type": 1, "dev_port": 0, "operstate": "down"}
+    for key, value in {**values, "name_assign_type": 4, "uevent": f"INTERFACE={name}"}.items():
+        kernel.tree.add_file(f"{place}/{key}", f"{value}\n")
+    kernel.tree.add_link(f"{place}/device", f"../../../{address}")
+    kernel.tree.add_link(f"{NET}/{name}", posixpath.relpath(place, NET))
+
+
+def _remove_interfaces(kernel: Kernel, address: str) -> None:
+    if kernel.exists(f"{PCI}/{address}/net"):
+        for name in kernel.list(f"{PCI}/{address}/net"):
+            kernel.tree.discard(f"{NET}/{name}")
+        kernel.tree.discard(f"{PCI}/{address}/net")
+
+
+def _number(kernel: Kernel, address: str, name: str) -> int:
+    return int(kernel.read(f"{PCI}/{address}/{name}"))
+
+
+def _new_settings() -> dict[str, Any]:
+    settings = {"address": NO_ADDRESS, "vlan_list": [{}], "rate": {"max_tx": 0, "min_tx": 0}}
+    return {**settings, "spoofchk": True, "link_state": "auto", "trust": False}
+
+
+def _settings(kernel: Kernel, address: str) -> list[dict[str, Any]]:
+    path = f"{PCI}/{address}/{SETTINGS}"
+    found: list[dict[str, Any]] = json.loads(kernel.read(path)) if kernel.exists(path) else []
+    return found
+
+
+def _keep(kernel: Kernel, address: str, settings: list[dict[str, Any]]) -> None:
+    kernel.tree.add_file(f"{PCI}/{address}/{SETTINGS}", json.dumps(settings))

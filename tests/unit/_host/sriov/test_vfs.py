@@ -1,0 +1,437 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Virtual functions of igb and mlx5 in the in-memory kernel: made, removed, set up, disturbed at every write."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.access import HostError
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts import gather
+from ansible_collections.rdma.fabric.plugins.module_utils._host.plan import plan_with_context
+from ansible_collections.rdma.fabric.plugins.module_utils._host.sriov.plan import boot_needs
+from ansible_collections.rdma.fabric.plugins.module_utils._host.sriov.settings import deterministic_mac
+from ansible_collections.rdma.fabric.tests.fixtures.hosts.fleet import FLEET
+from ansible_collections.rdma.fabric.tests.unit._host import igb
+from ansible_collections.rdma.fabric.tests.unit._host.igb import MAC, OTHER, PF, VF0, VF1, applied, booted, wish
+from ansible_collections.rdma.fabric.tests.unit._host.kernel import vfs
+from ansible_collections.rdma.fabric.tests.unit._host.kernel.machine import Kernel
+from ansible_collections.rdma.fabric.tests.unit._host.kernel.sweep import sweep
+
+ALLOWED = {"rdma_fabric_allow_vf_reset": True}
+EVERYTHING = {
+    "mac": "deterministic",
+    "vlan": 100,
+    "trust": True,
+    "spoofchk": False,
+    "max_tx_rate": 500,
+}
+
+
+def functions(kernel: Kernel, address: str = PF) -> dict[str, str]:
+    """The interfaces of the virtual functions by the functions' addresses, in order of their numbers."""
+    count = int(kernel.read(f"{vfs.PCI}/{address}/sriov_numvfs"))
+    found = [kernel.link(f"{vfs.PCI}/{address}/virtfn{number}")[3:] for number in range(count)]
+    return {function: ",".join(kernel.list(f"{vfs.PCI}/{function}/net")) for function in found}
+
+
+def settings(kernel: Kernel, name: str) -> list[dict[str, Any]]:
+    shown = json.loads(kernel.run(("ip", "-json", "link", "show", "dev", name), 10).stdout)
+    found: list[dict[str, Any]] = shown[0].get("vfinfo_list", [])
+    return found
+
+
+def with_functions(count: int, **variables: Any) -> Kernel:
+    kernel = booted()
+    outcome = applied(kernel, wish({"pci": PF, "vfs": count}, **variables))
+    assert not outcome.get("failed"), outcome["msg"]
+    kernel.revive()
+    return kernel
+
+
+def written(kernel: Kernel) -> list[str]:
+    return [line.rsplit("/", 1)[-1] for line in igb.what_changed(kernel) if "sriov_numvfs" in line]
+
+
+class TestNumber:
+    def test_functions_appear_with_their_interfaces(self) -> None:
+        kernel = with_functions(4)
+        assert list(functions(kernel)) == [VF0, VF1, "0000:01:10.4", "0000:01:10.6"]
+        assert all(name.startswith("enp1s0f0v") for name in functions(kernel).values())
+
+    def test_four_two_and_seven_follow_each_other_without_an_error(self) -> None:
+        kernel = booted()
+        for count, writes in ((4, ["4"]), (2, ["0", "2"]), (7, ["0", "7"]), (0, ["0"])):
+            outcome = applied(kernel, wish({"pci": PF, "vfs": count}, **ALLOWED))
+            assert not outcome.get("failed"), outcome["msg"]
+            assert written(kernel) == [f"sriov_numvfs = {number}" for number in writes]
+            assert len(functions(kernel)) == count
+            kernel.revive()
+
+    def test_the_present_number_is_never_written(self) -> None:
+        kernel = with_functions(4)
+        applied(kernel, wish({"pci": PF, "vfs": 4}, **ALLOWED))
+        assert kernel.mutations == []
+
+    def test_nothing_is_destroyed_without_consent(self) -> None:
+        kernel = with_functions(4)
+        applied(kernel, wish({"pci": PF, "vfs": 2}))
+        assert (kernel.mutations, len(functions(kernel))) == ([], 4)
+
+    def test_the_mtu_of_new_functions_is_set_once_they_are_there(self) -> None:
+        kernel = booted()
+        desired = wish({"pci": PF, "vfs": 3, "mtu": 9000, "vf_mtu": 9000})
+        outcome = applied(kernel, desired)
+        assert not outcome.get("failed"), outcome["msg"]
+        assert [kernel.read(f"/sys/class/net/{name}/mtu") for name in functions(kernel).values()] == ["9000\n"] * 3
+
+    @pytest.mark.parametrize(
+        ("prepare", "says"),
+        [
+            ({"sriov_totalvfs": "7", "code": "ENOMEM"}, "Above 4G Decoding"),
+            ({"sriov_totalvfs": "7", "code": "ENOSPC"}, "MSI-X"),
+            ({"sriov_totalvfs": "7", "code": "EIO"}, "syndrome"),
+            ({"sriov_totalvfs": "7", "code": "ETIMEDOUT"}, "firmware"),
+            ({"sriov_totalvfs": "7", "code": "EINVAL"}, "BIOS"),
+            ({"sriov_totalvfs": "7", "code": "EBUSY"}, "in use"),
+            ({"sriov_totalvfs": "7", "code": "ERANGE"}, "NUM_OF_VFS"),
+            ({"sriov_totalvfs": "7", "code": "ENOENT"}, "no driver is bound"),
+        ],
+    )
+    def test_each_error_of_the_driver_has_its_cause_and_next_step(self, prepare: dict[str, str], says: str) -> None:
+        kernel = booted()
+        kernel.disturb(_first_write(), prepare["code"])
+        outcome = applied(kernel, wish({"pci": PF, "vfs": 4}))
+        assert outcome["failed"]
+        assert says in outcome["msg"] and "next: " in outcome["msg"], outcome["msg"]
+
+    def test_a_driver_that_hangs_is_given_up_after_its_time(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        kernel = booted()
+        real = Kernel.set_attribute
+
+        def hanging(self: Kernel, path: str, text: str, timeout: float) -> None:
+            if path.endswith("sriov_numvfs"):
+                self.sleep(timeout)
+                raise HostError("ETIMEDOUT", path)
+            real(self, path, text, timeout)
+
+        monkeypatch.setattr(Kernel, "set_attribute", hanging)
+        outcome = applied(kernel, wish({"pci": PF, "vfs": 4}))
+        assert outcome["failed"] and "devlink health" in outcome["msg"]
+        assert kernel.now() >= 120
+
+    def test_links_that_do_not_come_are_waited_for_and_taken_back(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        kernel = booted()
+        monkeypatch.setattr(vfs, "_add_function", lambda *_arguments: None)
+        outcome = applied(kernel, wish({"pci": PF, "vfs": 2}))
+        assert outcome["failed"] and "2 virtual functions of 0000:01:00.0" in outcome["msg"]
+        assert kernel.read(f"{vfs.PCI}/{PF}/sriov_numvfs") == "0\n"
+
+    def test_a_number_that_fails_gives_the_former_one_back(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        kernel = with_functions(4)
+        real = vfs._add_function
+
+        def only_few(machine: Kernel, physical: str, number: int) -> None:
+            if number < 4:
+                real(machine, physical, number)
+
+        monkeypatch.setattr(vfs, "_add_function", only_few)
+        outcome = applied(kernel, wish({"pci": PF, "vfs": 7}, **ALLOWED))
+        assert outcome["failed"]
+        assert len(functions(kernel)) == 4
+        assert "written 4 to" in str(outcome["failed_step"]["undone"]) or "write 4 to" in str(outcome["failed_step"])
+
+
+def _first_write() -> int:
+    """The number of the first write to sriov_numvfs in a run over the guest."""
+    kernel = booted()
+    applied(kernel, wish({"pci": PF, "vfs": 4}))
+    return next(number for number, mutation in enumerate(kernel.mutations) if "sriov_numvfs" in mutation.what)
+
+
+class TestUsers:
+    """A function in use is not destroyed by any consent, and who uses it is named."""
+
+    def refusal(self, kernel: Kernel, count: int = 2, **entry: Any) -> str:
+        outcome = applied(kernel, wish({"pci": PF, "vfs": count, **entry}, **ALLOWED))
+        steps = [step for step in outcome["plan"]["steps"] if step["concern"] == "vfs"]
+        assert [step["status"] for step in steps] == ["refused"], steps
+        assert kernel.mutations == []
+        return str(steps[0]["detail"])
+
+    def gone_to(self, kernel: Kernel, function: str) -> str:
+        """Let the function's interface go to another network namespace."""
+        name = kernel.list(f"{vfs.PCI}/{function}/net")[0]
+        kernel.tree.discard(f"/sys/class/net/{name}")
+        kernel.tree.discard(f"{vfs.PCI}/{function}/net")
+        return name
+
+    def process(self, kernel: Kernel, pid: int, comm: str, namespace: str, cgroup: str = "0::/init.scope") -> str:
+        base = f"/proc/{pid}"
+        kernel.tree.add_link(f"{base}/ns/net", f"net:[{namespace}]")
+        kernel.tree.add_file(f"{base}/comm", f"{comm}\n")
+        kernel.tree.add_file(f"{base}/cgroup", f"{cgroup}\n")
+        return base
+
+    def test_a_function_in_a_pod_is_named_with_its_pod(self) -> None:
+        kernel = with_functions(4)
+        name = self.gone_to(kernel, VF1)
+        uid = "0c1d2e3f-1111-2222-3333-444455556666"
+        self.process(kernel, 1, "systemd", "1")
+        kernel.tree.add_link("/proc/self/ns/net", "net:[1]")
+        slice_name = f"0::/kubepods.slice/kubepods-besteffort-pod{uid.replace('-', '_')}.slice/cri-containerd-ab.scope"
+        base = self.process(kernel, 4711, "pause", "2", slice_name)
+        kernel.tree.add_file(f"{base}/root{vfs.PCI}/{VF1}/net/{name}/address", "02:00:00:00:00:01\n")
+        kernel.tree.add_dir(f"/var/log/pods/training_worker-0_{uid}")
+        assert self.refusal(kernel) == f"{VF1}: its interface is in the network namespace of pod training/worker-0"
+
+    def test_a_function_in_the_namespace_of_a_process_is_named_with_the_process(self) -> None:
+        kernel = with_functions(4)
+        name = self.gone_to(kernel, VF0)
+        self.process(kernel, 1, "systemd", "1")
+        kernel.tree.add_link("/proc/self/ns/net", "net:[1]")
+        base = self.process(kernel, 815, "sleep", "3")
+        kernel.tree.add_dir(f"{base}/root{vfs.PCI}/{VF0}/net/{name}")
+        assert self.refusal(kernel, 0) == f"{VF0}: its interface is in the network namespace of sleep (process 815)"
+
+    def test_a_namespace_without_a_process_is_told_with_the_names_the_host_has(self) -> None:
+        kernel = with_functions(4)
+        self.gone_to(kernel, VF0)
+        kernel.tree.add_file("/run/netns/blue", "")
+        assert self.refusal(kernel) == f"{VF0}: its interface is in another network namespace (this host names blue)"
+
+    def test_a_function_of_a_virtual_machine_is_refused(self) -> None:
+        kernel = with_functions(2)
+        self.gone_to(kernel, VF1)
+        kernel.tree.discard(f"{vfs.PCI}/{VF1}/driver")
+        kernel.tree.add_file(
+            f"{vfs.PCI}/{VF1}/uevent", kernel.read(f"{vfs.PCI}/{VF1}/uevent").replace("igbvf", "vfio-pci")
+        )
+        assert self.refusal(kernel, 4).startswith(f"{VF1}: it is bound to vfio-pci")
+
+    @pytest.mark.parametrize(
+        ("table", "line"),
+        [
+            ("/proc/net/route", "{name}\t0002A8C0\t00000000\t0001\t0\t0\t0\t00FFFFFF\t0\t0\t0\n"),
+            ("/proc/net/if_inet6", "20010db8000000000000000000000001 05 40 00 80 {name:>8}\n"),
+        ],
+    )
+    def test_an_interface_with_addresses_is_refused(self, table: str, line: str) -> None:
+        kernel = with_functions(2)
+        name = functions(kernel)[VF0]
+        kernel.tree.add_file(f"/sys/class/net/{name}/flags", "0x1003\n")
+        kernel.tree.add_file(table, kernel.read(table) + line.format(name=name))
+        assert self.refusal(kernel, 4) == f"{VF0}: its interface {name} is up and has addresses"
+
+    def test_an_interface_that_is_up_without_an_address_is_nobodys(self) -> None:
+        kernel = with_functions(2)
+        name = functions(kernel)[VF0]
+        kernel.tree.add_file(f"/sys/class/net/{name}/flags", "0x1003\n")
+        table = "/proc/net/if_inet6"
+        link_local = f"fe80000000000000000000000000000{1} 05 40 20 80 {name:>8}\n"
+        kernel.tree.add_file(table, kernel.read(table) + link_local)
+        assert not applied(kernel, wish({"pci": PF, "vfs": 4}, **ALLOWED)).get("failed")
+        assert len(functions(kernel)) == 4
+
+    def test_a_member_of_a_bond_is_refused(self) -> None:
+        kernel = with_functions(2)
+        name = functions(kernel)[VF0]
+        kernel.tree.add_file(f"/sys/class/net/{name}/flags", "0x1003\n")
+        kernel.tree.add_link(f"/sys/class/net/{name}/master", "../../../../../virtual/net/bond7")
+        assert self.refusal(kernel, 4) == f"{VF0}: its interface {name} is up in bond7"
+
+    def test_an_rdma_program_is_named(self) -> None:
+        kernel = with_functions(2)
+        place = kernel.realpath(f"{vfs.PCI}/{VF0}")
+        kernel.tree.add_file(f"{place}/infiniband/mlx5_9/ports/1/link_layer", "Ethernet\n")
+        kernel.tree.add_link("/sys/class/infiniband/mlx5_9", f"../../{place[5:]}/infiniband/mlx5_9")
+        kernel.tree.add_file("/sys/class/infiniband_verbs/uverbs4/ibdev", "mlx5_9\n")
+        self.process(kernel, 99, "ib_write_bw", "1")
+        kernel.tree.add_link("/proc/99/fd/3", "/dev/infiniband/uverbs4")
+        self.process(kernel, 98, "bash", "1")
+        kernel.tree.add_link("/proc/98/fd/0", "/dev/pts/0")
+        assert self.refusal(kernel, 0) == f"{VF0}: its RDMA device is used by ib_write_bw (process 99)"
+
+    def test_a_new_address_does_not_reach_into_a_function_in_use(self) -> None:
+        kernel = with_functions(2)
+        self.gone_to(kernel, VF1)
+        detail = self.refusal(kernel, 2, vf_settings={"mac": "deterministic"})
+        assert detail == f"{VF1}: its interface is in another network namespace"
+
+
+class TestSettings:
+    def test_new_functions_get_all_that_is_asked_for(self) -> None:
+        kernel = booted()
+        outcome = applied(kernel, wish({"pci": PF, "vfs": 2, "vf_settings": EVERYTHING}))
+        assert not outcome.get("failed"), outcome["msg"]
+        first, second = settings(kernel, "enp1s0f0")
+        assert (first["address"], second["address"]) == (deterministic_mac(MAC, 0), deterministic_mac(MAC, 1))
+        assert (first["vlan_list"], first["trust"], first["spoofchk"]) == ([{"vlan": 100}], True, False)
+        assert first["rate"]["max_tx"] == 500
+        names = functions(kernel)
+        assert kernel.read(f"/sys/class/net/{names[VF0]}/address").strip() == deterministic_mac(MAC, 0)
+        kernel.revive()
+        assert applied(kernel, wish({"pci": PF, "vfs": 2, "vf_settings": EVERYTHING}))["plan"]["steps"] == []
+        assert kernel.mutations == []
+
+    def test_only_what_differs_is_set(self) -> None:
+        kernel = booted()
+        applied(kernel, wish({"pci": PF, "vfs": 2, "vf_settings": {"vlan": 7}}))
+        kernel.run(("ip", "link", "set", "dev", "enp1s0f0", "vf", "1", "vlan", "9"), 10)
+        kernel.revive()
+        applied(kernel, wish({"pci": PF, "vfs": 2, "vf_settings": {"vlan": 7}}))
+        assert [line for line in igb.what_changed(kernel) if line.startswith("run ip")] == [
+            "run ip link set dev enp1s0f0 vf 1 vlan 7"
+        ]
+
+    def test_a_new_address_of_a_present_function_needs_consent_and_binds_it_again(self) -> None:
+        kernel = with_functions(2)
+        kernel.tree.add_file(f"/sys/class/net/{functions(kernel)[VF1]}/flags", "0x1003\n")
+        desired = {"pci": PF, "vfs": 2, "vf_settings": {"mac": {"1": "02:aa:00:00:00:01"}}}
+        outcome = applied(kernel, wish(desired))
+        assert [step["status"] for step in outcome["plan"]["steps"]] == ["needs_consent"]
+        assert kernel.mutations == []
+        outcome = applied(kernel, wish(desired, **ALLOWED))
+        assert not outcome.get("failed"), outcome["msg"]
+        name = functions(kernel)[VF1]
+        assert kernel.read(f"/sys/class/net/{name}/address") == "02:aa:00:00:00:01\n"
+        assert not any(VF0 in line for line in igb.what_changed(kernel)), "the other function is left alone"
+
+    def test_functions_that_a_killed_run_left_without_driver_are_bound_again(self) -> None:
+        kernel = booted()
+        entry = {"pci": PF, "vfs": 2, "vf_settings": {"mac": "deterministic"}}
+        applied(kernel, wish(entry))
+        kernel.set_attribute(f"{vfs.PCI}/{PF}/virtfn1/driver/unbind", VF1, 1)
+        kernel.revive()
+        (step,) = igb.previewed(kernel, wish(entry))["plan"]["steps"]
+        assert (step["action"], step["status"]) == ("bind virtual function 1 to the driver", "planned")
+        applied(kernel, wish(entry))
+        assert functions(kernel)[VF1]
+
+    def test_a_setting_that_the_driver_lacks_is_told(self) -> None:
+        kernel = booted()
+        outcome = applied(kernel, wish({"pci": PF, "vfs": 1, "vf_settings": {"link_state": "enable"}}))
+        assert outcome["failed"]
+        assert "leave it out of vf_settings" in outcome["msg"]
+
+    def test_settings_follow_the_port_through_a_rename_in_the_same_run(self) -> None:
+        kernel = booted()
+        outcome = applied(kernel, wish({"pci": PF, "name": "rail0", "vfs": 1, "vf_settings": {"trust": True}}))
+        assert not outcome.get("failed"), outcome["msg"]
+        assert settings(kernel, "rail0")[0]["trust"] is True
+
+    def test_functions_that_the_kernel_shall_not_bind_stay_unbound(self) -> None:
+        tree = igb.guest()
+        tree.attributes(tree.place(PF), {"sriov_drivers_autoprobe": 0})
+        kernel = booted(tree)
+        outcome = applied(kernel, wish({"pci": PF, "vfs": 1, "vf_settings": {"mac": "deterministic"}}))
+        assert not outcome.get("failed"), outcome["msg"]
+        assert vfs.driver_of(kernel, VF0) is None
+        assert settings(kernel, "enp1s0f0")[0]["address"] == deterministic_mac(MAC, 0)
+
+    def test_addresses_for_numbers_that_do_not_exist_are_noticed(self) -> None:
+        kernel = with_functions(1)
+        desired = wish({"pci": PF, "vf_settings": {"mac": {"5": "02:aa:00:00:00:05"}}})
+        assert "no effect" in igb.previewed(kernel, desired)["plan"]["notices"][0]
+
+    @pytest.mark.parametrize(
+        ("printed", "says"),
+        [("", "None"), ("[{", "None"), ('[{"vfinfo_list": [{"vf": 1}]}]', "None"), ('["x"]', "None"), ("{}", "None")],
+    )
+    def test_a_port_that_does_not_tell_is_set_up_and_then_found_out(
+        self, printed: str, says: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        kernel = with_functions(1)
+        real = Kernel.run
+
+        def cut_off(self: Kernel, argv: Any, timeout: float) -> Any:
+            result = real(self, argv, timeout)
+            return result._replace(stdout=printed) if "show" in argv else result
+
+        monkeypatch.setattr(Kernel, "run", cut_off)
+        outcome = applied(kernel, wish({"pci": PF, "vf_settings": {"trust": True}}))
+        assert outcome["failed"] and f"trust is {says}, not True" in outcome["msg"]
+
+
+class TestDeterministicAddresses:
+    def test_they_are_local_single_and_stable(self) -> None:
+        macs = [deterministic_mac(mac, number) for mac in (MAC, igb.OTHER_MAC) for number in range(64)]
+        assert len(set(macs)) == 128
+        assert all(int(mac[:2], 16) & 3 == 2 for mac in macs)
+        # A release that changed them would change every function's address: this is a promise.
+        assert deterministic_mac("A0:88:C2:47:11:D0", 3) == deterministic_mac("a0:88:c2:47:11:d0", 3)
+        assert deterministic_mac("a0:88:c2:47:11:d0", 0) == "9a:32:ec:db:1d:42"
+
+    def test_a_member_of_a_bond_keeps_its_own(self) -> None:
+        kernel = booted()
+        applied(kernel, wish({"pci": OTHER, "vfs": 1, "vf_settings": {"mac": "deterministic"}}))
+        mac = settings(kernel, "enp1s0f1")[0]["address"]
+        kernel.tree.add_file("/sys/class/net/enp1s0f1/address", f"{MAC}\n")
+        kernel.tree.add_file("/sys/class/net/enp1s0f1/permaddr", f"{igb.OTHER_MAC}\n")
+        kernel.revive()
+        assert (
+            applied(kernel, wish({"pci": OTHER, "vfs": 1, "vf_settings": {"mac": "deterministic"}}))["plan"]["steps"]
+            == []
+        )
+        assert settings(kernel, "enp1s0f1")[0]["address"] == mac
+
+
+class TestBoot:
+    def test_what_a_boot_has_to_make_again_is_plain_data(self) -> None:
+        entries = [{"pci": PF, "vfs": 4, "vf_settings": {"vlan": 5}}, {"pci": OTHER, "mtu": 9000}]
+        context = _context(booted(), wish(*entries))
+        (need,) = boot_needs(context)
+        assert json.loads(json.dumps(need)) == need
+        assert (need["pci"], need["vfs"], need["vf_settings"]["vlan"]) == (PF, 4, 5)
+
+
+def _context(kernel: Kernel, desired: dict[str, Any]) -> Any:
+    return plan_with_context(desired, gather(kernel, None, (), desired))[1]
+
+
+SWEPT = {
+    "created": (0, {"pci": PF, "vfs": 3}),
+    "renewed": (4, {"pci": PF, "vfs": 2}),
+    "removed": (3, {"pci": PF, "vfs": 0}),
+    "set up": (0, {"pci": PF, "vfs": 2, "vf_settings": EVERYTHING}),
+    "changed": (2, {"pci": PF, "vfs": 2, "vf_settings": EVERYTHING, "mtu": 4000, "vf_mtu": 4000}),
+}
+
+
+@pytest.mark.parametrize("case", SWEPT)
+def test_whatever_disturbs_a_run_the_next_one_gets_there(case: str) -> None:
+    before, entry = SWEPT[case]
+
+    def start() -> Kernel:
+        return with_functions(before) if before else booted()
+
+    assert sweep(start, lambda kernel: applied(kernel, wish(entry, **ALLOWED))) >= 1
+
+
+def test_whatever_disturbs_a_run_over_a_host_with_eight_rails_the_next_one_gets_there() -> None:
+    rail = {"pci": "0000:18:00.0", "name": "rail0", "mtu": 9000, "vf_mtu": 9000, "vfs": 2}
+    entry = {**rail, "vf_settings": {**EVERYTHING, "link_state": "enable"}}
+
+    def start() -> Kernel:
+        return Kernel(FLEET["roce-h100-01"]().document())
+
+    assert sweep(start, lambda kernel: applied(kernel, wish(entry)), errors=("EIO",)) >= 8
+
+
+def test_removal_brings_the_former_number_back() -> None:
+    kernel = booted()
+    before = kernel.state()
+    applied(kernel, wish({"pci": PF, "vfs": 2, "vf_settings": {"trust": True}}))
+    kernel.revive()
+    outcome = applied(kernel, wish(**ALLOWED), igb.REMOVE)
+    assert not outcome.get("failed"), outcome["msg"]
+    after = kernel.state()
+    assert [
+        path
+        for path in {**before["files"], **after["files"]}
+        if path.startswith("/sys/devices") and before["files"].get(path) != after["files"].get(path)
+    ] == []
