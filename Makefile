@@ -20,7 +20,7 @@ help:
 	@echo "make demo         the whole job on the recorded fleet and a real API server, twice"
 	@echo "make test         every gate and every test"
 	@echo "make bench        count and measure; writes build/bench.json"
-	@echo "make lab          boot two hosts with SR-IOV and soft RDMA, without a NIC (root; minutes); lab-down stops them"
+	@echo "make lab          boot two hosts with SR-IOV and soft RDMA, without a NIC, as a cluster (root; minutes); lab-down stops them"
 	@echo
 	@echo "make lint         the gates that only read: formatting, types, rooms, documentation, licences"
 	@echo "make unit         unit tests"

@@ -18,7 +18,7 @@ from ansible_collections.rdma.fabric.tests.lab.programs import KUBERNETES_VERSIO
 
 IMAGE = "docker.io/mellanox/rping-test:latest"
 NAMESPACE = "lab-test"
-POD_SECONDS = 180
+POD_SECONDS = 600  # an emulated guest on a busy machine takes its time
 CARD = "$(dirname /sys/bus/pci/drivers/igb/0000:*/sriov_totalvfs)"
 # A client as programs in pods are: the service's address from the environment, the pod's own token and authority.
 IN_CLUSTER_CLIENT = """
@@ -80,10 +80,11 @@ def pods(cluster_lab: Lab) -> Iterator[dict[str, str]]:
         create = json.dumps(manifests)
         until(lambda: cluster_lab.kubectl("apply", "-f", "-", stdin=create).returncode == 0, 30, "pods are taken")
         wait = ("wait", "--for=condition=Ready", "pod", "--all", f"--namespace={NAMESPACE}")
-        done(cluster_lab.kubectl(*wait, f"--timeout={POD_SECONDS}s"))
+        done(cluster_lab.kubectl(*wait, f"--timeout={POD_SECONDS}s", timeout=2 * POD_SECONDS))
         yield {node: f"on-{node}" for node in cluster_lab.guests}
     finally:
-        cluster_lab.kubectl("delete", "namespace", NAMESPACE, f"--timeout={POD_SECONDS}s")
+        delete = ("delete", "namespace", NAMESPACE, f"--timeout={POD_SECONDS}s")
+        cluster_lab.kubectl(*delete, timeout=2 * POD_SECONDS)
 
 
 def inside(lab: Lab, name: str, *command: str) -> str:

@@ -53,7 +53,7 @@ def parse_arguments(argv: Sequence[str]) -> argparse.Namespace:
     )
     start.add_argument("--no-cluster", dest="cluster", action="store_false", help="hosts only, no Kubernetes")
     start.add_argument("--minutes", type=int, default=120, help="the lab stops by itself after this time")
-    start.add_argument("--boot-seconds", type=int, default=600, help="how long a guest may take to boot")
+    start.add_argument("--boot-seconds", type=int, default=900, help="how long a guest may take to boot")
     start.add_argument("--owner", type=int, metavar="PID", help="the lab stops when this process ends")
     commands.add_parser("down", parents=[place], help="stop the guests")
     commands.add_parser("status", parents=[place], help="describe the lab; status 1 when it cannot be used")

@@ -75,7 +75,7 @@ class Options(NamedTuple):
     guests: int = 2
     rails: int = 1
     seconds: int = 7200
-    boot_seconds: int = 600
+    boot_seconds: int = 900
     owner: int | None = None
     cluster: bool = True
     topology: str = FLAT

@@ -42,6 +42,7 @@ done
 for archive in "$bundle"/images/*.tar; do
     guests_own ctr --namespace k8s.io images import "$archive"
 done
+guests_own ctr oci spec >"$root/oci-spec.json"
 kill "$server"
 wait "$server" || true
 rm -r "$programs"

@@ -54,10 +54,9 @@ join_cluster() {
     mount --bind /run/rdma-node/containerd /var/lib/containerd
     cp /run/rdma-node/cni/* /opt/cni/bin/
     install -m 0755 /run/rdma-lab/rxe-netns /opt/cni/bin/
-    modprobe -a overlay macvlan br_netfilter
     sysctl -q -w net.ipv4.ip_forward=1
     nft -f /etc/rdma-lab/service.nft
-    ctr oci spec | python3 -I -S /run/rdma-lab/rdma_overlay.py /etc/containerd/base-spec.json
+    python3 -I -S /run/rdma-lab/rdma_overlay.py /run/rdma-node/oci-spec.json /etc/containerd/base-spec.json
     say "starting containerd and kubelet"
     systemctl start containerd.service kubelet.service
 }

@@ -8,8 +8,8 @@ nothing below /sys/bus/pci/devices/ADDRESS/infiniband. For every rxe device on a
 overlay over a copy of the card's folder, adding ``infiniband/NAME``, and writes containerd's base specification, by
 which every container sees that overlay in place of the folder. The host's own /sys stays as it is.
 
-``rdma_overlay.py SPECIFICATION`` reads the default specification (what ``ctr oci spec`` prints) from standard input.
-It runs on a guest.
+``rdma_overlay.py DEFAULT SPECIFICATION`` reads the default specification (what ``ctr oci spec`` prints) from the first
+file and writes the second one. It runs on a guest.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ def lay_overlay(device: str, folder: Path) -> Path:
     return merged
 
 
-def main(specification: Path) -> None:
+def main(default: Path, specification: Path) -> None:
     """Write the specification with a mount for every soft device."""
-    spec = json.load(sys.stdin)
+    spec = json.loads(default.read_text(encoding="utf-8"))
     listed = subprocess.run(["rdma", "-j", "link"], check=True, capture_output=True, text=True).stdout
     for device, interface in soft_devices(json.loads(listed)):
         folder = Path("/sys/class/net", interface, "device").resolve(strict=True)
@@ -58,4 +58,4 @@ def main(specification: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), Path(sys.argv[2]))
