@@ -4,12 +4,13 @@
 """A recorded host as real files below a directory, and the machine that changes them. Only tests use it.
 
 ``python -m ansible_collections.rdma.fabric.tests.unit._host.kernel.on_disk ROOT ARGUMENTS`` runs the module rdma_host,
-with its arguments as JSON, on such a tree: the real module, but for the few programs that the kernel of a real host
-would answer. What those do is one rename, so that nothing but the module's own writes can be seen half done.
+with its arguments as JSON, on such a tree: the real module, but for the programs, which the in-memory kernel stands in
+for. What a program changes is put on the disk by renames: nothing but the module's own writes is seen half done.
 """
 
 from __future__ import annotations
 
+import copy
 import json
 import os
 import sys
@@ -20,21 +21,16 @@ from unittest import mock
 
 from ansible.module_utils.testing import patch_module_args
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.access import (
-    CommandResult,
-    HostError,
-    LiveHost,
-    LiveMachine,
-)
+from ansible_collections.rdma.fabric.plugins.module_utils._host.access import CommandResult, LiveHost, LiveMachine
 from ansible_collections.rdma.fabric.plugins.modules import rdma_host
+from ansible_collections.rdma.fabric.tests.unit._host.kernel.machine import Kernel
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.tree import Tree
 
-NET = "/sys/class/net"
-PROC_MODULES = "/proc/modules"
+COMMANDS = "commands.json"
 
 
 def lay_out(document: dict[str, Any], root: Path) -> None:
-    """Write a recorded document as files, links and directories below ``root``."""
+    """Write a recorded document as files, links and directories below ``root``; what programs tell goes beside it."""
     tree = Tree(document)
     for directory in sorted(tree.dirs):
         (root / directory[1:]).mkdir(parents=True, exist_ok=True)
@@ -42,60 +38,77 @@ def lay_out(document: dict[str, Any], root: Path) -> None:
         (root / path[1:]).write_bytes(content)
     for path, target in tree.links.items():
         (root / path[1:]).symlink_to(target)
+    (root.parent / COMMANDS).write_text(json.dumps(document.get("commands", {})))
 
 
 def contents(root: Path) -> dict[str, str | bytes]:
-    """Return everything below ``root``, to compare: content by path, the target of a link, "" for a directory."""
+    """Return every file and link below ``root``, to compare: the content or the target by path.
+
+    ``/run`` is left out: it is where programs of the in-memory kernel keep what real ones have in memory.
+    """
     found: dict[str, str | bytes] = {}
-    for path in sorted(root.rglob("*")):
-        name = str(path.relative_to(root))
-        found[name] = os.readlink(path) if path.is_symlink() else path.read_bytes() if path.is_file() else ""
+    for name, directories, files in os.walk(root):
+        for path in [Path(name, entry) for entry in (*directories, *files)]:
+            if path.is_relative_to(root / "run"):
+                continue
+            if path.is_symlink():
+                found[str(path.relative_to(root))] = os.readlink(path)
+            elif path.is_file():
+                found[str(path.relative_to(root))] = path.read_bytes()
     return found
 
 
+def kernel_of(root: Path) -> Kernel:
+    """Return the in-memory kernel in the state that the tree is in."""
+    kernel = Kernel({"commands": json.loads((root.parent / COMMANDS).read_text())})
+    for name, _directories, files in os.walk(root):
+        directory = Path(name)
+        kernel.tree.dirs.add(f"/{directory.relative_to(root)}" if directory != root else "/")
+        for path in [directory / file for file in files] + [directory / d for d in _directories]:
+            place = f"/{path.relative_to(root)}"
+            if path.is_symlink():
+                kernel.tree.links[place] = os.readlink(path)
+            elif path.is_file():
+                kernel.tree.files[place] = path.read_bytes()
+    return kernel
+
+
 class TreeMachine(LiveMachine):
-    """The tree of a host that is changed by the product's own code; ip(8) and modprobe(8) are stand-ins."""
+    """The tree of a host that is changed by the product's own code; the programs are those of the in-memory kernel."""
 
     def __init__(self, root: str) -> None:
         super().__init__(root)
-        self.root = root
+        self.root = Path(root)
 
     def run(self, argv: Sequence[str], timeout: float) -> CommandResult:
-        if argv[0] not in {"ip", "modprobe"} or "-j" in argv or "-json" in argv:
-            raise HostError("ENOENT", argv[0])
+        kernel = kernel_of(self.root)
+        before = copy.deepcopy(kernel.tree)
+        result = kernel.run(argv, timeout)
         try:
-            if argv[0] == "ip":
-                self._ip(argv)
-            else:
-                self._modprobe(argv)
+            self._take_over(kernel.tree, before)
         except OSError as error:
             return CommandResult(2, "", f"{argv[0]}: {error.strerror}\n")
-        return CommandResult(0, "", "")
+        return result
 
-    def _ip(self, argv: Sequence[str]) -> None:
-        name = argv[argv.index("dev") + 1]
-        if "mtu" in argv:
-            self._exchange(f"{NET}/{name}/mtu", f"{argv[argv.index('mtu') + 1]}\n")
-        else:
-            flags = int(self.read(f"{NET}/{name}/flags"), 16)
-            self._exchange(f"{NET}/{name}/flags", f"{flags | 1 if argv[-1] == 'up' else flags & ~1:#x}\n")
+    def _take_over(self, now: Tree, before: Tree) -> None:
+        for path in (before.files.keys() | before.links.keys()) - (now.files.keys() | now.links.keys()):
+            self._local_path(path).unlink()
+        for directory in sorted(before.dirs - now.dirs, reverse=True):
+            self._local_path(directory).rmdir()
+        for directory in sorted(now.dirs - before.dirs):
+            self._local_path(directory).mkdir()
+        for path, content in now.files.items():
+            if before.files.get(path) != content:
+                with tempfile.NamedTemporaryFile("wb", dir=self.root.parent, delete=False) as stream:
+                    stream.write(content)
+                Path(stream.name).rename(self._local_path(path))
+        for path, target in now.links.items():
+            if before.links.get(path) != target:
+                self._local_path(path).unlink(missing_ok=True)
+                self._local_path(path).symlink_to(target)
 
-    def _modprobe(self, argv: Sequence[str]) -> None:
-        name = argv[-1]
-        directory = Path(self.root + f"/sys/module/{name}")
-        lines = [line for line in self.read(PROC_MODULES).splitlines() if line.split()[0] != name]
-        if "-r" in argv:
-            self._exchange(PROC_MODULES, "".join(f"{line}\n" for line in lines))
-            if directory.exists():
-                directory.rmdir()
-        else:
-            directory.mkdir(parents=True, exist_ok=True)
-            self._exchange(PROC_MODULES, "".join(f"{line}\n" for line in [f"{name} 1 0 - Live 0x0", *lines]))
-
-    def _exchange(self, path: str, text: str) -> None:
-        with tempfile.NamedTemporaryFile("w", dir=f"{self.root}/..", delete=False) as stream:
-            stream.write(text)
-        Path(stream.name).rename(self.root + self.realpath(path))
+    def _local_path(self, path: str) -> Path:
+        return self.root / path[1:]
 
 
 def main() -> None:
