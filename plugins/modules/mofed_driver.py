@@ -81,7 +81,6 @@ options:
         description:
           - Public key that signed the repository, armoured, or the absolute path of it on the host.
         type: str
-        no_log: false
       gpg_check:
         description:
           - Whether signatures are checked.
@@ -141,7 +140,6 @@ options:
       - Absolute path on the host of the certificate (DER) that modules are signed with, to look it up where Secure Boot
         is on. Without it the key that the distribution's DKMS uses.
     type: str
-    no_log: false
 seealso:
   - module: rdma.fabric.mofed_driver_info
   - module: rdma.fabric.nv_peer_mem

@@ -229,7 +229,7 @@ def _initrd(
     image = family.initrd.format(kernel=kernel)
     result = probe.command("stat", "--format=%Z %n", image, core)
     rows = (line.partition(" ") for line in (result.stdout if result else "").splitlines())
-    changed = {path: int(seconds) for seconds, _, path in rows if seconds.isdecimal()}
+    changed = {path: int(seconds) for seconds, _space, path in rows if seconds.isdecimal()}
     if image not in changed or core not in changed:
         return None
     return {"image": image, "stale": changed[image] < changed[core]}

@@ -1,0 +1,94 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A host whose driver can be changed: a recorded one, with packages, modules on the disk and a network that goes "
+"along."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ansible_collections.rdma.fabric.tests.fixtures.hosts.fleet import FLEET
+from ansible_collections.rdma.fabric.tests.unit._host.kernel import stack
+from ansible_collections.rdma.fabric.tests.unit._host.kernel.machine import Kernel
+
+PORTS = ("ens2f0", "ens2f1")
+RELEASE = "24.10-1.1.4"
+PACKAGED = "24.10.OFED.24.10.1.1.4.1-1"
+# Distribution: os-release, running kernel, package manager.
+SYSTEMS: dict[str, tuple[str, str, str]] = {
+    "ubuntu-22.04": ('ID=ubuntu\nVERSION_ID="22.04"\n', "5.15.0-122-generic", "apt"),
+    "ubuntu-24.04": ('ID=ubuntu\nVERSION_ID="24.04"\n', "6.8.0-45-generic", "apt"),
+    "ubuntu-26.04": ('ID=ubuntu\nVERSION_ID="26.04"\n', "7.0.0-12-generic", "apt"),
+    "debian-12": ('ID=debian\nVERSION_ID="12"\n', "6.1.0-31-amd64", "apt"),
+    "debian-13": ('ID=debian\nVERSION_ID="13"\n', "6.12.94+deb13-amd64", "apt"),
+    "rocky-9": ('ID="rocky"\nVERSION_ID="9.4"\n', "5.14.0-427.13.1.el9_4.x86_64", "dnf"),
+    "alma-10": ('ID="almalinux"\nVERSION_ID="10.0"\n', "6.12.0-55.el10.x86_64", "dnf"),
+    "sles-15": ('ID="sles"\nVERSION_ID="15.7"\n', "6.4.0-150700.51-default", "zypper"),
+}
+_DEBIAN = ("build-essential", "mlnx-ofed-kernel-dkms", "mlnx-ofed-kernel-utils", "libibverbs1", "ibverbs-providers")
+_DEBIAN_LIBRARIES = ("librdmacm1", "libibumad3", "ibverbs-utils", "rdmacm-utils")
+_RPM = ("gcc", "make", "perl", "python3-devel", "elfutils-libelf-devel", "libelf-devel", "mlnx-ofa_kernel")
+_RPM_MODULES = ("mlnx-ofa_kernel-dkms", "kmod-mlnx-ofa_kernel", "mlnx-ofa_kernel-kmp-default")
+_RPM_LIBRARIES = ("libibverbs", "libibverbs1", "librdmacm", "librdmacm1", "libibumad", "libibumad3")
+_RPM_TOOLS = ("libibverbs-utils", "librdmacm-utils")
+_BOTH = ("dkms", "mlnx-tools", "ofed-scripts", "rdma-core", "infiniband-diags", "perftest", "mlnx-fw-updater")
+_VENDOR = (*_DEBIAN[1:3], *_RPM_MODULES, "mlnx-ofa_kernel", "mlnx-tools", "ofed-scripts", "mlnx-fw-updater")
+
+
+def offered(kernel: str) -> dict[str, str]:
+    names = (*_DEBIAN, *_DEBIAN_LIBRARIES, *_RPM, *_RPM_MODULES, *_RPM_LIBRARIES, *_RPM_TOOLS, *_BOTH)
+    headers = (f"linux-headers-{kernel}", f"kernel-devel-{kernel}", "kernel-default-devel")
+    return {**dict.fromkeys((*names, *headers), "1.0-1"), **dict.fromkeys(_VENDOR, PACKAGED)}
+
+
+def driver_host(system: str = "ubuntu-24.04", **changes: Any) -> Kernel:
+    """A host of two ports on the inbox driver: a bond's port, a VLAN, addresses, routes, a larger MTU."""
+    document = FLEET["egx-02"]().document()
+    os_release, release, manager = SYSTEMS[system]
+    document["files"]["/etc/os-release"] = f'{os_release}NAME="Some Linux"\n'
+    document["files"]["/proc/sys/kernel/osrelease"] = f"{release}\n"
+    document["files"][f"/boot/vmlinuz-{release}"] = ""
+    # No GPU: peer memory has tests of its own.
+    document["files"]["/proc/modules"] = "".join(
+        line for line in document["files"]["/proc/modules"].splitlines(True) if "nvidia" not in line
+    )
+    kernel = Kernel(document)
+    known = {
+        "manager": manager,
+        "installed": {"rdma-core": "50.0-2build2"},
+        "offered": offered(release),
+        "release": RELEASE,
+        "newest": "",
+        "image": "fresh",
+        "busy": [],
+    }
+    stack.keep(kernel, stack.STACK, {**known, **changes})
+    kernel.tree.add_dir(f"/lib/modules/{release}")
+    for name in stack.STACK_MODULES:
+        content = stack.module_file("inbox", depends="", srcversion="INBOX")
+        kernel.tree.add_file(f"/lib/modules/{release}/kernel/{name}.ko", content)
+    stack.load_at_first(kernel)
+    _give_network(kernel)
+    return kernel
+
+
+def _give_network(kernel: Kernel) -> None:
+    first, second = PORTS
+    network: dict[str, Any] = {"addresses": {}, "routes": [], "vlans": {}}
+    stack.add_virtual(kernel, "bond7", mtu="1500", flags="0x1003", address="02:00:00:00:00:07", type="1", uevent="")
+    kernel.tree.add_link(f"{stack.NET}/{second}/master", "/sys/devices/virtual/net/bond7")
+    stack.make_vlan(kernel, network, "vlan20", first, 20)
+    for name, mtu in ((first, 9000), ("vlan20", 8000), (second, 1500)):
+        kernel.tree.add_file(f"{stack.NET}/{name}/mtu", f"{mtu}\n")
+        kernel.tree.add_file(f"{stack.NET}/{name}/flags", "0x1003\n")
+    address = {"family": "inet", "prefixlen": 24, "scope": "global"}
+    network["addresses"] = {
+        first: [{**address, "local": "10.20.0.5", "broadcast": "10.20.0.255"}],
+        "vlan20": [{**address, "local": "10.21.0.5"}],
+    }
+    network["routes"] = [
+        {"version": 4, "dst": "10.30.0.0/16", "gateway": "10.20.0.1", "dev": first, "metric": 100},
+        {"version": 4, "dst": "10.40.0.0/16", "dev": "vlan20", "protocol": "static", "scope": "link"},
+    ]
+    stack.keep(kernel, stack.NETWORK, network)

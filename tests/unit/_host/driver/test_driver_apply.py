@@ -1,0 +1,228 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Changing the driver of a host for real, as far as the in-memory kernel goes: packages, disk, reload, network."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.converge import apply, preview
+from ansible_collections.rdma.fabric.plugins.module_utils._host.desired import check_desired
+from ansible_collections.rdma.fabric.plugins.module_utils._host.driver.read import JOURNAL
+from ansible_collections.rdma.fabric.plugins.module_utils._host.driver.snapshot import parse_snapshot
+from ansible_collections.rdma.fabric.plugins.module_utils._host.outcome import Run
+from ansible_collections.rdma.fabric.plugins.module_utils._host.steps import describe
+from ansible_collections.rdma.fabric.tests.unit._host.driver.hosts import PORTS, RELEASE, SYSTEMS, driver_host
+from ansible_collections.rdma.fabric.tests.unit._host.kernel import stack
+from ansible_collections.rdma.fabric.tests.unit._host.kernel.machine import KILL, Kernel, Killed
+from ansible_collections.rdma.fabric.tests.unit._host.kernel.sweep import sweep
+
+WANTED: dict[str, Any] = {"flavour": "doca-ofed", "version": f"{RELEASE}.0"}
+CONSENTS = {"driver_reload": True}
+
+
+def run(kernel: Kernel, consents: dict[str, bool] | None = None, check: bool = False, **driver: Any) -> dict[str, Any]:
+    desired = check_desired({"driver": driver or WANTED, "consents": CONSENTS if consents is None else consents})
+    how = Run(check=check, diff=True, mode="apply", recorded=False, concerns=("driver",))
+    if check:
+        return preview(kernel, desired, how, None)
+    return apply(kernel, desired, how, None, kernel)
+
+
+def ran(kernel: Kernel) -> list[str]:
+    return [mutation.what for mutation in kernel.mutations if mutation.kind == "run"]
+
+
+def network(kernel: Kernel) -> dict[str, Any]:
+    """Everything a reload takes away."""
+    names = (*PORTS, "vlan20")
+    masters = {name: kernel.link(f"{stack.NET}/{name}/master") for name in names if _has_master(kernel, name)}
+    attributes = {
+        name: (kernel.read(f"{stack.NET}/{name}/mtu"), int(kernel.read(f"{stack.NET}/{name}/flags"), 16) & 1)
+        for name in names
+    }
+    return {"network": stack.network_of(kernel), "masters": masters, "attributes": attributes}
+
+
+def _has_master(kernel: Kernel, name: str) -> bool:
+    return kernel.exists(f"{stack.NET}/{name}/master")
+
+
+def runs_vendor(kernel: Kernel) -> bool:
+    taint = "/sys/module/mlx5_core/taint"
+    return kernel.exists(taint) and "O" in kernel.read(taint)
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_each_distribution_gets_the_driver_and_goes_back(system: str) -> None:
+    kernel = driver_host(system)
+    before, at_first = network(kernel), kernel.state()
+    outcome = run(kernel)
+    assert not outcome.get("failed"), outcome["msg"]
+    assert runs_vendor(kernel)
+    assert network(kernel) == before
+    assert outcome["plan"]["steps"] == []
+    kernel.revive()
+    again = run(kernel)
+    assert (again["changed"], kernel.mutations) == (False, [])
+    back = run(kernel, state="absent")
+    assert not back.get("failed"), back["msg"]
+    assert not runs_vendor(kernel)
+    assert network(kernel) == before
+    left = set(kernel.state()["files"]) - set(at_first["files"])
+    assert not [path for path in left if "rdma-fabric" in path]
+    assert run(kernel, state="absent")["changed"] is False
+
+
+def test_what_is_shown_is_what_is_done() -> None:
+    kernel = driver_host()
+    shown = run(kernel, check=True)
+    assert kernel.mutations == []
+    done = run(kernel)
+    lines = [describe(step) for step in shown["plan"]["steps"]]
+    assert [entry["line"] for entry in done["executed"]] == lines
+    assert shown["diff"] == done["diff"]
+
+
+def test_the_network_is_written_down_before_it_is_taken_away() -> None:
+    kernel = driver_host()
+    run(kernel)
+    kinds = [mutation.what for mutation in kernel.mutations]
+    journal = next(i for i, what in enumerate(kinds) if JOURNAL in what)
+    restart = next(i for i, what in enumerate(kinds) if what == "systemctl restart openibd")
+    assert journal < restart
+    assert not kernel.exists(JOURNAL)
+
+
+def test_without_consent_everything_but_the_reload_is_done() -> None:
+    kernel = driver_host()
+    outcome = run(kernel, consents={})
+    assert not runs_vendor(kernel)
+    assert [(step["id"], step["status"]) for step in outcome["plan"]["steps"]] == [("driver:load", "needs_consent")]
+    kernel.revive()
+    assert run(kernel, consents={})["changed"] is False
+    assert kernel.mutations == []
+
+
+def test_a_program_with_open_verbs_blocks_the_reload_and_is_named() -> None:
+    kernel = driver_host()
+    kernel.tree.add_file("/proc/4711/comm", "ib_write_bw\n")
+    kernel.tree.add_link("/proc/4711/fd/7", "/dev/infiniband/uverbs0")
+    outcome = run(kernel)
+    assert not runs_vendor(kernel)
+    assert outcome["reboot_required"] is True
+    (step,) = outcome["plan"]["steps"]
+    assert "ib_write_bw (pid 4711) has /dev/infiniband/uverbs0 open" in step["detail"]
+
+
+def test_a_module_that_does_not_unload_leaves_the_host_as_it_was() -> None:
+    kernel = driver_host()
+    run(kernel, consents={})
+    before = network(kernel)
+    known = stack.stack_of(kernel) or {}
+    stack.keep(kernel, stack.STACK, {**known, "busy": ["mlx5_core"]})
+    # The inbox modules are unloaded one by one where there is no service for it.
+    kernel.tree.discard("/etc/init.d/openibd")
+    outcome = run(kernel)
+    assert outcome["failed"] is True
+    assert "in use" in outcome["msg"] and "next:" in outcome["msg"]
+    assert network(kernel) == before
+    stack.keep(kernel, stack.STACK, {**known, "busy": []})
+    assert not run(kernel).get("failed")
+    assert runs_vendor(kernel)
+    assert network(kernel) == before
+
+
+def test_a_repository_that_has_another_release_is_found_out_before_the_reload() -> None:
+    kernel = driver_host(release="24.07-0.6.1")
+    outcome = run(kernel)
+    assert outcome["failed"] is True
+    assert "24.10-1.1.4.0 is asked for" in outcome["msg"]
+    assert not any("restart" in line for line in ran(kernel))
+
+
+@pytest.mark.parametrize(
+    ("system", "missing", "cause"),
+    [
+        ("ubuntu-24.04", "mlnx-ofed-kernel-dkms", "no repository of this host has the package"),
+        ("rocky-9", "mlnx-ofa_kernel-dkms", "no repository of this host has the package"),
+        ("sles-15", "mlnx-ofa_kernel-dkms", "no repository of this host has the package"),
+    ],
+)
+def test_a_package_that_nobody_offers(system: str, missing: str, cause: str) -> None:
+    kernel = driver_host(system)
+    known = stack.stack_of(kernel) or {}
+    known["offered"].pop(missing)
+    stack.keep(kernel, stack.STACK, known)
+    outcome = run(kernel)
+    assert outcome["failed"] is True
+    assert missing in outcome["msg"] and cause in outcome["msg"]
+
+
+def test_firmware_is_only_burned_by_wish() -> None:
+    kernel = driver_host()
+    run(kernel)
+    assert "mlnx-fw-updater" not in (stack.stack_of(kernel) or {})["installed"]
+    kernel = driver_host()
+    run(kernel, **WANTED, with_firmware_update=True)
+    assert "mlnx-fw-updater" in (stack.stack_of(kernel) or {})["installed"]
+
+
+def test_a_repository_with_its_key() -> None:
+    key = "-----BEGIN PGP PUBLIC KEY BLOCK-----\n\nmQ\n-----END PGP PUBLIC KEY BLOCK-----"
+    kernel = driver_host()
+    outcome = run(kernel, **WANTED, source="repository", repository={"url": "/srv/doca", "gpg_key": key})
+    assert not outcome.get("failed"), outcome["msg"]
+    text = kernel.read("/etc/apt/sources.list.d/rdma-fabric-driver.sources")
+    assert "URIs: file:///srv/doca\n" in text
+    assert "Signed-By:\n -----BEGIN PGP PUBLIC KEY BLOCK-----\n .\n mQ\n" in text
+    first = next(line for line in ran(kernel) if line.endswith("update"))
+    assert "Dir::Etc::SourceList=/etc/apt/sources.list.d/rdma-fabric-driver.sources" in first
+    run(kernel, state="absent")
+    assert not kernel.exists("/etc/apt/sources.list.d/rdma-fabric-driver.sources")
+
+
+def test_no_shell_and_no_force() -> None:
+    kernel = driver_host()
+    run(kernel)
+    run(kernel, state="absent")
+    words = {word for line in ran(kernel) for word in line.split()}
+    assert not words & {"sh", "bash", "-c", "--force-yes", "rmmod", "force-restart"}
+
+
+def staged() -> Kernel:
+    """A host that has everything on its disk and only waits for the reload."""
+    kernel = driver_host()
+    run(kernel, consents={})
+    kernel.mutations.clear()
+    return kernel
+
+
+def test_a_run_that_is_killed_during_the_reload_is_finished_by_the_next_one() -> None:
+    calm = staged()
+    before = network(calm)
+    run(calm)
+    whats = [mutation.what for mutation in calm.mutations]
+    restart = whats.index("systemctl restart openibd")
+    for number in range(restart, len(whats)):
+        kernel = staged()
+        kernel.disturb(number, KILL)
+        with pytest.raises(Killed):
+            run(kernel)
+        kernel.revive()
+        snapshot = parse_snapshot(kernel.read(JOURNAL))
+        assert snapshot is not None
+        assert [link["name"] for link in snapshot["links"]][:2] == list(PORTS)
+        outcome = run(kernel)
+        assert not outcome.get("failed"), outcome["msg"]
+        assert runs_vendor(kernel)
+        assert network(kernel) == before
+        assert not kernel.exists(JOURNAL)
+
+
+def test_whatever_disturbs_it_the_next_run_gets_there() -> None:
+    count = sweep(driver_host, run)
+    assert count > 30

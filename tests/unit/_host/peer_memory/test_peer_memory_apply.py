@@ -1,0 +1,121 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Setting up peer memory on the in-memory kernel: load, keep, replace, remove, and every disturbance of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.converge import apply
+from ansible_collections.rdma.fabric.plugins.module_utils._host.desired import check_desired
+from ansible_collections.rdma.fabric.plugins.module_utils._host.outcome import Run
+from ansible_collections.rdma.fabric.tests.fixtures.hosts.fleet import FLEET
+from ansible_collections.rdma.fabric.tests.unit._host.driver.hosts import offered
+from ansible_collections.rdma.fabric.tests.unit._host.kernel import stack
+from ansible_collections.rdma.fabric.tests.unit._host.kernel.machine import Kernel
+from ansible_collections.rdma.fabric.tests.unit._host.kernel.sweep import sweep
+
+PEER = "ib_register_peer_memory_client"
+LOAD_FILE = "/etc/modules-load.d/rdma-fabric-peer-memory.conf"
+ORDER_FILE = "/etc/modprobe.d/rdma-fabric-peer-memory.conf"
+
+
+def gpu_host(symbols: str = PEER, depends: str = "nvidia,ib_core", **info: Any) -> Kernel:
+    """A host with T4 GPUs, the proprietary GPU driver, and nvidia-peermem beside it."""
+    document = FLEET["egx-02"]().document()
+    release = document["files"]["/proc/sys/kernel/osrelease"].strip()
+    document["files"]["/proc/driver/nvidia/version"] = (
+        "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.161.08  Sat Feb 17 22:55:48 UTC 2024\n"
+    )
+    document["files"]["/proc/kallsyms"] = f"0000000000000000 T {symbols}\t[ib_core]\n"
+    kernel = Kernel(document)
+    known = {"manager": "apt", "installed": {}, "offered": offered(release), "image": "fresh", "busy": []}
+    stack.keep(kernel, stack.STACK, known)
+    for name, needs in (("nvidia_peermem", depends), ("nv_peer_mem", "nvidia,ib_core"), ("nvidia", "")):
+        content = stack.module_file(name, depends=needs, **info)
+        kernel.tree.add_file(f"/lib/modules/{release}/kernel/{name}.ko", content)
+    return kernel
+
+
+def run(kernel: Kernel, **peer_memory: Any) -> dict[str, Any]:
+    how = Run(check=False, diff=True, mode="apply", recorded=False, concerns=("peer_memory",))
+    return apply(kernel, check_desired({"peer_memory": peer_memory}), how, None, kernel)
+
+
+def loaded(kernel: Kernel) -> list[str]:
+    return [name for name in ("nvidia_peermem", "nv_peer_mem") if kernel.exists(f"/sys/module/{name}")]
+
+
+def test_the_module_is_loaded_and_kept() -> None:
+    kernel = gpu_host()
+    outcome = run(kernel)
+    assert not outcome.get("failed"), outcome["msg"]
+    assert loaded(kernel) == ["nvidia_peermem"]
+    assert kernel.read(LOAD_FILE).splitlines()[1:] == ["nvidia-peermem"]
+    assert kernel.read(ORDER_FILE).splitlines()[1:] == [
+        "softdep nvidia-peermem pre: ib_core nvidia",
+        "softdep nvidia post: nvidia-peermem",
+    ]
+    kernel.revive()
+    assert (run(kernel)["changed"], kernel.mutations) == (False, [])
+
+
+def test_removal_leaves_nothing() -> None:
+    kernel = gpu_host()
+    run(kernel)
+    run(kernel, state="absent")
+    assert loaded(kernel) == []
+    assert not kernel.exists(LOAD_FILE) and not kernel.exists(ORDER_FILE)
+    kernel.revive()
+    assert (run(kernel, state="absent")["changed"], kernel.mutations) == (False, [])
+
+
+def test_one_module_replaces_the_other() -> None:
+    kernel = gpu_host()
+    run(kernel, mechanism="nv_peer_mem")
+    assert loaded(kernel) == ["nv_peer_mem"]
+    run(kernel, mechanism="nvidia-peermem")
+    assert loaded(kernel) == ["nvidia_peermem"]
+    assert kernel.read(LOAD_FILE).splitlines()[1:] == ["nvidia-peermem"]
+
+
+def test_a_module_without_symbols_is_never_tried() -> None:
+    kernel = gpu_host(depends="")
+    outcome = run(kernel)
+    assert outcome["failed"] is True
+    assert "built without peer-memory symbols" in outcome["msg"]
+    assert kernel.mutations == []
+
+
+@pytest.mark.parametrize(
+    ("refuses", "cause"),
+    [
+        ("Invalid argument", "built without peer-memory symbols, or against another RDMA stack"),
+        ("Unknown symbol in module, or unknown parameter (see dmesg)", "built against another RDMA stack"),
+        ("Key was rejected by service", "Secure Boot is on"),
+    ],
+)
+def test_a_module_that_does_not_load_is_explained_and_forgotten(refuses: str, cause: str) -> None:
+    kernel = gpu_host(refuses=refuses)
+    outcome = run(kernel)
+    assert outcome["failed"] is True
+    assert cause in outcome["msg"] and "next:" in outcome["msg"]
+    assert not kernel.exists(LOAD_FILE)
+    assert loaded(kernel) == []
+
+
+def test_whatever_disturbs_it_the_next_run_gets_there() -> None:
+    assert sweep(gpu_host, run) > 5
+
+
+def test_whatever_disturbs_a_removal_the_next_run_gets_there() -> None:
+    def start() -> Kernel:
+        kernel = gpu_host()
+        run(kernel)
+        kernel.mutations.clear()
+        return kernel
+
+    assert sweep(start, lambda kernel: run(kernel, state="absent")) > 2
