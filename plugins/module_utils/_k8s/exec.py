@@ -33,6 +33,7 @@ MOST_BYTES = 1024 * 1024
 _STDOUT, _STDERR, _STATUS = 1, 2, 3
 _SLICE = 0.5
 _OPENING_TRIES = 3
+_MOST_CHARACTERS = 300
 _OPENING_PAUSE = 2.0
 
 _EXIT_WORDS = re.compile(r"exit (?:code|status):? (\d{1,3})\b", re.ASCII)
@@ -156,17 +157,17 @@ def exit_status(text: bytes) -> int:
         raise ExecFault("unreachable", "the connection ended before the command did")
     if status.get("status") == "Success":
         return 0
-    message = " ".join(str(status.get("message") or "no reason was given").split())[:300]
+    message = " ".join(str(status.get("message") or "no reason was given").split())
     if status.get("reason") == "NonZeroExitCode":
         causes = (status.get("details") or {}).get("causes") or []
         codes = [str(each.get("message")) for each in causes if each.get("reason") == "ExitCode"]
         if codes and codes[0].isdigit():
             return int(codes[0])
-    # Some servers pass on the runtime's words instead of the code.
-    told = _EXIT_WORDS.search(message)
+    # Some servers pass on the runtime's words instead of the code, with the command before them.
+    told = _EXIT_WORDS.findall(message)
     if told:
-        return int(told[1])
-    raise ExecFault(_kind_of_words(message) or "not_running", message)
+        return int(told[-1])
+    raise ExecFault(_kind_of_words(message) or "not_running", message[-_MOST_CHARACTERS:])
 
 
 def kind_of(fault: ApiFault) -> str:

@@ -106,7 +106,10 @@ def test_the_exit_status_comes_through(code: int) -> None:
 
 
 def test_an_exit_status_in_words_comes_through() -> None:
-    assert run(FakeStreams([failure("error executing command in container: exit status 7")])).status == 7
+    script = "exit status 3; " * 100
+    assert (
+        run(FakeStreams([failure(f"error executing command in container: sh -c {script}: exit status 7")])).status == 7
+    )
 
 
 @pytest.mark.parametrize(
