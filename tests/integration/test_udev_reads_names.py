@@ -1,0 +1,108 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Files that name interfaces and RDMA devices, read by udev itself, in namespaces of its own.
+
+The files are made by the collection's own plan for a recorded host, never by hand.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.desired import check_desired
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts import gather
+from ansible_collections.rdma.fabric.plugins.module_utils._host.naming.files import boot_files
+from ansible_collections.rdma.fabric.plugins.module_utils._host.plan import plan_with_context
+from ansible_collections.rdma.fabric.plugins.module_utils._host.recorded import RecordedHost
+from ansible_collections.rdma.fabric.tests.fixtures.hosts.fleet import FLEET
+from ansible_collections.rdma.fabric.tests.lab.gobuild import ProgramsUnavailable
+from ansible_collections.rdma.fabric.tests.lab.readers import Readers, gather_readers
+
+RAIL, SWITCHDEV = "0000:18:00.0", "0000:40:00.0"
+# udev reads every file before it looks at the device, here the loopback interface of a new network namespace.
+READ = """
+mount --make-rprivate /
+mount -t sysfs -o ro sysfs /sys
+mount -t tmpfs tmpfs /run
+mkdir -p /etc/systemd/network /etc/udev/rules.d
+mount -t tmpfs tmpfs /etc/systemd/network
+mount -t tmpfs tmpfs /etc/udev/rules.d
+cp -r "$1"/etc/. /etc/
+SYSTEMD_LOG_LEVEL=debug exec "$2" test --action=add /sys/class/net/lo
+"""
+
+
+@pytest.fixture(scope="session")
+def readers() -> Readers:
+    try:
+        return gather_readers()
+    except ProgramsUnavailable as reason:
+        if os.environ.get("CI"):
+            pytest.fail(f"no readers: {reason}", pytrace=False)
+        pytest.skip(f"no readers: {reason}")
+
+
+def naming_files() -> dict[str, str]:
+    """Every kind of file: a .link, a rule for switchdev mode, a rule for an RDMA device."""
+    tree = FLEET["roce-h100-01"]()
+    tree.files["/usr/sbin/rdma"] = ""
+    switch_id = f"{tree.place(SWITCHDEV)}/net/enp64s0np0/phys_switch_id"
+    tree.errors.pop(switch_id)
+    tree.files[switch_id] = "e41d2d0003a1b2c3\n"
+    desired = check_desired(
+        {
+            "interfaces": [
+                {"pci": RAIL, "name": "rail0", "rdma_name": "rdma_rail0"},
+                {"pci": SWITCHDEV, "name": "rail1"},
+            ]
+        }
+    )
+    return boot_files(plan_with_context(desired, gather(RecordedHost(tree.document())))[1])
+
+
+def read_by_udev(readers: Readers, root: Path, files: dict[str, str]) -> str:
+    for path, text in files.items():
+        place = root / path[1:]
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text(text)
+    udevadm = readers.program("usr/bin/udevadm", "bin/udevadm")
+    done: subprocess.CompletedProcess[str] = readers.run(
+        ["unshare", "--mount", "--net", "bash", "-c", READ, "bash", root, udevadm]
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout + done.stderr
+
+
+def complaints(said: str) -> list[str]:
+    """What udev says about a line of a file of ours: the file's name and the number of the line go before it."""
+    return [line for line in said.splitlines() if re.match(r"/\S*-rdma-fabric-\S*:\d+", line)]
+
+
+def test_udev_reads_every_file_without_a_complaint(readers: Readers, tmp_path: Path) -> None:
+    files = naming_files()
+    assert len(files) == 3
+    said = read_by_udev(readers, tmp_path, files)
+    for path in files:
+        reading = "Parsed configuration file" if path.endswith(".link") else "Reading rules file:"
+        assert re.search(rf"{reading} \"?{re.escape(path)}", said), said
+    assert complaints(said) == []
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("/etc/systemd/network/05-rdma-fabric-x.link", "[Match]\nPath=pci-0000:18:00.0\n[Link]\nNamed=rail0\n"),
+        ("/etc/udev/rules.d/70-rdma-fabric-x.rules", 'SUBSYSTEM=="net", NAMED="rail0"\n'),
+    ],
+)
+def test_a_file_that_udev_does_not_understand_is_noticed(
+    readers: Readers, tmp_path: Path, path: str, text: str
+) -> None:
+    """The test above can fail: udev says so, and where."""
+    assert complaints(read_by_udev(readers, tmp_path, {path: text}))
