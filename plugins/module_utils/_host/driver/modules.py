@@ -18,6 +18,7 @@ REPLACED = (
     "mlx5_dpll",
     "mlx5_ib",
     "ib_uverbs",
+    "ib_uverbs_support",
     "rdma_cm",
     "iw_cm",
     "ib_cm",

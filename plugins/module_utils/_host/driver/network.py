@@ -33,23 +33,17 @@ def read_snapshot(
     functions = [nic for nic in all_nics.values() if nic in physical or nic["address"] in members]
     names = [name for nic in functions for name in nic["netdevs"]]
     links = {name: _first(_ask(probe, "-details", "address", "show", "dev", name)) for name in names}
-    managed = {
-        nic["address"]: _first(_ask(probe, "-details", "link", "show", "dev", nic["netdevs"][0])).get("vfinfo_list", [])
-        for nic in physical
-        if nic["netdevs"] and (nic.get("sriov") or {}).get("enabled")
-    }
     vlans = [link for link in _ask(probe, "-details", "address", "show", "type", "vlan") if link.get("link") in names]
     routed = [*names, *(str(link["ifname"]) for link in vlans if "ifname" in link)]
-    routes = {
-        version: [
-            route
-            for name in routed
-            for route in _ask(probe, f"-{version}", "route", "show", "table", "all", "dev", name)
-        ]
-        for version in (4, 6)
-    }
+    routes = {version: [route for name in routed for route in _routes_of(probe, version, name)] for version in (4, 6)}
     ports = {netdev["name"]: netdev for netdev in netdevs}
-    return take_snapshot(driver, functions, ports=ports, links=links, managed=managed, vlans=vlans, routes=routes)
+    return take_snapshot(driver, functions, ports=ports, links=links, vlans=vlans, routes=routes)
+
+
+def _routes_of(probe: Probe, version: int, name: str) -> list[dict[str, Any]]:
+    """Return the routes through an interface; asked for one interface, ``ip`` leaves its name out."""
+    routes = _ask(probe, f"-{version}", "route", "show", "table", "all", "dev", name)
+    return [route if "nexthops" in route else {**route, "dev": name} for route in routes]
 
 
 def _ask(probe: Probe, *words: str) -> list[dict[str, Any]]:

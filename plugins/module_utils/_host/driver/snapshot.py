@@ -25,6 +25,7 @@ Link = Mapping[str, Any]
 
 FORMAT = 1
 PCI = "/sys/bus/pci/devices"
+PROBE = "/sys/bus/pci/drivers_probe"
 NET = "/sys/class/net"
 # Firmware needs up to half a minute for a card with many functions.
 _APPEARS_WITHIN = 90.0
@@ -42,15 +43,14 @@ def take_snapshot(
     *,
     ports: Mapping[str, Mapping[str, Any]],
     links: Mapping[str, Link],
-    managed: Mapping[str, Iterable[Mapping[str, Any]]],
     vlans: Iterable[Link],
     routes: Mapping[int, Iterable[Mapping[str, Any]]],
 ) -> Snapshot:
     """Return everything that has to come back, as JSON data.
 
     ``functions`` are NICs and ``ports`` interfaces of the facts, ``links`` the entries of ``ip -details address show``
-    by name, ``managed`` the settings of virtual functions by the address of their physical one, ``vlans`` the VLANs on
-    these links, ``routes`` those through any of them by IP version.
+    by name (with the settings of virtual functions), ``vlans`` the VLANs on these links, ``routes`` those through any
+    of them by IP version.
     """
     owner = {name: nic["address"] for nic in functions for name in nic["netdevs"]}
     here = {name: (f"{{port:{owner[name]}}}" if name in owner else name) for name in owner}
@@ -61,7 +61,11 @@ def take_snapshot(
             {
                 "pci": nic["address"],
                 "vfs": int((nic.get("sriov") or {}).get("enabled") or 0),
-                "managed": [_managed(entry) for entry in managed.get(nic["address"], ())],
+                "autoprobe": (nic.get("sriov") or {}).get("autoprobe") is not False,
+                "bound": [vf["address"] for vf in functions if vf["pf"] == nic["address"] and vf["driver"]],
+                "managed": [
+                    _managed(entry) for name in nic["netdevs"] for entry in links.get(name, {}).get("vfinfo_list") or []
+                ],
             }
             for nic in functions
             if not nic["pf"]
@@ -186,7 +190,7 @@ def _link(address: str, name: str, port: Mapping[str, Any], link: Link) -> dict[
         "up": "UP" in flags if link else bool(port.get("up")),
         "mac": link.get("address") if changed else None,
         "master": link.get("master") or port.get("master"),
-        "addresses": [_address(entry) for entry in link.get("addr_info") or [] if _is_lasting_address(entry)],
+        "addresses": _addresses_of(link),
     }
 
 
@@ -200,8 +204,13 @@ def _vlan(link: Link, owner: Mapping[str, str]) -> dict[str, Any]:
         "mtu": link.get("mtu"),
         "up": "UP" in (link.get("flags") or []),
         "master": link.get("master"),
-        "addresses": [_address(entry) for entry in link.get("addr_info") or [] if _is_lasting_address(entry)],
+        "addresses": _addresses_of(link),
     }
+
+
+def _addresses_of(link: Link) -> list[list[str]]:
+    lasting = [entry for entry in link.get("addr_info") or [] if _is_lasting_address(entry)]
+    return [_address(str(link.get("ifname")), entry) for entry in lasting]
 
 
 def _is_lasting_address(entry: Mapping[str, Any]) -> bool:
@@ -214,7 +223,7 @@ def _is_lasting_address(entry: Mapping[str, Any]) -> bool:
     return not own and entry.get("protocol") != "kernel_ra"
 
 
-def _address(entry: Mapping[str, Any]) -> list[str]:
+def _address(name: str, entry: Mapping[str, Any]) -> list[str]:
     """Return the words after ``ip address replace``, without the device."""
     peer = entry.get("address")
     words = [f"{entry['local']}/{entry.get('prefixlen', 32)}"]
@@ -224,6 +233,8 @@ def _address(entry: Mapping[str, Any]) -> list[str]:
         words += ["broadcast", str(entry["broadcast"])]
     if entry.get("scope") and entry["scope"] != "global":
         words += ["scope", str(entry["scope"])]
+    if entry.get("label") not in {None, name}:
+        words += ["label", str(entry["label"])]
     if entry.get("metric"):
         words += ["metric", str(entry["metric"])]
     for key, word in (("valid_life_time", "valid_lft"), ("preferred_life_time", "preferred_lft")):
@@ -293,18 +304,26 @@ def _virtual_functions(function: Mapping[str, Any]) -> list[Operation]:
     address, count = function["pci"], function["vfs"]
     if not count:
         return []
-    operations: list[Operation] = [SetAttribute(f"{PCI}/{address}/sriov_numvfs", str(count), 120.0)]
+    device = f"{PCI}/{address}"
+    # Their addresses are set before their driver looks at them: it takes the address that it finds.
+    operations: list[Operation] = [
+        SetAttribute(f"{device}/sriov_drivers_autoprobe", "0"),
+        SetAttribute(f"{device}/sriov_numvfs", str(count), 120.0),
+    ]
 
     def there(host: Host) -> bool:
-        return _count(host, f"{PCI}/{address}") == int(count)
+        return _count(host, device) == int(count)
 
     operations.append(WaitFor(f"the {count} virtual functions of {address}", there, _APPEARS_WITHIN))
-    operations.append(Run(_SETTLE, 40.0))
     for entry in function["managed"]:
         # One setting a call: drivers refuse the ones that they do not have (EOPNOTSUPP, 2).
         for words in _managed_words(entry):
             argv = ("ip", "link", "set", "dev", f"{{port:{address}}}", "vf", str(entry["vf"]), *words)
             operations.append(Run(argv, accepted=(0, 2)))
+    operations += [SetAttribute(PROBE, bound, 60.0) for bound in function["bound"]]
+    if function["autoprobe"]:
+        operations.append(SetAttribute(f"{device}/sriov_drivers_autoprobe", "1"))
+    operations.append(Run(_SETTLE, 40.0))
     return operations
 
 
@@ -326,7 +345,8 @@ def _restored_link(link: Mapping[str, Any]) -> list[Operation]:
     operations.append(Run(("ip", "link", "set", "dev", port, "down")))
     operations.append(Run(("ip", "link", "set", "dev", port, "name", link["name"]), accepted=(0, 2)))
     if link["mac"]:
-        operations.append(Run(("ip", "link", "set", "dev", port, "address", link["mac"])))
+        # A virtual function whose physical one has set its address may not set it itself (2), and has it already.
+        operations.append(Run(("ip", "link", "set", "dev", port, "address", link["mac"]), accepted=(0, 2)))
     if link["master"]:
         operations.append(Run(("ip", "link", "set", "dev", port, "master", link["master"])))
     if link["mtu"] and not link["master"]:

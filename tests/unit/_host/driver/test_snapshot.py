@@ -35,7 +35,6 @@ def snapshot(**changes: Any) -> dict[str, Any]:
     base: dict[str, Any] = {
         "ports": PORTS,
         "links": {"ens3": link("ens3", ADDRESS, mtu=9000), "ens3v0": link("ens3v0")},
-        "managed": {},
         "vlans": [],
         "routes": {4: [], 6: []},
     }
@@ -47,8 +46,9 @@ def argvs(state: dict[str, Any]) -> list[str]:
 
 
 def test_functions_come_before_what_stands_on_them() -> None:
+    functions = [{"vf": 0, "address": "02:00:00:00:00:01", "vlan_list": [{"vlan": 20}], "spoofchk": True}]
     state = snapshot(
-        managed={PF: [{"vf": 0, "address": "02:00:00:00:00:01", "vlan_list": [{"vlan": 20}], "spoofchk": True}]},
+        links={"ens3": link("ens3", ADDRESS, mtu=9000, vfinfo_list=functions), "ens3v0": link("ens3v0")},
         vlans=[link("vlan5", link="ens3", linkinfo={"info_kind": "vlan", "info_data": {"id": 5}})],
         routes={4: [{"dst": "default", "gateway": "10.0.0.1", "dev": "ens3", "protocol": "static"}], 6: []},
     )
@@ -63,11 +63,14 @@ def test_functions_come_before_what_stands_on_them() -> None:
     port, function = f"{{port:{PF}}}", f"{{port:{VF}}}"
     order = [
         f"the interface of {PF}",
+        f"/sys/bus/pci/devices/{PF}/sriov_drivers_autoprobe = 0",
         f"/sys/bus/pci/devices/{PF}/sriov_numvfs = 1",
         f"the 1 virtual functions of {PF}",
         f"ip link set dev {port} vf 0 mac 02:00:00:00:00:01",
         f"ip link set dev {port} vf 0 vlan 20 qos 0 proto 802.1Q",
         f"ip link set dev {port} vf 0 spoofchk on",
+        f"/sys/bus/pci/drivers_probe = {VF}",
+        f"/sys/bus/pci/devices/{PF}/sriov_drivers_autoprobe = 1",
         f"ip link set dev {port} mtu 9000",
         f"ip link set dev {port} up",
         f"ip link set dev {function} up",
@@ -111,6 +114,8 @@ def test_what_was_down_stays_down() -> None:
         ),
         ({**ADDRESS, "valid_life_time": 4294967295, "preferred_life_time": 4294967295}, "10.0.0.5/24"),
         ({**ADDRESS, "noprefixroute": True}, "10.0.0.5/24 noprefixroute"),
+        ({**ADDRESS, "label": "ens3"}, "10.0.0.5/24"),
+        ({**ADDRESS, "label": "ens3:1"}, "10.0.0.5/24 label ens3:1"),
         ({"family": "inet6", "local": "fd00::5", "prefixlen": 64, "scope": "global"}, "fd00::5/64"),
     ],
 )

@@ -396,7 +396,9 @@ def ip(kernel: Kernel, argv: Sequence[str]) -> CommandResult | None:
     if words[0] == "-json" and words[2:6] == ["route", "show", "table", "all"]:
         version = int(words[1][1:])
         known = [route for route in network_of(kernel)["routes"] if route["version"] == version]
-        found = [{k: v for k, v in route.items() if k != "version"} for route in known if route["dev"] == words[7]]
+        # Asked for one interface, ip leaves its name out.
+        shown = [route for route in known if route["dev"] == words[7]]
+        found = [{k: v for k, v in route.items() if k not in {"version", "dev"}} for route in shown]
         return CommandResult(0, json.dumps(found), "")
     network = network_of(kernel)
     if words[:2] == ["link", "add"]:
