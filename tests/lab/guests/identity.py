@@ -104,7 +104,13 @@ def inventory(directory: Path, guests: Sequence[Guest], kubeconfig: Path | None 
     }
     hosts = {guest.name: {"ansible_host": guest.address} for guest in guests}
     everywhere = {"rdma_fabric_kubeconfig": str(kubeconfig)} if kubeconfig else {}
-    return {"all": {"vars": everywhere, "children": {"rdma_fabric": {"hosts": hosts, "vars": variables}}}}
+    # Named, so that it can be named: `--limit rdma-1,localhost`.
+    localhost = {"ansible_connection": "local", "ansible_python_interpreter": "{{ ansible_playbook_python }}"}
+    groups = {
+        "rdma_fabric": {"hosts": hosts, "vars": variables},
+        "ungrouped": {"hosts": {"localhost": localhost}},
+    }
+    return {"all": {"vars": everywhere, "children": groups}}
 
 
 def make_key(path: Path, comment: str) -> tuple[str, str]:

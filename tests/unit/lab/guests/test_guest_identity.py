@@ -86,7 +86,8 @@ def test_the_inventory_that_is_kept_says_of_the_default_lab_what_its_own_one_say
     written = inventory(DEFAULT_DIRECTORY, GUESTS, DEFAULT_DIRECTORY / KUBECONFIG)["all"]
     default = str(DEFAULT_DIRECTORY.relative_to(CHECKOUT))
     own, localhost = kept["rdma_fabric"], kept["ungrouped"]["hosts"]["localhost"]
-    assert localhost["rdma_fabric_kubeconfig"].endswith(f"/{default}/{KUBECONFIG}")
+    assert localhost.pop("rdma_fabric_kubeconfig").endswith(f"/{default}/{KUBECONFIG}")
+    assert localhost == written["children"]["ungrouped"]["hosts"]["localhost"]
     assert f"/{default}/ssh_config" in own["vars"].pop("ansible_ssh_args")
     del written["children"]["rdma_fabric"]["vars"]["ansible_ssh_args"]
     assert own == written["children"]["rdma_fabric"]
