@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any, Callable, Mapping, NamedTuple, Protocol, Sequence
 from urllib.parse import quote, urlencode
 
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.client import CONNECT_TIMEOUT, Client
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.client import Client
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import ApiFault, Fault, fault_from_response
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import Clock
 
@@ -52,6 +52,9 @@ _BY_FAULT = {
     Fault.UNAUTHORIZED: "forbidden",
     Fault.NOT_FOUND: "pod_gone",
     Fault.GONE: "pod_gone",
+    Fault.INVALID: "not_running",
+    # The command may have been started, so it is not sent again.
+    Fault.TIMEOUT: "timed_out",
 }
 
 
@@ -87,8 +90,8 @@ class Stream(Protocol):
 class Opener(Protocol):
     """Opens streams."""
 
-    def __call__(self, path: str) -> Stream:
-        """Open the stream of a path (with its query) below the server's address. Raises ApiFault."""
+    def __call__(self, path: str, seconds: float) -> Stream:
+        """Open the stream of a path (with its query) below the server's address within ``seconds``. Raises ApiFault."""
 
 
 @dataclass
@@ -113,7 +116,7 @@ class Executor:
         attempt = 1
         while True:
             try:
-                return self.open_stream(path)
+                return self.open_stream(path, max(deadline - self.clock.now(), _SLICE))
             except ApiFault as fault:
                 kind = kind_of(fault)
                 last = attempt == _OPENING_TRIES or self.clock.now() + _OPENING_PAUSE > deadline
@@ -191,8 +194,8 @@ class WebSockets:
         self._server = "ws" + client.server[len("http") :]
         self._options = client.stream_options()
 
-    def __call__(self, path: str) -> Stream:
-        """Open one websocket; see :class:`Opener`."""
+    def __call__(self, path: str, seconds: float) -> Stream:
+        """Open one websocket; see :class:`Opener`. The answer comes when the node has started the command."""
         options = dict(self._options)
         socket = WEBSOCKET.WebSocket(sslopt=options.pop("sslopt"), skip_utf8_validation=True)
         what = f"exec {path.partition('?')[0]}"
@@ -200,7 +203,7 @@ class WebSockets:
             socket.connect(
                 self._server + path,
                 subprotocols=[PROTOCOL],
-                timeout=CONNECT_TIMEOUT,
+                timeout=seconds,
                 redirect_limit=0,
                 suppress_origin=True,
                 **options,

@@ -50,9 +50,11 @@ class FakeStreams:
     time: FakeTime = field(default_factory=FakeTime)
     opened: list[str] = field(default_factory=list)
     closed: int = 0
+    seconds: float = 0.0
 
-    def __call__(self, path: str) -> Stream:
+    def __call__(self, path: str, seconds: float) -> Stream:
         self.opened.append(path)
+        self.seconds = seconds
         if self.faults:
             raise self.faults.pop(0)
         return self
@@ -134,7 +136,7 @@ def test_what_the_runtime_says_is_told_apart(message: str, kind: str) -> None:
         (403, {"message": 'pods "a" is forbidden: User "x" cannot create resource "pods/exec"'}, "forbidden"),
         (401, {"message": "Unauthorized"}, "forbidden"),
         (404, {"message": 'pods "a" not found'}, "pod_gone"),
-        (400, {"message": "container rdma-test-ctr is not valid for pod a"}, "unreachable"),
+        (400, {"message": "container rdma-test-ctr is not valid for pod a"}, "not_running"),
         (500, {"message": 'unable to upgrade connection: container not found ("c")'}, "not_running"),
         (500, {"message": "unable to upgrade connection: pod does not exist"}, "pod_gone"),
         (
@@ -161,6 +163,18 @@ def test_nobody_is_asked_again_who_refuses() -> None:
     refusal = fault_from_response(403, {"message": "no"}, "exec")
     streams = FakeStreams([SUCCESS], [refusal])
     assert fault_of(streams).kind == "forbidden"
+    assert len(streams.opened) == 1
+
+
+def test_a_node_may_take_as_long_to_start_a_command_as_the_command_may_run() -> None:
+    streams = FakeStreams([SUCCESS])
+    run(streams, limit=45)
+    assert streams.seconds == 45
+
+
+def test_a_command_that_may_have_been_started_is_not_sent_again() -> None:
+    streams = FakeStreams([SUCCESS], [ApiFault(Fault.TIMEOUT, "Connection timed out")])
+    assert fault_of(streams).kind == "timed_out"
     assert len(streams.opened) == 1
 
 

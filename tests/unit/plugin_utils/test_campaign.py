@@ -38,8 +38,8 @@ Json = dict[str, Any]
 RUN = "0a1b2c3d"
 
 
-def never_opened(path: str) -> Stream:
-    raise AssertionError(path)
+def never_opened(path: str, seconds: float) -> Stream:
+    raise AssertionError(f"{path} within {seconds}")
 
 
 def network(name: str, nodes: list[str]) -> Json:
@@ -270,7 +270,7 @@ def test_a_signal_during_the_cleaning_does_not_keep_pods() -> None:
 
 @pytest.mark.parametrize("kind", ["pod_gone", "forbidden", "timed_out"])
 def test_the_shell_translates_what_the_executor_says(kind: str) -> None:
-    def refuse(path: str) -> Stream:
+    def refuse(path: str, seconds: float) -> Stream:
         raise ExecFault(kind, "words")
 
     with pytest.raises(ShellTrouble, match="words") as caught:

@@ -39,11 +39,11 @@ Limits = Callable[[Choice], Tuple[Optional[float], Optional[Dict[str, Any]]]]
 TESTS = ("pods", "interface", "device", "ping", "rping", "bandwidth")
 VERDICTS = ("pass", "reported", "skipped", "fail")
 MOST_OUTPUT_CHARACTERS = 4000
-_PROBE_LIMIT = 30
-_SERVE_LIMIT = 40
-_FINISH_LIMIT = 20
-_REACH = 10
-"""Seconds that a command may take on its way to the pod and back, beside its own limit."""
+_PROBE_LIMIT = 60
+_SERVE_LIMIT = 75
+_FINISH_LIMIT = 45
+_REACH = 30
+"""Seconds that a busy node may take to start a command, beside the command's own limit."""
 _RPING_TRIES = 10
 
 

@@ -20,6 +20,7 @@ Plan = Dict[str, Any]
 _SOURCE = "validate"
 # Programs of one pair that may each take their whole time: two pings, rping, two bandwidth tests with their servers.
 _PROGRAMS = 7
+_REACH = 60
 _MARGIN = 300
 
 
@@ -162,7 +163,7 @@ def _planned(
         "mtu": network["mtu"],
         "nodes": {node: node_of[node] for node in nodes},
         "rounds": [[list(pair) for pair in turn] for turn in turns],
-        "deadline": wish.ready_timeout + len(turns) * _PROGRAMS * (wish.test_timeout + 20) + _MARGIN,
+        "deadline": wish.ready_timeout + len(turns) * _PROGRAMS * (wish.test_timeout + _REACH) + _MARGIN,
     }
     return planned, flaws, left_out
 
