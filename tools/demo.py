@@ -1,7 +1,11 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""``make demo``: the whole job on the recorded fleet and a real API server, twice; the second run changes nothing."""
+"""``make demo``: the whole job on the recorded fleet and a real API server, twice; the second run changes nothing.
+
+Then, where a lab can be had, the same on two booted hosts, whose pods pass RDMA (``tools/booted.py``); ``--no-lab``
+leaves that out.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from tools.artifact import build_and_install
+from tools.booted import LAB, end_lab, left_out, run_booted
 from tools.checkout import BUILD, CHECKOUT, own_environment
 from tools.fleet import INVENTORY, write_nodes
 from tools.playbook import PlaybookRun, run_playbook
@@ -23,12 +28,16 @@ from tools.playbook import PlaybookRun, run_playbook
 FOLDER = BUILD / "demo"
 RUN = FOLDER / "run"
 PASSES = "passes"
+NO_LAB = "--no-lab"
 
 
 def main(arguments: list[str]) -> int:
     """Prepare, start the control plane and run ourselves on it; or be the run on it."""
     if arguments[:1] == [PASSES]:
         return run_twice(Path(arguments[1]))
+    if arguments not in ([], [NO_LAB]):
+        print(f"usage: python -m tools.demo [{NO_LAB}]", file=sys.stderr)
+        return 2
     BUILD.mkdir(exist_ok=True)
     with (BUILD / "demo.lock").open("w") as lock:
         try:
@@ -36,14 +45,27 @@ def main(arguments: list[str]) -> int:
         except BlockingIOError:
             print("another demo of this checkout is running; waiting for it", flush=True)
             fcntl.flock(lock, fcntl.LOCK_EX)
-        return run_on_cluster()
+        return run_all(with_lab=not arguments)
 
 
-def run_on_cluster() -> int:
-    """Start a control plane with one KWOK node per recorded host and run both passes on it."""
+def run_all(*, with_lab: bool) -> int:
+    """Run the recorded fleet, and after it the booted hosts; return the exit status of the first that fails, or 0."""
     start = time.monotonic()
+    end_lab(FOLDER / LAB)  # of a demo that was killed
     shutil.rmtree(FOLDER, ignore_errors=True)
     _artifact, collections = build_and_install()
+    status = run_on_cluster(collections)
+    if status == 0 and with_lab:
+        status = run_booted(FOLDER, collections)
+    elif status == 0:
+        print("\n".join(["", *left_out([f"{NO_LAB} was given (make demo DEMO_LAB=no)"])]))
+    if status == 0:
+        print(f"The demo took {time.monotonic() - start:.0f} s.")
+    return status
+
+
+def run_on_cluster(collections: Path) -> int:
+    """Start a control plane with one KWOK node per recorded host and run both passes on it."""
     nodes = FOLDER / "nodes.json"
     count = write_nodes(nodes, collections)
     print(
@@ -54,10 +76,7 @@ def run_on_cluster() -> int:
     )
     lab = [sys.executable, "-m", "tests.lab", "up", "--dir", str(FOLDER / "cluster"), "--nodes", str(nodes), "--"]
     passes = [sys.executable, "-m", "tools.demo", PASSES, str(collections)]
-    status = subprocess.run([*lab, *passes], cwd=CHECKOUT, check=False).returncode
-    if status == 0:
-        print(f"The demo took {time.monotonic() - start:.0f} s.")
-    return status
+    return subprocess.run([*lab, *passes], cwd=CHECKOUT, check=False).returncode
 
 
 def run_twice(collections: Path) -> int:

@@ -49,7 +49,11 @@ def run_playbook(name: str, arguments: Sequence[str], environment: Mapping[str, 
         text=True,
         errors="replace",
     ) as process:
-        lines = pass_on(process)
+        try:
+            lines = pass_on(process)
+        except BaseException:
+            process.terminate()  # it ends what it began; its end is waited for
+            raise
     return read_recap(lines, process.returncode, time.monotonic() - start)
 
 
@@ -59,13 +63,15 @@ def pass_on(process: subprocess.Popen[str]) -> list[str]:
     news, ended = threading.Event(), threading.Event()
     ticker = threading.Thread(target=tick, args=(lines, news, ended), daemon=True)
     ticker.start()
-    for line in process.stdout or ():
-        lines.append(line)
+    try:
+        for line in process.stdout or ():
+            lines.append(line)
+            news.set()
+            print(line, end="", flush=True)
+    finally:
+        ended.set()
         news.set()
-        print(line, end="", flush=True)
-    ended.set()
-    news.set()
-    ticker.join()
+        ticker.join()
     return lines
 
 

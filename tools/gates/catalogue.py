@@ -130,8 +130,8 @@ GATES: tuple[Gate, ...] = (
     Gate("preview", "make preview", lambda: module("tools.preview"), after=("artifact",)),
     Gate(
         "demo",
-        "make demo: the whole job, twice",
-        lambda: module("tools.demo"),
+        "make demo on recorded hosts: the whole job, twice",
+        lambda: module("tools.demo", "--no-lab"),
         after=("programs", "artifact"),
         missing=programs_missing,
     ),

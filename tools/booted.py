@@ -1,0 +1,126 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The demo's second half: two booted hosts as a cluster, ``site`` on them, and the proof that their pods pass RDMA."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Any, Mapping, Sequence
+
+from tests.lab.__main__ import Interrupted, interruptible
+from tests.lab.guests.__main__ import EXPECTED_FAILURES
+from tests.lab.guests.cluster import Lab
+from tests.lab.guests.lab import Options, down, is_held, up
+from tests.lab.guests.outlook import Part, cached_parts, has_kvm, reasons_against, unmade
+from tests.lab.supervise import EXIT_SIGNAL_BASE
+from tools.checkout import own_environment
+from tools.playbook import run_playbook
+
+# Minutes on two cores of which nothing else takes any: boot, `site` and `validate` on two guests.
+KVM_MINUTES, EMULATED_MINUTES = 4.0, 12.0
+LAB = "lab"  # its folder below the demo's
+LAB_MINUTES = 90
+NETWORK = "rdma-shared"  # of inventories/lab; its other network is for virtual functions
+VARIABLES: Mapping[str, Any] = {
+    "rdma_fabric_wait_timeout": 900,
+    "rdma_fabric_validate_networks": [NETWORK],
+    "rdma_fabric_validate_timeout": 300,
+    "rdma_fabric_validate_test_timeout": 180,
+}
+
+
+def run_booted(folder: Path, collections: Path) -> int:
+    """Boot the lab in ``folder``, run ``site`` and ``validate`` on it, and take it down; return the exit status.
+
+    Where no lab can be had, says why and returns 0.
+    """
+    directory = folder / LAB
+    print("\n=== Booted hosts ===", flush=True)
+    reasons = reasons_against(directory)
+    if reasons:
+        print("\n".join(left_out(reasons)), flush=True)
+        return 0
+    print("\n".join(announcement(unmade(cached_parts(os.environ)), kvm=has_kvm())), flush=True)
+    started = time.monotonic()
+    try:
+        with interruptible():
+            try:
+                # Killed, this process leaves no lab either: it ends with its owner.
+                up(Options(directory, seconds=LAB_MINUTES * 60, owner=os.getpid()), os.environ, say)
+                status = converge_and_prove(Lab(directory), folder, collections)
+            finally:
+                end_lab(directory)
+    except Interrupted as interruption:
+        return EXIT_SIGNAL_BASE + interruption.number
+    except EXPECTED_FAILURES as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    print(f"The booted hosts took {time.monotonic() - started:.0f} s.", flush=True)
+    return status
+
+
+def end_lab(directory: Path) -> None:
+    """Take down the lab in a directory, if one is up there or still ending."""
+    if is_held(directory):
+        down(directory, say)
+
+
+def converge_and_prove(lab: Lab, folder: Path, collections: Path) -> int:
+    """Run ``site`` and then ``validate`` on a lab; return the status of the first that fails, or 0."""
+    run_dir = folder / "booted"
+    environment = lab.environment(own_environment(collections))
+    variables = json.dumps({"rdma_fabric_run_dir": str(run_dir), **VARIABLES})
+    arguments = ["-i", str(lab.inventory), "-e", variables]
+    for playbook in ("rdma.fabric.site", "rdma.fabric.validate"):
+        print(f"\n=== {playbook} on {', '.join(lab.guests)} ===", flush=True)
+        status = run_playbook(playbook, arguments, environment, folder).status
+        if status:
+            break
+    print("\n=== Summary of the booted hosts ===")
+    proof = run_dir / "validate.json"
+    if proof.exists():
+        print("\n".join(verdict_lines(json.loads(proof.read_text(encoding="utf-8")))))
+    print(f"Report: {run_dir / 'report.html'}", flush=True)
+    return status
+
+
+def say(line: str) -> None:
+    """Print a line of the lab's progress."""
+    print(f"lab: {line}", flush=True)
+
+
+def left_out(reasons: Sequence[str]) -> list[str]:
+    """Say what the demo does not show, and why."""
+    return ["Left out: `site` on two booted hosts and RDMA between pods on them, because:", *reasons]
+
+
+def announcement(parts: Sequence[Part], *, kvm: bool) -> list[str]:
+    """Say what is going to be built and run, and about how long that takes. ``parts``: what is not there yet."""
+    how, minutes = ("KVM", KVM_MINUTES) if kvm else ("emulation, as there is no /dev/kvm", EMULATED_MINUTES)
+    lines = ["Two hosts boot with SR-IOV and soft RDMA, join a cluster, and two pods on them pass RDMA."]
+    if parts:
+        making = sum(part.minutes for part in parts)
+        lines.append(f"First, once on this machine, about {making:.0f} min on two cores:")
+        lines += [f"  - {part.name}: {part.place}" for part in parts]
+    else:
+        lines.append("Everything they need is in the cache.")
+    lines.append(f"Then about {minutes:.0f} min with {how}. Nothing outside build/ and the cache is changed.")
+    return lines
+
+
+def verdict_lines(proof: Mapping[str, Any]) -> list[str]:
+    """Return the verdict of each pair and of each of its tests, from ``validate.json``."""
+    lines = []
+    for pair in proof["pairs"]:
+        lines.append(f"{pair['a']} - {pair['b']} on {pair['network']}: {pair['verdict']}")
+        lines += [
+            f"  {test['test']} from {test['from']} to {test['to']}: {test['verdict']} ({test['summary']})"
+            for test in pair["tests"]
+        ]
+    lines += [f"left out: {each['host']}: {each['why']}" for each in proof["left_out"]]
+    return [*lines, f"Verdict: {proof['verdict']}"]
