@@ -13,11 +13,12 @@ export HOME := $(CURDIR)/build/home
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help preview demo lab lab-down lab-status lab-ssh test lint unit integration sanity molecule bench build env env-run env-test lock changelog clean
+.PHONY: help preview demo lab lab-down lab-status lab-ssh test lint unit integration sanity molecule molecule-lab bench build env env-run env-test lock changelog clean
 
 help:
 	@echo "make preview      plan, render and report a recorded fleet; needs no cluster (about a minute)"
-	@echo "make demo         the whole job on the recorded fleet and a real API server, twice"
+	@echo "make demo         the whole job on the recorded fleet and a real API server, twice; then on two booted hosts"
+	@echo "                  where they can be had (root, minutes); DEMO_LAB=no leaves these out"
 	@echo "make test         every gate and every test"
 	@echo "make bench        count and measure; writes build/bench.json"
 	@echo "make lab          boot two hosts with SR-IOV and soft RDMA, without a NIC, as a cluster (root; minutes); lab-down stops them"
@@ -25,7 +26,7 @@ help:
 	@echo "make lint         the gates that only read: formatting, types, rooms, documentation, licences"
 	@echo "make unit         unit tests"
 	@echo "make integration  tests against a real API server"
-	@echo "make molecule     the molecule scenario against a real API server"
+	@echo "make molecule     the molecule scenario against a real API server; molecule-lab: the one on booted hosts"
 	@echo "make sanity       ansible-test sanity"
 	@echo
 	@echo "make build        build the collection's artifact into build/artifact"
@@ -48,7 +49,7 @@ preview: env-run
 	@$(VENV_PYTHON) -m tools.preview
 
 demo: env-run
-	@$(VENV_PYTHON) -m tools.demo
+	@$(VENV_PYTHON) -m tools.demo $(if $(filter no,$(DEMO_LAB)),--no-lab)
 
 lab: env-run
 	@$(VENV_PYTHON) -m tests.lab.guests up $(LAB_ARGUMENTS)
@@ -70,6 +71,9 @@ unit sanity: env-test
 
 integration molecule: env-test
 	@$(VENV_PYTHON) -m tools.gates artifact programs $@
+
+molecule-lab: env-test
+	@$(VENV_PYTHON) -m tools.scenario roce-shared
 
 bench: env-run
 	@$(VENV_PYTHON) -m tests.bench

@@ -1,7 +1,12 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""``make molecule``: the molecule scenario on the recorded fleet and a real API server."""
+"""The molecule scenarios: ``python -m tools.scenario [default|roce-shared]``.
+
+``default`` runs on the recorded fleet and a real API server. ``roce-shared`` runs on the hosts of the inventory that
+RDMA_FABRIC_INVENTORY names; otherwise on the running lab whose directory RDMA_FABRIC_LAB names; otherwise on a lab of
+its own.
+"""
 
 from __future__ import annotations
 
@@ -9,30 +14,115 @@ import os
 import shutil
 import subprocess
 import sys
+from pathlib import Path
+from typing import Mapping
 
+from tests.lab.__main__ import Interrupted, interruptible
+from tests.lab.guests.__main__ import EXPECTED_FAILURES
+from tests.lab.guests.cluster import Lab
+from tests.lab.guests.lab import Options, down, is_held, up
+from tests.lab.programs import gather, to_standard_error
+from tests.lab.supervise import EXIT_SIGNAL_BASE
 from tools.artifact import build_and_install
 from tools.checkout import BUILD, CHECKOUT, PROGRAMS, own_environment
 from tools.fleet import write_nodes
 
 FOLDER = BUILD / "molecule"
+DEFAULT, ROCE_SHARED = "default", "roce-shared"
+CLUSTER_VARIABLES = ("KUBECONFIG", "K8S_AUTH_KUBECONFIG")
+INVENTORY = "RDMA_FABRIC_INVENTORY"
+RUNNING_LAB = "RDMA_FABRIC_LAB"
 
 
-def main() -> int:
-    """Run ``molecule test`` on a control plane of its own; return the exit status."""
-    shutil.rmtree(FOLDER, ignore_errors=True)
-    _artifact, collections = build_and_install()
-    nodes = FOLDER / "nodes.json"
-    write_nodes(nodes, collections)
-    environment = {
+def main(arguments: list[str]) -> int:
+    """Run ``molecule test`` for one scenario; return the exit status."""
+    (name,) = arguments or [DEFAULT]
+    if name not in (DEFAULT, ROCE_SHARED):
+        print(f"no scenario is called {name}; there are {DEFAULT} and {ROCE_SHARED}", file=sys.stderr)
+        return 2
+    folder = FOLDER / name
+    try:
+        with interruptible():
+            end_lab(folder / "lab")  # of a run that was killed
+            shutil.rmtree(folder, ignore_errors=True)
+            _artifact, collections = build_and_install()
+            environment = scenario_environment(folder, collections)
+            if name == DEFAULT:
+                return run_default(folder, collections, environment)
+            return run_roce_shared(folder, environment)
+    except Interrupted as interruption:
+        return EXIT_SIGNAL_BASE + interruption.number
+    except EXPECTED_FAILURES as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+
+
+def scenario_environment(folder: Path, collections: Path) -> dict[str, str]:
+    """Return what molecule finds in its environment, whatever it runs on."""
+    return {
         **own_environment(collections),
         "NO_COLOR": "1",
         "HOME": os.environ.get("HOME", str(BUILD / "home")),
-        "MOLECULE_EPHEMERAL_DIRECTORY": str(FOLDER / "ephemeral"),
+        "MOLECULE_EPHEMERAL_DIRECTORY": str(folder / "ephemeral"),
     }
-    lab = [sys.executable, "-m", "tests.lab", "up", "--dir", str(FOLDER / "cluster"), "--nodes", str(nodes), "--"]
-    molecule = [str(PROGRAMS / "molecule"), "test", "--scenario-name", "default"]
-    return subprocess.run([*lab, *molecule], cwd=CHECKOUT, env=environment, check=False).returncode
+
+
+def molecule_argv(name: str) -> list[str]:
+    """Return the command that runs a scenario."""
+    return [str(PROGRAMS / "molecule"), "test", "--scenario-name", name]
+
+
+def run_default(folder: Path, collections: Path, environment: Mapping[str, str]) -> int:
+    """Run the scenario on a control plane of its own with the recorded hosts as nodes."""
+    nodes = folder / "nodes.json"
+    write_nodes(nodes, collections)
+    lab = [sys.executable, "-m", "tests.lab", "up", "--dir", str(folder / "cluster"), "--nodes", str(nodes), "--"]
+    return run([*lab, *molecule_argv(DEFAULT)], environment)
+
+
+def run_roce_shared(folder: Path, environment: Mapping[str, str]) -> int:
+    """Run the scenario on the user's own hosts, a running lab, or a lab of its own, which ends with it."""
+    argv = molecule_argv(ROCE_SHARED)
+    if os.environ.get(INVENTORY):
+        return run(argv, on_own_hosts(environment, os.environ))
+    if os.environ.get(RUNNING_LAB):
+        return run(argv, on_lab(environment, Lab(Path(os.environ[RUNNING_LAB]))))
+    directory = folder / "lab"
+    try:
+        up(Options(directory, owner=os.getpid()), os.environ, to_standard_error)
+        return run(argv, on_lab(environment, Lab(directory)))
+    finally:
+        end_lab(directory)
+
+
+def run(argv: list[str], environment: Mapping[str, str]) -> int:
+    """Run a command in the checkout; return its exit status. It is asked to end when this run is."""
+    with subprocess.Popen(argv, cwd=CHECKOUT, env=dict(environment)) as process:
+        try:
+            return process.wait()
+        except BaseException:
+            process.terminate()
+            raise
+
+
+def on_own_hosts(environment: Mapping[str, str], user: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment for the hosts of the user's inventory and the cluster that their kubeconfig names."""
+    inventory = {INVENTORY: str(Path(user[INVENTORY]).resolve())}
+    return {**environment, **{name: user[name] for name in CLUSTER_VARIABLES if name in user}, **inventory}
+
+
+def on_lab(environment: Mapping[str, str], lab: Lab) -> dict[str, str]:
+    """Return the environment for a running lab, with its kubectl on PATH."""
+    found = lab.environment(environment)
+    programs = gather(os.environ).kubectl.parent
+    return {**found, INVENTORY: str(lab.inventory), "PATH": f"{programs}{os.pathsep}{found['PATH']}"}
+
+
+def end_lab(directory: Path) -> None:
+    """Take down the lab in a directory, if one is up there or still ending."""
+    if is_held(directory):
+        down(directory, to_standard_error)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

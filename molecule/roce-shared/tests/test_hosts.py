@@ -1,0 +1,39 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What the scenario left on each host: RDMA in the kernel, and what the pods of the DaemonSets installed there."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from testinfra.host import Host
+
+# Through Ansible's own connection, whatever the inventory says of it.
+testinfra_hosts = ["ansible://rdma_fabric?force_ansible=True"]
+
+
+def test_a_port_of_an_rdma_device_is_active(host: Host) -> None:
+    """The kernel has an RDMA device on an interface, and its port is up."""
+    links = json.loads(host.check_output("rdma --json link"))
+    assert [link for link in links if link.get("state") == "ACTIVE" and link.get("netdev")], links
+
+
+def test_programs_can_reach_the_rdma_device(host: Host) -> None:
+    """The devices that the shared device plugin hands to pods are there."""
+    assert {"rdma_cm", "uverbs0"} <= set(host.check_output("ls /dev/infiniband").split())
+
+
+@pytest.mark.parametrize("plugin", ["macvlan", "multus"])
+def test_the_plugins_of_the_networks_are_installed(host: Host, plugin: str) -> None:
+    """The DaemonSets put the CNI plugins where the container runtime finds them."""
+    assert host.check_output(f"test -x /opt/cni/bin/{plugin} && echo there") == "there"
+
+
+def test_multus_is_asked_first(host: Host) -> None:
+    """The first network configuration, which is the one that the container runtime takes, is that of Multus."""
+    first = host.check_output("ls /etc/cni/net.d/*.conf /etc/cni/net.d/*.conflist 2>/dev/null | sort | head -n 1")
+    configuration = json.loads(host.check_output(f"cat {first}"))
+    assert "multus" in configuration.get("plugins", [configuration])[0]["type"], first

@@ -1,0 +1,113 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""On which hosts a molecule scenario runs, and that a lab of its own goes down whatever happens."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any, Mapping
+
+import pytest
+
+from tools import scenario
+from tools.scenario import main, on_own_hosts, run_roce_shared
+
+
+class StandInLab:
+    """A lab that is up, without hosts."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.inventory = directory / "inventory.yml"
+
+    def environment(self, environ: Mapping[str, str]) -> dict[str, str]:
+        return {**environ, "KUBECONFIG": str(self.directory / "kubeconfig")}
+
+
+class Machine:
+    """What was started, in order, and with which environment molecule ran."""
+
+    def __init__(self) -> None:
+        self.events: list[tuple[str, Path]] = []
+        self.environment: Mapping[str, str] = {}
+        self.status = 0
+
+    def run(self, argv: list[str], environment: Mapping[str, str]) -> int:
+        assert argv[1:] == ["test", "--scenario-name", "roce-shared"]
+        self.environment = environment
+        if self.status < 0:
+            raise KeyboardInterrupt
+        return self.status
+
+
+@pytest.fixture
+def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
+    found = Machine()
+
+    class Found:
+        kubectl = Path("/programs/kubectl")
+
+    monkeypatch.setattr(scenario, "Lab", StandInLab)
+    monkeypatch.setattr(scenario, "run", found.run)
+    monkeypatch.setattr(scenario, "gather", lambda _environ: Found)
+    monkeypatch.setattr(scenario, "up", lambda options, *_rest: found.events.append(("up", options.directory)))
+    monkeypatch.setattr(scenario, "end_lab", lambda directory: found.events.append(("down", directory)))
+    for name in ("RDMA_FABRIC_INVENTORY", "RDMA_FABRIC_LAB"):
+        monkeypatch.delenv(name, raising=False)
+    return found
+
+
+ENVIRONMENT: Mapping[str, Any] = {"PATH": "/usr/bin"}
+
+
+@pytest.mark.parametrize("status", [0, 3])
+def test_by_itself_it_runs_on_a_lab_of_its_own_which_goes_down(machine: Machine, tmp_path: Path, status: int) -> None:
+    machine.status = status
+    assert run_roce_shared(tmp_path, ENVIRONMENT) == status
+    assert machine.events == [("up", tmp_path / "lab"), ("down", tmp_path / "lab")]
+    assert machine.environment["RDMA_FABRIC_INVENTORY"] == str(tmp_path / "lab" / "inventory.yml")
+    assert machine.environment["KUBECONFIG"] == str(tmp_path / "lab" / "kubeconfig")
+    assert machine.environment["PATH"].split(os.pathsep) == ["/programs", "/usr/bin"]
+
+
+def test_interrupted_it_takes_its_lab_down(machine: Machine, tmp_path: Path) -> None:
+    machine.status = -1
+    with pytest.raises(KeyboardInterrupt):
+        run_roce_shared(tmp_path, ENVIRONMENT)
+    assert machine.events[-1] == ("down", tmp_path / "lab")
+
+
+def test_a_running_lab_is_used_and_left_running(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("RDMA_FABRIC_LAB", "/labs/mine")
+    assert run_roce_shared(tmp_path, ENVIRONMENT) == 0
+    assert machine.events == []
+    assert machine.environment["RDMA_FABRIC_INVENTORY"] == "/labs/mine/inventory.yml"
+
+
+def test_own_hosts_come_before_any_lab(machine: Machine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("RDMA_FABRIC_LAB", "/labs/mine")
+    monkeypatch.setenv("RDMA_FABRIC_INVENTORY", "/mine/hosts.yml")
+    assert run_roce_shared(tmp_path, ENVIRONMENT) == 0
+    assert machine.events == []
+    assert machine.environment["RDMA_FABRIC_INVENTORY"] == "/mine/hosts.yml"
+
+
+def test_own_hosts_come_with_the_users_cluster_from_wherever_it_was_asked(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    user = {"RDMA_FABRIC_INVENTORY": "hosts.yml", "KUBECONFIG": "/mine/kubeconfig", "ANSIBLE_CONFIG": "/mine/cfg"}
+    assert on_own_hosts(ENVIRONMENT, user) == {
+        **ENVIRONMENT,
+        "RDMA_FABRIC_INVENTORY": str(tmp_path / "hosts.yml"),
+        "KUBECONFIG": "/mine/kubeconfig",
+    }
+
+
+def test_an_unknown_scenario_is_refused_before_anything_is_built(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["roce"]) == 2
+    assert "roce-shared" in capsys.readouterr().err
