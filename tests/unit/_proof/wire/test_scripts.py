@@ -5,11 +5,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import shutil
+import signal
 import socket
 import subprocess
 import time
 from pathlib import Path
+from typing import Iterator
 
 import pytest
 
@@ -23,10 +27,13 @@ if shutil.which("busybox"):
 
 
 @pytest.fixture(params=SHELLS, ids=lambda words: Path(words[0]).name)
-def shell(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def shell(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """A shell, and a folder for its servers; none of them outlives the test, whatever it finds."""
     monkeypatch.setattr(scripts, "SCRATCH", str(tmp_path))
-    words: list[str] = request.param
-    return words
+    yield request.param
+    for path in tmp_path.glob("*.pid"):
+        with contextlib.suppress(ValueError, ProcessLookupError):
+            os.kill(int(path.read_text()), signal.SIGKILL)
 
 
 def run(shell: list[str], argv: list[str], limit: float = 20) -> subprocess.CompletedProcess[str]:
