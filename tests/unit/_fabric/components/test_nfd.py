@@ -62,6 +62,8 @@ def test_a_busy_node_has_minutes_to_start_the_programs_and_seconds_for_each_answ
         (container,) = pod(kind, name)["containers"]
         startup = container["startupProbe"]
         assert startup["failureThreshold"] * startup["periodSeconds"] >= 300
+        living = container["livenessProbe"]
+        assert living["failureThreshold"] * living["periodSeconds"] >= 120
         for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
             assert container[probe]["timeoutSeconds"] == 5
             assert container[probe]["grpc"] == {"port": 8082}

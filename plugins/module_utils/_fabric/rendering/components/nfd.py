@@ -60,9 +60,10 @@ _MASTER_CONFIG = {"extraLabelNs": ["nvidia.com"]}
 _PCI = {"deviceClassWhitelist": ["0200", "0207", "0300", "0302"], "deviceLabelFields": ["vendor"]}
 _WORKER_CONFIG = {"sources": {"pci": _PCI}}
 # A node that starts everything at once answers late: with one second for an answer and forty to start, as upstream's
-# worker has, kubelet ends programs that are still starting, over and over.
+# worker has, kubelet ends programs that are still starting, over and over, and adds to the load.
 _PROBE = {"grpc": {"port": 8082}, "timeoutSeconds": 5}
 _STARTUP_PROBE = {**_PROBE, "failureThreshold": 60, "periodSeconds": 5}
+_LIVENESS_PROBE = {**_PROBE, "failureThreshold": 6, "periodSeconds": 20}
 
 
 def node_feature_discovery(rollout: Rollout) -> list[Object]:
@@ -109,7 +110,7 @@ def _master(rollout: Rollout, image: str) -> Object:
     container = _container("nfd-master", image, {"cpu": "100m", "memory": "128Mi"}, {"cpu": "300m", "memory": "4Gi"})
     container.update(
         startupProbe=_STARTUP_PROBE,
-        livenessProbe=_PROBE,
+        livenessProbe=_LIVENESS_PROBE,
         readinessProbe={**_PROBE, "failureThreshold": 10},
         volumeMounts=[mount("nfd-master-conf", _CONFIG_DIR, read_only=True)],
     )
@@ -143,7 +144,7 @@ def _worker(rollout: Rollout, image: str) -> Object:
     container = _container("nfd-worker", image, {"cpu": "5m", "memory": "64Mi"}, {"cpu": "200m", "memory": "512Mi"})
     container.update(
         startupProbe=_STARTUP_PROBE,
-        livenessProbe=_PROBE,
+        livenessProbe=_LIVENESS_PROBE,
         readinessProbe={**_PROBE, "failureThreshold": 10},
         volumeMounts=[
             *(mount(name, inside, read_only=True) for name, _outside, inside in _HOST_PATHS),
