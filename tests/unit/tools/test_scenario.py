@@ -10,8 +10,10 @@ from pathlib import Path
 from typing import Any, Mapping
 
 import pytest
+import yaml
 
 from tools import scenario
+from tools.checkout import CHECKOUT
 from tools.scenario import main, on_own_hosts, run_roce_shared
 
 
@@ -111,3 +113,10 @@ def test_own_hosts_come_with_the_users_cluster_from_wherever_it_was_asked(
 def test_an_unknown_scenario_is_refused_before_anything_is_built(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["roce"]) == 2
     assert "roce-shared" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["default", "roce-shared"])
+def test_check_alone_deletes_nothing_from_the_cluster_that_is_named(name: str) -> None:
+    settings = yaml.safe_load((CHECKOUT / "molecule" / name / "molecule.yml").read_text(encoding="utf-8"))
+    assert settings["scenario"]["check_sequence"] == ["check"]
+    assert settings["scenario"]["test_sequence"][-1] == "cleanup"
