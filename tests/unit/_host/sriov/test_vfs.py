@@ -131,6 +131,19 @@ class TestNumber:
         assert outcome["failed"] and "2 virtual functions of 0000:01:00.0" in outcome["msg"]
         assert kernel.read(f"{vfs.PCI}/{PF}/sriov_numvfs") == "0\n"
 
+    def test_functions_that_do_not_know_their_physical_one_are_not_there_yet(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        kernel = booted()
+        real = vfs._add_function
+
+        def half_linked(machine: Kernel, physical: str, number: int) -> None:
+            real(machine, physical, number)
+            machine.tree.discard(f"{vfs.PCI}/{VF0}/physfn")
+
+        monkeypatch.setattr(vfs, "_add_function", half_linked)
+        assert applied(kernel, wish({"pci": PF, "vfs": 1}))["failed"]
+
     def test_a_number_that_fails_gives_the_former_one_back(self, monkeypatch: pytest.MonkeyPatch) -> None:
         kernel = with_functions(4)
         real = vfs._add_function
@@ -311,6 +324,17 @@ class TestSettings:
         assert (step["action"], step["status"]) == ("bind virtual function 1 to the driver", "planned")
         applied(kernel, wish(entry))
         assert functions(kernel)[VF1]
+
+    def test_a_function_that_could_not_be_set_up_has_its_interface_again(self) -> None:
+        kernel = with_functions(2)
+        entry = {"pci": PF, "vfs": 2, "vf_settings": {"mac": "deterministic"}}
+        trial = with_functions(2)
+        applied(trial, wish(entry))
+        lines = [mutation.what for mutation in trial.mutations]
+        kernel.disturb(next(number for number, line in enumerate(lines) if line.startswith("ip link set")), "EIO")
+        assert applied(kernel, wish(entry))["failed"]
+        kernel.sleep(5)
+        assert all(functions(kernel).values()), "the step left a function without its driver"
 
     def test_a_setting_that_the_driver_lacks_is_told(self) -> None:
         kernel = booted()
