@@ -158,7 +158,7 @@ msg:
       to do next.
   returned: always
   type: str
-  sample: "12 steps: 11 planned, 1 not executed yet"
+  sample: "12 steps: 11 planned, 1 needs reboot"
 recorded:
   description: Whether a recording stood for the host.
   returned: always
@@ -179,9 +179,6 @@ summary:
       type: int
     refused:
       description: Steps that are not done whatever is allowed.
-      type: int
-    not_executed_yet:
-      description: Steps that this release plans but has no code to execute.
       type: int
     needs_reboot:
       description: Steps that are done and take effect with the next boot.

@@ -24,7 +24,7 @@ STATUS_WORDS = {
     "planned": "planned",
     "needs_consent": "needs consent",
     "refused": "refused",
-    "not_executed_yet": "not executed yet",
+    "needs_reboot": "needs a reboot",
 }
 TAKES_HOLD = {"now": "now", "boot": "at boot", "now+boot": "now and at boot"}
 STACKS = {"mlnx-ofed": "MLNX_OFED", "doca-ofed": "DOCA-OFED"}

@@ -37,10 +37,9 @@ CONCERNS = (
 PLANNED = "planned"
 NEEDS_CONSENT = "needs_consent"
 REFUSED = "refused"
-NOT_EXECUTED_YET = "not_executed_yet"
 # Everything is done, and it holds from the next reboot on.
 NEEDS_REBOOT = "needs_reboot"
-STATUSES = (PLANNED, NEEDS_CONSENT, REFUSED, NOT_EXECUTED_YET, NEEDS_REBOOT)
+STATUSES = (PLANNED, NEEDS_CONSENT, REFUSED, NEEDS_REBOOT)
 
 NOW = "now"
 BOOT = "boot"

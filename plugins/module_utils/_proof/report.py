@@ -229,6 +229,7 @@ def _summary(report: dict[str, Any]) -> dict[str, Any]:
         "gpus": sum(gpu["count"] for row in rows for gpu in row["gpus"]),
         "rails": {"total": len(rails), "up": sum(rail["link"] == "up" for rail in rails)},
         "steps": steps,
+        "executed": sum(row["executed"] for row in rows),
         "objects": cluster["counts"],
         "waits": {"total": len(cluster["waits"]), "ready": sum(wait["ready"] for wait in cluster["waits"])},
         "remarks": {"attention": attention, "notes": len(report["remarks"]) - attention},
@@ -255,6 +256,7 @@ def _headline(summary: dict[str, Any], skipped: bool, validation: dict[str, Any]
     remarks = summary["remarks"]["attention"]
     parts = [
         f"{counted(summary['hosts']['total'], 'host')} planned",
+        *([f"{counted(summary['executed'], 'step')} executed"] if summary["executed"] else []),
         f"{counted(steps, 'step')} {'waits' if steps == 1 else 'wait'}" if steps else "no step waits",
         f"{counted(present, 'object')} {'rendered' if skipped else 'in the cluster'}",
         counted(remarks, "remark") if remarks else "nothing stands out",
@@ -272,16 +274,16 @@ def _not_done(report: dict[str, Any], summary: dict[str, Any]) -> list[dict[str,
 
     steps, hosts = summary["steps"], summary["hosts"]
     if steps["planned"]:
-        say(f"{counted(steps['planned'], 'planned step')}", "hosts were read and planned, not changed")
+        say(f"{counted(steps['planned'], 'planned step')}", "the hosts were read and planned")
     if steps["needs_consent"]:
         consents = sorted({s["consent"] for plan in report["plans"] for s in plan["steps"] if s["consent"]})
         say(f"{counted(steps['needs_consent'], 'step')} without consent", f"set {_listed(consents)} to allow")
     if steps["refused"]:
         say(f"{counted(steps['refused'], 'refused step')}", "the plan says why at each")
-    if steps["not_executed_yet"]:
-        waiting = [s for plan in report["plans"] for s in plan["steps"] if s["status"] == "not_executed_yet"]
+    if steps["needs_reboot"]:
+        waiting = [s for plan in report["plans"] for s in plan["steps"] if s["status"] == "needs_reboot"]
         spoken = _listed(sorted({step["concern"].replace("_", " ") for step in waiting}))
-        say(f"{counted(steps['not_executed_yet'], 'step')} on {spoken}", "this release plans them and executes none")
+        say(f"The reboot for {spoken}", "what is done takes effect with the next boot")
     if hosts["recorded"]:
         say(f"Contact with {counted(hosts['recorded'], 'recorded host')}", "facts and plan come from recordings")
     if report["validation"]:

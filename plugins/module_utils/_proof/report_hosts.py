@@ -10,8 +10,26 @@ from collections import Counter
 from typing import Any
 
 LINK_STATES = ("up", "partial", "init", "down", "unknown")
-STEP_STATUSES = ("planned", "needs_consent", "refused", "not_executed_yet")
-CONCERNS = ("modules", "driver", "peer_memory", "naming", "vfs", "mtu", "link")
+STEP_STATUSES = ("planned", "needs_consent", "refused", "needs_reboot")
+CONCERNS = (
+    "kernel_arguments",
+    "firmware",
+    "modules",
+    "driver",
+    "peer_memory",
+    "naming",
+    "eswitch",
+    "vfs",
+    "guids",
+    "mtu",
+    "link",
+    "qos",
+    "sysctl",
+    "limits",
+    "hugepages",
+    "boot",
+    "leftovers",
+)
 # PCI vendor of the NICs that carry RDMA here (Mellanox, now NVIDIA).
 RDMA_VENDOR = "15b3"
 _UP = "ACTIVE"
@@ -131,6 +149,7 @@ def host_row(document: dict[str, Any]) -> dict[str, Any]:
         "uplinks": [uplink["netdev"] for uplink in facts["uplinks"]],
         "labels": dict(sorted(facts["labels"].items())),
         "steps": step_counts(plan["steps"]),
+        "executed": len(document.get("run", {}).get("executed", [])),
         "plan_digest": plan["digest"],
     }
 

@@ -102,6 +102,7 @@ _HOST = {
     "host": "str",
     "facts": _FACTS,
     "plan": {"format": "int", "steps": [_STEP], "notices": ["str"], "digest": "str"},
+    "run?": {"executed": [{"id": "str", "line": "str", "seconds": "number"}]},
 }
 _CLUSTER = {
     "results?": [

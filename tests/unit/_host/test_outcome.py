@@ -68,7 +68,6 @@ class TestOutcome:
             "planned": 1,
             "needs_consent": 0,
             "refused": 1,
-            "not_executed_yet": 0,
             "needs_reboot": 0,
             "nics": 3,
             "gpus": 0,

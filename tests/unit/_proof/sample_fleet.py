@@ -268,7 +268,7 @@ def h100_steps(virtual_functions: int = 0) -> list[dict[str, Any]]:
         step(
             "driver:mlnx-ofed",
             "bring the driver to DOCA-OFED 24.07-0.6.1.0-0 (now MLNX_OFED 23.10-1.1.9)",
-            "not_executed_yet",
+            "needs_reboot",
             reason="NicClusterPolicy/nic-cluster-policy asks for ofedDriver",
             interrupts="traffic on every NIC while the driver reloads",
             undo="install MLNX_OFED 23.10-1.1.9 again",

@@ -99,10 +99,10 @@ def test_what_was_not_done_is_named_with_its_reason() -> None:
     undone = {
         item["what"]: item["why"] for item in report_of(cluster={"skipped": "this is a preview"})["summary"]["not_done"]
     }
-    assert undone["50 planned steps"] == "hosts were read and planned, not changed"
+    assert undone["50 planned steps"] == "the hosts were read and planned"
     assert undone["1 step without consent"] == "set rdma_fabric_allow_vf_reset to allow"
     assert undone["2 refused steps"] == "the plan says why at each"
-    assert undone["3 steps on driver"] == "this release plans them and executes none"
+    assert undone["The reboot for driver"] == "what is done takes effect with the next boot"
     assert undone["Contact with 7 recorded hosts"] == "facts and plan come from recordings"
     assert undone["The push to a cluster"] == "this is a preview"
 
@@ -120,8 +120,19 @@ def test_hosts_are_listed_in_the_order_people_count() -> None:
 def test_hosts_with_equal_plans_share_one() -> None:
     plans = {tuple(plan["hosts"]): plan for plan in report_of()["plans"]}
     shared = plans[("dgx-h100-01", "dgx-h100-02")]
-    assert shared["counts"] == {"total": 11, "planned": 10, "needs_consent": 0, "refused": 0, "not_executed_yet": 1}
+    assert shared["counts"] == {"total": 11, "planned": 10, "needs_consent": 0, "refused": 0, "needs_reboot": 1}
     assert plans[("egx-01", "egx-02")]["counts"]["refused"] == 1
+
+
+def test_what_a_run_executed_is_counted_and_said() -> None:
+    steps = [{"id": f"mtu:{n}", "line": "planned: mtu", "seconds": 0.1} for n in range(3)]
+    documents = [sample_fleet.document(f"gpu-{n}", sample_fleet.plain_facts("h"), []) for n in (1, 2)]
+    documents[0]["run"] = {"executed": steps}
+    report = report_of(documents)
+    assert [row["executed"] for row in report["hosts"]] == [3, 0]
+    assert report["summary"]["executed"] == 3
+    assert "3 steps executed" in report["summary"]["headline"]
+    assert "executed" not in report_of()["summary"]["headline"]
 
 
 def test_objects_stand_in_their_wave_with_what_changed() -> None:
