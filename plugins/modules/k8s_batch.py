@@ -86,7 +86,8 @@ options:
     description:
       - Whether to wait until the pods of all C(DaemonSet), C(Deployment) and C(StatefulSet) objects are available, or
         with O(state=absent) until all objects are gone.
-      - A C(DaemonSet) for which there is no node is ready, with a notice.
+      - A C(DaemonSet) for which there is no node is ready, with a notice. Where the objects hold a C(NodeFeatureRule),
+        nodes have half a minute to get their labels once everything else has become ready.
     type: bool
     default: true
   wait_timeout:

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import Iterable
+from typing import Callable, Iterable, Mapping
 
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.diagnosis import diagnose
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import ApiFault, Fault
@@ -15,9 +15,13 @@ from ansible_collections.rdma.fabric.plugins.module_utils._k8s.session import CO
 
 _DEFINITION_KINDS = ("CustomResourceDefinition", "Namespace")
 _DEFINITION_TIMEOUT = 60.0
+_LABEL_RULE = "NodeFeatureRule"
+_LABELS_TIMEOUT = 30.0
 _FIRST_INTERVAL = 0.2
 _GROWTH = 1.5
 _LONGEST_INTERVAL = 5.0
+
+Judge = Callable[[Session, Key], Readiness]
 
 
 def wait_for_definitions(session: Session, changes: Iterable[Change]) -> None:
@@ -37,10 +41,19 @@ def wait_for_definitions(session: Session, changes: Iterable[Change]) -> None:
 def wait_until_ready(session: Session) -> None:
     """Wait for the pods of all desired workloads; leave a row for each, and a failure for each slow one."""
     keys = [item.key for item in session.items if is_workload(item.key.kind)]
-    started = session.connection.clock.now()
-    rows: dict[Key, Json] = {}
+    clock = session.connection.clock
+    started = clock.now()
+    found: dict[Key, tuple[Readiness, float]] = {}
     for key, state in _poll(session, keys, session.request.wait_timeout):
-        seconds = round(session.connection.clock.now() - started, 1)
+        found[key] = state, round(clock.now() - started, 1)
+    unlabelled = _without_nodes(session, found)
+    deadline = started + session.request.wait_timeout
+    for _each in _poll(session, unlabelled, min(_LABELS_TIMEOUT, deadline - clock.now()), _with_nodes):
+        pass
+    for key, state in _poll(session, unlabelled, deadline - clock.now()):
+        found[key] = state, round(clock.now() - started, 1)
+    rows: dict[Key, Json] = {}
+    for key, (state, seconds) in found.items():
         reason = state.reason
         if not state.ready:
             reason = "; ".join([reason, *_reasons(session, key)])
@@ -49,6 +62,23 @@ def wait_until_ready(session: Session) -> None:
             session.result.failures.append((key, ApiFault(Fault.TIMEOUT, message, hint=hint)))
         rows[key] = _row(session, key, state, reason, seconds)
     session.result.waits += [rows[key] for key in keys]
+
+
+def _without_nodes(session: Session, found: Mapping[Key, tuple[Readiness, float]]) -> list[Key]:
+    """Return the DaemonSets without a node that may have one as soon as Node Feature Discovery has labelled the nodes.
+
+    That can only be when the batch holds a rule of it, and when something had to be waited for: else it has done so.
+    """
+    waited = any(seconds > 0 for _state_found, seconds in found.values())
+    if not waited or not any(item.key.kind == _LABEL_RULE for item in session.items):
+        return []
+    return [key for key, (state, _seconds) in found.items() if key.kind == "DaemonSet" and not state.desired]
+
+
+def _with_nodes(session: Session, key: Key) -> Readiness:
+    """Judge a DaemonSet ready when it has a node, whatever its pods do there."""
+    desired = _state(session, key).desired
+    return Readiness(desired > 0, reason="no node has the labels it asks for yet")
 
 
 def look_at_readiness(session: Session) -> None:
@@ -100,14 +130,17 @@ def wait_until_gone(session: Session, keys: list[Key]) -> None:
         session.result.failures.append((key, ApiFault(Fault.TIMEOUT, message, hint=hint)))
 
 
-def _poll(session: Session, keys: list[Key], timeout: float) -> Iterable[tuple[Key, Readiness]]:
+def _poll(
+    session: Session, keys: list[Key], timeout: float, judge: Judge | None = None
+) -> Iterable[tuple[Key, Readiness]]:
     """Yield each key with its state as soon as it is ready, and those that are not when the time is over."""
+    judge = judge or _state
     clock = session.connection.clock
     deadline = clock.now() + timeout
     interval = _FIRST_INTERVAL
     pending = list(keys)
     while True:
-        states = [(key, _state(session, key)) for key in pending]
+        states = [(key, judge(session, key)) for key in pending]
         yield from ((key, state) for key, state in states if state.ready)
         slow = [(key, state) for key, state in states if not state.ready]
         pending = [key for key, _state_of_key in slow]

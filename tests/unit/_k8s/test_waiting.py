@@ -142,6 +142,68 @@ def test_a_workload_without_nodes_is_ready_with_a_notice() -> None:
     assert result.notices == ["DaemonSet ns/d runs on no node: its node selector nic=true matches none"]
 
 
+NO_NODE = {"desiredNumberScheduled": 0, "observedGeneration": 1}
+RULE = {
+    "apiVersion": "nfd.k8s-sigs.io/v1alpha1",
+    "kind": "NodeFeatureRule",
+    "metadata": {"name": "nics", "namespace": "ns"},
+    "spec": {"rules": []},
+}
+
+
+def labelling(labelled: float, available: float) -> Controller:
+    """Give a cluster whose nodes are labelled some time after the worker that does so is ready, at 20 s."""
+
+    def status(name: str, now: float) -> dict[str, Any]:
+        if name == "worker":
+            return READY if now >= 20 else PENDING
+        if now < labelled:
+            return NO_NODE
+        return READY if now >= available else {**READY, "numberAvailable": 0}
+
+    controller = Controller(status)
+    controller.server.plurals["nodefeaturerules"] = "NodeFeatureRule"
+    return controller
+
+
+def test_nodes_that_are_labelled_once_the_labelling_program_runs_are_waited_for() -> None:
+    controller = labelling(labelled=30, available=60)
+    result = controller.apply(daemon_set("plugin"), daemon_set("worker"), RULE)
+    plugin = next(row for row in result.waits if row["name"] == "plugin")
+    assert (plugin["ready"], plugin["desired"], plugin["available"]) == (True, 2, 2)
+    assert 60 <= plugin["seconds"] < 66
+    assert result.notices == []
+    settled = controller.time.seconds
+    controller.apply(daemon_set("plugin"), daemon_set("worker"), RULE)
+    assert controller.time.seconds == settled
+
+
+def test_nodes_that_are_never_labelled_are_waited_for_half_a_minute_and_in_the_first_run_only() -> None:
+    controller = labelling(labelled=1e6, available=1e6)
+    result = controller.apply(daemon_set("plugin"), daemon_set("worker"), RULE)
+    assert [row["ready"] for row in result.waits] == [True, True]
+    assert result.notices == ["DaemonSet ns/plugin runs on no node: its node selector nic=true matches none"]
+    assert 50 <= controller.time.seconds < 60
+    settled = controller.time.seconds
+    controller.apply(daemon_set("plugin"), daemon_set("worker"), RULE)
+    assert controller.time.seconds == settled
+
+
+def test_without_a_program_that_labels_nodes_nobody_waits_for_labels() -> None:
+    controller = labelling(labelled=30, available=30)
+    result = controller.apply(daemon_set("plugin"), daemon_set("worker"))
+    assert 20 <= controller.time.seconds < 26
+    assert len(result.notices) == 1
+
+
+def test_pods_on_nodes_that_were_labelled_late_have_until_the_timeout_of_the_run() -> None:
+    controller = labelling(labelled=30, available=1e6)
+    with pytest.raises(BatchError, match="DaemonSet ns/plugin is not ready after") as slow:
+        controller.apply(daemon_set("plugin"), daemon_set("worker"), RULE, wait_timeout=100.0)
+    assert 90 <= controller.time.seconds <= 100
+    assert "0 of 2 pods are available" in str(slow.value)
+
+
 def test_a_new_generation_is_waited_for_though_the_old_one_was_ready() -> None:
     controller = Controller(lambda _name, now: {**READY, "observedGeneration": 2 if now > 3 else 1})
     controller.apply(daemon_set("d"), wait=False)
