@@ -12,6 +12,9 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import Any, Callable, Dict, Mapping, NamedTuple
 
+from ansible_collections.rdma.fabric.plugins.module_utils._host.boot import apply as boot_apply
+from ansible_collections.rdma.fabric.plugins.module_utils._host.boot import files as boot_files
+from ansible_collections.rdma.fabric.plugins.module_utils._host.boot import plan as boot
 from ansible_collections.rdma.fabric.plugins.module_utils._host.context import ConcernPlan, Context
 from ansible_collections.rdma.fabric.plugins.module_utils._host.desired import HostDesired
 from ansible_collections.rdma.fabric.plugins.module_utils._host.driver import apply as driver_apply
@@ -86,6 +89,7 @@ CONCERNS: Mapping[str, Concern] = {
     "vfs": Concern(sriov.plan, sriov_apply.work, errors=sriov_apply.ERRORS, restore=sriov_apply.restore),
     "mtu": Concern(mtu.plan, mtu_apply.work, errors=mtu_apply.ERRORS, restore=mtu_apply.restore),
     "link": Concern(link.plan, link_apply.work, errors=link_apply.ERRORS, restore=link_apply.restore),
+    "boot": Concern(boot.plan, boot_apply.work, boot_files.boot_files),
     "sysctl": Concern(
         sysctl.plan, sysctl_apply.work, sysctl_files.boot_files, sysctl_apply.ERRORS, sysctl_apply.restore
     ),

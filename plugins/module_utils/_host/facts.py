@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any, Dict, Iterable, Mapping
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.access import Host
+from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.read import read_boot_state
 from ansible_collections.rdma.fabric.plugins.module_utils._host.devices import PciId, nic_family
 from ansible_collections.rdma.fabric.plugins.module_utils._host.driver.facts import read_stack_state
 from ansible_collections.rdma.fabric.plugins.module_utils._host.labels import node_labels
@@ -63,7 +64,7 @@ def gather(
     nics = _nics(probe, functions, netdevs, rdma)
     gpus = [gpu_entry(probe, function) for function in functions if function.id.is_gpu]
     modules = read_modules(probe, system["kernel"], kernel_modules)
-    boot = read_boot(probe)
+    boot = {**read_boot(probe), **read_boot_state(probe, [netdev.raw_name for netdev in netdevs])}
     netdev_facts = [netdev.facts for netdev in netdevs]
     renewed = renewed_functions(desired or {}, nics, netdev_facts)
     facts = {

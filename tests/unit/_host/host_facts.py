@@ -8,10 +8,14 @@ from __future__ import annotations
 import copy
 from typing import Any
 
+from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.program import program_path
+from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.unit import UNIT_FILE, WISHES_FILE, unit_text
+from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.wishes import wishes_text
 from ansible_collections.rdma.fabric.plugins.module_utils._host.context import Interface
 from ansible_collections.rdma.fabric.plugins.module_utils._host.desired import parse_host_variables
 from ansible_collections.rdma.fabric.plugins.module_utils._host.kmods.files import LOAD_FILE, load_file
 from ansible_collections.rdma.fabric.plugins.module_utils._host.naming.files import name_file, rdma_file
+from ansible_collections.rdma.fabric.plugins.module_utils._host.read.boot import content_of
 
 Facts = dict[str, Any]
 
@@ -282,14 +286,35 @@ def _with_count(state: Facts, step: dict[str, Any]) -> Facts:
     return state
 
 
+def _kept(state: Facts, step: dict[str, Any]) -> Facts:
+    boot, path = state["boot"], _address(step)
+    if path != UNIT_FILE:
+        boot["files"][path] = content_of(step["to"])
+        return state
+    boot.update(unit={"enabled": bool(step["to"]), "programs": [program_path()] if step["to"] else []}, result=None)
+    for name, text in ((WISHES_FILE, wishes_text(step["to"] or [])), (UNIT_FILE, unit_text(PYTHON, program_path()))):
+        boot["files"].pop(name, None)
+        if step["to"]:
+            boot["files"][name] = content_of(text)
+    return state
+
+
+def _removed(state: Facts, step: dict[str, Any]) -> Facts:
+    state["boot"]["files"].pop(step["target"], None)
+    return state
+
+
 def _changed_elsewhere(state: Facts, _step: dict[str, Any]) -> Facts:
     """What these facts do not show: packages, builds, the initial RAM disk."""
     return state
 
 
+PYTHON = "/usr/bin/python3"
 _AFTER = {
     "driver": _changed_elsewhere,
     "peer_memory": _changed_elsewhere,
+    "boot": _kept,
+    "leftovers": _removed,
     "modules": _loaded,
     "naming": _renamed,
     "vfs": _with_count,
