@@ -13,19 +13,20 @@ export HOME := $(CURDIR)/build/home
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help preview demo lab lab-down lab-status lab-ssh test lint unit integration sanity molecule molecule-lab bench build env env-run env-test lock changelog clean
+.PHONY: help preview demo lab lab-down lab-status lab-ssh test lint unit integration guests sanity molecule molecule-lab bench build env env-run env-test lock changelog clean
 
 help:
 	@echo "make preview      plan, render and report a recorded fleet; needs no cluster (about a minute)"
 	@echo "make demo         the whole job on the recorded fleet and a real API server, twice; then on two booted hosts"
 	@echo "                  where they can be had (root, minutes); DEMO_LAB=no leaves these out"
-	@echo "make test         every gate and every test"
+	@echo "make test         every gate, and every test but those on booted hosts (make guests)"
 	@echo "make bench        count and measure; writes build/bench.json"
 	@echo "make lab          boot two hosts with SR-IOV and soft RDMA, without a NIC, as a cluster (root; minutes); lab-down stops them"
 	@echo
 	@echo "make lint         the gates that only read: formatting, types, rooms, documentation, licences"
 	@echo "make unit         unit tests"
 	@echo "make integration  tests against a real API server"
+	@echo "make guests       tests on booted hosts and the cluster they form (root; half an hour); not part of make test"
 	@echo "make molecule     the molecule scenario against a real API server; molecule-lab: the one on booted hosts"
 	@echo "make sanity       ansible-test sanity"
 	@echo
@@ -69,7 +70,7 @@ lint: env-test
 unit sanity: env-test
 	@$(VENV_PYTHON) -m tools.gates $@
 
-integration molecule: env-test
+integration guests molecule: env-test
 	@$(VENV_PYTHON) -m tools.gates artifact programs $@
 
 molecule-lab: env-test

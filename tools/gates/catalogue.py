@@ -9,6 +9,7 @@ import os
 import shutil
 import sys
 
+from tests.lab.guests.requirements import look, missing
 from tools.checkout import BUILD, CHECKOUT, COLLECTIONS, LINK, PROGRAMS, own_environment
 from tools.gates.model import Gate, Step
 from tools.gates.sanity import sanity_steps
@@ -57,6 +58,11 @@ def programs_missing() -> str | None:
     return "no Go to build the control plane with, no kube-apiserver on PATH and no KUBEBUILDER_ASSETS"
 
 
+def lab_missing() -> str | None:
+    """Say why hosts can't be booted here."""
+    return programs_missing() or "\n".join(missing(look())) or None
+
+
 def environment() -> dict[str, str]:
     """Return what every gate finds in its environment.
 
@@ -78,6 +84,16 @@ GATES: tuple[Gate, ...] = (
         lambda: module("tests.lab", "programs"),
         missing=programs_missing,
         limit_s=2700,
+    ),
+    Gate(
+        "guests",
+        "tests on booted hosts and the cluster that they form",
+        lambda: pytest("guests"),
+        after=("programs", "artifact"),
+        missing=lab_missing,
+        junit=JUNIT / "guests.xml",
+        limit_s=5400,
+        on_request=True,  # half an hour of emulated hosts
     ),
     Gate(
         "integration",

@@ -37,7 +37,8 @@ class Gate:
     ``steps`` is called when the gate starts, and may prepare files; all its commands must end with 0. ``after`` names
     gates that must have passed. ``missing`` returns why this machine cannot run the gate. ``junit`` is where its test
     runner leaves counts. ``forbidden`` are texts that fail the gate when its output holds one, even after 0: a checker
-    that says it checked nothing has not passed. ``limit_s`` ends a gate that hangs.
+    that says it checked nothing has not passed. ``limit_s`` ends a gate that hangs. One ``on_request`` runs only when
+    it is named.
     """
 
     name: str
@@ -48,6 +49,7 @@ class Gate:
     junit: Path | None = None
     forbidden: tuple[str, ...] = ()
     limit_s: float = 900.0
+    on_request: bool = False
 
 
 class Verdict(Enum):

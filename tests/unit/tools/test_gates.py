@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.gates.__main__ import summary
+from tools.gates.__main__ import choose, summary
 from tools.gates.catalogue import GATES
 from tools.gates.model import Counts, Gate, Outcome, Step, Verdict
 from tools.gates.runner import GateRunner, read_junit
@@ -141,6 +141,13 @@ def test_a_runner_that_died_after_passing_tests_still_counts_as_failed() -> None
     gate = Gate("unit", "", lambda: ())
     outcome = Outcome(gate, Verdict.FAILED, tests=Counts(passed=5))
     assert outcome.counts() == Counts(passed=5, failed=1)
+
+
+def test_gates_on_request_run_only_when_they_are_named() -> None:
+    unnamed = {gate.name for gate in choose([])}
+    assert "unit" in unnamed
+    assert "guests" not in unnamed
+    assert [gate.name for gate in choose(["guests"])] == ["guests"]
 
 
 def test_the_catalogue_names_each_gate_once_and_predecessors_that_exist() -> None:
