@@ -214,6 +214,13 @@ class TestInitramfs:
         (step,) = previewed(kernel, wish({"pci": PF, "name": "rail0"}))["plan"]["steps"]
         assert (step["action"], step["when"]) == ("make the initramfs again", "boot")
 
+    def test_a_name_that_nobody_wants_any_more_is_not_in_it_either(self) -> None:
+        kernel = booted(with_initramfs(guest()))
+        done(kernel, {"pci": PF, "name": "rail0"}, {"pci": OTHER, "name": "rail1"})
+        done(kernel, {"pci": OTHER, "name": "rail1"})
+        assert LINK not in kernel.read(f"/boot/initrd.img-{igb.KERNEL}")
+        assert previewed(kernel, wish({"pci": OTHER, "name": "rail1"}))["plan"]["steps"] == []
+
     def test_one_without_network_drivers_is_left_alone(self) -> None:
         kernel = booted(with_initramfs(guest(), {"/etc/initramfs-tools/initramfs.conf": "MODULES=dep\n"}))
         done(kernel, {"pci": PF, "name": "rail0"})
@@ -288,6 +295,7 @@ class TestRdmaDevices:
         assert rdma_names(kernel) == ["rdma_rail0", "rdma_rail1"]
         (rule,) = kernel.read("/etc/udev/rules.d/60-rdma-fabric-0000-18-00.0.rules").splitlines()[1:]
         assert f'DEVPATH=="*/{RAIL}/infiniband/*"' in rule
+        assert 'KERNEL!="rdma_rail0"' in rule, "a device that has its name is not renamed to it"
         assert rule.endswith('PROGRAM="/usr/sbin/rdma dev set %k name rdma_rail0"')
         done(kernel, *({"pci": address, "rdma_name": f"rdma_{name}"} for address, name in RAILS.items()))
         assert kernel.mutations == []
