@@ -81,7 +81,8 @@ facts:
       description:
         - Network controllers by PCI address, each with ids, family, C(function) (V(pf) or V(vf)), driver, NUMA node,
           PCIe link (C(speed_gts), C(width)), SR-IOV, interfaces, RDMA devices, link layer, IOMMU group and C(path),
-          its place in the PCI tree from the host bridge down.
+          its place in the PCI tree from the host bridge down. C(sriov.settings) tells how the virtual functions of an
+          Ethernet port are set up, in the order of their numbers.
       type: list
       elements: dict
     gpus:
@@ -130,6 +131,17 @@ facts:
       sample: [{"netdev": "eno3", "pci": "0000:0b:00.0", "reasons": ["default route"]}]
     labels:
       description: Labels that node-feature-discovery and kubelet give a node of these facts.
+      type: dict
+    naming:
+      description:
+        - What new names have to reckon with. C(udev) and C(rdma) tell whether and where these programs are, C(initramfs)
+          the image of the running kernel, what makes it and whether it may hold network drivers, C(references) the
+          files that call an interface by its name.
+      type: dict
+    vf_users:
+      description:
+        - Who uses virtual functions, by PCI address. M(rdma.fabric.rdma_host) fills it for functions that it is asked
+          to change, as every process has to be looked at.
       type: dict
     unreadable:
       description: Reads that failed unexpectedly, at most 24.
