@@ -16,7 +16,7 @@ from tests.lab.__main__ import Interrupted, interruptible
 from tests.lab.guests.__main__ import EXPECTED_FAILURES
 from tests.lab.guests.cluster import Lab
 from tests.lab.guests.lab import Options, down, is_held, up
-from tests.lab.guests.outlook import Part, cached_parts, has_kvm, reasons_against, unmade
+from tests.lab.guests.outlook import Part, cached_parts, kvm_boots, reasons_against, unmade
 from tests.lab.supervise import EXIT_SIGNAL_BASE
 from tools.checkout import own_environment
 from tools.playbook import run_playbook
@@ -45,7 +45,7 @@ def run_booted(folder: Path, collections: Path) -> int:
     if reasons:
         print("\n".join(left_out(reasons)), flush=True)
         return 0
-    print("\n".join(announcement(unmade(cached_parts(os.environ)), kvm=has_kvm())), flush=True)
+    print("\n".join(announcement(unmade(cached_parts(os.environ)), kvm=kvm_boots(os.environ))), flush=True)
     started = time.monotonic()
     try:
         with interruptible():
@@ -99,9 +99,14 @@ def left_out(reasons: Sequence[str]) -> list[str]:
     return ["Left out: `site` on two booted hosts and RDMA between pods on them, because:", *reasons]
 
 
-def announcement(parts: Sequence[Part], *, kvm: bool) -> list[str]:
-    """Say what is going to be built and run, and about how long that takes. ``parts``: what is not there yet."""
-    how, minutes = ("KVM", KVM_MINUTES) if kvm else ("emulation, as there is no /dev/kvm", EMULATED_MINUTES)
+def announcement(parts: Sequence[Part], *, kvm: bool | None) -> list[str]:
+    """Say what is going to be built and run, and about how long that takes.
+
+    ``parts``: what is not there yet; ``kvm``: whether it boots guests here, None when nobody knows yet.
+    """
+    emulated = f"about {EMULATED_MINUTES:.0f} min with emulated processors"
+    fast = f"about {KVM_MINUTES:.0f} min with KVM"
+    times = {True: fast, False: emulated, None: f"{fast}, or {emulated} if KVM boots no guest here"}
     lines = ["Two hosts boot with SR-IOV and soft RDMA, join a cluster, and two pods on them pass RDMA."]
     if parts:
         making = sum(part.minutes for part in parts)
@@ -109,7 +114,7 @@ def announcement(parts: Sequence[Part], *, kvm: bool) -> list[str]:
         lines += [f"  - {part.name}: {part.place}" for part in parts]
     else:
         lines.append("Everything they need is in the cache.")
-    lines.append(f"Then about {minutes:.0f} min with {how}. Nothing outside build/ and the cache is changed.")
+    lines.append(f"Then {times[kvm]}. Nothing outside build/ and the cache is changed.")
     return lines
 
 

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import platform
 from pathlib import Path
@@ -13,7 +14,7 @@ from typing import Mapping, NamedTuple, Sequence
 from ..gobuild import build_key, cache_root
 from ..node_bundle import bundle_key
 from ..node_programs import NODE_RECIPES
-from .boot import KVM
+from .boot import BOOT_ID, KVM
 from .identity import LONGEST_SOCKET, longest_control_path
 from .layout import plan_guests
 from .node_disk import SCRIPT, disk_key
@@ -51,9 +52,17 @@ def unmade(parts: Sequence[Part]) -> list[Part]:
     return [part for part in parts if not part.place.is_dir()]
 
 
-def has_kvm() -> bool:
-    """Tell whether KVM can be tried; whether it boots a guest is seen when the lab starts."""
-    return os.access(KVM, os.R_OK | os.W_OK)
+def kvm_boots(environ: Mapping[str, str]) -> bool | None:
+    """Tell whether KVM boots guests here; None when it is there and no lab has tried it since this machine started."""
+    if not os.access(KVM, os.R_OK | os.W_OK):
+        return False
+    try:
+        known = json.loads((cache_root(environ) / "guests" / "kvm.json").read_text(encoding="utf-8"))
+    except (FileNotFoundError, ValueError):
+        return None
+    if known.get("boot") != BOOT_ID.read_text(encoding="ascii").strip():
+        return None
+    return bool(known.get("kvm"))
 
 
 def reasons_against(directory: Path) -> list[str]:
