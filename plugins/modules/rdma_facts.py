@@ -134,9 +134,9 @@ facts:
       type: dict
     naming:
       description:
-        - What new names have to reckon with. C(udev) and C(rdma) tell whether and where these programs are, C(initramfs)
-          the image of the running kernel, what makes it and whether it may hold network drivers, C(references) the
-          files that call an interface by its name.
+        - What new names have to reckon with. C(udev) and C(rdma) tell whether and where these programs are.
+          C(initramfs) is the image of the running kernel, what makes it, and whether it may hold network drivers.
+          C(references) are the files that call an interface by its name.
       type: dict
     vf_users:
       description:
