@@ -46,6 +46,7 @@ BOOT = "boot"
 NOW_AND_BOOT = "now+boot"
 
 NOTHING = "nothing"
+_BEFORE_BOOT = "ask for the former state, and run again before the next boot"
 
 _DIGESTED = ("id", "from", "to", "when", "status")
 
@@ -81,7 +82,7 @@ def make_step(
         "when": when,
         "reason": reason,
         "interrupts": interrupts,
-        "undo": undo,
+        "undo": undo or (_BEFORE_BOOT if status == NEEDS_REBOOT else ""),
         "status": status,
         "consent": consent,
         "detail": detail,
