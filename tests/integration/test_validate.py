@@ -141,7 +141,7 @@ def test_two_nodes_pass(wire: Wire) -> None:
     assert wire.user.report()["validation"]["verdict"] == "pass"
 
 
-def test_the_pods_are_unprivileged_scheduled_and_bounded(wire: Wire) -> None:
+def test_the_scheduler_places_the_pods(wire: Wire) -> None:
     mark = wire.cluster.audit.mark()
     wire.validate().succeeded()
     watched = [each for each in wire.cluster.audit.requests(mark) if each.verb == "create" and "/binding" in each.uri]
