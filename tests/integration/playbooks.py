@@ -108,13 +108,14 @@ class User:
         variables: Mapping[str, Any] | None = None,
         cluster: ControlPlane | None = None,
         kubeconfig: Path | None = None,
+        seconds: float = LIMIT_SECONDS,
     ) -> Outcome:
         """Run ``ansible-playbook rdma.fabric.PLAYBOOK``; no output of any run may hold a traceback."""
         counts = self.home / "counts.json"
         counts.unlink(missing_ok=True)
         argv = [str(PROGRAMS / "ansible-playbook"), f"rdma.fabric.{playbook}", "-i", str(inventory), *arguments]
         argv += ["-e", json.dumps(variables)] if variables else []
-        status, output = run_bounded(argv, self.here, self.environment(cluster, kubeconfig))
+        status, output = run_bounded(argv, self.here, self.environment(cluster, kubeconfig), seconds)
         assert "Traceback" not in output, output
         recap = read_recap(output.splitlines(), status, 0.0)
         counted = json.loads(counts.read_text(encoding="utf-8")) if counts.exists() else {}
@@ -130,7 +131,9 @@ class User:
         return report
 
 
-def run_bounded(argv: list[str], folder: Path, environment: Mapping[str, str]) -> tuple[int, str]:
+def run_bounded(
+    argv: list[str], folder: Path, environment: Mapping[str, str], seconds: float = LIMIT_SECONDS
+) -> tuple[int, str]:
     """Run a command and return its status and output; one that hangs is ended with its process group, and fails."""
     with subprocess.Popen(
         argv,
@@ -143,7 +146,7 @@ def run_bounded(argv: list[str], folder: Path, environment: Mapping[str, str]) -
         start_new_session=True,
     ) as process:
         try:
-            output, _nothing = process.communicate(timeout=LIMIT_SECONDS)
+            output, _nothing = process.communicate(timeout=seconds)
         except BaseException:
             os.killpg(process.pid, signal.SIGKILL)
             raise
