@@ -54,7 +54,6 @@ class Seen:
     addresses: list[str] = field(default_factory=list)
     own_devices: list[str] = field(default_factory=list)
     character_devices: list[str] = field(default_factory=list)
-    tools: list[str] = field(default_factory=list)
     devices: dict[str, list[Port]] = field(default_factory=dict)
     pci: dict[str, str | None] = field(default_factory=dict)
     complete: bool = False
@@ -92,7 +91,6 @@ def read_probe(text: str) -> Seen:
 
 def _take(seen: Seen, kind: str, fields: list[str]) -> None:
     lists = {
-        "tool": seen.tools,
         "netdev": seen.interfaces,
         "own": seen.own_devices,
         "char": seen.character_devices,

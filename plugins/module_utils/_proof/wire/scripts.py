@@ -15,7 +15,6 @@ Argv = List[str]
 
 SCRATCH = "/rdma-fabric"
 """Folder of a test pod in which the scripts leave the output of a server side."""
-TOOLS = ("ping", "rping", "ib_write_bw")
 PING_COUNT = 4
 RPING_COUNT = 10
 _IPV4_HEADERS = 28
@@ -24,7 +23,6 @@ _IPV6_HEADERS = 48
 # Reads only. Empty slots of a GID table answer EINVAL; a device without PCI parent (soft RDMA) has no device link.
 _PROBE = r"""
 get() { v=; { read -r v <"$1"; } 2>/dev/null; }
-for t in ping rping ib_write_bw; do command -v $t >/dev/null 2>&1 && echo "tool|$t"; done
 for n in /sys/class/net/*; do [ -e "$n" ] && echo "netdev|${n##*/}"; done
 b=/sys/class/net/$1
 for f in address mtu operstate; do get "$b/$f"; echo "$f|$v"; done
@@ -56,10 +54,22 @@ done </proc/net/fib_trie; } 2>/dev/null
 echo end
 """
 
+# A busybox shell prefers its own ping to the one of the image, unless it is named by its path.
+_PROGRAM = r"""
+r=$1
+case $r in */*) ;; *)
+  o=$IFS IFS=:
+  for d in $PATH; do [ -x "$d/$1" ] && { r=$d/$1; break; }; done
+  IFS=$o;;
+esac
+shift
+"""
+
 # A program with a limit of $1 seconds in the foreground.
-_BOUNDED = r"""
+_BOUNDED = rf"""
 l=$1; shift
-"$@" </dev/null & p=$!
+{_PROGRAM}
+"$r" "$@" </dev/null & p=$!
 ( n=0; while [ $n -lt $l ]; do sleep 1; kill -0 $p 2>/dev/null || exit; n=$((n+1)); done; kill -9 $p
 ) >/dev/null 2>&1 </dev/null &
 wait $p
@@ -67,22 +77,24 @@ wait $p
 
 # A server side: $1 names its files, $2 is its limit in seconds, $3 the TCP port in hexadecimal as in /proc/net/tcp, or
 # "-" for a program that listens on none. Answers once it listens.
-_SERVE = r"""
+_SERVE = rf"""
 b=$1 l=$2 h=$3; shift 3
-( "$@" >"$b.out" 2>&1 </dev/null & p=$!; echo $p >"$b.pid"; wait $p; echo $? >"$b.rc" ) >/dev/null 2>&1 </dev/null &
+{_PROGRAM}
+( "$r" "$@" >"$b.out" 2>&1 </dev/null & p=$!; echo $p >"$b.pid"; wait $p; echo $? >"$b.rc"
+) >/dev/null 2>&1 </dev/null &
 ( n=0; while [ $n -lt $l ] && [ ! -e "$b.rc" ]; do sleep 1; n=$((n+1)); done
-  [ -e "$b.rc" ] || { read -r p <"$b.pid" && kill -9 $p; }
+  [ -e "$b.rc" ] || {{ read -r p <"$b.pid" && kill -9 $p; }}
 ) >/dev/null 2>&1 </dev/null &
 n=0
 while [ $n -lt 150 ]; do
-  p=; { read -r p <"$b.pid"; } 2>/dev/null
+  p=; {{ read -r p <"$b.pid"; }} 2>/dev/null
   if [ -n "$p" ]; then
-    [ -e "$b.rc" ] && { echo ended; exit 0; }
-    [ "$h" = - ] && { echo started; exit 0; }
+    [ -e "$b.rc" ] && {{ echo ended; exit 0; }}
+    [ "$h" = - ] && {{ echo started; exit 0; }}
     for f in /proc/net/tcp /proc/net/tcp6; do
-      { while read -r a c d e x; do
+      {{ while read -r a c d e x; do
         case "$c $e" in *:"$h 0A") echo listening; exit 0;; esac
-      done <$f; } 2>/dev/null
+      done <$f; }} 2>/dev/null
     done
   fi
   sleep 0.2 2>/dev/null || sleep 1

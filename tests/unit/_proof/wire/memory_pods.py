@@ -62,8 +62,7 @@ def probe_text(address: str, **changes: Any) -> str:
     }
     gid = "0000:0000:0000:0000:0000:ffff:" + "{:02x}{:02x}:{:02x}{:02x}".format(*map(int, address.split(".")))
     name = given["device"].partition("|")[0]
-    lines = ["tool|ping", "tool|rping", "tool|ib_write_bw"]
-    lines += [f"netdev|{each}" for each in given["netdevs"].split()]
+    lines = [f"netdev|{each}" for each in given["netdevs"].split()]
     lines += ["address|02:00:00:00:00:01", f"mtu|{given['mtu']}", f"operstate|{given['operstate']}"]
     lines += [f"char|{each}" for each in given["chars"].split()]
     if given["device"]:

@@ -91,6 +91,18 @@ def test_words_of_a_command_stay_words(shell: list[str]) -> None:
     assert done.stdout == "<a b><$(id)><><*>"
 
 
+def test_a_program_is_taken_from_the_path_even_where_the_shell_has_one_of_its_own(
+    shell: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = tmp_path / "echo"
+    own.write_text("#!/bin/sh\nprintf 'the one of the path: %s' \"$1\"\n", encoding="utf-8")
+    own.chmod(0o755)
+    monkeypatch.setenv("PATH", f"/nowhere:{tmp_path}:{os.environ['PATH']}")
+    assert run(shell, scripts.bounded(5, ["echo", "a b"])).stdout == "the one of the path: a b"
+    run(shell, scripts.serve("echo", 5, None, ["echo", "c d"]))
+    assert run(shell, scripts.finish("echo", 5)).stdout.splitlines() == ["ended 0", "the one of the path: c d"]
+
+
 def test_a_program_that_hangs_is_ended(shell: list[str]) -> None:
     started = time.monotonic()
     done = run(shell, scripts.bounded(1, ["sh", "-c", "echo before; exec sleep 60"]))
