@@ -11,6 +11,7 @@ import os
 import stat
 import subprocess
 import sys
+import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Callable, ClassVar
@@ -25,7 +26,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.unit import
 from ansible_collections.rdma.fabric.plugins.module_utils._host.desired import check_desired
 from ansible_collections.rdma.fabric.plugins.module_utils._host.steps import describe
 from ansible_collections.rdma.fabric.plugins.modules import rdma_host
-from ansible_collections.rdma.fabric.plugins.plugin_utils import _action, _guard
+from ansible_collections.rdma.fabric.plugins.plugin_utils import _action
 from ansible_collections.rdma.fabric.plugins.plugin_utils._files import write_if_different
 from ansible_collections.rdma.fabric.tests.fixtures.hosts.fleet import FLEET
 from ansible_collections.rdma.fabric.tests.unit._host.kernel import on_disk
@@ -347,8 +348,8 @@ class TestGuard:
     def host(self, plan: Plan, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[dict[str, Any], list[str]]]:
         """Run with a module that made such a change, whose host answers the confirmations as given."""
         passed = [0.0]
-        monkeypatch.setattr(_guard.time, "monotonic", lambda: passed[0])
-        monkeypatch.setattr(_guard.time, "sleep", lambda seconds: passed.__setitem__(0, passed[0] + seconds))
+        monkeypatch.setattr(time, "monotonic", lambda: passed[0])
+        monkeypatch.setattr(time, "sleep", lambda seconds: passed.__setitem__(0, passed[0] + seconds))
 
         def start(*answers: Any, **outcome: Any) -> tuple[dict[str, Any], list[str]]:
             calls: list[str] = []
