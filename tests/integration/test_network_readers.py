@@ -129,7 +129,18 @@ def test_networkd_configures_the_interface_as_our_drop_in_says(
     for path in [tmp_path, *tmp_path.rglob("*")]:
         path.chmod(0o755 if path.is_dir() else 0o644)
     program = readers.program("usr/lib/systemd/systemd-networkd", "lib/systemd/systemd-networkd")
-    argv = ["unshare", "--net", "--mount", "bash", "-c", NETWORKD, "networkd", tmp_path, program, "9000"]
+    argv: list[str | Path] = [
+        "unshare",
+        "--net",
+        "--mount",
+        "bash",
+        "-c",
+        NETWORKD,
+        "networkd",
+        tmp_path,
+        program,
+        "9000",
+    ]
     done = readers.run(argv)
     mtu, line = done.stdout.splitlines()[:2]
     assert mtu == "9000", done.stderr
@@ -171,7 +182,7 @@ def test_ifup_does_what_the_users_stanza_and_ours_say(readers: Readers, tmp_path
     assert list(kept(tmp_path, given)) == ["/etc/network/interfaces.d/rdma-fabric"]
     interfaces = tmp_path / "etc/network/interfaces"
     interfaces.write_text(INTERFACES.format(root=tmp_path))
-    argv = [readers.program("sbin/ifup", "usr/sbin/ifup"), "--no-act", "--force", "--verbose"]
+    argv: list[str | Path] = [readers.program("sbin/ifup", "usr/sbin/ifup"), "--no-act", "--force", "--verbose"]
     done = readers.run([*argv, f"--interfaces={interfaces}", f"--state-dir={tmp_path}", NAME])
     assert done.returncode == 0, done.stderr
     commands = f"{done.stdout}\n{done.stderr}"
