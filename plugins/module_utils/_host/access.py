@@ -52,8 +52,8 @@ class Host(Protocol):
     def read(self, path: str) -> str:
         """Return a file's text, at most READ_LIMIT bytes; bytes that are no UTF-8 become U+FFFD."""
 
-    def read_bytes(self, path: str) -> bytes:
-        """Return a file's bytes, at most READ_LIMIT of them."""
+    def read_bytes(self, path: str, limit: int = READ_LIMIT) -> bytes:
+        """Return a file's bytes, at most ``limit`` of them."""
 
     def exists(self, path: str) -> bool:
         """Say whether the path leads somewhere; a dangling link does not."""
@@ -144,12 +144,12 @@ class LiveHost:
         """Return a file's text, at most READ_LIMIT bytes."""
         return self.read_bytes(path).decode("utf-8", "replace")
 
-    def read_bytes(self, path: str) -> bytes:
-        """Return a file's bytes, at most READ_LIMIT of them; a FIFO in the place of a file does not block."""
+    def read_bytes(self, path: str, limit: int = READ_LIMIT) -> bytes:
+        """Return a file's bytes, at most ``limit`` of them; a FIFO in the place of a file does not block."""
         try:
             descriptor = os.open(self._local(path), os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
             with os.fdopen(descriptor, "rb") as stream:
-                return stream.read(READ_LIMIT)
+                return stream.read(limit)
         except OSError as error:
             raise HostError(errno_name(error), path) from error
 
@@ -259,7 +259,7 @@ class LiveMachine(LiveHost):
             _write_attribute(local, text.encode("utf-8"), sender)
         os.close(sender)
         try:
-            ready, _, _ = select.select([receiver], [], [], timeout)
+            ready, _writable, _failed = select.select([receiver], [], [], timeout)
             answer = os.read(receiver, 16) if ready else b""
         finally:
             os.close(receiver)

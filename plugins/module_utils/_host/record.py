@@ -11,6 +11,7 @@ import posixpath
 from typing import Any, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.access import (
+    READ_LIMIT,
     CommandResult,
     Host,
     HostError,
@@ -82,10 +83,10 @@ class Recorder:
             self._files[place] = text if part is None else part
         return text
 
-    def read_bytes(self, path: str) -> bytes:
+    def read_bytes(self, path: str, limit: int = READ_LIMIT) -> bytes:
         """Read and remember a file's bytes."""
         place = self._place(path)
-        data: bytes = self._remembering_errors(self._host.read_bytes, place)
+        data: bytes = self._remembering_errors(self._host.read_bytes, place)[:limit]
         if place.startswith("/sys/") and place.endswith("/config"):
             data = without_identity(data)
         self._binary[place] = base64.b64encode(data).decode("ascii")

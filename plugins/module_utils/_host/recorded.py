@@ -212,12 +212,12 @@ class RecordedHost:
             return str(self._files[place])[:READ_LIMIT]
         return self._decode(place, path).decode("utf-8", "replace")
 
-    def read_bytes(self, path: str) -> bytes:
+    def read_bytes(self, path: str, limit: int = READ_LIMIT) -> bytes:
         """Return a file's bytes, or raise the error that reading it gave."""
         place = self._reach(path)
         if place in self._files:
-            return str(self._files[place]).encode("utf-8")[:READ_LIMIT]
-        return self._decode(place, path)
+            return str(self._files[place]).encode("utf-8")[:limit]
+        return self._decode(place, path, limit)
 
     def exists(self, path: str) -> bool:
         """Say whether the path leads somewhere; a file that could not be read is there all the same."""
@@ -259,9 +259,9 @@ class RecordedHost:
             raise HostError("ENOENT", argv[0])
         return CommandResult(found["rc"], found["stdout"], found["stderr"])
 
-    def _decode(self, place: str, path: str) -> bytes:
+    def _decode(self, place: str, path: str, limit: int = READ_LIMIT) -> bytes:
         if place in self._binary:
-            return base64.b64decode(self._binary[place])[:READ_LIMIT]
+            return base64.b64decode(self._binary[place])[:limit]
         raise HostError("EISDIR" if place in self._children else "ENOENT", path)
 
     def _reach(self, path: str) -> str:

@@ -13,7 +13,11 @@ import re
 from typing import Any, Dict, Mapping
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.driver import modules
-from ansible_collections.rdma.fabric.plugins.module_utils._host.driver.elf import beginning_of_module, build_id
+from ansible_collections.rdma.fabric.plugins.module_utils._host.driver.elf import (
+    LONGEST,
+    beginning_of_module,
+    build_id,
+)
 from ansible_collections.rdma.fabric.plugins.module_utils._host.driver.families import (
     FIRMWARE_UPDATER,
     Family,
@@ -99,10 +103,13 @@ def read_driver(probe: Probe, system: Mapping[str, Any], settings: Mapping[str, 
     }
 
 
-def read_on_disk(probe: Probe, kernel: str, names: tuple[str, ...]) -> dict[str, dict[str, Any]] | None:
+def read_on_disk(
+    probe: Probe, kernel: str, names: tuple[str, ...], identify: bool = True
+) -> dict[str, dict[str, Any]] | None:
     """Return what modprobe would load, by module: path, version, srcversion, build id, dependencies, signer.
 
     A module that is not there is left out; a built-in one has the path ``(builtin)``. None: the host does not tell.
+    The build id costs reading the whole file, so with ``identify`` it is read where there is no srcversion.
     """
     result = probe.command("modinfo", "-k", kernel, *names) if kernel else None
     if result is None:
@@ -115,7 +122,8 @@ def read_on_disk(probe: Probe, kernel: str, names: tuple[str, ...]) -> dict[str,
             continue
         name = re.sub(r"\.ko(\.\w+)?$", "", path.rsplit("/", 1)[-1]).replace("-", "_")
         name = fields.get("name", name).replace("-", "_")
-        packed = probe.data(path) if path.startswith("/") else None
+        asked = identify and path.startswith("/") and not fields.get("srcversion")
+        packed = probe.data(path, LONGEST) if asked else None
         found[name] = {
             "path": path,
             "version": fields.get("version") or None,

@@ -116,11 +116,12 @@ def restore_operations(snapshot: Snapshot) -> list[Operation]:
         if any(link["pci"] == function["pci"] for link in snapshot["links"]):
             operations.append(_appears(function["pci"]))
     operations.append(Run(_SETTLE, 40.0))
+    # A port that comes up resets its virtual functions, which then take no orders for a while: it goes first.
     for function in snapshot["functions"]:
+        for link in snapshot["links"]:
+            if link["pci"] == function["pci"]:
+                operations.extend(_restored_link(link))
         operations.extend(_virtual_functions(function))
-    for link in snapshot["links"]:
-        if link["pci"] in physical:
-            operations.extend(_restored_link(link))
     for link in snapshot["links"]:
         if link["pci"] not in physical:
             operations += [_appears(link["pci"]), *_restored_link(link)]
@@ -320,9 +321,12 @@ def _virtual_functions(function: Mapping[str, Any]) -> list[Operation]:
         for words in _managed_words(entry):
             argv = ("ip", "link", "set", "dev", f"{{port:{address}}}", "vf", str(entry["vf"]), *words)
             operations.append(Run(argv, accepted=(0, 2)))
+    # Without autoprobe the kernel binds a virtual function to no driver, not even when asked for that one
+    # (pci_device_can_probe, drivers/pci/pci-driver.c).
+    operations.append(SetAttribute(f"{device}/sriov_drivers_autoprobe", "1"))
     operations += [SetAttribute(PROBE, bound, 60.0) for bound in function["bound"]]
-    if function["autoprobe"]:
-        operations.append(SetAttribute(f"{device}/sriov_drivers_autoprobe", "1"))
+    if not function["autoprobe"]:
+        operations.append(SetAttribute(f"{device}/sriov_drivers_autoprobe", "0"))
     operations.append(Run(_SETTLE, 40.0))
     return operations
 
@@ -340,9 +344,10 @@ def _managed_words(entry: Mapping[str, Any]) -> Iterable[tuple[str, ...]]:
 def _restored_link(link: Mapping[str, Any]) -> list[Operation]:
     port = f"{{port:{link['pci']}}}"
     operations: list[Operation] = []
-    # A name, a hardware address and a master are given to an interface that is down; a name that a network manager's
-    # "up" gets ahead of (EBUSY, 2) is given by the concern that looks after names.
-    operations.append(Run(("ip", "link", "set", "dev", port, "down")))
+    # A hardware address and a master are given to an interface that is down. So is a name by older kernels (EBUSY, 2):
+    # one that a network manager's "up" gets ahead of is given by the concern that looks after names.
+    if link["mac"] or link["master"]:
+        operations.append(Run(("ip", "link", "set", "dev", port, "down")))
     operations.append(Run(("ip", "link", "set", "dev", port, "name", link["name"]), accepted=(0, 2)))
     if link["mac"]:
         # A virtual function whose physical one has set its address may not set it itself (2), and has it already.

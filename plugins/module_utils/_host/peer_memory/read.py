@@ -43,7 +43,7 @@ def read_peer_memory(probe: Probe, system: Mapping[str, Any]) -> PeerState:
             "running": _symbols(probe, "/proc/kallsyms"),
             "on_disk": _symbols(probe, f"/lib/modules/{kernel}/modules.symbols"),
         },
-        "modules": read_on_disk(probe, kernel, MODULES),
+        "modules": read_on_disk(probe, kernel, MODULES, identify=False),
         "clients": [printable(name, 64) for name in probe.names(CLIENTS)],
         "operator": [path for path in OPERATOR_FILES if probe.host.exists(path)],
         "loaded_at_boot": _loaded_at_boot(probe),

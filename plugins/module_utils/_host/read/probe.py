@@ -8,7 +8,12 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.access import CommandResult, Host, HostError
+from ansible_collections.rdma.fabric.plugins.module_utils._host.access import (
+    READ_LIMIT,
+    CommandResult,
+    Host,
+    HostError,
+)
 
 TEXT_LIMIT = 256
 _MOST_FAILURES = 24
@@ -88,10 +93,10 @@ class Probe:
             self._note(error, path, states)
             return None
 
-    def data(self, path: str) -> bytes | None:
-        """Return a file's bytes, None when it can't be read."""
+    def data(self, path: str, limit: int = READ_LIMIT) -> bytes | None:
+        """Return a file's bytes, at most ``limit`` of them, None when it can't be read."""
         try:
-            return self.host.read_bytes(path)
+            return self.host.read_bytes(path, limit)
         except HostError as error:
             self._note(error, path, ())
             return None

@@ -28,7 +28,6 @@ SYSTEM = {"kernel": KERNEL, "os": {"id": "ubuntu", "version_id": "24.04"}, "secu
 MODINFO = f"""filename:       {CORE}
 version:        24.10-1.1.4
 license:        Dual BSD/GPL
-srcversion:     0A1B2C3D4E5F
 depends:        mlx_compat,mlxdevm,psample
 filename:       /lib/modules/{KERNEL}/updates/dkms/ib_core.ko
 srcversion:     99
@@ -84,6 +83,13 @@ def test_the_module_on_the_disk_and_the_loaded_one() -> None:
     assert core["build_id"].startswith(b"new".hex())
     assert found["loaded"]["mlx5_core"]["build_id"].startswith(b"old".hex())
     assert runs_what_is_installed(found) is False
+
+
+def test_a_build_id_far_behind_the_beginning_is_found() -> None:
+    line = f"modinfo -k {KERNEL} mlx5_core mlx5_ib ib_core"
+    behind = base64.b64encode(bytes(200_000) + base64.b64decode(note(b"new"))).decode()
+    found = state(commands={line: said(MODINFO)}, binary={CORE: behind})
+    assert found["on_disk"]["mlx5_core"]["build_id"].startswith(b"new".hex())
 
 
 def test_everything_that_stands_on_the_stack_is_followed() -> None:

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, Callable, NamedTuple, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.access import (
+    READ_LIMIT,
     CommandResult,
     HostError,
     is_own_directory,
@@ -100,8 +101,8 @@ class Kernel:
     def read(self, path: str) -> str:
         return self.tree.read(path)
 
-    def read_bytes(self, path: str) -> bytes:
-        return self.tree.read_bytes(path)
+    def read_bytes(self, path: str, limit: int = READ_LIMIT) -> bytes:
+        return self.tree.read_bytes(path, limit)
 
     def exists(self, path: str) -> bool:
         return self.tree.exists(path)

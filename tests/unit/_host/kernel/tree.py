@@ -85,10 +85,10 @@ class Tree:
     def read(self, path: str) -> str:
         return self.read_bytes(path).decode("utf-8", "replace")
 
-    def read_bytes(self, path: str) -> bytes:
+    def read_bytes(self, path: str, limit: int = READ_LIMIT) -> bytes:
         place = self._reach(path)
         if place in self.files:
-            return self.files[place][:READ_LIMIT]
+            return self.files[place][:limit]
         raise HostError("EISDIR" if place in self.dirs else "ENOENT", path)
 
     def exists(self, path: str) -> bool:
