@@ -53,7 +53,7 @@ wait
 @pytest.fixture(scope="session")
 def readers() -> Readers:
     try:
-        return gather_readers()
+        return gather_readers(os.environ)
     except ProgramsUnavailable as reason:
         if os.environ.get("CI"):
             pytest.fail(f"no readers: {reason}", pytrace=False)

@@ -41,7 +41,7 @@ SYSTEMD_LOG_LEVEL=debug exec "$2" test --action=add /sys/class/net/lo
 @pytest.fixture(scope="session")
 def readers() -> Readers:
     try:
-        return gather_readers()
+        return gather_readers(os.environ)
     except ProgramsUnavailable as reason:
         if os.environ.get("CI"):
             pytest.fail(f"no readers: {reason}", pytrace=False)

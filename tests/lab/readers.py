@@ -45,7 +45,7 @@ def _say(text: str) -> None:
     sys.stderr.write(f"{text}\n")
 
 
-def gather_readers(environ: Mapping[str, str] = os.environ, report: Report = _say) -> Readers:
+def gather_readers(environ: Mapping[str, str], report: Report = _say) -> Readers:
     """Give the programs, from the cache or through apt; raises ``ProgramsUnavailable``."""
     key = f"readers-{hashlib.sha256(' '.join(PACKAGES).encode()).hexdigest()[:16]}"
     cache = cache_root(environ) / "readers"

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, cast
+from typing import Any
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.desired import HostDesired, check_desired
 from ansible_collections.rdma.fabric.plugins.module_utils._host.syntax import pci_address_problem
@@ -19,7 +19,8 @@ def wanted_interface(desired: HostDesired, key: str) -> dict[str, Any]:
     selector = "current_name" if pci_address_problem(key) else "pci"
     for entry in desired["interfaces"]:
         if entry.get(selector) == key:
-            return cast("Dict[str, Any]", entry)
+            found: dict[str, Any] = entry
+            return found
     # Checked like a user's entry, it has every key that an entry has.
     added: dict[str, Any] = check_desired({"interfaces": [{selector: key}]})["interfaces"][0]
     desired["interfaces"].append(added)

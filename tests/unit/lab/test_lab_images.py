@@ -53,9 +53,9 @@ class Read:
         return stream.read() if stream is not None else b""
 
 
-def write(directory: Path, entries: Mapping[str, Entry] = ENTRIES, names: tuple[str, ...] = NAMES) -> Path:
+def write(directory: Path, entries: Mapping[str, Entry] | None = None, names: tuple[str, ...] = NAMES) -> Path:
     target = directory / "image.tar"
-    write_image(target, entries, CONFIG, names, "amd64")
+    write_image(target, ENTRIES if entries is None else entries, CONFIG, names, "amd64")
     return target
 
 

@@ -148,7 +148,7 @@ def test_the_command_serves_a_directory_of_archives(archives: list[Path]) -> Non
     argv = [sys.executable, "-m", "tests.lab.registry", "--images", str(archives[0].parent), "--listen", "127.0.0.1:0"]
     with subprocess.Popen(argv, cwd=CHECKOUT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
-        ready, _, _ = select.select([process.stdout], [], [], SECONDS)
+        ready, _writable, _failed = select.select([process.stdout], [], [], SECONDS)
         line = process.stdout.readline() if ready else ""
         port = int(line.rpartition(":")[2] or 0)
         try:

@@ -30,13 +30,13 @@ LIMITS_IN_EFFECT = "/run/systemd/limits-in-effect"
 GRUB_CFG = {"update-grub": "/boot/grub/grub.cfg", "grub2-mkconfig": "/boot/grub2/grub.cfg"}
 GRUB_TEMPLATE = """set default="0"
 menuentry 'Linux' --class gnu-linux $menuentry_id_option 'gnulinux-simple' {{
-	linux	/vmlinuz-6.1.0 root=UUID=4c1f7c52 ro {line}
-	initrd	/initrd.img-6.1.0
+\tlinux\t/vmlinuz-6.1.0 root=UUID=4c1f7c52 ro {line}
+\tinitrd\t/initrd.img-6.1.0
 }}
 submenu 'Advanced options' $menuentry_id_option 'gnulinux-advanced' {{
-	menuentry 'Linux (recovery mode)' $menuentry_id_option 'gnulinux-recovery' {{
-		linux	/vmlinuz-6.1.0 root=UUID=4c1f7c52 ro single
-	}}
+\tmenuentry 'Linux (recovery mode)' $menuentry_id_option 'gnulinux-recovery' {{
+\t\tlinux\t/vmlinuz-6.1.0 root=UUID=4c1f7c52 ro single
+\t}}
 }}
 """
 ENTRY = "/boot/loader/entries/{version}.conf"

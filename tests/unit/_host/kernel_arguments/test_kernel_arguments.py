@@ -321,19 +321,19 @@ else
    set default="{default}"
 fi
 menuentry 'First' --class x $menuentry_id_option 'id-first' {{
-	if [ x$grub_platform = xxen ]; then insmod xzio; fi
-	linux	/vmlinuz-2 root=/dev/sda first
+\tif [ x$grub_platform = xxen ]; then insmod xzio; fi
+\tlinux\t/vmlinuz-2 root=/dev/sda first
 }}
 submenu "Advanced" $menuentry_id_option 'id-advanced' {{
-	menuentry 'Second' --id 'id-second' {{
-		linuxefi /vmlinuz-2 second
-	}}
-	menuentry 'Third' $menuentry_id_option 'id-third' {{
-		linux /vmlinuz-1 third "quoted thing"
-	}}
+\tmenuentry 'Second' --id 'id-second' {{
+\t\tlinuxefi /vmlinuz-2 second
+\t}}
+\tmenuentry 'Third' $menuentry_id_option 'id-third' {{
+\t\tlinux /vmlinuz-1 third "quoted thing"
+\t}}
 }}
 menuentry 'Last' {{
-	chainloader +1
+\tchainloader +1
 }}
 """
 

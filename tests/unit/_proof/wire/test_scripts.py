@@ -21,9 +21,8 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering impo
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire import scripts
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.endpoint import read_probe
 
-SHELLS = [[path, *words] for name, words in (("dash", []), ("bash", ["--posix"])) if (path := shutil.which(name))]
-if shutil.which("busybox"):
-    SHELLS.append([str(shutil.which("busybox")), "sh"])
+POSIX_SHELLS = (["dash"], ["bash", "--posix"], ["busybox", "sh"])
+SHELLS = [[str(shutil.which(words[0])), *words[1:]] for words in POSIX_SHELLS if shutil.which(words[0])]
 
 
 @pytest.fixture(params=SHELLS, ids=lambda words: Path(words[0]).name)
