@@ -266,6 +266,12 @@ class TestStart:
         kernel.tree.add_file(WISHES_FILE, done.read(WISHES_FILE))
         return kernel
 
+    def first_change(self) -> int:
+        """The number of the first mutation after the wait for udev."""
+        calm = self.forgetful()
+        start(calm, calm)
+        return next(index for index, (_kind, what) in enumerate(calm.mutations) if "udevadm" not in what)
+
     def test_the_running_host_gets_what_it_had(self) -> None:
         kernel = self.forgetful()
         result = self.started(kernel)
@@ -300,18 +306,19 @@ class TestStart:
         wishes = {"format": 1, "interfaces": [{"pci": PORT, "mtu": 9000}]}
         kernel = host(**{WISHES_FILE: json.dumps(wishes)})
         kernel.tree.discard(kernel.realpath(f"/sys/bus/pci/devices/{PORT}") + "/net")
+        kernel.tree.discard("/sys/class/net/ens2f0")
         assert "0000:37:00.0: it has no network interface after 90 seconds" in self.started(kernel)["problems"]
 
     def test_a_fault_is_in_the_result_with_what_to_do(self) -> None:
         kernel = self.forgetful()
-        kernel.disturb(0, "EIO")
+        kernel.disturb(self.first_change(), "EIO")
         (problem,) = self.started(kernel)["problems"]
         assert "set the MTU to 9000" in problem
         assert "next: " in problem
 
     def test_a_disk_that_is_full_does_not_keep_the_host_from_its_settings(self) -> None:
         kernel = self.forgetful()
-        kernel.disturb(1, "ENOSPC")
+        kernel.disturb(self.first_change() + 1, "ENOSPC")
         outcome = start(kernel, kernel)
         assert kernel.read("/sys/class/net/ens2f0/mtu") == "9000\n"
         assert "the result could not be kept" in outcome.problems[-1]
