@@ -102,7 +102,7 @@ GATES: tuple[Gate, ...] = (
         after=("programs", "artifact"),
         missing=programs_missing,
         junit=JUNIT / "integration.xml",
-        limit_s=1800,
+        limit_s=2700,
     ),
     Gate(
         "sanity",
@@ -111,7 +111,7 @@ GATES: tuple[Gate, ...] = (
         forbidden=("All targets skipped", "Skipping sanity test"),
         limit_s=1800,
     ),
-    Gate("unit", "unit tests", lambda: pytest("unit"), junit=JUNIT / "unit.xml"),
+    Gate("unit", "unit tests", lambda: pytest("unit"), junit=JUNIT / "unit.xml", limit_s=1800),
     Gate("format", "ruff format", lambda: command("ruff", "format", "--check", ".")),
     Gate("ruff", "ruff check", lambda: command("ruff", "check", ".")),
     Gate("types", "mypy --strict over plugins, tests and tools", mypy_steps),
