@@ -229,7 +229,9 @@ class _Run:
         started, text = self.now(), ""
         try:
             limit = self.settings.limit * 2 + _SERVE_LIMIT
-            answer = self.shell.run(target.pod, scripts.serve(tag, limit, port, argv), _SERVE_LIMIT)
+            # A node that needs more time for a program needs it for starting one, too.
+            start = max(_SERVE_LIMIT, self.settings.limit + _REACH)
+            answer = self.shell.run(target.pod, scripts.serve(tag, limit, port, argv), start)
             if answer.stdout.split()[:1] in (["listening"], ["started"]):
                 judged, text = work()
             else:
@@ -258,7 +260,7 @@ class _Run:
 
     def _finish(self, side: Side, tag: str, grace: int = 2) -> Output:
         """End a server side; return its status and what it printed."""
-        output = self.shell.run(side.pod, scripts.finish(tag, grace), _FINISH_LIMIT)
+        output = self.shell.run(side.pod, scripts.finish(tag, grace), max(_FINISH_LIMIT, self.settings.limit))
         head, _newline, text = output.stdout.partition("\n")
         status = head.split()[-1:]
         return Output(int(status[0]) if status and status[0].isdecimal() else 1, text, "")

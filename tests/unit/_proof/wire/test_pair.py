@@ -331,3 +331,10 @@ def test_programs_are_given_their_time_and_the_stream_a_little_more() -> None:
     ]
     assert {words for words, _limit in bounded} == {"7"}
     assert all(7 < limit < 60 for _words, limit in bounded)
+
+
+def test_a_node_that_gets_more_time_for_programs_gets_it_for_servers_too() -> None:
+    shell = memory_pods()
+    proved(shell, Settings(limit=300))
+    assert {limit for _pod, name, _words, limit in shell.calls if name == "serve"} == {330}
+    assert {limit for _pod, name, _words, limit in shell.calls if name == "finish"} == {300}
