@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import subprocess
-from typing import Any, Callable
+from typing import Any, Callable, Iterator
 
 import pytest
 
@@ -113,6 +113,15 @@ def apply(control_plane: ControlPlane, waves: list[Json], set_name: str = "rende
     connection = Connection(Client({"kubeconfig": str(control_plane.kubeconfig)}))
     request = BatchRequest(waves=waves, set_name=set_name, inventory_namespace="default", wait=False)
     return run(connection, request).as_dict()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def removed(control_plane: ControlPlane) -> Iterator[None]:
+    """Leave no definition behind that belongs to this module's set: other tests' sets bring the same ones."""
+    yield
+    connection = Connection(Client({"kubeconfig": str(control_plane.kubeconfig)}))
+    options: Json = {"absent": True, "remove_kept": True, "wait": True, "wait_timeout": 120.0}
+    run(connection, BatchRequest(waves=[], set_name="rendered", inventory_namespace="default", **options))
 
 
 @pytest.mark.parametrize("name", list(CASES))

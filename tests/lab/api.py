@@ -100,7 +100,7 @@ class Api:
         reused = self._connection.sock is not None
         try:
             return self._exchange(method, target, payload, headers)
-        except (ConnectionError, http.client.HTTPException):
+        except (ConnectionError, ssl.SSLEOFError, http.client.HTTPException):
             if not reused:
                 raise
         return self._exchange(method, target, payload, headers)  # the server had closed the idle connection
