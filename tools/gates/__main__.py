@@ -18,6 +18,8 @@ from tools.gates.catalogue import GATES, environment
 from tools.gates.model import Counts, Gate, Outcome, Verdict
 from tools.gates.runner import GateRunner, line
 
+MOST_FAILURES = 20
+
 
 def main(arguments: Sequence[str]) -> int:
     """Run the gates that the command line names, all of them by default; return the exit status."""
@@ -65,10 +67,14 @@ def interrupt(_number: int, _frame: FrameType | None) -> None:
 
 
 def summary(outcomes: Sequence[Outcome], seconds: float) -> str:
-    """Return all outcomes as a table; the last line counts tests the way pytest does."""
+    """Return all outcomes as a table and the tests that failed; the last line counts tests the way pytest does."""
     total = sum((outcome.counts() for outcome in outcomes), Counts())
     lines = ["", f"{len(outcomes)} gates in {seconds:.0f} s", *(line(outcome) for outcome in outcomes)]
-    lines += ["", total.sentence()]
+    failures = [f"  {text}" for outcome in outcomes if outcome.tests for text in outcome.tests.failures]
+    lines += ["", *failures[:MOST_FAILURES]]
+    if len(failures) > MOST_FAILURES:
+        lines.append(f"  ... and {len(failures) - MOST_FAILURES} more, in {BUILD / 'gates'}")
+    lines.append(total.sentence())
     return "\n".join(lines)
 
 

@@ -78,13 +78,21 @@ class Counts:
 
 
 @dataclass(frozen=True)
+class Report:
+    """What a test runner says of its tests: the counts, and each failure as ``name: first line of its message``."""
+
+    counts: Counts
+    failures: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class Outcome:
-    """How one gate ended: its verdict, how long it took, what it counted, and why when it did not pass."""
+    """How one gate ended: its verdict, how long it took, what its tests said, and why when it did not pass."""
 
     gate: Gate
     verdict: Verdict
     seconds: float = 0.0
-    tests: Counts | None = None
+    tests: Report | None = None
     reason: str = ""
     log: Path | None = None
 
@@ -97,6 +105,6 @@ class Outcome:
         )
         if self.tests is None:
             return own
-        if self.verdict is Verdict.FAILED and not self.tests.failed:
-            return self.tests + own
-        return self.tests
+        if self.verdict is Verdict.FAILED and not self.tests.counts.failed:
+            return self.tests.counts + own
+        return self.tests.counts

@@ -15,10 +15,12 @@ from pathlib import Path
 from typing import Callable, Mapping, Sequence
 from xml.etree import ElementTree
 
-from tools.gates.model import Counts, Gate, Outcome, Step, Verdict
+from tools.gates.model import Counts, Gate, Outcome, Report, Step, Verdict
 
 PROGRESS_SECONDS = 15.0
 GRACE_SECONDS = 20.0
+BAD_ENDS = ("failure", "error")
+LONGEST_FAILURE = 300
 
 
 class GateRunner:
@@ -188,23 +190,30 @@ def forbidden_text(gate: Gate, log: Path) -> str | None:
     return f"its output says: {'; '.join(found)}" if found else None
 
 
-def read_junit(path: Path) -> Counts | None:
-    """Return the counts of a JUnit file, None when there is none that can be read."""
+def read_junit(path: Path) -> Report | None:
+    """Return what a JUnit file tells of its tests, None when there is none that can be read."""
     try:
-        suites = ElementTree.parse(path).getroot().iter("testsuite")  # noqa: S314 - our own test runner wrote it
+        root = ElementTree.parse(path).getroot()  # noqa: S314 - our own test runner wrote it
         total = failed = skipped = 0
-        for suite in suites:
+        for suite in root.iter("testsuite"):
             total += int(suite.get("tests", 0))
             failed += int(suite.get("failures", 0)) + int(suite.get("errors", 0))
             skipped += int(suite.get("skipped", 0))
     except (OSError, ElementTree.ParseError, ValueError):
         return None
-    return Counts(total - failed - skipped, failed, skipped)
+    failures = tuple(failure(case, child) for case in root.iter("testcase") for child in case if child.tag in BAD_ENDS)
+    return Report(Counts(total - failed - skipped, failed, skipped), failures)
+
+
+def failure(case: ElementTree.Element, end: ElementTree.Element) -> str:
+    """Return one failed test in a line: where it is, its name, and the first line of the reason."""
+    reason = (end.get("message") or "").strip().split("\n", 1)[0]
+    return f"{case.get('classname', '')}::{case.get('name', '')} {end.tag}: {reason}"[:LONGEST_FAILURE]
 
 
 def line(outcome: Outcome) -> str:
     """Return the outcome as one line of a table."""
-    tests = f"{outcome.tests.sentence()}  " if outcome.tests else ""
+    tests = f"{outcome.tests.counts.sentence()}  " if outcome.tests else ""
     text = f"{outcome.verdict.value:8}{outcome.gate.name:16}{outcome.seconds:7.1f} s  {tests}{outcome.reason}"
     return text.rstrip()
 

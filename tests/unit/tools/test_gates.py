@@ -15,7 +15,7 @@ import pytest
 
 from tools.gates.__main__ import choose, summary
 from tools.gates.catalogue import GATES
-from tools.gates.model import Counts, Gate, Outcome, Step, Verdict
+from tools.gates.model import Counts, Gate, Outcome, Report, Step, Verdict
 from tools.gates.runner import GateRunner, read_junit
 
 
@@ -120,13 +120,21 @@ def ended(pid: int) -> bool:
     return False
 
 
-JUNIT = """<?xml version="1.0"?><testsuites><testsuite name="pytest" errors="1" failures="2" skipped="3" tests="10"/>
-</testsuites>"""
+JUNIT = """<?xml version="1.0"?><testsuites><testsuite name="pytest" errors="1" failures="2" skipped="3" tests="10">
+<testcase classname="tests.unit.test_a" name="test_good"/>
+<testcase classname="tests.unit.test_a" name="test_bad[1]"><failure message="assert 1 == 2&#10; more">x</failure></testcase>
+<testcase classname="tests.unit.test_a" name="test_left_something"><error message="a process is left"/></testcase>
+</testsuite></testsuites>"""
 
 
 def test_counts_come_from_the_test_runner(tmp_path: Path) -> None:
     (tmp_path / "junit.xml").write_text(JUNIT)
-    assert read_junit(tmp_path / "junit.xml") == Counts(passed=4, failed=3, skipped=3)
+    report = read_junit(tmp_path / "junit.xml")
+    assert report is not None and report.counts == Counts(passed=4, failed=3, skipped=3)
+    assert report.failures == (
+        "tests.unit.test_a::test_bad[1] failure: assert 1 == 2",
+        "tests.unit.test_a::test_left_something error: a process is left",
+    )
     assert Counts(4, 3, 3).sentence() == "4 passed, 3 failed, 3 skipped"
 
 
@@ -139,8 +147,16 @@ def test_a_truncated_count_is_no_count(tmp_path: Path, content: str) -> None:
 
 def test_a_runner_that_died_after_passing_tests_still_counts_as_failed() -> None:
     gate = Gate("unit", "", lambda: ())
-    outcome = Outcome(gate, Verdict.FAILED, tests=Counts(passed=5))
+    outcome = Outcome(gate, Verdict.FAILED, tests=Report(Counts(passed=5)))
     assert outcome.counts() == Counts(passed=5, failed=1)
+
+
+def test_the_summary_names_the_tests_that_failed_last_before_the_counts() -> None:
+    report = Report(Counts(failed=25), tuple(f"tests::test_{number} failure: why" for number in range(25)))
+    lines = summary([Outcome(Gate("unit", "", lambda: ()), Verdict.FAILED, tests=report)], 1.0).splitlines()
+    assert lines[-1] == "0 passed, 25 failed"
+    assert lines[-2].startswith("  ... and 5 more, in ")
+    assert lines[-22:-2] == [f"  tests::test_{number} failure: why" for number in range(20)]
 
 
 def test_gates_on_request_run_only_when_they_are_named() -> None:
