@@ -114,6 +114,34 @@ def moment(now_differs: bool, boot_differs: bool) -> str:
     return NOW if now_differs else BOOT
 
 
+def removal_step(
+    concern: str,
+    path: str,
+    *,
+    reason: str = "rdma.fabric wrote it, and nothing that is asked for needs it any more",
+    when: str = BOOT,
+    detail: str = "",
+) -> Step:
+    """Return a step that removes a file of ours."""
+    return make_step(
+        concern,
+        path,
+        target=path,
+        action=f"remove {path}",
+        before="there",
+        after="removed",
+        reason=reason,
+        when=when,
+        undo=f"write {path} again",
+        detail=detail,
+    )
+
+
+def key_of(step: Step) -> str:
+    """Return what the step is about within its concern, as ``make_step`` was given it."""
+    return str(step["id"]).split(":", 1)[1]
+
+
 def is_executable(step: Step) -> bool:
     """Return whether a run that applies the plan would execute the step."""
     return bool(step["status"] == PLANNED)

@@ -25,7 +25,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.operations impor
     Run,
     Work,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._host.steps import Step
+from ansible_collections.rdma.fabric.plugins.module_utils._host.steps import Step, key_of
 
 _RELOAD = Run(("systemctl", "daemon-reload"))
 _ENABLE = Run(("systemctl", "enable", UNIT))
@@ -35,7 +35,7 @@ _DISABLE = RemoveFile(ENABLED_BY)
 
 def work(context: Context, step: Step) -> Work:
     """Return how a manager's file is written, or how the boot unit is installed, updated or removed."""
-    path = str(step["id"]).split(":", 1)[1]
+    path = key_of(step)
     if path != UNIT_FILE:
         return _file_work(context, path)
     files = unit_files(context)

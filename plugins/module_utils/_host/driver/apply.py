@@ -50,7 +50,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.operations impor
     Work,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.read.probe import Probe
-from ansible_collections.rdma.fabric.plugins.module_utils._host.steps import Step
+from ansible_collections.rdma.fabric.plugins.module_utils._host.steps import Step, key_of
 from ansible_collections.rdma.fabric.plugins.module_utils._host.wanted.driver import ARCHIVE, DISTRIBUTION
 
 ERRORS = packages.ERRORS
@@ -69,7 +69,7 @@ def work(context: Context, step: Step) -> Work:
     if not isinstance(wish, Wish):
         return Work(())
     case = case_of(context, wish)
-    key = str(step["id"]).split(":", 1)[1]
+    key = key_of(step)
     if key == "blacklist":
         return Work([RemoveFile(CONTAINER_BLACKLIST)])
     if key.startswith("/"):

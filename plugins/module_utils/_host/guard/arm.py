@@ -35,7 +35,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.guard.revert imp
     unreported,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.operations import Work
-from ansible_collections.rdma.fabric.plugins.module_utils._host.steps import BOOT, Step, describe
+from ansible_collections.rdma.fabric.plugins.module_utils._host.steps import BOOT, Step, describe, key_of
 
 Launch = Callable[[str, str, str], None]
 
@@ -60,7 +60,7 @@ def touches_uplink(context: Context, step: Step) -> bool:
     """Return whether a step may cut the host off while it runs: it changes an interface of the uplink."""
     if step["concern"] not in _LIVE or step["when"] == BOOT:
         return False
-    key = str(step["id"]).split(":", 1)[1]
+    key = key_of(step)
     return any(
         key in {interface.key, f"{interface.key}:vfs"}
         and context.actual.uplink_reason(interface.nic, interface.netdev) is not None

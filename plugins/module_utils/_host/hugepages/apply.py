@@ -14,7 +14,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.desired import H
 from ansible_collections.rdma.fabric.plugins.module_utils._host.hugepages.files import boot_files
 from ansible_collections.rdma.fabric.plugins.module_utils._host.hugepages.read import pool
 from ansible_collections.rdma.fabric.plugins.module_utils._host.operations import Operation, SetAttribute, Work
-from ansible_collections.rdma.fabric.plugins.module_utils._host.steps import Step
+from ansible_collections.rdma.fabric.plugins.module_utils._host.steps import Step, key_of
 
 # The kernel moves memory about to make room, page by page.
 _SECONDS = 300.0
@@ -31,7 +31,7 @@ ERRORS = MappingProxyType(
 
 def work(context: Context, step: Step) -> Work:
     """Return how a pool gets its pages, or one of our files is written."""
-    key = str(step["id"]).split(":", 1)[1]
+    key = key_of(step)
     if key.startswith("/"):
         files = {key: boot_files(context)[key]}
         return Work(context.boot_operations(files), context.boot_undo(files))

@@ -18,7 +18,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.kmods.files impo
     wanted_modules,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.operations import Operation, PutFile, Run, Work
-from ansible_collections.rdma.fabric.plugins.module_utils._host.steps import BOOT, NOW, Step
+from ansible_collections.rdma.fabric.plugins.module_utils._host.steps import BOOT, NOW, Step, key_of
 
 # Loading the modules of some devices initialises them, which takes a while.
 _SECONDS = 120.0
@@ -54,7 +54,7 @@ ERRORS = MappingProxyType(
 
 def work(context: Context, step: Step) -> Work:
     """Return how a module is loaded, now or at boot or both, or unloaded when everything of ours goes."""
-    key = str(step["id"]).split(":", 1)[1]
+    key = key_of(step)
     if key == LOAD_FILE:
         return Work([PutFile(LOAD_FILE, load_file(wanted_modules(context)))])
     if step["to"] != "loaded":

@@ -6,23 +6,13 @@
 from __future__ import annotations
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.context import ConcernPlan, Context
-from ansible_collections.rdma.fabric.plugins.module_utils._host.steps import BOOT, make_step
+from ansible_collections.rdma.fabric.plugins.module_utils._host.steps import key_of, removal_step
 
 
 def plan(context: Context) -> ConcernPlan:
     """Return a step for each file of ours that no concern wants and that no concern's own step is about."""
-    own_steps = {str(step["id"]).split(":", 1)[1] for step in context.earlier}
+    own_steps = {key_of(step) for step in context.earlier}
     return [
-        make_step(
-            "leftovers",
-            path,
-            target=path,
-            action=f"remove {path}",
-            before="there",
-            after="removed",
-            reason="rdma.fabric wrote it, and nothing that is asked for needs it any more",
-            undo=f"write {path} again",
-            when=BOOT,
-        )
+        removal_step("leftovers", path)
         for path in sorted(set(context.boot_files) - set(context.wanted_files) - own_steps)
     ], []

@@ -13,7 +13,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.limits.files imp
 from ansible_collections.rdma.fabric.plugins.module_utils._host.limits.plan import RELOAD
 from ansible_collections.rdma.fabric.plugins.module_utils._host.limits.read import SHOW_DEFAULTS, parse_defaults
 from ansible_collections.rdma.fabric.plugins.module_utils._host.operations import Operation, RemoveFile, Run, Work
-from ansible_collections.rdma.fabric.plugins.module_utils._host.steps import Step
+from ansible_collections.rdma.fabric.plugins.module_utils._host.steps import Step, key_of
 
 _RELOAD = Run(("systemctl", "daemon-reload"), 90.0)
 _SHOW_SECONDS = 10.0
@@ -24,7 +24,7 @@ ERRORS = MappingProxyType(
 
 def work(context: Context, step: Step) -> Work:
     """Return how one file is written or removed, or how systemd is told."""
-    key = str(step["id"]).split(":", 1)[1]
+    key = key_of(step)
     if key == RELOAD:
         wanted = wanted_limits(context)
         return Work([_RELOAD], verify=lambda host: _problem(host, wanted))

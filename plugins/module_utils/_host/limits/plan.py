@@ -16,7 +16,14 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.limits.files imp
     wanted_limits,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.limits.read import INFINITY, MANAGER_FILE, RUNTIMES
-from ansible_collections.rdma.fabric.plugins.module_utils._host.steps import BOOT, NOW, NOW_AND_BOOT, Step, make_step
+from ansible_collections.rdma.fabric.plugins.module_utils._host.steps import (
+    BOOT,
+    NOW,
+    NOW_AND_BOOT,
+    Step,
+    make_step,
+    removal_step,
+)
 
 CONCERN = "limits"
 RELOAD = "reload"
@@ -82,16 +89,10 @@ def _reload(context: Context) -> Step:
 
 
 def _removal(path: str) -> Step:
-    return make_step(
+    return removal_step(
         CONCERN,
         path,
-        target=path,
-        action=f"remove {path}",
-        before="there",
-        after="removed",
-        reason="rdma.fabric wrote it, and nothing that is asked for needs it any more",
         when=NOW_AND_BOOT,
-        undo=f"write {path} again",
         detail="services have their former limits from their next start on; nothing is restarted",
     )
 

@@ -15,7 +15,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.mtu.apply import
 from ansible_collections.rdma.fabric.plugins.module_utils._host.operations import Run, Work
 from ansible_collections.rdma.fabric.plugins.module_utils._host.ports import fill
 from ansible_collections.rdma.fabric.plugins.module_utils._host.restoring import wanted_interface
-from ansible_collections.rdma.fabric.plugins.module_utils._host.steps import Step
+from ansible_collections.rdma.fabric.plugins.module_utils._host.steps import Step, key_of
 
 # IFF_UP of include/uapi/linux/if.h, as /sys/class/net/NAME/flags has it.
 _UP = 0x1
@@ -34,7 +34,7 @@ ERRORS = MappingProxyType(
 
 def work(context: Context, step: Step) -> Work:
     """Return how the administrative state of one interface is set."""
-    key, to = str(step["id"]).split(":", 1)[1], str(step["to"])
+    key, to = key_of(step), str(step["to"])
     name = port_name(context, next(interface for interface in context.interfaces if interface.key == key))
 
     def verify(host: Host) -> str:

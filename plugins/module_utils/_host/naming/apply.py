@@ -33,7 +33,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.operations impor
     Work,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.restoring import wanted_interface
-from ansible_collections.rdma.fabric.plugins.module_utils._host.steps import BOOT, Step
+from ansible_collections.rdma.fabric.plugins.module_utils._host.steps import BOOT, Step, key_of
 from ansible_collections.rdma.fabric.plugins.module_utils._host.syntax import new_name_problem
 
 # A rename with down and up around it is one program, so that ending this one never leaves the interface down. The file
@@ -58,7 +58,7 @@ ERRORS = MappingProxyType(
 
 def work(context: Context, step: Step) -> Work:
     """Return how a name is given now or at boot or both, how a naming file goes, how the initramfs is made again."""
-    key = str(step["id"]).split(":", 1)[1]
+    key = key_of(step)
     if key == STAMP:
         return _initramfs(context, step)
     if is_naming_file(key):

@@ -32,9 +32,11 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.steps import (
     PLANNED,
     Step,
     is_executable,
+    key_of,
     make_step,
     moment,
     refused_step,
+    removal_step,
 )
 
 
@@ -184,23 +186,17 @@ def _notices(context: Context, names: Names) -> list[str]:
 def _tidy(context: Context, planned: Iterable[Step]) -> list[Step]:
     """Return a step for each naming file of ours that nothing wants: it has to go before an initramfs is made."""
     wanted = {} if context.removing else wanted_files(context)
-    with_own_step = {str(step["id"]).split(":", 1)[1] for step in planned}
+    with_own_step = {key_of(step) for step in planned}
     steps = []
     for path in sorted(filter(is_naming_file, context.boot_files)):
         address = _address_of(path)
         covered = {address, f"{address}{rdma.SUFFIX}"} & with_own_step if context.removing else path in wanted
         if not covered:
             steps.append(
-                make_step(
+                removal_step(
                     "naming",
                     path,
-                    target=path,
-                    action=f"remove {path}",
-                    before="there",
-                    after="removed",
                     reason="rdma.fabric wrote it, and rdma_fabric_interfaces asks for no such name any more",
-                    undo=f"write {path} again",
-                    when=BOOT,
                 )
             )
     return steps
@@ -241,7 +237,7 @@ def _files_after(context: Context, planned: Iterable[Step]) -> dict[str, Any]:
     """Return the naming files that the host has once the executable steps are done."""
     wanted = {} if context.removing else wanted_files(context)
     files = {path: text for path, text in context.boot_files.items() if is_naming_file(path)}
-    done = {str(step["id"]).split(":", 1)[1] for step in planned if is_executable(step)}
+    done = {key_of(step) for step in planned if is_executable(step)}
     for path in sorted({*files, *wanted}):
         address = _address_of(path)
         key = f"{address}{rdma.SUFFIX}" if path == rdma.path_of(address) else address

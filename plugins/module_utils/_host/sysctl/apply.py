@@ -12,7 +12,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.access import Ho
 from ansible_collections.rdma.fabric.plugins.module_utils._host.context import Context
 from ansible_collections.rdma.fabric.plugins.module_utils._host.desired import HostDesired
 from ansible_collections.rdma.fabric.plugins.module_utils._host.operations import Operation, SetAttribute, Work
-from ansible_collections.rdma.fabric.plugins.module_utils._host.steps import Step
+from ansible_collections.rdma.fabric.plugins.module_utils._host.steps import Step, key_of
 from ansible_collections.rdma.fabric.plugins.module_utils._host.sysctl import names
 from ansible_collections.rdma.fabric.plugins.module_utils._host.sysctl.files import boot_files
 
@@ -38,7 +38,7 @@ ERRORS = MappingProxyType(
 
 def work(context: Context, step: Step) -> Work:
     """Return how a setting is made, or our file written."""
-    key = str(step["id"]).split(":", 1)[1]
+    key = key_of(step)
     if key == names.FILE:
         files = boot_files(context)
         return Work(context.boot_operations(files), context.boot_undo(files))
