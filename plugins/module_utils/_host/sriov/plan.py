@@ -30,7 +30,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.steps import (
 def plan(context: Context) -> ConcernPlan:
     """Return a step for each physical function with another number of virtual functions than wanted, or other settings.
 
-    The number that holds at boot is the boot unit's: ``boot_needs`` says what it has to do.
+    The number that holds at boot is the boot unit's.
     """
     steps: list[Step] = []
     notices: list[str] = []
@@ -42,21 +42,6 @@ def plan(context: Context) -> ConcernPlan:
         steps += found
         notices += said
     return steps, notices
-
-
-def boot_needs(context: Context) -> list[dict[str, Any]]:
-    """Return what a boot has to make again, by PCI address: ``{"pci", "vfs", "vf_settings"}`` as the user gave them."""
-    return [
-        {
-            "pci": interface.key,
-            "vfs": interface.wanted.get("vfs"),
-            "vf_settings": interface.wanted.get("vf_settings"),
-        }
-        for interface in context.interfaces
-        if interface.nic is not None
-        and interface.nic["function"] == "pf"
-        and (interface.wanted.get("vfs") or interface.wanted.get("vf_settings"))
-    ]
 
 
 def _number(context: Context, interface: Interface) -> tuple[list[Step], list[str]]:

@@ -11,9 +11,6 @@ from typing import Any
 import pytest
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.access import HostError
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts import gather
-from ansible_collections.rdma.fabric.plugins.module_utils._host.plan import plan_with_context
-from ansible_collections.rdma.fabric.plugins.module_utils._host.sriov.plan import boot_needs
 from ansible_collections.rdma.fabric.plugins.module_utils._host.sriov.settings import deterministic_mac
 from ansible_collections.rdma.fabric.tests.fixtures.hosts.fleet import FLEET
 from ansible_collections.rdma.fabric.tests.unit._host import igb
@@ -402,19 +399,6 @@ class TestDeterministicAddresses:
             == []
         )
         assert settings(kernel, "enp1s0f1")[0]["address"] == mac
-
-
-class TestBoot:
-    def test_what_a_boot_has_to_make_again_is_plain_data(self) -> None:
-        entries = [{"pci": PF, "vfs": 4, "vf_settings": {"vlan": 5}}, {"pci": OTHER, "mtu": 9000}]
-        context = _context(booted(), wish(*entries))
-        (need,) = boot_needs(context)
-        assert json.loads(json.dumps(need)) == need
-        assert (need["pci"], need["vfs"], need["vf_settings"]["vlan"]) == (PF, 4, 5)
-
-
-def _context(kernel: Kernel, desired: dict[str, Any]) -> Any:
-    return plan_with_context(desired, gather(kernel, None, (), desired))[1]
 
 
 SWEPT = {
