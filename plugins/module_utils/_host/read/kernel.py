@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from typing import Any, Iterable, NamedTuple
 
+from ansible_collections.rdma.fabric.plugins.module_utils._host.driver.modules import STORAGE
 from ansible_collections.rdma.fabric.plugins.module_utils._host.read.probe import Probe, printable
 
 MODULES = "/proc/modules"
@@ -17,7 +18,6 @@ _MLX = ("mlx5_core", "mlx5_ib", "mlx5_vdpa", "mlx5_fwctl", "mlx5_dpll", "mlx_com
 _RDMA = ("ib_core", "ib_ipoib", "ib_umad", "ib_uverbs", "rdma_cm", "rdma_ucm", "rdma_rxe", "siw", "vfio_pci")
 _GPU = ("nvidia", "nvidia_peermem", "nv_peer_mem", "nvidia_fs", "gdrdrv")
 # What would hold ib_core when the driver is changed: storage over RDMA, and drivers of other vendors.
-_STORAGE = ("ib_iser", "ib_isert", "ib_srp", "ib_srpt", "nvme_rdma", "nvmet_rdma", "rpcrdma", "xprtrdma", "svcrdma")
 _HOLDERS = ("ko2iblnd", "rds_rdma", "smc", "knem", "xpmem")
 _VENDORS = (
     "bnxt_re",
@@ -33,7 +33,7 @@ _VENDORS = (
     "qedr",
     "vmw_pvrdma",
 )
-_OF_INTEREST = frozenset((*_MLX, *_RDMA, *_GPU, *_STORAGE, *_HOLDERS, *_VENDORS))
+_OF_INTEREST = frozenset((*_MLX, *_RDMA, *_GPU, *STORAGE, *_HOLDERS, *_VENDORS))
 _DRIVER_VERSION = re.compile(r"(MLNX_OFED_LINUX|OFED-internal|MLNX_EN|mlnx-en)-(\d+\.\d+-[\d.]*\d)")
 _VENDOR_VERSION = re.compile(r"\d+\.\d+-\d+(\.\d+)+")
 _GPU_DRIVER = re.compile(r"NVRM version:\s+(.*?)\s(\d{3,4}\.\d+(?:\.\d+)*)\s")
