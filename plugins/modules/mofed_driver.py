@@ -215,16 +215,12 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.access import HostError, LiveHost, LiveMachine
+from ansible_collections.rdma.fabric.plugins.module_utils._host.access import LiveHost
 from ansible_collections.rdma.fabric.plugins.module_utils._host.actual import Actual
-from ansible_collections.rdma.fabric.plugins.module_utils._host.clock import SystemClock
 from ansible_collections.rdma.fabric.plugins.module_utils._host.connection import server_address
-from ansible_collections.rdma.fabric.plugins.module_utils._host.converge import apply, preview
 from ansible_collections.rdma.fabric.plugins.module_utils._host.desired import check_desired
 from ansible_collections.rdma.fabric.plugins.module_utils._host.driver.status import summarize
-from ansible_collections.rdma.fabric.plugins.module_utils._host.originals import BadOriginals
-from ansible_collections.rdma.fabric.plugins.module_utils._host.outcome import Run
-from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput
+from ansible_collections.rdma.fabric.plugins.module_utils._module import converge_concern, end_with
 
 CONSENTS = {"driver_reload": "allow_driver_reload", "uplink_change": "allow_uplink_change"}
 ARGUMENTS: dict[str, Any] = {
@@ -263,15 +259,7 @@ def run_here(module: AnsibleModule) -> dict[str, Any]:
             "uplinks": parameters["uplinks"],
         }
     )
-    run = Run(check=module.check_mode, diff=module._diff, mode="apply", recorded=False, concerns=("driver",))
-    address = server_address(LiveHost(), os.getpid())
-    if run.applies:
-        outcome = apply(LiveMachine(), desired, run, address, SystemClock())
-    else:
-        outcome = preview(LiveHost(), desired, run, address)
-    facts = outcome.pop("facts")
-    outcome.pop("summary")
-    outcome.pop("recorded")
+    outcome, facts = converge_concern(module, desired, "driver", server_address(LiveHost(), os.getpid()))
     outcome["driver"] = summarize(Actual(facts, desired["uplinks"]), facts["driver"])
     return outcome
 
@@ -292,17 +280,7 @@ def main() -> None:
         ],
         supports_check_mode=True,
     )
-    try:
-        outcome = run_here(module)
-    except InvalidInput as invalid:
-        module.fail_json(msg=str(invalid), violations=[violation.as_dict() for violation in invalid.violations])
-    except BadOriginals as error:
-        module.fail_json(msg=str(error))
-    except HostError as error:
-        module.fail_json(msg=f"the host could not be read: {error}; nothing was changed")
-    if outcome.get("failed"):
-        module.fail_json(**outcome)
-    module.exit_json(**outcome)
+    end_with(module, run_here)
 
 
 if __name__ == "__main__":

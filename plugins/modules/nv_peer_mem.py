@@ -107,29 +107,17 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.access import HostError, LiveHost, LiveMachine
 from ansible_collections.rdma.fabric.plugins.module_utils._host.actual import Actual
-from ansible_collections.rdma.fabric.plugins.module_utils._host.clock import SystemClock
-from ansible_collections.rdma.fabric.plugins.module_utils._host.converge import apply, preview
 from ansible_collections.rdma.fabric.plugins.module_utils._host.desired import check_desired
-from ansible_collections.rdma.fabric.plugins.module_utils._host.originals import BadOriginals
-from ansible_collections.rdma.fabric.plugins.module_utils._host.outcome import Run
 from ansible_collections.rdma.fabric.plugins.module_utils._host.peer_memory.status import summarize
-from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput
+from ansible_collections.rdma.fabric.plugins.module_utils._module import converge_concern, end_with
 
 
 def run_here(module: AnsibleModule) -> dict[str, Any]:
     """Return the outcome for the machine that the module runs on."""
     wanted = {key: module.params[key] for key in ("state", "mechanism")}
     desired = check_desired({"peer_memory": wanted})
-    run = Run(check=module.check_mode, diff=module._diff, mode="apply", recorded=False, concerns=("peer_memory",))
-    if run.applies:
-        outcome = apply(LiveMachine(), desired, run, None, SystemClock())
-    else:
-        outcome = preview(LiveHost(), desired, run, None)
-    facts = outcome.pop("facts")
-    outcome.pop("summary")
-    outcome.pop("recorded")
+    outcome, facts = converge_concern(module, desired, "peer_memory")
     outcome["peer_memory"] = summarize(Actual(facts))
     return outcome
 
@@ -147,17 +135,7 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    try:
-        outcome = run_here(module)
-    except InvalidInput as invalid:
-        module.fail_json(msg=str(invalid), violations=[violation.as_dict() for violation in invalid.violations])
-    except BadOriginals as error:
-        module.fail_json(msg=str(error))
-    except HostError as error:
-        module.fail_json(msg=f"the host could not be read: {error}; nothing was changed")
-    if outcome.get("failed"):
-        module.fail_json(**outcome)
-    module.exit_json(**outcome)
+    end_with(module, run_here)
 
 
 if __name__ == "__main__":

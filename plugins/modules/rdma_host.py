@@ -275,7 +275,7 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.access import HostError, LiveHost, LiveMachine
+from ansible_collections.rdma.fabric.plugins.module_utils._host.access import LiveHost, LiveMachine
 from ansible_collections.rdma.fabric.plugins.module_utils._host.clock import SystemClock
 from ansible_collections.rdma.fabric.plugins.module_utils._host.connection import server_address
 from ansible_collections.rdma.fabric.plugins.module_utils._host.converge import apply, preview
@@ -283,10 +283,9 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.desired import H
 from ansible_collections.rdma.fabric.plugins.module_utils._host.guard.arm import Guard
 from ansible_collections.rdma.fabric.plugins.module_utils._host.guard.launch import launch
 from ansible_collections.rdma.fabric.plugins.module_utils._host.guard.revert import confirm
-from ansible_collections.rdma.fabric.plugins.module_utils._host.originals import BadOriginals
 from ansible_collections.rdma.fabric.plugins.module_utils._host.outcome import Run
 from ansible_collections.rdma.fabric.plugins.module_utils._host.wanted.guard import DEFAULT
-from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput
+from ansible_collections.rdma.fabric.plugins.module_utils._module import end_with
 
 
 def run_here(module: AnsibleModule) -> dict[str, Any]:
@@ -338,17 +337,7 @@ def main() -> None:
         mutually_exclusive=[("desired", "confirm")],
         supports_check_mode=True,
     )
-    try:
-        outcome = run_here(module)
-    except InvalidInput as invalid:
-        module.fail_json(msg=str(invalid), violations=[violation.as_dict() for violation in invalid.violations])
-    except BadOriginals as error:
-        module.fail_json(msg=str(error))
-    except HostError as error:
-        module.fail_json(msg=f"the host could not be read: {error}; nothing was changed")
-    if outcome.get("failed"):
-        module.fail_json(**outcome)
-    module.exit_json(**outcome)
+    end_with(module, run_here)
 
 
 if __name__ == "__main__":

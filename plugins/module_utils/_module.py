@@ -1,0 +1,56 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the modules that change a host share: one concern brought to its state, and how a module ends.
+
+Private to this collection: it may change without notice.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Callable
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.access import HostError, LiveHost, LiveMachine
+from ansible_collections.rdma.fabric.plugins.module_utils._host.actual import Facts
+from ansible_collections.rdma.fabric.plugins.module_utils._host.clock import SystemClock
+from ansible_collections.rdma.fabric.plugins.module_utils._host.converge import apply, preview
+from ansible_collections.rdma.fabric.plugins.module_utils._host.desired import HostDesired
+from ansible_collections.rdma.fabric.plugins.module_utils._host.originals import BadOriginals
+from ansible_collections.rdma.fabric.plugins.module_utils._host.outcome import Outcome, Run
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput
+
+
+def converge_concern(
+    module: AnsibleModule, desired: HostDesired, concern: str, address: str | None = None
+) -> tuple[Outcome, Facts]:
+    """Bring one concern of this machine to the desired state; return the module's result and the facts afterwards.
+
+    ``address`` is the one that Ansible reaches the machine by. Check mode only looks.
+    """
+    run = Run(check=module.check_mode, diff=module._diff, mode="apply", recorded=False, concerns=(concern,))
+    if run.applies:
+        outcome = apply(LiveMachine(), desired, run, address, SystemClock())
+    else:
+        outcome = preview(LiveHost(), desired, run, address)
+    facts = outcome.pop("facts")
+    # Both speak of a whole host.
+    outcome.pop("summary")
+    outcome.pop("recorded")
+    return outcome, facts
+
+
+def end_with(module: AnsibleModule, result_of: Callable[[AnsibleModule], dict[str, Any]]) -> None:
+    """End the module with what ``result_of`` returns, or with why it could not."""
+    try:
+        result = result_of(module)
+    except InvalidInput as invalid:
+        module.fail_json(msg=str(invalid), violations=[violation.as_dict() for violation in invalid.violations])
+    except BadOriginals as error:
+        module.fail_json(msg=str(error))
+    except HostError as error:
+        module.fail_json(msg=f"the host could not be read: {error}; nothing was changed")
+    if result.get("failed"):
+        module.fail_json(**result)
+    module.exit_json(**result)
