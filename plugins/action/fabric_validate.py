@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Mapping
 
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.basis.names import dns_label
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.test_pods import networks_of, test_image
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.proof_pods import networks_of, test_image
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.client import Client, auth_options
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import ApiFault
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.exec import Executor, WebSockets
@@ -34,7 +34,7 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._campaign import Campa
 from ansible_collections.rdma.fabric.plugins.plugin_utils._cluster_action import ClusterAction, task_environment
 from ansible_collections.rdma.fabric.plugins.plugin_utils._files import write_if_different
 from ansible_collections.rdma.fabric.plugins.plugin_utils._host_documents import read_host_documents
-from ansible_collections.rdma.fabric.plugins.plugin_utils._test_pods import ClusterPods, PodShell, interruptible
+from ansible_collections.rdma.fabric.plugins.plugin_utils._proof_pods import ClusterPods, PodShell, interruptible
 
 _POSITIVE = ("size", "iterations", "queue_pairs", "timeout", "test_timeout")
 

@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Any, Callable, Dict, Iterable, Mapping, Protocol, TypeVar
 
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.test_pods import pod_name, test_pod
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.proof_pods import pod_name, test_pod
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.document import network_label, pair_row
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.endpoint import Choice
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.pair import (

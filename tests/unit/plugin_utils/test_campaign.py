@@ -20,7 +20,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._proof.pairing import 
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.pair import Settings
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.shell import Output, ShellTrouble
 from ansible_collections.rdma.fabric.plugins.plugin_utils._campaign import Campaign, Request, port_of
-from ansible_collections.rdma.fabric.plugins.plugin_utils._test_pods import (
+from ansible_collections.rdma.fabric.plugins.plugin_utils._proof_pods import (
     ClusterPods,
     Interrupted,
     PodShell,

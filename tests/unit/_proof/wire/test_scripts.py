@@ -17,7 +17,7 @@ from typing import Iterator
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering import test_pods
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering import proof_pods
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire import scripts
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.endpoint import read_probe
 
@@ -59,7 +59,7 @@ def test_a_shell_to_run_them_exists() -> None:
 
 
 def test_the_folder_of_the_scripts_is_the_one_that_the_pods_mount() -> None:
-    assert scripts.SCRATCH == test_pods.SCRATCH
+    assert scripts.SCRATCH == proof_pods.SCRATCH
 
 
 def test_the_probe_reads_an_interface_and_its_addresses(shell: list[str]) -> None:

@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 import yaml
 
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.test_pods import (
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.proof_pods import (
     networks_of,
     pod_name,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.test_pods import (
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.proof_pods import (
     test_image as image_of,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.test_pods import (
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.proof_pods import (
     test_pod as pod_of,
 )
 from tools.checkout import CHECKOUT

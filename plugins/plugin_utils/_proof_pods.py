@@ -13,7 +13,7 @@ from datetime import datetime, timezone
 from types import FrameType
 from typing import Any, Callable, Dict, Iterable, Iterator
 
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.test_pods import (
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.proof_pods import (
     COMPONENT,
     CONTAINER,
     RUN_LABEL,
