@@ -125,7 +125,7 @@ class TestFailures:
         assert not kernel.exists("/sys/module/rdma_cm")
         assert "the file system is full" in outcome["msg"]
 
-    def test_what_can_not_be_taken_back_is_told(self) -> None:
+    def test_what_can_not_be_taken_back_is_told(self, monkeypatch: pytest.MonkeyPatch) -> None:
         kernel = host("egx-01")
         wish = {"interfaces": [{"pci": "0000:37:00.0", "mtu": 9000}]}
 
@@ -135,12 +135,12 @@ class TestFailures:
                 kernel.tree.add_file("/sys/class/net/ens2f0/mtu", "1400\n")
             return result
 
-        kernel.run = stuck  # type: ignore[method-assign]
+        monkeypatch.setattr(kernel, "run", stuck)
         outcome = applied(kernel, wish)
         assert "it was done and does not hold: ens2f0 has an MTU of 1400, not 9000" in outcome["msg"]
         assert outcome["failed_step"]["undone"] == ["run ip link set dev ens2f0 mtu 1500"]
 
-    def test_an_interface_that_vanishes_is_named(self) -> None:
+    def test_an_interface_that_vanishes_is_named(self, monkeypatch: pytest.MonkeyPatch) -> None:
         kernel = host("egx-01")
         seen = kernel.run
 
@@ -150,7 +150,7 @@ class TestFailures:
                 kernel.tree.discard("/sys/bus/pci/devices/0000:37:00.1/net")
             return seen(argv, timeout)
 
-        kernel.run = vanishing  # type: ignore[method-assign]
+        monkeypatch.setattr(kernel, "run", vanishing)
         outcome = applied(kernel, WISHES["egx-01"])
         assert outcome["failed"] and "0000:37:00.1" in outcome["msg"] and "next: " in outcome["msg"]
 

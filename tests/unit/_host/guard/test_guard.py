@@ -142,7 +142,7 @@ class TestRecord:
 
 
 class TestArming:
-    def test_a_change_of_the_uplink_is_under_guard_before_it_is_made(self) -> None:
+    def test_a_change_of_the_uplink_is_under_guard_before_it_is_made(self, monkeypatch: pytest.MonkeyPatch) -> None:
         kernel = host()
         started: list[str] = []
         seen: list[bool] = []
@@ -153,7 +153,7 @@ class TestArming:
                 seen.append(kernel.exists(GUARD_FILE) and kernel.exists(ENABLED_BY) and started == [TOKEN])
             return kernel_run(argv, timeout)
 
-        kernel.run = run  # type: ignore[method-assign]
+        monkeypatch.setattr(kernel, "run", run)
         outcome = guarded(kernel, started=started)
         assert not outcome.get("failed"), outcome["msg"]
         assert seen == [True]
