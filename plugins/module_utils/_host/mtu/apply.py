@@ -6,18 +6,19 @@
 from __future__ import annotations
 
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Iterable
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.access import Host
 from ansible_collections.rdma.fabric.plugins.module_utils._host.context import Context, Interface
 from ansible_collections.rdma.fabric.plugins.module_utils._host.desired import HostDesired
 from ansible_collections.rdma.fabric.plugins.module_utils._host.mtu.plan import FUNCTIONS, differing_functions
-from ansible_collections.rdma.fabric.plugins.module_utils._host.operations import Operation, Run, Work
-from ansible_collections.rdma.fabric.plugins.module_utils._host.ports import fill
+from ansible_collections.rdma.fabric.plugins.module_utils._host.operations import Operation, Run, WaitFor, Work
+from ansible_collections.rdma.fabric.plugins.module_utils._host.ports import NoPort, fill
 from ansible_collections.rdma.fabric.plugins.module_utils._host.restoring import wanted_interface
 from ansible_collections.rdma.fabric.plugins.module_utils._host.sriov.functions import new_functions
-from ansible_collections.rdma.fabric.plugins.module_utils._host.steps import Step
+from ansible_collections.rdma.fabric.plugins.module_utils._host.steps import Step, key_of
 
+_INTERFACES_SECONDS = 30.0
 _RANGE = (
     "the driver does not carry frames of that size; next: lower mtu in rdma_fabric_interfaces (ip -d link show tells "
     "the interface's maxmtu), and for a virtual function raise the physical one"
@@ -37,13 +38,14 @@ ERRORS = MappingProxyType(
 
 def work(context: Context, step: Step) -> Work:
     """Return how one interface, or the virtual functions of one, get their MTU."""
-    key, to = str(step["id"]).split(":", 1)[1], int(step["to"])
+    key, to = key_of(step), int(step["to"])
     if key.endswith(FUNCTIONS):
         former = _former_of_functions(context, key[: -len(FUNCTIONS)])
     else:
         interface = next(interface for interface in context.interfaces if interface.key == key)
         former = {port_name(context, interface): int(step["from"])}
-    do: list[Operation] = [_set(name, to) for name in former]
+    do: list[Operation] = [_wait_for(former)] if key.endswith(FUNCTIONS) else []
+    do += [_set(name, to) for name in former]
     undo: list[Operation] = [_set(name, mtu) for name, mtu in reversed(list(former.items())) if mtu]
 
     def verify(host: Host) -> str:
@@ -77,6 +79,18 @@ def _former_of_functions(context: Context, address: str) -> dict[str, int]:
     interface = next(interface for interface in context.interfaces if interface.key == address)
     found = differing_functions(context, interface)
     return {f"{{port:{function['address']}}}": int(port["mtu"]) for function, port in found}
+
+
+def _wait_for(names: Iterable[str]) -> WaitFor:
+    """Return the wait for interfaces that come late: IPoIB makes those of new InfiniBand functions."""
+
+    def condition(host: Host) -> bool:
+        try:
+            return all(fill(name, host) for name in names)
+        except NoPort:
+            return False
+
+    return WaitFor("the interfaces of the virtual functions", condition, _INTERFACES_SECONDS)
 
 
 def _set(name: str, mtu: int) -> Run:

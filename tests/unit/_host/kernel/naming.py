@@ -61,7 +61,8 @@ def give_name(kernel: Kernel, name: str, wanted: str) -> None:
     for place, target in list(tree.links.items()):
         del tree.links[place]
         new_place = re.sub(rf"(?<=/(?:upper|lower)_){re.escape(name)}$", lambda _match: wanted, place)
-        tree.links[new_place] = re.sub(rf"(?<=/){re.escape(name)}$", lambda _match: wanted, target)
+        # An RDMA device may have the same name, as on InfiniBand, and keeps it.
+        tree.links[new_place] = re.sub(rf"(?<=/net/){re.escape(name)}$", lambda _match: wanted, target)
     word = re.compile(rf"(?<!\S){re.escape(name)}(?!\S)")
     for path, content in tree.files.items():
         if "/gid_attrs/ndevs/" in path or path.startswith("/proc/net/"):

@@ -34,6 +34,8 @@ NET = "/sys/class/net"
 # Kept beside the device: what only netlink tells, so that states compare with it.
 SETTINGS = "settings-of-virtual-functions"
 NO_ADDRESS = "00:00:00:00:00:00"
+# Queue pair and subnet prefix, which stand before the port's GUID.
+IPOIB_PREFIX = "00:00:10:29:fe:80:00:00:00:00:00:00"
 LATE_SECONDS = 0.7
 UNSUPPORTED = "RTNETLINK answers: Operation not supported"
 INVALID = "RTNETLINK answers: Invalid argument"
@@ -210,11 +212,14 @@ def _add_interface(kernel: Kernel, physical: str, address: str) -> None:
         if name.startswith("virtfn") and kernel.link(f"{PCI}/{physical}/{name}") == f"../{address}"
     )
     _domain, bus, rest = physical.split(":")
-    name = f"enp{int(bus, 16)}s{int(rest[:2], 16)}f{rest[3]}v{number}"
+    infiniband = kernel.read(f"{PCI}/{address}/class").startswith("0x0207")
+    name = f"{'ib' if infiniband else 'en'}p{int(bus, 16)}s{int(rest[:2], 16)}f{rest[3]}v{number}"
     place = f"{kernel.realpath(f'{PCI}/{address}')}/net/{name}"
     admin = _settings(kernel, physical)[int(number)]["address"]
     mac = admin if admin != NO_ADDRESS else f"f6:{bus}:{rest[:2]}:00:{rest[3]:0>2}:{int(number):02x}"
     values = {"address": mac, "mtu": 1500, "flags": "0x1002", "type": 1, "dev_port": 0, "operstate": "down"}
+    if infiniband:
+        values.update(type=32, mtu=2044, address=f"{IPOIB_PREFIX}:00:00:{mac}")
     for key, value in {**values, "name_assign_type": 4, "uevent": f"INTERFACE={name}"}.items():
         kernel.tree.add_file(f"{place}/{key}", f"{value}\n")
     kernel.tree.add_link(f"{place}/device", f"../../../{address}")
