@@ -7,7 +7,8 @@
 new namespace, deleted after the test; ``module_namespace``: the same for all tests of a file; ``audit``: the requests
 of the session, to be read from a ``mark()`` on. ``fleet_cluster``: a control plane of the file's own with one node per
 host of the recorded fleet, for what a whole ``site`` puts in a cluster. The lab's own requests are made by the user
-``rdma-fabric-lab``, those of ``kubeconfig`` by ``rdma-fabric-admin``.
+``rdma-fabric-lab``, those of ``kubeconfig`` by ``rdma-fabric-admin``. ``readers``: the programs that read what is
+written to hosts.
 
 Where the control plane's programs can be neither found nor built, the tests are skipped with the reason; in continuous
 integration (``CI`` is set) they fail. Tests that use it carry the mark ``control_plane``.
@@ -18,7 +19,7 @@ from __future__ import annotations
 import os
 import uuid
 from pathlib import Path
-from typing import Iterator
+from typing import Iterator, NoReturn
 
 import pytest
 
@@ -27,6 +28,7 @@ from ansible_collections.rdma.fabric.tests.lab.control_plane import ControlPlane
 from ansible_collections.rdma.fabric.tests.lab.gobuild import ProgramsUnavailable
 from ansible_collections.rdma.fabric.tests.lab.nodes import apply_nodes, kwok_node
 from ansible_collections.rdma.fabric.tests.lab.programs import Programs, gather
+from ansible_collections.rdma.fabric.tests.lab.readers import Readers, gather_readers
 from tools.checkout import COLLECTIONS
 from tools.fleet import fleet_nodes
 
@@ -48,9 +50,23 @@ def lab_programs(pytestconfig: pytest.Config) -> Programs:
         with capture.global_and_fixture_disabled():
             return gather()
     except ProgramsUnavailable as reason:
-        if os.environ.get("CI"):
-            pytest.fail(f"no control plane: {reason}", pytrace=False)
-        pytest.skip(f"no control plane: {reason}")
+        _do_without(f"no control plane: {reason}")
+
+
+@pytest.fixture(scope="session")
+def readers() -> Readers:
+    """The programs that read a host's files in production: udev, netplan, NetworkManager and their like."""
+    try:
+        return gather_readers(os.environ)
+    except ProgramsUnavailable as reason:
+        _do_without(f"no readers: {reason}")
+
+
+def _do_without(reason: str) -> NoReturn:
+    """Fail in continuous integration, where no part may be missing; skip elsewhere."""
+    if os.environ.get("CI"):
+        pytest.fail(reason, pytrace=False)
+    pytest.skip(reason)
 
 
 @pytest.fixture(scope="session")

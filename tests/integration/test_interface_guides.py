@@ -5,17 +5,14 @@
 
 from __future__ import annotations
 
-import json
-import os
-import re
 import shutil
-import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tools.checkout import CHECKOUT, COLLECTIONS, PROGRAMS
+from ansible_collections.rdma.fabric.tests.integration import guides
+from tools.checkout import CHECKOUT
 
 RECORDING = CHECKOUT / "inventories" / "recorded" / "recordings" / "roce-h100-01.json.gz"
 SHOWN = {
@@ -31,24 +28,9 @@ SHOWN = {
 
 def run(guide: str, folder: Path) -> list[dict[str, Any]]:
     """Run the guide's one playbook and return the result of each task."""
-    text = (CHECKOUT / "docs" / guide).read_text(encoding="utf-8")
-    (playbook,) = re.findall(r"^```yaml\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
-    (folder / "playbook.yml").write_text(playbook, encoding="utf-8")
+    (playbook,) = guides.blocks_of(guides.guide(guide))
     shutil.copy(RECORDING, folder)
-    environment = {
-        "PATH": f"{PROGRAMS}{os.pathsep}{os.defpath}",
-        "HOME": str(folder),
-        "LANG": "C.UTF-8",
-        "ANSIBLE_NOCOLOR": "1",
-        "ANSIBLE_STDOUT_CALLBACK": "ansible.posix.json",
-        "ANSIBLE_COLLECTIONS_PATH": str(COLLECTIONS),
-    }
-    argv = [str(PROGRAMS / "ansible-playbook"), "playbook.yml", "-i", "localhost,", "-c", "local"]
-    argv += ["-e", f"ansible_python_interpreter={PROGRAMS / 'python'}"]
-    done = subprocess.run(argv, cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=300)
-    assert done.returncode == 0, done.stdout + done.stderr
-    (play,) = json.loads(done.stdout[done.stdout.index("{") :])["plays"]
-    return [task["hosts"]["localhost"] for task in play["tasks"]]
+    return guides.results_of(playbook, folder)
 
 
 @pytest.mark.parametrize("guide", SHOWN)

@@ -8,7 +8,6 @@ The files are made by the collection's own plan for a recorded host with the man
 
 from __future__ import annotations
 
-import os
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -23,8 +22,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.facts import gat
 from ansible_collections.rdma.fabric.plugins.module_utils._host.plan import plan_with_context
 from ansible_collections.rdma.fabric.plugins.module_utils._host.recorded import RecordedHost
 from ansible_collections.rdma.fabric.tests.fixtures.hosts.fleet import FLEET
-from ansible_collections.rdma.fabric.tests.lab.gobuild import ProgramsUnavailable
-from ansible_collections.rdma.fabric.tests.lab.readers import Readers, gather_readers
+from ansible_collections.rdma.fabric.tests.lab.readers import Readers
 
 PORT, NAME = "0000:37:00.0", "ens2f0"
 WANTS = "/etc/systemd/system/multi-user.target.wants"
@@ -48,16 +46,6 @@ ip -br link show dev ens2f0
 kill %1
 wait
 """
-
-
-@pytest.fixture(scope="session")
-def readers() -> Readers:
-    try:
-        return gather_readers(os.environ)
-    except ProgramsUnavailable as reason:
-        if os.environ.get("CI"):
-            pytest.fail(f"no readers: {reason}", pytrace=False)
-        pytest.skip(f"no readers: {reason}")
 
 
 def kept(root: Path, given: dict[str, str], **wanted: Any) -> dict[str, str]:

@@ -6,20 +6,18 @@
 from __future__ import annotations
 
 import importlib
-import os
-import re
-import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from tools.checkout import CHECKOUT, COLLECTIONS, PROGRAMS
+from ansible_collections.rdma.fabric.tests.integration import guides
+from tools.checkout import CHECKOUT
 
 RECORDINGS = CHECKOUT / "inventories" / "recorded" / "recordings"
-GUIDE = (CHECKOUT / "docs" / "guide-proof.md").read_text(encoding="utf-8")
-BLOCKS = [yaml.safe_load(block)[0] for block in re.findall(r"^```yaml\n(.*?)^```$", GUIDE, re.MULTILINE | re.DOTALL)]
+GUIDE = guides.guide("guide-proof.md")
+BLOCKS = [yaml.safe_load(block)[0] for block in guides.blocks_of(GUIDE)]
 FILTERS = ("perftest_result", "bandwidth_verdict", "nccl_test_result", "nccl_environment")
 # What a block of the guide has to show, by its name.
 SHOWN = {
@@ -31,27 +29,8 @@ SHOWN = {
 
 
 def run(play: dict[str, Any], folder: Path) -> str:
-    """Run a play on the controller, in an environment of its own; return what it showed."""
-    (folder / "playbook.yml").write_text(yaml.safe_dump([play]), encoding="utf-8")
-    environment = {
-        "PATH": f"{PROGRAMS}{os.pathsep}{os.defpath}",
-        "HOME": str(folder),
-        "LANG": "C.UTF-8",
-        "ANSIBLE_NOCOLOR": "1",
-        "ANSIBLE_COLLECTIONS_PATH": str(COLLECTIONS),
-    }
-    done = subprocess.run(
-        [str(PROGRAMS / "ansible-playbook"), "playbook.yml", "-i", "localhost,", "-e", f"recordings={RECORDINGS}"],
-        cwd=folder,
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "Traceback" not in done.stdout + done.stderr
-    return done.stdout
+    """Run a play on the controller; return what it showed."""
+    return guides.run(yaml.safe_dump([play]), folder, "-e", f"recordings={RECORDINGS}")
 
 
 @pytest.mark.parametrize("play", BLOCKS, ids=lambda play: play["name"])

@@ -8,7 +8,6 @@ The files are made by the collection's own plan for a recorded host, never by ha
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
 from pathlib import Path
@@ -21,8 +20,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.naming.files imp
 from ansible_collections.rdma.fabric.plugins.module_utils._host.plan import plan_with_context
 from ansible_collections.rdma.fabric.plugins.module_utils._host.recorded import RecordedHost
 from ansible_collections.rdma.fabric.tests.fixtures.hosts.fleet import FLEET
-from ansible_collections.rdma.fabric.tests.lab.gobuild import ProgramsUnavailable
-from ansible_collections.rdma.fabric.tests.lab.readers import Readers, gather_readers
+from ansible_collections.rdma.fabric.tests.lab.readers import Readers
 
 RAIL, SWITCHDEV = "0000:18:00.0", "0000:40:00.0"
 # udev reads every file before it looks at the device, here the loopback interface of a new network namespace.
@@ -36,16 +34,6 @@ mount -t tmpfs tmpfs /etc/udev/rules.d
 cp -r "$1"/etc/. /etc/
 SYSTEMD_LOG_LEVEL=debug exec "$2" test --action=add /sys/class/net/lo
 """
-
-
-@pytest.fixture(scope="session")
-def readers() -> Readers:
-    try:
-        return gather_readers(os.environ)
-    except ProgramsUnavailable as reason:
-        if os.environ.get("CI"):
-            pytest.fail(f"no readers: {reason}", pytrace=False)
-        pytest.skip(f"no readers: {reason}")
 
 
 def naming_files() -> dict[str, str]:
