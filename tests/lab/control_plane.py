@@ -60,6 +60,19 @@ def wait_for_service_account(api: Api, namespace: str, deadline: float) -> None:
         time.sleep(POLL_SECONDS)
 
 
+def cluster_environment(environ: Mapping[str, str], kubeconfig: Path, audit_log: Path) -> dict[str, str]:
+    """Give the environment of a command that is to work on a cluster of the lab."""
+    env = {
+        **environ,
+        "KUBECONFIG": str(kubeconfig),
+        "K8S_AUTH_KUBECONFIG": str(kubeconfig),
+        PATH_VARIABLE: str(audit_log),
+    }
+    for name in ("NO_PROXY", "no_proxy"):  # loopback is never a proxy's business
+        env[name] = ",".join(filter(None, [environ.get(name, ""), "127.0.0.1", "localhost"]))
+    return env
+
+
 class ControlPlaneFailed(Exception):
     """The control plane is not in the state that was asked for; the text says why."""
 
@@ -195,15 +208,7 @@ class ControlPlane:
 
     def command_environment(self, environ: Mapping[str, str]) -> dict[str, str]:
         """Give the environment of a command that is to work on this control plane."""
-        env = {
-            **environ,
-            "KUBECONFIG": str(self.kubeconfig),
-            "K8S_AUTH_KUBECONFIG": str(self.kubeconfig),
-            PATH_VARIABLE: str(self.audit_log),
-        }
-        for name in ("NO_PROXY", "no_proxy"):  # loopback is never a proxy's business
-            env[name] = ",".join(filter(None, [environ.get(name, ""), "127.0.0.1", "localhost"]))
-        return env
+        return cluster_environment(environ, self.kubeconfig, self.audit_log)
 
     def _prepare(self) -> None:
         """Take the directory, remove what an earlier run left and write what the programs read."""

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Mapping
 
 from ..api import Api, collection_path
-from ..audit import PATH_VARIABLE
+from ..control_plane import cluster_environment
 from ..nodes import is_ready
 from .layout import card_name, monitor_socket
 from .monitor import set_link
@@ -74,16 +74,8 @@ class Lab:
 
     def environment(self, environ: Mapping[str, str]) -> dict[str, str]:
         """Give the environment of a command, such as ansible-playbook, that is to work on the lab."""
-        env = {
-            **environ,
-            "ANSIBLE_INVENTORY": str(self.inventory),
-            "KUBECONFIG": str(self.kubeconfig),
-            "K8S_AUTH_KUBECONFIG": str(self.kubeconfig),
-            PATH_VARIABLE: str(self.audit_log),
-        }
-        for name in ("NO_PROXY", "no_proxy"):  # loopback is never a proxy's business
-            env[name] = ",".join(filter(None, [environ.get(name, ""), "127.0.0.1", "localhost"]))
-        return env
+        given = {**environ, "ANSIBLE_INVENTORY": str(self.inventory)}
+        return cluster_environment(given, self.kubeconfig, self.audit_log)
 
     def pull_wire(self, rail: int) -> None:
         """Pull a rail's wire out of every guest's card."""
