@@ -117,9 +117,7 @@ def _packages(case: Case) -> Work:
 
 def _installation(case: Case, family: Family) -> list[Operation]:
     settings = case.wish.settings
-    names = wanted_packages(
-        family, case.wish.flavour, settings["build"], case.state["kernel"], settings["with_firmware_update"]
-    )
+    names = wanted_packages(family, settings["build"], case.state["kernel"], settings["with_firmware_update"])
     archive = str(settings["archive"] or "")
     if settings["source"] != ARCHIVE:
         return packages.install(family, names, refresh=settings["source"] == DISTRIBUTION)

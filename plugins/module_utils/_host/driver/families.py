@@ -27,20 +27,22 @@ class Family(NamedTuple):
     """A distribution whose packages are known; ``{kernel}`` in a name stands for a kernel release.
 
     ``kernel_packages`` are the vendor's kernel modules by build, ``userspace`` the libraries and tools that both the
-    distribution and the vendor package under these names, ``tools`` the vendor's own. ``initrd`` is the image's path.
+    distribution and the vendor package under these names, ``tools`` the vendor's own. ``renamed`` are packages that the
+    distribution has under another name than the vendor. ``inbox_modules`` hold the kernel's own driver where a kernel
+    can be installed without it. ``initrd`` is the image's path.
     """
 
     name: str
     manager: str
-    repository: str
     headers: Names
     build_tools: Names
-    inbox_modules: Names
+    inbox_modules: str
     userspace: Names
     tools: Names
     kernel_packages: Mapping[str, Names]
     initrd: str
     rebuild_initrd: Names
+    renamed: Mapping[str, str]
 
 
 _DEB_USERSPACE = (
@@ -76,13 +78,14 @@ _SUSE_USERSPACE = (
     "perftest",
 )
 _VENDOR_TOOLS = ("mlnx-tools", "ofed-scripts")
+# Debian 13 and Ubuntu 24.04 renamed libraries when time_t became 64 bits wide; the vendor kept the names.
+_OF_64_BIT_TIME = {"librdmacm1": "librdmacm1t64", "libibnetdisc5": "libibnetdisc5t64"}
 
 
-def _debian(name: str, repository: str, inbox_modules: Names) -> Family:
+def _debian(name: str, inbox_modules: str, renamed: Mapping[str, str]) -> Family:
     return Family(
         name=name,
         manager="apt",
-        repository=repository,
         headers=("linux-headers-{kernel}",),
         build_tools=("dkms", "build-essential"),
         inbox_modules=inbox_modules,
@@ -91,45 +94,50 @@ def _debian(name: str, repository: str, inbox_modules: Names) -> Family:
         kernel_packages={DKMS: ("mlnx-ofed-kernel-dkms",)},
         initrd="/boot/initrd.img-{kernel}",
         rebuild_initrd=("update-initramfs", "-u", "-k", "{kernel}"),
+        renamed=renamed,
     )
 
 
-def _red_hat(name: str, repository: str) -> Family:
+def _red_hat(name: str) -> Family:
     return Family(
         name=name,
         manager="dnf",
-        repository=repository,
         headers=("kernel-devel-{kernel}",),
         build_tools=("dkms", "gcc", "make", "elfutils-libelf-devel", "perl", "python3-devel"),
-        inbox_modules=("kernel-modules-extra",),
+        inbox_modules="kernel-modules-{kernel}",
         userspace=_RPM_USERSPACE,
         tools=(*_VENDOR_TOOLS, "mlnx-ofa_kernel"),
         kernel_packages={DKMS: ("mlnx-ofa_kernel-dkms",), PRECOMPILED: ("kmod-mlnx-ofa_kernel",)},
         initrd="/boot/initramfs-{kernel}.img",
         rebuild_initrd=("dracut", "--force", "--kver", "{kernel}"),
+        renamed={},
     )
 
 
 _SLES_15 = Family(
     name="SLES 15",
     manager="zypper",
-    repository="sles15",
     headers=("kernel-default-devel",),
     build_tools=("dkms", "gcc", "make", "libelf-devel", "perl", "python3-devel"),
-    inbox_modules=(),
+    inbox_modules="kernel-default",
     userspace=_SUSE_USERSPACE,
     tools=(*_VENDOR_TOOLS, "mlnx-ofa_kernel"),
     kernel_packages={DKMS: ("mlnx-ofa_kernel-dkms",), PRECOMPILED: ("mlnx-ofa_kernel-kmp-default",)},
     initrd="/boot/initrd-{kernel}",
     rebuild_initrd=("dracut", "--force", "--kver", "{kernel}"),
+    renamed={},
 )
+# Debian builds a smaller kernel for clouds, without any InfiniBand module.
+_FULL_KERNEL = "linux-image-amd64"
+_EXTRA_MODULES = "linux-modules-extra-{kernel}"
 _FAMILIES: dict[tuple[str, str], Family] = {
-    **{
-        ("ubuntu", version): _debian(f"Ubuntu {version}", f"ubuntu{version}", ("linux-modules-extra-{kernel}",))
-        for version in ("22.04", "24.04", "26.04")
-    },
-    **{("debian", version): _debian(f"Debian {version}", f"debian{version}", ()) for version in ("12", "13")},
-    **{("rhel", version): _red_hat(f"RHEL {version} and its clones", f"rhel{version}") for version in ("9", "10")},
+    ("ubuntu", "22.04"): _debian("Ubuntu 22.04", _EXTRA_MODULES, {}),
+    ("ubuntu", "24.04"): _debian("Ubuntu 24.04", _EXTRA_MODULES, _OF_64_BIT_TIME),
+    ("ubuntu", "26.04"): _debian("Ubuntu 26.04", _EXTRA_MODULES, _OF_64_BIT_TIME),
+    ("debian", "12"): _debian("Debian 12", _FULL_KERNEL, {}),
+    ("debian", "13"): _debian("Debian 13", _FULL_KERNEL, _OF_64_BIT_TIME),
+    ("rhel", "9"): _red_hat("RHEL 9 and its clones"),
+    ("rhel", "10"): _red_hat("RHEL 10 and its clones"),
     ("sles", "15"): _SLES_15,
 }
 _ALIASES = {
@@ -160,17 +168,20 @@ def headers_of(family: Family, kernel: str) -> Names:
     return tuple(name.format(kernel=kernel) for name in family.headers)
 
 
-def wanted_packages(family: Family, flavour: str, build: str, kernel: str, with_firmware_update: bool) -> Names:
-    """Return the packages of a stack in the order they are named to the package manager.
+def wanted_packages(family: Family, build: str, kernel: str, with_firmware_update: bool) -> Names:
+    """Return the packages of a vendor's stack in the order they are named to the package manager.
 
     The vendor's metapackages pull in the firmware updater, which burns firmware while it is installed. That is why
     the parts are named one by one, and the updater is only among them when it is asked for.
     """
-    if flavour == INBOX:
-        return family.userspace
     built = (*headers_of(family, kernel), *family.build_tools) if build == DKMS else ()
     updater = (FIRMWARE_UPDATER,) if with_firmware_update else ()
     return (*built, *family.kernel_packages[build], *family.tools, *family.userspace, *updater)
+
+
+def inbox_package(family: Family, kernel: str) -> str:
+    """Return the package that holds the kernel's own driver."""
+    return family.inbox_modules.format(kernel=kernel)
 
 
 _VENDOR_NAME = re.compile(

@@ -212,19 +212,22 @@ def remove(family: Family, names: Sequence[str]) -> list[Operation]:
 
 
 def replace_by_distribution(family: Family, names: Sequence[str]) -> list[Operation]:
-    """Return how packages that the vendor built are replaced by the distribution's older ones of the same name."""
+    """Return how packages that the vendor built are replaced by the distribution's older ones, whatever their name."""
     if not names:
         return []
     if family.manager == "apt":
+        here = [family.renamed.get(name, name) for name in names]
+        # apt removes what ends with a minus in the same transaction.
+        gone = [f"{name}-" for name in names if name in family.renamed]
         # Only a priority above 1000 lets apt go back to an older version.
         origins = "".join(
-            f"Package: {' '.join(names)}\nPin: release o={origin}\nPin-Priority: 1001\n\n"
+            f"Package: {' '.join(here)}\nPin: release o={origin}\nPin-Priority: 1001\n\n"
             for origin in ("Debian", "Ubuntu")
         )
         return [
             PutFile(PIN, f"Explanation: {MARKER}\n{origins}"),
             Run((*_APT, "update"), _REFRESH_SECONDS),
-            Run((*_APT, "--allow-downgrades", "install", *names), _INSTALL_SECONDS),
+            Run((*_APT, "--allow-downgrades", "install", *here, *gone), _INSTALL_SECONDS),
             RemoveFile(PIN),
         ]
     if family.manager == "dnf":

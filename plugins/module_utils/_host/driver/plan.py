@@ -15,7 +15,11 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.actual import NE
 from ansible_collections.rdma.fabric.plugins.module_utils._host.context import ConcernPlan, Context
 from ansible_collections.rdma.fabric.plugins.module_utils._host.desired import CONSENTS
 from ansible_collections.rdma.fabric.plugins.module_utils._host.driver import blockers, needs
-from ansible_collections.rdma.fabric.plugins.module_utils._host.driver.families import FLAVOUR_TITLES, INBOX
+from ansible_collections.rdma.fabric.plugins.module_utils._host.driver.families import (
+    FLAVOUR_TITLES,
+    INBOX,
+    inbox_package,
+)
 from ansible_collections.rdma.fabric.plugins.module_utils._host.driver.files import (
     ordering_files,
     repository_files,
@@ -225,6 +229,9 @@ def _load(case: Case) -> list[Step]:
         "reason": _reason(case),
     }
     if not swaps:
+        lacking = _lacking(case)
+        if lacking:
+            return [refused_step("driver", "load", **wording, detail=lacking)]
         return [make_step("driver", "load", **wording, when=NOW, undo="modprobe -r it")]
     settings = case.wish.settings
     found = [] if interrupted else stack_blockers(case.actual, case.state, settings["storage_modules"] == UNLOAD)
@@ -251,6 +258,16 @@ def _load(case: Case) -> list[Step]:
             detail=_load_detail(case),
         )
     ]
+
+
+def _lacking(case: Case) -> str:
+    """Say what keeps a driver from being loaded that no step of this plan installs; empty when nothing does."""
+    on_disk = case.state["on_disk"]
+    if on_disk is None or NETDEV_DRIVER in on_disk or needs.needs_packages(case):
+        return ""
+    kernel = case.state["kernel"]
+    package = f": install {inbox_package(case.family, kernel)}" if case.family is not None else ""
+    return f"the kernel {kernel} has no {NETDEV_DRIVER} on this host{package}"
 
 
 def _restore(case: Case) -> Step:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ansible_collections.rdma.fabric.plugins.module_utils._host.driver.families import family_of
 from ansible_collections.rdma.fabric.tests.fixtures.hosts.fleet import FLEET
 from ansible_collections.rdma.fabric.tests.unit._host.kernel import stack
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.machine import Kernel
@@ -15,6 +16,7 @@ from ansible_collections.rdma.fabric.tests.unit._host.kernel.machine import Kern
 PORTS = ("ens2f0", "ens2f1")
 RELEASE = "24.10-1.1.4"
 PACKAGED = "24.10.OFED.24.10.1.1.4.1-1"
+VENDOR_BUILD, OF_DISTRIBUTION = "2410mlnx54-1.2410114", "50.0-2build2"
 # Distribution: os-release, running kernel, package manager.
 SYSTEMS: dict[str, tuple[str, str, str]] = {
     "ubuntu-22.04": ('ID=ubuntu\nVERSION_ID="22.04"\n', "5.15.0-122-generic", "apt"),
@@ -33,13 +35,22 @@ _RPM_MODULES = ("mlnx-ofa_kernel-dkms", "kmod-mlnx-ofa_kernel", "mlnx-ofa_kernel
 _RPM_LIBRARIES = ("libibverbs", "libibverbs1", "librdmacm", "librdmacm1", "libibumad", "libibumad3")
 _RPM_TOOLS = ("libibverbs-utils", "librdmacm-utils")
 _BOTH = ("dkms", "mlnx-tools", "ofed-scripts", "rdma-core", "infiniband-diags", "perftest", "mlnx-fw-updater")
+_SHARED = (*_DEBIAN[3:], *_DEBIAN_LIBRARIES, *_RPM_LIBRARIES, *_RPM_TOOLS, *_BOTH[3:6])
 _VENDOR = (*_DEBIAN[1:3], *_RPM_MODULES, "mlnx-ofa_kernel", "mlnx-tools", "ofed-scripts", "mlnx-fw-updater")
 
 
 def offered(kernel: str) -> dict[str, str]:
-    names = (*_DEBIAN, *_DEBIAN_LIBRARIES, *_RPM, *_RPM_MODULES, *_RPM_LIBRARIES, *_RPM_TOOLS, *_BOTH)
+    """What the vendor's repository and the distribution offer together: the vendor's builds are newer."""
     headers = (f"linux-headers-{kernel}", f"kernel-devel-{kernel}", "kernel-default-devel")
-    return {**dict.fromkeys((*names, *headers), "1.0-1"), **dict.fromkeys(_VENDOR, PACKAGED)}
+    plain = (*headers, _DEBIAN[0], *_RPM[:-1], "dkms")
+    return {**dict.fromkeys(plain, "1.0-1"), **dict.fromkeys(_SHARED, VENDOR_BUILD), **dict.fromkeys(_VENDOR, PACKAGED)}
+
+
+def of_the_distribution(system: str) -> dict[str, str]:
+    """What the distribution alone offers of the names that both have; some of them are called otherwise there."""
+    known = family_of({"id": system.split("-", maxsplit=1)[0], "version_id": system.split("-")[1]})
+    renamed = known.renamed if known else {}
+    return dict.fromkeys((renamed.get(name, name) for name in _SHARED), OF_DISTRIBUTION)
 
 
 def driver_host(system: str = "ubuntu-24.04", **changes: Any) -> Kernel:
@@ -56,8 +67,9 @@ def driver_host(system: str = "ubuntu-24.04", **changes: Any) -> Kernel:
     kernel = Kernel(document)
     known = {
         "manager": manager,
-        "installed": {"rdma-core": "50.0-2build2"},
+        "installed": {"rdma-core": OF_DISTRIBUTION},
         "offered": offered(release),
+        "distribution": of_the_distribution(system),
         "release": RELEASE,
         "newest": "",
         "image": "fresh",

@@ -75,6 +75,9 @@ def test_each_distribution_gets_the_driver_and_goes_back(system: str) -> None:
     left = set(kernel.state()["files"]) - set(at_first["files"])
     assert not [path for path in left if "rdma-fabric" in path]
     assert run(kernel, state="absent")["changed"] is False
+    installed = (stack.stack_of(kernel) or {})["installed"]
+    assert [name for name, version in installed.items() if "mlnx" in version.lower() or "OFED" in version] == []
+    assert ("librdmacm1t64" in installed) is (system in {"ubuntu-24.04", "ubuntu-26.04", "debian-13"})
 
 
 def test_what_is_shown_is_what_is_done() -> None:

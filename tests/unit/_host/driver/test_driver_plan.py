@@ -463,6 +463,14 @@ class TestInbox:
         load = step_named(steps(made, driver={"flavour": "inbox"}), "load")
         assert (load["status"], load["interrupts"]) == ("planned", "nothing")
 
+    def test_a_kernel_without_the_driver_names_the_package_that_has_it(self) -> None:
+        made = host(read(on_disk={}, loaded={}), stack=stack("none"))
+        load = step_named(steps(made, driver={"flavour": "inbox"}), "load")
+        assert (load["status"], f"install linux-modules-extra-{KERNEL}" in load["detail"]) == ("refused", True)
+        made["system"]["os"]["id"] = "fedora"
+        load = step_named(steps(made, driver={"flavour": "inbox"}), "load")
+        assert load["status"] == "refused" and load["detail"].endswith("has no mlx5_core on this host")
+
     def test_an_unknown_distribution_keeps_its_inbox_driver(self) -> None:
         made = host(read(packages=None))
         made["system"]["os"]["id"] = "fedora"

@@ -59,48 +59,118 @@ def test_any_other_distribution_is_none_of_them(system: dict[str, Any]) -> None:
     assert families.family_of(system) is None
 
 
+DEB_LIBRARIES = {
+    "rdma-core",
+    "libibverbs1",
+    "ibverbs-providers",
+    "librdmacm1",
+    "libibumad3",
+    "ibverbs-utils",
+    "rdmacm-utils",
+    "infiniband-diags",
+    "perftest",
+}
+RPM_LIBRARIES = {
+    "rdma-core",
+    "libibverbs",
+    "librdmacm",
+    "libibumad",
+    "libibverbs-utils",
+    "librdmacm-utils",
+    "infiniband-diags",
+    "perftest",
+}
+SUSE_LIBRARIES = RPM_LIBRARIES - {"librdmacm", "libibumad"} | {"libibverbs1", "librdmacm1", "libibumad3"}
+DEB_DRIVER = {"mlnx-ofed-kernel-dkms", "mlnx-ofed-kernel-utils", "mlnx-tools", "ofed-scripts"}
+DEB_BUILD = {"dkms", "build-essential"}
+RPM_BUILD = {"dkms", "gcc", "make", "perl", "python3-devel"}
+RPM_TOOLS = {"mlnx-tools", "ofed-scripts", "mlnx-ofa_kernel"}
+RPM_DKMS = RPM_TOOLS | RPM_BUILD | {"mlnx-ofa_kernel-dkms"}
+
+
 @pytest.mark.parametrize(
-    ("identity", "version", "kernel", "build", "expected"),
+    ("identity", "version", "kernel", "headers"),
     [
-        (
-            "ubuntu",
-            "24.04",
-            "6.8.0-45-generic",
-            "dkms",
-            {"linux-headers-6.8.0-45-generic", "mlnx-ofed-kernel-dkms", "dkms"},
-        ),
-        ("debian", "13", "6.12.94+deb13-amd64", "dkms", {"linux-headers-6.12.94+deb13-amd64", "mlnx-ofed-kernel-dkms"}),
-        (
-            "rocky",
-            "9.4",
-            "5.14.0-427.el9.x86_64",
-            "dkms",
-            {"kernel-devel-5.14.0-427.el9.x86_64", "mlnx-ofa_kernel-dkms"},
-        ),
-        ("rhel", "10.0", "6.12.0-55.el10.x86_64", "precompiled", {"kmod-mlnx-ofa_kernel", "mlnx-ofa_kernel"}),
-        ("sles", "15.7", "6.4.0-150700.51-default", "dkms", {"kernel-default-devel", "mlnx-ofa_kernel-dkms"}),
-        ("sles", "15.7", "6.4.0-150700.51-default", "precompiled", {"mlnx-ofa_kernel-kmp-default"}),
+        ("ubuntu", "22.04", "5.15.0-122-generic", "linux-headers-5.15.0-122-generic"),
+        ("ubuntu", "24.04", "6.8.0-45-generic", "linux-headers-6.8.0-45-generic"),
+        ("ubuntu", "26.04", "7.0.0-12-generic", "linux-headers-7.0.0-12-generic"),
+        ("debian", "12", "6.1.0-31-amd64", "linux-headers-6.1.0-31-amd64"),
+        ("debian", "13", "6.12.94+deb13-amd64", "linux-headers-6.12.94+deb13-amd64"),
     ],
 )
-def test_packages_of_a_stack(identity: str, version: str, kernel: str, build: str, expected: set[str]) -> None:
-    names = families.wanted_packages(family(identity, version), "doca-ofed", build, kernel, False)
-    assert expected <= set(names)
-    assert "rdma-core" in names
+def test_packages_of_a_stack_on_debian_and_ubuntu(identity: str, version: str, kernel: str, headers: str) -> None:
+    names = families.wanted_packages(family(identity, version), "dkms", kernel, False)
     assert len(names) == len(set(names))
+    assert set(names) == {headers, *DEB_BUILD, *DEB_DRIVER, *DEB_LIBRARIES}
+
+
+@pytest.mark.parametrize(
+    ("identity", "version", "kernel"),
+    [
+        ("rocky", "9.4", "5.14.0-427.el9.x86_64"),
+        ("rhel", "10.0", "6.12.0-55.el10.x86_64"),
+    ],
+)
+def test_packages_of_a_stack_on_red_hat(identity: str, version: str, kernel: str) -> None:
+    built = families.wanted_packages(family(identity, version), "dkms", kernel, False)
+    assert set(built) == {f"kernel-devel-{kernel}", "elfutils-libelf-devel", *RPM_DKMS, *RPM_LIBRARIES}
+    given = families.wanted_packages(family(identity, version), "precompiled", kernel, False)
+    assert set(given) == {"kmod-mlnx-ofa_kernel", *RPM_TOOLS, *RPM_LIBRARIES}
+
+
+def test_packages_of_a_stack_on_suse() -> None:
+    kernel = "6.4.0-150700.51-default"
+    built = families.wanted_packages(family("sles", "15.7"), "dkms", kernel, False)
+    assert set(built) == {"kernel-default-devel", "libelf-devel", *RPM_DKMS, *SUSE_LIBRARIES}
+    given = families.wanted_packages(family("sles", "15.7"), "precompiled", kernel, False)
+    assert set(given) == {"mlnx-ofa_kernel-kmp-default", *RPM_TOOLS, *SUSE_LIBRARIES}
+
+
+@pytest.mark.parametrize(
+    ("identity", "version", "package"),
+    [
+        ("ubuntu", "22.04", "linux-modules-extra-5.15"),
+        ("ubuntu", "26.04", "linux-modules-extra-5.15"),
+        ("debian", "13", "linux-image-amd64"),
+        ("rocky", "9.4", "kernel-modules-5.15"),
+        ("almalinux", "10.0", "kernel-modules-5.15"),
+        ("sles", "15.7", "kernel-default"),
+    ],
+)
+def test_the_package_of_the_kernels_own_driver(identity: str, version: str, package: str) -> None:
+    assert families.inbox_package(family(identity, version), "5.15") == package
+
+
+@pytest.mark.parametrize(
+    ("identity", "version", "renamed"),
+    [
+        ("ubuntu", "22.04", False),
+        ("ubuntu", "24.04", True),
+        ("ubuntu", "26.04", True),
+        ("debian", "12", False),
+        ("debian", "13", True),
+        ("rocky", "9.4", False),
+        ("almalinux", "10.0", False),
+        ("sles", "15.7", False),
+    ],
+)
+def test_libraries_that_a_distribution_has_under_another_name(identity: str, version: str, renamed: bool) -> None:
+    expected = {"librdmacm1": "librdmacm1t64", "libibnetdisc5": "libibnetdisc5t64"} if renamed else {}
+    assert family(identity, version).renamed == expected
 
 
 def test_precompiled_modules_need_no_compiler() -> None:
-    names = families.wanted_packages(family("rhel", "9.6"), "doca-ofed", "precompiled", "5.14.0", False)
+    names = families.wanted_packages(family("rhel", "9.6"), "precompiled", "5.14.0", False)
     assert not {"gcc", "dkms", "kernel-devel-5.14.0"} & set(names)
 
 
 def test_firmware_is_burned_only_when_asked_for() -> None:
     debian = family("debian", "12")
-    without = families.wanted_packages(debian, "doca-ofed", "dkms", "6.1.0", False)
+    without = families.wanted_packages(debian, "dkms", "6.1.0", False)
     assert "mlnx-fw-updater" not in without
     # The metapackages pull the updater in.
     assert not {"doca-ofed", "doca-all", "mlnx-ofed-all"} & set(without)
-    assert "mlnx-fw-updater" in families.wanted_packages(debian, "doca-ofed", "dkms", "6.1.0", True)
+    assert "mlnx-fw-updater" in families.wanted_packages(debian, "dkms", "6.1.0", True)
 
 
 def test_debian_has_no_precompiled_modules() -> None:

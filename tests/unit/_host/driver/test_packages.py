@@ -134,3 +134,12 @@ def test_going_back_to_older_packages_is_pinned_only_meanwhile() -> None:
     assert operations[-1] == RemoveFile(operations[0].path)
     assert packages.replace_by_distribution(UBUNTU, []) == []
     assert packages.remove(ROCKY, []) == []
+
+
+@pytest.mark.parametrize("system", [("ubuntu", "24.04"), ("ubuntu", "26.04"), ("debian", "13")])
+def test_a_library_that_the_distribution_renamed_goes_as_the_other_comes(system: tuple[str, str]) -> None:
+    pin, _update, install, _unpin = packages.replace_by_distribution(family(*system), ["libibverbs1", "librdmacm1"])
+    assert isinstance(pin, PutFile) and "Package: libibverbs1 librdmacm1t64\n" in pin.text
+    assert isinstance(install, Run) and install.argv[-4:] == ("install", "libibverbs1", "librdmacm1t64", "librdmacm1-")
+    same = packages.replace_by_distribution(family("ubuntu", "22.04"), ["librdmacm1"])[2]
+    assert isinstance(same, Run) and same.argv[-2:] == ("install", "librdmacm1")

@@ -16,6 +16,7 @@ import struct
 from typing import TYPE_CHECKING, Any, Callable, Optional, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.access import CommandResult, HostError
+from ansible_collections.rdma.fabric.plugins.module_utils._host.driver.packages import PIN
 
 # The programs of these are asked where this one has no answer, so they are declared first.
 from ansible_collections.rdma.fabric.tests.unit._host.kernel import boot, kmods, link, naming, system
@@ -131,7 +132,8 @@ def apt_get(kernel: Kernel, argv: Sequence[str]) -> CommandResult:
     verb, names = words[0], words[1:]
     if verb == "purge":
         return _remove(kernel, names)
-    return _install(kernel, names, "E: Unable to locate package {}") if verb == "install" else DONE
+    back = kernel.tree.exists(PIN)
+    return _install(kernel, names, "E: Unable to locate package {}", back) if verb == "install" else DONE
 
 
 @only_on_stacks("dpkg")
@@ -152,7 +154,9 @@ def dnf(kernel: Kernel, argv: Sequence[str]) -> CommandResult:
         return CommandResult(0, f"{words[1]}\n" if words[1] in (stack_of(kernel) or {})["offered"] else "", "")
     if words[0] == "remove":
         return _remove(kernel, words[1:])
-    return _install(kernel, words[1:], "Error: Unable to find a match: {}") if words[0] != "makecache" else DONE
+    if words[0] == "makecache":
+        return DONE
+    return _install(kernel, words[1:], "Error: Unable to find a match: {}", words[0] == "distro-sync")
 
 
 @only_on_stacks("zypper", lambda argv: "search" in argv)
@@ -162,18 +166,24 @@ def zypper(kernel: Kernel, argv: Sequence[str]) -> CommandResult:
         return DONE if words[1] in (stack_of(kernel) or {})["offered"] else CommandResult(104, "", "")
     if words[0] == "remove":
         return _remove(kernel, words[1:])
-    return _install(kernel, words[1:], "No provider of '{}' found.") if words[0] == "install" else DONE
+    back = "--force" in argv
+    return _install(kernel, words[1:], "No provider of '{}' found.", back) if words[0] == "install" else DONE
 
 
-def _install(kernel: Kernel, names: Sequence[str], missing: str) -> CommandResult:
+def _install(kernel: Kernel, words: Sequence[str], missing: str, goes_back: bool) -> CommandResult:
+    """Install packages; a name that ends with a minus is removed, and going back only the distribution is asked."""
     stack = stack_of(kernel) or {}
+    offered = stack["distribution"] if goes_back else {**stack["installed"], **stack["offered"]}
+    names = [word for word in words if not word.endswith("-")]
     for name in names:
-        if name not in stack["offered"] and name not in stack["installed"]:
+        if name not in offered:
             return failed(100, missing.format(name))
     for name in names:
-        stack["installed"][name] = stack["offered"].get(name, stack["installed"].get(name))
+        stack["installed"][name] = offered[name]
         if name.startswith(("linux-headers-", "kernel-devel-", "kernel-default-devel")):
             kernel.tree.add_file(f"/lib/modules/{release(kernel)}/build/Makefile", "")
+    for word in set(words) - set(names):
+        stack["installed"].pop(word[:-1], None)
     keep(kernel, STACK, stack)
     if set(KERNEL_PACKAGES) & set(names):
         _put_vendor_modules(kernel, stack)
