@@ -75,7 +75,8 @@ facts:
     system:
       description:
         - Host name, machine, kernel, distribution (C(os)), kernel command line without the values of secret-looking
-          parameters, Secure Boot, lockdown, whether the system is an ostree, and the number of NUMA nodes.
+          parameters, Secure Boot, lockdown, whether the system is an ostree, the number of NUMA nodes, and the kind of
+          C(iommu) that the kernel uses (C(active)) and that the firmware shows.
       type: dict
     nics:
       description:

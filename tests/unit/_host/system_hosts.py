@@ -18,7 +18,7 @@ APPLY = Run(check=False, diff=True, mode="apply", recorded=False)
 CHECK = Run(check=True, diff=True, mode="apply", recorded=False)
 REMOVE = Run(check=False, diff=True, mode="apply", recorded=False, state="absent")
 
-DEBIAN_FAMILY = ("debian-12", "debian-13", "ubuntu-22.04", "ubuntu-24.04")
+DEBIAN_FAMILY = ("debian-12", "debian-13", "ubuntu-22.04", "ubuntu-24.04", "ubuntu-26.04")
 RED_HAT_FAMILY = ("rocky-9", "almalinux-10")
 DISTRIBUTIONS = (*DEBIAN_FAMILY, *RED_HAT_FAMILY)
 _LIKE = {"ubuntu": "debian", "rocky": "rhel centos fedora", "almalinux": "rhel centos fedora"}

@@ -38,7 +38,7 @@ _REFUSED_PREFIXES = {
 }
 # Several of one name belong together: the order counts and none replaces the one before.
 _REPEATABLE = frozenset({"hugepagesz", "hugepages", "module_blacklist", "pci", "dyndbg", "earlycon"})
-_IOMMU_OFF = ("iommu=off", "iommu=soft", "intel_iommu=off", "amd_iommu=off")
+IOMMU_OFF = ("iommu=off", "iommu=soft", "intel_iommu=off", "amd_iommu=off")
 _IOMMU_ON = ("iommu=pt", "iommu=force", "iommu=nopt", "intel_iommu=on", "intel_iommu=sm_on", "iommu.passthrough=1")
 _TRANSLATING = ("iommu=nopt", "iommu.passthrough=0", "iommu.strict=1")
 _PASSTHROUGH = ("iommu=pt", "iommu.passthrough=1")
@@ -82,7 +82,7 @@ def contradictions(arguments: Sequence[str]) -> list[str]:
         first = by_name.setdefault(name, argument)
         if first != argument:
             found.append(f"{first} and {argument} set the same parameter")
-    off = [argument for argument in arguments if argument in _IOMMU_OFF]
+    off = [argument for argument in arguments if argument in IOMMU_OFF]
     on = [argument for argument in arguments if argument in _IOMMU_ON]
     for one in off:
         found += [f"{one} and {other} contradict each other" for other in on if name_of(one) != name_of(other)]

@@ -19,6 +19,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.kernel_arguments
     problem_of,
     wanted_arguments,
 )
+from ansible_collections.rdma.fabric.plugins.module_utils._host.kernel_arguments.iommu import remarks
 from ansible_collections.rdma.fabric.plugins.module_utils._host.kernel_arguments.read import GRUBBY, SYSTEMD_BOOT
 from ansible_collections.rdma.fabric.plugins.module_utils._host.steps import (
     BOOT,
@@ -34,14 +35,15 @@ _TARGET = "kernel command line"
 
 
 def plan(context: Context) -> ConcernPlan:
-    """Return refusals of what does not fit, a step that changes the next boot's line, or one that awaits the reboot."""
+    """Return refusals of what does not fit, a step that changes the next boot's line, or one that awaits the reboot,
+    and what keeps arguments about the IOMMU from having an effect."""
     steps = [_unfit(context, argument) for argument in asked_arguments(context) if problem_of(context, argument)]
     adds, removes = missing_arguments(context), unwanted_arguments(context)
     if adds or removes or context.boot_differs(boot_files(context)):
         steps.append(_change(context, adds, removes))
     else:
         steps += _pending(context)
-    return steps, []
+    return steps, remarks(context)
 
 
 def unwanted_arguments(context: Context) -> list[str]:

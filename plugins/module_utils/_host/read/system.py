@@ -9,6 +9,7 @@ import re
 import shlex
 from typing import Any
 
+from ansible_collections.rdma.fabric.plugins.module_utils._host.read.iommu import read_iommu
 from ansible_collections.rdma.fabric.plugins.module_utils._host.read.probe import Probe, printable
 from ansible_collections.rdma.fabric.plugins.module_utils._host.scrub import mask_parameters
 
@@ -29,6 +30,7 @@ def read_system(probe: Probe) -> dict[str, Any]:
         "secure_boot": _secure_boot(probe),
         "lockdown": _lockdown(probe),
         "ostree": probe.host.exists("/run/ostree-booted"),
+        "iommu": read_iommu(probe),
         "numa_nodes": max(1, len(nodes)),
     }
 
