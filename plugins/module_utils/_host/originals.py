@@ -20,6 +20,8 @@ Originals = Dict[str, Any]
 
 PATH = "/var/lib/rdma-fabric/originals.json"
 FORMAT = 1
+# Steps of these concerns about "<physical function>:<what>" set up the virtual functions, others the physical one.
+_OF_FUNCTIONS = ("vfs", "mtu")
 _KEPT = ("consents", "uplinks", "connection_address", "node_labels")
 
 
@@ -57,8 +59,9 @@ def with_steps(known: Mapping[str, Any], steps: Iterable[Step]) -> Originals:
 
 def _of_own_functions(step_id: str, kept: Mapping[str, Any]) -> bool:
     """Return whether a setting is one of virtual functions that were not there before the first run."""
-    address, colon, _what = step_id.split(":", 1)[1].rpartition(":")
-    return bool(colon) and kept.get(f"vfs:{address}") == 0
+    concern, key = step_id.split(":", 1)
+    address, colon, _what = key.rpartition(":")
+    return bool(colon) and concern in _OF_FUNCTIONS and kept.get(f"vfs:{address}") == 0
 
 
 def text_of(originals: Mapping[str, Any]) -> str:

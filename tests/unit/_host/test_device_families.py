@@ -17,8 +17,10 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.recorded import 
 from ansible_collections.rdma.fabric.tests.unit._host.families import (
     ETHERNET,
     FAMILIES,
+    HCAS,
     INFINIBAND,
     LARGE_MTU,
+    NETDEVS,
     PF,
     SECOND,
     Family,
@@ -28,6 +30,7 @@ from ansible_collections.rdma.fabric.tests.unit._host.families import (
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.machine import Kernel
 
 APPLY = Run(check=False, diff=True, mode="apply", recorded=False)
+REMOVE = Run(check=False, diff=True, mode="apply", recorded=False, state="absent")
 CHECK = Run(check=True, diff=True, mode="apply", recorded=False)
 
 
@@ -133,6 +136,21 @@ def test_functions_are_lowered_and_removed(family: Family) -> None:
         assert not outcome.get("failed"), outcome["msg"]
         assert outcome["plan"]["steps"] == []
         assert len(functions_of(outcome["facts"])) == count
+
+
+@pytest.mark.parametrize(("family", "link_layer"), EVERY_PORT)
+def test_removal_brings_everything_back(family: Family, link_layer: str) -> None:
+    kernel = Kernel(host_with(family, link_layer).document())
+    outcome = apply(kernel, wish(link_layer), APPLY, None, kernel)
+    assert not outcome.get("failed"), outcome["msg"]
+    after = apply(kernel, wish(link_layer), REMOVE, None, kernel)
+    assert not after.get("failed"), after["msg"]
+    assert after["plan"]["steps"] == []
+    assert functions_of(after["facts"]) == []
+    assert (nic(after["facts"])["netdevs"], nic(after["facts"])["rdma"]) == ([NETDEVS[link_layer]], [HCAS[link_layer]])
+    (port,) = [entry for entry in after["facts"]["netdevs"] if entry["pci"] == PF]
+    assert port["mtu"] == (1500 if link_layer == ETHERNET else 2044)
+    assert not any("rdma-fabric" in path for path in kernel.tree.files)
 
 
 @pytest.mark.parametrize(("family", "link_layer"), EVERY_PORT)
