@@ -57,10 +57,11 @@ options:
         C(hugepages), C(node_labels), C(uplinks), C(connection_address), C(consents) and C(requests). All are optional,
         and each takes what the host variable of its name takes.
       - Each entry of C(interfaces) selects one interface by C(pci), C(mac) or C(current_name), and may have C(name),
-        C(rdma_name), C(mtu), C(vf_mtu), C(vfs), C(vf_settings) and C(state).
+        C(rdma_name), C(mtu), C(vf_mtu), C(vfs), C(vf_settings), C(vf_driver), C(eswitch_mode) and C(state).
       - C(vf_settings) of an Ethernet port is a mapping of C(mac) (V(deterministic), or function numbers to addresses),
         C(vlan), C(trust), C(spoofchk), C(max_tx_rate) in Mb/s and C(link_state) (V(auto), V(enable), V(disable)). It is
         about all of its virtual functions.
+      - C(vf_driver) is V(netdevice) or V(vfio-pci), C(eswitch_mode) is V(legacy) or V(switchdev).
       - Either this or O(confirm) is needed.
     type: dict
   confirm:

@@ -20,6 +20,8 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.desired import H
 from ansible_collections.rdma.fabric.plugins.module_utils._host.driver import apply as driver_apply
 from ansible_collections.rdma.fabric.plugins.module_utils._host.driver import files as driver_files
 from ansible_collections.rdma.fabric.plugins.module_utils._host.driver import plan as driver
+from ansible_collections.rdma.fabric.plugins.module_utils._host.eswitch import apply as eswitch_apply
+from ansible_collections.rdma.fabric.plugins.module_utils._host.eswitch import plan as eswitch
 from ansible_collections.rdma.fabric.plugins.module_utils._host.hugepages import apply as hugepages_apply
 from ansible_collections.rdma.fabric.plugins.module_utils._host.hugepages import files as hugepages_files
 from ansible_collections.rdma.fabric.plugins.module_utils._host.hugepages import plan as hugepages
@@ -42,9 +44,14 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.naming import ap
 from ansible_collections.rdma.fabric.plugins.module_utils._host.naming import files as naming_files
 from ansible_collections.rdma.fabric.plugins.module_utils._host.naming import plan as naming
 from ansible_collections.rdma.fabric.plugins.module_utils._host.operations import Work
+from ansible_collections.rdma.fabric.plugins.module_utils._host.pcie import apply as pcie_apply
+from ansible_collections.rdma.fabric.plugins.module_utils._host.pcie import plan as pcie
 from ansible_collections.rdma.fabric.plugins.module_utils._host.peer_memory import apply as peer_memory_apply
 from ansible_collections.rdma.fabric.plugins.module_utils._host.peer_memory import files as peer_memory_files
 from ansible_collections.rdma.fabric.plugins.module_utils._host.peer_memory import plan as peer_memory
+from ansible_collections.rdma.fabric.plugins.module_utils._host.qos import apply as qos_apply
+from ansible_collections.rdma.fabric.plugins.module_utils._host.qos import files as qos_files
+from ansible_collections.rdma.fabric.plugins.module_utils._host.qos import plan as qos
 from ansible_collections.rdma.fabric.plugins.module_utils._host.sriov import apply as sriov_apply
 from ansible_collections.rdma.fabric.plugins.module_utils._host.sriov import plan as sriov
 from ansible_collections.rdma.fabric.plugins.module_utils._host.steps import Step
@@ -83,12 +90,15 @@ CONCERNS: Mapping[str, Concern] = {
     "peer_memory": Concern(
         peer_memory.plan, peer_memory_apply.work, peer_memory_files.boot_files, peer_memory_apply.ERRORS
     ),
+    "pcie": Concern(pcie.plan, pcie_apply.work, errors=pcie_apply.ERRORS, restore=pcie_apply.restore),
     "naming": Concern(
         naming.plan, naming_apply.work, naming_files.boot_files, naming_apply.ERRORS, naming_apply.restore
     ),
     "vfs": Concern(sriov.plan, sriov_apply.work, errors=sriov_apply.ERRORS, restore=sriov_apply.restore),
+    "eswitch": Concern(eswitch.plan, eswitch_apply.work, errors=eswitch_apply.ERRORS, restore=eswitch_apply.restore),
     "mtu": Concern(mtu.plan, mtu_apply.work, errors=mtu_apply.ERRORS, restore=mtu_apply.restore),
     "link": Concern(link.plan, link_apply.work, errors=link_apply.ERRORS, restore=link_apply.restore),
+    "qos": Concern(qos.plan, qos_apply.work, qos_files.boot_files, qos_apply.ERRORS, qos_apply.restore),
     "boot": Concern(boot.plan, boot_apply.work, boot_files.boot_files),
     "sysctl": Concern(
         sysctl.plan, sysctl_apply.work, sysctl_files.boot_files, sysctl_apply.ERRORS, sysctl_apply.restore

@@ -8,11 +8,15 @@ from __future__ import annotations
 from typing import Any, Dict, Iterable, Mapping
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.access import Host
+from ansible_collections.rdma.fabric.plugins.module_utils._host.asked import ports_asked_for
 from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.read import read_boot_state
 from ansible_collections.rdma.fabric.plugins.module_utils._host.devices import PciId, nic_family
 from ansible_collections.rdma.fabric.plugins.module_utils._host.driver.facts import read_stack_state
+from ansible_collections.rdma.fabric.plugins.module_utils._host.eswitch.read import read_eswitches
+from ansible_collections.rdma.fabric.plugins.module_utils._host.firmware.read import read_firmware
 from ansible_collections.rdma.fabric.plugins.module_utils._host.labels import node_labels
 from ansible_collections.rdma.fabric.plugins.module_utils._host.pcie.read import read_pcie
+from ansible_collections.rdma.fabric.plugins.module_utils._host.qos.read import read_qos
 from ansible_collections.rdma.fabric.plugins.module_utils._host.read.boot import read_boot
 from ansible_collections.rdma.fabric.plugins.module_utils._host.read.functions import read_port_settings
 from ansible_collections.rdma.fabric.plugins.module_utils._host.read.kernel import read_modules, read_stack
@@ -67,6 +71,7 @@ def gather(
     boot = {**read_boot(probe), **read_boot_state(probe, [netdev.raw_name for netdev in netdevs])}
     netdev_facts = [netdev.facts for netdev in netdevs]
     renewed = renewed_functions(desired or {}, nics, netdev_facts)
+    ports = ports_asked_for(desired or {}, nics, netdev_facts)
     facts = {
         "format": FORMAT,
         "system": system,
@@ -84,8 +89,11 @@ def gather(
         "boot": boot,
         "naming": read_naming(probe, system, netdev_facts),
         "vf_users": read_users(probe, renewed, {netdev["name"]: netdev for netdev in netdev_facts}),
+        "eswitch": read_eswitches(probe, ports),
+        "firmware": read_firmware(probe, ports),
         "settings": read_settings(probe, desired or {}, [netdev.facts["name"] for netdev in netdevs], boot["files"]),
     }
+    facts["settings"].update(read_qos(probe, desired or {}, nics, netdev_facts, rdma))
     facts.update(read_stack_state(probe, desired or {}, facts))
     facts["unreadable"] = probe.unreadable()
     return facts

@@ -61,6 +61,9 @@ def test_everything_given_arrives() -> None:
         "vf_mtu": 9000,
         "vfs": 4,
         "vf_settings": None,
+        "vf_driver": None,
+        "eswitch_mode": None,
+        "qos": None,
         "state": "up",
     }
     assert second["mac"] == "a0:88:c2:47:11:d0"

@@ -6,22 +6,24 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, Mapping
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.actual import is_guest_function
 from ansible_collections.rdma.fabric.plugins.module_utils._host.context import Context, Interface
 from ansible_collections.rdma.fabric.plugins.module_utils._host.desired import HostDesired, check_desired
+from ansible_collections.rdma.fabric.plugins.module_utils._host.eswitch.switching import present_mode
 from ansible_collections.rdma.fabric.plugins.module_utils._host.managers.plan import BOOT_UNIT, persistence
 from ansible_collections.rdma.fabric.plugins.module_utils._host.operations import MARKER
+from ansible_collections.rdma.fabric.plugins.module_utils._host.qos.wish import lasting
 from ansible_collections.rdma.fabric.plugins.module_utils._host.steps import PLANNED
 
 FORMAT = 1
 # The boot unit applies these and no others, in the order of every plan.
-CONCERNS = ("eswitch", "vfs", "guids", "mtu", "link", "qos")
+CONCERNS = ("pcie", "vfs", "eswitch", "guids", "mtu", "link", "qos")
 # Kept by files of their own concern, and by the managers of interfaces.
-_ELSEWHERE = ("pci", "mac", "current_name", "name", "rdma_name", "mtu", "state")
+_ELSEWHERE = ("pci", "mac", "current_name", "name", "rdma_name", "mtu", "state", "qos")
 # Only functions that the boot unit makes itself are there when it runs.
-_OF_FUNCTIONS = ("vfs", "vf_mtu", "vf_settings")
+_OF_FUNCTIONS = ("vfs", "vf_mtu", "vf_settings", "vf_driver", "vf_guids")
 
 
 def wishes(context: Context) -> list[dict[str, Any]]:
@@ -42,14 +44,17 @@ def wishes(context: Context) -> list[dict[str, Any]]:
         elif keep is not None and keep.mtu is not None and wish.get("vf_mtu"):
             # The functions' MTU is set before the interface's manager starts, and must not exceed this one.
             wish["mtu"] = keep.mtu
+        qos = lasting(context, interface)
+        if qos:
+            wish["qos"] = qos
         if wish:
             found.append({**_selector(interface), **dict(sorted(wish.items()))})
     return found
 
 
-def wishes_text(found: list[dict[str, Any]]) -> str:
+def wishes_text(found: list[dict[str, Any]], pcie: Mapping[str, Any] | None = None) -> str:
     """Return the file that the boot unit reads."""
-    document = {"managed_by": MARKER, "format": FORMAT, "interfaces": found}
+    document = {"managed_by": MARKER, "format": FORMAT, "interfaces": found, **({"pcie": dict(pcie)} if pcie else {})}
     return json.dumps(document, indent=1, ensure_ascii=True) + "\n"
 
 
@@ -61,23 +66,33 @@ def desired_of(text: str) -> HostDesired:
     document = json.loads(text)
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise ValueError(f"this program reads wishes of format {FORMAT}")
-    return check_desired({"interfaces": document.get("interfaces")})
+    # What stands there was consented to by the run that wrote it.
+    consents = {"acs_change": True}
+    wanted = {"interfaces": document.get("interfaces"), "pcie": document.get("pcie"), "consents": consents}
+    return check_desired(wanted)
 
 
-def interfaces_in(content: Any) -> list[dict[str, Any]] | None:
-    """Return the interfaces of a file of wishes as the facts hold it, None when they can't be told."""
+def wished_in(content: Any) -> list[dict[str, Any]] | None:
+    """Return the wishes in a file as the facts hold it, one for each interface and one for PCIe (``{"pcie": ...}``).
+
+    None when they can't be told.
+    """
     try:
         document = json.loads(content) if isinstance(content, str) else {}
     except ValueError:
         return None
     found = document.get("interfaces") if isinstance(document, dict) else None
-    return found if isinstance(found, list) else None
+    if not isinstance(found, list):
+        return None
+    pcie = document.get("pcie")
+    return [*found, {"pcie": pcie}] if isinstance(pcie, dict) else found
 
 
 def _hold_back(context: Context, interface: Interface, wish: dict[str, Any]) -> None:
     """Keep the number of virtual functions that is there where the wanted one is refused or waits for consent.
 
-    A virtual machine's own function has none. Settings that the plan does not make now are not made at boot either.
+    A virtual machine's own function has none. Settings that the plan does not make now are not made at boot either, and
+    an e-switch that does not get its mode now keeps the one that it has.
     """
     nic = interface.nic or {}
     held = any(step["id"] == f"vfs:{interface.key}" and step["status"] != PLANNED for step in context.earlier)
@@ -86,8 +101,16 @@ def _hold_back(context: Context, interface: Interface, wish: dict[str, Any]) -> 
         now = (nic.get("sriov") or {}).get("enabled")
         if now:
             wish["vfs"] = now
-    if any(step["id"] == f"vfs:{interface.key}:settings" and step["status"] != PLANNED for step in context.earlier):
-        wish.pop("vf_settings", None)
+    if any(step["id"] == f"eswitch:{interface.key}" and step["status"] != PLANNED for step in context.earlier):
+        wish["eswitch_mode"] = present_mode(context.actual, interface)
+    waiting = {step["id"] for step in context.earlier if step["status"] != PLANNED}
+    for step_id, key in (
+        (f"vfs:{interface.key}:settings", "vf_settings"),
+        (f"vfs:{interface.key}:driver", "vf_driver"),
+        (f"guids:{interface.key}", "vf_guids"),
+    ):
+        if step_id in waiting:
+            wish.pop(key, None)
 
 
 def _selector(interface: Interface) -> dict[str, str]:

@@ -44,16 +44,18 @@ class _Process(NamedTuple):
 def read_users(probe: Probe, functions: Sequence[Mapping[str, Any]], netdevs: Mapping[str, Mapping[str, Any]]) -> Users:
     """Return who uses each virtual function, in words, by its PCI address; a function nobody uses is left out.
 
+    One whose driver gives it to programs as it is has no user when no process has it open; it is listed then.
+
     ``functions`` are NICs and ``netdevs`` interfaces by name, both in the shape of the facts.
     """
     if not functions:
         return {}
     users: Users = {nic["address"]: [] for nic in functions}
-    _note_drivers(users, functions)
+    looked = _note_user_space(probe, users, functions)
     _note_traffic(probe, users, functions, netdevs)
     _note_namespaces(probe, users, functions)
     _note_rdma(probe, users, functions)
-    return {address: found for address, found in users.items() if found}
+    return {address: found for address, found in users.items() if found or address in looked}
 
 
 def lost_its_interface(nic: Mapping[str, Any]) -> bool:
@@ -67,10 +69,41 @@ def bound_to_user_space(nic: Mapping[str, Any]) -> str:
     return f"it is bound to {nic['driver']}, a virtual machine or a DPDK program may hold it"
 
 
-def _note_drivers(users: Users, functions: Sequence[Mapping[str, Any]]) -> None:
-    for nic in functions:
-        if nic["driver"] in USER_SPACE_DRIVERS:
+def _note_user_space(probe: Probe, users: Users, functions: Sequence[Mapping[str, Any]]) -> set[str]:
+    """Note who has functions open that have no interface; return those functions.
+
+    Without rights to look at other processes, or on a recorded host, it is not known: then somebody may.
+    """
+    given = [nic for nic in functions if nic["driver"] in USER_SPACE_DRIVERS]
+    if not given:
+        return set()
+    nodes = {node: nic["address"] for nic in given for node in _vfio_nodes(probe, nic)}
+    sees_processes = bool(_names(probe, "/proc/1/fd"))
+    for nic in given:
+        if not sees_processes or nic["address"] not in nodes.values():
             users[nic["address"]].append(bound_to_user_space(nic))
+    holders = _holders_of(probe, nodes) if sees_processes else {}
+    for address, who in holders.items():
+        users[address].append(f"it is held by {', '.join(who)} through vfio")
+    return {nic["address"] for nic in given}
+
+
+def _vfio_nodes(probe: Probe, nic: Mapping[str, Any]) -> list[str]:
+    """Return the device files by which programs reach a function of vfio: its group's and, since Linux 6.6, its own."""
+    group = (nic.get("iommu") or {}).get("group")
+    own = _names(probe, f"{PCI}/{nic['address']}/vfio-dev")
+    return [f"/dev/vfio/{group}"] * (group is not None) + [f"/dev/vfio/devices/{name}" for name in own]
+
+
+def _holders_of(probe: Probe, nodes: Mapping[str, str]) -> dict[str, list[str]]:
+    """Return the processes that have a device file open, by the address that the file stands for."""
+    found: dict[str, dict[str, None]] = {}
+    for pid in _processes(probe) if nodes else []:
+        for number in _names(probe, f"/proc/{pid}/fd"):
+            address = nodes.get(_target(probe, f"/proc/{pid}/fd/{number}") or "")
+            if address is not None:
+                found.setdefault(address, {})[str(_process(probe, pid))] = None
+    return {address: list(who) for address, who in found.items()}
 
 
 def _note_traffic(
@@ -150,17 +183,14 @@ def _note_rdma(probe: Probe, users: Users, functions: Sequence[Mapping[str, Any]
     verbs = {entry: probe.text(f"{VERBS}/{entry}/ibdev", limit=64) for entry in probe.names(VERBS)}
     nodes = {f"/dev/infiniband/{entry}": devices[device] for entry, device in verbs.items() if device in devices}
     found: dict[str, dict[str, None]] = {address: {} for address in devices.values()}
-    for pid in _processes(probe) if nodes else []:
-        for number in _names(probe, f"/proc/{pid}/fd"):
-            address = nodes.get(_target(probe, f"/proc/{pid}/fd/{number}") or "")
-            if address is not None:
-                found[address][str(_process(probe, pid))] = None
+    for address, who in _holders_of(probe, nodes).items():
+        found[address].update(dict.fromkeys(who))
     for device, name in _kernel_users(probe):
         if device in devices:
             found[devices[device]][f"the kernel module {name}"] = None
-    for address, who in found.items():
-        if who:
-            users[address].append(f"its RDMA device is used by {', '.join(who)}")
+    for address, named in found.items():
+        if named:
+            users[address].append(f"its RDMA device is used by {', '.join(named)}")
 
 
 def _kernel_users(probe: Probe) -> list[tuple[str, str]]:

@@ -11,6 +11,12 @@ from typing import Any, Mapping
 from ansible_collections.rdma.fabric.plugins.module_utils._host.access import Host, HostError
 from ansible_collections.rdma.fabric.plugins.module_utils._host.context import Context, Interface
 from ansible_collections.rdma.fabric.plugins.module_utils._host.desired import HostDesired
+from ansible_collections.rdma.fabric.plugins.module_utils._host.eswitch.read import LEGACY, SWITCHDEV
+from ansible_collections.rdma.fabric.plugins.module_utils._host.eswitch.switching import (
+    present_mode,
+    set_mode,
+    switch_to,
+)
 from ansible_collections.rdma.fabric.plugins.module_utils._host.operations import (
     Operation,
     Run,
@@ -21,19 +27,24 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.operations impor
 from ansible_collections.rdma.fabric.plugins.module_utils._host.ports import port_of
 from ansible_collections.rdma.fabric.plugins.module_utils._host.read.functions import parse_port_settings, show_command
 from ansible_collections.rdma.fabric.plugins.module_utils._host.restoring import wanted_interface
+from ansible_collections.rdma.fabric.plugins.module_utils._host.sriov.binding import (
+    PCI,
+    bind,
+    links,
+    settle,
+    unbind,
+    wait_for_interfaces,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._host.sriov.drivers import DRIVER
+from ansible_collections.rdma.fabric.plugins.module_utils._host.sriov.driving import driving
 from ansible_collections.rdma.fabric.plugins.module_utils._host.sriov.functions import BOUND, SUFFIX, renews, word
-from ansible_collections.rdma.fabric.plugins.module_utils._host.steps import Step
+from ansible_collections.rdma.fabric.plugins.module_utils._host.steps import Step, key_of
+from ansible_collections.rdma.fabric.plugins.module_utils._host.wanted.vf_driver import NETDEVICE, VFIO
 
-PCI = "/sys/bus/pci/devices"
-_PROBE = "/sys/bus/pci/drivers_probe"
 # The write returns when every function is probed, and never when the firmware hangs.
 _CREATION_SECONDS = 120.0
 _REMOVAL_SECONDS = 60.0
 _LINKS_SECONDS = 120.0
-_INTERFACES_SECONDS = 30.0
-_SETTLE = Run(("udevadm", "settle", "--timeout=30"), timeout=40.0, accepted=(0, 1))
-# A driver is unbound while its function serves nobody; ENOENT: none is bound.
-_UNBOUND = ("ENOENT", "ENODEV")
 
 ERRORS = MappingProxyType(
     {
@@ -68,6 +79,10 @@ ERRORS = MappingProxyType(
             "the driver does not come back: its firmware hangs; next: read devlink health and the kernel's log (dmesg: "
             "device's health compromised), power cycle the machine or update the firmware, and run again"
         ),
+        "Module vfio-pci not found": (
+            "this kernel has no vfio-pci; next: install the package with the kernel's additional modules (such as "
+            "linux-modules-extra), or use vf_driver netdevice"
+        ),
         "EOPNOTSUPP": (
             "the driver does not have this setting, in this mode of its e-switch at least; next: leave it out of "
             "vf_settings and run again"
@@ -78,21 +93,31 @@ ERRORS = MappingProxyType(
 
 def work(context: Context, step: Step) -> Work:
     """Return how virtual functions are made, removed or set up."""
-    key = str(step["id"]).split(":", 1)[1]
+    key = key_of(step)
     if key.endswith(SUFFIX):
         return _setting_up(context, key[: -len(SUFFIX)], step)
+    if key.endswith(DRIVER):
+        return driving(context, key[: -len(DRIVER)], step)
     return _number(context, key, int(step["from"]), int(step["to"]))
 
 
 def restore(desired: HostDesired, key: str, original: Any) -> None:
     """Ask for the number of functions that a device had; what they were like went with the functions of then."""
-    if not key.endswith(SUFFIX) and isinstance(original, int):
+    if key.endswith(DRIVER):
+        found = set(original.values()) if isinstance(original, dict) else set()
+        if found:
+            wanted_interface(desired, key[: -len(DRIVER)])["vf_driver"] = VFIO if found == {VFIO} else NETDEVICE
+    elif not key.endswith(SUFFIX) and isinstance(original, int):
         wanted_interface(desired, key)["vfs"] = original
 
 
 def _number(context: Context, address: str, now: int, wanted: int) -> Work:
     """0 comes before another number (EBUSY else); the equal number is never written, some drivers refuse that too."""
+    leaves = _leaves_switchdev(context, address)
     do: list[Operation] = []
+    if leaves:
+        # The driver changes the mode while no driver of a function is bound, and makes functions in legacy mode.
+        do += [*(unbind(address, number) for number in range(now)), set_mode(address, LEGACY)]
     if now:
         do += _write(address, 0, f"the {now} virtual functions of {address} to be gone")
     if wanted:
@@ -101,7 +126,14 @@ def _number(context: Context, address: str, now: int, wanted: int) -> Work:
     if now:
         # Nobody uses them: the run has just made them, or they were still to be removed with consent.
         undo += _create(context, address, now)
+    if leaves:
+        undo += switch_to(context, address, SWITCHDEV, now)
     return Work(do, undo, lambda host: _number_problem(host, address, wanted))
+
+
+def _leaves_switchdev(context: Context, address: str) -> bool:
+    interface = next(interface for interface in context.interfaces if interface.key == address)
+    return present_mode(context.actual, interface) == SWITCHDEV
 
 
 def _write(address: str, number: int, what: str) -> list[Operation]:
@@ -115,41 +147,14 @@ def _write(address: str, number: int, what: str) -> list[Operation]:
 def _create(context: Context, address: str, number: int) -> list[Operation]:
     do = _write(address, number, f"{number} virtual functions of {address}")
     # The first function of its kind has udev load their driver.
-    do += _settle(context)
-    do.append(_wait_for_interfaces(address))
+    do += settle(context)
+    do.append(wait_for_interfaces(address))
     return do
-
-
-def _settle(context: Context) -> list[Operation]:
-    return [_SETTLE] if (context.actual.facts.get("naming") or {}).get("udev") else []
-
-
-def _links(host: Host, address: str) -> list[str]:
-    names = host.list(f"{PCI}/{address}")
-    return [f"{PCI}/{address}/{name}" for name in names if name.startswith("virtfn") and name[6:].isdecimal()]
 
 
 def _linked(host: Host, address: str) -> int:
     """Return how many virtual functions are there, linked in both directions."""
-    return sum(host.exists(f"{link}/physfn") for link in _links(host, address))
-
-
-def _wait_for_interfaces(address: str) -> WaitFor:
-    """Return the wait until every Ethernet function that has a driver has its interface as well."""
-
-    def condition(host: Host) -> bool:
-        return all(_has_interface(host, link) for link in _links(host, address))
-
-    return WaitFor(f"the interfaces of the virtual functions of {address}", condition, _INTERFACES_SECONDS)
-
-
-def _has_interface(host: Host, link: str) -> bool:
-    if not host.exists(f"{link}/driver") or not host.read(f"{link}/class").startswith("0x0200"):
-        return True
-    try:
-        return bool(host.list(f"{link}/net"))
-    except HostError:
-        return False
+    return sum(host.exists(f"{link}/physfn") for link in links(host, address))
 
 
 def _number_problem(host: Host, address: str, wanted: int) -> str:
@@ -169,14 +174,13 @@ def _setting_up(context: Context, address: str, step: Step) -> Work:
         number = int(text)
         known = (step["from"] or {}).get(text) or {}
         former = {key: value for key, value in known.items() if value is not None}
-        bind = [SetAttribute(_PROBE, f"{{function:{address}:{number}}}")] if binds and renews(settings) else []
-        if bind and BOUND not in settings:
-            unbind = f"{PCI}/{address}/virtfn{number}/driver/unbind"
-            do.append(SetAttribute(unbind, f"{{function:{address}:{number}}}", tolerated=_UNBOUND))
-        do += [*_set(address, number, settings), *bind]
-        undo += [*_set(address, number, former), *bind]
-    do += _settle(context)
-    do.append(_wait_for_interfaces(address))
+        again = [bind(address, number)] if binds and renews(settings) else []
+        if again and BOUND not in settings:
+            do.append(unbind(address, number))
+        do += [*_set(address, number, settings), *again]
+        undo += [*_set(address, number, former), *again]
+    do += settle(context)
+    do.append(wait_for_interfaces(address))
     wanted = {int(number): _without_bound(settings) for number, settings in step["to"].items()}
     return Work(do, undo, lambda host: _settings_problem(host, interface, wanted, binds))
 

@@ -77,7 +77,9 @@ def new_functions(context: Context, address: str) -> int | None:
     """
     created = context.planned(f"vfs:{address}")
     set_up = context.planned(f"vfs:{address}{SUFFIX}")
-    if created is None and not (set_up and any(map(renews, set_up["to"].values()))):
+    bound_again = set_up is not None and any(map(renews, set_up["to"].values()))
+    others = (f"eswitch:{address}", f"guids:{address}", f"vfs:{address}:driver")
+    if created is None and not bound_again and not any(map(context.planned, others)):
         return None
     nic = context.actual.nics[address]
     if (nic.get("sriov") or {}).get("autoprobe") is False:
@@ -134,8 +136,8 @@ def _wording(context: Context, interface: Interface, changes: Changes) -> dict[s
         str(number): _former(known[number], settings) if number < len(known) else None
         for number, settings in sorted(changes.items())
     }
-    what = f"set {', '.join(keys)} of virtual {_numbered(set_up)}" if set_up else ""
-    bind = f"bind virtual {_numbered(unbound)} to the driver" if unbound else ""
+    what = f"set {', '.join(keys)} of virtual {numbered(set_up)}" if set_up else ""
+    bind = f"bind virtual {numbered(unbound)} to the driver" if unbound else ""
     return {
         "target": context.target_of(interface),
         "action": " and ".join(filter(None, (what, bind))) or "set up the virtual functions",
@@ -149,7 +151,7 @@ def _former(known: Settings, settings: Settings) -> Settings:
     return {key: False if key == BOUND else known.get(key) for key in settings}
 
 
-def _numbered(numbers: Sequence[int]) -> str:
+def numbered(numbers: Sequence[int]) -> str:
     """Return ``function 3``, ``functions 0 to 7`` or ``functions 0, 2``."""
     if len(numbers) == 1:
         return f"function {numbers[0]}"
@@ -171,9 +173,9 @@ def _change(context: Context, interface: Interface, changes: Changes, created: b
     if set(busy) & set(renewed):
         consent = CONSENTS["vf_reset"]
         status = PLANNED if context.consents_to("vf_reset") else NEEDS_CONSENT
-        interrupts = f"traffic on virtual {_numbered(busy)}, whose driver is bound again"
+        interrupts = f"traffic on virtual {numbered(busy)}, whose driver is bound again"
     elif busy:
-        interrupts = f"traffic on virtual {_numbered(busy)} for a moment"
+        interrupts = f"traffic on virtual {numbered(busy)} for a moment"
     undo = "removing the functions ends it" if created else "set what was set before"
     return make_step(
         "vfs",

@@ -22,8 +22,8 @@ def held(actual: Actual, functions: Iterable[Nic]) -> str:
 
 def _held(actual: Actual, nic: Nic) -> str:
     users = (actual.facts.get("vf_users") or {}).get(nic["address"])
-    if users:
-        return f"{nic['address']}: {', '.join(users)}"
+    if users is not None:
+        return f"{nic['address']}: {', '.join(users)}" if users else ""
     # Facts that were not gathered for this wish do not name users; what the function itself tells is enough to refuse.
     if nic["driver"] in USER_SPACE_DRIVERS:
         return f"{nic['address']}: {bound_to_user_space(nic)}"

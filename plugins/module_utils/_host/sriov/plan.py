@@ -14,7 +14,13 @@ from typing import Any
 from ansible_collections.rdma.fabric.plugins.module_utils._host.actual import Nic, is_guest_function
 from ansible_collections.rdma.fabric.plugins.module_utils._host.context import ConcernPlan, Context, Interface
 from ansible_collections.rdma.fabric.plugins.module_utils._host.desired import CONSENTS
-from ansible_collections.rdma.fabric.plugins.module_utils._host.sriov import functions
+from ansible_collections.rdma.fabric.plugins.module_utils._host.eswitch.read import SWITCHDEV
+from ansible_collections.rdma.fabric.plugins.module_utils._host.eswitch.switching import (
+    present_mode,
+    representors_in_use,
+    switches,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._host.sriov import drivers, functions
 from ansible_collections.rdma.fabric.plugins.module_utils._host.sriov.holders import held
 from ansible_collections.rdma.fabric.plugins.module_utils._host.steps import (
     NEEDS_CONSENT,
@@ -28,7 +34,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.steps import (
 
 
 def plan(context: Context) -> ConcernPlan:
-    """Return a step for each physical function with another number of virtual functions than wanted, or other settings.
+    """Return a step for each physical function with another number of virtual functions, other settings or drivers.
 
     The number that holds at boot is the boot unit's.
     """
@@ -39,7 +45,7 @@ def plan(context: Context) -> ConcernPlan:
         steps += count_steps
         notices += said
         found, said = functions.plan(context, interface, count_steps)
-        steps += found
+        steps += [*found, *drivers.plan(context, interface, [*count_steps, *found])]
         notices += said
     return steps, notices
 
@@ -71,8 +77,15 @@ def _refusal(context: Context, interface: Interface, wanted: int) -> str:
     problem = _capability_problem(nic, wanted) or context.uplink_refusal(nic, interface.netdev)
     if problem:
         return problem
-    if interface.netdev is not None and interface.netdev.get("switch_id"):
-        return "its e-switch is in switchdev mode: a new number would remove the representors; set legacy mode first"
+    if present_mode(context.actual, interface) == SWITCHDEV:
+        if interface.wanted.get("eswitch_mode") is None or not switches(interface):
+            return (
+                "its e-switch is in switchdev mode, and a new number removes the representors: say with eswitch_mode "
+                "which mode it shall have then"
+            )
+        used = representors_in_use(context.actual, interface)
+        if used:
+            return f"{used}, and a new number removes them all; take them out first"
     return held(context.actual, context.actual.vfs_of(nic))
 
 
@@ -127,7 +140,7 @@ def _change(context: Context, interface: Interface, wanted: int, now: int) -> St
         when=NOW,
         status=status,
         consent=consent,
-        detail=_detail(nic, wanted, now),
+        detail=_detail(context, interface, wanted, now),
     )
 
 
@@ -139,11 +152,14 @@ def _interrupted(interface: Interface) -> str:
     return f"traffic on {netdev['name']} for a moment, where the driver restarts the link to make functions"
 
 
-def _detail(nic: Nic, wanted: int, now: int) -> str:
+def _detail(context: Context, interface: Interface, wanted: int, now: int) -> str:
+    nic = interface.nic or {}
     if now and wanted:
         how = f"writes 0, waits until the {now} are gone, then writes {wanted} to sriov_numvfs"
     else:
         how = f"writes {wanted} to sriov_numvfs"
+    if present_mode(context.actual, interface) == SWITCHDEV:
+        how = f"sets the e-switch to legacy mode, {how}"
     if wanted and nic.get("link_layer") == "InfiniBand":
         how += "; InfiniBand functions stay down until they have GUIDs and the subnet manager allows virtual ports"
     return how

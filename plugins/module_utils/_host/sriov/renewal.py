@@ -16,6 +16,9 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.sriov.settings i
     wanted_settings,
 )
 
+# Wishes that may bind every function again.
+_BINDING_AGAIN = ("eswitch_mode", "vf_driver", "vf_guids")
+
 
 def renewed_functions(desired: Mapping[str, Any], nics: list[Nic], netdevs: list[Netdev]) -> list[Nic]:
     """Return the virtual functions whose users have to be known before a plan is made, in the shape of the facts."""
@@ -33,7 +36,7 @@ def _renewed(actual: Actual, interface: Interface) -> list[Nic]:
     if nic is None or not enabled:
         return []
     functions = actual.vfs_of(nic)
-    if interface.wanted.get("vfs") not in (None, enabled):
+    if interface.wanted.get("vfs") not in (None, enabled) or any(interface.wanted.get(key) for key in _BINDING_AGAIN):
         return functions
     wanted = wanted_settings(interface.wanted, port_mac(nic, interface.netdev), len(functions))
     changes = differences(wanted, sriov.get("settings"))

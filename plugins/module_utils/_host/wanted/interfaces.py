@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any, Mapping
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host import syntax
+from ansible_collections.rdma.fabric.plugins.module_utils._host.wanted.eswitch import check_settings, eswitch_mode
 from ansible_collections.rdma.fabric.plugins.module_utils._host.wanted.place import (
     Place,
     kind_of,
@@ -17,13 +18,16 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.wanted.place imp
     text_of,
     whole_number,
 )
+from ansible_collections.rdma.fabric.plugins.module_utils._host.wanted.qos import interface_qos
+from ansible_collections.rdma.fabric.plugins.module_utils._host.wanted.vf_driver import check_driver, vf_driver
 from ansible_collections.rdma.fabric.plugins.module_utils._host.wanted.vf_settings import (
     no_shared_addresses,
     vf_settings,
 )
 
 SELECTORS = ("pci", "mac", "current_name")
-INTERFACE_KEYS = (*SELECTORS, "name", "rdma_name", "mtu", "vf_mtu", "state", "vfs", "vf_settings")
+_OF_FUNCTIONS = ("vfs", "vf_mtu", "vf_settings", "vf_driver")
+INTERFACE_KEYS = (*SELECTORS, "name", "rdma_name", "mtu", "state", *_OF_FUNCTIONS, "eswitch_mode", "qos")
 STATES = ("up", "down")
 
 
@@ -70,8 +74,13 @@ def _interface(place: Place, item: Mapping[Any, Any]) -> dict[str, Any]:
     vfs = item.get("vfs")
     entry["vfs"] = None if vfs is None else whole_number(place.at("vfs"), vfs, _vfs_problem)
     entry["vf_settings"] = vf_settings(place.at("vf_settings"), item.get("vf_settings"), entry["vfs"])
+    entry["vf_driver"] = vf_driver(place.at("vf_driver"), item.get("vf_driver"))
+    entry["eswitch_mode"] = eswitch_mode(place.at("eswitch_mode"), item.get("eswitch_mode"))
     entry["state"] = _state(place.at("state"), item.get("state"))
+    entry["qos"] = interface_qos(place.at("qos"), item.get("qos"))
+    check_settings(place.at("vf_settings"), entry)
     _check_vf_mtu(place.at("vf_mtu"), entry)
+    check_driver(place.at("vf_mtu"), entry)
     return entry
 
 

@@ -33,9 +33,12 @@ DRIVERS = "/sys/bus/pci/drivers"
 NET = "/sys/class/net"
 # Kept beside the device: what only netlink tells, so that states compare with it.
 SETTINGS = "settings-of-virtual-functions"
+NO_OVERRIDE = "(null)"
 NO_ADDRESS = "00:00:00:00:00:00"
 # Queue pair and subnet prefix, which stand before the port's GUID.
 IPOIB_PREFIX = "00:00:10:29:fe:80:00:00:00:00:00:00"
+# Groups of the IOMMU are numbered; those of functions are made out of the way of the others.
+FIRST_GROUP = 100000
 LATE_SECONDS = 0.7
 UNSUPPORTED = "RTNETLINK answers: Operation not supported"
 INVALID = "RTNETLINK answers: Invalid argument"
@@ -149,13 +152,29 @@ def driver_of(kernel: Kernel, address: str) -> str | None:
 def bind(kernel: Kernel, address: str) -> None:
     """Bind the driver of its kind to a virtual function, unless the physical one forbids it; the interface is late."""
     physical = posixpath.basename(kernel.link(f"{PCI}/{address}/physfn"))
-    driver = driver_of(kernel, physical)
-    if driver is None or _number(kernel, physical, "sriov_drivers_autoprobe") != 1:
+    driver, override = driver_of(kernel, physical), override_of(kernel, address)
+    if override is None and (driver is None or _number(kernel, physical, "sriov_drivers_autoprobe") != 1):
         return
+    if override is not None and not kernel.exists(f"/sys/module/{override.replace('-', '_')}"):
+        return
+    chosen = override or VF_DRIVERS[driver or ""]
     place = kernel.realpath(f"{PCI}/{address}")
-    kernel.tree.add_link(f"{place}/driver", posixpath.relpath(f"{DRIVERS}/{VF_DRIVERS[driver]}", place))
-    _write_uevent(kernel, address, VF_DRIVERS[driver])
-    kernel.later(LATE_SECONDS, lambda: _add_interface(kernel, physical, address))
+    kernel.tree.add_file(f"/sys/bus/pci/drivers/{chosen}/unbind", "")
+    kernel.tree.add_link(f"{place}/driver", posixpath.relpath(f"{DRIVERS}/{chosen}", place))
+    _write_uevent(kernel, address, chosen)
+    if override is None:
+        kernel.later(LATE_SECONDS, lambda: _add_interface(kernel, physical, address))
+
+
+def override_of(kernel: Kernel, address: str) -> str | None:
+    """Return the one driver that a function may be bound to, None where any may."""
+    text = kernel.read(f"{PCI}/{address}/driver_override").strip()
+    return None if text == NO_OVERRIDE else text
+
+
+@attribute(r"/sys/devices/(?:.*/)?[0-9a-f:.]+/driver_override")
+def set_override(kernel: Kernel, match: Match[str], text: str) -> None:
+    kernel.tree.add_file(match.group(0), f"{text.strip() or NO_OVERRIDE}\n")
 
 
 def remove_functions(kernel: Kernel, address: str) -> None:
@@ -183,6 +202,11 @@ def _add_function(kernel: Kernel, physical: str, number: int) -> None:
         kernel.tree.add_file(f"{new}/{name}", kernel.read(f"{place}/{name}"))
     kernel.tree.add_file(f"{new}/device", f"0x{kernel.read(f'{place}/sriov_vf_device').strip()}\n")
     kernel.tree.add_link(f"{new}/physfn", f"../{physical}")
+    kernel.tree.add_file(f"{new}/driver_override", f"{NO_OVERRIDE}\n")
+    if kernel.exists(f"{place}/iommu_group"):
+        group = f"/sys/kernel/iommu_groups/{FIRST_GROUP + routing}"
+        kernel.tree.add_link(f"{new}/iommu_group", posixpath.relpath(group, new))
+        kernel.tree.add_file(f"{group}/type", "identity\n")
     kernel.tree.add_link(f"{PCI}/{address}", posixpath.relpath(new, PCI))
     kernel.tree.add_link(f"{place}/virtfn{number}", f"../{address}")
     _write_uevent(kernel, address, None)

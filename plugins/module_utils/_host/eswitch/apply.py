@@ -1,0 +1,81 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Switches the mode of e-switches. Private to this collection: it may change."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import Any
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.access import Host
+from ansible_collections.rdma.fabric.plugins.module_utils._host.context import Context
+from ansible_collections.rdma.fabric.plugins.module_utils._host.desired import HostDesired
+from ansible_collections.rdma.fabric.plugins.module_utils._host.eswitch.plan import functions_then, mode_then
+from ansible_collections.rdma.fabric.plugins.module_utils._host.eswitch.read import (
+    LEGACY,
+    SWITCHDEV,
+    parse,
+    show_command,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._host.eswitch.switching import (
+    bind_again,
+    switch_to,
+    unbound_functions,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._host.operations import Work
+from ansible_collections.rdma.fabric.plugins.module_utils._host.restoring import wanted_interface
+from ansible_collections.rdma.fabric.plugins.module_utils._host.steps import Step, key_of
+
+ERRORS = MappingProxyType(
+    {
+        "EOPNOTSUPP": (
+            "this driver or firmware has no such mode, or the e-switch belongs to the Arm side of a BlueField; next: "
+            "update both, put the card in NIC mode, or leave eswitch_mode out"
+        ),
+        "EINVAL": (
+            "the driver does not take the mode now: a function was not ready, is still bound, or the port's bond is "
+            "offloaded; next: read the kernel's log (dmesg: mlx5_core), and run again"
+        ),
+        "EBUSY": (
+            "traffic rules (tc, OVS), IPsec or another change of the mode use the e-switch; next: remove the rules and "
+            "take representors out of their bridge, and run again"
+        ),
+        "EPERM": (
+            "the host is not allowed to, as with a BlueField that restricts its host; next: change the mode on the "
+            "card's Arm side"
+        ),
+        "ENOMEM": (
+            "the firmware has no resources for the representors; next: lower vfs, read the kernel's log (dmesg), and "
+            "run again"
+        ),
+        "ENODEV": ("devlink does not know the device: its driver is not loaded; next: load mlx5_core and run again"),
+    }
+)
+
+
+def work(context: Context, step: Step) -> Work:
+    """Return how an e-switch gets its mode."""
+    address, wanted = key_of(step), str(step["to"])
+    interface = next(interface for interface in context.interfaces if interface.key == address)
+    count = functions_then(context, interface)
+    former = mode_then(context, interface)
+    if former == wanted:
+        return Work(bind_again(context, address, unbound_functions(context.actual, interface)))
+    return Work(
+        switch_to(context, address, wanted, count),
+        switch_to(context, address, former, count),
+        lambda host: mode_problem(host, address, wanted),
+    )
+
+
+def restore(desired: HostDesired, key: str, original: Any) -> None:
+    """Ask for the mode that an e-switch had."""
+    if original in (LEGACY, SWITCHDEV):
+        wanted_interface(desired, key)["eswitch_mode"] = original
+
+
+def mode_problem(host: Host, address: str, wanted: str) -> str:
+    """Return what is wrong about the mode of a port's e-switch, empty when nothing is."""
+    now = parse(host.run(show_command(address), 30.0).stdout, address)["mode"]
+    return "" if now == wanted else f"the e-switch of {address} is in {now} mode, not {wanted}"

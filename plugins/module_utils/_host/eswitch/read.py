@@ -1,0 +1,68 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Reads the mode of e-switches. Private to this collection: it may change.
+
+Only netlink tells it (the kernel's Documentation/networking/devlink/devlink-eswitch-attr.rst), so ``devlink`` is asked,
+which shows one device at a time: those that something is asked of.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Dict, Sequence
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.access import CommandResult
+from ansible_collections.rdma.fabric.plugins.module_utils._host.context import Interface
+from ansible_collections.rdma.fabric.plugins.module_utils._host.read.probe import Probe, printable
+
+LEGACY = "legacy"
+SWITCHDEV = "switchdev"
+
+Eswitches = Dict[str, Dict[str, Any]]
+
+
+def show_command(address: str) -> tuple[str, ...]:
+    """Return the command that shows the e-switch of a physical function."""
+    return ("devlink", "-j", "dev", "eswitch", "show", f"pci/{address}")
+
+
+def read_eswitches(probe: Probe, ports: Sequence[Interface]) -> Eswitches:
+    """Return ``{address: {"mode", "inline_mode", "encap_mode", "problem"}}`` of the ports whose mode is asked for.
+
+    What devlink does not tell is None; ``problem`` says why the mode is not known, empty when it is.
+    """
+    asked = [port.key for port in ports if port.wanted.get("eswitch_mode") is not None]
+    return {address: _told(probe.command(*show_command(address)), address) for address in asked}
+
+
+def _told(result: CommandResult | None, address: str) -> dict[str, Any]:
+    if result is None:
+        return _unknown("devlink (iproute2) can't be run")
+    if result.rc:
+        return _unknown(printable(f"devlink: {result.stderr.strip() or 'it said nothing'}"))
+    shown = parse(result.stdout, address)
+    return shown if shown["mode"] else _unknown("devlink does not tell the mode")
+
+
+def _unknown(problem: str) -> dict[str, Any]:
+    return {"mode": None, "inline_mode": None, "encap_mode": None, "problem": problem}
+
+
+def parse(text: str, address: str) -> dict[str, Any]:
+    """Parse what ``show_command`` prints; a text that was cut off tells nothing."""
+    shown: Any = {}
+    try:
+        shown = json.loads(text)
+    except (ValueError, RecursionError):
+        return _unknown("")
+    for key in ("dev", f"pci/{address}"):
+        shown = shown.get(key) if isinstance(shown, dict) else None
+    if not isinstance(shown, dict):
+        return _unknown("")
+    # encap is what the member was called before iproute2 4.20.
+    encap = "encap-mode" if "encap-mode" in shown else "encap"
+    words = {"mode": "mode", "inline_mode": "inline-mode", "encap_mode": encap}
+    told = {key: shown.get(word) for key, word in words.items()}
+    known = {key: printable(value, 32) if isinstance(value, str) else None for key, value in told.items()}
+    return {**known, "problem": ""}

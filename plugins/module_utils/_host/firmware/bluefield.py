@@ -1,0 +1,58 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Tells which side of a BlueField owns its network: the host, or the card's Arm cores. Pure. Private: it may change.
+
+The mode is a firmware setting. In DPU mode the e-switch, trust and limits of the ports are the Arm side's, and what the
+host sets there is refused or ignored.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Mapping
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.actual import Actual, Nic
+from ansible_collections.rdma.fabric.plugins.module_utils._host.firmware.read import BLUEFIELD, card_of
+
+DPU = "DPU"
+NIC = "NIC"
+_NOW = 1
+# What the words of the parameters stand for; older tools show other words for the same numbers.
+_EMBEDDED_CPU, _ENABLED, _DISABLED = "1", "0", "1"
+_OWNERS = ("INTERNAL_CPU_PAGE_SUPPLIER", "INTERNAL_CPU_ESWITCH_MANAGER", "INTERNAL_CPU_IB_VPORT0")
+_ECPF = "0"
+
+
+def mode_of(actual: Actual, nic: Nic) -> str | None:
+    """Return ``DPU`` or ``NIC`` for a BlueField whose firmware was read, None for what is not known or no BlueField."""
+    if not str(nic.get("family") or "").startswith(BLUEFIELD):
+        return None
+    cards = (actual.facts.get("firmware") or {}).get("cards") or {}
+    return bluefield_mode((cards.get(card_of(nic["address"])) or {}).get("parameters") or {})
+
+
+def bluefield_mode(parameters: Mapping[str, Any]) -> str | None:
+    """Return the mode that the present values of ``INTERNAL_CPU_*`` mean."""
+    numbers = {name: number_of(str(values[_NOW])) for name, values in parameters.items()}
+    engine = numbers.get("INTERNAL_CPU_OFFLOAD_ENGINE")
+    if engine == _DISABLED:
+        return NIC
+    owned = all(numbers.get(name, _ECPF) == _ECPF for name in _OWNERS)
+    if engine == _ENABLED and numbers.get("INTERNAL_CPU_MODEL") == _EMBEDDED_CPU and owned:
+        return DPU
+    return None
+
+
+def number_of(value: str) -> str:
+    """Return the number of a value as the tools show it: ``ETH(2)`` is 2, ``16`` is 16."""
+    return value[value.rindex("(") + 1 : -1] if value.endswith(")") and "(" in value else value
+
+
+def arm_side_refusal(actual: Actual, nic: Nic) -> str:
+    """Return why a setting of this port is not the host's to change; empty when it is, or may be."""
+    if mode_of(actual, nic) != DPU:
+        return ""
+    return (
+        f"the {nic['family']} is in DPU mode, so this belongs to its Arm side: change it there, or give the card to "
+        "the host (INTERNAL_CPU_OFFLOAD_ENGINE=DISABLED in its firmware, then a power cycle)"
+    )

@@ -1,0 +1,129 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Plans which driver virtual functions are bound to: the one of their interfaces, or vfio-pci. Private: it may change.
+
+``driver_override`` of a function decides (Documentation/ABI/testing/sysfs-bus-pci); the kernel forgets it with the
+function, so the boot unit sets it again.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Dict, Optional, Sequence
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.context import Context, Interface
+from ansible_collections.rdma.fabric.plugins.module_utils._host.desired import CONSENTS
+from ansible_collections.rdma.fabric.plugins.module_utils._host.read.iommu import INTEL
+from ansible_collections.rdma.fabric.plugins.module_utils._host.read.users import USER_SPACE_DRIVERS
+from ansible_collections.rdma.fabric.plugins.module_utils._host.sriov.functions import BOUND, numbered
+from ansible_collections.rdma.fabric.plugins.module_utils._host.sriov.holders import held
+from ansible_collections.rdma.fabric.plugins.module_utils._host.steps import (
+    NEEDS_CONSENT,
+    NOTHING,
+    NOW,
+    PLANNED,
+    Step,
+    is_executable,
+    make_step,
+    refused_step,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._host.wanted.vf_driver import VFIO
+
+# Ends the keys of these steps.
+DRIVER = ":driver"
+
+# The driver of a function by its number, None where none is bound.
+Drivers = Dict[int, Optional[str]]
+
+
+def plan(context: Context, interface: Interface, earlier: Sequence[Step]) -> list[Step]:
+    """Return the step that binds functions, those included that a step of ``earlier`` creates."""
+    asked = interface.wanted.get("vf_driver")
+    if interface.nic is None or asked is None:
+        return []
+    created = next((s for s in earlier if is_executable(s) and s["id"] == f"vfs:{interface.key}"), None)
+    now = _present(context, interface, created)
+    bound_already = {
+        int(number)
+        for step in earlier
+        if step["id"].endswith(":settings") and is_executable(step)
+        for number, settings in step["to"].items()
+        if BOUND in settings and asked != VFIO
+    }
+    wrong = {
+        number: driver
+        for number, driver in now.items()
+        if number not in bound_already and not _is_right(context, interface, driver, asked, created is not None)
+    }
+    if not wrong:
+        return []
+    return [_step(context, interface, wrong, asked, created is not None)]
+
+
+def _present(context: Context, interface: Interface, created: Step | None) -> Drivers:
+    if created is not None:
+        return dict.fromkeys(range(int(created["to"])))
+    addresses = context.actual.vf_addresses(interface.nic or {})
+    known = context.actual.nics
+    return {number: known[address]["driver"] for number, address in enumerate(addresses) if address in known}
+
+
+def _is_right(context: Context, interface: Interface, driver: str | None, asked: str, created: bool) -> bool:
+    """Say whether a function may stay as it is; a new one gets the driver of its interface by itself."""
+    binds = ((interface.nic or {}).get("sriov") or {}).get("autoprobe") is not False
+    if asked == VFIO:
+        return driver == VFIO
+    if driver is None:
+        return created or not binds
+    return driver not in USER_SPACE_DRIVERS
+
+
+def _step(context: Context, interface: Interface, wrong: Drivers, wanted: str, created: bool) -> Step:
+    numbers = sorted(wrong)
+    what = "vfio-pci" if wanted == VFIO else "the driver of their interfaces"
+    wording: dict[str, Any] = {
+        "target": context.target_of(interface),
+        "action": f"bind virtual {numbered(numbers)} to {what}",
+        "before": {str(number): wrong[number] for number in numbers},
+        "after": dict.fromkeys(map(str, numbers), wanted),
+        "reason": f"vf_driver of rdma_fabric_interfaces asks for {wanted}",
+    }
+    key = f"{interface.key}{DRIVER}"
+    refusal = _refusal(context, interface, wrong, wanted, created)
+    if refusal:
+        return refused_step("vfs", key, **wording, detail=refusal)
+    busy = [] if created else [number for number in numbers if wrong[number] is not None]
+    status = PLANNED if not busy or context.consents_to("vf_reset") else NEEDS_CONSENT
+    return make_step(
+        "vfs",
+        key,
+        **wording,
+        interrupts=f"whatever uses virtual {numbered(busy)}, whose driver changes" if busy else NOTHING,
+        undo="removing the functions ends it" if created else "bind the former drivers",
+        when=NOW,
+        status=status,
+        consent=CONSENTS["vf_reset"] if busy else None,
+        detail="loads vfio-pci, sets driver_override and binds the functions again" if wanted == VFIO else "",
+    )
+
+
+def _refusal(context: Context, interface: Interface, wrong: Drivers, wanted: str, created: bool) -> str:
+    nic = interface.nic or {}
+    if nic["function"] != "pf":
+        return "it is no physical function"
+    functions = [] if created else context.actual.vfs_of(nic)
+    if wanted == VFIO and not all((function.get("iommu") or nic.get("iommu")) for function in [nic, *functions]):
+        return _without_iommu(context)
+    refusal = context.uplink_refusal(nic, interface.netdev)
+    return refusal or held(context.actual, [vf for number, vf in enumerate(functions) if number in wrong])
+
+
+def _without_iommu(context: Context) -> str:
+    problem = "no IOMMU is on, and vfio-pci gives nothing away without one: "
+    if any(step["concern"] == "kernel_arguments" and "iommu" in str(step["to"]) for step in context.earlier):
+        return f"{problem}the arguments for it take effect with a reboot; reboot, and run again"
+    shown = (context.actual.facts["system"].get("iommu") or {}).get("firmware")
+    bios = "" if shown else "switch VT-d (Intel) or AMD-Vi (AMD) on in the BIOS, "
+    arguments = "[intel_iommu=on, iommu=pt]" if shown == INTEL else "[iommu=pt]"
+    also = "" if shown else ", on Intel processors intel_iommu=on as well"
+    return f"{problem}{bios}add rdma_fabric_kernel_arguments: {arguments}{also}, and reboot"

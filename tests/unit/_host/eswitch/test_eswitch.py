@@ -1,0 +1,275 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""E-switches of mlx5 in the in-memory kernel: read, switched with functions, refused, disturbed, brought back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.wishes import wishes
+from ansible_collections.rdma.fabric.plugins.module_utils._host.desired import parse_host_variables
+from ansible_collections.rdma.fabric.plugins.module_utils._host.eswitch.read import parse
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts import gather
+from ansible_collections.rdma.fabric.plugins.module_utils._host.plan import plan_with_context
+from ansible_collections.rdma.fabric.tests.unit._host import igb
+from ansible_collections.rdma.fabric.tests.unit._host.families import INFINIBAND, PF
+from ansible_collections.rdma.fabric.tests.unit._host.kernel import vfs
+from ansible_collections.rdma.fabric.tests.unit._host.kernel.eswitch import mode_of
+from ansible_collections.rdma.fabric.tests.unit._host.kernel.machine import Kernel
+from ansible_collections.rdma.fabric.tests.unit._host.kernel.sweep import sweep
+from ansible_collections.rdma.fabric.tests.unit._host.mlx5 import (
+    ALLOWED,
+    REMOVE,
+    applied,
+    booted,
+    done,
+    the_step,
+    wish,
+)
+
+STEP = f"eswitch:{PF}"
+PORT = "enp24s0f0np0"
+
+
+def switched(count: int = 2) -> Kernel:
+    """The host in switchdev mode with functions, as a run of ours leaves it."""
+    kernel = booted()
+    done(kernel, wish(vfs=count, eswitch_mode="switchdev"))
+    return kernel
+
+
+def mode(kernel: Kernel) -> str:
+    return mode_of(kernel, PF)
+
+
+def drivers(kernel: Kernel) -> list[str | None]:
+    count = int(kernel.read(f"{vfs.PCI}/{PF}/sriov_numvfs"))
+    return [vfs.driver_of(kernel, kernel.link(f"{vfs.PCI}/{PF}/virtfn{number}")[3:]) for number in range(count)]
+
+
+def order_of(kernel: Kernel) -> list[str]:
+    """What was done about functions, drivers and the mode, in short words."""
+    words = {"sriov_numvfs": "number", "unbind": "unbind", "drivers_probe": "bind"}
+    found = []
+    for line in igb.what_changed(kernel):
+        if "devlink" in line:
+            found.append(line.rsplit(" ", 1)[1])
+        found += [f"{word} {line.rsplit(' ', 1)[1]}" for name, word in words.items() if f"/{name} = " in line]
+    return found
+
+
+class TestSwitching:
+    def test_functions_are_made_before_switchdev_and_bound_after_it(self) -> None:
+        kernel = booted()
+        outcome = applied(kernel, wish(vfs=2, eswitch_mode="switchdev"))
+        assert not outcome.get("failed"), outcome["msg"]
+        first, second = (kernel.link(f"{vfs.PCI}/{PF}/virtfn{number}")[3:] for number in range(2))
+        assert order_of(kernel) == [
+            "number 2",
+            f"unbind {first}",
+            f"unbind {second}",
+            "switchdev",
+            f"bind {first}",
+            f"bind {second}",
+        ]
+        assert (mode(kernel), drivers(kernel)) == ("switchdev", ["mlx5_core", "mlx5_core"])
+        assert kernel.read(f"/sys/class/net/{PORT}/phys_switch_id")
+
+    def test_a_second_run_does_nothing(self) -> None:
+        kernel = switched()
+        assert applied(kernel, wish(vfs=2, eswitch_mode="switchdev"))["plan"]["steps"] == []
+        assert kernel.mutations == []
+
+    def test_another_number_goes_through_legacy_mode_and_back(self) -> None:
+        kernel = switched(2)
+        outcome = applied(kernel, wish(ALLOWED, vfs=3, eswitch_mode="switchdev"))
+        assert not outcome.get("failed"), outcome["msg"]
+        order = [line for line in order_of(kernel) if "bind" not in line]
+        assert order == ["legacy", "number 0", "number 3", "switchdev"]
+        assert (mode(kernel), drivers(kernel)) == ("switchdev", ["mlx5_core"] * 3)
+
+    def test_back_to_legacy_mode_with_another_number_is_one_step(self) -> None:
+        kernel = switched(2)
+        outcome = done(kernel, wish(ALLOWED, vfs=4, eswitch_mode="legacy"))
+        assert [entry["id"] for entry in outcome["executed"]] == [f"vfs:{PF}"]
+        assert (mode(kernel), len(drivers(kernel))) == ("legacy", 4)
+
+    def test_the_mtu_of_functions_is_set_again_where_they_were_bound_again(self) -> None:
+        kernel = booted()
+        done(kernel, wish(vfs=2, mtu=9000, vf_mtu=9000))
+        done(kernel, wish(ALLOWED, vfs=2, mtu=9000, vf_mtu=9000, eswitch_mode="switchdev"))
+        names = [kernel.list(f"{vfs.PCI}/{PF}/virtfn{number}/net")[0] for number in range(2)]
+        assert [kernel.read(f"/sys/class/net/{name}/mtu").strip() for name in names] == ["9000", "9000"]
+
+    def test_a_port_without_functions_is_switched_too(self) -> None:
+        kernel = booted()
+        done(kernel, wish(eswitch_mode="switchdev"))
+        assert mode(kernel) == "switchdev"
+
+    def test_a_run_that_was_ended_half_way_leaves_no_function_unbound_for_long(self) -> None:
+        kernel = switched(2)
+        kernel.set_attribute(f"{vfs.PCI}/{PF}/virtfn1/driver/unbind", kernel.link(f"{vfs.PCI}/{PF}/virtfn1")[3:], 1)
+        kernel.revive()
+        outcome = done(kernel, wish(vfs=2, eswitch_mode="switchdev"))
+        assert [entry["id"] for entry in outcome["executed"]] == [STEP]
+        assert drivers(kernel) == ["mlx5_core", "mlx5_core"]
+
+
+class TestRefusals:
+    def refusal(self, kernel: Kernel, **entry: Any) -> str:
+        outcome = applied(kernel, wish(ALLOWED, **entry))
+        step = the_step(outcome, STEP)
+        assert (step["status"], outcome["failed"]) == ("refused", True)
+        assert not any("devlink" in line for line in igb.what_changed(kernel))
+        return str(step["detail"])
+
+    def test_functions_that_exist_need_consent(self) -> None:
+        kernel = booted()
+        done(kernel, wish(vfs=2))
+        outcome = applied(kernel, wish(vfs=2, eswitch_mode="switchdev"))
+        step = the_step(outcome, STEP)
+        assert (step["status"], step["consent"]) == ("needs_consent", "rdma_fabric_allow_vf_reset")
+        assert kernel.mutations == []
+
+    def test_a_function_in_use_is_named(self) -> None:
+        kernel = booted()
+        done(kernel, wish(vfs=2))
+        name = kernel.list(f"{vfs.PCI}/{PF}/virtfn1/net")[0]
+        kernel.tree.discard(f"/sys/class/net/{name}")
+        kernel.tree.discard(f"{vfs.PCI}/{PF}/virtfn1/net")
+        assert "another network namespace" in self.refusal(kernel, vfs=2, eswitch_mode="switchdev")
+
+    def test_a_representor_in_a_bridge_keeps_the_mode(self) -> None:
+        kernel = switched()
+        kernel.tree.add_link("/sys/class/net/enp24s0fr1/master", "../../../../../virtual/net/br0")
+        assert "enp24s0fr1 in br0" in self.refusal(kernel, vfs=2, eswitch_mode="legacy")
+        outcome = applied(kernel, wish(ALLOWED, vfs=4, eswitch_mode="switchdev"))
+        assert "enp24s0fr1 in br0" in the_step(outcome, f"vfs:{PF}")["detail"]
+
+    def test_another_driver_has_no_e_switch_of_ours(self) -> None:
+        kernel = igb.booted()
+        outcome = applied(kernel, igb.wish({"pci": igb.UPLINK, "eswitch_mode": "switchdev"}))
+        assert "virtio-pci" in the_step(outcome, f"eswitch:{igb.UPLINK}")["detail"]
+
+    def test_an_infiniband_port_has_no_switchdev_mode(self) -> None:
+        assert "InfiniBand" in self.refusal(booted(link_layer=INFINIBAND), eswitch_mode="switchdev")
+
+    def test_without_devlink_the_mode_is_not_guessed(self) -> None:
+        kernel = booted()
+        kernel.absent.add("devlink")
+        assert "install iproute2" in self.refusal(kernel, eswitch_mode="switchdev")
+
+    def test_a_mode_that_nobody_gave_is_not_lost_with_a_new_number(self) -> None:
+        kernel = switched()
+        step = the_step(applied(kernel, wish(ALLOWED, vfs=4)), f"vfs:{PF}")
+        assert step["status"] == "refused" and "eswitch_mode" in step["detail"]
+
+    def test_the_uplink_is_left_alone(self) -> None:
+        kernel = booted()
+        outcome = applied(kernel, wish({"rdma_fabric_uplinks": [PORT]}, eswitch_mode="switchdev"))
+        assert "rdma_fabric_allow_uplink_change" in the_step(outcome, STEP)["detail"]
+
+
+@pytest.mark.parametrize(
+    ("code", "says"),
+    [
+        ("EOPNOTSUPP", "NIC mode"),
+        ("EINVAL", "dmesg"),
+        ("EBUSY", "tc, OVS"),
+        ("ENOMEM", "lower vfs"),
+        ("EPERM", "Arm side"),
+    ],
+)
+def test_each_error_of_the_driver_has_its_cause_and_next_step(code: str, says: str) -> None:
+    trial = booted()
+    applied(trial, wish(vfs=1, eswitch_mode="switchdev"))
+    number = next(n for n, mutation in enumerate(trial.mutations) if "devlink" in mutation.what)
+    kernel = booted()
+    kernel.disturb(number, code)
+    outcome = applied(kernel, wish(vfs=1, eswitch_mode="switchdev"))
+    assert outcome["failed"] and says in outcome["msg"] and "next: " in outcome["msg"], outcome["msg"]
+    assert (mode(kernel), drivers(kernel)) == ("legacy", ["mlx5_core"]), "the function has its driver again"
+
+
+SWEPT: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "new functions": ({}, {"vfs": 1, "eswitch_mode": "switchdev"}),
+    "another number": ({"vfs": 1, "eswitch_mode": "switchdev"}, {"vfs": 2, "eswitch_mode": "switchdev"}),
+    "back to legacy": ({"vfs": 1, "eswitch_mode": "switchdev"}, {"vfs": 1, "eswitch_mode": "legacy"}),
+}
+
+
+@pytest.mark.parametrize("case", SWEPT)
+def test_whatever_disturbs_a_run_the_next_one_gets_there(case: str) -> None:
+    before, entry = SWEPT[case]
+
+    def start() -> Kernel:
+        kernel = booted()
+        if before:
+            done(kernel, wish(**before))
+        return kernel
+
+    assert sweep(start, lambda kernel: applied(kernel, wish(ALLOWED, **entry)), errors=("EIO", "EBUSY")) >= 3
+
+
+def test_removal_brings_the_former_mode_back() -> None:
+    kernel = booted()
+    done(kernel, wish(ALLOWED, vfs=2, eswitch_mode="switchdev"))
+    done(kernel, wish(ALLOWED), REMOVE)
+    assert (mode(kernel), drivers(kernel)) == ("legacy", [])
+    theirs = switched(2)
+    theirs.tree.discard("/var/lib/rdma-fabric")
+    done(theirs, wish(ALLOWED, vfs=2, eswitch_mode="legacy"))
+    done(theirs, wish(ALLOWED), REMOVE)
+    assert mode(theirs) == "switchdev"
+
+
+def test_the_boot_unit_makes_functions_and_mode_again() -> None:
+    kernel = booted()
+    desired = wish(vfs=2, eswitch_mode="switchdev")
+    _plan, context = plan_with_context(desired, gather(kernel, desired=desired))
+    assert wishes(context) == [{"pci": PF, "eswitch_mode": "switchdev", "vfs": 2}]
+    kernel = booted()
+    done(kernel, wish(vfs=2))
+    desired = wish(vfs=2, eswitch_mode="switchdev")
+    _plan, context = plan_with_context(desired, gather(kernel, desired=desired))
+    assert wishes(context)[0]["eswitch_mode"] == "legacy", "a mode that waits for consent does not come with a reboot"
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "[]", "[{", '{"dev": 1}', '{"dev": {"pci/0000:18:00.0": []}}', '{"dev": {"pci/0000:18:00.0": {"mode": 7}}}'],
+)
+def test_what_devlink_cuts_off_tells_nothing(text: str) -> None:
+    assert parse(text, PF)["mode"] is None
+
+
+def test_older_devlink_has_another_word_for_encapsulation() -> None:
+    text = f'{{"dev": {{"pci/{PF}": {{"mode": "switchdev", "inline-mode": "link", "encap": "enable"}}}}}}'
+    assert parse(text, PF) == {"mode": "switchdev", "inline_mode": "link", "encap_mode": "enable", "problem": ""}
+
+
+def test_only_ports_that_are_asked_for_are_read() -> None:
+    kernel = booted()
+    assert gather(kernel)["eswitch"] == {}
+    assert gather(kernel, desired=wish(vfs=1))["eswitch"] == {}
+    facts = gather(kernel, desired=wish(eswitch_mode="legacy"))
+    assert facts["eswitch"] == {PF: {"mode": "legacy", "inline_mode": "none", "encap_mode": "basic", "problem": ""}}
+
+
+@pytest.mark.parametrize(
+    ("entry", "says"),
+    [
+        ({"eswitch_mode": "switch"}, "did you mean switchdev?"),
+        ({"eswitch_mode": True}, "legacy or switchdev"),
+        ({"eswitch_mode": ["legacy"]}, "legacy or switchdev"),
+        ({"eswitch_mode": "switchdev", "vfs": 1, "vf_settings": {"vlan": 5}}, "not taken in switchdev mode"),
+        ({"eswitch_mode": "switchdev", "vfs": 1, "vf_settings": {"trust": False}}, "not taken in switchdev mode"),
+    ],
+)
+def test_bad_wishes_are_told_before_anything_is_touched(entry: dict[str, Any], says: str) -> None:
+    _desired, violations, _notices = parse_host_variables("gpu01", {"rdma_fabric_interfaces": [{"pci": PF, **entry}]})
+    assert len(violations) == 1
+    assert says in str(violations[0])

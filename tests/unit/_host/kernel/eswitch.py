@@ -1,0 +1,86 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Stand-in for devlink(8) and the e-switch of mlx5. Only tests use it.
+
+From the documentation of devlink and of mlx5, not from a card: a mode is not taken while a driver is bound to a
+function (EINVAL), other drivers have none (EOPNOTSUPP), and in switchdev mode the port has a switch id and each
+function an interface of its own beside it.
+"""
+
+from __future__ import annotations
+
+import json
+import posixpath
+from typing import TYPE_CHECKING, Sequence
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.access import CommandResult
+from ansible_collections.rdma.fabric.tests.unit._host.kernel.reactions import DONE, failed, program
+from ansible_collections.rdma.fabric.tests.unit._host.kernel.vfs import NET, PCI, driver_of
+
+if TYPE_CHECKING:
+    from ansible_collections.rdma.fabric.tests.unit._host.kernel.machine import Kernel
+
+# Kept beside the device, as only netlink tells it.
+MODE = "mode-of-the-e-switch"
+SWITCH_ID = "e41d2d0003a1b2c3"
+
+
+@program("devlink", only_reads=lambda argv: "show" in argv)
+def devlink(kernel: Kernel, argv: Sequence[str]) -> CommandResult:
+    words = [word for word in argv[1:] if word != "-j"]
+    if words[:2] != ["dev", "eswitch"] or not words[3].startswith("pci/"):
+        return failed(1, f'Object "{words[0]}" not found')
+    address = words[3][4:]
+    driver = driver_of(kernel, address)
+    if driver is None:
+        return failed(1, "kernel answers: No such device")
+    if driver != "mlx5_core":
+        return failed(1, "kernel answers: Operation not supported")
+    if words[2] == "show":
+        told = {"mode": mode_of(kernel, address), "inline-mode": "none", "encap-mode": "basic"}
+        return CommandResult(0, json.dumps({"dev": {f"pci/{address}": told}}), "")
+    return _set(kernel, address, words[5])
+
+
+def mode_of(kernel: Kernel, address: str) -> str:
+    path = f"{PCI}/{address}/{MODE}"
+    return kernel.read(path) if kernel.exists(path) else "legacy"
+
+
+def _set(kernel: Kernel, address: str, mode: str) -> CommandResult:
+    if mode not in ("legacy", "switchdev"):
+        return failed(1, f'Unknown eswitch mode "{mode}"')
+    functions = [name for name in kernel.list(f"{PCI}/{address}") if name.startswith("virtfn")]
+    if any(kernel.exists(f"{PCI}/{address}/{name}/driver") for name in functions):
+        return failed(1, "kernel answers: Invalid argument")
+    if mode == mode_of(kernel, address):
+        return DONE
+    base = f"{kernel.realpath(f'{PCI}/{address}')}/net"
+    (port,) = kernel.list(base)[:1]
+    if mode == "legacy":
+        for name in kernel.list(base)[1:]:
+            kernel.tree.discard(f"{NET}/{name}")
+            kernel.tree.discard(f"{base}/{name}")
+        kernel.tree.discard(f"{base}/{port}/phys_switch_id")
+        kernel.tree.errors[f"{base}/{port}/phys_switch_id"] = "EOPNOTSUPP"
+        kernel.tree.discard(f"{PCI}/{address}/{MODE}")
+        return DONE
+    kernel.tree.add_file(f"{PCI}/{address}/{MODE}", mode)
+    kernel.tree.errors.pop(f"{base}/{port}/phys_switch_id", None)
+    kernel.tree.add_file(f"{base}/{port}/phys_switch_id", f"{SWITCH_ID}\n")
+    for name in functions:
+        _add_representor(kernel, base, port, name[len("virtfn") :])
+    return DONE
+
+
+def _add_representor(kernel: Kernel, base: str, port: str, number: str) -> None:
+    name = f"{port[:8]}r{number}"
+    place = f"{base}/{name}"
+    values = {"address": "52:54:00:00:00:00", "mtu": 1500, "flags": "0x1002", "type": 1, "dev_port": 0}
+    values |= {"operstate": "down", "name_assign_type": 4, "uevent": f"INTERFACE={name}"}
+    values |= {"phys_port_name": f"pf0vf{number}", "phys_switch_id": SWITCH_ID}
+    for key, value in values.items():
+        kernel.tree.add_file(f"{place}/{key}", f"{value}\n")
+    kernel.tree.add_link(f"{place}/device", "../../../" + posixpath.basename(posixpath.dirname(base)))
+    kernel.tree.add_link(f"{NET}/{name}", posixpath.relpath(place, NET))
