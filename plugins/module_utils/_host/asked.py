@@ -5,11 +5,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Mapping, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.actual import Actual, Netdev, Nic
 from ansible_collections.rdma.fabric.plugins.module_utils._host.context import Interface
 from ansible_collections.rdma.fabric.plugins.module_utils._host.matching import match_interfaces
+from ansible_collections.rdma.fabric.plugins.module_utils._host.qos.wish import asked
 
 
 def ports_asked_for(desired: Mapping[str, Any], nics: Sequence[Nic], netdevs: Sequence[Netdev]) -> list[Interface]:
@@ -23,4 +25,6 @@ def ports_asked_for(desired: Mapping[str, Any], nics: Sequence[Nic], netdevs: Se
     actual = Actual({"nics": nics, "netdevs": netdevs, "modules": {}, "stack": {}, "uplinks": []})
     interfaces, _unmatched = match_interfaces(wanted, actual)
     cards = {nic["address"] for nic in actual.nvidia_nics() if nic["function"] == "pf"}
-    return [interface for interface in interfaces if interface.key in cards]
+    ports = [interface for interface in interfaces if interface.key in cards]
+    # What is asked of all interfaces at once is asked of each.
+    return [replace(port, wanted={**port.wanted, "qos": asked(desired, port) or None}) for port in ports]

@@ -1,7 +1,10 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The program that hosts run without Ansible: ``boot`` applies the wishes, ``guard`` waits for a confirmation."""
+"""The program that hosts run without Ansible: ``boot`` applies the wishes, ``guard`` waits for a confirmation.
+
+``devices`` applies what needs RDMA devices that appear later.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,7 @@ import sys
 from typing import Any, NamedTuple, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.access import HostError, LiveMachine, Machine
+from ansible_collections.rdma.fabric.plugins.module_utils._host.actual import NETDEV_DRIVER
 from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.unit import BOOT_ID, RESULT_FILE, WISHES_FILE
 from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.wishes import CONCERNS, desired_of
 from ansible_collections.rdma.fabric.plugins.module_utils._host.clock import Clock, SystemClock
@@ -21,6 +25,9 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.failures import 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.guard.revert import revert_if_due, watch
 from ansible_collections.rdma.fabric.plugins.module_utils._host.plan import Plan, plan_with_context
 from ansible_collections.rdma.fabric.plugins.module_utils._host.ports import NoPort, port_of
+from ansible_collections.rdma.fabric.plugins.module_utils._host.qos.wish import CONCERN as QOS
+from ansible_collections.rdma.fabric.plugins.module_utils._host.qos.wish import OF_DEVICE, without_soft_devices
+from ansible_collections.rdma.fabric.plugins.module_utils._host.steps import CONCERNS as ORDER
 from ansible_collections.rdma.fabric.plugins.module_utils._host.steps import PLANNED, describe, digest
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput
 
@@ -30,7 +37,7 @@ _DEVICE_SECONDS = 90.0
 _INTERVAL = 0.5
 _SETTLE_SECONDS = 60
 _FUNCTIONS = "/sys/bus/pci/devices"
-_USAGE = "usage: python3 -I -S PROGRAM [--root DIRECTORY] boot|guard\n"
+_USAGE = "usage: python3 -I -S PROGRAM [--root DIRECTORY] boot|devices|guard\n"
 
 
 class Outcome(NamedTuple):
@@ -60,8 +67,9 @@ def main(arguments: Sequence[str]) -> int:
     if words == ["guard"]:
         watch(LiveMachine(root), SystemClock())
         return 0
-    if words == ["boot"]:
-        outcome = start(LiveMachine(root), SystemClock())
+    if words in (["boot"], ["devices"]):
+        do = start if words == ["boot"] else set_devices_up
+        outcome = do(LiveMachine(root), SystemClock())
         for line in (*outcome.executed, *outcome.problems):
             sys.stdout.write(f"{line}\n")
         return 1 if outcome.problems else 0
@@ -83,7 +91,12 @@ def start(machine: Machine, clock: Clock) -> Outcome:
     return outcome
 
 
-def _applied(machine: Machine, clock: Clock) -> Outcome:
+def set_devices_up(machine: Machine, clock: Clock) -> Outcome:
+    """Do what waited for an RDMA device that software makes; no error is raised."""
+    return _applied(machine, clock, later=True)
+
+
+def _applied(machine: Machine, clock: Clock, *, later: bool = False) -> Outcome:
     try:
         desired = desired_of(machine.read(WISHES_FILE))
     except HostError as error:
@@ -91,10 +104,11 @@ def _applied(machine: Machine, clock: Clock) -> Outcome:
         return Outcome((), () if error.code == "ENOENT" else (f"{WISHES_FILE}: {explain(error, None, {})}",))
     except (ValueError, InvalidInput) as error:
         return Outcome((), (f"{WISHES_FILE} is broken: {error}",))
-    missing = _wait_for_devices(machine, clock, desired)
+    missing = [] if later else _wait_for_devices(machine, clock, desired)
     try:
         facts = gather(machine, desired=desired)
-        plan, context = plan_with_context(desired, facts)
+        wish = desired if later else without_soft_devices(desired, facts)
+        plan, context = plan_with_context(wish, facts, (QOS,) if later else ORDER)
     except HostError as error:
         return Outcome((), (*missing, f"the host could not be read: {error}"))
     execution = execute(own_part(plan), context, machine, clock)
@@ -142,9 +156,19 @@ def _lacking(machine: Machine, address: str, wish: dict[str, Any]) -> str:
         return f"{address}: there is no such PCI function"
     if not _is_bound(machine, place):
         return f"{address}: no driver is bound to it"
-    if any(wish.get(key) is not None for key in ("mtu", "state")) and not _has_interface(machine, address):
+    if any(wish.get(key) for key in ("mtu", "state", "qos")) and not _has_interface(machine, address):
         return f"{address}: it has no network interface"
+    if any(key in (wish.get("qos") or {}) for key in OF_DEVICE) and _lacks_device(machine, place):
+        return f"{address}: it has no RDMA device"
     return ""
+
+
+def _lacks_device(machine: Machine, place: str) -> bool:
+    """Return whether a card with RDMA of its own does not show it yet; software makes devices for others, later."""
+    try:
+        return machine.link(f"{place}/driver").endswith(f"/{NETDEV_DRIVER}") and not machine.list(f"{place}/infiniband")
+    except HostError:
+        return True
 
 
 def _is_bound(machine: Machine, place: str) -> bool:

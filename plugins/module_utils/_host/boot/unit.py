@@ -29,6 +29,7 @@ _AFTER = (
     "systemd-udev-trigger.service",
     "systemd-modules-load.service",
     "openibd.service",
+    "sys-kernel-config.mount",
 )
 _BEFORE = (
     "network-pre.target",

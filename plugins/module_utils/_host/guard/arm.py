@@ -35,6 +35,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.guard.revert imp
     unreported,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.operations import Work
+from ansible_collections.rdma.fabric.plugins.module_utils._host.qos.wish import CUTTING, key_for
 from ansible_collections.rdma.fabric.plugins.module_utils._host.steps import BOOT, Step, describe, key_of
 
 Launch = Callable[[str, str, str], None]
@@ -62,7 +63,7 @@ def touches_uplink(context: Context, step: Step) -> bool:
         return False
     key = key_of(step)
     return any(
-        key in {interface.key, f"{interface.key}:vfs"}
+        key in {interface.key, f"{interface.key}:vfs", *(key_for(setting, interface) for setting in CUTTING)}
         and context.actual.uplink_reason(interface.nic, interface.netdev) is not None
         for interface in context.interfaces
     )

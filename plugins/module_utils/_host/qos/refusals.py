@@ -54,7 +54,7 @@ def firmware_default(
         return False
     driver = (interface.nic or {}).get("driver")
     all_on = all(on for points in given.values() for on in points.values())
-    return bool(all_on and driver == NETDEV_DRIVER and not _of_port(interface, port) and not context.removing)
+    return bool(all_on and driver == NETDEV_DRIVER and not _of_port(context, interface) and not context.removing)
 
 
 def _of_interface(interface: Interface) -> str:
