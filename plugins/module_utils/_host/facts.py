@@ -14,6 +14,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.devices import P
 from ansible_collections.rdma.fabric.plugins.module_utils._host.driver.facts import read_stack_state
 from ansible_collections.rdma.fabric.plugins.module_utils._host.eswitch.read import read_eswitches
 from ansible_collections.rdma.fabric.plugins.module_utils._host.firmware.read import read_firmware
+from ansible_collections.rdma.fabric.plugins.module_utils._host.guids.read import read_guids
 from ansible_collections.rdma.fabric.plugins.module_utils._host.labels import node_labels
 from ansible_collections.rdma.fabric.plugins.module_utils._host.pcie.read import read_pcie
 from ansible_collections.rdma.fabric.plugins.module_utils._host.qos.read import read_qos
@@ -72,6 +73,8 @@ def gather(
     netdev_facts = [netdev.facts for netdev in netdevs]
     renewed = renewed_functions(desired or {}, nics, netdev_facts)
     ports = ports_asked_for(desired or {}, nics, netdev_facts)
+    settings = read_settings(probe, desired or {}, [netdev.facts["name"] for netdev in netdevs], boot["files"])
+    settings.update(read_qos(probe, desired or {}, nics, netdev_facts, rdma))
     facts = {
         "format": FORMAT,
         "system": system,
@@ -91,9 +94,9 @@ def gather(
         "vf_users": read_users(probe, renewed, {netdev["name"]: netdev for netdev in netdev_facts}),
         "eswitch": read_eswitches(probe, ports),
         "firmware": read_firmware(probe, ports),
-        "settings": read_settings(probe, desired or {}, [netdev.facts["name"] for netdev in netdevs], boot["files"]),
+        "guids": read_guids(probe, ports),
+        "settings": settings,
     }
-    facts["settings"].update(read_qos(probe, desired or {}, nics, netdev_facts, rdma))
     facts.update(read_stack_state(probe, desired or {}, facts))
     facts["unreadable"] = probe.unreadable()
     return facts

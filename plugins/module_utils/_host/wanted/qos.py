@@ -5,7 +5,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, Mapping
+from dataclasses import replace
+from typing import Any, Callable, Dict, Mapping, TypeVar
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.qos.values import (
     DSCPS,
@@ -24,6 +25,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.wanted.place imp
     shown,
     whole_number,
 )
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import Notice, Violation
 
 # In the order in which they are set.
 QOS_KEYS = (
@@ -50,6 +52,7 @@ _MOST_TOS = 255
 _MOST_CABLE = 1000
 
 Qos = Dict[str, Any]
+_Remark = TypeVar("_Remark", Violation, Notice)
 
 
 def qos(place: Place, value: Any) -> Qos | None:
@@ -93,14 +96,17 @@ def note_conflicts(place: Place, of_host: Mapping[str, Any] | None, interfaces: 
         if not of_host or not own:
             continue
         alone = Found()
-        _conflicts(Place(alone, ""), dict(own))
-        _conflicts(Place(alone, ""), dict(of_host))
+        for settings in (own, of_host):
+            _conflicts(Place(alone, ""), settings)
         together = Found()
         _conflicts(Place(together, place.source, place.at(index).at("qos").path), merged(of_host, own))
-        known = {violation.problem for violation in alone.violations}
-        for violation in together.violations:
-            if violation.problem not in known:
-                place.found.violations.append(violation._replace(hint=f"{violation.hint}; see rdma_fabric_roce_qos"))
+        known = {remark.problem for remark in (*alone.violations, *alone.notices)}
+        place.found.violations += [_of_both(remark) for remark in together.violations if remark.problem not in known]
+        place.found.notices += [_of_both(remark) for remark in together.notices if remark.problem not in known]
+
+
+def _of_both(remark: _Remark) -> _Remark:
+    return replace(remark, hint=f"{remark.hint}; see rdma_fabric_roce_qos")
 
 
 def _conflicts(place: Place, given: Mapping[str, Any]) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rdma.fabric.tests.unit._host.kernel import qos
+from ansible_collections.rdma.fabric.tests.unit._host.kernel import kmods, qos
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.machine import Kernel
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.sweep import settled, sweep
 from ansible_collections.rdma.fabric.tests.unit._host.qos.hosts import (
@@ -261,6 +261,6 @@ class TestTos:
 
     def test_a_kernel_without_the_module_is_told(self, monkeypatch: pytest.MonkeyPatch) -> None:
         kernel = host()
-        monkeypatch.setattr(qos.kmods, "MISSING", "rdma_cm")
+        monkeypatch.setattr(kmods, "MISSING", "rdma_cm")
         outcome = applied(kernel, {"tos": 106})
         assert outcome["failed"] and "linux-modules-extra" in outcome["msg"], outcome["msg"]
