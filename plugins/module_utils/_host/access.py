@@ -86,6 +86,9 @@ class Machine(Host, Protocol):
     def set_attribute(self, path: str, text: str, timeout: float) -> None:
         """Write ``text`` to an existing attribute of sysfs or procfs in one call of at most ``timeout`` seconds."""
 
+    def write_at(self, path: str, offset: int, data: bytes) -> None:
+        """Write ``data`` at a place of an existing file in one call; the rest of the file stays as it is."""
+
 
 def encoded(text: str) -> bytes:
     """Return a file's bytes; a text may stand for any bytes at all, those that are no UTF-8 as lone surrogates."""
@@ -271,6 +274,17 @@ class LiveMachine(LiveHost):
         if answer != b"0":
             # A child that was killed gives no answer.
             raise HostError(errno_name(OSError(int(answer or errno.EINTR), "")), path)
+
+    def write_at(self, path: str, offset: int, data: bytes) -> None:
+        """Write at a place of an existing file, such as a PCI function's configuration space, in one call."""
+        try:
+            descriptor = os.open(self._local(path), os.O_WRONLY | os.O_CLOEXEC)
+            try:
+                os.pwrite(descriptor, data, offset)
+            finally:
+                os.close(descriptor)
+        except OSError as error:
+            raise HostError(errno_name(error), path) from error
 
     def _make_directories(self, path: str) -> None:
         missing = []

@@ -14,6 +14,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.wanted.guard imp
 from ansible_collections.rdma.fabric.plugins.module_utils._host.wanted.interfaces import interfaces
 from ansible_collections.rdma.fabric.plugins.module_utils._host.wanted.kernel_arguments import kernel_arguments
 from ansible_collections.rdma.fabric.plugins.module_utils._host.wanted.memory import hugepages, limits
+from ansible_collections.rdma.fabric.plugins.module_utils._host.wanted.pcie import pcie
 from ansible_collections.rdma.fabric.plugins.module_utils._host.wanted.place import (
     Found,
     Place,
@@ -23,6 +24,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.wanted.place imp
     shown,
     text_of,
 )
+from ansible_collections.rdma.fabric.plugins.module_utils._host.wanted.qos import note_conflicts, qos
 from ansible_collections.rdma.fabric.plugins.module_utils._host.wanted.sysctls import sysctls
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, Notice, Violation
 
@@ -33,6 +35,7 @@ CONSENTS = {
     "uplink_change": "rdma_fabric_allow_uplink_change",
     "reboot": "rdma_fabric_allow_reboot",
     "driver_reload": "rdma_fabric_allow_driver_reload",
+    "acs_change": "rdma_fabric_allow_acs_change",
 }
 
 
@@ -63,6 +66,7 @@ def parse_host_variables(host: str, variables: Mapping[str, Any]) -> tuple[HostD
     }
     desired["requests"] = []
     _note_two_owners(place("rdma_fabric_kernel_arguments"), desired)
+    note_conflicts(place("rdma_fabric_interfaces"), desired["roce_qos"], desired["interfaces"])
     return desired, found.violations, found.notices
 
 
@@ -88,6 +92,7 @@ def check_desired(document: Any) -> HostDesired:
     desired["consents"] = {name: _consent(root.at("consents").at(name), consents.get(name)) for name in CONSENTS}
     desired["requests"] = _requests(root.at("requests"), document.get("requests"))
     _note_two_owners(root.at("kernel_arguments"), desired)
+    note_conflicts(root.at("interfaces"), desired["roce_qos"], desired["interfaces"])
     if found.violations:
         raise InvalidInput(found.violations)
     return desired
@@ -204,6 +209,7 @@ def _section(place: Place, value: Any) -> dict[str, Any] | None:
 # The desired state has these keys, "consents" and "requests".
 _PARTS: dict[str, _Part] = {
     "interfaces": _Part("rdma_fabric_interfaces", interfaces),
+    "roce_qos": _Part("rdma_fabric_roce_qos", qos),
     "kernel_modules": _Part("rdma_fabric_kernel_modules", _modules),
     "kernel_arguments": _Part("rdma_fabric_kernel_arguments", kernel_arguments),
     "sysctls": _Part("rdma_fabric_sysctls", sysctls),
@@ -212,6 +218,7 @@ _PARTS: dict[str, _Part] = {
     "hugepages": _Part("rdma_fabric_hugepages", hugepages),
     "driver": _Part("rdma_fabric_driver", driver),
     "peer_memory": _Part("rdma_fabric_peer_memory", peer_memory),
+    "pcie": _Part("rdma_fabric_pcie", pcie),
     "node_labels": _Part("rdma_fabric_node_labels", _labels),
     "uplinks": _Part("rdma_fabric_uplinks", _uplinks),
     "revert_seconds": _Part("rdma_fabric_revert_seconds", revert_seconds),

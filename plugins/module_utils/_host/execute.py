@@ -20,11 +20,13 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.operations impor
     RemoveFile,
     Run,
     SetAttribute,
+    SetRegister,
     WaitFor,
     Work,
 )
+from ansible_collections.rdma.fabric.plugins.module_utils._host.pcie.config import LONGEST, offset_of
 from ansible_collections.rdma.fabric.plugins.module_utils._host.plan import Plan
-from ansible_collections.rdma.fabric.plugins.module_utils._host.ports import fill
+from ansible_collections.rdma.fabric.plugins.module_utils._host.ports import PCI_DEVICES, fill
 from ansible_collections.rdma.fabric.plugins.module_utils._host.steps import Step, describe, is_executable
 
 # A wait looks at the host this often at first, then ever less often.
@@ -148,6 +150,8 @@ def perform(operation: Operation, machine: Machine, clock: Clock) -> None:
         except HostError as error:
             if error.code not in operation.tolerated:
                 raise
+    elif isinstance(operation, SetRegister):
+        _set_register(operation, machine)
     elif isinstance(operation, Run):
         result = machine.run(operation.argv, operation.timeout)
         if result.rc not in operation.accepted:
@@ -160,7 +164,7 @@ def filled(operation: Operation, machine: Machine) -> Operation:
     """Return the operation with the names that its placeholders stand for at this moment."""
     if isinstance(operation, Run):
         return operation._replace(argv=tuple(fill(argument, machine) for argument in operation.argv))
-    if isinstance(operation, WaitFor):
+    if isinstance(operation, (WaitFor, SetRegister)):
         return operation
     if isinstance(operation, SetAttribute):
         return operation._replace(path=fill(operation.path, machine), text=fill(operation.text, machine))
@@ -173,6 +177,19 @@ def _holds_already(machine: Machine, wanted: PutFile) -> bool:
         return machine.read_bytes(wanted.path) == encoded(wanted.text)
     except HostError:
         return False
+
+
+def _set_register(wanted: SetRegister, machine: Machine) -> None:
+    """Change some bits of a register; one that has them already is not written."""
+    path = f"{PCI_DEVICES}/{wanted.address}/config"
+    config = machine.read_bytes(path, LONGEST)
+    offset = offset_of(config, wanted.register)
+    if offset is None:
+        raise Fault(f"the configuration space of {wanted.address} shows no register {wanted.register}")
+    now = int.from_bytes(config[offset : offset + 2], "little")
+    changed = now & ~wanted.mask | wanted.value & wanted.mask
+    if changed != now:
+        machine.write_at(path, offset, changed.to_bytes(2, "little"))
 
 
 def _wait(wanted: WaitFor, machine: Machine, clock: Clock) -> None:

@@ -18,6 +18,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.operations impor
     RemoveFile,
     Run,
     SetAttribute,
+    SetRegister,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.ports import NoPort
 from ansible_collections.rdma.fabric.plugins.module_utils._host.syntax import one_line
@@ -58,6 +59,9 @@ def told(operation: Operation) -> str:
         return f"remove {operation.path}"
     if isinstance(operation, SetAttribute):
         return f"write {operation.text.strip()} to {operation.path}"
+    if isinstance(operation, SetRegister):
+        bits = f"{operation.value & operation.mask:#06x} in {operation.mask:#06x}"
+        return f"set {bits} of {operation.register} of {operation.address}"
     if isinstance(operation, Run):
         return f"run {' '.join(operation.argv)}"
     return f"wait for {operation.what}"

@@ -39,6 +39,18 @@ class SetAttribute(NamedTuple):
     tolerated: tuple[str, ...] = ()
 
 
+class SetRegister(NamedTuple):
+    """Set the bits of ``mask`` in a register of a PCI function to those of ``value``, the other bits stay.
+
+    ``register`` is one of ``pcie.config.REGISTERS``; all of them are 16 bits wide.
+    """
+
+    address: str
+    register: str
+    value: int
+    mask: int
+
+
 class Run(NamedTuple):
     """Run a program without a shell; ``accepted`` are the exit statuses that mean success, ``timeout`` in seconds.
 
@@ -60,7 +72,7 @@ class WaitFor(NamedTuple):
     seconds: float
 
 
-Operation = Union[PutFile, RemoveFile, SetAttribute, Run, WaitFor]
+Operation = Union[PutFile, RemoveFile, SetAttribute, SetRegister, Run, WaitFor]
 
 
 def holds(_host: Host) -> str:

@@ -41,7 +41,7 @@ def plan_with_context(
     actual = Actual(facts, desired["uplinks"])
     interfaces, unmatched = match_interfaces(desired["interfaces"], actual)
     context = Context(desired, actual, interfaces)
-    notices = _unknown_uplinks(desired, actual) + remarks(actual)
+    notices = _unknown_uplinks(desired, actual) + remarks(actual, desired["pcie"])
     for name in concerns:
         if name == "naming":
             context = replace(context, earlier=(*context.earlier, *unmatched))

@@ -10,6 +10,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.unit import
 from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.wishes import wishes, wishes_text
 from ansible_collections.rdma.fabric.plugins.module_utils._host.context import Context
 from ansible_collections.rdma.fabric.plugins.module_utils._host.managers import plan as managers
+from ansible_collections.rdma.fabric.plugins.module_utils._host.pcie.plan import lasting
 
 
 def boot_files(context: Context) -> dict[str, str]:
@@ -25,9 +26,10 @@ def manager_files(context: Context) -> dict[str, str]:
 def unit_files(context: Context) -> dict[str, str]:
     """Return the boot unit and its wishes, none when nothing is left to it."""
     found = [] if context.removing else wishes(context)
-    if not found:
+    pcie = lasting(context)
+    if not found and not pcie:
         return {}
-    return {WISHES_FILE: wishes_text(found), UNIT_FILE: unit_text(python_of(context), program_path())}
+    return {WISHES_FILE: wishes_text(found, pcie), UNIT_FILE: unit_text(python_of(context), program_path())}
 
 
 def python_of(context: Context) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.files import manager_files, unit_files
 from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.program import program_path
 from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.unit import UNIT, UNIT_FILE, WISHES_FILE
-from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.wishes import interfaces_in
+from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.wishes import wished_in
 from ansible_collections.rdma.fabric.plugins.module_utils._host.context import ConcernPlan, Context
 from ansible_collections.rdma.fabric.plugins.module_utils._host.managers.plan import Persistence, persistence
 from ansible_collections.rdma.fabric.plugins.module_utils._host.read.boot import content_of
@@ -86,8 +86,8 @@ def _unit_step(context: Context) -> list[Step]:
             return []
     elif not (there or state.get("enabled") or state.get("programs") or boot.get("result")):
         return []
-    before = interfaces_in(context.boot_files.get(WISHES_FILE))
-    after = interfaces_in(files.get(WISHES_FILE))
+    before = wished_in(context.boot_files.get(WISHES_FILE))
+    after = wished_in(files.get(WISHES_FILE))
     verb = ("update" if there else "install") if files else "remove"
     return [
         make_step(
@@ -112,10 +112,13 @@ def _reason(wanted: bool, same_wishes: bool) -> str:
     return "the kernel forgets these settings at a reboot, and no manager of interfaces keeps them"
 
 
-def _wished(interfaces: list[dict[str, Any]]) -> str:
-    """Return what the unit does at boot, by interface."""
+def _wished(wishes: list[dict[str, Any]]) -> str:
+    """Return what the unit does at boot, by interface, and for PCIe."""
     parts = []
-    for wish in interfaces:
+    for wish in wishes:
+        if "pcie" in wish:
+            parts.append(f"PCIe ({', '.join(wish['pcie'])})")
+            continue
         keys = [key for key in wish if key not in {"pci", "current_name"}]
         parts.append(f"{wish.get('pci') or wish.get('current_name')} ({', '.join(keys)})")
     return ", ".join(parts)

@@ -9,7 +9,8 @@ shows the first 64 bytes only, which hold no capability.
 
 from __future__ import annotations
 
-from typing import Any, Iterator, NamedTuple
+from types import MappingProxyType
+from typing import Any, Iterator, Mapping, NamedTuple
 
 _STATUS = 0x06
 _HAS_CAPABILITIES = 0x10
@@ -23,9 +24,21 @@ _ACS = 0x0D
 _ATS = 0x0F
 _CONTROL = 6
 _MOST_CAPABILITIES = 128
-# Bits of the ACS control register: these two send traffic between devices up to the root complex.
+# A whole configuration space.
+LONGEST = 4096
+ACS_CONTROL, DEVICE_CONTROL = "ACS control", "device control"
+# Registers that may be set: the capability they belong to, and where in it they are.
+REGISTERS: Mapping[str, tuple[int, int]] = MappingProxyType(
+    {ACS_CONTROL: (_ACS, _CONTROL), DEVICE_CONTROL: (_EXPRESS, _DEVICE_CONTROL)}
+)
+# Bits of the ACS control register: the first two send traffic between devices up to the root complex, the third what a
+# switch would turn around at its upstream port.
 REQUEST_REDIRECT = 0x04
 COMPLETION_REDIRECT = 0x08
+UPSTREAM_FORWARDING = 0x10
+# Bits of the device control register: 0 stands for 128 bytes, 5 for 4096.
+MAX_READ_REQUEST = 0x7000
+_LEAST_READ_REQUEST = 128
 
 
 class Capability(NamedTuple):
@@ -45,7 +58,7 @@ def registers(config: bytes) -> dict[str, Any]:
     for capability in _standard(config):
         control = _word(config, capability.offset + _DEVICE_CONTROL)
         if capability.id == _EXPRESS and control is not None:
-            found["max_read_request"] = 128 << (control >> 12 & 7)
+            found["max_read_request"] = _LEAST_READ_REQUEST << (control >> 12 & 7)
             found["max_payload"] = 128 << (control >> 5 & 7)
             found["relaxed_ordering"] = bool(control & 0x10)
     for capability in _extended(config):
@@ -55,6 +68,19 @@ def registers(config: bytes) -> dict[str, Any]:
         elif capability.id == _ATS and control is not None:
             found["ats"] = bool(control & 0x8000)
     return found
+
+
+def offset_of(config: bytes, register: str) -> int | None:
+    """Return where a register of ``REGISTERS`` is, None where the function has none or nobody may see it."""
+    capability, place = REGISTERS[register]
+    found = _extended(config) if register == ACS_CONTROL else _standard(config)
+    offset = next((entry.offset + place for entry in found if entry.id == capability), None)
+    return offset if offset is not None and offset + 2 <= len(config) else None
+
+
+def read_request_bits(size: int) -> int:
+    """Return the bits of the device control register that mean reads of at most ``size`` bytes (128 to 4096)."""
+    return (size.bit_length() - _LEAST_READ_REQUEST.bit_length()) << 12
 
 
 def without_identity(config: bytes) -> bytes:

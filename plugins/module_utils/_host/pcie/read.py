@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.devices import MELLANOX
@@ -12,6 +13,13 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.pcie.config impo
 from ansible_collections.rdma.fabric.plugins.module_utils._host.read.pci import PCI
 from ansible_collections.rdma.fabric.plugins.module_utils._host.read.probe import Probe, is_pci_address
 
+DRIVERS = "/sys/bus/pci/drivers"
+# Drivers that give a function to a virtual machine.
+_VFIO_DRIVERS = ("vfio-pci", "mlx5_vfio_pci", "nvgrace_gpu_vfio_pci")
+_FLAGS = re.compile(rb"^flags\s*:(.*)$", re.MULTILINE)
+# The entry of one processor is shorter; hundreds follow.
+_FIRST_PROCESSOR = 4096
+_VIRTUAL_VENDORS = ("QEMU", "KubeVirt", "OpenStack Foundation", "Red Hat", "VMware, Inc.", "Xen")
 _OF_FUNCTIONS = ("max_read_request", "max_payload", "relaxed_ordering", "ats")
 
 
@@ -20,7 +28,8 @@ def read_pcie(probe: Probe, nics: Sequence[dict[str, Any]], gpus: Sequence[dict[
 
     A function has ``max_read_request`` and ``max_payload`` (bytes), ``relaxed_ordering`` and ``ats``. A bridge has the
     value of its ACS control register. What has no such registers, or does not show them, is left out. Bridges are read
-    only where there are NICs and GPUs.
+    only where there are NICs and GPUs. ``virtual`` tells whether the machine is a virtual one, ``passed_through`` are
+    the PCI functions that a driver for virtual machines holds.
     """
     fabric = [nic for nic in nics if nic["pf"] is None and (nic["rdma"] or nic["vendor"] == MELLANOX)]
     functions = {}
@@ -30,7 +39,25 @@ def read_pcie(probe: Probe, nics: Sequence[dict[str, Any]], gpus: Sequence[dict[
             functions[device["address"]] = {key: found[key] for key in _OF_FUNCTIONS}
     above = {part for device in [*fabric, *gpus] for part in device["path"][:-1] if is_pci_address(part)}
     acs = {address: _registers(probe, address)["acs"] for address in sorted(above)} if fabric and gpus else {}
-    return {"functions": functions, "bridges": {address: value for address, value in acs.items() if value is not None}}
+    return {
+        "functions": functions,
+        "bridges": {address: value for address, value in acs.items() if value is not None},
+        "virtual": _is_virtual(probe),
+        "passed_through": _passed_through(probe),
+    }
+
+
+def _is_virtual(probe: Probe) -> bool:
+    """Tell a virtual machine by the processor's flag, on Arm by the name that the firmware gives the machine."""
+    found = _FLAGS.search(probe.data("/proc/cpuinfo", _FIRST_PROCESSOR) or b"")
+    if found is not None:
+        return b"hypervisor" in found.group(1).split()
+    return (probe.text("/sys/class/dmi/id/sys_vendor", limit=64) or "") in _VIRTUAL_VENDORS
+
+
+def _passed_through(probe: Probe) -> list[str]:
+    names = (name for driver in _VFIO_DRIVERS for name in probe.names(f"{DRIVERS}/{driver}"))
+    return sorted(name for name in names if is_pci_address(name))
 
 
 def _registers(probe: Probe, address: str) -> dict[str, Any]:

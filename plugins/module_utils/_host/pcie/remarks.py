@@ -9,53 +9,36 @@ from typing import Any, Iterable, Mapping, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.actual import Actual
 from ansible_collections.rdma.fabric.plugins.module_utils._host.devices import MELLANOX
-from ansible_collections.rdma.fabric.plugins.module_utils._host.pcie.config import (
-    COMPLETION_REDIRECT,
-    REQUEST_REDIRECT,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.read.probe import is_pci_address
+from ansible_collections.rdma.fabric.plugins.module_utils._host.pcie.way import pcie_of, redirected_pairs
 
-# Pairs below one root port: their traffic stays in the switches unless something sends it up.
-_SWITCHED = ("PIX", "PXB")
 _LEAST_READ_REQUEST = 512
 _MOST_NAMED = 4
 
 
-def remarks(actual: Actual) -> list[str]:
-    """Return one sentence for each kind of flaw: redirected traffic, translated addresses, links below their best."""
-    pcie: Mapping[str, Any] = actual.facts.get("pcie") or {"functions": {}, "bridges": {}}
-    found = [_redirected(actual, pcie["bridges"]), _translated(actual)]
-    found += [_narrow(actual), _slow(actual), _short_reads(pcie["functions"])]
+def remarks(actual: Actual, wanted: Mapping[str, Any]) -> list[str]:
+    """Return one sentence for each kind of flaw: redirected traffic, translated addresses, links below their best.
+
+    ``wanted`` is ``pcie`` of the desired state: what it asks for has steps, so nothing is said about it.
+    """
+    found = [_translated(actual), _narrow(actual), _slow(actual)]
+    if wanted.get("acs") is None:
+        found.insert(0, _redirected(actual))
+    if wanted.get("max_read_request") is None:
+        found.append(_short_reads(pcie_of(actual)["functions"]))
     return [sentence for sentence in found if sentence]
 
 
-def bridges_between(one: Sequence[str], other: Sequence[str]) -> list[str]:
-    """Return the bridges on the way between two devices (paths of the facts), without the one that both lie below."""
-    common = 0
-    while common < min(len(one), len(other)) and one[common] == other[common]:
-        common += 1
-    return [part for part in (*one[common:-1], *other[common:-1]) if is_pci_address(part)]
-
-
-def _redirected(actual: Actual, bridges: Mapping[str, Any]) -> str:
-    gpus = {gpu["address"]: gpu for gpu in actual.facts["gpus"]}
-    pairs, redirecting = [], set()
-    for nic, distances in actual.facts["distances"].items():
-        for gpu, label in distances.items():
-            if label not in _SWITCHED or nic not in actual.nics or gpu not in gpus:
-                continue
-            way = bridges_between(actual.nics[nic]["path"], gpus[gpu]["path"])
-            upward = [bridge for bridge in way if (bridges.get(bridge) or 0) & (REQUEST_REDIRECT | COMPLETION_REDIRECT)]
-            if upward:
-                pairs.append(f"{nic} and {gpu}")
-                redirecting.update(upward)
-    if not pairs:
+def _redirected(actual: Actual) -> str:
+    found = redirected_pairs(actual)
+    if not found:
         return ""
-    count = f"{len(pairs)} pair{'s' if len(pairs) > 1 else ''}"
+    count = f"{len(found)} pair{'s' if len(found) > 1 else ''}"
+    pairs = [f"{pair.nic} and {pair.gpu}" for pair in found]
+    bridges = sorted({bridge for pair in found for bridge in pair.bridges})
     return (
-        f"PCIe: ACS sends the traffic of {count} of NIC and GPU ({_some(pairs)}) "
-        f"up to the processor instead of straight through the switch, at {_some(sorted(redirecting))}; where no guest "
-        "uses the devices, switch ACS off in the firmware, or the IOMMU"
+        f"PCIe: ACS sends the traffic of {count} of NIC and GPU ({some(pairs)}) up to the processor instead of "
+        f"straight through the switch, at {some(bridges)}; where no virtual machine is given devices, "
+        "rdma_fabric_pcie: {acs: direct} changes that"
     )
 
 
@@ -96,7 +79,7 @@ def _short_reads(functions: Mapping[str, Mapping[str, Any]]) -> str:
         for address, found in sorted(functions.items())
         if found["max_read_request"] < _LEAST_READ_REQUEST
     ]
-    return _about(names, "a short MaxReadReq:", "set 4096 in the BIOS settings")
+    return _about(names, "a short MaxReadReq:", "rdma_fabric_pcie: {max_read_request: 4096} sets it")
 
 
 def _fabric(actual: Actual) -> list[dict[str, Any]]:
@@ -109,10 +92,11 @@ def _below(link: Mapping[str, Any], key: str) -> bool:
 
 
 def _about(names: Sequence[str], what: str, advice: str) -> str:
-    return f"PCIe: {what} {_some(names)}; {advice}" if names else ""
+    return f"PCIe: {what} {some(names)}; {advice}" if names else ""
 
 
-def _some(names: Iterable[str]) -> str:
+def some(names: Iterable[str]) -> str:
+    """Return the first few names, and how many there are beside them."""
     listed = list(names)
     more = len(listed) - _MOST_NAMED
     return ", ".join(listed[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")

@@ -195,6 +195,14 @@ class Kernel:
         if self._time - started > timeout:
             raise HostError("ETIMEDOUT", path)
 
+    def write_at(self, path: str, offset: int, data: bytes) -> None:
+        place = self.tree.realpath(path)
+        content = self.tree.read_bytes(path)
+        self._mutate("write", f"{data.hex()} at {offset:#x} of {place}", path)
+        for known in reactions.REGISTERS:
+            data = known(self, place, offset, data)
+        self.tree.add_file(place, content[:offset] + data + content[offset + len(data) :])
+
     def _make_directories(self, path: str) -> None:
         missing = []
         while not self.tree.exists(path):

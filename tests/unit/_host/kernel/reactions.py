@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 Attribute = Callable[["Kernel", Match[str], str], None]
 Program = Callable[["Kernel", Sequence[str]], CommandResult]
 LinkSetting = Callable[["Kernel", str, Deque[str]], CommandResult]
+Register = Callable[["Kernel", str, int, bytes], bytes]
 LinkShown = Callable[["Kernel", str], Dict[str, Any]]
 Question = Callable[[Sequence[str]], bool]
 
@@ -41,6 +42,7 @@ ATTRIBUTES: list[AttributeReaction] = []
 PROGRAMS: dict[str, ProgramReaction] = {}
 LINK_SETTINGS: dict[str, LinkSetting] = {}
 LINK_SHOWN: list[LinkShown] = []
+REGISTERS: list[Register] = []
 
 
 def attribute(pattern: str) -> Callable[[Attribute], Attribute]:
@@ -76,6 +78,12 @@ def link_setting(word: str) -> Callable[[LinkSetting], LinkSetting]:
 def link_shown(react: LinkShown) -> LinkShown:
     """Declare members of what ``ip -json link show dev NAME`` prints."""
     LINK_SHOWN.append(react)
+    return react
+
+
+def register(react: Register) -> Register:
+    """Declare what a device makes of a write to its configuration space (path, place, bytes): the bytes it has then."""
+    REGISTERS.append(react)
     return react
 
 

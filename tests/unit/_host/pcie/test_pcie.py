@@ -14,7 +14,8 @@ import pytest
 from ansible_collections.rdma.fabric.plugins.module_utils._host.actual import Actual
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts import gather
 from ansible_collections.rdma.fabric.plugins.module_utils._host.pcie.config import registers, without_identity
-from ansible_collections.rdma.fabric.plugins.module_utils._host.pcie.remarks import bridges_between, remarks
+from ansible_collections.rdma.fabric.plugins.module_utils._host.pcie.remarks import remarks
+from ansible_collections.rdma.fabric.plugins.module_utils._host.pcie.way import bridges_between
 from ansible_collections.rdma.fabric.plugins.module_utils._host.record import record
 from ansible_collections.rdma.fabric.plugins.module_utils._host.recorded import RecordedHost
 from ansible_collections.rdma.fabric.tests.fixtures.hosts.h100 import dgx
@@ -94,7 +95,7 @@ def node() -> Tree:
 
 
 def remarks_of(tree: Tree) -> list[str]:
-    return remarks(Actual(gather(RecordedHost(tree.document()))))
+    return remarks(Actual(gather(RecordedHost(tree.document()))), {})
 
 
 def nearest(tree: Tree) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -165,7 +166,7 @@ class TestRemarks:
     def test_facts_of_an_older_recording_are_enough(self, node: Tree) -> None:
         facts = gather(RecordedHost(node.document()))
         del facts["pcie"]
-        assert remarks(Actual(facts)) == []
+        assert remarks(Actual(facts), {}) == []
 
 
 def test_a_recording_keeps_the_registers_and_no_serial_number(node: Tree) -> None:
