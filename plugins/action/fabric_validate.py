@@ -72,7 +72,7 @@ class ActionModule(ClusterAction):
         there = pods.present("v1", "Namespace", [("", name) for name in namespaces])
         wish = Wish(
             networks=arguments["networks"],
-            resources={str(name): str(resource) for name, resource in arguments["resources"].items()},
+            resources={str(name): names_in(value) for name, value in arguments["resources"].items()},
             schedule=arguments["pairs"],
             namespace=arguments["namespace"],
             ready_timeout=arguments["timeout"],
@@ -143,6 +143,11 @@ def check_arguments(arguments: dict[str, Any]) -> None:
         )
     if flaws:
         raise InvalidInput(flaws)
+
+
+def names_in(value: Any) -> list[str]:
+    """Return the resources that a user wrote as one name or as a list of names."""
+    return [str(each) for each in value] if isinstance(value, list) else [str(value)]
 
 
 def facts_of(spec: dict[str, Any], run_dir: Path) -> dict[str, Any]:

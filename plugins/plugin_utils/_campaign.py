@@ -145,7 +145,7 @@ def pods_of(request: Request, index: int) -> list[Json]:
             node=node,
             namespace=network["namespace"],
             network=network["network"],
-            resource=network["resource"],
+            resources=network["resources"],
             image=request.image,
             deadline=network["deadline"],
             settings=request.spec.get("settings") or {},

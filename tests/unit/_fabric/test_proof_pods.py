@@ -121,7 +121,7 @@ def pod(**changes: Any) -> Json:
         "node": "n1",
         "namespace": "ai",
         "network": "ai/rail0",
-        "resource": "rdma/dev",
+        "resources": ["rdma/dev"],
         "image": "image:1",
         "deadline": 900,
         "settings": {},
@@ -131,7 +131,7 @@ def pod(**changes: Any) -> Json:
 
 
 def test_the_pod_has_the_shape_of_the_walkthroughs_own() -> None:
-    seed, ours = yaml.safe_load(SEED.read_text(encoding="utf-8")), pod(resource="rdma/hca_shared_devices_a")
+    seed, ours = yaml.safe_load(SEED.read_text(encoding="utf-8")), pod(resources=["rdma/hca_shared_devices_a"])
     theirs, container = seed["spec"]["containers"][0], ours["spec"]["containers"][0]
     assert container["securityContext"] == theirs["securityContext"] == {"capabilities": {"add": ["IPC_LOCK"]}}
     for group in ("limits", "requests"):
@@ -139,6 +139,12 @@ def test_the_pod_has_the_shape_of_the_walkthroughs_own() -> None:
         assert container["resources"][group] == given
     assert [word.strip() for word in theirs["command"]] == container["command"]
     assert set(seed["metadata"]["annotations"]) <= set(ours["metadata"]["annotations"])
+
+
+def test_the_pod_asks_for_one_of_each_of_its_resources() -> None:
+    (container,) = pod(resources=["nvidia.com/hostdev", "rdma/dev"])["spec"]["containers"]
+    amounts = {"nvidia.com/hostdev": "1", "rdma/dev": "1"}
+    assert container["resources"] == {"limits": amounts, "requests": amounts}
 
 
 def test_the_pod_ends_itself_knows_nobody_and_is_scheduled_to_its_node() -> None:

@@ -47,7 +47,7 @@ def network(name: str, nodes: list[str]) -> Json:
         "network": name,
         "kind": "MacvlanNetwork",
         "namespace": "ns",
-        "resource": "rdma/x",
+        "resources": ["rdma/x"],
         "master": "rail0",
         "rail": None,
         "mtu": None,

@@ -9,7 +9,7 @@ resource, one secondary network. Private to this collection: it may change.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.basis.images import mirrored
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.basis.jsontext import parse_json
@@ -103,24 +103,25 @@ def test_pod(
     node: str,
     namespace: str,
     network: str,
-    resource: str,
+    resources: Sequence[str],
     image: str,
     deadline: int,
     settings: Object,
     tolerations: list[Object],
 ) -> Object:
-    """Return one test pod on ``node`` with ``network`` (``namespace/name``) and one ``resource``.
+    """Return one test pod on ``node`` with ``network`` (``namespace/name``) and one of each of ``resources``.
 
     It is scheduled, not placed, so that the node's resources are counted; kubelet ends it after ``deadline`` seconds.
     """
     term = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}
     affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}}
+    amounts = dict.fromkeys(resources, "1")
     container = {
         "name": CONTAINER,
         "image": image,
         "imagePullPolicy": "IfNotPresent",
         "command": ["sh", "-c", "sleep infinity"],
-        "resources": {"limits": {resource: "1"}, "requests": {resource: "1"}},
+        "resources": {"limits": amounts, "requests": dict(amounts)},
         "securityContext": {"capabilities": {"add": ["IPC_LOCK"]}},
         "volumeMounts": [{"name": "scratch", "mountPath": SCRATCH}],
     }

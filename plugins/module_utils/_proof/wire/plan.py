@@ -31,7 +31,7 @@ class Wish(NamedTuple):
     """
 
     networks: Sequence[str]
-    resources: Mapping[str, str]
+    resources: Mapping[str, Sequence[str]]
     schedule: str
     namespace: str | None
     ready_timeout: int
@@ -56,8 +56,9 @@ class Surroundings(NamedTuple):
 def make_plan(wish: Wish, around: Surroundings) -> Plan:
     """Return ``{"schedule", "networks", "left_out", "tests"}``; raises InvalidInput with everything that forbids it.
 
-    Each network has ``network, namespace, resource, rail, mtu, nodes, rounds, deadline``, ``nodes`` mapping node names
-    to inventory hosts, ``deadline`` the seconds after which its pods end themselves.
+    Each network has ``network, namespace, resources, resource, rail, mtu, nodes, rounds, deadline``: ``resources`` that
+    a pod asks for, ``resource`` the same in words, ``nodes`` mapping node names to inventory hosts, ``deadline`` the
+    seconds after which its pods end themselves.
     """
     violations: list[Violation] = []
     if wish.schedule not in SCHEDULES:
@@ -144,12 +145,14 @@ def _planned(
     name = network["network"]
     namespace = wish.namespace or network["namespace"]
     flaws = _missing(name, namespace, around)
-    resource = wish.resources.get(name) or wish.resources.get(network["name"]) or network["resource"]
-    nodes = _with_resource(around, resource, node_of) if resource else []
+    own = [network["resource"]] if network["resource"] else []
+    resources = list(wish.resources.get(name) or wish.resources.get(network["name"]) or own)
+    resource = " and ".join(resources)
+    nodes = _with_resources(around, resources, node_of) if resources else []
     problem = _resource_problem(name, network, resource, nodes, node_of)
     if problem:
         flaws.append(problem)
-    without = [node for node in sorted(node_of) if resource and node not in nodes]
+    without = [node for node in sorted(node_of) if resources and node not in nodes]
     why = f"its kubelet offers no {resource}"
     left_out = [{"host": node_of[node], "network": name, "why": why} for node in without]
     turns = rounds(nodes, wish.schedule) if wish.schedule in SCHEDULES else []
@@ -157,6 +160,7 @@ def _planned(
         "network": name,
         "kind": network["kind"],
         "namespace": namespace,
+        "resources": resources,
         "resource": resource,
         "master": network["master"],
         "rail": _rail(network["master"], around, [node_of[node] for node in nodes]),
@@ -179,15 +183,15 @@ def _missing(name: str, namespace: str, around: Surroundings) -> list[Violation]
     return found
 
 
-def _with_resource(around: Surroundings, resource: str, node_of: Mapping[str, str]) -> list[str]:
-    able = [node["name"] for node in around.nodes if node["allocatable"].get(resource, 0) > 0]
+def _with_resources(around: Surroundings, resources: Sequence[str], node_of: Mapping[str, str]) -> list[str]:
+    able = [node["name"] for node in around.nodes if all(node["allocatable"].get(each, 0) > 0 for each in resources)]
     return sorted(name for name in able if name in node_of)
 
 
 def _resource_problem(
-    name: str, network: dict[str, Any], resource: str | None, nodes: Sequence[str], node_of: Mapping[str, str]
+    name: str, network: dict[str, Any], resource: str, nodes: Sequence[str], node_of: Mapping[str, str]
 ) -> Violation | None:
-    if resource is None:
+    if not resource:
         several = ", ".join(network["candidates"])
         problem = f"several resources fit: {several}" if several else "no device plugin of the fabric offers a resource"
         hint = f"name the one a pod asks for: rdma_fabric_validate_resources: {{{name}: rdma/...}}"

@@ -87,7 +87,7 @@ def test_two_nodes_make_one_pair() -> None:
     (planned,) = plan["networks"]
     assert planned["nodes"] == {"n1": "n1", "n2": "n2"}
     assert planned["rounds"] == [[["n1", "n2"]]]
-    assert (planned["resource"], planned["namespace"], planned["mtu"]) == (RESOURCE, "default", 9000)
+    assert (planned["resources"], planned["namespace"], planned["mtu"]) == ([RESOURCE], "default", 9000)
     assert plan["left_out"] == []
 
 
@@ -108,7 +108,7 @@ def test_networks_are_chosen_by_either_name(name: str) -> None:
 
 
 def test_everything_that_forbids_a_proof_is_told_at_once() -> None:
-    asked = wish(networks=["rail0", "nowhere"], resources={"nothing": "x/y"}, schedule="some", namespace="gone")
+    asked = wish(networks=["rail0", "nowhere"], resources={"nothing": ["x/y"]}, schedule="some", namespace="gone")
     there = around(attachments=[], nodes=[node("n1", allocatable={}), node("n2", allocatable={RESOURCE: 0})])
     assert problems(asked, there) == {
         "'some' is no schedule",
@@ -133,9 +133,21 @@ def test_one_name_in_two_namespaces_needs_the_namespace() -> None:
 def test_a_resource_that_cannot_be_told_is_asked_for_and_may_be_given() -> None:
     there = around(networks=[network(resource=None, candidates=["rdma/a", RESOURCE])])
     assert problems(wish(), there) == {f"several resources fit: rdma/a, {RESOURCE}"}
-    assert make_plan(wish(resources={"rail0": RESOURCE}), there)["networks"][0]["resource"] == RESOURCE
+    assert make_plan(wish(resources={"rail0": [RESOURCE]}), there)["networks"][0]["resources"] == [RESOURCE]
     none = around(networks=[network(resource=None, candidates=[])])
     assert problems(wish(), none) == {"no device plugin of the fabric offers a resource"}
+
+
+def test_a_pod_may_need_several_resources_of_a_node_that_offers_all_of_them() -> None:
+    both = {RESOURCE: 63, "nvidia.com/hostdev": 2}
+    nodes = [node("n1", allocatable=both), node("n2", allocatable=both), node("n3")]
+    there = around(nodes=nodes, hosts=dict.fromkeys(("n1", "n2", "n3")))
+    asked = wish(resources={"rail0": ["nvidia.com/hostdev", RESOURCE]})
+    plan = make_plan(asked, there)
+    assert plan["networks"][0]["resource"] == f"nvidia.com/hostdev and {RESOURCE}"
+    assert list(plan["networks"][0]["nodes"]) == ["n1", "n2"]
+    (without,) = plan["left_out"]
+    assert (without["host"], without["why"]) == ("n3", f"its kubelet offers no nvidia.com/hostdev and {RESOURCE}")
 
 
 def test_hosts_that_take_no_part_are_told_with_the_reason() -> None:
