@@ -25,10 +25,8 @@ from tools.playbook import run_playbook
 KVM_MINUTES, EMULATED_MINUTES = 4.0, 12.0
 LAB = "lab"  # its folder below the demo's
 LAB_MINUTES = 90
-NETWORK = "rdma-shared"  # of inventories/lab; its other network is for virtual functions
 VARIABLES: Mapping[str, Any] = {
     "rdma_fabric_wait_timeout": 900,
-    "rdma_fabric_validate_networks": [NETWORK],
     "rdma_fabric_validate_timeout": 300,
     "rdma_fabric_validate_test_timeout": 180,
 }

@@ -188,7 +188,8 @@ def image_recipes(libraries: str) -> tuple[ImageRecipe, ...]:
             guest_files=(
                 *PERFTEST,
                 *(f"usr/bin/{name}" for name in ("bash", "ibv_devices", "ibv_devinfo", "ip", "ping", "rdma", "rping")),
-                *("etc/libibverbs.d", f"{libraries}/libibverbs"),
+                # The C library loads the last one where a thread is cancelled, as rping does at its end.
+                *("etc/libibverbs.d", f"{libraries}/libibverbs", f"{libraries}/libgcc_s.so.1"),
             ),
             busybox=True,
         ),
