@@ -50,9 +50,13 @@ def test_the_examples_of_the_module_run(module: str, tmp_path: Path) -> None:
     assert all("Traceback" not in json.dumps(result) for result in results)
 
 
-def test_the_settings_of_the_guide_are_accepted() -> None:
+def test_the_settings_of_the_guides_are_accepted() -> None:
     desired = importlib.import_module("ansible_collections.rdma.fabric.plugins.module_utils._host.desired")
     (variables,) = [block for block in parsed_blocks("guide-drivers.md") if isinstance(block, dict)]
     found, violations, _notices = desired.parse_host_variables("gpu01", variables)
     assert violations == []
     assert found["driver"]["source"] == "repository" and found["consents"]["driver_reload"] is True
+    (variables,) = [block for block in parsed_blocks("guide-gpudirect.md") if isinstance(block, dict)]
+    found, violations, _notices = desired.parse_host_variables("gpu01", variables)
+    assert violations == []
+    assert found["pcie"] == {"acs": "direct", "max_read_request": 4096} and found["consents"]["acs_change"] is True

@@ -221,6 +221,13 @@ class TestMachine:
         assert refusal(machine.set_attribute, "/", "4", 5) == "EISDIR"
         assert refusal(LiveMachine().set_attribute, "/a\0b", "4", 5) == "EINVAL"
 
+    def test_bytes_are_written_at_their_place_and_nothing_else(self, machine: LiveMachine, tmp_path: Path) -> None:
+        (tmp_path / "config").write_bytes(bytes(range(8)))
+        machine.write_at("/config", 4, b"\xff\xfe")
+        assert (tmp_path / "config").read_bytes() == bytes((0, 1, 2, 3, 0xFF, 0xFE, 6, 7))
+        assert refusal(machine.write_at, "/none", 0, b"x") == "ENOENT"
+        assert refusal(machine.write_at, "/", 0, b"x") == "EISDIR"
+
     def test_the_kernel_s_refusal_of_a_value_is_told(self) -> None:
         assert refusal(LiveMachine().set_attribute, "/proc/self/oom_score_adj", "5000", 5) == "EINVAL"
 

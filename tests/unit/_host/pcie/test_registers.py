@@ -14,8 +14,11 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.run import 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.unit import WISHES_FILE
 from ansible_collections.rdma.fabric.plugins.module_utils._host.converge import apply, preview
 from ansible_collections.rdma.fabric.plugins.module_utils._host.desired import parse_host_variables
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts import gather
 from ansible_collections.rdma.fabric.plugins.module_utils._host.outcome import Run
 from ansible_collections.rdma.fabric.plugins.module_utils._host.pcie.config import read_request_bits
+from ansible_collections.rdma.fabric.plugins.module_utils._host.record import record
+from ansible_collections.rdma.fabric.plugins.module_utils._host.recorded import RecordedHost
 from ansible_collections.rdma.fabric.tests.fixtures.hosts.h100 import CONNECTX7_ETHERNET, H100
 from ansible_collections.rdma.fabric.tests.fixtures.hosts.parts import SWITCH_PORT, add_root_port
 from ansible_collections.rdma.fabric.tests.fixtures.hosts.tree import Tree
@@ -185,6 +188,18 @@ class TestRefusals:
         tree.files[uevent] = tree.files[uevent].replace("15B3:1021", f"15B3:{family.pf}")
         steps = steps_of(run(Kernel(tree.document()), wish(DIRECT)))
         assert len(steps) == 2 and all("rdma_topo" in step["detail"] and NIC in step["detail"] for step in steps)
+
+
+def test_a_recording_tells_of_processor_and_guests_what_the_host_does() -> None:
+    tree = node()
+    tree.files["/proc/cpuinfo"] = "vendor_id\t: AuthenticAMD\nflags\t\t: fpu hypervisor\n"
+    tree.links["/sys/bus/pci/drivers/vfio-pci/0000:99:00.0"] = GIVEN_AWAY
+    again = RecordedHost(record(RecordedHost(tree.document()), "other"))
+    pcie = gather(again)["pcie"]
+    assert (pcie["virtual"], pcie["passed_through"]) == (True, ["0000:99:00.0"])
+    desired = wish(None, rdma_fabric_kernel_arguments=["intel_iommu=on"])
+    (refused,) = [s for s in preview(again, desired, CHECK, None)["plan"]["steps"] if s["status"] == "refused"]
+    assert "AuthenticAMD" in refused["detail"]
 
 
 class TestReadRequest:
