@@ -22,7 +22,9 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.facts import gat
 from ansible_collections.rdma.fabric.plugins.module_utils._host.managers.recording import public_part
 from ansible_collections.rdma.fabric.plugins.module_utils._host.operations import MARKER
 from ansible_collections.rdma.fabric.plugins.module_utils._host.pcie.config import without_identity
+from ansible_collections.rdma.fabric.plugins.module_utils._host.qos.read import everything_of, read_qos
 from ansible_collections.rdma.fabric.plugins.module_utils._host.read.netdev import NET
+from ansible_collections.rdma.fabric.plugins.module_utils._host.read.probe import Probe
 from ansible_collections.rdma.fabric.plugins.module_utils._host.read.rdma import INFINIBAND
 from ansible_collections.rdma.fabric.plugins.module_utils._host.read.uplink import IP_ADDRESSES
 from ansible_collections.rdma.fabric.plugins.module_utils._host.recorded import FORMAT, Document
@@ -187,6 +189,8 @@ def record(host: Host, hostname: str) -> Document:
     recorder = Recorder(host)
     facts = gather(recorder)
     _read_extras(recorder, facts)
+    # Plans ask for the QoS of ports that any is wanted of; a recording holds that of all.
+    read_qos(Probe(recorder), *everything_of(facts))
     document = scrubbed(recorder.document(), Pseudonyms(_key(host, facts)), facts["system"]["hostname"], hostname)
     return {"format": FORMAT, "hostname": hostname, "recorded_by": _RECORDER, "stand_in": None, **document}
 

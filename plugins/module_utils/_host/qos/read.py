@@ -16,6 +16,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.matching import 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.qos import places, values
 from ansible_collections.rdma.fabric.plugins.module_utils._host.qos.wish import asked, rdma_of
 from ansible_collections.rdma.fabric.plugins.module_utils._host.read.probe import Probe
+from ansible_collections.rdma.fabric.plugins.module_utils._host.wanted.qos import QOS_KEYS
 
 _DCB = ("dcb", "-json")
 _UNSUPPORTED = "Operation not supported"
@@ -56,6 +57,17 @@ def read_qos(
             "rdma_cm": probe.host.exists(places.RDMA_CM),
         }
     }
+
+
+def everything_of(facts: Mapping[str, Any]) -> tuple[dict[str, Any], Sequence[Nic], Sequence[Netdev], Sequence[Any]]:
+    """Return what ``read_qos`` needs to read all that any plan may ask of the Ethernet ports with RDMA."""
+    ports = {device["netdev"] for device in facts["rdma"]}
+    names = [netdev["name"] for netdev in facts["netdevs"] if netdev["name"] in ports]
+    wanted: dict[str, Any] = {
+        "interfaces": [{"current_name": name} for name in names],
+        "roce_qos": dict.fromkeys(QOS_KEYS),
+    }
+    return wanted, facts["nics"], facts["netdevs"], facts["rdma"]
 
 
 def dcb_command(what: str, name: str) -> tuple[str, ...]:

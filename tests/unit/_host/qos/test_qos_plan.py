@@ -12,6 +12,8 @@ import pytest
 from ansible_collections.rdma.fabric.plugins.module_utils._host.converge import preview
 from ansible_collections.rdma.fabric.plugins.module_utils._host.guard.arm import touches_uplink
 from ansible_collections.rdma.fabric.plugins.module_utils._host.plan import make_plan, plan_with_context
+from ansible_collections.rdma.fabric.plugins.module_utils._host.record import record
+from ansible_collections.rdma.fabric.plugins.module_utils._host.recorded import RecordedHost
 from ansible_collections.rdma.fabric.tests.fixtures.hosts.fleet import FLEET
 from ansible_collections.rdma.fabric.tests.unit._host import host_facts as given
 from ansible_collections.rdma.fabric.tests.unit._host import igb
@@ -311,6 +313,15 @@ class TestRecordedHosts:
         assert not outcome.get("failed")
         ethernet = {port["name"] for port in ports if port["link_type"] == "ether"}
         assert bool(outcome["plan"]["steps"]) == bool(ethernet)
+
+    @pytest.mark.parametrize("tree", TREES)
+    def test_a_recording_is_planned_as_its_host_is(self, tree: str) -> None:
+        kernel = host(tree)
+        kernel.run(("modprobe", "rdma_cm"), 10)
+        settings = {**LOSSLESS, "ecn": {3: True}, "cnp_dscp": 48, "traffic_class": 106}
+        live = preview(kernel, wish(settings), CHECK, None)["plan"]
+        recording = RecordedHost(record(kernel, "gpu01"))
+        assert preview(recording, wish(settings), CHECK, None)["plan"]["steps"] == live["steps"]
 
     def test_a_damaged_answer_counts_as_none(self) -> None:
         for text in ("", "{", "[]", "7", '{"prio_pfc": 5}', '{"prio_pfc": [true]}', "[[1]]"):
