@@ -10,6 +10,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.basis.findings
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.intake.helm import values_of_settings
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.intake.load import HostReading, build_spec
 from ansible_collections.rdma.fabric.plugins.module_utils._host.desired import HOST_VARIABLES, parse_host_variables
+from ansible_collections.rdma.fabric.plugins.module_utils._host.guids.fleet import shared_guids
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import Violation
 from ansible_collections.rdma.fabric.plugins.plugin_utils._action import FabricAction, plain
 from ansible_collections.rdma.fabric.plugins.plugin_utils._documents import read_files
@@ -75,4 +76,7 @@ def read_hosts(hosts: list[str], hostvars: Mapping[str, Any], survey: VariableSu
         survey.look(host, variables)
         given = {name: plain(variables.get(name)) for name in HOST_VARIABLES}
         readings[host] = parse_host_variables(host, given)
+    for host, shared in shared_guids({host: reading[0] for host, reading in readings.items()}).items():
+        desired, violations, notices = readings[host]
+        readings[host] = (desired, [*violations, *shared], notices)
     return readings

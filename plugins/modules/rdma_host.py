@@ -12,7 +12,7 @@ short_description: Bring a host to the state that its RDMA network needs
 version_added: 0.1.0
 description:
   - Reads a host once and compares it with the desired state of kernel modules, driver, peer memory, interface names,
-    virtual functions, MTUs and links. The result is a plan, an ordered list of steps. Each says why it is needed,
+    virtual functions, MTUs, links and RoCE QoS. The result is a plan, an ordered list of steps. Each says why it is needed,
     what it interrupts and how it is undone.
   - With O(mode=apply), outside check mode, the steps are executed in that order and each is verified. The lines that
     check mode shows are those of the steps that a run after it executes.
@@ -54,14 +54,20 @@ options:
     description:
       - The desired state of the host as P(rdma.fabric.fabric_spec#module) returns it for each host.
       - Among the keys are C(interfaces), C(kernel_modules), C(kernel_arguments), C(sysctls), C(multirail), C(limits),
-        C(hugepages), C(node_labels), C(uplinks), C(connection_address), C(consents) and C(requests). All are optional,
+        C(hugepages), C(roce_qos), C(node_labels), C(uplinks), C(connection_address), C(consents) and C(requests). All are optional,
         and each takes what the host variable of its name takes.
       - Each entry of C(interfaces) selects one interface by C(pci), C(mac) or C(current_name), and may have C(name),
-        C(rdma_name), C(mtu), C(vf_mtu), C(vfs), C(vf_settings), C(vf_driver), C(eswitch_mode) and C(state).
+        C(rdma_name), C(mtu), C(vf_mtu), C(vfs), C(vf_settings), C(vf_driver), C(vf_guids), C(eswitch_mode), C(qos) and
+        C(state).
       - C(vf_settings) of an Ethernet port is a mapping of C(mac) (V(deterministic), or function numbers to addresses),
         C(vlan), C(trust), C(spoofchk), C(max_tx_rate) in Mb/s and C(link_state) (V(auto), V(enable), V(disable)). It is
         about all of its virtual functions.
+      - C(vf_guids) of an InfiniBand port is V(deterministic), a list of GUIDs, or a mapping of C(first) and C(last).
       - C(vf_driver) is V(netdevice) or V(vfio-pci), C(eswitch_mode) is V(legacy) or V(switchdev).
+      - C(roce_qos) is a mapping of C(dcbx) (V(os), V(firmware)), C(trust) (V(dscp), V(pcp)), C(dscp_priority) (DSCPs to
+        priorities), C(pfc) (priorities), C(pause), C(cable_length) in meters, C(ets) (priorities to V(strict) or percent),
+        C(ecn) (priorities to booleans), C(cnp_dscp), C(cnp_priority), C(traffic_class) and C(tos), for every Ethernet
+        interface of C(interfaces). C(qos) of an entry has the same keys and comes first; V(false) leaves it out.
       - Either this or O(confirm) is needed.
     type: dict
   confirm:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The playbooks of the guides on names and virtual functions, run as they are printed."""
+"""The playbooks of the guides on names, virtual functions and RoCE QoS, run as they are printed."""
 
 from __future__ import annotations
 
@@ -26,10 +26,31 @@ SHOWN = {
             "set the MTU of its 4 new virtual functions to 9000",
         ],
         ["create 2 virtual functions (now 0)", "set the e-switch to switchdev mode (now legacy)"],
+        ["create 4 virtual functions (now 0)", "set the GUIDs of virtual functions 0 to 3"],
         [
             "create 2 virtual functions (now 0)",
             "set mac of virtual functions 0 to 1",
             "bind virtual functions 0 to 1 to vfio-pci",
+        ],
+    ],
+    "guide-roce-qos.md": [
+        [
+            "set the owner of DCBX to os (now firmware)",
+            "set global pause to rx off tx off (now rx on tx on)",
+            "set trust to dscp (now pcp)",
+            "set priority flow control to 3 (now off)",
+            "set the ToS of RDMA-CM to 106 (now the kernel's own)",
+        ],
+        [
+            "set global pause to rx off tx off (now rx on tx on)",
+            "set trust to dscp (now pcp)",
+            "set priorities of DSCPs to 0-7 -> 0, 8-15 -> 1, 16-23 -> 2, 24-31 -> 3, 32-39 -> 4, 40-47 -> 5, 48 -> 7, "
+            "49-55 -> 6, 56-63 -> 7 (now 0-7 -> 0, 8-15 -> 1, 16-23 -> 2, 24-31 -> 3, 32-39 -> 4, 40-47 -> 5, "
+            "48-55 -> 6, 56-63 -> 7)",
+            "set priority flow control to 3 (now off)",
+            "set ECN to rp 1 2 3 4 5 6 7, np 1 2 3 4 5 6 7 (now rp 0 1 2 3 4 5 6 7, np 0 1 2 3 4 5 6 7)",
+            "set the priority of congestion notifications to 7 (now 6)",
+            "set the traffic class of all queue pairs to 106 (now none)",
         ],
     ],
 }

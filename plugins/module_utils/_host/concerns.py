@@ -22,6 +22,8 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.driver import fi
 from ansible_collections.rdma.fabric.plugins.module_utils._host.driver import plan as driver
 from ansible_collections.rdma.fabric.plugins.module_utils._host.eswitch import apply as eswitch_apply
 from ansible_collections.rdma.fabric.plugins.module_utils._host.eswitch import plan as eswitch
+from ansible_collections.rdma.fabric.plugins.module_utils._host.guids import apply as guids_apply
+from ansible_collections.rdma.fabric.plugins.module_utils._host.guids import plan as guids
 from ansible_collections.rdma.fabric.plugins.module_utils._host.hugepages import apply as hugepages_apply
 from ansible_collections.rdma.fabric.plugins.module_utils._host.hugepages import files as hugepages_files
 from ansible_collections.rdma.fabric.plugins.module_utils._host.hugepages import plan as hugepages
@@ -96,6 +98,7 @@ CONCERNS: Mapping[str, Concern] = {
     ),
     "vfs": Concern(sriov.plan, sriov_apply.work, errors=sriov_apply.ERRORS, restore=sriov_apply.restore),
     "eswitch": Concern(eswitch.plan, eswitch_apply.work, errors=eswitch_apply.ERRORS, restore=eswitch_apply.restore),
+    "guids": Concern(guids.plan, guids_apply.work, errors=guids_apply.ERRORS, restore=guids_apply.restore),
     "mtu": Concern(mtu.plan, mtu_apply.work, errors=mtu_apply.ERRORS, restore=mtu_apply.restore),
     "link": Concern(link.plan, link_apply.work, errors=link_apply.ERRORS, restore=link_apply.restore),
     "qos": Concern(qos.plan, qos_apply.work, qos_files.boot_files, qos_apply.ERRORS, qos_apply.restore),

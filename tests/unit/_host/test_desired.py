@@ -62,6 +62,7 @@ def test_everything_given_arrives() -> None:
         "vfs": 4,
         "vf_settings": None,
         "vf_driver": None,
+        "vf_guids": None,
         "eswitch_mode": None,
         "qos": None,
         "state": "up",

@@ -20,13 +20,14 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.wanted.place imp
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.wanted.qos import interface_qos
 from ansible_collections.rdma.fabric.plugins.module_utils._host.wanted.vf_driver import check_driver, vf_driver
+from ansible_collections.rdma.fabric.plugins.module_utils._host.wanted.vf_guids import no_shared_guids, vf_guids
 from ansible_collections.rdma.fabric.plugins.module_utils._host.wanted.vf_settings import (
     no_shared_addresses,
     vf_settings,
 )
 
 SELECTORS = ("pci", "mac", "current_name")
-_OF_FUNCTIONS = ("vfs", "vf_mtu", "vf_settings", "vf_driver")
+_OF_FUNCTIONS = ("vfs", "vf_mtu", "vf_settings", "vf_driver", "vf_guids")
 INTERFACE_KEYS = (*SELECTORS, "name", "rdma_name", "mtu", "state", *_OF_FUNCTIONS, "eswitch_mode", "qos")
 STATES = ("up", "down")
 
@@ -46,6 +47,7 @@ def interfaces(place: Place, value: Any) -> list[dict[str, Any]]:
         places.append(here)
     _no_duplicates(places, entries)
     no_shared_addresses(places, entries)
+    no_shared_guids(places, entries)
     return entries
 
 
@@ -74,6 +76,7 @@ def _interface(place: Place, item: Mapping[Any, Any]) -> dict[str, Any]:
     vfs = item.get("vfs")
     entry["vfs"] = None if vfs is None else whole_number(place.at("vfs"), vfs, _vfs_problem)
     entry["vf_settings"] = vf_settings(place.at("vf_settings"), item.get("vf_settings"), entry["vfs"])
+    entry["vf_guids"] = vf_guids(place.at("vf_guids"), item.get("vf_guids"), entry["vfs"])
     entry["vf_driver"] = vf_driver(place.at("vf_driver"), item.get("vf_driver"))
     entry["eswitch_mode"] = eswitch_mode(place.at("eswitch_mode"), item.get("eswitch_mode"))
     entry["state"] = _state(place.at("state"), item.get("state"))

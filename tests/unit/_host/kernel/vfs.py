@@ -31,8 +31,12 @@ if TYPE_CHECKING:
 PCI = "/sys/bus/pci/devices"
 DRIVERS = "/sys/bus/pci/drivers"
 NET = "/sys/class/net"
+INFINIBAND = "/sys/class/infiniband"
 # Kept beside the device: what only netlink tells, so that states compare with it.
 SETTINGS = "settings-of-virtual-functions"
+NO_GUID = "00:00:00:00:00:00:00:00"
+# What ip takes, and what it calls them in JSON.
+GUIDS = {"node_guid": "node guid", "port_guid": "port guid"}
 NO_OVERRIDE = "(null)"
 NO_ADDRESS = "00:00:00:00:00:00"
 # Queue pair and subnet prefix, which stand before the port's GUID.
@@ -66,7 +70,7 @@ def set_number(kernel: Kernel, match: Match[str], text: str) -> None:
         remove_functions(kernel, address)
         return
     kernel.tree.add_file(f"{PCI}/{address}/sriov_numvfs", f"{wanted}\n")
-    _keep(kernel, address, [_new_settings() for _number in range(wanted)])
+    _keep(kernel, address, [_new_settings(_is_infiniband(kernel, address)) for _number in range(wanted)])
     for name in ("drivers_probe", f"drivers/{VF_DRIVERS[driver]}/unbind", f"drivers/{VF_DRIVERS[driver]}/bind"):
         kernel.tree.add_file(f"/sys/bus/pci/{name}", "")
     for number in range(wanted):
@@ -92,6 +96,19 @@ def probe(kernel: Kernel, match: Match[str], text: str) -> None:
         raise HostError("EINVAL", match.group(0))
     if driver_of(kernel, address) is None:
         bind(kernel, address)
+
+
+@attribute(r"/sys/devices/(?:.*/)?(?P<pf>[0-9a-f:.]+)/sriov/(?P<number>\d+)/(?P<name>node|port|policy)")
+def set_by_file(kernel: Kernel, match: Match[str], text: str) -> None:
+    """The files of the vendor's mlx5_ib set what ip sets."""
+    functions = _settings(kernel, match["pf"])
+    states = {"Follow": "auto", "Up": "enable", "Down": "disable"}
+    if match["name"] == "policy":
+        functions[int(match["number"])]["link_state"] = states[text.strip()]
+    else:
+        functions[int(match["number"])][f"{match['name']} guid"] = text.strip()
+    _keep(kernel, match["pf"], functions)
+    kernel.tree.add_file(match.group(0), f"{text.strip()}\n")
 
 
 @link_setting("vf")
@@ -124,6 +141,10 @@ def _set(settings: dict[str, Any], key: str, value: str) -> str:
         settings[key] = value == "on"
     elif key == "state":
         settings["link_state"] = value
+    elif key in GUIDS and GUIDS[key] in settings:
+        settings[GUIDS[key]] = value
+    elif key in GUIDS:
+        return UNSUPPORTED
     else:
         return f'Error: argument "{key}" is wrong'
     return ""
@@ -236,7 +257,7 @@ def _add_interface(kernel: Kernel, physical: str, address: str) -> None:
         if name.startswith("virtfn") and kernel.link(f"{PCI}/{physical}/{name}") == f"../{address}"
     )
     _domain, bus, rest = physical.split(":")
-    infiniband = kernel.read(f"{PCI}/{address}/class").startswith("0x0207")
+    infiniband = _is_infiniband(kernel, address)
     name = f"{'ib' if infiniband else 'en'}p{int(bus, 16)}s{int(rest[:2], 16)}f{rest[3]}v{number}"
     place = f"{kernel.realpath(f'{PCI}/{address}')}/net/{name}"
     admin = _settings(kernel, physical)[int(number)]["address"]
@@ -244,13 +265,33 @@ def _add_interface(kernel: Kernel, physical: str, address: str) -> None:
     values = {"address": mac, "mtu": 1500, "flags": "0x1002", "type": 1, "dev_port": 0, "operstate": "down"}
     if infiniband:
         values.update(type=32, mtu=2044, address=f"{IPOIB_PREFIX}:00:00:{mac}")
+        _add_hca(kernel, address, _settings(kernel, physical)[int(number)][GUIDS["node_guid"]])
     for key, value in {**values, "name_assign_type": 4, "uevent": f"INTERFACE={name}"}.items():
         kernel.tree.add_file(f"{place}/{key}", f"{value}\n")
     kernel.tree.add_link(f"{place}/device", f"../../../{address}")
     kernel.tree.add_link(f"{NET}/{name}", posixpath.relpath(place, NET))
 
 
+def _add_hca(kernel: Kernel, address: str, guid: str) -> None:
+    """Add the RDMA device of a function: it takes its GUID when it is made, and keeps it."""
+    digits = guid.replace(":", "")
+    grouped = ":".join(digits[index : index + 4] for index in range(0, 16, 4))
+    name = f"ibp{int(address[5:7], 16)}s{int(address[8:10], 16)}f{address[11]}"
+    place = f"{kernel.realpath(f'{PCI}/{address}')}/infiniband/{name}"
+    up = guid != NO_GUID
+    values = {"node_guid": grouped, "sys_image_guid": grouped, "node_type": "1: CA", "ports/1/lid": "0x0"}
+    values.update({"ports/1/state": "4: ACTIVE" if up else "1: DOWN", "ports/1/link_layer": "InfiniBand"})
+    for key, value in values.items():
+        kernel.tree.add_file(f"{place}/{key}", f"{value}\n")
+    kernel.tree.add_link(f"{place}/device", f"../../../{address}")
+    kernel.tree.add_link(f"{INFINIBAND}/{name}", posixpath.relpath(place, INFINIBAND))
+
+
 def _remove_interfaces(kernel: Kernel, address: str) -> None:
+    if kernel.exists(f"{PCI}/{address}/infiniband"):
+        for name in kernel.list(f"{PCI}/{address}/infiniband"):
+            kernel.tree.discard(f"{INFINIBAND}/{name}")
+        kernel.tree.discard(f"{PCI}/{address}/infiniband")
     if kernel.exists(f"{PCI}/{address}/net"):
         for name in kernel.list(f"{PCI}/{address}/net"):
             kernel.tree.discard(f"{NET}/{name}")
@@ -261,9 +302,16 @@ def _number(kernel: Kernel, address: str, name: str) -> int:
     return int(kernel.read(f"{PCI}/{address}/{name}"))
 
 
-def _new_settings() -> dict[str, Any]:
-    settings = {"address": NO_ADDRESS, "vlan_list": [{}], "rate": {"max_tx": 0, "min_tx": 0}}
-    return {**settings, "spoofchk": True, "link_state": "auto", "trust": False}
+def _new_settings(infiniband: bool) -> dict[str, Any]:
+    settings: dict[str, Any] = {"address": NO_ADDRESS, "vlan_list": [{}], "rate": {"max_tx": 0, "min_tx": 0}}
+    settings.update(spoofchk=True, link_state="auto", trust=False)
+    if infiniband:
+        settings.update(link_state="disable", **dict.fromkeys(GUIDS.values(), NO_GUID))
+    return settings
+
+
+def _is_infiniband(kernel: Kernel, address: str) -> bool:
+    return kernel.read(f"{PCI}/{address}/class").startswith("0x0207")
 
 
 def _settings(kernel: Kernel, address: str) -> list[dict[str, Any]]:
