@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from typing import Any, Mapping, Sequence
 
+from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.unit import WISHES_FILE
+from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.wishes import wished_in
 from ansible_collections.rdma.fabric.plugins.module_utils._host.context import ConcernPlan, Context
 from ansible_collections.rdma.fabric.plugins.module_utils._host.desired import CONSENTS
 from ansible_collections.rdma.fabric.plugins.module_utils._host.pcie.config import (
@@ -53,11 +55,18 @@ def lasting(context: Context) -> dict[str, Any]:
     wanted = wish_of(context)
     held = {step["id"] for step in context.earlier if step["concern"] == CONCERN and step["status"] != PLANNED}
     kept: dict[str, Any] = {}
-    if wanted.get("acs") and context.consents_to(CONSENT) and not any(f":{ACS}:" in step_id for step_id in held):
+    consented = context.consents_to(CONSENT) or _is_kept(context)
+    if wanted.get("acs") and consented and not any(f":{ACS}:" in step_id for step_id in held):
         kept["acs"] = wanted["acs"]
     if wanted.get("max_read_request") and not any(f":{READ_REQUEST}:" in step_id for step_id in held):
         kept["max_read_request"] = wanted["max_read_request"]
     return kept
+
+
+def _is_kept(context: Context) -> bool:
+    """Return whether the boot unit clears ACS already: that was consented to, and needs it no more."""
+    wishes = wished_in(context.boot_files.get(WISHES_FILE)) or []
+    return any("acs" in wish.get("pcie", {}) for wish in wishes)
 
 
 def wish_of(context: Context) -> Mapping[str, Any]:

@@ -237,6 +237,22 @@ class TestAtBoot:
         assert acs_of(kernel, OTHER_PORT) == 0x001D
         assert device_control_of(kernel, NIC) == 0x5810
 
+    def test_a_consent_is_given_once(self) -> None:
+        kernel = Kernel(node().document())
+        run(kernel, wish(DIRECT))
+        kernel.revive()
+        assert run(kernel, wish(DIRECT, consent=False))["changed"] is False
+        assert json.loads(kernel.read(WISHES_FILE))["pcie"] == DIRECT
+
+    def test_what_is_clear_already_is_not_cleared_at_boot_without_consent(self) -> None:
+        tree = node()
+        for bridge in ON_THE_WAY:
+            put_space(tree, bridge, space(acs=0x0001))
+        kernel = Kernel(tree.document())
+        assert run(kernel, wish(DIRECT, consent=False))["changed"] is False
+        assert run(kernel, wish(DIRECT))["changed"] is True
+        assert json.loads(kernel.read(WISHES_FILE))["pcie"] == DIRECT
+
     def test_what_is_no_longer_asked_for_is_no_longer_set(self) -> None:
         kernel = Kernel(node().document())
         run(kernel, wish(BOTH))
