@@ -21,9 +21,8 @@ for name in containerd ctr; do
     debugfs -R "dump -p /usr/bin/$name $programs/$name" "$image"
 done
 
-guests_own() { # PROGRAM [ARGUMENT...]
-    "$libraries/ld-linux-x86-64.so.2" --library-path "$libraries" "$programs/$1" "${@:2}"
-}
+# No function: one in the background is a shell of its own, and ending that would leave the program running.
+run=("$libraries/ld-linux-x86-64.so.2" --library-path "$libraries")
 
 cat >/run/config.toml <<TOML
 version = 2
@@ -31,18 +30,19 @@ root = "$root/containerd"
 state = "/run/containerd"
 disabled_plugins = ["io.containerd.grpc.v1.cri", "io.containerd.nri.v1.nri", "io.containerd.internal.v1.opt"]
 TOML
-guests_own containerd --config /run/config.toml &
+"${run[@]}" "$programs/containerd" --config /run/config.toml &
 server=$!
 for _ in $(seq 100); do
-    if guests_own ctr version >/dev/null 2>&1; then
+    if "${run[@]}" "$programs/ctr" version >/dev/null 2>&1; then
         break
     fi
     sleep 0.1
 done
 for archive in "$bundle"/images/*.tar; do
-    guests_own ctr --namespace k8s.io images import "$archive"
+    "${run[@]}" "$programs/ctr" --namespace k8s.io images import "$archive"
 done
-guests_own ctr oci spec >"$root/oci-spec.json"
+"${run[@]}" "$programs/ctr" oci spec >"$root/oci-spec.json"
+# Its store has to be at rest before it is copied.
 kill "$server"
 wait "$server" || true
 rm -r "$programs"
