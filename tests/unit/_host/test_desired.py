@@ -30,6 +30,7 @@ def test_a_host_without_variables_wants_nothing() -> None:
     consents = desired.pop("consents")
     assert not any(consents.values())
     assert desired.pop("limits") == {"memlock": None, "nofile": None}
+    assert desired.pop("pcie") == {"acs": None, "max_read_request": None}
     asked = {key: value for key, value in desired.items() if value}
     assert asked == {}
 
