@@ -79,7 +79,7 @@ ERRORS = MappingProxyType(
             "the driver does not come back: its firmware hangs; next: read devlink health and the kernel's log (dmesg: "
             "device's health compromised), power cycle the machine or update the firmware, and run again"
         ),
-        "Module vfio-pci not found": (
+        "not found in directory": (
             "this kernel has no vfio-pci; next: install the package with the kernel's additional modules (such as "
             "linux-modules-extra), or use vf_driver netdevice"
         ),

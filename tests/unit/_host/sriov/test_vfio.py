@@ -1,0 +1,239 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Functions bound to vfio-pci in the in-memory kernel: given away, taken back, held by programs, refused, disturbed."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.run import start
+from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.unit import RESULT_FILE
+from ansible_collections.rdma.fabric.plugins.module_utils._host.desired import parse_host_variables
+from ansible_collections.rdma.fabric.plugins.module_utils._host.sriov.settings import deterministic_mac
+from ansible_collections.rdma.fabric.plugins.module_utils._host.steps import CONCERNS
+from ansible_collections.rdma.fabric.tests.unit._host.families import MAC, PF, host_with
+from ansible_collections.rdma.fabric.tests.unit._host.kernel import kmods, vfs
+from ansible_collections.rdma.fabric.tests.unit._host.kernel.machine import Kernel
+from ansible_collections.rdma.fabric.tests.unit._host.kernel.sweep import sweep
+from ansible_collections.rdma.fabric.tests.unit._host.mlx5 import (
+    ALLOWED,
+    APPLY,
+    CONNECTX7,
+    REMOVE,
+    applied,
+    booted,
+    done,
+    the_step,
+    wish,
+)
+
+STEP = f"vfs:{PF}:driver"
+GIVEN: dict[str, Any] = {"vfs": 2, "vf_driver": "vfio-pci"}
+BACK: dict[str, Any] = {"vfs": 2, "vf_driver": "netdevice"}
+
+
+def given() -> Kernel:
+    kernel = booted()
+    done(kernel, wish(**GIVEN))
+    return kernel
+
+
+def functions(kernel: Kernel) -> list[str]:
+    count = int(kernel.read(f"{vfs.PCI}/{PF}/sriov_numvfs"))
+    return [kernel.link(f"{vfs.PCI}/{PF}/virtfn{number}")[3:] for number in range(count)]
+
+
+def drivers(kernel: Kernel) -> list[str | None]:
+    return [vfs.driver_of(kernel, function) for function in functions(kernel)]
+
+
+def process(kernel: Kernel, pid: int, name: str, opened: str) -> None:
+    kernel.tree.add_link("/proc/1/fd/0", "/dev/null")
+    kernel.tree.add_file(f"/proc/{pid}/comm", f"{name}\n")
+    kernel.tree.add_link(f"/proc/{pid}/fd/7", opened)
+
+
+class TestGiving:
+    def test_new_functions_are_bound_to_vfio(self) -> None:
+        kernel = given()
+        assert drivers(kernel) == ["vfio-pci", "vfio-pci"]
+        assert all(not kernel.exists(f"{vfs.PCI}/{function}/net") for function in functions(kernel))
+        assert [vfs.override_of(kernel, function) for function in functions(kernel)] == ["vfio-pci"] * 2
+
+    def test_a_second_run_does_nothing(self) -> None:
+        kernel = given()
+        assert applied(kernel, wish(**GIVEN))["plan"]["steps"] == []
+        assert kernel.mutations == []
+
+    def test_addresses_are_set_before(self) -> None:
+        kernel = booted()
+        outcome = done(kernel, wish(**GIVEN, vf_settings={"mac": "deterministic"}))
+        assert [entry["id"] for entry in outcome["executed"]] == [f"vfs:{PF}", f"vfs:{PF}:settings", STEP]
+        (link,) = json.loads(kernel.run(("ip", "-json", "link", "show", "dev", "enp24s0f0np0"), 10).stdout)
+        assert [entry["address"] for entry in link["vfinfo_list"]] == [deterministic_mac(MAC, n) for n in range(2)]
+        assert drivers(kernel) == ["vfio-pci", "vfio-pci"]
+
+    def test_an_address_given_later_reaches_a_function_that_stays_with_vfio(self) -> None:
+        kernel = given()
+        process(kernel, 2, "kthreadd", "/dev/null")
+        done(kernel, wish(ALLOWED, **GIVEN, vf_settings={"mac": {"1": "02:aa:00:00:00:01"}}))
+        assert drivers(kernel) == ["vfio-pci", "vfio-pci"]
+
+    def test_functions_with_interfaces_need_consent(self) -> None:
+        kernel = booted()
+        done(kernel, wish(vfs=2))
+        step = the_step(applied(kernel, wish(**GIVEN)), STEP)
+        assert (step["status"], step["consent"]) == ("needs_consent", "rdma_fabric_allow_vf_reset")
+        done(kernel, wish(ALLOWED, **GIVEN))
+        assert drivers(kernel) == ["vfio-pci", "vfio-pci"]
+
+    def test_they_come_back_to_their_interfaces(self) -> None:
+        kernel = given()
+        process(kernel, 2, "kthreadd", "/dev/null")
+        done(kernel, wish(ALLOWED, **BACK, mtu=4000, vf_mtu=4000))
+        assert drivers(kernel) == ["mlx5_core", "mlx5_core"]
+        names = [kernel.list(f"{vfs.PCI}/{function}/net")[0] for function in functions(kernel)]
+        assert [kernel.read(f"/sys/class/net/{name}/mtu") for name in names] == ["4000\n"] * 2
+
+    def test_functions_that_the_kernel_shall_not_bind_are_bound_to_vfio_all_the_same(self) -> None:
+        tree = host_with(CONNECTX7)
+        tree.attributes(tree.place(PF), {"sriov_drivers_autoprobe": 0})
+        kernel = Kernel(tree.document())
+        done(kernel, wish(**GIVEN))
+        assert drivers(kernel) == ["vfio-pci", "vfio-pci"]
+
+    def test_switchdev_mode_leaves_them_with_vfio(self) -> None:
+        kernel = booted()
+        done(kernel, wish(**GIVEN, eswitch_mode="switchdev"))
+        assert drivers(kernel) == ["vfio-pci", "vfio-pci"]
+
+
+class TestHolders:
+    def test_who_has_a_function_open_is_named(self) -> None:
+        kernel = given()
+        group = kernel.realpath(f"{vfs.PCI}/{functions(kernel)[1]}/iommu_group").rsplit("/", 1)[1]
+        process(kernel, 4711, "qemu-system-x86", f"/dev/vfio/{group}")
+        step = the_step(applied(kernel, wish(ALLOWED, vfs=4)), f"vfs:{PF}")
+        assert step["status"] == "refused"
+        assert step["detail"] == f"{functions(kernel)[1]}: it is held by qemu-system-x86 (process 4711) through vfio"
+
+    def test_a_device_file_of_its_own_is_looked_at_too(self) -> None:
+        kernel = given()
+        kernel.tree.add_file(f"{vfs.PCI}/{functions(kernel)[0]}/vfio-dev/vfio3/dev", "511:3\n")
+        process(kernel, 815, "dpdk-testpmd", "/dev/vfio/devices/vfio3")
+        assert "dpdk-testpmd (process 815)" in the_step(applied(kernel, wish(ALLOWED, **BACK)), STEP)["detail"]
+
+    def test_functions_that_nobody_has_open_are_free(self) -> None:
+        kernel = given()
+        process(kernel, 99, "bash", "/dev/pts/0")
+        done(kernel, wish(ALLOWED, **{**GIVEN, "vfs": 4}))
+        assert drivers(kernel) == ["vfio-pci"] * 4
+
+    def test_without_a_look_at_other_processes_nothing_is_taken_for_free(self) -> None:
+        step = the_step(applied(given(), wish(ALLOWED, vfs=4)), f"vfs:{PF}")
+        assert step["status"] == "refused" and "a virtual machine or a DPDK program may hold it" in step["detail"]
+
+
+class TestIommu:
+    def detail(self, firmware: str | None = None, **variables: Any) -> str:
+        tree = host_with(CONNECTX7)
+        for path in [path for path in tree.links if path.endswith("/iommu_group")]:
+            del tree.links[path]
+        if firmware:
+            tree.binary[f"/sys/firmware/acpi/tables/{firmware}"] = ""
+        kernel = Kernel(tree.document())
+        outcome = applied(kernel, wish(variables, **GIVEN), replace(APPLY, concerns=CONCERNS))
+        step = the_step(outcome, STEP)
+        assert step["status"] == "refused"
+        assert not any("driver_override" in mutation.what for mutation in kernel.mutations)
+        return str(step["detail"])
+
+    def test_without_one_the_bios_comes_first(self) -> None:
+        detail = self.detail()
+        assert "in the BIOS" in detail and "rdma_fabric_kernel_arguments: [iommu=pt]" in detail
+
+    def test_the_arguments_are_those_of_the_vendor(self) -> None:
+        assert "[intel_iommu=on, iommu=pt], and reboot" in self.detail("DMAR")
+        assert "kernel_arguments: [iommu=pt], and reboot" in self.detail("IVRS")
+
+
+def test_a_kernel_without_the_module_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kmods, "MISSING", "vfio_pci")
+    kernel = booted()
+    outcome = applied(kernel, wish(**GIVEN))
+    assert outcome["failed"] and "vfio" in outcome["msg"] and "linux-modules-extra" in outcome["msg"]
+    assert drivers(kernel) == ["mlx5_core", "mlx5_core"]
+
+
+def test_a_function_that_vfio_does_not_take_fails_the_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = vfs.bind
+    monkeypatch.setattr(
+        vfs, "bind", lambda kernel, address: None if vfs.override_of(kernel, address) else real(kernel, address)
+    )
+    outcome = applied(booted(), wish(**GIVEN))
+    assert outcome["failed"] and "function 0 is bound to no driver" in outcome["msg"]
+
+
+SWEPT: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "given": ({}, {"vfs": 1, "vf_driver": "vfio-pci"}),
+    "given later": ({"vfs": 1}, {"vfs": 1, "vf_driver": "vfio-pci"}),
+    "taken back": ({"vfs": 1, "vf_driver": "vfio-pci"}, {"vfs": 1, "vf_driver": "netdevice"}),
+}
+
+
+@pytest.mark.parametrize("case", SWEPT)
+def test_whatever_disturbs_a_run_the_next_one_gets_there(case: str) -> None:
+    before, entry = SWEPT[case]
+
+    def begin() -> Kernel:
+        kernel = booted()
+        process(kernel, 2, "kthreadd", "/dev/null")
+        if before:
+            done(kernel, wish(**before))
+        return kernel
+
+    assert sweep(begin, lambda kernel: applied(kernel, wish(ALLOWED, **entry)), errors=("EIO", "EBUSY")) >= 3
+
+
+def test_removal_brings_the_former_drivers_back() -> None:
+    kernel = given()
+    process(kernel, 2, "kthreadd", "/dev/null")
+    done(kernel, wish(ALLOWED), REMOVE)
+    assert functions(kernel) == []
+    done(kernel, wish(vfs=2))
+    kernel.tree.discard("/var/lib/rdma-fabric")
+    done(kernel, wish(ALLOWED, **GIVEN))
+    done(kernel, wish(ALLOWED), REMOVE)
+    assert drivers(kernel) == ["mlx5_core", "mlx5_core"]
+
+
+def test_a_rebooted_host_gives_them_away_again() -> None:
+    kernel = booted()
+    done(kernel, wish(**GIVEN), replace(APPLY, concerns=CONCERNS))
+    fresh = booted()
+    for path, content in kernel.tree.files.items():
+        if path.startswith(("/etc/", "/usr/local/", "/var/lib/rdma-fabric/")):
+            fresh.tree.add_file(path, content)
+    start(fresh, fresh)
+    assert json.loads(fresh.read(RESULT_FILE))["problems"] == []
+    assert drivers(fresh) == ["vfio-pci", "vfio-pci"]
+
+
+@pytest.mark.parametrize(
+    ("entry", "says"),
+    [
+        ({"vf_driver": "vfio"}, "did you mean vfio-pci?"),
+        ({"vf_driver": False}, "netdevice or vfio-pci"),
+        ({"vf_driver": {}}, "netdevice or vfio-pci"),
+        ({"vf_driver": "vfio-pci", "vf_mtu": 1500}, "such functions have no interface here"),
+    ],
+)
+def test_bad_wishes_are_told_before_anything_is_touched(entry: dict[str, Any], says: str) -> None:
+    given_entry = {"pci": PF, "vfs": 2, **entry}
+    _desired, violations, _notices = parse_host_variables("gpu01", {"rdma_fabric_interfaces": [given_entry]})
+    assert len(violations) == 1 and says in str(violations[0])
