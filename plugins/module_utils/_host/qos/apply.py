@@ -77,8 +77,6 @@ ERRORS = MappingProxyType(
     }
 )
 
-Read = Callable[[Host], Any]
-
 
 class _Subject(NamedTuple):
     """What a step is about: the interface, what the facts tell of its port, its names for operations, the values."""

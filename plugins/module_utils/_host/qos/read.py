@@ -18,7 +18,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.qos.wish import 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.read.probe import Probe
 from ansible_collections.rdma.fabric.plugins.module_utils._host.wanted.qos import QOS_KEYS
 
-_DCB = ("dcb", "-json")
+_DCB = ("dcb", "--json")
 _UNSUPPORTED = "Operation not supported"
 # Who else may run DCBX; its process file, and how it is started at boot.
 _LLDPAD = ("/run/lldpad.pid", "/etc/systemd/system/multi-user.target.wants/lldpad.service")

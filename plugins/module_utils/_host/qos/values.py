@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """QoS as files and programs write it. Pure. Private to this collection: it may change.
 
-Formats: ``qos/`` of the vendor's driver as mlnx_qos (mlnx-tools) reads and writes it, ``dcb -json`` of iproute2,
+Formats: ``qos/`` of the vendor's driver as mlnx_qos (mlnx-tools) reads and writes it, ``dcb --json`` of iproute2,
 ``ethtool -a``, ``tc/N/traffic_class`` of the vendor's mlx5_ib.
 """
 
@@ -111,7 +111,7 @@ def pause_of(text: str) -> dict[str, bool] | None:
 
 
 def document(text: str) -> dict[str, Any] | None:
-    """Return the object that ``dcb -json`` printed, None for anything else."""
+    """Return the object that ``dcb --json`` printed, None for anything else."""
     try:
         found = json.loads(text)
     except (ValueError, RecursionError):
@@ -122,7 +122,7 @@ def document(text: str) -> dict[str, Any] | None:
 
 
 def app_table(text: str) -> Table:
-    """Return the DSCP entries of ``dcb -json app show``; of two for one DSCP the larger priority counts."""
+    """Return the DSCP entries of ``dcb --json app show``; of two for one DSCP the larger priority counts."""
     table: Table = {}
     for pair in _listed((document(text) or {}).get("dscp_prio")):
         if isinstance(pair, list) and len(pair) == 2 and all(map(_is_number, pair)) and 0 <= pair[0] < DSCPS:
@@ -131,7 +131,7 @@ def app_table(text: str) -> Table:
 
 
 def pfc_state(text: str) -> dict[str, Any]:
-    """Return ``pfc``, ``pfc_capacity`` and ``cable_length`` of ``dcb -json pfc show``; mlx5 has meters as delay."""
+    """Return ``pfc``, ``pfc_capacity`` and ``cable_length`` of ``dcb --json pfc show``; mlx5 has meters as delay."""
     found = document(text) or {}
     on = _listed(found.get("prio_pfc"))
     return {
@@ -142,7 +142,7 @@ def pfc_state(text: str) -> dict[str, Any]:
 
 
 def ets_state(text: str) -> dict[str, Any] | None:
-    """Return ``prio_tc``, ``tc_tsa`` and ``tc_bw`` of ``dcb -json ets show``, eight values each.
+    """Return ``prio_tc``, ``tc_tsa`` and ``tc_bw`` of ``dcb --json ets show``, eight values each.
 
     Drivers tell a share of classes that have none (mlx5: 100 of strict ones) and take none back: it is 0 here.
     """
@@ -170,7 +170,7 @@ def ets_wanted(wanted: Mapping[str, Any]) -> dict[str, list[Any]]:
 
 
 def owner_in(text: str) -> str | None:
-    """Return who runs DCBX after ``dcb -json dcbx show``: ``os`` where the host does, ``firmware`` where not."""
+    """Return who runs DCBX after ``dcb --json dcbx show``: ``os`` where the host does, ``firmware`` where not."""
     found = document(text)
     if found is None:
         return None

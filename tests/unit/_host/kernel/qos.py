@@ -152,7 +152,7 @@ def _toggle(kernel: Kernel, name: str) -> None:
 
 @program("dcb", lambda argv: "show" in argv)
 def dcb(kernel: Kernel, argv: Sequence[str]) -> CommandResult:
-    words = [word for word in argv[1:] if word != "-json"]
+    words = [word for word in argv[1:] if word != "--json"]
     what, verb, name, rest = words[0], words[1], words[3], words[4:]
     if not kernel.exists(f"{NET}/{name}"):
         return failed(1, "Attribute read: No such device")

@@ -326,6 +326,6 @@ class TestRecordedHosts:
     def test_a_damaged_answer_counts_as_none(self) -> None:
         for text in ("", "{", "[]", "7", '{"prio_pfc": 5}', '{"prio_pfc": [true]}', "[[1]]"):
             kernel = host()
-            kernel._commands[f"dcb -json pfc show dev {PORT}"] = {"rc": 0, "stdout": text, "stderr": ""}
+            kernel._commands[f"dcb --json pfc show dev {PORT}"] = {"rc": 0, "stdout": text, "stderr": ""}
             (_pause, step) = previewed(kernel, {"pfc": [3]})["plan"]["steps"]
             assert step["from"] is None
