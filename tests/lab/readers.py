@@ -18,7 +18,7 @@ from typing import Mapping, NamedTuple, Sequence
 from .gobuild import Report, cache_root, make_once, run_logged
 
 # Packages with a reader each; what they need and this machine lacks comes along.
-PACKAGES = ("netplan.io", "network-manager", "ifupdown", "systemd", "udev")
+PACKAGES = ("netplan.io", "network-manager", "ifupdown", "systemd", "udev", "iproute2")
 _ADVICE = "The packages come through this machine's apt configuration, which has to know Debian or Ubuntu."
 _LIBRARIES = ("usr/lib/{machine}-linux-gnu", "lib/{machine}-linux-gnu", "usr/lib/{machine}-linux-gnu/systemd")
 

@@ -160,6 +160,14 @@ class TestInbox:
         applied(kernel, None, REMOVE)
         assert qos.state_of(kernel, PORT)["app"] == {"26": 4, "10": 1}
 
+    def test_what_was_odd_before_is_odd_again(self) -> None:
+        kernel = host(pfc=[5])
+        before = state_of(kernel)
+        assert before["pause"] == {"rx": True, "tx": True}
+        applied(kernel, {"pfc": []})
+        applied(kernel, None, REMOVE)
+        assert state_of(kernel) == before
+
     def test_entries_that_were_added_to_a_table_are_removed_again(self) -> None:
         kernel = host(app={"10": 1})
         applied(kernel, {"trust": "dscp", "dscp_priority": {26: 3}})
