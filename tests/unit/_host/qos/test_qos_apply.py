@@ -129,6 +129,24 @@ class TestVendor:
         applied(kernel, {"ecn": {5: False}})
         assert state_of(kernel)["ecn"] == ["np3"]
 
+    def test_half_of_a_change_is_taken_back_whatever_was_on_before(self) -> None:
+        settings = {"ecn": {3: True, 5: False}}
+
+        def with_five() -> Kernel:
+            kernel = host(VENDOR)
+            applied(kernel, {"ecn": {5: True}})
+            kernel.revive()
+            return kernel
+
+        calm = with_five()
+        applied(calm, settings)
+        writes = [number for number, done in enumerate(calm.mutations) if done.kind == "attribute"]
+        kernel = with_five()
+        kernel.disturb(writes[1], "EIO")
+        outcome = applied(kernel, settings)
+        assert outcome["failed"] and outcome["failed_step"]["not_undone"] == []
+        assert state_of(kernel)["ecn"] == ["rp5", "np5"]
+
     def test_the_traffic_class_goes_back_to_none(self) -> None:
         kernel = host(VENDOR)
         applied(kernel, {"traffic_class": 106})
@@ -248,6 +266,13 @@ class TestTos:
             "mount -t configfs configfs /sys/kernel/config",
             f"mkdir /sys/kernel/config/rdma_cm/{DEVICE}",
         ]
+
+    def test_a_configfs_that_systemd_mounts_meanwhile_is_as_good(self) -> None:
+        kernel = host()
+        kernel.tree.add_file("/stand-in/configfs", "")
+        outcome = applied(kernel, {"tos": 106})
+        assert not outcome.get("failed"), outcome["msg"]
+        assert state_of(kernel)["tos"] == "106"
 
     def test_nothing_is_loaded_or_made_that_is_there(self) -> None:
         kernel = host()
