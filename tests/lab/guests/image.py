@@ -24,13 +24,17 @@ from .recipe import (
     ENABLED_UNITS,
     FILES,
     GIB,
+    GRUB_PACKAGES,
     GUEST,
     INITRD_MODULES,
+    INSTALL_GRUB,
     INSTALLED_FILES,
     KERNEL_PACKAGE,
     KERNEL_SUITE,
     MASKED_UNITS,
     QEMU,
+    ROOT_DISK,
+    ROOT_UUID,
     SUITE,
     Recipe,
     carried_apt_settings,
@@ -134,18 +138,21 @@ def _make_guest(target: Path, builder: Builder) -> None:
     _configure(root)
     in_root = [*ISOLATED, *WITH_PROC, str(root)]
     builder.run([*in_root, "apt-get", "update"], "reading the kernel's suite")
-    install = ["apt-get", "install", "--yes", "--no-install-recommends", "-t", KERNEL_SUITE, KERNEL_PACKAGE]
-    builder.run([*in_root, *install], "installing the kernel")
+    install = [*in_root, "apt-get", "install", "--yes", "--no-install-recommends"]
+    builder.run([*install, "-t", KERNEL_SUITE, KERNEL_PACKAGE], "installing the kernel")
+    builder.run([*install, *GRUB_PACKAGES], "installing the boot loader's programs")
     builder.run([*in_root, "systemctl", "enable", *ENABLED_UNITS], "enabling units")
     builder.run([*in_root, "systemctl", "disable", *DISABLED_UNITS], "disabling units")
     builder.run([*in_root, "systemctl", "mask", *MASKED_UNITS], "masking units")
+    grub = ["bash", str(FILES / INSTALL_GRUB), str(root), str(target), ROOT_UUID, ROOT_DISK]
+    builder.run([*ISOLATED, *grub], "making the boot loader")
     _clean(root)
     for name, link in (("vmlinuz", "vmlinuz"), ("initrd.img", "initrd.img")):
         shutil.copyfile((root / link).resolve(), target / name)
     packages = ["dpkg-query", f"--admindir={root}/var/lib/dpkg", "--show"]
     (target / "packages.txt").write_bytes(subprocess.run(packages, check=True, capture_output=True).stdout)
-    features = ["-O", "^has_journal,^metadata_csum"]
-    disk = ["mke2fs", "-q", "-F", "-t", "ext4", *features, "-d", str(root), str(target / "disk.img"), DISK_SIZE]
+    options = ["-U", ROOT_UUID, "-O", "^has_journal,^metadata_csum", "-d", str(root)]
+    disk = ["mke2fs", "-q", "-F", "-t", "ext4", *options, str(target / "disk.img"), DISK_SIZE]
     builder.run(disk, "writing the guest's disk")
     shutil.rmtree(root)
     shutil.rmtree(scratch)

@@ -15,6 +15,8 @@ SUITE = "trixie"
 KERNEL_SUITE = "trixie-backports"  # Debian 13's own 6.12 binds rxe's socket in the first network namespace only
 KERNEL_PACKAGE = "linux-image-amd64"
 DISK_SIZE = "6G"  # sparse; what the guests write goes to files of their own
+ROOT_UUID = "7d1f6b52-4a0e-4c54-9a1b-0d6b2f7a9c31"  # by which the boot loader finds the root file system
+ROOT_DISK = "/dev/vda"
 GIB = 2**30
 FILES = Path(__file__).parent / "files"
 
@@ -25,22 +27,25 @@ GUEST_PACKAGES = (
     *("containerd", "runc", "iptables", "nftables", "conntrack"),
     "busybox-static",  # the shell of container images that are made from this root
 )
+GRUB_PACKAGES = ("grub2-common", "grub-pc-bin")  # installed last: they make entries of the kernels that are there
 QEMU_PACKAGES = ("qemu-system-x86", "seabios", "ipxe-qemu")
 INITRD_MODULES = ("virtio_pci", "virtio_blk", "ext4")  # 10 MB in place of 36
 # Units that cost an emulated guest time and serve nobody on a host that lives for hours.
 MASKED_UNITS = (
     *("apt-daily.timer", "apt-daily-upgrade.timer", "dpkg-db-backup.timer", "e2scrub_all.timer"),
     *("e2scrub_reap.service", "fstrim.timer", "serial-getty@ttyS0.service", "getty@tty1.service"),
-    *("systemd-networkd-wait-online.service"),
+    "systemd-networkd-wait-online.service",
 )
 DISABLED_UNITS = ("containerd.service",)
 ENABLED_UNITS = ("systemd-networkd.service", "lab-identity.service", "lab-ready.service")
 # Where files of FILES go; guest.sh and what is a guest's own comes on its configuration disk, made for every lab.
 INSTALLED_FILES: Mapping[str, str] = {
+    "grub": "etc/default/grub",
     "10-mgmt.link": "etc/systemd/network/10-mgmt.link",
     "lab-identity.service": "etc/systemd/system/lab-identity.service",
     "lab-ready.service": "etc/systemd/system/lab-ready.service",
 }
+INSTALL_GRUB = "install-grub.sh"  # a file of FILES that makes the boot loader
 
 
 class Recipe(NamedTuple):
@@ -62,8 +67,9 @@ def recipe_key(recipe: Recipe, files: Path = FILES) -> str:
     """Give a name for the recipe's result that changes with every input but the mirror's package versions."""
     inputs: list[object] = [STEPS, SUITE, recipe.packages]
     if recipe.bootable:
-        contents = {name: (files / name).read_text(encoding="utf-8") for name in INSTALLED_FILES}
+        contents = {name: (files / name).read_text(encoding="utf-8") for name in (*INSTALLED_FILES, INSTALL_GRUB)}
         inputs += [KERNEL_SUITE, KERNEL_PACKAGE, DISK_SIZE, INITRD_MODULES, MASKED_UNITS, DISABLED_UNITS, ENABLED_UNITS]
+        inputs += [GRUB_PACKAGES, ROOT_UUID, ROOT_DISK]
         inputs += [sorted(INSTALLED_FILES.items()), sorted(contents.items())]
     return f"{recipe.name}-{hashlib.sha256(json.dumps(inputs).encode()).hexdigest()[:16]}"
 

@@ -16,10 +16,12 @@ say() {
 
 trap 'say "failed: ${BASH_COMMAND} (line ${LINENO})"' ERR
 
-take_identity() {
-    say "taking the identity of this guest"
-    cp -r --no-preserve=ownership /run/rdma-lab/etc/. /etc/
-    chmod 0600 /etc/ssh/ssh_host_*_key
+take_identity() { # once: from then on the files are the guest's, a reboot changes none of them
+    if [[ ! -e /etc/rdma-lab/rails ]]; then
+        say "taking the identity of this guest"
+        cp -r --no-preserve=ownership /run/rdma-lab/etc/. /etc/
+        chmod 0600 /etc/ssh/ssh_host_*_key
+    fi
 }
 
 interface_of() { # MAC address -> name of the interface; fails when none appears in time

@@ -101,10 +101,19 @@ def test_a_guest_writes_nothing_into_the_image_and_knows_who_it_is() -> None:
     assert root.startswith("file=/cache/image,,1/disk.img,")  # QEMU reads two commas as one
     assert "snapshot=on" in root
     assert "readonly=on" in config
-    (append,) = values(argv, "-append")
-    assert f"systemd.hostname={guest.name}" in append
-    assert f"systemd.machine_id={guest.machine_id}" in append
+    (credentials,) = values(argv, "-smbios")
+    assert credentials.split(",") == [
+        "type=11",
+        f"value=io.systemd.credential:system.hostname={guest.name}",
+        f"value=io.systemd.credential:system.machine_id={guest.machine_id}",
+    ]
     assert values(argv, "-accel") == ["kvm"]
+
+
+def test_a_guests_kernel_and_its_arguments_come_from_the_guests_own_disk() -> None:
+    argv = guest_argv(IMAGE, plan_guests("/lab", 1, 1)[0], 1, Machine("tcg"), Disks("run/config.img"))
+    assert values(argv, "-kernel") == [str(IMAGE.loader)]
+    assert not {"-initrd", "-append", "-no-reboot"} & set(argv)
 
 
 def test_what_the_guests_write_is_kept_in_the_lab() -> None:

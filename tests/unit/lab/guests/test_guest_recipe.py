@@ -40,15 +40,18 @@ def test_the_key_changes_with_every_input_of_the_image(tmp_path: Path, monkeypat
     assert recipe_key(GUEST, files) == recipe_key(GUEST)
     (files / "lab-ready.service").write_text("changed", encoding="utf-8")
     keys.add(recipe_key(GUEST, files))
+    (files / "install-grub.sh").write_text("changed", encoding="utf-8")
+    keys.add(recipe_key(GUEST, files))
     monkeypatch.setattr(recipe, "STEPS", recipe.STEPS + 1)
     keys |= {recipe_key(GUEST), recipe_key(QEMU)}
-    assert len(keys) == 6
+    assert len(keys) == 7
 
 
 @pytest.mark.parametrize(
     "name",
     [
         *("SUITE", "KERNEL_SUITE", "KERNEL_PACKAGE", "DISK_SIZE", "INITRD_MODULES"),
+        *("GRUB_PACKAGES", "ROOT_UUID", "ROOT_DISK"),
         *("MASKED_UNITS", "DISABLED_UNITS", "ENABLED_UNITS"),
     ],
 )
