@@ -32,6 +32,7 @@ SHOWN = {
             "set mac of virtual functions 0 to 1",
             "bind virtual functions 0 to 1 to vfio-pci",
         ],
+        ["set NUM_OF_VFS=32 (now 16) in its firmware for the next boot"],
     ],
     "guide-roce-qos.md": [
         [

@@ -22,6 +22,8 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.driver import fi
 from ansible_collections.rdma.fabric.plugins.module_utils._host.driver import plan as driver
 from ansible_collections.rdma.fabric.plugins.module_utils._host.eswitch import apply as eswitch_apply
 from ansible_collections.rdma.fabric.plugins.module_utils._host.eswitch import plan as eswitch
+from ansible_collections.rdma.fabric.plugins.module_utils._host.firmware import apply as firmware_apply
+from ansible_collections.rdma.fabric.plugins.module_utils._host.firmware import plan as firmware
 from ansible_collections.rdma.fabric.plugins.module_utils._host.guids import apply as guids_apply
 from ansible_collections.rdma.fabric.plugins.module_utils._host.guids import plan as guids
 from ansible_collections.rdma.fabric.plugins.module_utils._host.hugepages import apply as hugepages_apply
@@ -86,6 +88,9 @@ CONCERNS: Mapping[str, Concern] = {
         kernel_arguments_apply.work,
         kernel_arguments_files.boot_files,
         kernel_arguments_apply.ERRORS,
+    ),
+    "firmware": Concern(
+        firmware.plan, firmware_apply.work, errors=firmware_apply.ERRORS, restore=firmware_apply.restore
     ),
     "modules": Concern(kmods.plan, kmods_apply.work, kmods_files.boot_files, kmods_apply.ERRORS, kmods_apply.restore),
     "driver": Concern(driver.plan, driver_apply.work, driver_files.boot_files, driver_apply.ERRORS),

@@ -35,6 +35,7 @@ CONSENTS = {
     "uplink_change": "rdma_fabric_allow_uplink_change",
     "reboot": "rdma_fabric_allow_reboot",
     "driver_reload": "rdma_fabric_allow_driver_reload",
+    "firmware": "rdma_fabric_allow_firmware",
     "acs_change": "rdma_fabric_allow_acs_change",
 }
 

@@ -16,6 +16,7 @@ from typing import Any, Dict, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.access import HostError
 from ansible_collections.rdma.fabric.plugins.module_utils._host.context import Interface
+from ansible_collections.rdma.fabric.plugins.module_utils._host.firmware.record import SET_SINCE_BOOT, record_of
 from ansible_collections.rdma.fabric.plugins.module_utils._host.read.probe import Probe, printable
 
 TOOLS = ("/usr/bin/mstconfig", "/usr/local/bin/mstconfig", "/usr/bin/mlxconfig", "/usr/local/bin/mlxconfig")
@@ -49,16 +50,20 @@ def query_command(tool: str, device: str) -> tuple[str, ...]:
 
 
 def read_firmware(probe: Probe, ports: Sequence[Interface]) -> dict[str, Any]:
-    """Return ``{"tool", "cards": {card: {"device", "problem", "parameters", "near"}}}`` of cards that are asked for.
+    """Return ``tool``, ``set_since_boot`` and the ``cards`` that are asked for.
 
-    ``parameters`` are those that are asked for and what tells the mode of a BlueField, each with its three values;
-    ``near`` are the parameters that a name may have meant which the card does not have.
+    By card: ``{"device", "problem", "parameters", "near"}``. ``parameters`` are those that are asked for and what tells
+    the mode of a BlueField, each with its three values; ``near`` are those that an unknown name may have meant.
     """
     asked = _asked(ports)
     if not asked:
-        return {"tool": None, "cards": {}}
+        return {"tool": None, "set_since_boot": {}, "cards": {}}
     tool = next((path for path in TOOLS if probe.host.exists(path)), None)
-    return {"tool": tool, "cards": {card: _card(probe, tool, device, names) for card, (device, names) in asked.items()}}
+    return {
+        "tool": tool,
+        "set_since_boot": record_of(probe.content(SET_SINCE_BOOT)),
+        "cards": {card: _card(probe, tool, device, names) for card, (device, names) in asked.items()},
+    }
 
 
 def _asked(ports: Sequence[Interface]) -> dict[str, tuple[str, list[str]]]:

@@ -94,9 +94,15 @@ def _capability_problem(nic: Nic, wanted: int) -> str:
         return f"it is itself a virtual function of {nic['pf']}; give vfs to that one"
     total = (nic.get("sriov") or {}).get("total") or 0
     if not total:
-        return "it offers no SR-IOV: switch SRIOV_EN and NUM_OF_VFS on in its firmware and SR-IOV in the BIOS"
+        return (
+            "it offers no SR-IOV: switch it on in its firmware (firmware of this entry: SRIOV_EN true, NUM_OF_VFS "
+            f"{wanted}) and in the BIOS"
+        )
     if wanted > total:
-        return f"it offers at most {total}: raise NUM_OF_VFS in its firmware or lower vfs"
+        return (
+            f"it offers at most {total}: raise NUM_OF_VFS in its firmware (firmware of this entry: NUM_OF_VFS {wanted}) "
+            "or lower vfs"
+        )
     return "" if nic["driver"] else "no driver is bound to it, and the driver makes the virtual functions"
 
 

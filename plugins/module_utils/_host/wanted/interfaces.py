@@ -9,6 +9,7 @@ from typing import Any, Mapping
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host import syntax
 from ansible_collections.rdma.fabric.plugins.module_utils._host.wanted.eswitch import check_settings, eswitch_mode
+from ansible_collections.rdma.fabric.plugins.module_utils._host.wanted.firmware import firmware
 from ansible_collections.rdma.fabric.plugins.module_utils._host.wanted.place import (
     Place,
     kind_of,
@@ -28,7 +29,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.wanted.vf_settin
 
 SELECTORS = ("pci", "mac", "current_name")
 _OF_FUNCTIONS = ("vfs", "vf_mtu", "vf_settings", "vf_driver", "vf_guids")
-INTERFACE_KEYS = (*SELECTORS, "name", "rdma_name", "mtu", "state", *_OF_FUNCTIONS, "eswitch_mode", "qos")
+INTERFACE_KEYS = (*SELECTORS, "name", "rdma_name", "mtu", "state", *_OF_FUNCTIONS, "eswitch_mode", "firmware", "qos")
 STATES = ("up", "down")
 
 
@@ -79,6 +80,7 @@ def _interface(place: Place, item: Mapping[Any, Any]) -> dict[str, Any]:
     entry["vf_guids"] = vf_guids(place.at("vf_guids"), item.get("vf_guids"), entry["vfs"])
     entry["vf_driver"] = vf_driver(place.at("vf_driver"), item.get("vf_driver"))
     entry["eswitch_mode"] = eswitch_mode(place.at("eswitch_mode"), item.get("eswitch_mode"))
+    entry["firmware"] = firmware(place.at("firmware"), item.get("firmware"))
     entry["state"] = _state(place.at("state"), item.get("state"))
     entry["qos"] = interface_qos(place.at("qos"), item.get("qos"))
     check_settings(place.at("vf_settings"), entry)

@@ -1,0 +1,47 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Reads what is wanted of the firmware of a card. Private to this collection: it may change."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Dict, Mapping
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.wanted.place import Place, kind_of, shown
+
+_NAME = re.compile(r"[A-Z][A-Z0-9_]{1,63}")
+_VALUE = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+
+# By the parameter's name, as text: ``16``, ``True``, ``ETH``.
+Parameters = Dict[str, str]
+
+
+def firmware(place: Place, value: Any) -> Parameters | None:
+    """Return the wanted parameters in the words of mstconfig and mlxconfig, None when none are given."""
+    if value is None:
+        return None
+    if not isinstance(value, Mapping):
+        place.violation(f"is {kind_of(value)} ({shown(value)}), a mapping of parameters to values is needed")
+        return None
+    wanted: Parameters = {}
+    for name, item in value.items():
+        if not isinstance(name, str) or not _NAME.fullmatch(name):
+            place.violation(
+                f"has the key {shown(name)}, which is no parameter of a firmware",
+                "names are in capitals, as mstconfig shows them: NUM_OF_VFS, SRIOV_EN, LINK_TYPE_P1",
+            )
+            continue
+        text = _text(place.at(name), item)
+        if text is not None:
+            wanted[name] = text
+    return wanted or None
+
+
+def _text(place: Place, value: Any) -> str | None:
+    if isinstance(value, (bool, int)) and not (isinstance(value, int) and value < 0):
+        return str(value)
+    if isinstance(value, str) and _VALUE.fullmatch(value):
+        return value
+    place.violation(f"is {kind_of(value)} ({shown(value)}), a number, true, false or one word is needed")
+    return None
