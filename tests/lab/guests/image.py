@@ -213,6 +213,8 @@ def _clean(root: Path) -> None:
     for key in (root / "etc/ssh").glob("ssh_host_*"):
         key.unlink()
     (root / "etc/machine-id").write_text("", encoding="utf-8")
+    # systemd would take that of dbus before it asks what the guest was started with.
+    (root / "var/lib/dbus/machine-id").unlink(missing_ok=True)
     for folder in ("var/cache/apt", "var/lib/apt/lists"):
         shutil.rmtree(root / folder)
         (root / folder).mkdir()
