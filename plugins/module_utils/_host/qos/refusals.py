@@ -65,21 +65,23 @@ def _of_interface(interface: Interface) -> str:
         return "it is InfiniBand: the quality of service of its fabric is set at the subnet manager"
     if netdev["link_type"] != "ether":
         return f"it is no Ethernet port ({netdev['link_type']})"
+    if netdev["kind"] != "physical":
+        return f"it is a {netdev['kind']} and has no port of its own: ask it of the ports that it stands on"
     return ""
 
 
 def _of_port(context: Context, interface: Interface) -> str:
-    kind = (interface.netdev or {}).get("kind")
     if is_function(interface):
         return "a virtual function has no port of its own: ask it of its physical function, on the host that has it"
-    if kind != "physical":
-        return f"it is a {kind} and has no port of its own: ask it of the ports that it stands on"
     return arm_side_refusal(context.actual, interface.nic) if interface.nic is not None else ""
 
 
 def _of_device(context: Context, port: Mapping[str, Any], setting: str, to: Any) -> str:
     if port and port.get("rdma") is None:
-        return "it has no RDMA device: load the driver of its card (mlx5_ib), or make a soft one (rdma link add)"
+        return (
+            "it has no RDMA device of its own (a bond's belongs to its first port): load the driver of its card "
+            "(mlx5_ib), or make a soft one (rdma link add)"
+        )
     if setting == "traffic_class" and port and port["rdma"].get("traffic_class") is None:
         return (
             "only the vendor's driver has a traffic class for all queue pairs; programs ask for one themselves: "

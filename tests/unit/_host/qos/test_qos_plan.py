@@ -188,9 +188,10 @@ class TestRefusals:
         found = planned(None, state, roce_qos={"pfc": [3], "trust": "dscp", "tos": 106})
         assert [step["id"] for step in found] == [f"qos:tos:{PF}"]
 
-    def test_a_bond_is_set_up_at_its_ports(self) -> None:
+    @pytest.mark.parametrize("setting", [{"trust": "dscp"}, {"tos": 106}])
+    def test_a_bond_is_set_up_at_its_ports(self, setting: dict[str, Any]) -> None:
         state = with_port(given.facts([], [given.netdev("bond0", None, kind="bond")]), "bond0")
-        desired = given.desired(given.interface(current_name="bond0", qos={"trust": "dscp"}))
+        desired = given.desired(given.interface(current_name="bond0", qos=setting))
         (step,) = given.steps_of(make_plan(desired, state), "qos")
         assert "it is a bond and has no port of its own" in step["detail"]
 
