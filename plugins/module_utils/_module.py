@@ -17,6 +17,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.actual import Fa
 from ansible_collections.rdma.fabric.plugins.module_utils._host.clock import SystemClock
 from ansible_collections.rdma.fabric.plugins.module_utils._host.converge import apply, preview
 from ansible_collections.rdma.fabric.plugins.module_utils._host.desired import HostDesired
+from ansible_collections.rdma.fabric.plugins.module_utils._host.lock import Locked, exclusive
 from ansible_collections.rdma.fabric.plugins.module_utils._host.originals import BadOriginals
 from ansible_collections.rdma.fabric.plugins.module_utils._host.outcome import Outcome, Run
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput
@@ -31,7 +32,9 @@ def converge_concern(
     """
     run = Run(check=module.check_mode, diff=module._diff, mode="apply", recorded=False, concerns=(concern,))
     if run.applies:
-        outcome = apply(LiveMachine(), desired, run, address, SystemClock())
+        clock = SystemClock()
+        with exclusive(clock, f"the task about {concern.replace('_', ' ')}"):
+            outcome = apply(LiveMachine(), desired, run, address, clock)
     else:
         outcome = preview(LiveHost(), desired, run, address)
     facts = outcome.pop("facts")
@@ -47,7 +50,7 @@ def end_with(module: AnsibleModule, result_of: Callable[[AnsibleModule], dict[st
         result = result_of(module)
     except InvalidInput as invalid:
         module.fail_json(msg=str(invalid), violations=[violation.as_dict() for violation in invalid.violations])
-    except BadOriginals as error:
+    except (BadOriginals, Locked) as error:
         module.fail_json(msg=str(error))
     except HostError as error:
         module.fail_json(msg=f"the host could not be read: {error}; nothing was changed")

@@ -27,6 +27,7 @@ description:
   - MTU and state of interfaces are kept over a reboot by the manager that configures the interface (netplan,
     systemd-networkd, NetworkManager, ifupdown). What no manager keeps is done by a systemd unit of this collection,
     C(rdma-fabric-host.service), before the network is configured.
+  - Two runs never change one host at the same time. The second one fails at once and names the process of the first.
   - Steps that destroy something need the consent of a variable. Without it they are planned as V(needs_consent) and
     left undone.
   - The value that a setting had before the first run is kept in C(/var/lib/rdma-fabric/originals.json), so that
@@ -291,6 +292,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.desired import H
 from ansible_collections.rdma.fabric.plugins.module_utils._host.guard.arm import Guard
 from ansible_collections.rdma.fabric.plugins.module_utils._host.guard.launch import launch
 from ansible_collections.rdma.fabric.plugins.module_utils._host.guard.revert import confirm
+from ansible_collections.rdma.fabric.plugins.module_utils._host.lock import exclusive
 from ansible_collections.rdma.fabric.plugins.module_utils._host.outcome import Run
 from ansible_collections.rdma.fabric.plugins.module_utils._host.wanted.guard import DEFAULT
 from ansible_collections.rdma.fabric.plugins.module_utils._module import end_with
@@ -321,11 +323,12 @@ def apply_here(desired: HostDesired, run: Run, address: str | None) -> dict[str,
     machine, clock = LiveMachine(), SystemClock()
     seconds = desired["revert_seconds"] or DEFAULT
     guard = Guard(machine, clock, partial(launch, machine), token=secrets.token_hex(16), seconds=seconds)
-    obstacle = guard.obstacle()
-    if obstacle:
-        return {"failed": True, "changed": False, "msg": obstacle}
-    outcome = apply(machine, desired, run, address, clock, watch=guard)
-    waiting = guard.finish()
+    with exclusive(clock, "rdma_host"):
+        obstacle = guard.obstacle()
+        if obstacle:
+            return {"failed": True, "changed": False, "msg": obstacle}
+        outcome = apply(machine, desired, run, address, clock, watch=guard)
+        waiting = guard.finish()
     return outcome if waiting is None else {**outcome, "guard": waiting}
 
 

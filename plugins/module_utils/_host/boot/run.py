@@ -22,7 +22,12 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.desired import H
 from ansible_collections.rdma.fabric.plugins.module_utils._host.execute import Execution, execute
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts import gather
 from ansible_collections.rdma.fabric.plugins.module_utils._host.failures import explain
-from ansible_collections.rdma.fabric.plugins.module_utils._host.guard.revert import revert_if_due, watch
+from ansible_collections.rdma.fabric.plugins.module_utils._host.guard.revert import (
+    Alone,
+    revert_if_due,
+    watch,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._host.lock import Locked, exclusive, patient
 from ansible_collections.rdma.fabric.plugins.module_utils._host.plan import Plan, plan_with_context
 from ansible_collections.rdma.fabric.plugins.module_utils._host.ports import NoPort, port_of
 from ansible_collections.rdma.fabric.plugins.module_utils._host.qos.wish import CONCERN as QOS
@@ -36,6 +41,8 @@ RESULT_FORMAT = 1
 _DEVICE_SECONDS = 90.0
 _INTERVAL = 0.5
 _SETTLE_SECONDS = 60
+# Another run may be at work; a guard that waited this long takes the change back all the same.
+_LOCK_SECONDS = 30.0
 _FUNCTIONS = "/sys/bus/pci/devices"
 _USAGE = "usage: python3 -I -S PROGRAM [--root DIRECTORY] boot|devices|guard\n"
 
@@ -64,12 +71,13 @@ def main(arguments: Sequence[str]) -> int:
     root = "/"
     if words[:1] == ["--root"] and len(words) > 1:
         root, words = words[1], words[2:]
+    clock = SystemClock()
     if words == ["guard"]:
-        watch(LiveMachine(root), SystemClock())
+        watch(LiveMachine(root), clock, lambda: patient(clock, "the revert of a change", _LOCK_SECONDS, root))
         return 0
     if words in (["boot"], ["devices"]):
         do = start if words == ["boot"] else set_devices_up
-        outcome = do(LiveMachine(root), SystemClock())
+        outcome = do(LiveMachine(root), clock, lambda: exclusive(clock, "the boot unit", _LOCK_SECONDS, root))
         for line in (*outcome.executed, *outcome.problems):
             sys.stdout.write(f"{line}\n")
         return 1 if outcome.problems else 0
@@ -77,10 +85,13 @@ def main(arguments: Sequence[str]) -> int:
     return 2
 
 
-def start(machine: Machine, clock: Clock) -> Outcome:
-    """Do what the host's start needs and leave the result in its file; no error is raised."""
+def start(machine: Machine, clock: Clock, alone: Alone = contextlib.nullcontext) -> Outcome:
+    """Do what the host's start needs and leave the result in its file; no error is raised.
+
+    ``alone`` keeps other runs away meanwhile. What is due for a revert waits for nobody.
+    """
     reverted = revert_if_due(machine, clock)
-    outcome = _applied(machine, clock)
+    outcome = _alone(machine, clock, alone)
     if reverted:
         outcome = outcome._replace(executed=("took an unconfirmed change of the uplink back", *outcome.executed))
     try:
@@ -91,9 +102,19 @@ def start(machine: Machine, clock: Clock) -> Outcome:
     return outcome
 
 
-def set_devices_up(machine: Machine, clock: Clock) -> Outcome:
+def set_devices_up(machine: Machine, clock: Clock, alone: Alone = contextlib.nullcontext) -> Outcome:
     """Do what waited for an RDMA device that software makes; no error is raised."""
-    return _applied(machine, clock, later=True)
+    return _alone(machine, clock, alone, later=True)
+
+
+def _alone(machine: Machine, clock: Clock, alone: Alone, *, later: bool = False) -> Outcome:
+    try:
+        with alone():
+            return _applied(machine, clock, later=later)
+    except Locked as locked:
+        return Outcome((), (str(locked),))
+    except HostError as error:
+        return Outcome((), (f"the lock could not be taken: {explain(error, None, {})}",))
 
 
 def _applied(machine: Machine, clock: Clock, *, later: bool = False) -> Outcome:

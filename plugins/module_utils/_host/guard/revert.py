@@ -10,7 +10,7 @@ that is half taken back when its process is killed is found and taken back again
 from __future__ import annotations
 
 import contextlib
-from typing import NamedTuple
+from typing import Callable, ContextManager, NamedTuple
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.access import HostError, Machine
 from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.apply import removal
@@ -42,6 +42,8 @@ REVERTING = "reverting"
 UNKNOWN = "unknown"
 _LOOK_EVERY = 0.5
 
+Alone = Callable[[], ContextManager[None]]
+
 
 class Answer(NamedTuple):
     """What became of a guarded change: its state, the printed lines of its steps, what could not be taken back."""
@@ -51,14 +53,18 @@ class Answer(NamedTuple):
     problems: tuple[str, ...] = ()
 
 
-def watch(machine: Machine, clock: Clock) -> None:
-    """Wait until the record is confirmed or due, and take its changes back in the second case."""
+def watch(machine: Machine, clock: Clock, alone: Alone = contextlib.nullcontext) -> None:
+    """Wait until the record is confirmed or due, and take its changes back in the second case.
+
+    ``alone`` keeps other runs away meanwhile; it must come to an end, as a host that is cut off can't wait.
+    """
     while True:
         record = read_record(machine, GUARD_FILE)
         if record is None:
             return
         if is_due(record, boot_id(machine), clock.now()):
-            revert(machine, clock)
+            with alone():
+                revert(machine, clock)
             return
         clock.sleep(_LOOK_EVERY)
 
