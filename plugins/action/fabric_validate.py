@@ -9,7 +9,7 @@ import secrets
 import time
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any, Mapping
+from typing import Any
 
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.basis.names import dns_label
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.proof_pods import networks_of, test_image
@@ -28,6 +28,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.plan impor
     make_plan,
     plan_lines,
 )
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.twins import shared_addresses
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, Violation
 from ansible_collections.rdma.fabric.plugins.plugin_utils._action import ActionFailure
 from ansible_collections.rdma.fabric.plugins.plugin_utils._campaign import Campaign, Request, pods_of
@@ -58,7 +59,7 @@ class ActionModule(ClusterAction):
                 pods.try_out([pod for index in range(len(plan["networks"])) for pod in pods_of(request, index)])
                 if self.check_mode:
                     lines = plan_lines(plan, request.image)
-                    return {"changed": True, "plan": plan, "msg": lines, "notices": left_out_notices(plan)}
+                    return {"changed": True, "plan": plan, "msg": lines, "notices": notices_of(request)}
                 return self._prove(request, pods, client, run_dir)
             except (ApiFault, BatchError) as err:
                 raise ActionFailure(str(err)) from err
@@ -112,7 +113,7 @@ class ActionModule(ClusterAction):
             "verdict": document["verdict"],
             "recap": recap_of(document),
             "plan": request.plan,
-            "notices": [*left_out_notices(request.plan), *pods.notices],
+            "notices": [*notices_of(request), *pods.notices],
             **{key: str(path) for key, path in files.items()},
         }
         if document["verdict"] == "fail":
@@ -177,12 +178,13 @@ def request_of(arguments: dict[str, Any], plan: dict[str, Any], run_id: str, fac
     return Request(plan, run_id, image, settings, arguments["timeout"], spec, facts)
 
 
-def left_out_notices(plan: Mapping[str, Any]) -> list[str]:
-    """Return one sentence for each host that takes no part."""
-    return [
+def notices_of(request: Request) -> list[str]:
+    """Return one sentence for each host that takes no part, and for each set of hosts that share MAC addresses."""
+    left_out = [
         f"{each['host']} is not tested{' on ' + each['network'] if each['network'] else ''}: {each['why']}"
-        for each in plan["left_out"]
+        for each in request.plan["left_out"]
     ]
+    return [*left_out, *shared_addresses(request.facts)]
 
 
 def recap_of(document: dict[str, Any]) -> list[str]:
