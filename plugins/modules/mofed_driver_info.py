@@ -49,7 +49,8 @@ summary:
   type: dict
   contains:
     running:
-      description: C(flavour) (V(inbox), V(doca-ofed), V(mlnx-ofed) or V(none)) and C(version) of the loaded driver.
+      description: C(flavour) (V(inbox), V(doca-ofed), V(mlnx-ofed) or V(none)) and C(version) of the loaded driver,
+        without a driver of NVIDIA's NICs those of the RDMA core.
       type: dict
       sample: {"flavour": "doca-ofed", "version": "24.10-1.1.4"}
     installed:

@@ -113,14 +113,21 @@ def _nics(
             continue
         nic = nic_entry(probe, function)
         ports = [netdev.facts for netdev in netdevs if netdev.is_port and netdev.pci_parent == function.address]
-        devices = [device for device in rdma if device["pci"] == function.address]
         nic["netdevs"] = [port["name"] for port in ports]
+        devices = [device for device in rdma if _is_on(device, nic)]
         nic["rdma"] = [device["name"] for device in devices]
         nic["link_layer"] = _link_layer(ports, devices, function.id)
         _set_up(probe, nic, ports)
         nic["family"] = nic_family(function.id, _parent_id(function, ids), _first(devices, "firmware"))
         nics.append(nic)
     return nics
+
+
+def _is_on(device: Mapping[str, Any], nic: Mapping[str, Any]) -> bool:
+    """Say whether an RDMA device is the function's own, or a software one (rxe, siw) on one of its interfaces."""
+    if device["pci"] is not None:
+        return bool(device["pci"] == nic["address"])
+    return device["netdev"] in nic["netdevs"]
 
 
 def _set_up(probe: Probe, nic: dict[str, Any], ports: list[dict[str, Any]]) -> None:

@@ -102,16 +102,22 @@ def applied_outcome(
         parts += _failure_sentences(execution)
     elif refused and run.strict:
         outcome["failed"] = True
-        parts.append(
-            "refused, so the host is not in the desired state (change what is asked for, or set "
-            "rdma_fabric_host_strict: false to go on without):\n" + "\n".join(f"  - {line}" for line in _lines(refused))
-        )
+        parts.append(_refused_sentence(refused, run))
     if execution.failure is None:
         parts.append(f"{'left: ' if execution.done and left['steps'] else ''}{sentence(left)}")
     if outcome["reboot_required"]:
         parts.append("a reboot is needed for part of it to take effect")
     outcome["msg"] = "; ".join(parts)
     return outcome
+
+
+def _refused_sentence(refused: list[Step], run: Run) -> str:
+    """Name the refused steps and the way on; only a task about the whole host may go on without them."""
+    way = "change what is asked for"
+    if set(run.concerns) == set(CONCERNS):
+        way += ", or set strict: false (for the role host rdma_fabric_host_strict: false) to go on"
+    lines = "\n".join(f"  - {line}" for line in _lines(refused))
+    return f"refused, so the host is not in the desired state ({way}):\n{lines}"
 
 
 def _executed_sentence(execution: Execution, plan: Plan) -> str:

@@ -13,11 +13,12 @@ from __future__ import annotations
 import posixpath
 import re
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.access import Host, HostError
+from ansible_collections.rdma.fabric.plugins.module_utils._host.access import Host, HostError, Names
 from ansible_collections.rdma.fabric.plugins.module_utils._host.read.probe import pci_address_in
 
 PCI_DEVICES = "/sys/bus/pci/devices"
 NET = "/sys/class/net"
+INFINIBAND = "/sys/class/infiniband"
 _PLACEHOLDER = re.compile(
     r"\{(?P<kind>port|vf|function|rdma):(?P<address>[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])(?::(?P<number>\d+))?\}"
 )
@@ -49,16 +50,33 @@ def port_of(host: Host, address: str) -> str:
 
 
 def rdma_device(host: Host, address: str) -> str:
-    """Return the name of the one RDMA device of the PCI function."""
+    """Return the name of the one RDMA device of the PCI function, or the software one on its network interface."""
     try:
         names = host.list(f"{PCI_DEVICES}/{address}/infiniband")
     except HostError as error:
         if error.code != "ENOENT":
             raise
         names = []
+    names = names or _software_devices(host, address)
     if len(names) != 1:
         raise NoPort(f"{address} has {len(names)} RDMA devices, one is needed")
     return names[0]
+
+
+def _software_devices(host: Host, address: str) -> Names:
+    """Return the RDMA devices (rxe, siw) whose parent is the network interface of the PCI function."""
+    try:
+        port = port_of(host, address)
+    except NoPort:
+        return []
+    return [name for name in host.list(INFINIBAND) if _parent(host, f"{INFINIBAND}/{name}") == port]
+
+
+def _parent(host: Host, device: str) -> str:
+    try:
+        return host.read(f"{device}/parent").strip()
+    except HostError:
+        return ""
 
 
 def virtual_function(host: Host, physical: str, number: int) -> str:

@@ -10,6 +10,11 @@ from typing import Any
 
 import pytest
 
+from ansible_collections.rdma.fabric.plugins.module_utils._host.driver.modules import (
+    STORAGE,
+    STORAGE_CLIENTS,
+    THIRD_PARTY,
+)
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts import gather
 from ansible_collections.rdma.fabric.plugins.module_utils._host.recorded import RecordedHost
 from ansible_collections.rdma.fabric.tests.fixtures.hosts.h100 import dgx, roce
@@ -257,6 +262,28 @@ def test_a_software_device_hangs_on_its_parent() -> None:
     found = device(facts_of(tree), "rxe0")
     assert (found["pci"], found["netdev"], found["firmware"], found["hca_type"]) == (None, "ens3", None, None)
     assert found["ports"][0]["rate_gbps"] == 2.5
+    (carrier,) = [entry for entry in facts_of(tree)["nics"] if entry["netdevs"] == ["ens3"]]
+    assert (carrier["rdma"], carrier["link_layer"]) == (["rxe0"], "Ethernet")
+
+
+@pytest.mark.parametrize(
+    ("modules", "flavour"),
+    [
+        ("ib_core 1 1 rdma_rxe, Live 0x0\nrdma_rxe 1 0 - Live 0x0\n", "inbox"),
+        ("ib_core 1 1 irdma, Live 0x0 (OE)\nirdma 1 0 - Live 0x0\nmlx_compat 1 1 ib_core, Live 0x0\n", "mlnx-ofed"),
+        ("igb 1 0 - Live 0x0\n", "none"),
+    ],
+)
+def test_the_stack_of_a_host_without_a_driver_for_nvidias_nics(modules: str, flavour: str) -> None:
+    tree = cpu("node", "composed for a test")
+    tree.files["/proc/modules"] = modules
+    assert facts_of(tree)["stack"]["flavour"] == flavour
+
+
+def test_every_module_that_holds_the_core_is_told_of(node: Tree) -> None:
+    names = (*THIRD_PARTY, *STORAGE, *STORAGE_CLIENTS)
+    node.files["/proc/modules"] = "".join(f"{name} 1 0 - Live 0x0\n" for name in names)
+    assert set(names) <= set(facts_of(node)["modules"])
 
 
 def test_a_driver_that_is_installed_but_not_loaded(ethernet: Tree) -> None:

@@ -63,6 +63,18 @@ def test_a_function_without_one_interface_is_told(netdevs: list[tuple[str, str]]
     assert why in str(refused.value)
 
 
+def test_an_rdma_device_is_the_functions_own_or_one_on_its_interface() -> None:
+    host = kernel(("ens1", AT[PF]), ("v0", AT[VF]))
+    host.tree.add_file("/sys/class/infiniband/rxe0/parent", "ens1\n")
+    host.tree.add_file("/sys/class/infiniband/rxe1/parent", "v0\n")
+    host.tree.add_dir("/sys/class/infiniband/mlx5_0")
+    assert fill(f"{{rdma:{PF}}}", host) == "rxe0"
+    host.tree.add_dir(f"{AT[PF]}/infiniband/mlx5_0")
+    assert fill(f"{{rdma:{PF}}}", host) == "mlx5_0"
+    with pytest.raises(NoPort, match="0 RDMA devices"):
+        fill(f"{{rdma:{VIRTIO}}}", host)
+
+
 def test_a_virtual_function_that_is_not_there_is_told() -> None:
     assert virtual_function(kernel(), PF, 3) == VF
     with pytest.raises(NoPort, match="no virtual function 4"):

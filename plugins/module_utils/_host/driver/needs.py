@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.actual import Actual
+from ansible_collections.rdma.fabric.plugins.module_utils._host.actual import NETDEV_DRIVER, Actual
 from ansible_collections.rdma.fabric.plugins.module_utils._host.context import Context
 from ansible_collections.rdma.fabric.plugins.module_utils._host.driver.families import (
     DKMS,
@@ -65,11 +65,18 @@ def loaded_release(actual: Actual) -> DriverVersion | None:
     return parse_driver_version(str(actual.stack.get("version") or ""))
 
 
+def drives_nics(actual: Actual) -> bool:
+    """Return whether a driver of NVIDIA's NICs is loaded; the RDMA core alone serves others."""
+    return bool(actual.modules.get(NETDEV_DRIVER, {}).get("loaded"))
+
+
 def runs_wanted(case: Case) -> bool:
     """Return whether the loaded driver is the wanted one, as far as flavour and release tell."""
     flavour, wish = case.actual.stack["flavour"], case.wish
     if not wish.is_vendor:
-        return bool(flavour not in VENDOR_FLAVOURS and (wish.returns or flavour == INBOX))
+        return flavour not in VENDOR_FLAVOURS and (wish.returns or drives_nics(case.actual))
+    if not drives_nics(case.actual):
+        return False
     if wish.version is None:
         return bool(flavour == wish.flavour)
     loaded = loaded_release(case.actual)
@@ -119,7 +126,7 @@ def needs_load(case: Case) -> bool:
 
 def replaces_what_runs(case: Case) -> bool:
     """Return whether something has to be unloaded first: a driver of NICs, or modules of another RDMA stack."""
-    if case.actual.stack["flavour"] != "none":
+    if drives_nics(case.actual):
         return True
     other = runs_what_is_installed(case.state) is False
     return bool(case.state["loaded"]) and (case.wish.is_vendor or other)

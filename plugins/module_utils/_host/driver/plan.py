@@ -308,7 +308,7 @@ def _name(actual: Actual) -> str:
 
 
 def _present(actual: Actual) -> str:
-    if actual.stack["flavour"] == "none":
+    if not needs.drives_nics(actual):
         return "this host has no mlx5 driver loaded"
     return f"this host runs {_name(actual)}"
 

@@ -8,32 +8,22 @@ from __future__ import annotations
 import re
 from typing import Any, Iterable, NamedTuple
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.driver.modules import STORAGE
+from ansible_collections.rdma.fabric.plugins.module_utils._host.driver.modules import (
+    STORAGE,
+    STORAGE_CLIENTS,
+    THIRD_PARTY,
+)
 from ansible_collections.rdma.fabric.plugins.module_utils._host.read.probe import Probe, printable
 
 MODULES = "/proc/modules"
 SYS_MODULE = "/sys/module"
 _OFED_INFO = "/usr/bin/ofed_info"
 _MLX = ("mlx5_core", "mlx5_ib", "mlx5_vdpa", "mlx5_fwctl", "mlx5_dpll", "mlx_compat", "mlx4_core", "mlx4_ib")
-_RDMA = ("ib_core", "ib_ipoib", "ib_umad", "ib_uverbs", "rdma_cm", "rdma_ucm", "rdma_rxe", "siw", "vfio_pci")
+_RDMA = ("ib_core", "ib_ipoib", "ib_umad", "ib_uverbs", "rdma_cm", "rdma_ucm", "vfio_pci")
 _GPU = ("nvidia", "nvidia_peermem", "nv_peer_mem", "nvidia_fs", "gdrdrv")
-# What would hold ib_core when the driver is changed: storage over RDMA, and drivers of other vendors.
-_HOLDERS = ("ko2iblnd", "rds_rdma", "smc", "knem", "xpmem")
-_VENDORS = (
-    "bnxt_re",
-    "efa",
-    "erdma",
-    "hfi1",
-    "hns_roce",
-    "i40iw",
-    "irdma",
-    "iw_cxgb4",
-    "mana_ib",
-    "ocrdma",
-    "qedr",
-    "vmw_pvrdma",
-)
-_OF_INTEREST = frozenset((*_MLX, *_RDMA, *_GPU, *STORAGE, *_HOLDERS, *_VENDORS))
+# What would hold ib_core when the driver is changed: storage over RDMA, what else uses it, drivers of other vendors.
+_HOLDERS = (*STORAGE, *STORAGE_CLIENTS, "knem", "xpmem")
+_OF_INTEREST = frozenset((*_MLX, *_RDMA, *_GPU, *_HOLDERS, *THIRD_PARTY))
 _DRIVER_VERSION = re.compile(r"(MLNX_OFED_LINUX|OFED-internal|MLNX_EN|mlnx-en)-(\d+\.\d+-[\d.]*\d)")
 _VENDOR_VERSION = re.compile(r"\d+\.\d+-\d+(\.\d+)+")
 _GPU_DRIVER = re.compile(r"NVRM version:\s+(.*?)\s(\d{3,4}\.\d+(?:\.\d+)*)\s")
@@ -122,10 +112,11 @@ def read_stack(probe: Probe, modules: dict[str, dict[str, Any]]) -> dict[str, An
 def _loaded_stack(modules: dict[str, dict[str, Any]], installed: tuple[str, str] | None) -> tuple[str, str | None]:
     """Tell the vendor's driver from the kernel's own: taint O, a version of the vendor's form, or its mlx_compat.
 
-    Kernels before 5.x give their own mlx5_core a version too (``5.0-0``), so that it has one proves nothing.
+    Without a driver of NVIDIA's NICs the RDMA core tells, which software devices and other vendors' NICs use. Kernels
+    before 5.x give their own mlx5_core a version too (``5.0-0``), so that it has one proves nothing.
     """
-    core = modules.get("mlx5_core")
-    if core is None or not core["loaded"]:
+    core = next((modules[name] for name in ("mlx5_core", "ib_core") if modules.get(name, {}).get("loaded")), None)
+    if core is None:
         return "none", None
     compat = modules.get("mlx_compat", {}).get("loaded", False)
     if not (core["out_of_tree"] or compat or _VENDOR_VERSION.fullmatch(core["version"] or "")):

@@ -110,6 +110,14 @@ def test_without_consent_everything_but_the_reload_is_done() -> None:
     assert kernel.mutations == []
 
 
+def test_a_refusal_names_no_option_that_the_module_does_not_have() -> None:
+    kernel = driver_host(busy=[])
+    kernel.tree.add_file("/run/ostree-booted", "")
+    outcome = run(kernel)
+    assert outcome["failed"] and "change what is asked for):" in outcome["msg"]
+    assert "strict" not in outcome["msg"]
+
+
 def test_a_program_with_open_verbs_blocks_the_reload_and_is_named() -> None:
     kernel = driver_host()
     kernel.tree.add_file("/proc/4711/comm", "ib_write_bw\n")

@@ -169,7 +169,7 @@ class TestRequests:
         assert step_named(found, "load")["action"].startswith("load DOCA-OFED 24.07-0.6.1.0 in place of MLNX_OFED")
 
     def test_where_no_driver_runs_nothing_is_interrupted(self) -> None:
-        found = steps(host(read(loaded={}, on_disk=None), stack=stack("none")), asked())
+        found = steps(host(read(loaded={}, on_disk=None), stack=stack("none"), modules={}), asked())
         load = step_named(found, "load")
         assert (load["action"], load["status"], load["interrupts"]) == (
             "load DOCA-OFED 24.07-0.6.1.0",
@@ -459,12 +459,12 @@ class TestInbox:
         ]
 
     def test_a_driver_that_is_not_loaded_is_loaded_without_consent(self) -> None:
-        made = host(read(loaded={"ib_core": {"refcount": 1, "users": ["rdma_rxe"]}}), stack=stack("none"))
+        made = host(read(loaded={"ib_core": {"refcount": 1, "users": ["rdma_rxe"]}}), stack=stack(), modules={})
         load = step_named(steps(made, driver={"flavour": "inbox"}), "load")
         assert (load["status"], load["interrupts"]) == ("planned", "nothing")
 
     def test_a_kernel_without_the_driver_names_the_package_that_has_it(self) -> None:
-        made = host(read(on_disk={}, loaded={}), stack=stack("none"))
+        made = host(read(on_disk={}, loaded={}), stack=stack("none"), modules={})
         load = step_named(steps(made, driver={"flavour": "inbox"}), "load")
         assert (load["status"], f"install linux-modules-extra-{KERNEL}" in load["detail"]) == ("refused", True)
         made["system"]["os"]["id"] = "fedora"
