@@ -18,11 +18,20 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.access import (
     Names,
     follow,
 )
+from ansible_collections.rdma.fabric.plugins.module_utils._host.devices import MELLANOX
+from ansible_collections.rdma.fabric.plugins.module_utils._host.eswitch.read import show_command as show_eswitch
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts import gather
+from ansible_collections.rdma.fabric.plugins.module_utils._host.firmware.read import (
+    QUERY_SECONDS,
+    TOOLS,
+    card_of,
+    query_command,
+)
 from ansible_collections.rdma.fabric.plugins.module_utils._host.managers.recording import public_part
 from ansible_collections.rdma.fabric.plugins.module_utils._host.operations import MARKER
 from ansible_collections.rdma.fabric.plugins.module_utils._host.pcie.config import without_identity
 from ansible_collections.rdma.fabric.plugins.module_utils._host.qos.read import everything_of, read_qos
+from ansible_collections.rdma.fabric.plugins.module_utils._host.read.functions import show_command as show_port
 from ansible_collections.rdma.fabric.plugins.module_utils._host.read.netdev import NET
 from ansible_collections.rdma.fabric.plugins.module_utils._host.read.probe import Probe
 from ansible_collections.rdma.fabric.plugins.module_utils._host.read.rdma import INFINIBAND
@@ -220,7 +229,23 @@ def _read_extras(recorder: Recorder, facts: dict[str, Any]) -> None:
         _ignoring_errors(recorder.read, path)
     for directory in _NAMES_ONLY:
         _names(recorder, directory)
+    _read_cards(recorder, facts)
     _ignoring_errors(recorder.run, IP_ADDRESSES, _COMMAND_TIMEOUT)
+
+
+def _read_cards(recorder: Recorder, facts: dict[str, Any]) -> None:
+    """Read the e-switch, the functions' GUIDs and the firmware of NVIDIA cards, as plans ask for them."""
+    ports = [nic for nic in facts["nics"] if nic["vendor"] == MELLANOX and nic["function"] == "pf"]
+    tool = next((path for path in TOOLS if recorder.exists(path)), None)
+    devices: dict[str, str] = {}
+    for nic in ports:
+        _ignoring_errors(recorder.run, show_eswitch(nic["address"]), _COMMAND_TIMEOUT)
+        devices.setdefault(card_of(nic["address"]), nic["address"])
+        if nic["link_layer"] == "InfiniBand" and (nic["sriov"] or {}).get("enabled"):
+            for name in nic["netdevs"]:
+                _ignoring_errors(recorder.run, show_port(name), _COMMAND_TIMEOUT)
+    for device in devices.values() if tool else ():
+        _ignoring_errors(recorder.run, query_command(str(tool), device), QUERY_SECONDS)
 
 
 def _names(recorder: Recorder, path: str) -> Names:

@@ -41,7 +41,9 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.steps import BOO
 Launch = Callable[[str, str, str], None]
 
 # Concerns whose steps change an interface while it carries traffic.
-_LIVE = ("naming", "eswitch", "vfs", "mtu", "link", "qos", "driver")
+_LIVE = ("naming", "vfs", "eswitch", "guids", "mtu", "link", "qos", "driver")
+# End the keys of steps about a port's virtual functions, which may carry the uplink themselves.
+_OF_FUNCTIONS = (":vfs", ":settings", ":driver")
 # What such a change is kept by: taken back as well, or the next start would bring it again.
 _KEEPING = ("boot", "leftovers")
 
@@ -62,11 +64,12 @@ def touches_uplink(context: Context, step: Step) -> bool:
     if step["concern"] not in _LIVE or step["when"] == BOOT:
         return False
     key = key_of(step)
-    return any(
-        key in {interface.key, f"{interface.key}:vfs", *(key_for(setting, interface) for setting in CUTTING)}
-        and context.actual.uplink_reason(interface.nic, interface.netdev) is not None
-        for interface in context.interfaces
-    )
+    for interface in context.interfaces:
+        keys = [f"{interface.key}{suffix}" for suffix in _OF_FUNCTIONS]
+        keys += [interface.key, *(key_for(setting, interface) for setting in CUTTING)]
+        if key in keys and context.actual.uplink_reason(interface.nic, interface.netdev) is not None:
+            return True
+    return False
 
 
 class Guard:

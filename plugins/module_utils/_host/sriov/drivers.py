@@ -18,7 +18,9 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.read.users impor
 from ansible_collections.rdma.fabric.plugins.module_utils._host.sriov.functions import BOUND, numbered
 from ansible_collections.rdma.fabric.plugins.module_utils._host.sriov.holders import held
 from ansible_collections.rdma.fabric.plugins.module_utils._host.steps import (
+    BOOT,
     NEEDS_CONSENT,
+    NEEDS_REBOOT,
     NOTHING,
     NOW,
     PLANNED,
@@ -31,6 +33,9 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.wanted.vf_driver
 
 # Ends the keys of these steps.
 DRIVER = ":driver"
+
+# Kernel arguments that are there with the next boot.
+_COMING = (PLANNED, NEEDS_REBOOT)
 
 # The driver of a function by its number, None where none is bound.
 Drivers = Dict[int, Optional[str]]
@@ -89,6 +94,15 @@ def _step(context: Context, interface: Interface, wrong: Drivers, wanted: str, c
         "reason": f"vf_driver of rdma_fabric_interfaces asks for {wanted}",
     }
     key = f"{interface.key}{DRIVER}"
+    if wanted == VFIO and _lacks_iommu(context, interface, created) and _iommu_is_coming(context):
+        return make_step(
+            "vfs",
+            key,
+            **wording,
+            when=BOOT,
+            status=NEEDS_REBOOT,
+            detail="vfio-pci needs an IOMMU, which is on after the next boot",
+        )
     refusal = _refusal(context, interface, wrong, wanted, created)
     if refusal:
         return refused_step("vfs", key, **wording, detail=refusal)
@@ -112,16 +126,30 @@ def _refusal(context: Context, interface: Interface, wrong: Drivers, wanted: str
     if nic["function"] != "pf":
         return "it is no physical function"
     functions = [] if created else context.actual.vfs_of(nic)
-    if wanted == VFIO and not all((function.get("iommu") or nic.get("iommu")) for function in [nic, *functions]):
+    if wanted == VFIO and _lacks_iommu(context, interface, created):
         return _without_iommu(context)
     refusal = context.uplink_refusal(nic, interface.netdev)
     return refusal or held(context.actual, [vf for number, vf in enumerate(functions) if number in wrong])
 
 
+def _lacks_iommu(context: Context, interface: Interface, created: bool) -> bool:
+    """Say whether a function is in no group of an IOMMU; new ones get groups where their physical one has one."""
+    nic = interface.nic or {}
+    functions = [] if created else context.actual.vfs_of(nic)
+    return not all(function.get("iommu") for function in functions or [nic])
+
+
+def _iommu_is_coming(context: Context) -> bool:
+    """Say whether the arguments of the next boot switch one on that the firmware shows."""
+    shown = (context.actual.facts["system"].get("iommu") or {}).get("firmware")
+    return shown is not None and any(
+        step["concern"] == "kernel_arguments" and step["status"] in _COMING and "iommu" in str(step["to"])
+        for step in context.earlier
+    )
+
+
 def _without_iommu(context: Context) -> str:
     problem = "no IOMMU is on, and vfio-pci gives nothing away without one: "
-    if any(step["concern"] == "kernel_arguments" and "iommu" in str(step["to"]) for step in context.earlier):
-        return f"{problem}the arguments for it take effect with a reboot; reboot, and run again"
     shown = (context.actual.facts["system"].get("iommu") or {}).get("firmware")
     bios = "" if shown else "switch VT-d (Intel) or AMD-Vi (AMD) on in the BIOS, "
     arguments = "[intel_iommu=on, iommu=pt]" if shown == INTEL else "[iommu=pt]"

@@ -20,17 +20,25 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.eswitch.switchin
     representors_in_use,
     switches,
 )
+from ansible_collections.rdma.fabric.plugins.module_utils._host.firmware.plan import PENDING
+from ansible_collections.rdma.fabric.plugins.module_utils._host.firmware.read import card_of
 from ansible_collections.rdma.fabric.plugins.module_utils._host.sriov import drivers, functions
 from ansible_collections.rdma.fabric.plugins.module_utils._host.sriov.holders import held
 from ansible_collections.rdma.fabric.plugins.module_utils._host.steps import (
+    BOOT,
     NEEDS_CONSENT,
+    NEEDS_REBOOT,
     NOTHING,
     NOW,
     PLANNED,
     Step,
+    key_of,
     make_step,
     refused_step,
 )
+
+# Firmware values that are there with the next boot.
+_COMING = (PLANNED, NEEDS_REBOOT)
 
 
 def plan(context: Context) -> ConcernPlan:
@@ -63,10 +71,38 @@ def _number(context: Context, interface: Interface) -> tuple[list[Step], list[st
     now = int(((nic or {}).get("sriov") or {}).get("enabled") or 0)
     if wanted == now:
         return [], []
+    if _waits_for_firmware(context, interface, wanted):
+        return [_waiting(context, interface, wanted, now)], []
     refusal = _refusal(context, interface, wanted)
     if refusal:
         return [_refused(context, interface, wanted, now, refusal)], []
     return [_change(context, interface, wanted, now)], []
+
+
+def _waits_for_firmware(context: Context, interface: Interface, wanted: int) -> bool:
+    """Say whether the card offers as many functions once its firmware has the values that this plan sets or awaits."""
+    nic = interface.nic
+    if nic is None or nic["function"] != "pf" or wanted <= int((nic.get("sriov") or {}).get("total") or 0):
+        return False
+    steps = [step for step in context.earlier if step["concern"] == "firmware" and _is_of(step, nic)]
+    coming = {name: value for step in steps if step["status"] in _COMING for name, value in step["to"].items()}
+    return str(coming.get("NUM_OF_VFS", "")).isdecimal() and int(coming["NUM_OF_VFS"]) >= wanted
+
+
+def _is_of(step: Step, nic: Nic) -> bool:
+    return card_of(nic["address"]) == card_of(key_of(step).replace(PENDING, ""))
+
+
+def _waiting(context: Context, interface: Interface, wanted: int, now: int) -> Step:
+    return make_step(
+        "vfs",
+        interface.key,
+        **_wording(context, interface, wanted, now),
+        interrupts=NOTHING,
+        when=BOOT,
+        status=NEEDS_REBOOT,
+        detail="its firmware offers as many after the next boot",
+    )
 
 
 def _refusal(context: Context, interface: Interface, wanted: int) -> str:
@@ -100,8 +136,8 @@ def _capability_problem(nic: Nic, wanted: int) -> str:
         )
     if wanted > total:
         return (
-            f"it offers at most {total}: raise NUM_OF_VFS in its firmware (firmware of this entry: NUM_OF_VFS {wanted}) "
-            "or lower vfs"
+            f"it offers at most {total}: raise NUM_OF_VFS in its firmware (firmware of this entry: NUM_OF_VFS "
+            f"{wanted}) or lower vfs"
         )
     return "" if nic["driver"] else "no driver is bound to it, and the driver makes the virtual functions"
 

@@ -240,6 +240,26 @@ def test_more_functions_than_the_firmware_offers_are_told_with_the_value_to_set(
     assert "firmware of this entry: NUM_OF_VFS 12" in step["detail"]
 
 
+def test_functions_that_the_next_boot_offers_wait_for_it() -> None:
+    kernel = host()
+    entry: dict[str, Any] = {"vfs": 12, "firmware": {"NUM_OF_VFS": 16}}
+    firmware.install(kernel, PF, {**connectx7("ETH(2)"), "NUM_OF_VFS": ("8", "8", "8")})
+    outcome = applied(kernel, wish(ALLOWED, **entry))
+    assert not outcome.get("failed"), outcome["msg"]
+    assert (the_step(outcome, f"vfs:{PF}")["status"], outcome["reboot_required"]) == ("needs_reboot", True)
+    rebooted(kernel)
+    kernel.tree.add_file(f"/sys/bus/pci/devices/{PF}/sriov_totalvfs", "16\n")
+    done(kernel, wish(ALLOWED, **entry))
+    assert kernel.read(f"/sys/bus/pci/devices/{PF}/sriov_numvfs") == "12\n"
+
+
+def test_functions_beyond_what_the_next_boot_offers_are_refused() -> None:
+    step = the_step(applied(host(), wish(ALLOWED, vfs=64, firmware={"NUM_OF_VFS": 32})), f"vfs:{PF}")
+    assert step["status"] == "refused"
+    unallowed = the_step(applied(host(), wish(vfs=32, firmware={"NUM_OF_VFS": 32})), f"vfs:{PF}")
+    assert unallowed["status"] == "refused", "the value is not set, so the next boot does not offer them"
+
+
 def test_whatever_disturbs_a_run_the_next_one_gets_there() -> None:
     assert sweep(host, lambda kernel: applied(kernel, wish(ALLOWED, firmware=MORE))) >= 3
 

@@ -13,6 +13,7 @@ import pytest
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.run import start
 from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.unit import RESULT_FILE
+from ansible_collections.rdma.fabric.plugins.module_utils._host.converge import preview
 from ansible_collections.rdma.fabric.plugins.module_utils._host.desired import parse_host_variables
 from ansible_collections.rdma.fabric.plugins.module_utils._host.sriov.settings import deterministic_mac
 from ansible_collections.rdma.fabric.plugins.module_utils._host.steps import CONCERNS
@@ -20,9 +21,11 @@ from ansible_collections.rdma.fabric.tests.unit._host.families import MAC, PF, h
 from ansible_collections.rdma.fabric.tests.unit._host.kernel import kmods, vfs
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.machine import Kernel
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.sweep import sweep
+from ansible_collections.rdma.fabric.tests.unit._host.kernel.system import GRUB_TEMPLATE
 from ansible_collections.rdma.fabric.tests.unit._host.mlx5 import (
     ALLOWED,
     APPLY,
+    CHECK,
     CONNECTX7,
     REMOVE,
     applied,
@@ -160,6 +163,27 @@ class TestIommu:
     def test_the_arguments_are_those_of_the_vendor(self) -> None:
         assert "[intel_iommu=on, iommu=pt], and reboot" in self.detail("DMAR")
         assert "kernel_arguments: [iommu=pt], and reboot" in self.detail("IVRS")
+
+
+def test_functions_wait_for_the_boot_that_switches_the_iommu_on() -> None:
+    tree = host_with(CONNECTX7)
+    for path in [path for path in tree.links if path.endswith("/iommu_group")]:
+        del tree.links[path]
+    tree.binary["/sys/firmware/acpi/tables/DMAR"] = ""
+    tree.files.update(
+        {
+            "/etc/default/grub": 'GRUB_CMDLINE_LINUX_DEFAULT="quiet"\n',
+            "/usr/sbin/update-grub": "",
+            "/usr/sbin/grub-mkconfig": "for x in ${sysconfdir}/default/grub.d/*.cfg ; do . ${x} ; done\n",
+            "/boot/grub/grub.cfg": GRUB_TEMPLATE.format(line="quiet"),
+        }
+    )
+    tree.dirs.append("/etc/default/grub.d")
+    desired = wish({"rdma_fabric_kernel_arguments": ["intel_iommu=on", "iommu=pt"]}, **GIVEN)
+    outcome = preview(Kernel(tree.document()), desired, replace(CHECK, concerns=CONCERNS), None)
+    arguments = [step for step in outcome["plan"]["steps"] if step["concern"] == "kernel_arguments"]
+    assert [step["status"] for step in arguments] == ["planned"], arguments
+    assert the_step(outcome, STEP)["status"] == "needs_reboot"
 
 
 def test_a_kernel_without_the_module_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
