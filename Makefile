@@ -19,14 +19,14 @@ help:
 	@echo "make preview      plan, render and report a recorded fleet; needs no cluster (about a minute)"
 	@echo "make demo         the whole job on the recorded fleet and a real API server, twice; then on two booted hosts"
 	@echo "                  where they can be had (root, minutes); DEMO_LAB=no leaves these out"
-	@echo "make test         every gate, and every test but those on booted hosts (make guests)"
+	@echo "make test         every gate, from unit tests to RDMA between the pods of two booted hosts"
 	@echo "make bench        count and measure; writes build/bench.json"
 	@echo "make lab          boot two hosts with SR-IOV and soft RDMA, without a NIC, as a cluster (root; minutes); lab-down stops them"
 	@echo
 	@echo "make lint         the gates that only read: formatting, types, rooms, documentation, licences"
 	@echo "make unit         unit tests"
 	@echo "make integration  tests against a real API server"
-	@echo "make guests       tests on booted hosts and the cluster they form (root; half an hour); not part of make test"
+	@echo "make guests       the long tests on booted hosts and their cluster (root; half an hour); not part of make test"
 	@echo "make molecule     the molecule scenario against a real API server; molecule-lab: the one on booted hosts"
 	@echo "make sanity       ansible-test sanity"
 	@echo

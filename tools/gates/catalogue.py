@@ -87,13 +87,21 @@ GATES: tuple[Gate, ...] = (
     ),
     Gate(
         "guests",
-        "tests on booted hosts and the cluster that they form",
+        "the other tests on booted hosts and the cluster that they form",
         lambda: pytest("guests"),
         after=("programs", "artifact"),
         missing=lab_missing,
         junit=JUNIT / "guests.xml",
         limit_s=5400,
         on_request=True,  # half an hour of emulated hosts
+    ),
+    Gate(
+        "roce-shared",
+        "the molecule scenario on two booted hosts: RDMA between their pods",
+        lambda: module("tools.scenario", "roce-shared"),
+        after=("programs", "artifact"),
+        missing=lab_missing,
+        limit_s=5400,  # the first time, it builds the hosts' image and their programs
     ),
     Gate(
         "integration",
