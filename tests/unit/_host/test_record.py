@@ -14,6 +14,7 @@ import pytest
 import yaml
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.access import Host, HostError, LiveHost
+from ansible_collections.rdma.fabric.plugins.module_utils._host.desired import check_desired
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts import gather
 from ansible_collections.rdma.fabric.plugins.module_utils._host.record import record
 from ansible_collections.rdma.fabric.plugins.module_utils._host.recorded import (
@@ -162,6 +163,16 @@ def test_addresses_of_a_recording_still_fit_together(secretive: Tree) -> None:
     assert [(uplink["netdev"], "Ansible connection" in uplink["reasons"]) for uplink in uplinks] == [
         (shown[1]["ifname"], True)
     ]
+
+
+def test_what_plans_about_cards_need_is_in_a_recording() -> None:
+    host = RecordedHost(FLEET["roce-h100-01"]().document())
+    again = RecordedHost(record(host, "gpu01"))
+    entry = {"pci": "0000:29:00.0", "eswitch_mode": "switchdev", "firmware": {"NUM_OF_VFS": 16}}
+    desired = check_desired({"interfaces": [entry]})
+    wanted, found = (gather(recorded, desired=desired) for recorded in (host, again))
+    assert found["firmware"] == wanted["firmware"] and found["firmware"]["cards"]["0000:29:00"]["parameters"]
+    assert found["eswitch"] == wanted["eswitch"] and found["eswitch"]["0000:29:00.0"]["mode"] == "legacy"
 
 
 def test_an_unchanged_host_gives_the_same_bytes(secretive: Tree) -> None:

@@ -15,7 +15,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.eswitch.read imp
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts import gather
 from ansible_collections.rdma.fabric.plugins.module_utils._host.plan import plan_with_context
 from ansible_collections.rdma.fabric.tests.unit._host import igb
-from ansible_collections.rdma.fabric.tests.unit._host.families import INFINIBAND, PF
+from ansible_collections.rdma.fabric.tests.unit._host.families import FAMILIES, INFINIBAND, PF, Family
 from ansible_collections.rdma.fabric.tests.unit._host.kernel import vfs
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.eswitch import mode_of
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.machine import Kernel
@@ -116,6 +116,15 @@ class TestSwitching:
         outcome = done(kernel, wish(vfs=2, eswitch_mode="switchdev"))
         assert [entry["id"] for entry in outcome["executed"]] == [STEP]
         assert drivers(kernel) == ["mlx5_core", "mlx5_core"]
+
+
+@pytest.mark.parametrize("family", [pytest.param(family, id=family.name) for family in FAMILIES])
+def test_every_family_is_brought_to_switchdev_mode_and_back(family: Family) -> None:
+    kernel = booted(family)
+    done(kernel, wish(vfs=2, eswitch_mode="switchdev"))
+    assert (mode(kernel), drivers(kernel)) == ("switchdev", ["mlx5_core"] * 2)
+    done(kernel, wish(ALLOWED, vfs=0, eswitch_mode="legacy"))
+    assert (mode(kernel), drivers(kernel)) == ("legacy", [])
 
 
 class TestRefusals:

@@ -11,6 +11,7 @@ import pytest
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.access import CommandResult
 from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.wishes import wishes
+from ansible_collections.rdma.fabric.plugins.module_utils._host.converge import preview
 from ansible_collections.rdma.fabric.plugins.module_utils._host.desired import parse_host_variables
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts import gather
 from ansible_collections.rdma.fabric.plugins.module_utils._host.firmware.bluefield import bluefield_mode
@@ -22,7 +23,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.recorded import 
 from ansible_collections.rdma.fabric.tests.fixtures.hosts.firmware import TOOL, bluefield3, connectx7, query_text
 from ansible_collections.rdma.fabric.tests.fixtures.hosts.fleet import FLEET
 from ansible_collections.rdma.fabric.tests.unit._host import igb
-from ansible_collections.rdma.fabric.tests.unit._host.families import PF
+from ansible_collections.rdma.fabric.tests.unit._host.families import FAMILIES, PF, Family
 from ansible_collections.rdma.fabric.tests.unit._host.kernel import firmware
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.machine import Kernel
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.sweep import sweep
@@ -184,6 +185,28 @@ class TestRefusals:
     def test_another_link_type_of_the_uplink(self) -> None:
         entry = {"pci": PF, "firmware": {"LINK_TYPE_P1": "IB"}}
         assert "rdma_fabric_allow_uplink_change" in self.detail(host(), entry, rdma_fabric_uplinks=["enp24s0f0np0"])
+
+
+@pytest.mark.parametrize("family", [pytest.param(family, id=family.name) for family in FAMILIES])
+def test_the_values_of_every_family_are_set_and_come_with_a_reboot(family: Family) -> None:
+    kernel = booted(family)
+    known = bluefield3("NIC") if family.name.startswith("BlueField") else connectx7("ETH(2)")
+    firmware.install(kernel, PF, known, family.name)
+    done(kernel, wish(ALLOWED, firmware=MORE))
+    assert applied(rebooted(kernel), wish(ALLOWED, firmware=MORE))["plan"]["steps"] == []
+    assert values(kernel, "NUM_OF_VFS") == ("32", "32")
+
+
+BLUEFIELDS = [family for family in FAMILIES if family.name.startswith("BlueField")]
+
+
+@pytest.mark.parametrize("family", [pytest.param(family, id=family.name) for family in BLUEFIELDS])
+def test_every_bluefield_tells_its_mode(family: Family) -> None:
+    for known, status in (("DPU", "refused"), ("NIC", "planned")):
+        kernel = booted(family)
+        firmware.install(kernel, PF, bluefield3(known), family.name)
+        outcome = preview(kernel, wish(eswitch_mode="switchdev"), CHECK, None)
+        assert the_step(outcome, f"eswitch:{PF}")["status"] == status
 
 
 class TestBluefield:

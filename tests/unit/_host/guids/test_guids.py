@@ -17,7 +17,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.guids.fleet impo
 from ansible_collections.rdma.fabric.plugins.module_utils._host.guids.read import parse
 from ansible_collections.rdma.fabric.plugins.module_utils._host.guids.wanted import deterministic_guid
 from ansible_collections.rdma.fabric.plugins.module_utils._host.plan import plan_with_context
-from ansible_collections.rdma.fabric.tests.unit._host.families import INFINIBAND, PF
+from ansible_collections.rdma.fabric.tests.unit._host.families import FAMILIES, INFINIBAND, PF, Family
 from ansible_collections.rdma.fabric.tests.unit._host.kernel import vfs
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.machine import Kernel
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.sweep import sweep
@@ -131,6 +131,16 @@ class TestSetting:
             RANGE["first"],
             "Follow",
         ], outcome["msg"]
+
+
+@pytest.mark.parametrize(
+    "family", [pytest.param(family, id=family.name) for family in FAMILIES if INFINIBAND in family.link_layers]
+)
+def test_functions_of_every_family_take_their_guids(family: Family) -> None:
+    kernel = booted(family, INFINIBAND)
+    done(kernel, wish(vfs=2, vf_guids=RANGE))
+    assert devices(kernel) == ["0211:2233:4455:6600", "0211:2233:4455:6601"]
+    assert applied(kernel, wish(vfs=2, vf_guids=RANGE))["plan"]["steps"] == []
 
 
 class TestRefusals:
