@@ -107,6 +107,11 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 
+from ansible_collections.rdma.fabric.plugins.module_utils._host.importing import compile_once
+
+# Before all imports that it is about.
+compile_once()
+
 from ansible_collections.rdma.fabric.plugins.module_utils._host.actual import Actual
 from ansible_collections.rdma.fabric.plugins.module_utils._host.desired import check_desired
 from ansible_collections.rdma.fabric.plugins.module_utils._host.peer_memory.status import summarize

@@ -155,6 +155,11 @@ import os
 
 from ansible.module_utils.basic import AnsibleModule
 
+from ansible_collections.rdma.fabric.plugins.module_utils._host.importing import compile_once
+
+# Before all imports that it is about.
+compile_once()
+
 from ansible_collections.rdma.fabric.plugins.module_utils._host.access import LiveHost
 from ansible_collections.rdma.fabric.plugins.module_utils._host.connection import server_address
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts import gather

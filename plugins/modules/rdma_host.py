@@ -284,6 +284,11 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 
+from ansible_collections.rdma.fabric.plugins.module_utils._host.importing import compile_once
+
+# Before all imports that it is about.
+compile_once()
+
 from ansible_collections.rdma.fabric.plugins.module_utils._host.access import LiveHost, LiveMachine
 from ansible_collections.rdma.fabric.plugins.module_utils._host.clock import SystemClock
 from ansible_collections.rdma.fabric.plugins.module_utils._host.connection import server_address

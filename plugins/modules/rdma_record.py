@@ -88,6 +88,11 @@ entries:
 
 from ansible.module_utils.basic import AnsibleModule
 
+from ansible_collections.rdma.fabric.plugins.module_utils._host.importing import compile_once
+
+# Before all imports that it is about.
+compile_once()
+
 from ansible_collections.rdma.fabric.plugins.module_utils._host.access import HostError, LiveHost
 from ansible_collections.rdma.fabric.plugins.module_utils._host.record import record
 

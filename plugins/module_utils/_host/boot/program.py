@@ -18,6 +18,7 @@ import posixpath
 import re
 import zipfile
 
+from ansible_collections.rdma.fabric.plugins.module_utils._host import importing
 from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.unit import PROGRAM_DIRECTORY
 
 PREFIX = "host-"
@@ -28,7 +29,16 @@ _NAME = re.compile(r"(\w+)(?:[ \t]+as[ \t]+\w+)?")
 _COMMENT = re.compile(r"#[^\n]*")
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 _DIGITS = 16
-_START = "import sys\n\nfrom {module} import main\n\nsys.exit(main(sys.argv[1:]))\n"
+_START = """import sys
+
+from {importing} import compile_once
+
+compile_once()
+
+from {module} import main
+
+sys.exit(main(sys.argv[1:]))
+"""
 
 
 class NoSource(Exception):
@@ -41,8 +51,8 @@ def members() -> dict[str, bytes]:
     # At the top it would be a circle, as it imports this module's users; being imported is why Ansible sends it along.
     from ansible_collections.rdma.fabric.plugins.module_utils._host.boot import run  # noqa: PLC0415
 
-    found: dict[str, bytes] = {"__main__.py": _START.format(module=run.__name__).encode("ascii")}
-    waiting = [run.__name__]
+    found: dict[str, bytes] = {"__main__.py": _start(run.__name__)}
+    waiting = [run.__name__, importing.__name__]
     while waiting:
         module = waiting.pop()
         path = f"{module.replace('.', '/')}.py"
@@ -52,6 +62,10 @@ def members() -> dict[str, bytes]:
         _add_packages(found, module)
         waiting += _imported(found[path].decode("utf-8"))
     return dict(sorted(found.items()))
+
+
+def _start(module: str) -> bytes:
+    return _START.format(importing=importing.__name__, module=module).encode("ascii")
 
 
 @functools.lru_cache(maxsize=1)
