@@ -55,8 +55,8 @@ options:
     description:
       - The desired state of the host as P(rdma.fabric.fabric_spec#module) returns it for each host.
       - Among the keys are C(interfaces), C(kernel_modules), C(kernel_arguments), C(sysctls), C(multirail), C(limits),
-        C(hugepages), C(roce_qos), C(node_labels), C(uplinks), C(connection_address), C(consents) and C(requests). All are optional,
-        and each takes what the host variable of its name takes.
+        C(hugepages), C(pcie), C(roce_qos), C(node_labels), C(uplinks), C(connection_address), C(consents) and
+        C(requests). All are optional, and each takes what the host variable of its name takes.
       - Each entry of C(interfaces) selects one interface by C(pci), C(mac) or C(current_name), and may have C(name),
         C(rdma_name), C(mtu), C(vf_mtu), C(vfs), C(vf_settings), C(vf_driver), C(vf_guids), C(eswitch_mode),
         C(firmware), C(qos) and C(state).
@@ -67,9 +67,11 @@ options:
       - C(firmware) is a mapping of parameters of the card's firmware, in the words of C(mstconfig), to values.
       - C(vf_driver) is V(netdevice) or V(vfio-pci), C(eswitch_mode) is V(legacy) or V(switchdev).
       - C(roce_qos) is a mapping of C(dcbx) (V(os), V(firmware)), C(trust) (V(dscp), V(pcp)), C(dscp_priority) (DSCPs to
-        priorities), C(pfc) (priorities), C(pause), C(cable_length) in meters, C(ets) (priorities to V(strict) or percent),
-        C(ecn) (priorities to booleans), C(cnp_dscp), C(cnp_priority), C(traffic_class) and C(tos), for every Ethernet
-        interface of C(interfaces). C(qos) of an entry has the same keys and comes first; V(false) leaves it out.
+        priorities), C(pfc) (priorities), C(pause), C(cable_length) in meters, C(ets) (priorities to V(strict) or
+        percent), C(ecn) (priorities to booleans), C(cnp_dscp), C(cnp_priority), C(traffic_class) and C(tos), for every
+        Ethernet interface of C(interfaces). C(qos) of an entry has the same keys and comes first; V(false) leaves it
+        out.
+      - C(pcie) is a mapping of C(acs) (V(direct)) and C(max_read_request) in bytes.
       - Either this or O(confirm) is needed.
     type: dict
   confirm:

@@ -17,6 +17,7 @@ CONCERNS = (
     "modules",
     "driver",
     "peer_memory",
+    "pcie",
     "naming",
     "vfs",
     "eswitch",
