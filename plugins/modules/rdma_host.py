@@ -12,8 +12,8 @@ short_description: Bring a host to the state that its RDMA network needs
 version_added: 0.1.0
 description:
   - Reads a host once and compares it with the desired state of kernel modules, driver, peer memory, interface names,
-    virtual functions, MTUs, links and RoCE QoS. The result is a plan, an ordered list of steps. Each says why it is needed,
-    what it interrupts and how it is undone.
+    virtual functions, MTUs, links, PCIe and RoCE QoS. The result is a plan, an ordered list of steps. Each says why it is
+    needed, what it interrupts and how it is undone.
   - With O(mode=apply), outside check mode, the steps are executed in that order and each is verified. The lines that
     check mode shows are those of the steps that a run after it executes.
   - When a step fails, what it has done is taken back where that is safe, and the run ends. The result says which step
