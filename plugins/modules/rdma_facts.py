@@ -144,6 +144,22 @@ facts:
         - Who uses virtual functions, by PCI address. M(rdma.fabric.rdma_host) fills it for functions that it is asked
           to change, as every process has to be looked at.
       type: dict
+    eswitch:
+      description:
+        - C(mode), C(inline_mode) and C(encap_mode) of e-switches, by PCI address, and C(problem) where they can't be
+          read. M(rdma.fabric.rdma_host) fills it for ports whose C(eswitch_mode) it is asked for.
+      type: dict
+    guids:
+      description:
+        - C(functions) of InfiniBand ports with their C(node_guid), C(port_guid) and C(link_state), by PCI address.
+          M(rdma.fabric.rdma_host) fills it for ports whose C(vf_guids) it is asked for.
+      type: dict
+    firmware:
+      description:
+        - C(tool), C(cards) by their PCI address without the function, with default, present and next value of
+          C(parameters), and C(set_since_boot). M(rdma.fabric.rdma_host) fills it for cards whose C(firmware) it is
+          asked for, and for a BlueField whose mode decides something.
+      type: dict
     unreadable:
       description: Reads that failed unexpectedly, at most 24.
       type: list

@@ -92,6 +92,15 @@ def test_everything_wrong_is_reported_at_once(tmp_path: Path) -> None:
     assert "8 problems in the input; nothing was changed" in result["msg"]
 
 
+def test_guids_that_two_hosts_would_give_are_told_with_both_hosts() -> None:
+    guids = {"first": "02:00:00:00:00:00:00:01", "last": "02:00:00:00:00:00:00:08"}
+    same = {"rdma_fabric_interfaces": [{"pci": "0000:18:00.0", "vfs": 8, "vf_guids": guids}]}
+    result = load(hosts=["node1", "node2"], task_vars={"hostvars": {"node1": same, "node2": same}})
+    assert result["failed"]
+    assert "host node2: rdma_fabric_interfaces" in result["msg"]
+    assert "which host node1 gives to functions of its own" in result["msg"]
+
+
 def test_a_hostile_file_costs_no_time(tmp_path: Path) -> None:
     with (tmp_path / "big.yaml").open("wb") as stream:
         stream.truncate(10_000_000)

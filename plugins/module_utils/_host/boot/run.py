@@ -44,6 +44,8 @@ _SETTLE_SECONDS = 60
 # Another run may be at work; a guard that waited this long takes the change back all the same.
 _LOCK_SECONDS = 30.0
 _FUNCTIONS = "/sys/bus/pci/devices"
+# What is set with the interface of a port, which may come after its driver.
+_THROUGH_THE_INTERFACE = ("mtu", "state", "qos", "vf_settings", "vf_guids")
 _USAGE = "usage: python3 -I -S PROGRAM [--root DIRECTORY] boot|devices|guard\n"
 
 
@@ -177,7 +179,7 @@ def _lacking(machine: Machine, address: str, wish: dict[str, Any]) -> str:
         return f"{address}: there is no such PCI function"
     if not _is_bound(machine, place):
         return f"{address}: no driver is bound to it"
-    if any(wish.get(key) for key in ("mtu", "state", "qos")) and not _has_interface(machine, address):
+    if any(wish.get(key) for key in _THROUGH_THE_INTERFACE) and not _has_interface(machine, address):
         return f"{address}: it has no network interface"
     if any(key in (wish.get("qos") or {}) for key in OF_DEVICE) and _lacks_device(machine, place):
         return f"{address}: it has no RDMA device"
