@@ -103,7 +103,7 @@ def _refusal(context: Context, interface: Interface, wanted: str) -> str:
         return "it is an InfiniBand port, and switchdev is a mode of Ethernet ports"
     problem = (context.actual.facts.get("eswitch") or {}).get(interface.key, {}).get("problem")
     if problem:
-        return f"its mode can't be read ({problem}): install iproute2, or a driver and firmware that have the mode"
+        return f"its mode can't be read ({problem}): run as root, with iproute2 and a driver that has the mode"
     refusal = arm_side_refusal(context.actual, nic) or context.uplink_refusal(nic, interface.netdev)
     if refusal or context.planned(f"vfs:{interface.key}"):
         return refusal

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from ansible_collections.rdma.fabric.plugins.module_utils._host.access import CommandResult
 from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.wishes import wishes
 from ansible_collections.rdma.fabric.plugins.module_utils._host.desired import parse_host_variables
 from ansible_collections.rdma.fabric.plugins.module_utils._host.eswitch.read import parse
@@ -169,7 +170,16 @@ class TestRefusals:
     def test_without_devlink_the_mode_is_not_guessed(self) -> None:
         kernel = booted()
         kernel.absent.add("devlink")
-        assert "install iproute2" in self.refusal(kernel, eswitch_mode="switchdev")
+        assert "devlink (iproute2) can't be run" in self.refusal(kernel, eswitch_mode="switchdev")
+
+    def test_a_kernel_that_does_not_tell_the_mode_is_quoted(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        denied = CommandResult(1, "", "kernel answers: Operation not permitted\n")
+        real = Kernel.run
+        monkeypatch.setattr(
+            Kernel, "run", lambda self, argv, timeout: denied if argv[0] == "devlink" else real(self, argv, timeout)
+        )
+        detail = self.refusal(booted(), eswitch_mode="switchdev")
+        assert "devlink: kernel answers: Operation not permitted" in detail and "run as root" in detail
 
     def test_a_mode_that_nobody_gave_is_not_lost_with_a_new_number(self) -> None:
         kernel = switched()
