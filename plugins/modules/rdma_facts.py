@@ -124,8 +124,8 @@ facts:
       description:
         - How PCIe treats the traffic between NICs and GPUs. C(functions) have C(max_read_request), C(max_payload),
           C(relaxed_ordering) and C(ats), C(bridges) the value of their ACS control register. Only root can read them.
-        - C(virtual) tells whether the machine is a virtual one, C(passed_through) has the PCI functions that a driver for
-          virtual machines holds.
+        - C(virtual) tells whether the machine is a virtual one, C(passed_through) has the PCI functions that a driver
+          for virtual machines holds.
       type: dict
     uplinks:
       description: Interfaces that must not be cut, with every reason.
