@@ -6,9 +6,11 @@
 from __future__ import annotations
 
 import json
+import secrets
 from pathlib import Path
 from typing import Any, ClassVar, Mapping
 
+from ansible.errors import AnsibleConnectionFailure
 from ansible.utils.display import Display
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.converge import preview
@@ -20,9 +22,10 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.recorded import 
     RecordedHost,
     load_recording,
 )
+from ansible_collections.rdma.fabric.plugins.module_utils._host.wanted.guard import DEFAULT
 from ansible_collections.rdma.fabric.plugins.plugin_utils._action import ActionFailure, FabricAction, plain
 from ansible_collections.rdma.fabric.plugins.plugin_utils._files import write_if_different
-from ansible_collections.rdma.fabric.plugins.plugin_utils._guard import settle
+from ansible_collections.rdma.fabric.plugins.plugin_utils._guard import settle, settle_after_loss
 
 display = Display()
 
@@ -88,15 +91,35 @@ class ActionModule(FabricAction):
     def _run_module(
         self, desired: HostDesired, arguments: Mapping[str, Any], task_vars: dict[str, Any]
     ) -> dict[str, Any]:
+        given = {key: arguments[key] for key in ("mode", "state", "strict")}
+        token = arguments["guard_token"] or secrets.token_hex(16)
+
+        def confirm() -> dict[str, Any]:
+            return self._confirm(token, task_vars)
+
+        try:
+            result = self._run_it({"desired": desired, "guard_token": token, **given}, task_vars)
+        except AnsibleConnectionFailure as lost:
+            if self.check_mode or given["mode"] == "preview" or not desired["consents"].get("uplink_change"):
+                raise
+
+            def look() -> Mapping[str, Any] | None:
+                seen = self._run_it({"desired": desired, **given, "mode": "preview"}, task_vars)
+                guard: Mapping[str, Any] | None = seen["facts"]["boot"]["guard"] if "facts" in seen else {}
+                return guard
+
+            seconds = desired["revert_seconds"] or DEFAULT
+            return settle_after_loss(lost, seconds, look, confirm, self._new_connection)
+        return settle(result, confirm, self._new_connection)
+
+    def _run_it(self, arguments: Mapping[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
+        """Run the module on the host; raises AnsibleConnectionFailure."""
         result: dict[str, Any] = self._execute_module(
-            module_name="rdma.fabric.rdma_host",
-            module_args={"desired": desired, **{key: arguments[key] for key in ("mode", "state", "strict")}},
-            task_vars=task_vars,
+            module_name="rdma.fabric.rdma_host", module_args=dict(arguments), task_vars=task_vars
         )
         # The arguments hold the whole desired state, which is in the output file already.
         result.pop("invocation", None)
-        token = (result.get("guard") or {}).get("token", "")
-        return settle(result, lambda: self._confirm(token, task_vars), self._new_connection)
+        return result
 
     def _confirm(self, token: str, task_vars: dict[str, Any]) -> dict[str, Any]:
         confirmed: dict[str, Any] = self._execute_module(

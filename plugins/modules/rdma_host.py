@@ -12,8 +12,8 @@ short_description: Bring a host to the state that its RDMA network needs
 version_added: 0.1.0
 description:
   - Reads a host once and compares it with the desired state of kernel modules, driver, peer memory, interface names,
-    virtual functions, MTUs, links, PCIe and RoCE QoS. The result is a plan, an ordered list of steps. Each says why it is
-    needed, what it interrupts and how it is undone.
+    virtual functions, MTUs, links, PCIe and RoCE QoS. The result is a plan, an ordered list of steps. Each says why it
+    is needed, what it interrupts and how it is undone.
   - With O(mode=apply), outside check mode, the steps are executed in that order and each is verified. The lines that
     check mode shows are those of the steps that a run after it executes.
   - When a step fails, what it has done is taken back where that is safe, and the run ends. The result says which step
@@ -79,6 +79,11 @@ options:
       - The token (RV(guard)) of a change of the uplink that is to stay.
       - The task that makes such a change confirms it by itself, over a new connection. Give it to confirm by hand what
         a controller that was stopped could not confirm. Nothing else is done then.
+    type: str
+  guard_token:
+    description:
+      - The token that a change of the uplink in this run is to have. One is made up where none is given.
+      - With it, what became of the change can be asked for even when the connection was lost before there was a result.
     type: str
   recorded_host:
     description:
@@ -321,15 +326,18 @@ def run_here(module: AnsibleModule) -> dict[str, Any]:
     )
     address = server_address(LiveHost(), os.getpid()) or desired["connection_address"]
     if run.applies:
-        return apply_here(desired, run, address)
+        return apply_here(desired, run, address, module.params["guard_token"] or secrets.token_hex(16))
     return preview(LiveHost(), desired, run, address)
 
 
-def apply_here(desired: HostDesired, run: Run, address: str | None) -> dict[str, Any]:
-    """Apply with changes of the uplink under guard; ``guard`` of the outcome is what the controller confirms."""
+def apply_here(desired: HostDesired, run: Run, address: str | None, token: str) -> dict[str, Any]:
+    """Apply with changes of the uplink under guard; ``guard`` of the outcome is what the controller confirms.
+
+    ``token`` is what such a change is known by.
+    """
     machine, clock = LiveMachine(), SystemClock()
     seconds = desired["revert_seconds"] or DEFAULT
-    guard = Guard(machine, clock, partial(launch, machine), token=secrets.token_hex(16), seconds=seconds)
+    guard = Guard(machine, clock, partial(launch, machine), token=token, seconds=seconds)
     with exclusive(clock, "rdma_host"):
         obstacle = guard.obstacle()
         if obstacle:
@@ -345,6 +353,7 @@ def main() -> None:
         argument_spec={
             "desired": {"type": "dict"},
             "confirm": {"type": "str", "no_log": False},
+            "guard_token": {"type": "str", "no_log": False},
             "recorded_host": {"type": "path"},
             "output_file": {"type": "path"},
             "mode": {"type": "str", "choices": ["apply", "preview"], "default": "apply"},

@@ -20,6 +20,7 @@ _REVERT_MARGIN = 60.0
 _PAUSE = 3.0
 
 Ask = Callable[[], Mapping[str, Any]]
+Look = Callable[[], "Mapping[str, Any] | None"]
 
 
 def settle(result: dict[str, Any], ask: Ask, reset: Callable[[], None]) -> dict[str, Any]:
@@ -42,6 +43,33 @@ def settle(result: dict[str, Any], ask: Ask, reset: Callable[[], None]) -> dict[
         if time.monotonic() >= end:
             return _failed(result, {**guard, "state": state or "unreachable"}, _unknown(guard, error))
         time.sleep(_PAUSE)
+
+
+def settle_after_loss(
+    lost: AnsibleError, seconds: float, look: Look, ask: Ask, reset: Callable[[], None]
+) -> dict[str, Any]:
+    """Return the result of a task that lost its connection while it may have changed the uplink.
+
+    ``look`` returns what the host has under guard, over a new connection, and changes nothing. What the task did is not
+    known, so nothing is confirmed: the host takes its change back after ``seconds``. Raises ``lost`` where the host has
+    nothing of the task under guard, or can't be reached.
+    """
+    end = time.monotonic() + seconds + _REVERT_MARGIN
+    while time.monotonic() < end:
+        try:
+            reset()
+            guard = look()
+        except AnsibleError:
+            guard = {}
+        if guard is None:
+            break
+        if guard.get("state") == REVERTED:
+            # It is told once: the next run has nothing to learn.
+            answer, _error = _asked(ask, reset, "")
+            if answer.get("state") == REVERTED:
+                return _failed({"changed": True, "msg": ""}, answer, _reverted(answer))
+        time.sleep(_PAUSE)
+    raise lost
 
 
 def _asked(ask: Ask, reset: Callable[[], None], error: str) -> tuple[Mapping[str, Any], str]:

@@ -1,0 +1,99 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+from typing import Any, Iterator
+
+import pytest
+from ansible.errors import AnsibleConnectionFailure
+
+from ansible_collections.rdma.fabric.plugins.plugin_utils import _guard
+from ansible_collections.rdma.fabric.plugins.plugin_utils._guard import settle_after_loss
+
+LINE = "planned: mtu eth0: set the MTU to 9000 (now 1500)"
+LOST = AnsibleConnectionFailure("no route to host")
+ARMED = {"state": "armed", "steps": [LINE]}
+REVERTED = {"state": "reverted", "steps": [LINE]}
+TOLD = {"guard": {"state": "reverted", "steps": [LINE], "problems": []}}
+
+
+class Clock:
+    """Time that passes only while somebody sleeps."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+
+class Host:
+    """A host that shows one thing after the other (None: nothing under guard), the last one for ever."""
+
+    def __init__(self, *shows: Any, says: Any = TOLD) -> None:
+        self._shows = iter(shows)
+        self._last: Any = None
+        self._says = says
+        self.asked = 0
+        self.connections = 0
+
+    def reset(self) -> None:
+        self.connections += 1
+
+    def look(self) -> Any:
+        self._last = next(self._shows, self._last)
+        if isinstance(self._last, Exception):
+            raise self._last
+        return self._last
+
+    def ask(self) -> Any:
+        self.asked += 1
+        return self._says
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[Clock]:
+    found = Clock()
+    monkeypatch.setattr(_guard, "time", found)
+    yield found
+
+
+def settled(host: Host) -> dict[str, Any]:
+    return settle_after_loss(LOST, 40, host.look, host.ask, host.reset)
+
+
+def test_a_host_that_comes_back_after_it_took_the_change_back_is_told_as_that(clock: Clock) -> None:
+    host = Host(LOST, LOST, ARMED, {"state": "reverting", "steps": []}, REVERTED)
+    result = settled(host)
+    assert (result["failed"], result["changed"], host.asked) == (True, True, 1)
+    assert LINE in result["msg"]
+    assert "has taken it back by itself" in result["msg"]
+    assert result["guard"]["state"] == "reverted"
+    assert host.connections >= 5  # a new one each time
+
+
+def test_a_change_that_still_waits_is_never_confirmed(clock: Clock) -> None:
+    host = Host(ARMED)
+    with pytest.raises(AnsibleConnectionFailure):
+        settled(host)
+    assert host.asked == 0
+    assert 40 <= clock.now <= 180
+
+
+def test_a_host_without_a_change_under_guard_or_with_anothers_was_just_not_reached(clock: Clock) -> None:
+    with pytest.raises(AnsibleConnectionFailure):
+        settled(Host(LOST, None))
+    assert clock.now < 10
+    with pytest.raises(AnsibleConnectionFailure):
+        settled(Host(REVERTED, says={"guard": {"state": "unknown", "steps": [], "problems": []}}))
+
+
+def test_a_host_that_stays_away_is_unreachable_in_the_end(clock: Clock) -> None:
+    with pytest.raises(AnsibleConnectionFailure):
+        settled(Host(LOST))
+    assert 40 <= clock.now <= 180
