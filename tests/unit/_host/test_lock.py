@@ -208,7 +208,7 @@ class TestModules:
             return _module.converge_concern(some, desired, "peer_memory")[0]
 
         with exclusive(Watch(), "rdma_host"):
-            for run in (peer_memory, lambda _module: rdma_host.apply_here(desired, igb.APPLY, None)):
+            for run in (peer_memory, lambda _module: rdma_host.apply_here(desired, igb.APPLY, None, "token")):
                 with pytest.raises(SystemExit):
                     _module.end_with(cast(AnsibleModule, module), run)
         assert len(failures) == 2

@@ -5,16 +5,17 @@
 
 ``mstconfig`` (of mstflint) or ``mlxconfig`` (of NVIDIA's firmware tools) shows every parameter of a card with its
 default, its value now and the one of the next boot. A query takes seconds, so only cards are asked that a wish is
-about, and each once: its ports share one configuration.
+about, each once, as its ports share one configuration, and several at a time.
 """
 
 from __future__ import annotations
 
 import difflib
 import re
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Dict, Sequence
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.access import HostError
+from ansible_collections.rdma.fabric.plugins.module_utils._host.access import Host, HostError
 from ansible_collections.rdma.fabric.plugins.module_utils._host.context import Interface
 from ansible_collections.rdma.fabric.plugins.module_utils._host.firmware.record import SET_SINCE_BOOT, record_of
 from ansible_collections.rdma.fabric.plugins.module_utils._host.read.probe import Probe, printable
@@ -34,6 +35,7 @@ _OF_THE_ARM_SIDE = ("eswitch_mode", "qos")
 QUERY_SECONDS = 30.0
 _ROW = re.compile(r"^(?P<marks>[\s*]*(?:\(?RO\)?\s+)?)(?P<name>[A-Z][A-Z0-9_]*(?:\[\d+\])?)\s+(?P<values>\S.*)$")
 _MOST_PARAMETERS = 1024
+_AT_ONCE = 8
 
 # Default, value now, value of the next boot; as the tool writes them: ``True(1)``, ``ETH(2)``, ``16``.
 Values = Dict[str, "list[str]"]
@@ -59,10 +61,12 @@ def read_firmware(probe: Probe, ports: Sequence[Interface]) -> dict[str, Any]:
     if not asked:
         return {"tool": None, "set_since_boot": {}, "cards": {}}
     tool = next((path for path in TOOLS if probe.host.exists(path)), None)
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        read = pool.map(lambda ask: _card(probe.host, tool, *ask), asked.values())
     return {
         "tool": tool,
         "set_since_boot": record_of(probe.content(SET_SINCE_BOOT)),
-        "cards": {card: _card(probe, tool, device, names) for card, (device, names) in asked.items()},
+        "cards": dict(zip(asked, read)),
     }
 
 
@@ -80,13 +84,13 @@ def _asked(ports: Sequence[Interface]) -> dict[str, tuple[str, list[str]]]:
     return asked
 
 
-def _card(probe: Probe, tool: str | None, device: str, names: Sequence[str]) -> dict[str, Any]:
+def _card(host: Host, tool: str | None, device: str, names: Sequence[str]) -> dict[str, Any]:
     card: dict[str, Any] = {"device": device, "problem": "", "parameters": {}, "near": {}}
     if tool is None:
         card["problem"] = "neither mstconfig (package mstflint) nor mlxconfig (NVIDIA's firmware tools) is installed"
         return card
     try:
-        result = probe.host.run(query_command(tool, device), QUERY_SECONDS)
+        result = host.run(query_command(tool, device), QUERY_SECONDS)
     except HostError as error:
         card["problem"] = f"{tool} can't be run ({error.code})"
         return card

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import pytest
@@ -139,6 +140,19 @@ class TestSetting:
         entries = [{"pci": f"0000:29:00.{port}", "firmware": {"NUM_OF_VFS": 8}} for port in (0, 1)]
         gather(Counting(FLEET["roce-h100-01"]().document()), desired=igb.wish(*entries))
         assert [argv[-2:] for argv in asked if argv[0] == TOOL] == [("0000:29:00.0", "query")]
+
+    def test_cards_are_asked_at_the_same_time(self) -> None:
+        both = threading.Barrier(2, timeout=20)
+
+        class Slow(RecordedHost):
+            def run(self, argv: Any, timeout: float) -> CommandResult:
+                if argv[0] == TOOL:
+                    both.wait()
+                return super().run(argv, timeout)
+
+        entries = [{"pci": address, "firmware": {"NUM_OF_VFS": 8}} for address in ("0000:18:00.0", "0000:40:00.0")]
+        cards = gather(Slow(FLEET["roce-h100-01"]().document()), desired=igb.wish(*entries))["firmware"]["cards"]
+        assert [card["problem"] for card in cards.values()] == ["", ""]
 
     def test_the_boot_unit_has_nothing_to_do_with_it(self) -> None:
         desired = wish(ALLOWED, firmware=MORE)
