@@ -4,9 +4,9 @@
 """Fixtures of the tests on booted guests.
 
 ``lab``: the directory of one lab of two guests for the session; ``run``: a shell command on a guest. ``cluster_lab``: a
-lab whose guests are nodes of a cluster, or the running one whose directory RDMA_FABRIC_LAB names. Where a lab cannot be
-had (no root, another architecture) the tests are skipped with the reason; in continuous integration (``CI`` is set)
-they fail.
+lab whose guests are nodes of a cluster. Each is the running one whose directory RDMA_FABRIC_LAB names, where that is of
+its kind. ``cluster``: an API server beside a lab of hosts. Where a lab cannot be had (no root, another architecture) the
+tests are skipped with the reason; in continuous integration (``CI`` is set) they fail.
 """
 
 from __future__ import annotations
@@ -18,11 +18,13 @@ from typing import Callable, Iterator
 
 import pytest
 
+from ansible_collections.rdma.fabric.tests.lab.control_plane import ControlPlane
 from ansible_collections.rdma.fabric.tests.lab.guests.cluster import Lab
 from ansible_collections.rdma.fabric.tests.lab.guests.lab import Options, down, up
+from ansible_collections.rdma.fabric.tests.lab.guests.reach import read_state
 from ansible_collections.rdma.fabric.tests.lab.guests.requirements import look, missing
 from ansible_collections.rdma.fabric.tests.lab.guests.waiting import ssh_argv
-from ansible_collections.rdma.fabric.tests.lab.programs import to_standard_error
+from ansible_collections.rdma.fabric.tests.lab.programs import gather, to_standard_error
 
 COMMAND_SECONDS = 180
 Run = Callable[[str, str], "subprocess.CompletedProcess[str]"]
@@ -52,7 +54,11 @@ def started(options: Options, pytestconfig: pytest.Config) -> Iterator[Path]:
 
 @pytest.fixture(scope="session")
 def lab(capable: None, pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """The directory of a running lab of hosts."""
+    """The directory of a running lab of hosts: one that was named, or one of the tests' own."""
+    named = os.environ.get("RDMA_FABRIC_LAB")
+    if named and not read_state(Path(named))["cluster"]:
+        yield Path(named).resolve()
+        return
     options = Options(tmp_path_factory.mktemp("lab"), owner=os.getpid(), cluster=False)
     yield from started(options, pytestconfig)
 
@@ -67,6 +73,15 @@ def cluster_lab(capable: None, pytestconfig: pytest.Config, tmp_path_factory: py
     options = Options(tmp_path_factory.mktemp("cluster"), owner=os.getpid())
     for directory in started(options, pytestconfig):
         yield Lab(directory)
+
+
+@pytest.fixture(scope="module")
+def cluster(capable: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+    """An API server beside a lab of hosts."""
+    directory = tmp_path_factory.mktemp("control-plane")
+    programs = gather(os.environ, to_standard_error)
+    with ControlPlane(directory, programs=programs, fake_nodes=False) as running:
+        yield running
 
 
 @pytest.fixture

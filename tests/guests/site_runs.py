@@ -10,7 +10,7 @@ import shlex
 import subprocess
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Iterator
+from typing import Any, Iterator, Protocol
 
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.basis.quantities import canonical_quantity
 from ansible_collections.rdma.fabric.tests.guests.pods import Json, items, name_of, until
@@ -24,6 +24,12 @@ SITE_SECONDS = 1200.0
 ROLLOUT_SECONDS = 600  # for programs that start all at once on emulated guests
 WATCH_SECONDS = 60.0
 WATCHER = Path(__file__).with_name("write_watch.py")
+
+
+class Place(Protocol):
+    """A running lab, with or without a cluster."""
+
+    directory: Path
 
 
 def run_site(lab: Lab, user: User, *, inventory: Path | None = None, **variables: Any) -> Outcome:
@@ -68,7 +74,7 @@ def await_offer(lab: Lab, resource: str, amount: int) -> None:
 
 
 @contextmanager
-def watched(lab: Lab, guest: str) -> Iterator[list[Json]]:
+def watched(lab: Place, guest: str) -> Iterator[list[Json]]:
     """Watch what ssh sessions change on a guest; the list is filled at the end."""
     program = f"exec python3 -I -S -c {shlex.quote(WATCHER.read_text(encoding='utf-8'))}"
     argv = ["ssh", "-F", str(lab.directory / "ssh_config"), guest, program]

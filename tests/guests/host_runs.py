@@ -1,0 +1,105 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Runs of the host side on booted guests that are no nodes, and what the guests show of them."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from pathlib import Path
+from typing import Any, Mapping
+
+import yaml
+
+from ansible_collections.rdma.fabric.tests.integration.playbooks import Outcome, User
+from ansible_collections.rdma.fabric.tests.lab.control_plane import ControlPlane
+from ansible_collections.rdma.fabric.tests.lab.guests.reach import read_state
+from ansible_collections.rdma.fabric.tests.lab.guests.waiting import ssh_argv
+
+Json = dict[str, Any]
+
+FUNCTION = "0000:01:00.0"  # the rail's card, and its name as udev predicts it
+CARD = "enp1s0"
+COMMAND_SECONDS = 300.0
+RUN_SECONDS = 1500.0  # with a reboot of emulated guests
+SNAPSHOT = Path(__file__).with_name("host_snapshot.py")
+STEP_LINE = re.compile(r"^(?:planned|needs reboot|needs consent|refused): .*$")
+RESULT_LINE = re.compile(r"^(?:changed|ok): \[(?P<host>[^]]+)\]$")
+
+
+class Fleet:
+    """The guests of a lab, and somebody who runs ``site`` on them with an empty cluster side.
+
+    ``variables`` become those of the group ``rdma_fabric``.
+    """
+
+    def __init__(self, lab: Path, folder: Path, cluster: ControlPlane, variables: Mapping[str, Any]) -> None:
+        self.directory = lab
+        self.guests: tuple[str, ...] = tuple(guest["name"] for guest in read_state(lab)["guests"])
+        self.user = User(folder / "user")
+        self._cluster = cluster
+        self._inventory = folder / "inventory.yml"
+        self._inventory.write_text((lab / "inventory.yml").read_text(encoding="utf-8"), encoding="utf-8")
+        (folder / "group_vars").mkdir()
+        (folder / "group_vars" / "rdma_fabric.yml").write_text(yaml.safe_dump(dict(variables)), encoding="utf-8")
+
+    def site(self, *arguments: str, **variables: Any) -> Outcome:
+        """Run ``site`` on every guest."""
+        return self.user.run(
+            "site",
+            *arguments,
+            inventory=self._inventory,
+            variables=variables,
+            cluster=self._cluster,
+            seconds=RUN_SECONDS,
+        )
+
+    def ssh(self, guest: str, command: str, *, stdin: str | None = None, seconds: float = COMMAND_SECONDS) -> str:
+        """Run a shell command on a guest; it has to succeed."""
+        argv = ssh_argv(self.directory, guest, [command])
+        done = subprocess.run(argv, input=stdin, check=False, capture_output=True, text=True, timeout=seconds)
+        assert done.returncode == 0, f"{guest}: {done.stderr}{done.stdout}"
+        return done.stdout
+
+    def snapshot(self, guest: str) -> Json:
+        """Give everything of a guest that a run may touch."""
+        text = self.ssh(guest, "python3 -I -S -", stdin=SNAPSHOT.read_text(encoding="utf-8"))
+        found: Json = json.loads(text)
+        return found
+
+    def executed(self, guest: str) -> list[str]:
+        """Give the lines of the steps that the last call of the module has executed on a guest."""
+        path = self.user.here / "rdma-fabric-run" / "hosts" / f"{guest}.json"
+        run = json.loads(path.read_text(encoding="utf-8"))["run"]
+        return [step["line"] for step in run["executed"]]
+
+
+def printed(output: str) -> dict[str, list[str]]:
+    """Give the lines of steps that a run with ``--diff`` printed of each host that it changes."""
+    lines: dict[str, list[str]] = {}
+    pending: list[str] = []
+    for line in output.splitlines():
+        if STEP_LINE.match(line):
+            pending.append(line)
+        result = RESULT_LINE.match(line)
+        if result and pending:
+            lines[result["host"]] = pending
+            pending = []
+    return lines
+
+
+def differences(before: Json, after: Json) -> list[str]:
+    """Tell what differs between two snapshots, a line each."""
+    found = []
+    for part in before:
+        old, new = (
+            each[part] if isinstance(each[part], dict) else dict.fromkeys(each[part], "there")
+            for each in (before, after)
+        )
+        names = sorted({*old, *new})
+        found += [
+            f"{part} {name}: {old.get(name)} -> {new.get(name)}" for name in names if old.get(name) != new.get(name)
+        ]
+    return found
