@@ -27,7 +27,7 @@ LAB = "lab"  # its folder below the demo's
 LAB_MINUTES = 90
 VARIABLES: Mapping[str, Any] = {
     "rdma_fabric_wait_timeout": 900,
-    "rdma_fabric_validate_timeout": 300,
+    "rdma_fabric_validate_timeout": 600,
     "rdma_fabric_validate_test_timeout": 180,
 }
 
