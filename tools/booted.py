@@ -116,14 +116,17 @@ def announcement(parts: Sequence[Part], *, kvm: bool | None) -> list[str]:
     return lines
 
 
+def label_of(test: Mapping[str, Any]) -> str:
+    """Return the name of a test, with its direction where something was sent."""
+    sent = test["test"] in ("ping", "rping", "bandwidth")
+    return f"{test['test']} from {test['from']} to {test['to']}" if sent else str(test["test"])
+
+
 def verdict_lines(proof: Mapping[str, Any]) -> list[str]:
     """Return the verdict of each pair and of each of its tests, from ``validate.json``."""
     lines = []
     for pair in proof["pairs"]:
         lines.append(f"{pair['a']} - {pair['b']} on {pair['network']}: {pair['verdict']}")
-        lines += [
-            f"  {test['test']} from {test['from']} to {test['to']}: {test['verdict']} ({test['summary']})"
-            for test in pair["tests"]
-        ]
+        lines += [f"  {label_of(test)}: {test['verdict']} ({test['summary']})" for test in pair["tests"]]
     lines += [f"left out: {each['host']}: {each['why']}" for each in proof["left_out"]]
     return [*lines, f"Verdict: {proof['verdict']}"]

@@ -97,7 +97,7 @@ def bandwidth_verdict(
     }
     if measured is None or not result["complete"]:
         return {"verdict": "fail", "reason": _broken(result, measured), **verdict}
-    told = f"{measured:.1f} Gb/s measured"
+    told = f"{_rate(measured)} measured"
     if limit is None or ratio is None:
         return {"verdict": "reported", "reason": f"{told}; no link rate is given to judge it by", **verdict}
     told += f", {expected:.1f} Gb/s expected of {limit.what}{' in both directions' if directions == 2 else ''}"
@@ -106,6 +106,10 @@ def bandwidth_verdict(
     outcome, why = _judge(result, ratio, gate, way)
     verdict["hints"] = _hints(result, limit, ratio, way) if outcome != "pass" else []
     return {"verdict": outcome, "reason": f"{told}: {why}", **verdict}
+
+
+def _rate(gbps: float) -> str:
+    return f"{gbps:.1f} Gb/s" if gbps >= 1 else f"{gbps * 1000:.0f} Mb/s"
 
 
 def _judge(result: dict[str, Any], ratio: float, gate: float | None, way: Way) -> tuple[str, str]:

@@ -52,6 +52,11 @@ def test_the_article_s_host_memory_passes_on_its_port_of_100() -> None:
     )
 
 
+def test_a_rate_of_software_is_told_in_a_unit_that_shows_it() -> None:
+    found = bandwidth_verdict(measured(0.034), 2.5, emulated=True)
+    assert found["reason"].startswith("34 Mb/s measured, 2.5 Gb/s expected")
+
+
 @pytest.mark.parametrize(
     ("distance", "verdict", "threshold", "limit"),
     [

@@ -22,6 +22,7 @@ from tools.playbook import PlaybookRun
 
 PARTS = [Part("guest image", Path("/cache/image"), 4), Part("QEMU", Path("/cache/qemu"), 2)]
 TESTS = [
+    {"test": "pods", "from": "a", "to": "b", "verdict": "pass", "summary": "both pods are ready"},
     {"test": "ping", "from": "a", "to": "b", "verdict": "pass", "summary": "3 of 3"},
     {"test": "bandwidth", "from": "b", "to": "a", "verdict": "fail", "summary": "no route"},
 ]
@@ -86,6 +87,7 @@ def test_as_long_as_nobody_tried_kvm_both_times_are_said() -> None:
 def test_every_test_of_every_pair_has_its_verdict() -> None:
     assert verdict_lines(PROOF) == [
         "a - b on rdma-shared: fail",
+        "  pods: pass (both pods are ready)",
         "  ping from a to b: pass (3 of 3)",
         "  bandwidth from b to a: fail (no route)",
         "left out: c: the node c is not Ready",
