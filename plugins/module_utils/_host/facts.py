@@ -71,8 +71,13 @@ def gather(
     modules = read_modules(probe, system["kernel"], kernel_modules)
     boot = {**read_boot(probe), **read_boot_state(probe, [netdev.raw_name for netdev in netdevs])}
     netdev_facts = [netdev.facts for netdev in netdevs]
-    renewed = renewed_functions(desired or {}, nics, netdev_facts)
     ports = ports_asked_for(desired or {}, nics, netdev_facts)
+    cards = {
+        "eswitch": read_eswitches(probe, ports),
+        "firmware": read_firmware(probe, ports),
+        "guids": read_guids(probe, ports),
+    }
+    renewed = renewed_functions(desired or {}, {"nics": nics, "netdevs": netdev_facts, "rdma": rdma, **cards})
     settings = read_settings(probe, desired or {}, [netdev.facts["name"] for netdev in netdevs], boot["files"])
     settings.update(read_qos(probe, desired or {}, nics, netdev_facts, rdma))
     facts = {
@@ -92,9 +97,7 @@ def gather(
         "boot": boot,
         "naming": read_naming(probe, system, netdev_facts),
         "vf_users": read_users(probe, renewed, {netdev["name"]: netdev for netdev in netdev_facts}),
-        "eswitch": read_eswitches(probe, ports),
-        "firmware": read_firmware(probe, ports),
-        "guids": read_guids(probe, ports),
+        **cards,
         "settings": settings,
     }
     facts.update(read_stack_state(probe, desired or {}, facts))

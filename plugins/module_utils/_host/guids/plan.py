@@ -16,6 +16,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.desired import C
 from ansible_collections.rdma.fabric.plugins.module_utils._host.eswitch.switching import unbound_functions
 from ansible_collections.rdma.fabric.plugins.module_utils._host.guids.wanted import (
     device_guid,
+    has_guid,
     port_guid,
     wanted_guid,
 )
@@ -93,7 +94,7 @@ def _changes(context: Context, interface: Interface, guids: list[str | None], cr
         now: Mapping[str, Any] = known[number] if not created and number < len(known) else {}
         taken = device_guid(context.actual, functions[number]) if number < len(functions) else None
         change: dict[str, Any] = {}
-        if guid is not None and not _has(now, taken, guid):
+        if guid is not None and not has_guid(now, taken, guid):
             change[GUID] = guid
         if now.get(LINK_STATE) == DISABLED or created:
             change[LINK_STATE] = AUTO
@@ -102,14 +103,6 @@ def _changes(context: Context, interface: Interface, guids: list[str | None], cr
         if change:
             changes[number] = change
     return changes
-
-
-def _has(now: Mapping[str, Any], taken: str | None, guid: str) -> bool:
-    """Say whether a function has its GUID: all zero is none, a function without RDMA device has nothing to tell."""
-    told = {now.get("node_guid"), now.get("port_guid")}
-    if taken is not None and taken != guid:
-        return False
-    return told == {guid} or (told == {None} and taken == guid)
 
 
 def _refusal(context: Context, interface: Interface, guids: list[str | None], changes: Changes) -> str:

@@ -60,3 +60,14 @@ def device_guid(actual: Actual, function: Nic) -> str | None:
     found = (device["node_guid"] for device in devices if device["pci"] == function["address"])
     number = guid_number(str(next(found, None) or ""))
     return None if number is None else guid_text(number)
+
+
+def has_guid(now: Mapping[str, Any], taken: str | None, guid: str | None) -> bool:
+    """Say whether a function has its GUID: ``now`` is what the port has set, ``taken`` what its device has.
+
+    All zero is none. A function without RDMA device has nothing to tell, and an older kernel does not tell what is set.
+    """
+    if taken is not None and taken != guid:
+        return False
+    told = {now.get("node_guid"), now.get("port_guid")}
+    return told == {guid} or (told == {None} and taken == guid)

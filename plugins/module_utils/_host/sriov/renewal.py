@@ -7,24 +7,34 @@ from __future__ import annotations
 
 from typing import Any, Mapping
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.actual import Actual, Netdev, Nic
+from ansible_collections.rdma.fabric.plugins.module_utils._host.actual import Actual, Nic
 from ansible_collections.rdma.fabric.plugins.module_utils._host.context import Interface
+from ansible_collections.rdma.fabric.plugins.module_utils._host.eswitch.switching import present_mode
+from ansible_collections.rdma.fabric.plugins.module_utils._host.guids.wanted import (
+    device_guid,
+    has_guid,
+    port_guid,
+    wanted_guid,
+)
 from ansible_collections.rdma.fabric.plugins.module_utils._host.matching import match_interfaces
+from ansible_collections.rdma.fabric.plugins.module_utils._host.read.users import USER_SPACE_DRIVERS
 from ansible_collections.rdma.fabric.plugins.module_utils._host.sriov.settings import (
     differences,
     port_mac,
     wanted_settings,
 )
-
-# Wishes that may bind every function again.
-_BINDING_AGAIN = ("eswitch_mode", "vf_driver", "vf_guids")
+from ansible_collections.rdma.fabric.plugins.module_utils._host.wanted.vf_driver import VFIO
 
 
-def renewed_functions(desired: Mapping[str, Any], nics: list[Nic], netdevs: list[Netdev]) -> list[Nic]:
-    """Return the virtual functions whose users have to be known before a plan is made, in the shape of the facts."""
-    if not any((nic["sriov"] or {}).get("enabled") for nic in nics):
+def renewed_functions(desired: Mapping[str, Any], facts: Mapping[str, Any]) -> list[Nic]:
+    """Return the virtual functions whose users have to be known before a plan is made, in the shape of the facts.
+
+    ``facts`` need only be what devices, e-switches and GUIDs are like. To look for users takes its time, so a host
+    that is as it shall be has none of these functions.
+    """
+    if not any((nic["sriov"] or {}).get("enabled") for nic in facts["nics"]):
         return []
-    actual = Actual({"nics": nics, "netdevs": netdevs, "modules": {}, "stack": {}, "uplinks": []})
+    actual = Actual({"modules": {}, "stack": {}, "uplinks": [], **facts})
     interfaces, _unmatched = match_interfaces(desired.get("interfaces") or (), actual)
     return [function for interface in interfaces for function in _renewed(actual, interface)]
 
@@ -36,8 +46,31 @@ def _renewed(actual: Actual, interface: Interface) -> list[Nic]:
     if nic is None or not enabled:
         return []
     functions = actual.vfs_of(nic)
-    if interface.wanted.get("vfs") not in (None, enabled) or any(interface.wanted.get(key) for key in _BINDING_AGAIN):
+    mode = interface.wanted.get("eswitch_mode")
+    if interface.wanted.get("vfs") not in (None, enabled) or mode not in (None, present_mode(actual, interface)):
         return functions
     wanted = wanted_settings(interface.wanted, port_mac(nic, interface.netdev), len(functions))
     changes = differences(wanted, sriov.get("settings"))
-    return [function for number, function in enumerate(functions) if "mac" in changes.get(number, {})]
+    own = port_guid(actual, nic, interface.netdev)
+    return [
+        function
+        for number, function in enumerate(functions)
+        if "mac" in changes.get(number, {})
+        or _has_another_driver(function, interface.wanted.get("vf_driver"))
+        or _has_another_guid(actual, interface, function, number, own)
+    ]
+
+
+def _has_another_driver(function: Nic, wanted: str | None) -> bool:
+    if wanted is None:
+        return False
+    return bool(function["driver"] != VFIO if wanted == VFIO else function["driver"] in USER_SPACE_DRIVERS)
+
+
+def _has_another_guid(actual: Actual, interface: Interface, function: Nic, number: int, own: str | None) -> bool:
+    guids = interface.wanted.get("vf_guids")
+    if not guids:
+        return False
+    known = actual.facts["guids"].get(interface.key, {}).get("functions") or []
+    now = known[number] if number < len(known) else {}
+    return not has_guid(now, device_guid(actual, function), wanted_guid(guids, number, own))

@@ -17,7 +17,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.converge import 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.desired import parse_host_variables
 from ansible_collections.rdma.fabric.plugins.module_utils._host.sriov.settings import deterministic_mac
 from ansible_collections.rdma.fabric.plugins.module_utils._host.steps import CONCERNS
-from ansible_collections.rdma.fabric.tests.unit._host.families import MAC, PF, host_with
+from ansible_collections.rdma.fabric.tests.unit._host.families import ETHERNET, INFINIBAND, MAC, PF, host_with
 from ansible_collections.rdma.fabric.tests.unit._host.kernel import kmods, vfs
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.machine import Kernel
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.sweep import sweep
@@ -140,6 +140,31 @@ class TestHolders:
     def test_without_a_look_at_other_processes_nothing_is_taken_for_free(self) -> None:
         step = the_step(applied(given(), wish(ALLOWED, vfs=4)), f"vfs:{PF}")
         assert step["status"] == "refused" and "a virtual machine or a DPDK program may hold it" in step["detail"]
+
+
+QUIET: dict[str, dict[str, Any]] = {
+    ETHERNET: {**GIVEN, "eswitch_mode": "switchdev"},
+    INFINIBAND: {"vfs": 2, "vf_guids": "deterministic"},
+}
+
+
+@pytest.mark.parametrize("link_layer", QUIET)
+def test_a_host_that_is_as_it_shall_be_is_not_searched_for_users(
+    link_layer: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entry = QUIET[link_layer]
+    kernel = booted(link_layer=link_layer)
+    done(kernel, wish(**entry))
+    listed: list[str] = []
+    real = Kernel.list
+
+    def listing(self: Kernel, path: str) -> list[str]:
+        listed.append(path)
+        return real(self, path)
+
+    monkeypatch.setattr(Kernel, "list", listing)
+    assert applied(kernel, wish(**entry))["plan"]["steps"] == []
+    assert "/proc" not in listed
 
 
 class TestIommu:
