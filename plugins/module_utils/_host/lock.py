@@ -31,26 +31,52 @@ class Locked(Exception):
     """Another run holds the lock; the text says which, since when, and what to do."""
 
 
+class Signature:
+    """What the holder of the lock has others told: nothing before ``sign``, so that who only looks writes nothing."""
+
+    def __init__(self, descriptor: int | None, who: str) -> None:
+        self._descriptor = descriptor
+        self._document = {"pid": os.getpid(), "since": time.time(), "who": who}
+        self._signed = False
+
+    def sign(self) -> None:
+        """Have others told who holds the lock, from now on."""
+        if self._descriptor is not None and not self._signed:
+            self._signed = True
+            _write(self._descriptor, json.dumps(self._document))
+
+    def withdraw(self) -> None:
+        """Take the signature back."""
+        if self._descriptor is not None and self._signed:
+            _write(self._descriptor, "")
+
+
 @contextlib.contextmanager
-def exclusive(clock: Clock, who: str, seconds: float = 0.0, root: str = "/") -> Iterator[None]:
+def exclusive(
+    clock: Clock, who: str, seconds: float = 0.0, root: str = "/", *, signed: bool = True
+) -> Iterator[Signature]:
     """Hold the host's lock, after waiting for it for at most ``seconds``; ``who`` is what others are told.
+
+    Where it is not ``signed`` at once, the holder signs before the first change that it makes.
 
     Raises ``Locked`` while somebody else holds it, and ``HostError`` where the file can't be used.
     """
     path = os.path.normpath(f"{root}/{LOCK}")
     descriptor = _opened(path)
     if descriptor is None:
-        yield
+        yield Signature(None, who)
         return
     try:
         _take(descriptor, clock, seconds)
-        _write(descriptor, json.dumps({"pid": os.getpid(), "since": time.time(), "who": who}))
+        signature = Signature(descriptor, who)
+        if signed:
+            signature.sign()
         try:
-            yield
+            yield signature
         finally:
             # The next holder is not to be taken for this one. Closing alone would leave the lock to a child that
             # hangs in the kernel.
-            _write(descriptor, "")
+            signature.withdraw()
             fcntl.flock(descriptor, fcntl.LOCK_UN)
     finally:
         os.close(descriptor)

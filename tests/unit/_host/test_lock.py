@@ -98,6 +98,20 @@ def test_the_second_run_fails_at_once_and_names_the_first(root: str) -> None:
     assert file_of(root).read_text(encoding="utf-8") == ""
 
 
+def test_who_changes_nothing_writes_nothing_and_holds_the_lock_all_the_same(root: str) -> None:
+    with exclusive(Watch(), "rdma_host", root=root):
+        pass
+    before = file_of(root).stat()
+    with exclusive(Watch(), "rdma_host", root=root, signed=False) as signature:
+        with pytest.raises(Locked, match=r"^another run still changes"):
+            take(Watch(), root)
+        assert file_of(root).stat() == before
+        signature.sign()
+        with pytest.raises(Locked, match=r"^rdma_host \(process"):
+            take(Watch(), root)
+    assert file_of(root).read_text(encoding="utf-8") == ""
+
+
 def test_an_error_in_a_run_gives_the_lock_back(root: str) -> None:
     with pytest.raises(RuntimeError), exclusive(Watch(), "rdma_host", root=root):
         raise RuntimeError
