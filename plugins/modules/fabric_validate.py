@@ -64,7 +64,8 @@ options:
     default: []
   resources:
     description:
-      - Resource that a test pod asks for, or a list of them, by network, where O(spec) does not tell it or tells several.
+      - Resource that a test pod asks for, or a list of them, by network.
+      - Needed where O(spec) does not tell it, or tells several.
     type: dict
     default: {}
   pairs:

@@ -5,8 +5,8 @@
 
 ``lab``: the directory of one lab of two guests for the session; ``run``: a shell command on a guest. ``cluster_lab``: a
 lab whose guests are nodes of a cluster. Each is the running one whose directory RDMA_FABRIC_LAB names, where that is of
-its kind. ``cluster``: an API server beside a lab of hosts. Where a lab cannot be had (no root, another architecture) the
-tests are skipped with the reason; in continuous integration (``CI`` is set) they fail.
+its kind. ``cluster``: an API server beside a lab of hosts. Where a lab cannot be had (no root, another architecture),
+the tests are skipped with the reason; in continuous integration (``CI`` is set) they fail.
 """
 
 from __future__ import annotations

@@ -121,9 +121,9 @@ def ended(pid: int) -> bool:
 
 
 JUNIT = """<?xml version="1.0"?><testsuites><testsuite name="pytest" errors="1" failures="2" skipped="3" tests="10">
-<testcase classname="tests.unit.test_a" name="test_good"/>
-<testcase classname="tests.unit.test_a" name="test_bad[1]"><failure message="assert 1 == 2&#10; more">x</failure></testcase>
-<testcase classname="tests.unit.test_a" name="test_left_something"><error message="a process is left"/></testcase>
+<testcase classname="tests.a" name="test_good"/>
+<testcase classname="tests.a" name="test_bad[1]"><failure message="assert 1 == 2&#10; more">x</failure></testcase>
+<testcase classname="tests.a" name="test_left_something"><error message="a process is left"/></testcase>
 </testsuite></testsuites>"""
 
 
@@ -132,8 +132,8 @@ def test_counts_come_from_the_test_runner(tmp_path: Path) -> None:
     report = read_junit(tmp_path / "junit.xml")
     assert report is not None and report.counts == Counts(passed=4, failed=3, skipped=3)
     assert report.failures == (
-        "tests.unit.test_a::test_bad[1] failure: assert 1 == 2",
-        "tests.unit.test_a::test_left_something error: a process is left",
+        "tests.a::test_bad[1] failure: assert 1 == 2",
+        "tests.a::test_left_something error: a process is left",
     )
     assert Counts(4, 3, 3).sentence() == "4 passed, 3 failed, 3 skipped"
 
