@@ -63,3 +63,15 @@ def test_report_needs_no_network(host: Host) -> None:
     page = host.file(str(RUN_DIR / "report.html"))
     assert page.size < 2 * 1024 * 1024
     assert "default-src 'none'" in page.content_string
+
+
+def test_report_tells_of_the_cluster(host: Host) -> None:
+    """The last run found every object as it should be."""
+    counts = json.loads(host.file(str(RUN_DIR / "report.json")).content_string)["cluster"]["counts"]
+    assert counts["unchanged"] == counts["total"] > 0
+
+
+def test_the_set_can_be_removed(host: Host) -> None:
+    """The list of the set's objects, from which a removal reads what is its own, lies in the set's namespace."""
+    inventory = kubernetes(host, "get", "configmap", "-n", "nvidia-network-operator", "rdma-fabric-rdma-fabric")
+    assert "kube-multus-ds" in inventory["data"]["objects"]
