@@ -64,7 +64,8 @@ class Fleet:
         return done.stdout
 
     def snapshot(self, guest: str) -> Json:
-        """Give everything of a guest that a run may touch."""
+        """Give everything of a guest that a run may touch, once the guest has started to the end."""
+        self.ssh(guest, "systemctl is-system-running --wait >/dev/null || true")
         text = self.ssh(guest, "python3 -I -S -", stdin=SNAPSHOT.read_text(encoding="utf-8"))
         found: Json = json.loads(text)
         return found
