@@ -68,10 +68,8 @@ def root(tmp_path: Path) -> str:
     return str(tmp_path)
 
 
-@contextlib.contextmanager
-def refusing() -> Iterator[None]:
+def refusing() -> contextlib.AbstractContextManager[None]:
     raise Locked("rdma_host (process 7) still changes this host")
-    yield
 
 
 def take(clock: Watch, root: str, seconds: float = 0.0) -> None:

@@ -35,10 +35,10 @@ class Clock:
 class Host:
     """A host that shows one thing after the other (None: nothing under guard), the last one for ever."""
 
-    def __init__(self, *shows: Any, says: Any = TOLD) -> None:
+    def __init__(self, *shows: Any, says: Any = None) -> None:
         self._shows = iter(shows)
         self._last: Any = None
-        self._says = says
+        self._says = says or TOLD
         self.asked = 0
         self.connections = 0
 
