@@ -186,8 +186,9 @@ class TestLiveHost:
             seen.update(arguments)
             return {"changed": False, "msg": "nothing to do"}
 
-        result = plan(live=live, mode="preview")
-        assert seen == {"desired": check_desired(DESIRED), "mode": "preview", "state": "present", "strict": True}
+        result = plan(live=live, mode="preview", guard_token="0123")
+        given = {"mode": "preview", "state": "present", "strict": True, "guard_token": "0123"}
+        assert seen == {"desired": check_desired(DESIRED), **given}
         assert "invocation" not in result
 
     def test_a_difference_that_ansible_shows_is_not_printed_twice(self, plan: Plan, printed: list[str]) -> None:
@@ -365,7 +366,7 @@ class TestGuard:
                 return {"changed": False, "guard": answer}
 
             connection = SimpleNamespace(transport="ssh", reset=lambda: calls.append("reset"))
-            return plan(live=module, connection=connection), calls
+            return plan(live=module, connection=connection, guard_token=self.GUARD["token"]), calls
 
         return start
 
