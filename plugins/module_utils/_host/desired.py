@@ -22,6 +22,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.wanted.place imp
     known_keys,
     list_of,
     shown,
+    switch_of,
     text_of,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.wanted.qos import note_conflicts, qos
@@ -161,10 +162,7 @@ def _consent(place: Place, value: Any) -> bool:
 
 
 def _switch(place: Place, value: Any) -> bool:
-    if value is None or isinstance(value, bool):
-        return bool(value)
-    place.violation(f"is {kind_of(value)} ({shown(value)}), true or false is needed")
-    return False
+    return bool(switch_of(place, value))
 
 
 def _note_two_owners(place: Place, desired: HostDesired) -> None:

@@ -23,10 +23,10 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.driver.version i
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.wanted.place import (
     Place,
-    kind_of,
     known_keys,
     mapping_of,
     shown,
+    switch_of,
     text_of,
 )
 
@@ -147,10 +147,8 @@ def _choice(place: Place, value: Any, choices: Iterable[str], default: str | Non
 
 
 def _flag(place: Place, value: Any, default: bool) -> bool:
-    if value is None or isinstance(value, bool):
-        return default if value is None else bool(value)
-    place.violation(f"is {kind_of(value)} ({shown(value)}), true or false is needed")
-    return default
+    given = switch_of(place, value)
+    return default if given is None else given
 
 
 def _optional(place: Place, value: Any, what: str, check: Any) -> str | None:

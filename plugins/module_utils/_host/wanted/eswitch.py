@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Mapping
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.wanted.place import Place, near_name, shown
+from ansible_collections.rdma.fabric.plugins.module_utils._host.wanted.place import Place, choice_of
 
 ESWITCH_MODES = ("legacy", "switchdev")
 # mlx5 takes these of a function in legacy mode only; in switchdev mode they are matters of tc and Open vSwitch.
@@ -16,11 +16,7 @@ _OF_LEGACY_MODE = ("vlan", "trust", "spoofchk")
 
 def eswitch_mode(place: Place, value: Any) -> str | None:
     """Return the wanted mode, None when none is given."""
-    if value is None or (isinstance(value, str) and value in ESWITCH_MODES):
-        return value
-    hint = near_name(value, ESWITCH_MODES) if isinstance(value, str) else ""
-    place.violation(f"is {shown(value)}, {' or '.join(ESWITCH_MODES)} is needed", hint)
-    return None
+    return choice_of(place, value, ESWITCH_MODES)
 
 
 def check_settings(place: Place, entry: Mapping[str, Any]) -> None:

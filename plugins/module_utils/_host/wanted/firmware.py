@@ -6,9 +6,9 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Dict, Mapping
+from typing import Any, Dict
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.wanted.place import Place, kind_of, shown
+from ansible_collections.rdma.fabric.plugins.module_utils._host.wanted.place import Place, is_mapping, kind_of, shown
 
 _NAME = re.compile(r"[A-Z][A-Z0-9_]{1,63}")
 _VALUE = re.compile(r"[A-Za-z0-9_.-]{1,64}")
@@ -19,10 +19,7 @@ Parameters = Dict[str, str]
 
 def firmware(place: Place, value: Any) -> Parameters | None:
     """Return the wanted parameters in the words of mstconfig and mlxconfig, None when none are given."""
-    if value is None:
-        return None
-    if not isinstance(value, Mapping):
-        place.violation(f"is {kind_of(value)} ({shown(value)}), a mapping of parameters to values is needed")
+    if value is None or not is_mapping(place, value, "parameters to values"):
         return None
     wanted: Parameters = {}
     for name, item in value.items():

@@ -8,7 +8,7 @@ from __future__ import annotations
 import difflib
 import re
 from dataclasses import dataclass, field
-from typing import Any, Callable, Iterable, Mapping
+from typing import Any, Callable, Iterable, Mapping, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host import syntax
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import Notice, Violation
@@ -95,12 +95,17 @@ def text_of(place: Place, value: Any, what: str, check: Check | None = None, *, 
     return text
 
 
+def is_mapping(place: Place, value: Any, what: str) -> bool:
+    """Tell whether a value is a mapping, of keys of any kind; anything else is noted."""
+    if isinstance(value, Mapping):
+        return True
+    place.violation(f"is {kind_of(value)} ({shown(value)}), a mapping of {what} is needed")
+    return False
+
+
 def mapping_of(place: Place, value: Any, what: str) -> dict[str, Any]:
     """Return the members whose keys are text, none when nothing is given; anything else is noted."""
-    if value is None:
-        return {}
-    if not isinstance(value, Mapping):
-        place.violation(f"is {kind_of(value)} ({shown(value)}), a mapping of {what} is needed")
+    if value is None or not is_mapping(place, value, what):
         return {}
     for key in value:
         if not isinstance(key, str):
@@ -124,6 +129,23 @@ def list_of(place: Place, value: Any, what: str) -> list[Any]:
         place.violation(f"is {kind_of(value)} ({shown(value)}), a list of {what} is needed")
         return []
     return list(value)
+
+
+def switch_of(place: Place, value: Any) -> bool | None:
+    """Return true or false; ``None`` when nothing is given, and after noting anything else."""
+    if value is None or isinstance(value, bool):
+        return value
+    place.violation(f"is {kind_of(value)} ({shown(value)}), true or false is needed")
+    return None
+
+
+def choice_of(place: Place, value: Any, choices: Sequence[str]) -> str | None:
+    """Return one of ``choices``; ``None`` when nothing is given, and after noting anything else."""
+    if value is None or (isinstance(value, str) and value in choices):
+        return value
+    hint = near_name(value, choices) if isinstance(value, str) else ""
+    place.violation(f"is {shown(value)}, {' or '.join(choices)} is needed", hint)
+    return None
 
 
 def whole_number(place: Place, value: Any, check: Callable[[int], str]) -> int | None:

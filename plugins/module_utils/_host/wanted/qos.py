@@ -19,10 +19,12 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.qos.values impor
 from ansible_collections.rdma.fabric.plugins.module_utils._host.wanted.place import (
     Found,
     Place,
+    is_mapping,
     kind_of,
     known_keys,
     list_of,
     shown,
+    switch_of,
     whole_number,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import Notice, Violation
@@ -60,10 +62,7 @@ def qos(place: Place, value: Any) -> Qos | None:
 
     Keys of ``dscp_priority``, ``ets`` and ``ecn`` are text, as JSON has no others.
     """
-    if value is None:
-        return None
-    if not isinstance(value, Mapping):
-        place.violation(f"is {kind_of(value)} ({shown(value)}), a mapping of {', '.join(QOS_KEYS)} is needed")
+    if value is None or not is_mapping(place, value, ", ".join(QOS_KEYS)):
         return None
     known_keys(place, value, QOS_KEYS)
     given: Qos = {}
@@ -178,13 +177,6 @@ def _number(most: int, what: str, least: int = 0) -> Callable[[Place, Any], Any]
     return lambda place, value: whole_number(place, value, problem)
 
 
-def _switch(place: Place, value: Any) -> bool | None:
-    if isinstance(value, bool):
-        return value
-    place.violation(f"is {kind_of(value)} ({shown(value)}), true or false is needed")
-    return None
-
-
 def _priorities(place: Place, value: Any) -> list[int] | None:
     found: list[int] = []
     given = list_of(place, value, "priorities")
@@ -199,8 +191,7 @@ def _priorities(place: Place, value: Any) -> list[int] | None:
 
 def _members(place: Place, value: Any, what: str) -> dict[str, Any] | None:
     """Return a mapping with its keys as text."""
-    if not isinstance(value, Mapping):
-        place.violation(f"is {kind_of(value)} ({shown(value)}), a mapping of {what} is needed")
+    if not is_mapping(place, value, what):
         return None
     members: dict[str, Any] = {}
     for key, item in value.items():
@@ -260,7 +251,7 @@ def _ecn_points(place: Place, value: Any) -> dict[str, bool] | None:
         place.violation(f"is {kind_of(value)} ({shown(value)}), true, false or a mapping of rp and np is needed")
         return None
     known_keys(place, value, POINTS)
-    given = {point: _switch(place.at(point), value[point]) for point in POINTS if value.get(point) is not None}
+    given = {point: switch_of(place.at(point), value[point]) for point in POINTS if value.get(point) is not None}
     return {point: on for point, on in given.items() if on is not None}
 
 
@@ -289,7 +280,7 @@ _READERS: dict[str, Callable[[Place, Any], Any]] = {
     "trust": _choice(DSCP, PCP),
     "dscp_priority": _dscp_priority,
     "pfc": _priorities,
-    "pause": _switch,
+    "pause": switch_of,
     "cable_length": _number(_MOST_CABLE - 1, "length of a cable in meters", 1),
     "ets": _ets,
     "ecn": _ecn,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Mapping
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.wanted.place import Place, near_name, shown
+from ansible_collections.rdma.fabric.plugins.module_utils._host.wanted.place import Place, choice_of
 
 NETDEVICE = "netdevice"
 VFIO = "vfio-pci"
@@ -16,11 +16,7 @@ VF_DRIVERS = (NETDEVICE, VFIO)
 
 def vf_driver(place: Place, value: Any) -> str | None:
     """Return the wanted driver in the words of SriovNetworkNodePolicy (deviceType), None when none is given."""
-    if value is None or (isinstance(value, str) and value in VF_DRIVERS):
-        return value
-    hint = near_name(value, VF_DRIVERS) if isinstance(value, str) else ""
-    place.violation(f"is {shown(value)}, {' or '.join(VF_DRIVERS)} is needed", hint)
-    return None
+    return choice_of(place, value, VF_DRIVERS)
 
 
 def check_driver(place: Place, entry: Mapping[str, Any]) -> None:

@@ -10,9 +10,11 @@ from typing import Any, Dict, Mapping
 from ansible_collections.rdma.fabric.plugins.module_utils._host import syntax
 from ansible_collections.rdma.fabric.plugins.module_utils._host.wanted.place import (
     Place,
+    is_mapping,
     kind_of,
     known_keys,
     shown,
+    switch_of,
     text_of,
     whole_number,
 )
@@ -32,15 +34,14 @@ def vf_settings(place: Place, value: Any, count: int | None) -> VfSettings | Non
     """
     if value is None:
         return None
-    if not isinstance(value, Mapping):
-        place.violation(f"is {kind_of(value)} ({shown(value)}), a mapping of {', '.join(VF_KEYS)} is needed")
+    if not is_mapping(place, value, ", ".join(VF_KEYS)):
         return None
     known_keys(place, value, VF_KEYS)
     settings: VfSettings = {
         "mac": _mac(place.at("mac"), value.get("mac"), count),
         "vlan": _number(place.at("vlan"), value.get("vlan"), syntax.vlan_problem),
-        "trust": _switch(place.at("trust"), value.get("trust")),
-        "spoofchk": _switch(place.at("spoofchk"), value.get("spoofchk")),
+        "trust": switch_of(place.at("trust"), value.get("trust")),
+        "spoofchk": switch_of(place.at("spoofchk"), value.get("spoofchk")),
         "max_tx_rate": _number(place.at("max_tx_rate"), value.get("max_tx_rate"), _rate_problem),
         "link_state": _link_state(place.at("link_state"), value.get("link_state")),
     }
@@ -69,13 +70,6 @@ def _rate_problem(rate: int) -> str:
     if rate < 0:
         return "is negative; it is in Mb/s, 0 lifts the limit"
     return f"is above {2**31 - 1}, the most the kernel takes; it is in Mb/s" if rate >= 2**31 else ""
-
-
-def _switch(place: Place, value: Any) -> bool | None:
-    if value is None or isinstance(value, bool):
-        return value
-    place.violation(f"is {kind_of(value)} ({shown(value)}), true or false is needed")
-    return None
 
 
 def _link_state(place: Place, value: Any) -> str | None:
