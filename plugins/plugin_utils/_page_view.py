@@ -9,12 +9,9 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
+from ansible_collections.rdma.fabric.plugins.module_utils._host.steps import CONCERNS
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.report_cluster import ACTIONS
-from ansible_collections.rdma.fabric.plugins.module_utils._proof.report_hosts import (
-    CONCERNS,
-    STEP_STATUSES,
-    counted,
-)
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.report_hosts import STEP_STATUSES, counted
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.report_remarks import ATTENTION
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.report_topology import carries_rdma, tree_devices
 from ansible_collections.rdma.fabric.plugins.plugin_utils._page_drawing import drawings

@@ -11,26 +11,6 @@ from typing import Any
 
 LINK_STATES = ("up", "partial", "init", "down", "unknown")
 STEP_STATUSES = ("planned", "needs_consent", "refused", "needs_reboot")
-CONCERNS = (
-    "kernel_arguments",
-    "firmware",
-    "modules",
-    "driver",
-    "peer_memory",
-    "pcie",
-    "naming",
-    "vfs",
-    "eswitch",
-    "guids",
-    "mtu",
-    "link",
-    "qos",
-    "sysctl",
-    "limits",
-    "hugepages",
-    "boot",
-    "leftovers",
-)
 # PCI vendor of the NICs that carry RDMA here (Mellanox, now NVIDIA).
 RDMA_VENDOR = "15b3"
 _UP = "ACTIVE"
