@@ -11,6 +11,7 @@ from typing import Any
 from ansible_collections.rdma.fabric.plugins.module_utils._host.outcome import Run
 from ansible_collections.rdma.fabric.tests.unit._host import igb
 from ansible_collections.rdma.fabric.tests.unit._host.families import ETHERNET, FAMILIES, PF, Family, host_with
+from ansible_collections.rdma.fabric.tests.unit._host.kernel import vfs
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.machine import Kernel
 
 CONCERNS = ("firmware", "vfs", "eswitch", "guids", "mtu", "link", "leftovers")
@@ -42,6 +43,17 @@ def done(kernel: Kernel, desired: dict[str, Any], run: Run = APPLY) -> dict[str,
     assert not outcome.get("failed"), outcome["msg"]
     kernel.revive()
     return outcome
+
+
+def functions(kernel: Kernel) -> list[str]:
+    """The addresses of the port's functions, in the order of their numbers."""
+    count = int(kernel.read(f"{vfs.PCI}/{PF}/sriov_numvfs"))
+    return [kernel.link(f"{vfs.PCI}/{PF}/virtfn{number}")[3:] for number in range(count)]
+
+
+def drivers(kernel: Kernel) -> list[str | None]:
+    """The driver of each function, None where none is bound."""
+    return [vfs.driver_of(kernel, function) for function in functions(kernel)]
 
 
 def the_step(outcome: dict[str, Any], step_id: str) -> dict[str, Any]:

@@ -27,6 +27,8 @@ from ansible_collections.rdma.fabric.tests.unit._host.mlx5 import (
     applied,
     booted,
     done,
+    drivers,
+    functions,
     the_step,
     wish,
 )
@@ -46,11 +48,6 @@ def mode(kernel: Kernel) -> str:
     return mode_of(kernel, PF)
 
 
-def drivers(kernel: Kernel) -> list[str | None]:
-    count = int(kernel.read(f"{vfs.PCI}/{PF}/sriov_numvfs"))
-    return [vfs.driver_of(kernel, kernel.link(f"{vfs.PCI}/{PF}/virtfn{number}")[3:]) for number in range(count)]
-
-
 def order_of(kernel: Kernel) -> list[str]:
     """What was done about functions, drivers and the mode, in short words."""
     words = {"sriov_numvfs": "number", "unbind": "unbind", "drivers_probe": "bind"}
@@ -67,7 +64,7 @@ class TestSwitching:
         kernel = booted()
         outcome = applied(kernel, wish(vfs=2, eswitch_mode="switchdev"))
         assert not outcome.get("failed"), outcome["msg"]
-        first, second = (kernel.link(f"{vfs.PCI}/{PF}/virtfn{number}")[3:] for number in range(2))
+        first, second = functions(kernel)
         assert order_of(kernel) == [
             "number 2",
             f"unbind {first}",

@@ -31,6 +31,8 @@ from ansible_collections.rdma.fabric.tests.unit._host.mlx5 import (
     applied,
     booted,
     done,
+    drivers,
+    functions,
     the_step,
     wish,
 )
@@ -44,15 +46,6 @@ def given() -> Kernel:
     kernel = booted()
     done(kernel, wish(**GIVEN))
     return kernel
-
-
-def functions(kernel: Kernel) -> list[str]:
-    count = int(kernel.read(f"{vfs.PCI}/{PF}/sriov_numvfs"))
-    return [kernel.link(f"{vfs.PCI}/{PF}/virtfn{number}")[3:] for number in range(count)]
-
-
-def drivers(kernel: Kernel) -> list[str | None]:
-    return [vfs.driver_of(kernel, function) for function in functions(kernel)]
 
 
 def process(kernel: Kernel, pid: int, name: str, opened: str) -> None:
