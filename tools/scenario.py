@@ -44,7 +44,8 @@ def main(arguments: list[str]) -> int:
     try:
         with interruptible():
             end_lab(folder / "lab")  # of a run that was killed
-            shutil.rmtree(folder, ignore_errors=True)
+            if folder.exists():
+                shutil.rmtree(folder)
             _artifact, collections = build_and_install()
             environment = scenario_environment(folder, collections)
             if name == DEFAULT:
