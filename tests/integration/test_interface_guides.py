@@ -17,7 +17,15 @@ RECORDED = CHECKOUT / "inventories" / "recorded" / "recordings"
 RECORDINGS = [RECORDED / f"{name}.json.gz" for name in ("roce-h100-01", "dgx-h100-01")]
 # What each playbook of a guide shows at the end, steps about files of the next boot left aside.
 SHOWN = {
-    "guide-naming.md": [["rename enp24s0np0 to rail0", "rename enp64s0np0 to rail1"]],
+    "guide-naming.md": [
+        ["rename enp24s0np0 to rail0", "rename enp64s0np0 to rail1"],
+        [
+            "name its representors rail0_0 and so on whenever they are made",
+            "rename enp24s0np0 to rail0",
+            "create 2 virtual functions (now 0)",
+            "set the e-switch to switchdev mode (now legacy)",
+        ],
+    ],
     "guide-vfs.md": [
         [
             "create 4 virtual functions (now 0)",

@@ -26,7 +26,9 @@ RAIL, SWITCHDEV = "0000:18:00.0", "0000:40:00.0"
 # udev reads every file before it looks at the device, here the loopback interface of a new network namespace.
 READ = """
 mount --make-rprivate /
-mount -t sysfs -o ro sysfs /sys
+mount -t sysfs sysfs /sys
+echo "$3" > /sys/class/net/lo/ifalias
+mount -o remount,bind,ro /sys
 mount -t tmpfs tmpfs /run
 mkdir -p /etc/systemd/network /etc/udev/rules.d
 mount -t tmpfs tmpfs /etc/systemd/network
@@ -37,7 +39,7 @@ SYSTEMD_LOG_LEVEL=debug exec "$2" test --action=add /sys/class/net/lo
 
 
 def naming_files() -> dict[str, str]:
-    """Every kind of file: a .link, a rule for switchdev mode, a rule for an RDMA device."""
+    """Every kind of file: a .link, rules for switchdev mode, for an RDMA device, and for representors."""
     tree = FLEET["roce-h100-01"]()
     tree.files["/usr/sbin/rdma"] = ""
     switch_id = f"{tree.place(SWITCHDEV)}/net/enp64s0np0/phys_switch_id"
@@ -47,21 +49,22 @@ def naming_files() -> dict[str, str]:
         {
             "interfaces": [
                 {"pci": RAIL, "name": "rail0", "rdma_name": "rdma_rail0"},
-                {"pci": SWITCHDEV, "name": "rail1"},
+                {"pci": SWITCHDEV, "name": "rail1", "representor_prefix": "rail1_"},
             ]
         }
     )
     return boot_files(plan_with_context(desired, gather(RecordedHost(tree.document())))[1])
 
 
-def read_by_udev(readers: Readers, root: Path, files: dict[str, str]) -> str:
+def read_by_udev(readers: Readers, root: Path, files: dict[str, str], alias: str = "") -> str:
+    """What udev says of an interface that has this alias."""
     for path, text in files.items():
         place = root / path[1:]
         place.parent.mkdir(parents=True, exist_ok=True)
         place.write_text(text)
     udevadm = readers.program("usr/bin/udevadm", "bin/udevadm")
     done: subprocess.CompletedProcess[str] = readers.run(
-        ["unshare", "--mount", "--net", "bash", "-c", READ, "bash", root, udevadm]
+        ["unshare", "--mount", "--net", "bash", "-c", READ, "bash", root, udevadm, alias]
     )
     assert done.returncode == 0, done.stderr
     return done.stdout + done.stderr
@@ -74,12 +77,37 @@ def complaints(said: str) -> list[str]:
 
 def test_udev_reads_every_file_without_a_complaint(readers: Readers, tmp_path: Path) -> None:
     files = naming_files()
-    assert len(files) == 3
+    assert len(files) == 4
     said = read_by_udev(readers, tmp_path, files)
     for path in files:
         reading = "Parsed configuration file" if path.endswith(".link") else "Reading rules file:"
         assert re.search(rf"{reading} \"?{re.escape(path)}", said), said
     assert complaints(said) == []
+
+
+@pytest.mark.parametrize(
+    ("port_name", "name"),
+    [
+        ("pf0vf0", "rail1_0"),
+        ("pf1vf126", "rail1_126"),
+        ("pf0sf88", "rail1_sf88"),
+        ("pf0hpf", None),
+        ("p0", "rail1"),
+        ("", "rail1"),
+    ],
+)
+def test_udev_names_ports_and_representors_by_what_they_stand_for(
+    readers: Readers, tmp_path: Path, port_name: str, name: str | None
+) -> None:
+    """The interface here has another place than a card's, and shows an alias and an address but no name of its port."""
+    place = f"*/{SWITCHDEV}/net/*"
+    stands_for = {place: "*/virtual/net/*", "phys_port_name": "ifalias", "phys_switch_id": "address"}
+    rules = {path: text for path, text in naming_files().items() if place in text}
+    assert len(rules) == 2
+    for there, here in stands_for.items():
+        rules = {path: text.replace(there, here) for path, text in rules.items()}
+    said = read_by_udev(readers, tmp_path, rules, port_name)
+    assert re.findall(r"rdma-fabric-\S* NAME '(\w+)'", said) == ([name] if name else []), said
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,8 @@
 
 Names change during a plan, addresses do not: operations carry ``{port:0000:18:00.0}`` or, for virtual functions that a
 plan is about to create, ``{vf:0000:18:00.0:3}`` (``{function:0000:18:00.0:3}`` is that function's address,
-``{rdma:0000:18:00.0}`` an RDMA device), and are filled in right before they are executed.
+``{rdma:0000:18:00.0}`` an RDMA device, ``{representor:0000:18:00.0:pf0vf3}`` a representor by its port name), and are
+filled in right before they are executed.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ PCI_DEVICES = "/sys/bus/pci/devices"
 NET = "/sys/class/net"
 INFINIBAND = "/sys/class/infiniband"
 _PLACEHOLDER = re.compile(
-    r"\{(?P<kind>port|vf|function|rdma):(?P<address>[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])(?::(?P<number>\d+))?\}"
+    r"\{(?P<kind>port|vf|function|rdma|representor):(?P<address>[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])"
+    r"(?::(?P<which>\w+))?\}"
 )
 # Ports of the device itself have such names, representors of its virtual functions others (pf0vf3).
 _PHYSICAL_PORT = re.compile(r"p\d+")
@@ -79,6 +81,14 @@ def _parent(host: Host, device: str) -> str:
         return ""
 
 
+def representor(host: Host, address: str, port_name: str) -> str:
+    """Return the name of the representor that has this port name (``pf0vf3``) among those of a port."""
+    for name in host.list(f"{PCI_DEVICES}/{address}/net"):
+        if _port_name(host, f"{NET}/{name}") == port_name:
+            return name
+    raise NoPort(f"{address} has no representor {port_name}")
+
+
 def virtual_function(host: Host, physical: str, number: int) -> str:
     """Return the PCI address of a virtual function by its number (from 0)."""
     try:
@@ -96,8 +106,10 @@ def fill(text: str, host: Host) -> str:
         address = match["address"]
         if match["kind"] == "rdma":
             return rdma_device(host, address)
+        if match["kind"] == "representor":
+            return representor(host, address, match["which"])
         if match["kind"] != "port":
-            address = virtual_function(host, address, int(match["number"] or 0))
+            address = virtual_function(host, address, int(match["which"] or 0))
         return address if match["kind"] == "function" else port_of(host, address)
 
     return _PLACEHOLDER.sub(name, text)
@@ -117,9 +129,14 @@ def _target(host: Host, path: str) -> str:
 
 
 def _is_port(host: Host, netdev: str) -> bool:
-    try:
-        port_name = host.read(f"{netdev}/phys_port_name").strip()
-    except HostError:
-        # Drivers without names of ports have no representors either.
-        return True
+    # Drivers without names of ports have no representors either.
+    port_name = _port_name(host, netdev)
     return not port_name or _PHYSICAL_PORT.fullmatch(port_name) is not None
+
+
+def _port_name(host: Host, netdev: str) -> str:
+    """Return how the driver calls a port, empty where it does not."""
+    try:
+        return host.read(f"{netdev}/phys_port_name").strip()
+    except HostError:
+        return ""

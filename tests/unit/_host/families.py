@@ -30,6 +30,7 @@ NETDEVS = {ETHERNET: "enp24s0f0np0", INFINIBAND: "ibp24s0f0"}
 HCAS = {ETHERNET: "rocep24s0f0", INFINIBAND: "ibp24s0f0"}
 # What a port takes at most: jumbo frames, or the datagram mode of a 4K fabric.
 LARGE_MTU = {ETHERNET: 9000, INFINIBAND: 4092}
+KERNEL = "6.8.0-60-generic"
 _CLASSES = {ETHERNET: "020000", INFINIBAND: "020700"}
 _UBUNTU = 'PRETTY_NAME="Ubuntu 24.04.2 LTS"\nNAME="Ubuntu"\nVERSION_ID="24.04"\nID=ubuntu\nID_LIKE=debian\n'
 
@@ -76,7 +77,7 @@ FAMILIES = (
 )
 
 
-def host_with(family: Family, link_layer: str = ETHERNET, kernel: str = "6.8.0-60-generic") -> Tree:
+def host_with(family: Family, link_layer: str = ETHERNET, kernel: str = KERNEL) -> Tree:
     """Compose a host on the kernel's own driver with one card of ``family``; an X550 is its uplink."""
     tree = _host(kernel)
     root = add_root_port(tree, "pci0000:15", "0000:15:01.0", 0)
@@ -99,7 +100,7 @@ def host_with(family: Family, link_layer: str = ETHERNET, kernel: str = "6.8.0-6
 
 def guest_with(family: Family) -> Tree:
     """Compose a virtual machine that was given one virtual function: it sees no physical one."""
-    tree = _host("6.8.0-60-generic")
+    tree = _host(KERNEL)
     root = add_root_port(tree, "pci0000:00", "0000:00:05.0", -1)
     tree.function(f"{root}/{PF}", _ids(family.vf, ETHERNET), "mlx5_core", -1)
     tree.netdev(PF, Netdev("enp5s0", MAC, 1500))

@@ -65,6 +65,7 @@ def test_everything_given_arrives() -> None:
         "vf_driver": None,
         "vf_guids": None,
         "eswitch_mode": None,
+        "representor_prefix": None,
         "firmware": None,
         "qos": None,
         "state": "up",

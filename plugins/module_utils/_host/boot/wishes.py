@@ -21,7 +21,8 @@ FORMAT = 1
 # The boot unit applies these and no others, in the order of every plan.
 CONCERNS = ("pcie", "vfs", "eswitch", "guids", "mtu", "link", "qos")
 # Kept by files of their own concern, and by the managers of interfaces.
-_ELSEWHERE = ("pci", "mac", "current_name", "name", "rdma_name", "mtu", "state", "qos", "firmware")
+_NAMES = ("pci", "mac", "current_name", "name", "rdma_name", "representor_prefix")
+_ELSEWHERE = (*_NAMES, "mtu", "state", "qos", "firmware")
 # Only functions that the boot unit makes itself are there when it runs.
 _OF_FUNCTIONS = ("vfs", "vf_mtu", "vf_settings", "vf_driver", "vf_guids")
 

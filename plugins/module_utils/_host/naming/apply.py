@@ -15,11 +15,12 @@ from typing import Any
 from ansible_collections.rdma.fabric.plugins.module_utils._host.access import Host, HostError
 from ansible_collections.rdma.fabric.plugins.module_utils._host.context import Context
 from ansible_collections.rdma.fabric.plugins.module_utils._host.desired import HostDesired
-from ansible_collections.rdma.fabric.plugins.module_utils._host.naming import rdma
+from ansible_collections.rdma.fabric.plugins.module_utils._host.naming import rdma, representors
 from ansible_collections.rdma.fabric.plugins.module_utils._host.naming.files import (
     STAMP,
     Files,
     is_naming_file,
+    representors_file,
     stamp_of_digest,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.naming.names import Name, Names
@@ -63,6 +64,8 @@ def work(context: Context, step: Step) -> Work:
         return _initramfs(context, step)
     if is_naming_file(key):
         return Work([RemoveFile(key), *_reload(context)], context.boot_undo({key: ""}))
+    if key.endswith(representors.KEY):
+        return _representors(context, key, step)
     if key.endswith(rdma.SUFFIX):
         return _rdma_device(context, key[: -len(rdma.SUFFIX)])
     names = Names(context)
@@ -73,8 +76,13 @@ def work(context: Context, step: Step) -> Work:
 
 
 def restore(desired: HostDesired, key: str, original: Any) -> None:
-    """Ask for the name that an interface or an RDMA device had."""
-    if isinstance(original, str) and not key.startswith("/"):
+    """Ask for the name that an interface, an RDMA device or a representor had."""
+    if key == representors.KEY and isinstance(original, dict):
+        for address, names in representors.originals_by_port(original).items():
+            wanted_interface(desired, address)["representor_names"] = names
+    elif key.endswith(representors.SUFFIX):
+        return
+    elif isinstance(original, str) and not key.startswith("/"):
         is_rdma = key.endswith(rdma.SUFFIX)
         entry = wanted_interface(desired, key[: -len(rdma.SUFFIX)] if is_rdma else key)
         entry["rdma_name" if is_rdma else "name"] = original
@@ -112,7 +120,16 @@ def _interface(context: Context, name: Name, turn: Turn) -> Work:
 def _renaming(name: Name, current: str, wanted: str) -> list[Operation]:
     if not name.goes_down:
         return [Run(("ip", "link", "set", "dev", current, "name", wanted))]
-    lines = f"link set dev {current} down\nlink set dev {current} name {wanted}\nlink set dev {wanted} up\n"
+    return _batch(_rename_line(current, wanted, goes_down=True))
+
+
+def _rename_line(current: str, wanted: str, *, goes_down: bool) -> str:
+    line = f"link set dev {current} name {wanted}\n"
+    return f"link set dev {current} down\n{line}link set dev {wanted} up\n" if goes_down else line
+
+
+def _batch(lines: str) -> list[Operation]:
+    """Return how ``ip`` does all of this in one process."""
     return [PutFile(BATCH, f"# {MARKER}\n{lines}", 0o600), Run(("ip", "-batch", BATCH)), RemoveFile(BATCH)]
 
 
@@ -121,6 +138,50 @@ def _renaming_back(name: Name, former: str) -> list[Operation]:
     link = ("ip", "link", "set", "dev", f"{{port:{name.interface.key}}}")
     rename = Run((*link, "name", former))
     return [Run((*link, "down")), rename, Run((*link, "up"))] if name.goes_down else [rename]
+
+
+def _representors(context: Context, key: str, step: Step) -> Work:
+    if key.endswith(representors.SUFFIX):
+        return _files_only(context, representors_file(key[: -len(representors.SUFFIX)], str(step["to"])))
+    return _representors_now(representors.Representors(context))
+
+
+def _representors_now(found: representors.Representors) -> Work:
+    """A host may have hundreds, so one process renames all; each is given its former name by what it stands for."""
+    lines = ""
+    undo: list[Operation] = []
+    for turn in found.turns:
+        one = found.of_key(turn.rename.key)
+        back = _representor_back(one, turn.current)
+        if turn.parking is not None:
+            holder = found.of_key(turn.parking.key)
+            lines += _rename_line(turn.parking.holder, turn.parking.temporary, goes_down=holder.goes_down)
+            back += _representor_back(holder, turn.parking.holder)
+        lines += _rename_line(turn.current, one.wanted, goes_down=one.goes_down)
+        undo = [*back, *undo]
+    wanted = list(found.by_current.values())
+    going = {turn.rename.key for turn in found.turns}
+
+    def verify(host: Host) -> str:
+        wrong = [_misnamed(host, one) for one in wanted if one.key in going]
+        return "; ".join(filter(None, wrong))
+
+    return Work(_batch(lines), undo, verify)
+
+
+def _representor_back(one: representors.Representor, former: str) -> list[Operation]:
+    link = ("ip", "link", "set", "dev", f"{{representor:{one.address}:{one.port_name}}}")
+    rename = Run((*link, "name", former))
+    return [Run((*link, "down")), rename, Run((*link, "up"))] if one.goes_down else [rename]
+
+
+def _misnamed(host: Host, one: representors.Representor) -> str:
+    path = f"/sys/bus/pci/devices/{one.address}/net/{one.wanted}/phys_port_name"
+    try:
+        now = host.read(path).strip()
+    except HostError as error:
+        return f"{path} can't be read ({error.code})"
+    return "" if now == one.port_name else f"{one.wanted} is the representor {now}, not {one.port_name}"
 
 
 def _rdma_device(context: Context, address: str) -> Work:

@@ -5,16 +5,14 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import Mapping
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.context import Context, Interface
 from ansible_collections.rdma.fabric.plugins.module_utils._host.naming.files import Files, name_file
 from ansible_collections.rdma.fabric.plugins.module_utils._host.naming.order import Rename, Turn, in_turn
-
-# Commit bd039b5ea2a9 of the kernel: an interface that is up can be renamed.
-_RENAMES_LIVE = (6, 2)
+from ansible_collections.rdma.fabric.plugins.module_utils._host.naming.release import renames_live
+from ansible_collections.rdma.fabric.plugins.module_utils._host.naming.representors import Representors
 
 
 @dataclass(frozen=True)
@@ -54,6 +52,7 @@ class Names:
 
     def __init__(self, context: Context) -> None:
         self._context = context
+        self._leaving = Representors(context).leaving
         names = _wanted_names(context)
         self.by_current: dict[str, Name] = {name.current: name for name in names}
         self.refusals = self._refused()
@@ -82,7 +81,7 @@ class Names:
 
     def _held(self, name: Name, renames: Mapping[str, Name], refused: Mapping[str, str]) -> str:
         holder = self._context.actual.netdevs.get(name.wanted)
-        if holder is None:
+        if holder is None or name.wanted in self._leaving:
             return ""
         who = f"{name.wanted} is the name of {holder.get('pci') or 'another interface'} now"
         leaving = renames.get(name.wanted)
@@ -108,9 +107,3 @@ def _wanted_names(context: Context) -> list[Name]:
         differs = context.boot_differs(name_file(interface, wanted))
         found.append(Name(interface, netdev["name"], wanted, uplink, differs, goes_down and bool(netdev["up"])))
     return found
-
-
-def renames_live(kernel: str) -> bool:
-    """Say whether a kernel renames interfaces that are up; ``kernel`` is its release (``6.8.0-45-generic``)."""
-    found = re.match(r"(\d+)\.(\d+)", kernel)
-    return found is not None and (int(found.group(1)), int(found.group(2))) >= _RENAMES_LIVE

@@ -13,10 +13,13 @@ from typing import Any, Iterable
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.context import ConcernPlan, Context
 from ansible_collections.rdma.fabric.plugins.module_utils._host.desired import CONSENTS
-from ansible_collections.rdma.fabric.plugins.module_utils._host.naming import rdma
+from ansible_collections.rdma.fabric.plugins.module_utils._host.naming import rdma, representors
 from ansible_collections.rdma.fabric.plugins.module_utils._host.naming.files import (
+    RDMA_RULES,
+    REPRESENTOR_RULES,
     STAMP,
     digest,
+    in_initramfs,
     is_naming_file,
     name_path,
     rebuilds_initramfs,
@@ -42,8 +45,9 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.steps import (
 
 def plan(context: Context) -> ConcernPlan:
     """Return a step for each name that is not right now or not kept at boot, in an order in which names are free."""
+    steps, said = representors.plan(context)
     names = Names(context)
-    steps = [_rename(context, names.by_current[turn.rename.current], turn) for turn in names.turns]
+    steps += [_rename(context, names.by_current[turn.rename.current], turn) for turn in names.turns]
     steps += [_at_boot(context, name) for name in names.staged if name.boot_differs]
     steps += [_keep(context, name) for name in names.kept]
     steps += [_refused(context, names.by_current[current], why) for current, why in sorted(names.refusals.items())]
@@ -51,7 +55,7 @@ def plan(context: Context) -> ConcernPlan:
     steps += rdma_steps
     steps += _tidy(context, steps)
     steps += _initramfs(context, steps)
-    return steps, [*_notices(context, names), *notices, *_initramfs_notices(context, steps)]
+    return steps, [*said, *_notices(context, names), *notices, *_initramfs_notices(context, steps)]
 
 
 def _reason(name: Name) -> str:
@@ -189,8 +193,7 @@ def _tidy(context: Context, planned: Iterable[Step]) -> list[Step]:
     with_own_step = {key_of(step) for step in planned}
     steps = []
     for path in sorted(filter(is_naming_file, context.boot_files)):
-        address = _address_of(path)
-        covered = {address, f"{address}{rdma.SUFFIX}"} & with_own_step if context.removing else path in wanted
+        covered = _key_of_file(path) in with_own_step if context.removing else path in wanted
         if not covered:
             steps.append(
                 removal_step(
@@ -202,10 +205,13 @@ def _tidy(context: Context, planned: Iterable[Step]) -> list[Step]:
     return steps
 
 
-def _address_of(path: str) -> str:
-    """Return the PCI address that a naming file's name ends with."""
+def _key_of_file(path: str) -> str:
+    """Return the key of the step about a naming file: its name ends with a PCI address."""
     domain, bus, rest = path.rsplit(".", 1)[0].rsplit("-", 2)
-    return f"{domain.rsplit('-', 1)[-1]}:{bus}:{rest}"
+    address = f"{domain.rsplit('-', 1)[-1]}:{bus}:{rest}"
+    if path.startswith(RDMA_RULES):
+        return f"{address}{rdma.SUFFIX}"
+    return f"{address}{representors.SUFFIX}" if path.startswith(REPRESENTOR_RULES) else address
 
 
 def _initramfs(context: Context, planned: list[Step]) -> list[Step]:
@@ -234,13 +240,12 @@ def _initramfs(context: Context, planned: list[Step]) -> list[Step]:
 
 
 def _files_after(context: Context, planned: Iterable[Step]) -> dict[str, Any]:
-    """Return the naming files that the host has once the executable steps are done."""
-    wanted = {} if context.removing else wanted_files(context)
-    files = {path: text for path, text in context.boot_files.items() if is_naming_file(path)}
+    """Return the naming files that an initramfs may hold once the executable steps are done."""
+    wanted = {} if context.removing else in_initramfs(wanted_files(context))
+    files = in_initramfs({path: text for path, text in context.boot_files.items() if is_naming_file(path)})
     done = {key_of(step) for step in planned if is_executable(step)}
     for path in sorted({*files, *wanted}):
-        address = _address_of(path)
-        key = f"{address}{rdma.SUFFIX}" if path == rdma.path_of(address) else address
+        key = _key_of_file(path)
         if path in wanted and key in done:
             files[path] = wanted[path]
         elif path not in wanted and {path, key} & done:

@@ -20,6 +20,11 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.wanted.place imp
     whole_number,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.wanted.qos import interface_qos
+from ansible_collections.rdma.fabric.plugins.module_utils._host.wanted.representors import (
+    check_prefix,
+    no_shared_names,
+    representor_prefix,
+)
 from ansible_collections.rdma.fabric.plugins.module_utils._host.wanted.vf_driver import check_driver, vf_driver
 from ansible_collections.rdma.fabric.plugins.module_utils._host.wanted.vf_guids import no_shared_guids, vf_guids
 from ansible_collections.rdma.fabric.plugins.module_utils._host.wanted.vf_settings import (
@@ -29,7 +34,8 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.wanted.vf_settin
 
 SELECTORS = ("pci", "mac", "current_name")
 _OF_FUNCTIONS = ("vfs", "vf_mtu", "vf_settings", "vf_driver", "vf_guids")
-INTERFACE_KEYS = (*SELECTORS, "name", "rdma_name", "mtu", "state", *_OF_FUNCTIONS, "eswitch_mode", "firmware", "qos")
+_OF_THE_CARD = ("eswitch_mode", "representor_prefix", "firmware", "qos")
+INTERFACE_KEYS = (*SELECTORS, "name", "rdma_name", "mtu", "state", *_OF_FUNCTIONS, *_OF_THE_CARD)
 STATES = ("up", "down")
 
 
@@ -49,6 +55,7 @@ def interfaces(place: Place, value: Any) -> list[dict[str, Any]]:
     _no_duplicates(places, entries)
     no_shared_addresses(places, entries)
     no_shared_guids(places, entries)
+    no_shared_names(places, entries)
     return entries
 
 
@@ -80,10 +87,12 @@ def _interface(place: Place, item: Mapping[Any, Any]) -> dict[str, Any]:
     entry["vf_guids"] = vf_guids(place.at("vf_guids"), item.get("vf_guids"), entry["vfs"])
     entry["vf_driver"] = vf_driver(place.at("vf_driver"), item.get("vf_driver"))
     entry["eswitch_mode"] = eswitch_mode(place.at("eswitch_mode"), item.get("eswitch_mode"))
+    entry["representor_prefix"] = representor_prefix(place.at("representor_prefix"), item.get("representor_prefix"))
     entry["firmware"] = firmware(place.at("firmware"), item.get("firmware"))
     entry["state"] = _state(place.at("state"), item.get("state"))
     entry["qos"] = interface_qos(place.at("qos"), item.get("qos"))
     check_settings(place.at("vf_settings"), entry)
+    check_prefix(place.at("representor_prefix"), entry)
     _check_vf_mtu(place.at("vf_mtu"), entry)
     check_driver(place.at("vf_mtu"), entry)
     return entry

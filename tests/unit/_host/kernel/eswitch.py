@@ -15,6 +15,7 @@ import posixpath
 from typing import TYPE_CHECKING, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.access import CommandResult
+from ansible_collections.rdma.fabric.tests.unit._host.kernel.naming import named_by_udev
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.reactions import DONE, failed, program
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.vfs import NET, PCI, driver_of
 
@@ -57,9 +58,10 @@ def _set(kernel: Kernel, address: str, mode: str) -> CommandResult:
     if mode == mode_of(kernel, address):
         return DONE
     base = f"{kernel.realpath(f'{PCI}/{address}')}/net"
-    (port,) = kernel.list(base)[:1]
+    representors = [name for name in kernel.list(base) if kernel.read(f"{base}/{name}/phys_port_name").startswith("pf")]
+    (port,) = set(kernel.list(base)) - set(representors)
     if mode == "legacy":
-        for name in kernel.list(base)[1:]:
+        for name in representors:
             kernel.tree.discard(f"{NET}/{name}")
             kernel.tree.discard(f"{base}/{name}")
         kernel.tree.discard(f"{base}/{port}/phys_switch_id")
@@ -84,3 +86,4 @@ def _add_representor(kernel: Kernel, base: str, port: str, number: str) -> None:
         kernel.tree.add_file(f"{place}/{key}", f"{value}\n")
     kernel.tree.add_link(f"{place}/device", "../../../" + posixpath.basename(posixpath.dirname(base)))
     kernel.tree.add_link(f"{NET}/{name}", posixpath.relpath(place, NET))
+    named_by_udev(kernel, name)

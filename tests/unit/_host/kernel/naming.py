@@ -9,6 +9,7 @@ Errors as a kernel 6.12 gave them: a name in use is EEXIST, one above 15 charact
 
 from __future__ import annotations
 
+import fnmatch
 import posixpath
 import re
 from collections import deque
@@ -52,6 +53,46 @@ def rename(kernel: Kernel, name: str, words: deque[str]) -> CommandResult:
 def without_property(_kernel: Kernel, _name: str, words: deque[str]) -> CommandResult:
     words.clear()
     return failed(2, "RTNETLINK answers: No such file or directory")
+
+
+def named_by_udev(kernel: Kernel, name: str) -> None:
+    """Do with an interface that appears what rules of udev say, in that part of their language that ours need."""
+    for path in sorted(path for path in kernel.tree.files if path.startswith("/etc/udev/rules.d/")):
+        for line in kernel.read(path).splitlines():
+            keys = re.findall(r'([A-Z]+)(?:\{(\w+)\})?(==|=)"([^"]*)"', line)
+            if line.startswith("#") or not all(_fits(kernel, name, key) for key in keys):
+                continue
+            given = {key: value for key, _attribute, _operator, value in keys}
+            if "GOTO" in given:
+                break
+            if "NAME" in given:
+                wanted = given["NAME"].replace("%c", _printed(kernel, name, given.get("PROGRAM", "")))
+                if not kernel.exists(f"{NET}/{wanted}"):
+                    give_name(kernel, name, wanted)
+                return
+
+
+def _fits(kernel: Kernel, name: str, part: Sequence[str]) -> bool:
+    key, attribute, operator, value = part
+    if operator != "==":
+        return True
+    place = kernel.realpath(f"{NET}/{name}")
+    known = {"SUBSYSTEM": "net", "ACTION": "add", "DEVPATH": place[len("/sys") :]}
+    if key == "ATTR":
+        path = f"{place}/{attribute}"
+        known["ATTR"] = kernel.read(path).strip() if path in kernel.tree.files else ""
+    return any(fnmatch.fnmatchcase(known.get(key, ""), pattern) for pattern in value.split("|"))
+
+
+def _printed(kernel: Kernel, name: str, command: str) -> str:
+    """What ``cut -d CHARACTER -f NUMBER FILE`` prints."""
+    if not command:
+        return ""
+    program, _d, character, _f, number, path = command.split()
+    assert program == "/usr/bin/cut"
+    place = kernel.realpath(f"{NET}/{name}")
+    text = kernel.read(path.replace("$sys$devpath", place)).strip()
+    return text.split(character)[int(number) - 1]
 
 
 def give_name(kernel: Kernel, name: str, wanted: str) -> None:

@@ -169,9 +169,12 @@ class TestInterfaces:
         document["files"][f"{place}/phys_switch_id"] = "e41d2d0003a1b2c3\n"
         kernel = Kernel(document)
         assert not applied(kernel, wish({"pci": RAIL, "name": "rail0"})).get("failed")
-        (rule,) = kernel.read("/etc/udev/rules.d/70-rdma-fabric-0000-18-00.0.rules").splitlines()[1:]
-        assert f'KERNELS=="{RAIL}"' in rule and 'ATTR{phys_port_name}=="p[0-9]|p[0-9][0-9]"' in rule
-        assert rule.endswith('NAME="rail0"')
+        matches = f'SUBSYSTEM=="net", ACTION=="add", DEVPATH=="*/{RAIL}/net/*"'
+        assert kernel.read("/etc/udev/rules.d/70-rdma-fabric-0000-18-00.0.rules").splitlines()[1:] == [
+            f'{matches}, ATTR{{phys_port_name}}=="*pf*", GOTO="rdma_fabric_end"',
+            f'{matches}, NAME="rail0"',
+            'LABEL="rdma_fabric_end"',
+        ]
 
     def test_a_file_for_a_name_that_nobody_wants_any_more_goes(self) -> None:
         kernel = booted()
