@@ -47,6 +47,7 @@ class ActionModule(FabricAction):
             generated_at=datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
             title=arguments["title"],
             validation=validation,
+            unfinished=arguments["unfinished"],
         )
         data_file, page_file = run_dir / "report.json", run_dir / "report.html"
         older = read_older(data_file)

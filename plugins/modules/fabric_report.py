@@ -65,6 +65,21 @@ options:
       - Result of M(rdma.fabric.k8s_batch). Without it the objects of O(rendered) are listed as rendered only.
       - 'V({skipped: reason}) says why no cluster was touched.'
     type: dict
+  unfinished:
+    description:
+      - Hosts that the run did not bring to the end, as M(rdma.fabric.fabric_hosts) returns them.
+    type: list
+    elements: dict
+    default: []
+    suboptions:
+      host:
+        description: Name of the host in the inventory.
+        type: str
+        required: true
+      why:
+        description: What kept it from the end.
+        type: str
+        required: true
   notices:
     description:
       - Notices of the tasks before.
@@ -74,6 +89,7 @@ options:
 seealso:
   - module: rdma.fabric.rdma_host
   - module: rdma.fabric.k8s_batch
+  - module: rdma.fabric.fabric_hosts
   - module: rdma.fabric.fabric_validate
 """
 

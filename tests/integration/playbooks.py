@@ -9,6 +9,7 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
@@ -110,10 +111,11 @@ class User:
         kubeconfig: Path | None = None,
         seconds: float = LIMIT_SECONDS,
     ) -> Outcome:
-        """Run ``ansible-playbook rdma.fabric.PLAYBOOK``; no output of any run may hold a traceback."""
+        """Run ``ansible-playbook``, ``rdma.fabric.PLAYBOOK`` or a file; no output of any run may hold a traceback."""
         counts = self.home / "counts.json"
         counts.unlink(missing_ok=True)
-        argv = [str(PROGRAMS / "ansible-playbook"), f"rdma.fabric.{playbook}", "-i", str(inventory), *arguments]
+        name = playbook if "/" in playbook else f"rdma.fabric.{playbook}"
+        argv = [str(PROGRAMS / "ansible-playbook"), name, "-i", str(inventory), *arguments]
         argv += ["-e", json.dumps(variables)] if variables else []
         status, output = run_bounded(argv, self.here, self.environment(cluster, kubeconfig), seconds)
         assert "Traceback" not in output, output
@@ -172,6 +174,14 @@ def stored(cluster: ControlPlane, kind: str, name: str, namespace: str = "") -> 
     place = ["--namespace", namespace] if namespace else []
     found: Json = json.loads(cluster.kubectl("get", kind, name, *place, "--output", "json"))
     return found
+
+
+def unused_port() -> int:
+    """Return a port of this machine at which nothing listens."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        port: int = listener.getsockname()[1]
+    return port
 
 
 def line_of(path: Path, text: str, number: int = 1) -> int:

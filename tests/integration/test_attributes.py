@@ -130,6 +130,7 @@ SCENARIOS = {
         },
         changes=True,
     ),
+    "fabric_hosts": Scenario(lambda _place: {"hosts": ["localhost"], "strict": False}, changes=False),
     "fabric_report": Scenario(
         lambda place: {"run_dir": str(place.folder / "run")}, changes=True, prepare=write_host_document
     ),

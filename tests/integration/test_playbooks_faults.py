@@ -6,14 +6,20 @@
 from __future__ import annotations
 
 import json
-import socket
 import subprocess
 from pathlib import Path
 
 import pytest
 import yaml
 
-from ansible_collections.rdma.fabric.tests.integration.playbooks import ADMINISTRATOR, Json, Outcome, User, stored
+from ansible_collections.rdma.fabric.tests.integration.playbooks import (
+    ADMINISTRATOR,
+    Json,
+    Outcome,
+    User,
+    stored,
+    unused_port,
+)
 from ansible_collections.rdma.fabric.tests.lab.control_plane import ControlPlane
 
 
@@ -51,13 +57,6 @@ def kubeconfig_for(cluster: ControlPlane, path: Path, server: str) -> Path:
     return path
 
 
-def unused_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        port: int = listener.getsockname()[1]
-    return port
-
-
 def one_problem(outcome: Outcome) -> Json:
     """Return the result of the run's only failure, which names one problem with the cluster and no more."""
     (failure,) = outcome.refused().failures.values()
@@ -77,6 +76,9 @@ def test_a_refused_connection_is_one_error_after_some_tries_and_leaves_everythin
     assert "check the server's address" in failure["msg"]
     assert "nothing was changed\nnot applied: 3 (Namespace " in failure["msg"]
     assert failure["applied"] == []
+    report = user.report()
+    assert report["cluster"]["skipped"] == f"the batch apply failed: {failure['msg']}"
+    assert report["cluster"]["counts"]["rendered"] == 3
     assert user.run("site", variables=fabric, cluster=control_plane).succeeded().changed["localhost"] == 1
 
 

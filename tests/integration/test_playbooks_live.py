@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import shutil
 import sys
 from pathlib import Path
 
@@ -19,12 +20,17 @@ from ansible_collections.rdma.fabric.tests.integration.playbooks import (
     User,
     stored,
     stored_writes,
+    unused_port,
 )
 from ansible_collections.rdma.fabric.tests.lab.control_plane import ControlPlane
+from tools.checkout import CHECKOUT
 
 # No machine has this module, so every machine has to plan something for it.
 WANTED = {"rdma_fabric_kernel_modules": ["rdma_fabric_no_such_module"]}
 HOST = "machine"
+# One run at a time changes a host, and here all of them are this machine.
+IN_TURN = ("--forks", "1")
+LOCAL = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
 
 
 @pytest.fixture
@@ -34,9 +40,15 @@ def user(tmp_path: Path) -> User:
 
 @pytest.fixture
 def inventory(tmp_path: Path) -> Path:
-    path = tmp_path / "hosts.json"
-    host = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
-    path.write_text(json.dumps({"rdma_fabric": {"hosts": {HOST: host}}}), encoding="utf-8")
+    return inventory_of(tmp_path, HOST)
+
+
+def inventory_of(folder: Path, *names: str) -> Path:
+    """Write an inventory whose hosts are this machine, but for ``gone``: nothing listens at its address."""
+    gone = {"ansible_connection": "ssh", "ansible_host": "127.0.0.1", "ansible_port": unused_port()}
+    path = folder / "hosts.json"
+    hosts = {name: gone if name == "gone" else LOCAL for name in names}
+    path.write_text(json.dumps({"rdma_fabric": {"hosts": hosts}}), encoding="utf-8")
     return path
 
 
@@ -74,10 +86,90 @@ def test_a_host_that_can_not_be_changed_fails_with_the_cause_before_the_cluster_
     # An interface that this machine does not have is refused: nothing of the machine is changed.
     mark, wanted = control_plane.audit.mark(), {"rdma_fabric_interfaces": [{"pci": "0000:ff:1f.7", "mtu": 9000}]}
     outcome = user.run("site", inventory=inventory, variables={**fabric, **wanted}, cluster=control_plane).refused()
-    assert set(outcome.failures) == {HOST}
-    assert "rdma_fabric_host_strict" in outcome.message
-    assert "find the interface" in outcome.message
+    assert set(outcome.failures) == {HOST, "localhost"}
+    message = outcome.failures[HOST]["msg"]
+    assert "rdma_fabric_host_strict" in message
+    assert "find the interface" in message
+    assert "1 of 1 host of this run was not brought to the end" in outcome.failures["localhost"]["msg"]
     assert control_plane.audit.requests(mark, user=ADMINISTRATOR) == []
+    (row,) = user.report()["hosts"]
+    assert (row["name"], row["steps"]["refused"]) == (HOST, 1)
+
+
+@pytest.mark.parametrize("names", [("one", "two", "gone"), ("gone",)])
+def test_a_host_that_is_not_reached_is_named_and_reported_and_nothing_is_pushed(
+    control_plane: ControlPlane, fabric: Json, user: User, tmp_path: Path, names: tuple[str, ...]
+) -> None:
+    mark, inventory = control_plane.audit.mark(), inventory_of(tmp_path, *names)
+    outcome = user.run("site", *IN_TURN, inventory=inventory, variables=fabric, cluster=control_plane).refused()
+    assert control_plane.audit.requests(mark, user=ADMINISTRATOR) == []
+    assert set(outcome.failures) == {"localhost"}
+    head, why, step = outcome.message.splitlines()
+    assert head.startswith(f"1 of {len(names)} host")
+    assert why.startswith("  - gone: unreachable: ")
+    assert "Connection refused" in why
+    assert step == "next: mend it and run again, or leave it out: --limit 'all,localhost,!gone'"
+    report = user.report()
+    assert [row["name"] for row in report["hosts"]] == sorted(name for name in names if name != "gone")
+    remark = next(each for each in report["remarks"] if each["kind"] == "unfinished")
+    assert (remark["host"], f"  - gone: {remark['devices'][0]['seen']}") == ("gone", why)
+    assert report["cluster"]["skipped"] == "not every host of the run was brought to the end"
+    assert "Connection refused" in (user.here / "rdma-fabric-run" / "report.html").read_text(encoding="utf-8")
+    assert "attention: A host was not brought to the end: gone" in outcome.output
+
+
+def test_a_host_that_is_left_out_is_no_matter(
+    control_plane: ControlPlane, fabric: Json, user: User, tmp_path: Path, namespace: str
+) -> None:
+    inventory = inventory_of(tmp_path, "one", "two", "gone")
+    limit = ("--limit", "all,localhost,!gone")
+    outcome = user.run(
+        "site", *IN_TURN, *limit, inventory=inventory, variables=fabric, cluster=control_plane
+    ).succeeded()
+    assert set(outcome.counts) == {"one", "two", "localhost"}
+    assert stored(control_plane, "configmap", "a", namespace)
+    given = {**fabric, "rdma_fabric_hosts": "rdma_fabric:!gone"}
+    user.run("site", *IN_TURN, inventory=inventory, variables=given, cluster=control_plane).succeeded()
+
+
+def test_nothing_is_proved_while_a_host_is_not_reached(
+    control_plane: ControlPlane, fabric: Json, user: User, tmp_path: Path
+) -> None:
+    mark, inventory = control_plane.audit.mark(), inventory_of(tmp_path, "one", "gone")
+    outcome = user.run("validate", inventory=inventory, variables=fabric, cluster=control_plane).refused()
+    assert "  - gone: unreachable: " in outcome.message
+    assert control_plane.audit.requests(mark, user=ADMINISTRATOR) == []
+    assert [each["host"] for each in user.report()["remarks"] if each["kind"] == "unfinished"] == ["gone"]
+
+
+def test_a_preview_shows_the_hosts_that_were_read_and_fails(fabric: Json, user: User, tmp_path: Path) -> None:
+    outcome = user.run("preview", inventory=inventory_of(tmp_path, "one", "gone"), variables=fabric)
+    assert outcome.status != 0
+    assert [row["name"] for row in user.report()["hosts"]] == ["one"]
+    assert "attention: A host was not brought to the end: gone" in outcome.output
+
+
+@pytest.mark.parametrize("names", [(HOST,), (HOST, "gone")])
+def test_no_host_is_rebooted_while_another_one_was_left_behind(
+    names: tuple[str, ...], user: User, tmp_path: Path
+) -> None:
+    """The role's own steps, as if a reboot were due. Ansible refuses to reboot this machine: the attempt is enough."""
+    tasks = tmp_path / "roles" / "host" / "tasks"
+    shutil.copytree(CHECKOUT / "roles" / "host" / "tasks" / "parts", tasks / "parts")
+    begin = {"name": "Go on", "ansible.builtin.import_tasks": {"file": "parts/reboot.yml"}}
+    (tasks / "main.yml").write_text(yaml.safe_dump([begin]), encoding="utf-8")
+    known: Json = {"preflight_result": {"spec": {"hosts": {name: {} for name in names}}}}
+    reach = {"name": "Bring", "ansible.builtin.ping": {}, "register": "host_result"}
+    plays = [
+        {"hosts": "localhost", "tasks": [{"name": "Know", "ansible.builtin.set_fact": known}]},
+        {"hosts": "rdma_fabric", "pre_tasks": [reach], "roles": ["host"]},
+    ]
+    playbook = tmp_path / "playbook.yml"
+    playbook.write_text(yaml.safe_dump([{**play, "gather_facts": False} for play in plays]), encoding="utf-8")
+    outcome = user.run(str(playbook), inventory=inventory_of(tmp_path, *names))
+    tried = [key for key in outcome.counts[HOST] if key.endswith("ansible.builtin.reboot")]
+    assert bool(tried) is (names == (HOST,)), outcome.output
+    assert ("gone: unreachable: " in outcome.output) is ("gone" in names)
 
 
 def test_a_refused_step_is_no_obstacle_when_the_user_says_so(

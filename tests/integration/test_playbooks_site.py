@@ -125,12 +125,14 @@ def test_the_second_run_changes_nothing_and_asks_one_list_per_kind(first: Observ
     assert second.files == first.files
 
 
-def test_a_run_costs_one_module_per_host_and_skips_nothing(second: Observed) -> None:
+def test_a_run_costs_one_module_per_host_and_skips_none_of_them(second: Observed) -> None:
     assert set(second.outcome.counts) == {*HOSTS, "localhost"}
     costs = per_host(second.outcome.counts)
     assert costs["site.steady.modules_per_host"] == 1
     assert costs["site.steady.skipped_per_host"] == 0
-    assert [key for key in second.outcome.counts["localhost"] if not key.startswith("ok ")] == []
+    # Localhost is in the play of the hosts so that it never ends the run, and has nothing to do there.
+    besides = [key for key in second.outcome.counts["localhost"] if not key.startswith("ok ")]
+    assert besides == ["skipped rdma.fabric.rdma_host"]
 
 
 def test_check_mode_after_it_reports_no_change_at_all(

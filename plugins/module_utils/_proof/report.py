@@ -10,7 +10,7 @@ The same input gives the same report; time and measurements come in from outside
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, Mapping, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.report_cluster import cluster_section, images_of
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.report_hosts import (
@@ -59,21 +59,22 @@ def build_report(
     generated_at: str,
     title: str,
     validation: dict[str, Any] | None = None,
+    unfinished: Sequence[Mapping[str, str]] = (),
 ) -> dict[str, Any]:
     """Return the report of one run.
 
     ``hosts`` are host documents, ``cluster`` the result of the batch apply (None: not asked for), ``rendered`` the
-    waves, ``validation`` the document of a wire proof; all of them have passed ``report_input``. ``generated_at`` is an
-    ISO 8601 time in UTC.
+    waves, ``validation`` the document of a wire proof; all of them have passed ``report_input``. ``unfinished``: hosts
+    that the run did not bring to the end (``host``, ``why``). ``generated_at`` is an ISO 8601 time in UTC.
     """
     documents = sorted(hosts, key=lambda document: natural_key(document["host"]))
     expected = None if spec is None else sorted(spec.get("hosts") or {}, key=natural_key)
     classes = topology_classes([(document["host"], device_map(document["facts"])) for document in documents])
     plans = _plans(documents)
-    remarks = fleet_remarks(documents, expected)
+    remarks = fleet_remarks(documents, expected, {each["host"]: each["why"] for each in unfinished})
     rows = [host_row(document) for document in documents]
     _refer(rows, classes, plans, remarks)
-    pushed = cluster_section(cluster, rendered)
+    pushed = cluster_section(cluster, rendered, whole=not unfinished)
     report = {
         "format": FORMAT,
         "title": title,
@@ -137,7 +138,7 @@ def outline(report: dict[str, Any]) -> list[str]:
         links = ", ".join(f"{count} {state}" for state, count in sorted(row["links"].items()))
         lines.append(f"host {row['name']}: {steps} {row['plan_digest']}, links: {links}")
     for remark in report["remarks"]:
-        devices = "; ".join(f"{device['name']} {device['seen']}" for device in remark["devices"])
+        devices = "; ".join(f"{device['name']} {device['seen']}".strip() for device in remark["devices"])
         lines.append(f"remark {remark['kind']}: {remark['host']}: {devices}")
     for wave in report["cluster"]["waves"]:
         for item in wave["objects"]:

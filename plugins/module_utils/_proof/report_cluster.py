@@ -14,13 +14,15 @@ _CONTAINER_LISTS = ("containers", "initContainers", "ephemeralContainers")
 _REMOVED_WAVE = "prune"
 
 
-def cluster_section(cluster: dict[str, Any] | None, rendered: list[dict[str, Any]]) -> dict[str, Any]:
+def cluster_section(
+    cluster: dict[str, Any] | None, rendered: list[dict[str, Any]], *, whole: bool = True
+) -> dict[str, Any]:
     """Return what happened to every object, grouped by wave, and what the batch apply waited for.
 
     Without a result of the batch apply the rendered objects are listed with the action ``rendered`` and ``skipped``
-    says why nothing was pushed.
+    says why nothing was pushed. ``whole``: every host of the run was brought to the end.
     """
-    skipped = _skipped(cluster)
+    skipped = _skipped(cluster, whole)
     if cluster is None or skipped:
         objects = [_rendered(wave["name"], item) for wave in rendered for item in wave["objects"]]
         waits: list[dict[str, Any]] = []
@@ -36,7 +38,9 @@ def cluster_section(cluster: dict[str, Any] | None, rendered: list[dict[str, Any
     }
 
 
-def _skipped(cluster: dict[str, Any] | None) -> str | None:
+def _skipped(cluster: dict[str, Any] | None, whole: bool) -> str | None:
+    if cluster is None and not whole:
+        return "not every host of the run was brought to the end"
     if cluster is None:
         return "no cluster was asked for, the objects were rendered only"
     if cluster.get("failed"):

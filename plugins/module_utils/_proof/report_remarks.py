@@ -10,7 +10,7 @@ kind means and what to do about it is said once, in ``KINDS``.
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
+from typing import Any, Mapping
 
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.report_hosts import (
     device_model,
@@ -96,6 +96,13 @@ KINDS: dict[str, dict[str, str]] = {
         "meaning": "The report is silent about what these files would have said.",
         "next": "Read the host with the rights to see them (root), or accept the gap.",
     },
+    "unfinished": {
+        "severity": ATTENTION,
+        "title": "A host was not brought to the end",
+        "meaning": "The run failed on this host, or did not reach it. "
+        "What the report shows of the host may be from an earlier run.",
+        "next": "Mend what is said here and run again, or leave the host out (--limit).",
+    },
     "not_read": {
         "severity": ATTENTION,
         "title": "A host of the inventory was not read",
@@ -113,10 +120,13 @@ _ZERO_GUID = "0000:0000:0000:0000"
 _IDENTITY = ("identity", "passthrough")
 
 
-def fleet_remarks(documents: list[dict[str, Any]], expected_hosts: list[str] | None) -> list[dict[str, Any]]:
+def fleet_remarks(
+    documents: list[dict[str, Any]], expected_hosts: list[str] | None, unfinished: Mapping[str, str]
+) -> list[dict[str, Any]]:
     """Return the remarks on all hosts, those that need attention first.
 
-    ``expected_hosts`` are the hosts of the spec; None when there is no spec to compare with.
+    ``expected_hosts`` are the hosts of the spec; None when there is no spec to compare with. ``unfinished`` says
+    why the run did not bring a host to the end, by its name.
     """
     usual = _usual_firmware(documents)
     remarks: list[dict[str, Any]] = []
@@ -134,9 +144,10 @@ def fleet_remarks(documents: list[dict[str, Any]], expected_hosts: list[str] | N
             "unreadable": [_device("", item["path"], item["error"]) for item in facts["unreadable"]],
         }
         remarks += [_remark(kind, document["host"], devices) for kind, devices in found.items() if devices]
+    remarks += [_remark("unfinished", host, [_device("", "", why)]) for host, why in unfinished.items()]
     if expected_hosts is not None:
         read = {document["host"] for document in documents}
-        remarks += [_remark("not_read", name, []) for name in expected_hosts if name not in read]
+        remarks += [_remark("not_read", name, []) for name in expected_hosts if name not in {*read, *unfinished}]
         remarks += [_remark("not_in_spec", name, []) for name in read if name not in expected_hosts]
     order = list(KINDS)
     remarks.sort(key=lambda r: (r["severity"] != ATTENTION, order.index(r["kind"]), natural_key(r["host"])))

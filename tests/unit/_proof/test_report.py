@@ -45,6 +45,16 @@ def test_every_report_follows_the_published_schema(hosts: Any, cluster: Any) -> 
     jsonschema.validate(json.loads(report_text(report_of(hosts, cluster=cluster))), SCHEMA)
 
 
+def test_a_host_that_was_left_behind_needs_attention_and_is_why_nothing_was_pushed() -> None:
+    host = sample_fleet.fleet()[0]["host"]
+    report = report_of(cluster=None, unfinished=[{"host": host, "why": "unreachable: refused"}])
+    jsonschema.validate(json.loads(report_text(report)), SCHEMA)
+    assert report["summary"]["verdict"] == "attention"
+    assert f"attention: A host was not brought to the end: {host}" in recap_lines(report)
+    assert f"remark unfinished: {host}: unreachable: refused" in outline(report)
+    assert report["cluster"]["skipped"] == "not every host of the run was brought to the end"
+
+
 def test_the_same_input_in_another_order_gives_the_same_bytes() -> None:
     hosts = sample_fleet.fleet()
     assert report_text(report_of(hosts)) == report_text(report_of(list(reversed(copy.deepcopy(hosts)))))

@@ -15,11 +15,13 @@ from ansible_collections.rdma.fabric.tests.unit._proof import sample_fleet
 Facts = dict[str, Any]
 
 
-def remarks_on(*fleet: Facts, expected: list[str] | None = None) -> dict[str, list[dict[str, Any]]]:
+def remarks_on(
+    *fleet: Facts, expected: list[str] | None = None, unfinished: dict[str, str] | None = None
+) -> dict[str, list[dict[str, Any]]]:
     """Remarks by kind on hosts named host-0, host-1, ..."""
     documents = [sample_fleet.document(f"host-{index}", facts, []) for index, facts in enumerate(fleet)]
     found: dict[str, list[dict[str, Any]]] = {}
-    for remark in fleet_remarks(documents, expected):
+    for remark in fleet_remarks(documents, expected, unfinished or {}):
         found.setdefault(remark["kind"], []).append(remark)
     return found
 
@@ -151,6 +153,17 @@ def test_hosts_that_were_not_read_and_files_of_unknown_hosts_are_said() -> None:
     found = remarks_on(h100(), expected=["host-7"])
     assert [remark["host"] for remark in found["not_read"]] == ["host-7"]
     assert [remark["host"] for remark in found["not_in_spec"]] == ["host-0"]
+
+
+def test_a_host_that_was_left_behind_is_said_with_the_reason_and_only_so() -> None:
+    found = remarks_on(
+        h100(), expected=["host-0", "host-7"], unfinished={"host-0": "failed: x", "host-7": "unreachable"}
+    )
+    assert list(found) == ["unfinished"]
+    assert [(each["host"], each["devices"][0]["seen"]) for each in found["unfinished"]] == [
+        ("host-0", "failed: x"),
+        ("host-7", "unreachable"),
+    ]
 
 
 def test_what_needs_attention_comes_first() -> None:
