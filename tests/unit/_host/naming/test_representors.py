@@ -16,10 +16,12 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.facts import gat
 from ansible_collections.rdma.fabric.plugins.module_utils._host.naming.representors import wanted_name
 from ansible_collections.rdma.fabric.plugins.module_utils._host.plan import plan_with_context
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import Violation
+from ansible_collections.rdma.fabric.tests.fixtures.hosts.fleet import FLEET
 from ansible_collections.rdma.fabric.tests.unit._host import igb, mlx5
 from ansible_collections.rdma.fabric.tests.unit._host.families import INFINIBAND, KERNEL, PF, host_with
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.machine import Kernel
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.naming import give_name
+from ansible_collections.rdma.fabric.tests.unit._host.kernel.reactions import LINK_SETTINGS
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.sweep import sweep
 from ansible_collections.rdma.fabric.tests.unit._host.mlx5 import ALLOWED, CONNECTX7, booted, the_step, wish
 
@@ -53,6 +55,17 @@ def switched(kernel: Kernel | None = None, **entry: Any) -> Kernel:
     kernel = kernel or booted()
     done(kernel, wish(**SWITCHDEV, **entry))
     return kernel
+
+
+def swap(kernel: Kernel, one: str, other: str) -> None:
+    for name, wanted in ((one, "away"), (other, one), ("away", other)):
+        give_name(kernel, name, wanted)
+
+
+def unseen_interface(kernel: Kernel, name: str) -> None:
+    """Take a name that is not in the facts, as an alternative name is that only netlink tells."""
+    kernel.tree.add_file(f"/sys/devices/virtual/net/{name}/flags", "0x1003\n")
+    kernel.tree.add_link(f"{NET}/{name}", f"../../devices/virtual/net/{name}")
 
 
 class TestMade:
@@ -144,8 +157,7 @@ class TestThere:
 
     def test_swapped_names_settle(self) -> None:
         kernel = switched(representor_prefix="rail0_")
-        for name, wanted in (("rail0_0", "away"), ("rail0_1", "rail0_0"), ("away", "rail0_1")):
-            give_name(kernel, name, wanted)
+        swap(kernel, "rail0_0", "rail0_1")
         outcome = done(kernel, wish(**SWITCHDEV, representor_prefix="rail0_"))
         assert [entry["id"] for entry in outcome["executed"]] == [RENAME]
         assert representors(kernel) == {"pf0vf0": "rail0_0", "pf0vf1": "rail0_1"}
@@ -180,15 +192,38 @@ class TestThere:
 
     def test_what_a_failed_rename_has_done_is_taken_back(self) -> None:
         kernel = switched(representor_prefix="rail0_")
-        for name, wanted in (("rail0_0", "away"), ("rail0_1", "rail0_0"), ("away", "rail0_1")):
-            give_name(kernel, name, wanted)
+        swap(kernel, "rail0_0", "rail0_1")
         before = representors(kernel)
-        # Nothing of this is in the facts: an alternative name, as only netlink tells it.
-        kernel.tree.add_file("/sys/devices/virtual/net/ovs0_1/flags", "0x1003\n")
-        kernel.tree.add_link(f"{NET}/ovs0_1", "../../devices/virtual/net/ovs0_1")
+        unseen_interface(kernel, "ovs0_1")
         outcome = applied(kernel, wish(**SWITCHDEV, representor_prefix="ovs0_"))
         assert outcome["failed"] and "has this name" in outcome["msg"]
         assert representors(kernel) == before
+
+    def test_an_exchange_that_fails_half_way_is_taken_back(self) -> None:
+        kernel = booted()
+        desired = wish(vfs=3, eswitch_mode="switchdev", representor_prefix="rail0_")
+        done(kernel, desired)
+        swap(kernel, "rail0_0", "rail0_1")
+        give_name(kernel, "rail0_2", "other")
+        before = representors(kernel)
+        unseen_interface(kernel, "rail0_2")
+        outcome = applied(kernel, desired)
+        assert outcome["failed"] and "has this name" in outcome["msg"]
+        assert representors(kernel) == before
+
+    def test_a_name_that_ends_at_another_one_is_noticed(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        kernel = switched()
+        real = LINK_SETTINGS["name"]
+
+        def interfering(kernel: Kernel, name: str, words: Any) -> Any:
+            result = real(kernel, name, words)
+            if kernel.exists(f"{NET}/rail0_1"):
+                swap(kernel, "rail0_0", "rail0_1")
+            return result
+
+        monkeypatch.setitem(LINK_SETTINGS, "name", interfering)
+        outcome = applied(kernel, wish(**SWITCHDEV, representor_prefix="rail0_"))
+        assert "rail0_0 is the representor pf0vf1, not pf0vf0" in outcome["msg"]
 
     def test_representors_that_nothing_ties_to_their_port_are_told(self) -> None:
         kernel = switched()
@@ -199,13 +234,48 @@ class TestThere:
         assert any("kernels before 5.8" in said for said in outcome["plan"]["notices"])
 
 
+class TestTwoPorts:
+    RAILS = ("0000:18:00.0", "0000:40:00.0")
+
+    def host(self) -> Kernel:
+        """Start a host with eight rails; its recorded answers of devlink would not follow its mode."""
+        document = FLEET["roce-h100-01"]().document()
+        document["commands"] = {line: said for line, said in document["commands"].items() if "devlink" not in line}
+        return Kernel(document)
+
+    def both(self, **prefixes: str) -> dict[str, Any]:
+        given = {address: {"representor_prefix": prefix} for address, prefix in zip(self.RAILS, prefixes.values())}
+        entries = [{"pci": address, "vfs": 1, "eswitch_mode": "switchdev"} for address in self.RAILS]
+        return igb.wish(*({**entry, **given.get(str(entry["pci"]), {})} for entry in entries))
+
+    def names(self, kernel: Kernel) -> list[str]:
+        found = [kernel.list(f"/sys/bus/pci/devices/{address}/net") for address in self.RAILS]
+        return [name for names in found for name in names if kernel.read(f"{NET}/{name}/phys_port_name") == "pf0vf0\n"]
+
+    def test_each_goes_by_its_own_prefix(self) -> None:
+        kernel = self.host()
+        done(kernel, self.both())
+        done(kernel, self.both(first="rail0_"))
+        assert self.names(kernel) == ["rail0_0", "enp64s0nr0"]
+        done(kernel, self.both(first="rail0_", second="rail1_"))
+        assert self.names(kernel) == ["rail0_0", "rail1_0"]
+
+    def test_they_exchange_their_prefixes(self) -> None:
+        kernel = self.host()
+        done(kernel, self.both(first="rail0_", second="rail1_"))
+        outcome = done(kernel, self.both(first="rail1_", second="rail0_"))
+        assert self.names(kernel) == ["rail1_0", "rail0_0"]
+        assert "some exchange names" in outcome["diff"]["prepared"]
+
+
 class TestRemoval:
     def test_those_there_get_their_former_names_and_the_rule_goes(self) -> None:
         kernel = switched()
         before = representors(kernel)
         kernel.tree.discard("/var/lib/rdma-fabric/originals.json")
-        done(kernel, wish(representor_prefix="rail0_"))
-        done(kernel, wish(), REMOVE)
+        done(kernel, wish(representor_prefix="rail0_", name="rail0"))
+        outcome = done(kernel, wish(), REMOVE)
+        assert f"naming:{RULE}" in [entry["id"] for entry in outcome["executed"]]
         assert (representors(kernel), kernel.exists(RULE)) == (before, False)
         assert not kernel.exists("/var/lib/rdma-fabric/originals.json")
 
@@ -298,8 +368,7 @@ def test_whatever_disturbs_a_run_the_next_one_gets_there(case: str) -> None:
             return booted()
         kernel = switched(representor_prefix="rail0_" if case == "swapped" else None)
         if case == "swapped":
-            for name, wanted in (("rail0_0", "away"), ("rail0_1", "rail0_0"), ("away", "rail0_1")):
-                give_name(kernel, name, wanted)
+            swap(kernel, "rail0_0", "rail0_1")
         kernel.revive()
         return kernel
 
