@@ -139,7 +139,9 @@ def test_nothing_is_proved_while_a_host_is_not_reached(
     outcome = user.run("validate", inventory=inventory, variables=fabric, cluster=control_plane).refused()
     assert "  - gone: unreachable: " in outcome.message
     assert control_plane.audit.requests(mark, user=ADMINISTRATOR) == []
-    assert [each["host"] for each in user.report()["remarks"] if each["kind"] == "unfinished"] == ["gone"]
+    report = user.report()
+    assert [each["host"] for each in report["remarks"] if each["kind"] == "unfinished"] == ["gone"]
+    assert report["cluster"]["skipped"] == "validate pushes nothing, it proves what is there"
 
 
 def test_a_preview_shows_the_hosts_that_were_read_and_fails(fabric: Json, user: User, tmp_path: Path) -> None:

@@ -138,7 +138,10 @@ def test_two_nodes_pass(wire: Wire) -> None:
     (pair,) = wire.document()["pairs"]
     assert [pair["a"], pair["b"], pair["verdict"]] == [*wire.nodes.names, "pass"]
     assert [test["verdict"] for test in pair["tests"]] == ["pass"] * 8
-    assert wire.user.report()["validation"]["verdict"] == "pass"
+    report = wire.user.report()
+    assert report["validation"]["verdict"] == "pass"
+    assert report["cluster"]["skipped"] == "validate pushes nothing, it proves what is there"
+    assert "not done: The push to a cluster: validate pushes nothing, it proves what is there" in outcome.output
 
 
 def test_the_scheduler_places_the_pods(wire: Wire) -> None:
