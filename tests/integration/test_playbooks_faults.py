@@ -137,6 +137,16 @@ def test_a_user_with_some_rights_gets_as_far_as_they_go_and_the_next_run_goes_on
     assert "b" in patched
 
 
-def test_without_any_cluster_it_says_how_one_is_given(fabric: Json, user: User) -> None:
-    message = user.run("site", variables=fabric).refused().message
-    assert "check kubeconfig, context and the K8S_AUTH_* variables" in message
+@pytest.mark.parametrize("playbook", ["site", "validate"])
+def test_without_any_cluster_it_says_where_it_looked_and_how_one_is_given(
+    playbook: str, fabric: Json, user: User
+) -> None:
+    message = user.run(playbook, variables=fabric).refused().message
+    where = f"there is no kubeconfig {user.home}/.kube/config (the default, as nothing names another one)"
+    assert where in message
+    assert (
+        "name another one by the option kubeconfig (rdma_fabric_kubeconfig for the roles), K8S_AUTH_KUBECO" in message
+    )
+    given = {**fabric, "rdma_fabric_kubeconfig": "missing.yaml"}
+    message = user.run(playbook, variables=given).refused().message
+    assert f"there is no kubeconfig {user.here}/missing.yaml (the option kubeconfig)" in message

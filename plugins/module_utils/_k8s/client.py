@@ -10,9 +10,11 @@ change.
 
 from __future__ import annotations
 
+import os
 import ssl
 import traceback
-from typing import Any, Mapping
+from pathlib import Path
+from typing import Any, Mapping, NamedTuple
 from urllib.parse import urlsplit
 
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import ApiFault, Fault
@@ -33,6 +35,7 @@ try:
         _create_configuration,
         _create_headers,
     )
+    from kubernetes.config import kube_config
     from urllib3._collections import HTTPHeaderDict
 except ImportError:
     IMPORT_ERROR = traceback.format_exc()
@@ -40,6 +43,13 @@ except ImportError:
 
 CONNECT_TIMEOUT = 10.0
 READ_TIMEOUT = 30.0
+_DEFAULT_KUBECONFIG = "~/.kube/config"
+_OTHER_KUBECONFIG = (
+    "make it, or name another one by the option kubeconfig (rdma_fabric_kubeconfig for the roles), K8S_AUTH_KUBECONFIG"
+    " or KUBECONFIG"
+)
+# With one of these beside the host, kubernetes.core looks for no kubeconfig.
+_CREDENTIALS = (("username", "password"), ("api_key",), ("cert_file", "key_file"))
 
 
 def auth_options() -> frozenset[str]:
@@ -60,12 +70,14 @@ class Client:
         try:
             # A configuration that was loaded before in this process would be copied, and restored by its own hooks.
             kubernetes.client.Configuration.set_default(None)
+            # The client took the variable when it was imported, which is before a task's environment is there.
+            kube_config.KUBE_CONFIG_DEFAULT_LOCATION = os.environ.get("KUBECONFIG", _DEFAULT_KUBECONFIG)
             self._configuration = _create_configuration(_create_auth_spec(None, **given))
             self._configuration.connection_pool_maxsize = 1
             self._impersonation = _create_headers(None, **given)
             self._pool = kubernetes.client.ApiClient(self._configuration).rest_client.pool_manager
         except Exception as err:  # a broken kubeconfig makes the client raise whatever its parts provoke
-            raise ApiFault(Fault.CONFIGURATION, f"no connection can be made from the given options: {err}") from err
+            raise _no_connection(given, err) from err
         self.server = str(self._configuration.host).rstrip("/")
         self._timeout = urllib3.Timeout(connect=CONNECT_TIMEOUT, read=read_timeout)
 
@@ -125,6 +137,57 @@ class Client:
             for one in value if isinstance(value, list) else [value]:
                 headers.add(name, one)
         return headers
+
+
+class _Kubeconfig(NamedTuple):
+    """Files that are read as kubeconfig, none where it is given as data, and what says so."""
+
+    files: list[Path]
+    origin: str
+
+
+def _kubeconfig_of(given: Mapping[str, Any]) -> _Kubeconfig | None:
+    """Return where the kubeconfig is looked for with these options and this environment; None where none is needed."""
+    auth = _create_auth_spec(None, **given)
+    if auth.get("host") and any(all(auth.get(name) for name in names) for names in _CREDENTIALS):
+        return None
+    if given.get("kubeconfig"):
+        value, origin = given["kubeconfig"], "the option kubeconfig"
+    elif auth.get("kubeconfig"):
+        value, origin = auth["kubeconfig"], "K8S_AUTH_KUBECONFIG"
+    elif os.environ.get("KUBECONFIG"):
+        value, origin = os.environ["KUBECONFIG"], "KUBECONFIG"
+    else:
+        value, origin = _DEFAULT_KUBECONFIG, "the default, as nothing names another one"
+    names = value.split(kube_config.ENV_KUBECONFIG_PATH_SEPARATOR) if isinstance(value, str) else []
+    return _Kubeconfig([_path_of(name) for name in names if name], origin)
+
+
+def _path_of(name: str) -> Path:
+    """Return a file as the client finds it: a home that nobody has is a name like any other."""
+    try:
+        return Path(name).expanduser().absolute()
+    except RuntimeError:
+        return Path(name).absolute()
+
+
+def _is_there(path: Path) -> bool:
+    try:
+        return path.exists()
+    except OSError:  # a folder on the way may not be looked into
+        return True
+
+
+def _no_connection(given: Mapping[str, Any], err: Exception) -> ApiFault:
+    """Return why no connection could be made from the options, with the kubeconfig that was looked at."""
+    wanted = _kubeconfig_of(given)
+    if wanted is None:
+        return ApiFault(Fault.CONFIGURATION, f"no connection can be made from the given options: {err}")
+    names = " and ".join(map(str, wanted.files)) or "given as data"
+    if wanted.files and not any(_is_there(path) for path in wanted.files):
+        problem = f"there is no kubeconfig {names} ({wanted.origin})"
+        return ApiFault(Fault.CONFIGURATION, problem, hint=_OTHER_KUBECONFIG)
+    return ApiFault(Fault.CONFIGURATION, f"the kubeconfig {names} ({wanted.origin}) makes no connection: {err}")
 
 
 def _require_libraries() -> None:

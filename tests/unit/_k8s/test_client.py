@@ -67,6 +67,17 @@ def address(server: RecordingServer) -> str:
     return f"http://127.0.0.1:{server.server_address[1]}"
 
 
+def kubeconfig_to(server: str, token: str) -> dict[str, Any]:
+    return {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "c",
+        "contexts": [{"name": "c", "context": {"cluster": "k", "user": "u"}}],
+        "clusters": [{"name": "k", "cluster": {"server": server}}],
+        "users": [{"name": "u", "user": {"token": token}}],
+    }
+
+
 def test_a_request_says_who_asks_and_carries_the_token(server: RecordingServer) -> None:
     client_under_test = Client({"host": address(server), "api_key": "t0ken", "impersonate_groups": ["a", "b"]})
     reply = client_under_test.send("PATCH", "/x?y=z", b'{"a":1}', "application/apply-patch+yaml")
@@ -97,14 +108,7 @@ def test_the_environment_of_kubernetes_core_is_respected(
 
 
 def test_a_kubeconfig_is_respected_as_file_and_as_data(server: RecordingServer, tmp_path: Path) -> None:
-    document = {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "current-context": "c",
-        "contexts": [{"name": "c", "context": {"cluster": "k", "user": "u"}}],
-        "clusters": [{"name": "k", "cluster": {"server": address(server)}}],
-        "users": [{"name": "u", "user": {"token": "filed"}}],
-    }
+    document = kubeconfig_to(address(server), "filed")
     path = tmp_path / "config"
     path.write_text(json.dumps(document))
     for given in (str(path), document):
@@ -114,22 +118,51 @@ def test_a_kubeconfig_is_respected_as_file_and_as_data(server: RecordingServer, 
 
 
 def test_an_earlier_connection_leaves_nothing_behind(server: RecordingServer) -> None:
-    document = {
-        "current-context": "c",
-        "contexts": [{"name": "c", "context": {"cluster": "k", "user": "u"}}],
-        "clusters": [{"name": "k", "cluster": {"server": "http://127.0.0.1:9"}}],
-        "users": [{"name": "u", "user": {"token": "earlier"}}],
-    }
-    Client({"kubeconfig": document})
+    Client({"kubeconfig": kubeconfig_to("http://127.0.0.1:9", "earlier")})
     Client({"host": address(server), "api_key": "own"}).send("GET", "/x", None, None)
     assert [value for name, value in server.seen[0][2] if name.lower() == "authorization"] == ["Bearer own"]
 
 
-def test_no_connection_data_at_all_is_said_so() -> None:
-    with pytest.raises(ApiFault, match="no connection can be made") as refused:
-        Client({})
+@pytest.mark.parametrize(
+    ("options", "environment", "said"),
+    [
+        ({}, {}, "{home}/.kube/config (the default, as nothing names another one)"),
+        ({}, {"KUBECONFIG": "{home}/mine"}, "{home}/mine (KUBECONFIG)"),
+        ({}, {"KUBECONFIG": "~/mine::{home}/yours"}, "{home}/mine and {home}/yours (KUBECONFIG)"),
+        ({}, {"KUBECONFIG": "/x", "K8S_AUTH_KUBECONFIG": "{home}/mine"}, "{home}/mine (K8S_AUTH_KUBECONFIG)"),
+        ({"kubeconfig": "~/mine"}, {"K8S_AUTH_KUBECONFIG": "/x"}, "{home}/mine (the option kubeconfig)"),
+        ({"kubeconfig": "~no-such-user/mine"}, {}, "{here}/~no-such-user/mine (the option kubeconfig)"),
+        ({"context": "c"}, {}, "{home}/.kube/config (the default, as nothing names another one)"),
+        ({"host": "https://127.0.0.1:9"}, {}, "{home}/.kube/config (the default, as nothing names another one)"),
+    ],
+)
+def test_a_missing_kubeconfig_is_named_with_who_asks_for_it(
+    options: dict[str, str], environment: dict[str, str], said: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value.format(home=tmp_path))
+    with pytest.raises(ApiFault) as refused:
+        Client(options)
     assert refused.value.fault is Fault.CONFIGURATION
-    assert "kubeconfig" in refused.value.next_step
+    assert refused.value.message == f"there is no kubeconfig {said.format(home=tmp_path, here=Path.cwd())}"
+    for name in ("rdma_fabric_kubeconfig", "K8S_AUTH_KUBECONFIG", " KUBECONFIG"):
+        assert name in refused.value.next_step
+
+
+def test_options_that_need_no_kubeconfig_are_not_told_of_one() -> None:
+    with pytest.raises(ApiFault, match="from the given options: ") as refused:
+        Client({"host": "https://127.0.0.1:9", "api_key": "t", "proxy": "ftp://127.0.0.1"})
+    assert "kubeconfig" not in refused.value.message
+
+
+def test_the_variable_counts_as_it_is_when_the_connection_is_made(
+    server: RecordingServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "mine"
+    path.write_text(json.dumps(kubeconfig_to(address(server), "from-the-file")), encoding="utf-8")
+    monkeypatch.setenv("KUBECONFIG", f"{tmp_path}/nowhere:{path}")
+    Client({}).send("GET", "/x", None, None)
+    assert ("authorization", "Bearer from-the-file") in [(n.lower(), v) for n, v in server.seen[0][2]]
 
 
 @pytest.mark.parametrize("text", ["", "not: a: kubeconfig", "[]", "{}", "current-context: nowhere"])
@@ -139,6 +172,12 @@ def test_a_broken_kubeconfig_is_said_so(tmp_path: Path, text: str) -> None:
     with pytest.raises(ApiFault) as refused:
         Client({"kubeconfig": str(path)})
     assert refused.value.fault is Fault.CONFIGURATION
+    assert refused.value.message.startswith(f"the kubeconfig {path} (the option kubeconfig) makes no connection: ")
+
+
+def test_a_broken_kubeconfig_that_is_data_is_said_so() -> None:
+    with pytest.raises(ApiFault, match=r"the kubeconfig given as data \(the option kubeconfig\) makes no connection: "):
+        Client({"kubeconfig": {"current-context": "nowhere"}})
 
 
 def test_a_missing_client_certificate_is_said_so() -> None:
