@@ -12,8 +12,9 @@ short_description: Apply ordered waves of Kubernetes objects
 version_added: 0.1.0
 description:
   - Makes a cluster hold exactly the given objects, in one task, by server-side apply with strict field validation.
-  - What is there is read with one list request per kind. An object whose live state proves, by the fields that the API
-    server records for this collection, to be as desired costs no request of its own.
+  - What is there is read with one list request per kind, or with one per kind and namespace by a user who may not list
+    the kind in all namespaces. An object whose live state proves, by the fields that the API server records for this
+    collection, to be as desired costs no request of its own.
   - Fields of other managers stay. Objects of an earlier run that are no longer given are removed, if they are recorded
     in the inventory of the set, still carry its label, and were applied by this collection.
   - A run that is cut at any point loses nothing. The next run converges.

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 import json
+from pathlib import Path
 from typing import Any, Iterator
 
 import pytest
@@ -40,6 +41,21 @@ def many(control_plane: ControlPlane, namespace: str) -> Iterator[list[Json]]:
     delete_cluster_roles(control_plane.api, namespace)
 
 
+@pytest.fixture
+def rights_in_two_namespaces(control_plane: ControlPlane, namespace: str) -> Iterator[tuple[Path, str]]:
+    """The kubeconfig of somebody who may do all to two kinds in two namespaces and nothing else; the second's name."""
+    other = f"{namespace}-2"
+    control_plane.create_namespace(other)
+    for place in (namespace, other):
+        control_plane.kubectl(
+            *("create", "role", "all", f"--namespace={place}"),
+            *("--verb=get,list,create,patch,delete", "--resource=configmaps,daemonsets.apps"),
+        )
+        control_plane.kubectl("create", "rolebinding", "all", f"--namespace={place}", "--role=all", f"--user={other}")
+    yield control_plane.client_kubeconfig(other), other
+    control_plane.delete_namespace(other)
+
+
 class TestRequests:
     def test_200_objects_of_8_kinds_cost_what_their_change_costs(
         self, control_plane: ControlPlane, namespace: str, audit: AuditLog, many: list[Json]
@@ -67,6 +83,30 @@ class TestRequests:
         counts, changed = counted(several, check=True)
         assert counts == {"list": 8, "patch": 8}
         assert len(changed) == 8
+
+    def test_who_has_rights_in_namespaces_only_lists_there(
+        self, control_plane: ControlPlane, namespace: str, audit: AuditLog, rights_in_two_namespaces: tuple[Path, str]
+    ) -> None:
+        kubeconfig, other = rights_in_two_namespaces
+        waves = [
+            wave(config_map(namespace, "a"), config_map(other, "b")),
+            wave(daemon_set(namespace, "c"), daemon_set(other, "d")),
+        ]
+        assert set(actions(apply(kubeconfig, namespace, *waves)).values()) == {"created"}
+        start = audit.mark()
+        result = apply(kubeconfig, namespace, *waves)
+        assert result.changed is False
+        asked = audit.requests(start, user_agent=USER_AGENT)
+        # Refused once, then one LIST per namespace and kind; somebody with all rights needs one per kind.
+        assert [(each.verb, each.code) for each in asked] == [("list", 403), ("list", 200), ("list", 200)] * 2
+        start = audit.mark()
+        apply(control_plane.kubeconfig, namespace, *waves)
+        assert count_by_verb(audit.requests(start, user_agent=USER_AGENT)) == {"list": 2}
+        del waves[0]["objects"][1]
+        assert actions(apply(kubeconfig, namespace, *waves))[f"ConfigMap {other}/b"] == "deleted"
+        assert read(control_plane.api, config_map(other, "b")) is None
+        assert apply(kubeconfig, namespace, absent=True).changed is True
+        assert read(control_plane.api, daemon_set(other, "d")) is None
 
     def test_check_mode_only_asks_for_dry_runs(
         self, control_plane: ControlPlane, namespace: str, audit: AuditLog

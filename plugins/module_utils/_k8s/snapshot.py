@@ -55,6 +55,7 @@ class Snapshot:
         self._kinds = kinds
         self._objects: dict[Key, Json] = {}
         self._unserved: set[tuple[str, str]] = set()
+        self._apart: set[tuple[str, str]] = set()
 
     def find(self, key: Key) -> Json | None:
         """Return the live object as last read, or None."""
@@ -81,13 +82,30 @@ class Snapshot:
             self.put(key, get_object(self._connection, self._kinds, key))
 
     def read_kinds(self, keys: Iterable[Key]) -> None:
-        """List the kinds of the keys, each once: in their namespace when it is a single one, else in all of them."""
+        """List the kinds of the keys, each once: in their namespace when it is a single one, else in all of them.
+
+        A user who may not list a kind in all namespaces has it listed in those of the keys, one after another.
+        """
         scopes: dict[tuple[str, str], tuple[str, set[str]]] = {}
         for key in keys:
             scopes.setdefault((key.group, key.kind), (key.api_version, set()))[1].add(key.namespace)
-        for (_group, kind), (api_version, namespaces) in scopes.items():
-            namespace = namespaces.pop() if len(namespaces) == 1 else ""
-            self._list(Key(api_version, kind, namespace, ""))
+        for (group, kind), (api_version, namespaces) in scopes.items():
+            if not self._listed_at_once(group, kind, api_version, namespaces):
+                for namespace in sorted(namespaces):
+                    self._list(Key(api_version, kind, namespace, ""))
+
+    def _listed_at_once(self, group: str, kind: str, api_version: str, namespaces: set[str]) -> bool:
+        """List a kind in all namespaces where that is of use and allowed, and tell so; a refusal counts for the run."""
+        if len(namespaces) == 1 or (group, kind) in self._apart:
+            return False
+        try:
+            self._list(Key(api_version, kind, "", ""))
+        except ApiFault as err:
+            if err.fault is not Fault.FORBIDDEN or "" in namespaces:
+                raise
+            self._apart.add((group, kind))
+            return False
+        return True
 
     def _list(self, scope: Key) -> None:
         self._forget(scope)

@@ -199,6 +199,35 @@ class TestPresent:
         lists = [path for method, path, query in server.requests if method == "GET" and "limit" in query]
         assert lists == ["/api/v1/configmaps", "/apis/apps/v1/namespaces/ns/daemonsets"]
 
+    def test_who_may_not_list_everywhere_is_refused_once_per_kind_and_run(self) -> None:
+        server = FakeServer(namespaces=("ns", "more"))
+        everywhere = ("/api/v1/configmaps", "/apis/apps/v1/daemonsets")
+        server.intercept = lambda _n, _m, path: failure(403, "Forbidden", "not here") if path in everywhere else None
+        waves = [wave(config_map("a"), config_map("b", "more"), daemon_set("d"), daemon_set("e", "more"))]
+        assert actions(apply(server, *waves))["ConfigMap more/b"] == "created"
+        server.requests.clear()
+        with pytest.raises(BatchError, match="not ready"):
+            apply(server, *waves, wait=True, wait_timeout=60.0)
+        lists = [path for _method, path, query in server.requests if query.get("labelSelector") == "rdma.fabric/set"]
+        places = [f"/apis/apps/v1/namespaces/{name}/daemonsets" for name in ("more", "ns")]
+        assert lists[:6] == [
+            "/api/v1/configmaps",
+            "/api/v1/namespaces/more/configmaps",
+            "/api/v1/namespaces/ns/configmaps",
+            "/apis/apps/v1/daemonsets",
+            *places,
+        ]
+        assert len(lists) > 10
+        assert set(lists[6:]) == set(places)
+
+    def test_who_may_list_in_one_of_the_namespaces_only_is_told_the_other(self) -> None:
+        server = FakeServer(namespaces=("ns", "more"))
+        refused = ("/api/v1/configmaps", "/api/v1/namespaces/more/configmaps")
+        server.intercept = lambda _n, _m, path: failure(403, "Forbidden", "no") if path in refused else None
+        with pytest.raises(BatchError, match="list configmaps in namespace more: no"):
+            apply(server, wave(config_map("a"), config_map("b", "more")))
+        assert server.written() == []
+
     def test_objects_without_a_namespace_go_to_the_default_one(self) -> None:
         server = FakeServer()
         body = config_map("a")
