@@ -115,7 +115,7 @@ def follow(path: str, target_of: Callable[[str], str | None]) -> str:
         if part == "..":
             done = posixpath.dirname(done)
             continue
-        here = posixpath.join(done, part)
+        here = f"{done}/{part}" if done != "/" else f"/{part}"
         target = target_of(here)
         if target is None:
             done = here

@@ -99,11 +99,12 @@ def give_name(kernel: Kernel, name: str, wanted: str) -> None:
     """Rename an interface, with every link and table that calls it by its name."""
     tree = kernel.tree
     _move(kernel, f"{NET}/{name}", wanted)
-    for place, target in list(tree.links.items()):
-        del tree.links[place]
+    links = {}
+    for place, target in tree.links.items():
         new_place = re.sub(rf"(?<=/(?:upper|lower)_){re.escape(name)}$", lambda _match: wanted, place)
         # An RDMA device may have the same name, as on InfiniBand, and keeps it.
-        tree.links[new_place] = re.sub(rf"(?<=/net/){re.escape(name)}$", lambda _match: wanted, target)
+        links[new_place] = re.sub(rf"(?<=/net/){re.escape(name)}$", lambda _match: wanted, target)
+    tree.relink(links)
     word = re.compile(rf"(?<!\S){re.escape(name)}(?!\S)")
     for path, content in tree.files.items():
         if "/gid_attrs/ndevs/" in path or path.startswith("/proc/net/"):

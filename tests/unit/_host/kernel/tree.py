@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import base64
 import posixpath
-from typing import Any, Dict, List
+from typing import Any, Dict, List, Mapping
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.access import READ_LIMIT, HostError, encoded, follow
 
@@ -23,6 +23,9 @@ class Tree:
         self.links: dict[str, str] = {}
         self.dirs: set[str] = {"/"}
         self.errors: dict[str, str] = {}
+        # What reads ask for again and again: where paths lead, and the names in each directory.
+        self._resolved: dict[str, str] = {}
+        self._names: dict[str, set[str]] = {}
         # Links with short ways first: the place of a link may lead through others.
         for path, target in sorted(document.get("links", {}).items(), key=lambda item: item[0].count("/")):
             self.add_link(path, target)
@@ -37,24 +40,28 @@ class Tree:
 
     def resolve(self, path: str) -> str:
         """Return the path with every link followed."""
-        return follow(path, self.links.get)
+        place = self._resolved.get(path)
+        if place is None:
+            place = self._resolved[path] = follow(path, self.links.get)
+        return place
 
     def add_file(self, path: str, content: str | bytes) -> None:
         """Make a file, with the directories above it."""
         place = self.resolve(path)
-        self._parents(place)
+        self._enter(place)
         self.files[place] = encoded(content) if isinstance(content, str) else content
 
     def add_link(self, path: str, target: str) -> None:
         """Make a symbolic link, with the directories above it."""
         place = self._entry(path)
-        self._parents(place)
+        self._enter(place)
         self.links[place] = target
+        self._resolved.clear()
 
     def add_dir(self, path: str) -> None:
         """Make a directory, with those above it."""
         place = self.resolve(path)
-        self._parents(place)
+        self._enter(place)
         self.dirs.add(place)
 
     def discard(self, path: str) -> None:
@@ -65,6 +72,12 @@ class Tree:
             for known in [known for known in entries if known == place or known.startswith(below)]:
                 del entries[known]
         self.dirs = {known for known in self.dirs if known != place and not known.startswith(below)}
+        self._forget()
+
+    def relink(self, links: Mapping[str, str]) -> None:
+        """Put other links in the place of those that are there."""
+        self.links = dict(links)
+        self._forget()
 
     def move(self, path: str, to: str) -> None:
         """Rename a file, link or directory with everything below it."""
@@ -80,7 +93,8 @@ class Tree:
         self.links = {moved(place): link for place, link in self.links.items()}
         self.errors = {moved(place): code for place, code in self.errors.items()}
         self.dirs = {moved(place) for place in self.dirs}
-        self._parents(target)
+        self._forget()
+        self._enter(target)
 
     def read(self, path: str) -> str:
         return self.read_bytes(path).decode("utf-8", "replace")
@@ -104,9 +118,11 @@ class Tree:
         place = self._reach(path)
         if place not in self.dirs:
             raise HostError("ENOTDIR" if place in self.files else "ENOENT", path)
+        if not self._names:
+            self._list_all()
         start = "/" if place == "/" else f"{place}/"
-        known = {*self.files, *self.links, *self.dirs, *self.errors}
-        return sorted({p[len(start) :].split("/")[0] for p in known if p.startswith(start) and p != start})
+        refused = {path[len(start) :].split("/")[0] for path in self.errors if path.startswith(start)}
+        return sorted(self._names.get(place, set()) | refused)
 
     def link(self, path: str) -> str:
         place = self._entry(path)
@@ -137,7 +153,22 @@ class Tree:
         parent, name = posixpath.split(path.rstrip("/"))
         return posixpath.join(self.resolve(parent), name)
 
-    def _parents(self, place: str) -> None:
+    def _enter(self, place: str) -> None:
+        """Make the directories above an entry, and have them list it."""
         while place != "/":
-            place = posixpath.dirname(place)
-            self.dirs.add(place)
+            parent, name = posixpath.split(place)
+            if self._names:
+                self._names.setdefault(parent, set()).add(name)
+            self.dirs.add(parent)
+            place = parent
+
+    def _forget(self) -> None:
+        """Follow links and list directories anew from now on."""
+        self._resolved.clear()
+        self._names.clear()
+
+    def _list_all(self) -> None:
+        for place in (*self.files, *self.links, *self.dirs):
+            if place != "/":
+                parent, name = posixpath.split(place)
+                self._names.setdefault(parent, set()).add(name)
