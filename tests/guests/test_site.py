@@ -153,8 +153,8 @@ def assert_networked(lab: Lab, pods: Sequence[str], interface: str, subnet: str)
     assert len(set(seen)) == len(pods)
     far = seen[1].split("/")[0]
     ping = f"ping -I {interface} -M do -s {MTU - 28}"
-    # The first packet to a new neighbour may be lost.
-    said = inside(lab, pods[0], "sh", "-c", f"{ping} -c 1 {far} >/dev/null; {ping} -c 3 {far}")
+    # The first packet to a new neighbour may be lost. The shell of busybox would take its own ping.
+    said = inside(lab, pods[0], "bash", "-c", f"{ping} -c 1 {far} >/dev/null; {ping} -c 3 {far}")
     assert " 0% packet loss" in said
 
 
