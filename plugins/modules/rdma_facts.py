@@ -141,6 +141,13 @@ facts:
           C(initramfs) is the image of the running kernel, what makes it, and whether it may hold network drivers.
           C(references) are the files that call an interface by its name.
       type: dict
+    owners:
+      description:
+        - What operators of the cluster look after here. C(sriov_operator) has C(ports), lists of C(number), C(eswitch),
+          C(mtu) and C(functions) by PCI address; C(nic_operator) has C(named), PCI addresses of interfaces.
+        - C(daemon) of both is the pod of its daemon, V(none) without one, empty where no pod is told of. An operator
+          without a trace is left out.
+      type: dict
     vf_users:
       description:
         - Who uses virtual functions, by PCI address. M(rdma.fabric.rdma_host) fills it for functions that it is asked

@@ -5,13 +5,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, List, Mapping, Tuple
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host import steps
 from ansible_collections.rdma.fabric.plugins.module_utils._host.actual import Actual, Netdev, Nic
 from ansible_collections.rdma.fabric.plugins.module_utils._host.desired import CONSENTS, HostDesired
 from ansible_collections.rdma.fabric.plugins.module_utils._host.operations import Operation, PutFile, RemoveFile
+from ansible_collections.rdma.fabric.plugins.module_utils._host.owners.claims import nic_daemon, unowned
 from ansible_collections.rdma.fabric.plugins.module_utils._host.read.boot import content_of
 from ansible_collections.rdma.fabric.plugins.module_utils._host.steps import Step
 
@@ -78,6 +79,21 @@ class Context:
             elif isinstance(former, str):
                 undo.append(PutFile(path, former))
         return undo
+
+    @property
+    def kept_interfaces(self) -> tuple[Interface, ...]:
+        """Return the wanted interfaces with what is kept for the next boot: not what operators look after."""
+        if self.consents_to("takeover"):
+            return self.interfaces
+        facts = self.actual.facts
+        return tuple(
+            replace(interface, wanted=unowned(facts, interface.nic, interface.wanted)) for interface in self.interfaces
+        )
+
+    @property
+    def has_nic_operator(self) -> bool:
+        """Return whether NVIDIA's NIC configuration operator sets this host's NICs up and is left to it."""
+        return bool(nic_daemon(self.actual.facts)) and not self.consents_to("takeover")
 
     def consents_to(self, consent: str) -> bool:
         """Return whether the host's variables allow what ``consent`` (a key of ``CONSENTS``) stands for."""

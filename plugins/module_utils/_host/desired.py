@@ -38,6 +38,7 @@ CONSENTS = {
     "driver_reload": "rdma_fabric_allow_driver_reload",
     "firmware": "rdma_fabric_allow_firmware",
     "acs_change": "rdma_fabric_allow_acs_change",
+    "takeover": "rdma_fabric_allow_takeover",
 }
 
 

@@ -16,6 +16,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.eswitch.read imp
 from ansible_collections.rdma.fabric.plugins.module_utils._host.firmware.read import read_firmware
 from ansible_collections.rdma.fabric.plugins.module_utils._host.guids.read import read_guids
 from ansible_collections.rdma.fabric.plugins.module_utils._host.labels import node_labels
+from ansible_collections.rdma.fabric.plugins.module_utils._host.owners.read import read_owners
 from ansible_collections.rdma.fabric.plugins.module_utils._host.pcie.read import read_pcie
 from ansible_collections.rdma.fabric.plugins.module_utils._host.qos.read import read_qos
 from ansible_collections.rdma.fabric.plugins.module_utils._host.read.boot import read_boot
@@ -96,6 +97,7 @@ def gather(
         "labels": node_labels(system, nics, bool(gpus)),
         "boot": boot,
         "naming": read_naming(probe, system, netdev_facts),
+        "owners": read_owners(probe),
         "vf_users": read_users(probe, renewed, {netdev["name"]: netdev for netdev in netdev_facts}),
         **cards,
         "settings": settings,

@@ -14,6 +14,8 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns import 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.context import Context
 from ansible_collections.rdma.fabric.plugins.module_utils._host.desired import HostDesired
 from ansible_collections.rdma.fabric.plugins.module_utils._host.matching import match_interfaces
+from ansible_collections.rdma.fabric.plugins.module_utils._host.owners.respect import notices as notices_of_owners
+from ansible_collections.rdma.fabric.plugins.module_utils._host.owners.respect import respecting
 from ansible_collections.rdma.fabric.plugins.module_utils._host.pcie.remarks import remarks
 
 Plan = Dict[str, Any]
@@ -41,7 +43,7 @@ def plan_with_context(
     actual = Actual(facts, desired["uplinks"])
     interfaces, unmatched = match_interfaces(desired["interfaces"], actual)
     context = Context(desired, actual, interfaces)
-    notices = _unknown_uplinks(desired, actual) + remarks(actual, desired["pcie"])
+    notices = _unknown_uplinks(desired, actual) + remarks(actual, desired["pcie"]) + notices_of_owners(context)
     for name in concerns:
         if name == "naming":
             context = replace(context, earlier=(*context.earlier, *unmatched))
@@ -55,6 +57,7 @@ def plan_with_context(
 def _with_steps_of(concern: Concern, context: Context) -> tuple[Context, list[str]]:
     """Return the context with what one more concern wants; each sees the steps of those before it."""
     found, notices = concern.plan(context)
+    found = respecting(context, found)
     wanted = [] if concern.boot_files is None or context.removing else list(concern.boot_files(context))
     earlier, files = (*context.earlier, *found), (*context.wanted_files, *wanted)
     return replace(context, earlier=earlier, wanted_files=files), notices

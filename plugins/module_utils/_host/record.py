@@ -29,6 +29,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.firmware.read im
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.managers.recording import public_part
 from ansible_collections.rdma.fabric.plugins.module_utils._host.operations import MARKER
+from ansible_collections.rdma.fabric.plugins.module_utils._host.owners.read import daemons_among
 from ansible_collections.rdma.fabric.plugins.module_utils._host.pcie.config import without_identity
 from ansible_collections.rdma.fabric.plugins.module_utils._host.qos.read import everything_of, read_qos
 from ansible_collections.rdma.fabric.plugins.module_utils._host.read.functions import show_command as show_port
@@ -36,6 +37,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.read.netdev impo
 from ansible_collections.rdma.fabric.plugins.module_utils._host.read.probe import Probe
 from ansible_collections.rdma.fabric.plugins.module_utils._host.read.rdma import INFINIBAND
 from ansible_collections.rdma.fabric.plugins.module_utils._host.read.uplink import IP_ADDRESSES
+from ansible_collections.rdma.fabric.plugins.module_utils._host.read.users import POD_LOGS
 from ansible_collections.rdma.fabric.plugins.module_utils._host.recorded import FORMAT, Document
 from ansible_collections.rdma.fabric.plugins.module_utils._host.scrub import Pseudonyms
 from ansible_collections.rdma.fabric.plugins.module_utils._host.scrub_document import scrubbed
@@ -113,8 +115,10 @@ class Recorder:
     def list(self, path: str) -> Names:
         """List a directory and remember the names."""
         place = self._place(path)
-        self._listed[place] = self._remembering_errors(self._host.list, place)
-        return self._listed[place]
+        names: Names = self._remembering_errors(self._host.list, place)
+        # The other pods of a node are nobody's business.
+        self._listed[place] = daemons_among(names) if place == POD_LOGS else names
+        return names
 
     def link(self, path: str) -> str:
         """Read and remember a link."""

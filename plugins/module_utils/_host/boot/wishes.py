@@ -34,7 +34,7 @@ def wishes(context: Context) -> list[dict[str, Any]]:
     """
     kept = {entry.interface.key: entry for entry in persistence(context)}
     found = []
-    for interface in context.interfaces:
+    for interface in context.kept_interfaces:
         wish = {key: value for key, value in interface.wanted.items() if key not in _ELSEWHERE and value}
         _hold_back(context, interface, wish)
         if not wish.get("vfs"):
@@ -68,7 +68,7 @@ def desired_of(text: str) -> HostDesired:
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise ValueError(f"this program reads wishes of format {FORMAT}")
     # What stands there was consented to by the run that wrote it.
-    consents = {"acs_change": True}
+    consents = {"acs_change": True, "takeover": True}
     wanted = {"interfaces": document.get("interfaces"), "pcie": document.get("pcie"), "consents": consents}
     return check_desired(wanted)
 
@@ -96,15 +96,15 @@ def _hold_back(context: Context, interface: Interface, wish: dict[str, Any]) -> 
     an e-switch that does not get its mode now keeps the one that it has.
     """
     nic = interface.nic or {}
-    held = any(step["id"] == f"vfs:{interface.key}" and step["status"] != PLANNED for step in context.earlier)
+    waiting = {step["id"] for step in context.earlier if step["status"] != PLANNED}
+    held = interface.wanted.get("vfs") is not None and f"vfs:{interface.key}" in waiting
     if held or (nic and is_guest_function(nic)):
         wish.pop("vfs", None)
         now = (nic.get("sriov") or {}).get("enabled")
         if now:
             wish["vfs"] = now
-    if any(step["id"] == f"eswitch:{interface.key}" and step["status"] != PLANNED for step in context.earlier):
+    if interface.wanted.get("eswitch_mode") is not None and f"eswitch:{interface.key}" in waiting:
         wish["eswitch_mode"] = present_mode(context.actual, interface)
-    waiting = {step["id"] for step in context.earlier if step["status"] != PLANNED}
     for step_id, key in (
         (f"vfs:{interface.key}:settings", "vf_settings"),
         (f"vfs:{interface.key}:driver", "vf_driver"),

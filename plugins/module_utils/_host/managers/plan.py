@@ -55,7 +55,7 @@ def persistence(context: Context) -> list[Persistence]:
     What the plan refuses for the running host is not kept for the boot either.
     """
     found = []
-    for interface in context.interfaces:
+    for interface in context.kept_interfaces:
         netdev = interface.netdev
         if netdev is None:
             continue

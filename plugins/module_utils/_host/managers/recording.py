@@ -9,6 +9,12 @@ import fnmatch
 from typing import Callable
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.managers import ifupdown, ini
+from ansible_collections.rdma.fabric.plugins.module_utils._host.owners.read import (
+    NIC_NAMES,
+    PORT_STATES,
+    public_names,
+    public_port_state,
+)
 
 _PROFILE: dict[str, set[str]] = {
     "connection": {"interface-name"},
@@ -20,7 +26,7 @@ _STANZA_WORDS = ("auto", "allow-auto", "allow-hotplug", "source", "source-direct
 
 
 def public_part(path: str, text: str) -> str | None:
-    """Return what may be kept of a manager's file, None for a file of no manager.
+    """Return what may be kept of a manager's or an operator's file, None for any other file.
 
     Reading the result says the same about owners as reading the file.
     """
@@ -73,6 +79,8 @@ _REDUCERS: dict[str, Callable[[str], str]] = {
     "/run/NetworkManager/devices/*": _sections({"device": {"managed"}}),
     "*/systemd/network/*.network": _sections(_NETWORK),
     "/run/systemd/netif/links/*": _variables("NETWORK_FILE"),
+    **dict.fromkeys(NIC_NAMES, public_names),
+    f"{PORT_STATES}/*": public_port_state,
     "/etc/network/interfaces": _stanzas,
     "/etc/network/interfaces.d/*": _stanzas,
 }

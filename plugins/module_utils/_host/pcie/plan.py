@@ -58,7 +58,8 @@ def lasting(context: Context) -> dict[str, Any]:
     consented = context.consents_to(CONSENT) or _is_kept(context)
     if wanted.get("acs") and consented and not any(f":{ACS}:" in step_id for step_id in held):
         kept["acs"] = wanted["acs"]
-    if wanted.get("max_read_request") and not any(f":{READ_REQUEST}:" in step_id for step_id in held):
+    lasts = wanted.get("max_read_request") and not context.has_nic_operator
+    if lasts and not any(f":{READ_REQUEST}:" in step_id for step_id in held):
         kept["max_read_request"] = wanted["max_read_request"]
     return kept
 
