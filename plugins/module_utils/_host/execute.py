@@ -10,7 +10,7 @@ from typing import Protocol
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.access import HostError, Machine, encoded
 from ansible_collections.rdma.fabric.plugins.module_utils._host.clock import Clock
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns import CONCERNS
+from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns import applier_of
 from ansible_collections.rdma.fabric.plugins.module_utils._host.context import Context
 from ansible_collections.rdma.fabric.plugins.module_utils._host.failures import Fault, explain, told
 from ansible_collections.rdma.fabric.plugins.module_utils._host.operations import (
@@ -97,23 +97,23 @@ def execute(plan: Plan, context: Context, machine: Machine, clock: Clock, watch:
 
 
 def _failure_of(step: Step, context: Context, machine: Machine, clock: Clock, watch: Watch | None) -> Failure | None:
-    concern = CONCERNS[step["concern"]]
+    applier = applier_of(step["concern"])
+    if applier is None:
+        return Failure(step, f"this release has no code to execute steps of the concern {step['concern']}")
     work = Work(())
     try:
-        if concern.work is None:
-            raise Fault(f"this release has no code to execute steps of the concern {step['concern']}")
-        work = concern.work(context, step)
+        work = applier.work(context, step)
         if watch is not None:
             watch.before(context, step, work)
         _do(work, machine, clock)
     except _StepFailed as failed:
-        error = explain(failed.error, failed.operation, concern.errors)
+        error = explain(failed.error, failed.operation, applier.errors)
         where = f"could not {told(failed.operation)}: " if failed.operation else ""
         undone, not_undone = _undo(work, machine, clock) if failed.done else ((), ())
         return Failure(step, f"{where}{error}", undone, not_undone)
     except Exception as error:
         # Whatever a concern's own code raises: the run must still tell what it did and what it did not.
-        return Failure(step, explain(error, None, concern.errors))
+        return Failure(step, explain(error, None, applier.errors))
     return None
 
 

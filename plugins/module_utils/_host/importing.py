@@ -5,7 +5,8 @@
 
 Ansible sends sources in a zip file, and the boot unit's program is one. Python's own importer of zip files compiles a
 module to find out its file name, compiles it again to run it, and keeps neither: on a slow machine that is most of what
-a run takes. Interfaces as in importlib.abc and zipimport, Python 3.8 and newer.
+a run takes. What a run that changes nothing does not need is compiled when it is needed (importlib.util.LazyLoader).
+Interfaces as in importlib.abc and zipimport, Python 3.8 and newer.
 """
 
 from __future__ import annotations
@@ -13,11 +14,14 @@ from __future__ import annotations
 import sys
 from importlib.abc import ExecutionLoader, MetaPathFinder
 from importlib.machinery import ModuleSpec
+from importlib.util import LazyLoader
 from types import ModuleType
 from typing import Sequence
 from zipimport import ZipImportError, zipimporter
 
 _COLLECTION = "ansible_collections.rdma.fabric."
+# Read at the first look at what is in them.
+LAZY = frozenset((f"{_COLLECTION}plugins.module_utils._host.appliers",))
 
 
 def compile_once() -> None:
@@ -66,7 +70,8 @@ class _Finder(MetaPathFinder):
             except ZipImportError:
                 continue
             if loader is not None:
-                spec = ModuleSpec(fullname, loader, origin=loader.get_filename(fullname), is_package=is_package)
+                chosen = LazyLoader(loader) if fullname in LAZY else loader
+                spec = ModuleSpec(fullname, chosen, origin=loader.get_filename(fullname), is_package=is_package)
                 spec.has_location = True
                 if is_package:
                     spec.submodule_search_locations = [loader.place(fullname)]

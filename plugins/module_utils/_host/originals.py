@@ -9,11 +9,10 @@ import json
 from typing import Any, Dict, Iterable, Mapping
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.access import Host, HostError
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns import CONCERNS
+from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns import applier_of
 from ansible_collections.rdma.fabric.plugins.module_utils._host.desired import HostDesired, check_desired
 from ansible_collections.rdma.fabric.plugins.module_utils._host.operations import MARKER
-from ansible_collections.rdma.fabric.plugins.module_utils._host.steps import CONCERNS as ORDER
-from ansible_collections.rdma.fabric.plugins.module_utils._host.steps import Step
+from ansible_collections.rdma.fabric.plugins.module_utils._host.steps import CONCERNS, Step
 
 # Step id -> the value before ("from") of the first step that changed it.
 Originals = Dict[str, Any]
@@ -75,14 +74,14 @@ def removal(desired: HostDesired, originals: Mapping[str, Any]) -> HostDesired:
     wish = check_desired({})
     wish.update({key: desired[key] for key in _KEPT})
     wish["removing"] = True
-    for concern in ORDER:
-        restore = CONCERNS[concern].restore if concern in CONCERNS else None
+    for concern in CONCERNS:
+        applier = applier_of(concern)
         for step_id in sorted(originals):
-            if restore is not None and step_id.startswith(f"{concern}:"):
-                restore(wish, step_id.split(":", 1)[1], originals[step_id])
+            if applier is not None and applier.restore is not None and step_id.startswith(f"{concern}:"):
+                applier.restore(wish, step_id.split(":", 1)[1], originals[step_id])
     return wish
 
 
 def _can_restore(step_id: str) -> bool:
-    concern = CONCERNS.get(step_id.split(":", 1)[0])
-    return concern is not None and concern.restore is not None
+    applier = applier_of(step_id.split(":", 1)[0])
+    return applier is not None and applier.restore is not None

@@ -15,6 +15,8 @@ from typing import Any
 import pytest
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host import importing
+from ansible_collections.rdma.fabric.plugins.module_utils._host.steps import CONCERNS
+from ansible_collections.rdma.fabric.tests.fixtures.hosts.fleet import FLEET
 
 ROOT = "ansible_collections/rdma/fabric/plugins/module_utils"
 HOST = "ansible_collections.rdma.fabric.plugins.module_utils._host"
@@ -44,6 +46,8 @@ def archive(tmp_path: Path) -> Path:
         f"{ROOT}/_host/importing.py": Path(importing.__file__).read_text(encoding="utf-8"),
         f"{ROOT}/_host/one.py": f"from {HOST}.part import two\nVALUE = two.VALUE\n",
         f"{ROOT}/_host/part/two.py": "VALUE = __file__\n",
+        f"{ROOT}/_host/appliers.py": f"from {HOST} import one\nVALUE = one.VALUE\n",
+        f"{ROOT}/_host/user.py": f"from {HOST} import appliers\n\n\ndef value():\n    return appliers.VALUE\n",
         f"{ROOT}/_host/broken.py": "VALUE = 1\nraise ValueError('first line')\n",
         f"{ROOT}/_host/wrong.py": "VALUE = (\n",
     }
@@ -80,6 +84,43 @@ def test_modules_are_what_they_were(archive: Path) -> None:
         "found = [two.__file__, two.__package__, part.__path__, part.__file__, source]"
     )
     assert run(archive, body)["found"] == run(archive, body, call="")["found"]
+
+
+def test_what_only_changes_need_is_compiled_at_the_first_look_at_it(archive: Path) -> None:
+    body = f"import {HOST}.user as user\nfound = [name for name in sys.modules if name.endswith('.one')]"
+    imported = run(archive, body)
+    assert (imported["found"], f"{ROOT}/_host/appliers.py" in imported["counts"]) == ([], False)
+    looked_at = run(archive, f"{body}\nfound = user.value()")
+    assert looked_at["found"].endswith("part/two.py")
+    assert looked_at["counts"][f"{ROOT}/_host/appliers.py"] == 1
+
+
+def test_a_run_that_changes_nothing_reads_no_code_of_changes(tmp_path: Path) -> None:
+    """The collection itself, as one archive: a host is read and planned, and the boot unit's program is named.
+
+    The program has code of the boot unit itself that is needed to name it.
+    """
+    sources = Path(importing.__file__).parents[1]
+    with zipfile.ZipFile(tmp_path / "sent.zip", "w") as sent:
+        for path in sources.rglob("*.py"):
+            sent.writestr(f"{ROOT}/{path.relative_to(sources)}", path.read_bytes())
+        parts = ROOT.split("/")
+        for depth in range(1, len(parts) + 1):
+            sent.writestr("/".join([*parts[:depth], "__init__.py"]), b"")
+    (tmp_path / "host.json").write_text(json.dumps(FLEET["egx-01"]().document()))
+    body = (
+        f"from {HOST}.converge import look\nfrom {HOST}.desired import check_desired\n"
+        f"from {HOST}.recorded import RecordedHost\nfrom {HOST}.outcome import Run\n"
+        f"from {HOST}.boot.program import program_path\nfrom {HOST}.concerns import applier_of\n"
+        f"host = RecordedHost(json.load(open({str(tmp_path / 'host.json')!r})))\n"
+        "run = Run(check=True, diff=True, mode='apply', recorded=True)\n"
+        "look(host, check_desired({'interfaces': [{'pci': '0000:d8:00.0', 'vfs': 2, 'mtu': 9000}]}), run, None)\n"
+        "program_path()\n"
+        "read = lambda: sorted(n for n in sys.modules if n.endswith('.apply') and not n.endswith('boot.apply'))\n"
+        "found = [read(), applier_of('vfs') is not None, len(read())]"
+    )
+    idle, known, read = run(tmp_path / "sent.zip", body)["found"]
+    assert (idle, known, read) == ([], True, len(CONCERNS) - 1)
 
 
 @pytest.mark.parametrize(

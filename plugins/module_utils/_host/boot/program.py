@@ -16,6 +16,7 @@ import importlib.util
 import io
 import posixpath
 import re
+import sys
 import zipfile
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host import importing
@@ -113,7 +114,9 @@ def _source(module: str) -> bytes:
 def _source_or_none(module: str) -> bytes | None:
     """Return a module's source by the loader it came from; a package is no module here."""
     try:
-        spec = importlib.util.find_spec(module)
+        # A look at an attribute of a module that waits until it is needed would read it.
+        known = sys.modules.get(module)
+        spec = importlib.util.find_spec(module) if known is None else object.__getattribute__(known, "__spec__")
     except (ImportError, AttributeError, ValueError):
         return None
     get_source = getattr(spec.loader, "get_source", None) if spec is not None else None
