@@ -166,13 +166,14 @@ class TestNicConfigurationOperator:
         assert set(statuses(outcome).values()) == {WAITS}
         assert (kernel.mutations, kernel.exists(WISHES_FILE)) == ([], False)
 
-    def test_max_read_request_waits_and_is_not_kept_for_the_boot(self) -> None:
+    @pytest.mark.parametrize(("device_control", "differs"), [(0x2810, True), (0x5810, False)])
+    def test_max_read_request_waits_and_is_not_kept_for_the_boot(self, device_control: int, differs: bool) -> None:
         tree = host_with(mlx5.CONNECTX7)
-        put_space(tree, PF, space())
+        put_space(tree, PF, space(device_control=device_control))
         tree.dirs.append(NIC_POD)
         kernel = Kernel(tree.document())
         outcome = applied(kernel, igb.wish({"pci": PF}, rdma_fabric_pcie={"max_read_request": 4096}))
-        assert statuses(outcome) == {f"pcie:max_read_request:{PF}": WAITS}
+        assert statuses(outcome) == ({f"pcie:max_read_request:{PF}": WAITS} if differs else {})
         assert not kernel.exists(WISHES_FILE)
 
     def test_functions_and_mtu_are_ours(self) -> None:
