@@ -54,9 +54,9 @@ options:
   desired:
     description:
       - The desired state of the host as P(rdma.fabric.fabric_spec#module) returns it for each host.
-      - Among the keys are C(interfaces), C(kernel_modules), C(kernel_arguments), C(sysctls), C(multirail), C(limits),
-        C(hugepages), C(pcie), C(roce_qos), C(node_labels), C(uplinks), C(connection_address), C(consents) and
-        C(requests). All are optional, and each takes what the host variable of its name takes.
+      - Among the keys are C(interfaces), C(kernel_modules), C(kernel_arguments), C(rdma_mode), C(sysctls), C(multirail),
+        C(limits), C(hugepages), C(pcie), C(roce_qos), C(node_labels), C(uplinks), C(connection_address), C(consents)
+        and C(requests). All are optional, and each takes what the host variable of its name takes.
       - Each entry of C(interfaces) selects one interface by C(pci), C(mac) or C(current_name), and may have C(name),
         C(rdma_name), C(mtu), C(vf_mtu), C(vfs), C(vf_settings), C(vf_driver), C(vf_guids), C(eswitch_mode),
         C(representor_prefix), C(firmware), C(qos) and C(state).

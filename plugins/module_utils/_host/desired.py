@@ -8,11 +8,14 @@ from __future__ import annotations
 from typing import Any, Callable, Dict, Mapping, NamedTuple
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host import syntax
-from ansible_collections.rdma.fabric.plugins.module_utils._host.kernel_arguments.arguments import name_of
+from ansible_collections.rdma.fabric.plugins.module_utils._host.kernel_arguments.arguments import RDMA_MODES, name_of
 from ansible_collections.rdma.fabric.plugins.module_utils._host.wanted.driver import driver, peer_memory
 from ansible_collections.rdma.fabric.plugins.module_utils._host.wanted.guard import revert_seconds
 from ansible_collections.rdma.fabric.plugins.module_utils._host.wanted.interfaces import interfaces
-from ansible_collections.rdma.fabric.plugins.module_utils._host.wanted.kernel_arguments import kernel_arguments
+from ansible_collections.rdma.fabric.plugins.module_utils._host.wanted.kernel_arguments import (
+    kernel_arguments,
+    rdma_mode,
+)
 from ansible_collections.rdma.fabric.plugins.module_utils._host.wanted.memory import hugepages, limits
 from ansible_collections.rdma.fabric.plugins.module_utils._host.wanted.pcie import pcie
 from ansible_collections.rdma.fabric.plugins.module_utils._host.wanted.place import (
@@ -167,12 +170,15 @@ def _switch(place: Place, value: Any) -> bool:
 
 
 def _note_two_owners(place: Place, desired: HostDesired) -> None:
-    """Note what two variables would set: huge pages of some sizes are reserved by kernel arguments."""
-    if not desired["hugepages"]:
-        return
+    """Note what two variables would set: some huge pages and the mode of RDMA are kernel arguments."""
+    owners = {}
+    if desired["hugepages"]:
+        owners = dict.fromkeys(("hugepages", "hugepagesz"), "rdma_fabric_hugepages")
+    if desired["rdma_mode"]:
+        owners[name_of(RDMA_MODES[desired["rdma_mode"]])] = "rdma_fabric_rdma_mode"
     for argument in desired["kernel_arguments"]:
-        if name_of(argument) in {"hugepages", "hugepagesz"}:
-            place.violation(f"{argument} is what rdma_fabric_hugepages sets", "leave it out")
+        if name_of(argument) in owners:
+            place.violation(f"{argument} is what {owners[name_of(argument)]} sets", "leave it out")
 
 
 def _requests(place: Place, value: Any) -> list[dict[str, Any]]:
@@ -212,6 +218,7 @@ _PARTS: dict[str, _Part] = {
     "roce_qos": _Part("rdma_fabric_roce_qos", qos),
     "kernel_modules": _Part("rdma_fabric_kernel_modules", _modules),
     "kernel_arguments": _Part("rdma_fabric_kernel_arguments", kernel_arguments),
+    "rdma_mode": _Part("rdma_fabric_rdma_mode", rdma_mode),
     "sysctls": _Part("rdma_fabric_sysctls", sysctls),
     "multirail": _Part("rdma_fabric_multirail", _switch),
     "limits": _Part("rdma_fabric_limits", limits),

@@ -10,6 +10,7 @@ from typing import Any, Mapping
 from ansible_collections.rdma.fabric.plugins.module_utils._host.context import Context
 from ansible_collections.rdma.fabric.plugins.module_utils._host.hugepages.files import boot_arguments
 from ansible_collections.rdma.fabric.plugins.module_utils._host.kernel_arguments.arguments import (
+    RDMA_MODES,
     contains,
     count,
     vendor_problem,
@@ -47,8 +48,10 @@ def wanted_arguments(context: Context) -> list[str]:
 
 
 def asked_arguments(context: Context) -> list[str]:
-    """Return every argument that is asked for, those of huge pages included."""
-    return [*context.desired["kernel_arguments"], *boot_arguments(context)]
+    """Return every argument that is asked for, those of huge pages and of RDMA's mode included."""
+    mode = context.desired.get("rdma_mode")
+    of_mode = [RDMA_MODES[mode]] if mode else []
+    return [*context.desired["kernel_arguments"], *of_mode, *boot_arguments(context)]
 
 
 def problem_of(context: Context, argument: str) -> str:

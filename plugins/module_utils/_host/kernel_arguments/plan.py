@@ -6,7 +6,11 @@
 from __future__ import annotations
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.context import ConcernPlan, Context
-from ansible_collections.rdma.fabric.plugins.module_utils._host.kernel_arguments.arguments import contains, count
+from ansible_collections.rdma.fabric.plugins.module_utils._host.kernel_arguments.arguments import (
+    RDMA_MODES,
+    contains,
+    count,
+)
 from ansible_collections.rdma.fabric.plugins.module_utils._host.kernel_arguments.files import (
     arguments_of_ours,
     asked_arguments,
@@ -43,7 +47,18 @@ def plan(context: Context) -> ConcernPlan:
         steps.append(_change(context, adds, removes))
     else:
         steps += _pending(context)
-    return steps, remarks(context)
+    return steps, [*remarks(context), *_mode_remarks(context)]
+
+
+def _mode_remarks(context: Context) -> list[str]:
+    """Tell that RDMA is in another mode than the one that the kernel was booted with for our sake."""
+    wanted, now = context.desired.get("rdma_mode"), context.actual.facts.get("settings", {}).get("rdma_mode")
+    if wanted is None or now in (None, wanted) or not contains(found(context).get("running", []), RDMA_MODES[wanted]):
+        return []
+    return [
+        f"RDMA is in {now} mode although the kernel was booted with {RDMA_MODES[wanted]}: somebody changed it (rdma "
+        f"system set netns {now}); the next boot brings {wanted} mode back"
+    ]
 
 
 def unwanted_arguments(context: Context) -> list[str]:

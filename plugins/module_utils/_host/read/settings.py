@@ -9,6 +9,7 @@ import json
 from typing import Any, Iterable, Mapping
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.hugepages.read import read_hugepages
+from ansible_collections.rdma.fabric.plugins.module_utils._host.kernel_arguments.arguments import RDMA_MODES
 from ansible_collections.rdma.fabric.plugins.module_utils._host.kernel_arguments.read import read_kernel_arguments
 from ansible_collections.rdma.fabric.plugins.module_utils._host.kernel_arguments.record import DROP_IN, RECORD, REMOVED
 from ansible_collections.rdma.fabric.plugins.module_utils._host.limits.read import MANAGER_FILE, read_limits
@@ -16,6 +17,8 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.read.probe impor
 from ansible_collections.rdma.fabric.plugins.module_utils._host.read.uplink import IP_ADDRESSES
 from ansible_collections.rdma.fabric.plugins.module_utils._host.sysctl.read import read_sysctls
 
+# drivers/infiniband/core/device.c, ib_devices_shared_netns
+_NETNS_MODE = "/sys/module/ib_core/parameters/netns_mode"
 _OF_HUGEPAGES = ("hugepagesz", "hugepages")
 
 
@@ -25,15 +28,20 @@ def read_settings(
     """Return what the host has of what ``desired`` asks for; parts that it does not ask for are not there.
 
     ``own_files`` are the files of ours that the host has: they tell what an earlier run was asked for. ``addresses``
-    are IPv4 addresses in CIDR form by interface, None where they can't be read. The other keys are explained where they
+    are IPv4 addresses in CIDR form by interface, None where they can't be read. ``rdma_mode`` is None where ib_core is
+    not loaded. The other keys are explained where they
     are read, in ``read.py`` of the packages sysctl, limits, hugepages and kernel_arguments.
     """
     settings: dict[str, Any] = {}
     hugepages = desired.get("hugepages") or {}
+    mode = desired.get("rdma_mode")
     asked = [*(desired.get("kernel_arguments") or []), *(_OF_HUGEPAGES if hugepages else ())]
+    asked += [RDMA_MODES[mode]] if mode else []
     records = {path: own_files[path] for path in (DROP_IN, RECORD) if path in own_files}
     if asked or records or probe.host.exists(REMOVED):
         settings["kernel_arguments"] = read_kernel_arguments(probe, asked, records)
+    if mode:
+        settings["rdma_mode"] = {"Y": "shared", "N": "exclusive"}.get(probe.text(_NETNS_MODE, limit=8) or "")
     if hugepages:
         settings["hugepages"] = read_hugepages(probe, hugepages)
     if any((desired.get("limits") or {}).values()) or MANAGER_FILE in own_files:

@@ -8,10 +8,11 @@ from __future__ import annotations
 from typing import Any
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.kernel_arguments.arguments import (
+    RDMA_MODES,
     argument_problem,
     contradictions,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._host.wanted.place import Place, list_of, text_of
+from ansible_collections.rdma.fabric.plugins.module_utils._host.wanted.place import Place, choice_of, list_of, text_of
 
 
 def kernel_arguments(place: Place, value: Any) -> list[str]:
@@ -28,3 +29,8 @@ def kernel_arguments(place: Place, value: Any) -> list[str]:
     for sentence in contradictions(wanted):
         place.violation(sentence, "leave one of them out")
     return wanted
+
+
+def rdma_mode(place: Place, value: Any) -> str | None:
+    """Return how network namespaces shall share RDMA devices, None when nothing is asked for."""
+    return choice_of(place, value, tuple(RDMA_MODES))

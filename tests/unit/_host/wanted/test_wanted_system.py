@@ -236,6 +236,21 @@ class TestLimits:
         assert the_problem(limits={"memloc": 65536}).hint == "did you mean memlock?"
 
 
+class TestRdmaMode:
+    @pytest.mark.parametrize("mode", ["shared", "exclusive"])
+    def test_it_is_one_of_two(self, mode: str) -> None:
+        assert accepted(rdma_mode=mode)["rdma_mode"] == mode
+
+    @pytest.mark.parametrize("mode", ["Exclusive", "", True, 0, ["shared"], "netns"])
+    def test_anything_else_is_refused(self, mode: Any) -> None:
+        assert the_problem(rdma_mode=mode).source == "host gpu01: rdma_fabric_rdma_mode"
+
+    def test_the_kernel_argument_for_it_has_one_owner(self) -> None:
+        problem = the_problem(rdma_mode="shared", kernel_arguments=["ib_core.netns_mode=0"])
+        assert "rdma_fabric_rdma_mode" in problem.problem
+        assert accepted(kernel_arguments=["ib_core.netns_mode=0"])["rdma_mode"] is None
+
+
 class TestHugepages:
     def test_pages_are_given_for_the_host_or_per_node(self) -> None:
         wanted = {"1Gi": 4, "2Mi": {0: 512, "1": 256}}
