@@ -19,6 +19,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.access import (
     follow,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.devices import MELLANOX
+from ansible_collections.rdma.fabric.plugins.module_utils._host.eswitch.read import features_command
 from ansible_collections.rdma.fabric.plugins.module_utils._host.eswitch.read import show_command as show_eswitch
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts import gather
 from ansible_collections.rdma.fabric.plugins.module_utils._host.firmware.read import (
@@ -244,6 +245,8 @@ def _read_cards(recorder: Recorder, facts: dict[str, Any]) -> None:
     devices: dict[str, str] = {}
     for nic in ports:
         _ignoring_errors(recorder.run, show_eswitch(nic["address"]), _COMMAND_TIMEOUT)
+        for name in nic["netdevs"]:
+            _ignoring_errors(recorder.run, features_command(name), _COMMAND_TIMEOUT)
         devices.setdefault(card_of(nic["address"]), nic["address"])
         if nic["link_layer"] == "InfiniBand" and (nic["sriov"] or {}).get("enabled"):
             for name in nic["netdevs"]:

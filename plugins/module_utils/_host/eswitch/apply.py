@@ -11,11 +11,17 @@ from typing import Any
 from ansible_collections.rdma.fabric.plugins.module_utils._host.access import Host
 from ansible_collections.rdma.fabric.plugins.module_utils._host.context import Context
 from ansible_collections.rdma.fabric.plugins.module_utils._host.desired import HostDesired
-from ansible_collections.rdma.fabric.plugins.module_utils._host.eswitch.plan import functions_then, mode_then
+from ansible_collections.rdma.fabric.plugins.module_utils._host.eswitch.plan import (
+    OFFLOAD,
+    functions_then,
+    mode_then,
+)
 from ansible_collections.rdma.fabric.plugins.module_utils._host.eswitch.read import (
     LEGACY,
     SWITCHDEV,
+    features_command,
     parse,
+    parse_offload,
     show_command,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.eswitch.switching import (
@@ -23,7 +29,8 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.eswitch.switchin
     switch_to,
     unbound_functions,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._host.operations import Work
+from ansible_collections.rdma.fabric.plugins.module_utils._host.operations import Run, Work
+from ansible_collections.rdma.fabric.plugins.module_utils._host.ports import port_of
 from ansible_collections.rdma.fabric.plugins.module_utils._host.restoring import wanted_interface
 from ansible_collections.rdma.fabric.plugins.module_utils._host.steps import Step, key_of
 
@@ -49,6 +56,10 @@ ERRORS = MappingProxyType(
             "the firmware has no resources for the representors; next: lower vfs, read the kernel's log (dmesg), and "
             "run again"
         ),
+        "Could not change any device features": (
+            "the driver does not offload rules now: its firmware or another program forbids it; next: read the "
+            "kernel's log (dmesg), and run again, or leave eswitch_mode out"
+        ),
         "ENODEV": ("devlink does not know the device: its driver is not loaded; next: load mlx5_core and run again"),
     }
 )
@@ -56,6 +67,8 @@ ERRORS = MappingProxyType(
 
 def work(context: Context, step: Step) -> Work:
     """Return how an e-switch gets its mode."""
+    if key_of(step).endswith(OFFLOAD):
+        return _offloading(key_of(step)[: -len(OFFLOAD)])
     address, wanted = key_of(step), str(step["to"])
     interface = next(interface for interface in context.interfaces if interface.key == address)
     count = functions_then(context, interface)
@@ -67,6 +80,18 @@ def work(context: Context, step: Step) -> Work:
         switch_to(context, address, former, count),
         lambda host: mode_problem(host, address, wanted),
     )
+
+
+def _offloading(address: str) -> Work:
+    def verify(host: Host) -> str:
+        now = parse_offload(host.run(features_command(port_of(host, address)), 30.0).stdout)
+        return "" if now else "hw-tc-offload is still off"
+
+    return Work([_set_offload(address, "on")], [_set_offload(address, "off")], verify)
+
+
+def _set_offload(address: str, word: str) -> Run:
+    return Run(("ethtool", "-K", f"{{port:{address}}}", "hw-tc-offload", word))
 
 
 def restore(desired: HostDesired, key: str, original: Any) -> None:

@@ -30,6 +30,8 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.steps import (
 )
 
 CONCERN = "eswitch"
+# Ends the key of the step that lets rules reach the hardware.
+OFFLOAD = ":offload"
 
 
 def plan(context: Context) -> ConcernPlan:
@@ -37,7 +39,11 @@ def plan(context: Context) -> ConcernPlan:
 
     A new number of functions is made in legacy mode; the step after it brings switchdev back.
     """
-    return [step for interface in context.interfaces for step in _steps(context, interface)], []
+    steps: list[Step] = []
+    for interface in context.interfaces:
+        of_mode = _steps(context, interface)
+        steps += [*of_mode, *_offload(context, interface, of_mode)]
+    return steps, []
 
 
 def functions_then(context: Context, interface: Interface) -> int:
@@ -71,6 +77,29 @@ def _steps(context: Context, interface: Interface) -> list[Step]:
     if refusal:
         return [refused_step(CONCERN, interface.key, **wording, detail=refusal)]
     return [_change(context, interface, wanted, wording)]
+
+
+def _offload(context: Context, interface: Interface, of_mode: list[Step]) -> list[Step]:
+    """Return the step without which packets between functions go through the processor: rules stay out of the card.
+
+    It comes after the mode, with which some drivers make the interface anew.
+    """
+    told = (context.actual.facts.get("eswitch") or {}).get(interface.key, {}).get("offload")
+    if told is not False or any(step["status"] != PLANNED for step in of_mode):
+        return []
+    return [
+        make_step(
+            CONCERN,
+            f"{interface.key}{OFFLOAD}",
+            target=context.target_of(interface),
+            action="let rules of tc and Open vSwitch reach the hardware",
+            before=False,
+            after=True,
+            reason="in switchdev mode the e-switch forwards what such rules say, and hw-tc-offload is off",
+            undo="switch hw-tc-offload off",
+            when=NOW,
+        )
+    ]
 
 
 def _binding(context: Context, interface: Interface, mode: str) -> list[Step]:

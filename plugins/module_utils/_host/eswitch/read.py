@@ -10,6 +10,7 @@ which shows one device at a time: those that something is asked of.
 from __future__ import annotations
 
 import json
+import re
 from typing import Any, Dict, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.access import CommandResult
@@ -20,6 +21,8 @@ LEGACY = "legacy"
 SWITCHDEV = "switchdev"
 
 Eswitches = Dict[str, Dict[str, Any]]
+# ethtool(8), -k: a feature that the driver has and that can be changed; others are [fixed].
+_OFFLOAD = re.compile(r"^hw-tc-offload: (on|off)$", re.MULTILINE)
 
 
 def show_command(address: str) -> tuple[str, ...]:
@@ -30,10 +33,27 @@ def show_command(address: str) -> tuple[str, ...]:
 def read_eswitches(probe: Probe, ports: Sequence[Interface]) -> Eswitches:
     """Return ``{address: {"mode", "inline_mode", "encap_mode", "problem"}}`` of the ports whose mode is asked for.
 
-    What devlink does not tell is None; ``problem`` says why the mode is not known, empty when it is.
+    What devlink does not tell is None; ``problem`` says why the mode is not known, empty when it is. ``offload`` of a
+    port that shall be in switchdev mode tells whether rules of tc reach its hardware, None where nobody can change it.
     """
-    asked = [port.key for port in ports if port.wanted.get("eswitch_mode") is not None]
-    return {address: _told(probe.command(*show_command(address)), address) for address in asked}
+    asked = [port for port in ports if port.wanted.get("eswitch_mode") is not None]
+    found = {port.key: _told(probe.command(*show_command(port.key)), port.key) for port in asked}
+    for port in asked:
+        if port.wanted["eswitch_mode"] == SWITCHDEV and port.netdev is not None:
+            result = probe.command(*features_command(port.netdev["name"]))
+            found[port.key]["offload"] = parse_offload(result.stdout if result is not None else "")
+    return found
+
+
+def features_command(name: str) -> tuple[str, ...]:
+    """Return the command that shows the offloads of an interface."""
+    return ("ethtool", "-k", name)
+
+
+def parse_offload(text: str) -> bool | None:
+    """Parse what ``features_command`` prints: whether rules are offloaded, None where that is fixed or not told."""
+    found = _OFFLOAD.search(text)
+    return None if found is None else found.group(1) == "on"
 
 
 def _told(result: CommandResult | None, address: str) -> dict[str, Any]:

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Sequence
 
 import pytest
 
@@ -15,10 +15,12 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.desired import p
 from ansible_collections.rdma.fabric.plugins.module_utils._host.eswitch.read import parse
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts import gather
 from ansible_collections.rdma.fabric.plugins.module_utils._host.plan import plan_with_context
+from ansible_collections.rdma.fabric.plugins.module_utils._host.record import record
+from ansible_collections.rdma.fabric.plugins.module_utils._host.recorded import RecordedHost
 from ansible_collections.rdma.fabric.tests.unit._host import igb
 from ansible_collections.rdma.fabric.tests.unit._host.families import FAMILIES, INFINIBAND, PF, Family
-from ansible_collections.rdma.fabric.tests.unit._host.kernel import vfs
-from ansible_collections.rdma.fabric.tests.unit._host.kernel.eswitch import mode_of
+from ansible_collections.rdma.fabric.tests.unit._host.kernel import eswitch, vfs
+from ansible_collections.rdma.fabric.tests.unit._host.kernel.eswitch import OFFLOAD, mode_of
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.machine import Kernel
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.sweep import sweep
 from ansible_collections.rdma.fabric.tests.unit._host.mlx5 import (
@@ -114,6 +116,78 @@ class TestSwitching:
         outcome = done(kernel, wish(vfs=2, eswitch_mode="switchdev"))
         assert [entry["id"] for entry in outcome["executed"]] == [STEP]
         assert drivers(kernel) == ["mlx5_core", "mlx5_core"]
+
+
+class TestOffload:
+    """Rules of tc and Open vSwitch in the hardware, where the driver can do it."""
+
+    ID = f"{STEP}:offload"
+
+    def host(self, told: str = "off") -> Kernel:
+        kernel = booted()
+        kernel.tree.add_file(f"{vfs.PCI}/{PF}/{OFFLOAD}", f"{told}\n")
+        return kernel
+
+    def test_it_is_switched_on_after_the_mode(self) -> None:
+        kernel = self.host()
+        outcome = done(kernel, wish(vfs=2, eswitch_mode="switchdev"))
+        assert [entry["id"] for entry in outcome["executed"]] == [f"vfs:{PF}", STEP, self.ID]
+        assert kernel.read(f"{vfs.PCI}/{PF}/{OFFLOAD}").strip() == "on"
+        assert applied(kernel, wish(vfs=2, eswitch_mode="switchdev"))["plan"]["steps"] == []
+        assert kernel.mutations == []
+
+    def test_it_is_switched_on_where_the_mode_is_right_already(self) -> None:
+        kernel = self.host()
+        done(kernel, wish(vfs=2, eswitch_mode="switchdev"))
+        kernel.tree.add_file(f"{vfs.PCI}/{PF}/{OFFLOAD}", "off\n")
+        outcome = done(kernel, wish(vfs=2, eswitch_mode="switchdev"))
+        assert [entry["id"] for entry in outcome["executed"]] == [self.ID]
+
+    @pytest.mark.parametrize("told", ["off [fixed]", "on", "on [fixed]", "off [requested on]"])
+    def test_what_is_on_or_fixed_is_left_alone(self, told: str) -> None:
+        outcome = done(self.host(told), wish(vfs=1, eswitch_mode="switchdev"))
+        assert self.ID not in [entry["id"] for entry in outcome["executed"]]
+
+    def test_it_waits_with_the_mode(self) -> None:
+        kernel = self.host()
+        done(kernel, wish(vfs=2))
+        steps = applied(kernel, wish(vfs=2, eswitch_mode="switchdev"))["plan"]["steps"]
+        assert [(step["id"], step["status"]) for step in steps] == [(STEP, "needs_consent")]
+
+    def test_in_legacy_mode_nobody_asks(self) -> None:
+        kernel = self.host()
+        assert applied(kernel, wish(eswitch_mode="legacy"))["plan"]["steps"] == []
+        assert "offload" not in gather(kernel, desired=wish(eswitch_mode="legacy"))["eswitch"][PF]
+
+    def test_without_ethtool_the_mode_is_set_all_the_same(self) -> None:
+        kernel = self.host()
+        kernel.absent.add("ethtool")
+        done(kernel, wish(vfs=1, eswitch_mode="switchdev"))
+        assert mode(kernel) == "switchdev"
+
+    def test_a_driver_that_does_not_take_it_is_explained(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        kernel = self.host()
+        desired = wish(eswitch_mode="switchdev")
+        monkeypatch.setattr(f"{eswitch.__name__}.features", self._stubborn)
+        outcome = applied(kernel, desired)
+        assert outcome["failed"] and "does not offload rules now" in outcome["msg"] and "next: " in outcome["msg"]
+
+    @staticmethod
+    def _stubborn(_kernel: Kernel, _name: str, words: Sequence[str]) -> CommandResult:
+        told = CommandResult(0, "Features for x:\nhw-tc-offload: off\n", "")
+        return told if words[0] == "-k" else CommandResult(1, "", "Could not change any device features\n")
+
+    def test_removal_takes_mode_and_functions_back(self) -> None:
+        kernel = self.host()
+        done(kernel, wish(ALLOWED, vfs=2, eswitch_mode="switchdev"))
+        done(kernel, wish(ALLOWED), REMOVE)
+        assert (mode(kernel), drivers(kernel)) == ("legacy", [])
+        assert not kernel.exists("/var/lib/rdma-fabric/originals.json")
+
+    def test_a_recorded_host_tells_it(self) -> None:
+        kernel = self.host()
+        desired = wish(eswitch_mode="switchdev")
+        assert gather(RecordedHost(record(kernel, "recorded")), desired=desired)["eswitch"][PF]["offload"] is False
 
 
 @pytest.mark.parametrize("family", [pytest.param(family, id=family.name) for family in FAMILIES])

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 # Kept beside the device, as only netlink tells it.
 MODE = "mode-of-the-e-switch"
+OFFLOAD = "offload-of-rules"
 SWITCH_ID = "e41d2d0003a1b2c3"
 
 
@@ -73,6 +74,18 @@ def _set(kernel: Kernel, address: str, mode: str) -> CommandResult:
     kernel.tree.add_file(f"{base}/{port}/phys_switch_id", f"{SWITCH_ID}\n")
     for name in functions:
         _add_representor(kernel, base, port, name[len("virtfn") :])
+    return DONE
+
+
+def features(kernel: Kernel, name: str, words: Sequence[str]) -> CommandResult:
+    """What ``ethtool -k`` shows of an interface and ``-K`` changes; one without offloads shows that they are fixed."""
+    path = f"{kernel.realpath(f'{NET}/{name}/device')}/{OFFLOAD}"
+    if words[0] == "-k":
+        told = kernel.read(path).strip() if kernel.exists(path) else "off [fixed]"
+        return CommandResult(0, f"Features for {name}:\nrx-checksumming: on\nhw-tc-offload: {told}\n", "")
+    if not kernel.exists(path) or words[1] != "hw-tc-offload":
+        return failed(1, "Could not change any device features")
+    kernel.tree.add_file(path, f"{words[2]}\n")
     return DONE
 
 
