@@ -153,6 +153,7 @@ class TestOffload:
         done(kernel, wish(vfs=2))
         steps = applied(kernel, wish(vfs=2, eswitch_mode="switchdev"))["plan"]["steps"]
         assert [(step["id"], step["status"]) for step in steps] == [(STEP, "needs_consent")]
+        assert kernel.mutations == []
 
     def test_in_legacy_mode_nobody_asks(self) -> None:
         kernel = self.host()
