@@ -16,11 +16,11 @@ _MOST_NAMED = 4
 
 
 def remarks(actual: Actual, wanted: Mapping[str, Any]) -> list[str]:
-    """Return one sentence for each kind of flaw: redirected traffic, translated addresses, links below their best.
+    """Return one sentence for each kind of flaw: redirected traffic, translated addresses, strict order, slow links.
 
     ``wanted`` is ``pcie`` of the desired state: what it asks for has steps, so nothing is said about it.
     """
-    found = [_translated(actual), _narrow(actual), _slow(actual)]
+    found = [_translated(actual), _strict(actual), _narrow(actual), _slow(actual)]
     if wanted.get("acs") is None:
         found.insert(0, _redirected(actual))
     if wanted.get("max_read_request") is None:
@@ -52,6 +52,16 @@ def _translated(actual: Actual) -> str:
         if nic["driver"] != "vfio-pci" and str((nic["iommu"] or {}).get("type") or "").startswith("DMA")
     ]
     return _about(names, "an IOMMU translates the addresses of", "add iommu=pt to rdma_fabric_kernel_arguments")
+
+
+def _strict(actual: Actual) -> str:
+    """Name NICs that may not let writes pass each other, where GPUs are: devices may unless the BIOS forbids it."""
+    if not actual.facts["gpus"]:
+        return ""
+    functions = pcie_of(actual)["functions"]
+    addresses = [str(nic["address"]) for nic in _fabric(actual)]
+    names = [name for name in addresses if functions.get(name, {}).get("relaxed_ordering") is False]
+    return _about(names, "relaxed ordering is switched off for", "allow it in the BIOS (PCIe relaxed ordering)")
 
 
 def _narrow(actual: Actual) -> str:

@@ -20,6 +20,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.record import re
 from ansible_collections.rdma.fabric.plugins.module_utils._host.recorded import RecordedHost
 from ansible_collections.rdma.fabric.tests.fixtures.hosts.h100 import dgx
 from ansible_collections.rdma.fabric.tests.fixtures.hosts.tree import Tree
+from ansible_collections.rdma.fabric.tests.unit._host.families import FAMILIES, PF, host_with
 
 SERIAL = bytes.fromhex("a088c20300471234")
 NOTHING = dict.fromkeys(("acs", "ats", "max_read_request", "max_payload", "relaxed_ordering"))
@@ -154,6 +155,16 @@ class TestRemarks:
         put(node, nic["address"], space(device_control=0x0810, acs=None))
         (remark,) = remarks_of(node)
         assert "128 bytes" in remark
+
+    def test_relaxed_ordering_that_is_off_is_told_where_gpus_are(self, node: Tree) -> None:
+        nic, gpu = nearest(node)
+        put(node, nic["address"], space(device_control=0x2800, acs=None))
+        put(node, gpu["address"], space(device_control=0x2800, acs=None))
+        (remark,) = remarks_of(node)
+        assert f"relaxed ordering is switched off for {nic['address']};" in remark
+        alone = host_with(next(family for family in FAMILIES if family.name == "ConnectX-7"))
+        put(alone, PF, space(device_control=0x2800, acs=None))
+        assert remarks_of(alone) == []
 
     def test_many_are_counted_not_listed(self, node: Tree) -> None:
         for nic in gather(RecordedHost(node.document()))["nics"]:
