@@ -156,7 +156,13 @@ facts:
     eswitch:
       description:
         - C(mode), C(inline_mode) and C(encap_mode) of e-switches, by PCI address, and C(problem) where they can't be
-          read. M(rdma.fabric.rdma_host) fills it for ports whose C(eswitch_mode) it is asked for.
+          read; C(offload) where rules are to reach the hardware. M(rdma.fabric.rdma_host) fills it for ports whose
+          C(eswitch_mode) it is asked for.
+      type: dict
+    queues:
+      description:
+        - C(rx_ring), C(tx_ring) and C(channels) with C(now) and C(most), by PCI address, or by name without one.
+          M(rdma.fabric.rdma_host) fills it for interfaces whose C(queues) it is asked for.
       type: dict
     guids:
       description:

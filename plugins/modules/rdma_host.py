@@ -54,18 +54,20 @@ options:
   desired:
     description:
       - The desired state of the host as P(rdma.fabric.fabric_spec#module) returns it for each host.
-      - Among the keys are C(interfaces), C(kernel_modules), C(kernel_arguments), C(rdma_mode), C(sysctls), C(multirail),
-        C(limits), C(hugepages), C(pcie), C(roce_qos), C(node_labels), C(uplinks), C(connection_address), C(consents)
-        and C(requests). All are optional, and each takes what the host variable of its name takes.
+      - Among the keys are C(interfaces), C(kernel_modules), C(kernel_arguments), C(rdma_mode), C(sysctls),
+        C(multirail), C(limits), C(hugepages), C(pcie), C(roce_qos), C(node_labels), C(uplinks),
+        C(connection_address), C(consents) and C(requests). All are optional, and each takes what the host variable of
+        its name takes.
       - Each entry of C(interfaces) selects one interface by C(pci), C(mac) or C(current_name), and may have C(name),
         C(rdma_name), C(mtu), C(vf_mtu), C(vfs), C(vf_settings), C(vf_driver), C(vf_guids), C(eswitch_mode),
-        C(representor_prefix), C(firmware), C(qos) and C(state).
+        C(representor_prefix), C(firmware), C(qos), C(queues) and C(state).
       - C(vf_settings) of an Ethernet port is a mapping of C(mac) (V(deterministic), or function numbers to addresses),
         C(vlan), C(trust), C(spoofchk), C(max_tx_rate) in Mb/s and C(link_state) (V(auto), V(enable), V(disable)). It is
         about all of its virtual functions.
       - C(vf_guids) of an InfiniBand port is V(deterministic), a list of GUIDs, or a mapping of C(first) and C(last).
       - C(firmware) is a mapping of parameters of the card's firmware, in the words of C(mstconfig), to values.
       - C(vf_driver) is V(netdevice) or V(vfio-pci), C(eswitch_mode) is V(legacy) or V(switchdev).
+      - C(queues) is a mapping of C(rx_ring), C(tx_ring) and C(channels) to numbers.
       - With C(representor_prefix) V(rail0_) the representor of virtual function 3 is called C(rail0_3).
       - C(roce_qos) is a mapping of C(dcbx) (V(os), V(firmware)), C(trust) (V(dscp), V(pcp)), C(dscp_priority) (DSCPs to
         priorities), C(pfc) (priorities), C(pause), C(cable_length) in meters, C(ets) (priorities to V(strict) or

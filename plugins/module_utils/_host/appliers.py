@@ -31,6 +31,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.operations impor
 from ansible_collections.rdma.fabric.plugins.module_utils._host.pcie import apply as pcie
 from ansible_collections.rdma.fabric.plugins.module_utils._host.peer_memory import apply as peer_memory
 from ansible_collections.rdma.fabric.plugins.module_utils._host.qos import apply as qos
+from ansible_collections.rdma.fabric.plugins.module_utils._host.queues import apply as queues
 from ansible_collections.rdma.fabric.plugins.module_utils._host.sriov import apply as sriov
 from ansible_collections.rdma.fabric.plugins.module_utils._host.steps import Step
 from ansible_collections.rdma.fabric.plugins.module_utils._host.sysctl import apply as sysctl
@@ -63,6 +64,7 @@ APPLIERS: Mapping[str, Applier] = {
     "guids": Applier(guids.work, guids.ERRORS, guids.restore),
     "mtu": Applier(mtu.work, mtu.ERRORS, mtu.restore),
     "link": Applier(link.work, link.ERRORS, link.restore),
+    "queues": Applier(queues.work, queues.ERRORS, queues.restore),
     "qos": Applier(qos.work, qos.ERRORS, qos.restore),
     "boot": Applier(boot.work),
     "sysctl": Applier(sysctl.work, sysctl.ERRORS, sysctl.restore),

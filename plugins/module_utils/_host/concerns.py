@@ -38,6 +38,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.peer_memory impo
 from ansible_collections.rdma.fabric.plugins.module_utils._host.peer_memory import plan as peer_memory
 from ansible_collections.rdma.fabric.plugins.module_utils._host.qos import files as qos_files
 from ansible_collections.rdma.fabric.plugins.module_utils._host.qos import plan as qos
+from ansible_collections.rdma.fabric.plugins.module_utils._host.queues import plan as queues
 from ansible_collections.rdma.fabric.plugins.module_utils._host.sriov import plan as sriov
 from ansible_collections.rdma.fabric.plugins.module_utils._host.sysctl import files as sysctl_files
 from ansible_collections.rdma.fabric.plugins.module_utils._host.sysctl import plan as sysctl
@@ -70,6 +71,7 @@ CONCERNS: Mapping[str, Concern] = {
     "guids": Concern(guids.plan),
     "mtu": Concern(mtu.plan),
     "link": Concern(link.plan),
+    "queues": Concern(queues.plan),
     "qos": Concern(qos.plan, qos_files.boot_files),
     "boot": Concern(boot.plan, boot_files.boot_files),
     "sysctl": Concern(sysctl.plan, sysctl_files.boot_files),

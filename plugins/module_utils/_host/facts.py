@@ -19,6 +19,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.labels import no
 from ansible_collections.rdma.fabric.plugins.module_utils._host.owners.read import read_owners
 from ansible_collections.rdma.fabric.plugins.module_utils._host.pcie.read import read_pcie
 from ansible_collections.rdma.fabric.plugins.module_utils._host.qos.read import read_qos
+from ansible_collections.rdma.fabric.plugins.module_utils._host.queues.read import read_queues
 from ansible_collections.rdma.fabric.plugins.module_utils._host.read.boot import read_boot
 from ansible_collections.rdma.fabric.plugins.module_utils._host.read.functions import read_port_settings
 from ansible_collections.rdma.fabric.plugins.module_utils._host.read.kernel import read_modules, read_stack
@@ -100,6 +101,7 @@ def gather(
         "owners": read_owners(probe),
         "vf_users": read_users(probe, renewed, {netdev["name"]: netdev for netdev in netdev_facts}),
         **cards,
+        "queues": read_queues(probe, desired or {}, nics, netdev_facts),
         "settings": settings,
     }
     facts.update(read_stack_state(probe, desired or {}, facts))

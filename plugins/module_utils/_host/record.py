@@ -33,6 +33,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.operations impor
 from ansible_collections.rdma.fabric.plugins.module_utils._host.owners.read import daemons_among
 from ansible_collections.rdma.fabric.plugins.module_utils._host.pcie.config import without_identity
 from ansible_collections.rdma.fabric.plugins.module_utils._host.qos.read import everything_of, read_qos
+from ansible_collections.rdma.fabric.plugins.module_utils._host.queues.read import show_command as show_queues
 from ansible_collections.rdma.fabric.plugins.module_utils._host.read.functions import show_command as show_port
 from ansible_collections.rdma.fabric.plugins.module_utils._host.read.netdev import NET
 from ansible_collections.rdma.fabric.plugins.module_utils._host.read.probe import Probe
@@ -246,7 +247,8 @@ def _read_cards(recorder: Recorder, facts: dict[str, Any]) -> None:
     for nic in ports:
         _ignoring_errors(recorder.run, show_eswitch(nic["address"]), _COMMAND_TIMEOUT)
         for name in nic["netdevs"]:
-            _ignoring_errors(recorder.run, features_command(name), _COMMAND_TIMEOUT)
+            for command in (features_command(name), *(show_queues(key, name) for key in ("rx_ring", "channels"))):
+                _ignoring_errors(recorder.run, command, _COMMAND_TIMEOUT)
         devices.setdefault(card_of(nic["address"]), nic["address"])
         if nic["link_layer"] == "InfiniBand" and (nic["sriov"] or {}).get("enabled"):
             for name in nic["netdevs"]:

@@ -27,6 +27,7 @@ CONCERNS = (
     "guids",
     "mtu",
     "link",
+    "queues",
     "qos",
     "sysctl",
     "limits",

@@ -68,6 +68,7 @@ def test_everything_given_arrives() -> None:
         "representor_prefix": None,
         "firmware": None,
         "qos": None,
+        "queues": None,
         "state": "up",
     }
     assert second["mac"] == "a0:88:c2:47:11:d0"

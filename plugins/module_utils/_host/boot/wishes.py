@@ -19,7 +19,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.steps import PLA
 
 FORMAT = 1
 # The boot unit applies these and no others, in the order of every plan.
-CONCERNS = ("pcie", "vfs", "eswitch", "guids", "mtu", "link", "qos")
+CONCERNS = ("pcie", "vfs", "eswitch", "guids", "mtu", "link", "queues", "qos")
 # Kept by files of their own concern, and by the managers of interfaces.
 _NAMES = ("pci", "mac", "current_name", "name", "rdma_name", "representor_prefix")
 _ELSEWHERE = (*_NAMES, "mtu", "state", "qos", "firmware")
@@ -109,6 +109,7 @@ def _hold_back(context: Context, interface: Interface, wish: dict[str, Any]) -> 
         (f"vfs:{interface.key}:settings", "vf_settings"),
         (f"vfs:{interface.key}:driver", "vf_driver"),
         (f"guids:{interface.key}", "vf_guids"),
+        (f"queues:{interface.key}", "queues"),
     ):
         if step_id in waiting:
             wish.pop(key, None)

@@ -56,6 +56,6 @@ def unowned(facts: Mapping[str, Any], nic: Mapping[str, Any] | None, wanted: Map
         return wanted
     theirs = [key for part in sriov_parts(facts, str(nic["address"])) for key in _KEYS[part]]
     left = {**wanted, **{key: None for key in theirs if key in wanted}}
-    if nic["vendor"] == MELLANOX and nic_daemon(facts) and "qos" in wanted:
-        left["qos"] = False
+    if nic["vendor"] == MELLANOX and nic_daemon(facts):
+        left.update({key: value for key, value in (("qos", False), ("queues", None)) if key in wanted})
     return left

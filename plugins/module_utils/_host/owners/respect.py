@@ -107,9 +107,9 @@ def _sriov_operator(context: Context, step: Step, address: str) -> str:
 def _nic_operator(context: Context, step: Step, vendor: str) -> str:
     daemon = nic_daemon(context.actual.facts)
     reads = step["concern"] == "pcie" and READ_REQUEST in key_of(step)
-    if not daemon or vendor != MELLANOX or not (step["concern"] in ("firmware", "qos") or reads):
+    if not daemon or vendor != MELLANOX or not (step["concern"] in ("firmware", "qos", "queues") or reads):
         return ""
     return (
-        f"NVIDIA's NIC configuration operator runs here (pod {daemon}) and sets firmware, QoS and MaxReadReq by its "
-        "templates: leave it to a NicConfigurationTemplate, or keep the operator's daemon off this node"
+        f"NVIDIA's NIC configuration operator runs here (pod {daemon}) and sets firmware, QoS, MaxReadReq and rings "
+        "by its templates: leave it to a NicConfigurationTemplate, or keep the operator's daemon off this node"
     )

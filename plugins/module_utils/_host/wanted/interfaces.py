@@ -20,6 +20,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.wanted.place imp
     whole_number,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.wanted.qos import interface_qos
+from ansible_collections.rdma.fabric.plugins.module_utils._host.wanted.queues import queues
 from ansible_collections.rdma.fabric.plugins.module_utils._host.wanted.representors import (
     check_prefix,
     no_shared_names,
@@ -34,7 +35,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.wanted.vf_settin
 
 SELECTORS = ("pci", "mac", "current_name")
 _OF_FUNCTIONS = ("vfs", "vf_mtu", "vf_settings", "vf_driver", "vf_guids")
-_OF_THE_CARD = ("eswitch_mode", "representor_prefix", "firmware", "qos")
+_OF_THE_CARD = ("eswitch_mode", "representor_prefix", "firmware", "qos", "queues")
 INTERFACE_KEYS = (*SELECTORS, "name", "rdma_name", "mtu", "state", *_OF_FUNCTIONS, *_OF_THE_CARD)
 STATES = ("up", "down")
 
@@ -91,6 +92,7 @@ def _interface(place: Place, item: Mapping[Any, Any]) -> dict[str, Any]:
     entry["firmware"] = firmware(place.at("firmware"), item.get("firmware"))
     entry["state"] = _state(place.at("state"), item.get("state"))
     entry["qos"] = interface_qos(place.at("qos"), item.get("qos"))
+    entry["queues"] = queues(place.at("queues"), item.get("queues"))
     check_settings(place.at("vf_settings"), entry)
     check_prefix(place.at("representor_prefix"), entry)
     _check_vf_mtu(place.at("vf_mtu"), entry)

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Match, Sequence
 from ansible_collections.rdma.fabric.plugins.module_utils._host.access import CommandResult, HostError
 
 # Its modprobe is asked first.
-from ansible_collections.rdma.fabric.tests.unit._host.kernel import eswitch, kmods
+from ansible_collections.rdma.fabric.tests.unit._host.kernel import eswitch, kmods, queues
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.reactions import (
     DONE,
     PROGRAMS,
@@ -250,11 +250,13 @@ def mlnx_qos(kernel: Kernel, argv: Sequence[str]) -> CommandResult:
     return DONE
 
 
-@program("ethtool", lambda argv: bool({"-a", "-k"} & set(argv)))
+@program("ethtool", lambda argv: bool({"-a", "-k", "-g", "-l"} & set(argv)))
 def ethtool(kernel: Kernel, argv: Sequence[str]) -> CommandResult:
     name = argv[2]
     if argv[1] in ("-k", "-K"):
         return eswitch.features(kernel, name, [argv[1], *argv[3:]])
+    if argv[1] in queues.OPTIONS:
+        return queues.ethtool(kernel, name, [argv[1], *argv[3:]])
     if not kernel.exists(memory(name)):
         return failed(76, "netlink error: Operation not supported")
     state = state_of(kernel, name)

@@ -20,8 +20,8 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.recorded import 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.steps import CONCERNS
 from ansible_collections.rdma.fabric.tests.fixtures.hosts.firmware import connectx7
 from ansible_collections.rdma.fabric.tests.unit._host import igb, mlx5
-from ansible_collections.rdma.fabric.tests.unit._host.families import PF, host_with
-from ansible_collections.rdma.fabric.tests.unit._host.kernel import firmware
+from ansible_collections.rdma.fabric.tests.unit._host.families import ETHERNET, NETDEVS, PF, host_with
+from ansible_collections.rdma.fabric.tests.unit._host.kernel import firmware, queues
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.machine import Kernel
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.pcie import put_space, space
 from ansible_collections.rdma.fabric.tests.unit._host.mlx5 import booted, the_step, wish
@@ -174,6 +174,13 @@ class TestNicConfigurationOperator:
         kernel = Kernel(tree.document())
         outcome = applied(kernel, igb.wish({"pci": PF}, rdma_fabric_pcie={"max_read_request": 4096}))
         assert statuses(outcome) == ({f"pcie:max_read_request:{PF}": WAITS} if differs else {})
+        assert not kernel.exists(WISHES_FILE)
+
+    def test_rings_wait_and_are_not_kept_for_the_boot(self) -> None:
+        kernel = host(NIC_POD, state=None)
+        queues.install(kernel, NETDEVS[ETHERNET])
+        assert statuses(applied(kernel, wish(queues={"rx_ring": 8192}))) == {f"queues:{PF}": WAITS}
+        assert statuses(applied(kernel, wish(queues={"rx_ring": 1024}))) == {}
         assert not kernel.exists(WISHES_FILE)
 
     def test_functions_and_mtu_are_ours(self) -> None:
