@@ -18,7 +18,9 @@ from ..gobuild import Report
 from .qemu import Image, qemu_environment, trial_argv
 
 READY = "rdma-lab: ready"
-FAILURES = re.compile(r"rdma-lab: failed: .*|Kernel panic.*|You are in emergency mode.*|Gave up waiting for root.*")
+FAILURES = re.compile(
+    r"rdma-lab: failed: .*|Failed to start lab-.*|Kernel panic.*|You are in emergency mode.*|Gave up waiting for root.*"
+)
 # Control sequences and operating system commands of a terminal (ECMA-48), and carriage returns.
 ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?)|\r")
 USER_SPACE = b"Loading, please wait"  # what the initial RAM disk's first program says

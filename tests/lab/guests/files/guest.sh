@@ -6,7 +6,7 @@
 # `ready` puts soft RDMA on every card, makes a Kubernetes node of the guest where its configuration asks for one, and
 # reports to the console, which the lab on the host reads.
 
-set -euo pipefail
+set -eEuo pipefail # E: what fails in a function is told as well
 
 INTERFACE_SECONDS=60
 
@@ -43,6 +43,9 @@ add_soft_rdma() {
     local rail=0 mac name
     modprobe -a rdma_rxe ib_umad rdma_ucm ib_uverbs
     while read -r mac; do
+        # A driver's name for an interface does not last: udev gives it another one.
+        interface_of "$mac" >/dev/null
+        udevadm settle --timeout="$INTERFACE_SECONDS"
         name=$(interface_of "$mac")
         rdma link add "rxe${rail}" type rxe netdev "$name"
         rail=$((rail + 1))

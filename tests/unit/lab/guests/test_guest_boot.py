@@ -29,6 +29,7 @@ def test_a_guest_is_ready_only_when_it_says_so() -> None:
     "line",
     [
         "rdma-lab: failed: modprobe -a rdma_rxe (line 41)",
+        "[FAILED] Failed to start lab-ready.service - Put soft RDMA (rxe) on this guest's cards.",
         "Kernel panic - not syncing: VFS: Unable to mount root fs",
         "Gave up waiting for root file system device.",
         "You are in emergency mode. After logging in, type",
