@@ -19,7 +19,7 @@ help:
 	@echo "make preview      plan, render and report a recorded fleet; needs no cluster (about a minute)"
 	@echo "make demo         the whole job on the recorded fleet and a real API server, twice; then on two booted hosts"
 	@echo "                  where they can be had (root, minutes); DEMO_LAB=no leaves these out"
-	@echo "make test         every gate, and every test but those on booted hosts (make guests, make molecule-lab)"
+	@echo "make test         every gate, from unit tests to RDMA between the pods of two booted hosts"
 	@echo "make bench        count and measure; writes build/bench.json"
 	@echo "make lab          boot two hosts with SR-IOV and soft RDMA, without a NIC, as a cluster (root; minutes); lab-down stops them"
 	@echo

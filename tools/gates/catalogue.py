@@ -102,7 +102,6 @@ GATES: tuple[Gate, ...] = (
         after=("programs", "artifact"),
         missing=lab_missing,
         limit_s=5400,  # the first time, it builds the hosts' image and their programs
-        on_request=True,  # a quarter of an hour of emulated hosts
     ),
     Gate(
         "integration",
