@@ -4,66 +4,76 @@
 """The module is killed, or refused by the kernel, at every system call by which it writes; the next run gets there.
 
 strace(1) does it: a calm run is recorded, then each of its writing calls is made to fail, or to kill, in its own run.
-By default some of the calls are taken, evenly; ``RDMA_FABRIC_EVERY_WRITE=1`` takes all of them.
+Attributes of the kernel are written by a child of the module, which is disturbed by the path. By default some of the
+calls are taken, evenly and others for each fault; ``RDMA_FABRIC_EVERY_WRITE=1`` takes all of them.
 """
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import re
+import select
 import shutil
+import signal
 import subprocess
 import sys
+import traceback
 from collections import Counter
+from functools import lru_cache
 from pathlib import Path
-from typing import Any, Iterator, NamedTuple
+from typing import Any, Iterator, NamedTuple, NoReturn
 
 import pytest
 
-from ansible_collections.rdma.fabric.tests.fixtures.hosts.fleet import FLEET
-from ansible_collections.rdma.fabric.tests.unit._host.kernel import on_disk
-from ansible_collections.rdma.fabric.tests.unit._host.kernel.on_disk import contents, lay_out
+from ansible_collections.rdma.fabric.plugins.module_utils._host.lock import LOCK
+from ansible_collections.rdma.fabric.tests.unit._host.full_hosts import HOSTS
+from ansible_collections.rdma.fabric.tests.unit._host.kernel.on_disk import EXECUTED, contents, put_down, run_module
 
 EVERY = os.environ.get("RDMA_FABRIC_EVERY_WRITE") == "1"
-SAMPLE = 7
-FAULTS = ("signal=KILL", "error=ENOSPC", "error=EROFS", "error=EIO")
+SAMPLE = 3
+KILL = "signal=KILL"
+FAULTS = (KILL, "error=ENOSPC", "error=EROFS", "error=EIO")
 WRITING = (
     *("openat", "open", "creat", "write", "pwrite64", "writev", "ftruncate", "fsync", "fdatasync", "fchmod", "chmod"),
     *("rename", "renameat", "renameat2", "mkdir", "mkdirat", "rmdir", "unlink", "unlinkat"),
     *("link", "linkat", "symlink", "symlinkat"),
 )
 # -y tells the paths of descriptors; a system that lacks a call may lack it (?).
-STRACE = ("strace", "-f", "-y", "-s", "0", "-o")
-# Stops at the traced calls only, which is faster; strace injects no signals then.
-FAST = "--seccomp-bpf"
-RECORDING = (FAST, "-e", f"trace={','.join(f'?{name}' for name in WRITING)}")
+STRACE = ("strace", "-y", "-s", "0", "-o")
+RECORDING = ("-f", "-e", f"trace={','.join(f'?{name}' for name in WRITING)}")
 CALL = re.compile(r"^(?P<pid>\d+) +(?P<name>\w+)\((?P<arguments>.*)$")
-WISH = {
-    "kernel_modules": ["ib_umad", "rdma_ucm"],
-    "interfaces": [
-        {"pci": "0000:37:00.0", "mtu": 9000, "state": "up"},
-        {"pci": "0000:37:00.1", "mtu": 4200, "state": "up"},
-    ],
-}
+PATH = re.compile(r"^\d+<(?P<path>[^>]+)>")
+# So that strace may attach where only parents trace (yama): linux/prctl.h.
+PR_SET_PTRACER, PR_SET_PTRACER_ANY = 0x59616D61, ctypes.c_ulong(-1)
+SECONDS = 120
 
 
 class Point(NamedTuple):
-    """One call of a calm run: the n-th of its name, and what it does."""
+    """One call of a calm run: the n-th of its name, and what it does; with a path it is a child's, and its first."""
 
     call: str
     number: int
     what: str
+    path: str = ""
+
+    def disturbed(self, fault: str) -> list[str]:
+        """Return the options of strace that let the call fail, or kill its process."""
+        names = "openat,open" if self.call in {"open", "openat"} else self.call
+        chosen = ["-f", "-P", self.path] if self.path else []
+        return [*chosen, "-e", f"trace={names}", "-e", f"inject={self.call}:{fault}:when={self.number}"]
 
 
 class Host:
-    """A recorded host on the disk, and runs of the module on it."""
+    """A host on the disk, and runs of the module on it."""
 
-    def __init__(self, here: Path) -> None:
+    def __init__(self, name: str, here: Path) -> None:
+        self.asked = HOSTS[name]
         self.here = here
         self.template = here / "template"
         (self.template / "root").mkdir(parents=True)
-        lay_out(FLEET["egx-01"]().document(), self.template / "root")
+        put_down(self.asked.host(), self.template / "root", {})
         self.root = here / "host" / "root"
         self.log = here / "strace.log"
 
@@ -73,101 +83,165 @@ class Host:
 
     def run(self, *strace: str, check: bool = False) -> dict[str, Any] | None:
         """Run the module; None when it was killed. Nothing it prints is ever a traceback."""
-        environment = {
-            **os.environ,
-            "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
-            "PYTHONDONTWRITEBYTECODE": "1",
-            "PYTHONHASHSEED": "0",
-        }
-        arguments = json.dumps({"desired": WISH, "_ansible_diff": True, "_ansible_check_mode": check})
-        command = [sys.executable, "-m", on_disk.__name__, str(self.root), arguments]
-        traced = [*STRACE, str(self.log), *strace, *command] if strace else command
-        done = subprocess.run(traced, capture_output=True, text=True, check=False, timeout=120, env=environment)
-        assert "Traceback" not in done.stderr + done.stdout, done.stderr
-        if not done.stdout:
-            assert done.returncode != 0
+        child = os.fork()
+        if child == 0:
+            self._be_the_module({"desired": self.asked.wish, "_ansible_diff": True, "_ansible_check_mode": check})
+        os.waitpid(child, os.WUNTRACED)
+        tracer = self._trace(child, strace) if strace else None
+        os.kill(child, signal.SIGCONT)
+        status = _end_of(child)
+        if tracer is not None:
+            tracer.communicate(timeout=SECONDS)
+        told, complaints = [(self.here / name).read_text() for name in ("stdout", "stderr")]
+        assert "Traceback" not in complaints + told, complaints
+        if not told:
+            assert status != 0
             return None
-        result: dict[str, Any] = json.loads(done.stdout)
+        result: dict[str, Any] = json.loads(told)
         return result
 
-    def calls(self) -> Iterator[tuple[str, int, str]]:
-        """Yield every recorded call of the module's process: name, its number among those of its name, arguments."""
-        found: Counter[str] = Counter()
-        process = ""
+    def _be_the_module(self, arguments: dict[str, Any]) -> NoReturn:
+        """Be another process: it waits until it is told to go on, and ends as the module does."""
+        status = 1
+        try:
+            for number, name in ((1, "stdout"), (2, "stderr")):
+                os.dup2(os.open(self.here / name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), number)
+            sys.stdout, sys.stderr = os.fdopen(1, "w"), os.fdopen(2, "w")
+            ctypes.CDLL(None).prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0)
+            os.kill(os.getpid(), signal.SIGSTOP)
+            run_module(str(self.root), arguments)
+        except SystemExit as end:
+            status = int(end.code or 0)
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(status)
+
+    def _trace(self, process: int, options: tuple[str, ...]) -> subprocess.Popen[str]:
+        command = [*STRACE, str(self.log), *options, "-p", str(process)]
+        tracer = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+        assert tracer.stderr is not None
+        said = tracer.stderr.readline()
+        assert "attached" in said, said
+        return tracer
+
+    def calls(self) -> Iterator[tuple[bool, str, int, str]]:
+        """Yield every recorded call: if it is a child's, its name, its number of that name in its process, arguments.
+
+        What the module does first is a call of its own.
+        """
+        found: Counter[tuple[str, str]] = Counter()
+        module = ""
         for line in self.log.read_text().splitlines():
             match = CALL.match(line)
             if match is None:
                 continue
-            process = process or match["pid"]
-            if match["pid"] == process:
-                found[match["name"]] += 1
-                yield match["name"], found[match["name"]], match["arguments"]
+            module = module or match["pid"]
+            found[match["pid"], match["name"]] += 1
+            yield match["pid"] != module, match["name"], found[match["pid"], match["name"]], match["arguments"]
 
     def points(self) -> list[Point]:
-        """Return the calls that write below the host's root."""
-        return [
-            Point(name, number, arguments)
-            for name, number, arguments in self.calls()
-            if f"{self.root}/" in arguments
-            and (name not in {"open", "openat"} or re.search(r"O_WRONLY|O_RDWR|O_CREAT", arguments))
-        ]
+        """Return the calls that write below the host's root or execute a program, each attribute once."""
+        points = []
+        for is_childs, name, number, arguments in self.calls():
+            if f"{self.root}/" in arguments:
+                if name in {"open", "openat"} and not re.search(r"O_WRONLY|O_RDWR|O_CREAT", arguments):
+                    continue
+                if not is_childs:
+                    points.append(Point(name, number, arguments))
+                elif name == "write" and (match := PATH.match(arguments)):
+                    points.append(Point(name, 1, match["path"], match["path"]))
+            elif name == "write" and f"{self.root.parent / EXECUTED}>" in arguments:
+                points.append(Point(name, number, arguments))
+        return list(dict.fromkeys(points))
+
+
+def _end_of(child: int) -> int:
+    """Wait for a process; one that takes too long is killed."""
+    descriptor = os.pidfd_open(child)
+    ended, _writable, _failed = select.select([descriptor], [], [], SECONDS)
+    os.close(descriptor)
+    if not ended:
+        os.kill(child, signal.SIGKILL)
+    _child, status = os.waitpid(child, 0)
+    assert ended, "the module does not end"
+    return os.waitstatus_to_exitcode(status)
+
+
+class Calm(NamedTuple):
+    """A host, the writing calls of an undisturbed run on it, and what that leaves."""
+
+    host: Host
+    points: list[Point]
+    left: dict[str, Any]
+    concerns: set[str]
 
 
 @pytest.fixture(scope="module")
-def host(tmp_path_factory: pytest.TempPathFactory) -> Host:
-    return Host(tmp_path_factory.mktemp("killed"))
+def calm_on(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    @lru_cache(maxsize=None)
+    def calm_run(name: str) -> Calm:
+        host = Host(name, tmp_path_factory.mktemp(name))
+        host.reset()
+        outcome = host.run(*RECORDING)
+        assert outcome is not None
+        assert not outcome.get("failed"), outcome["msg"]
+        concerns = {step["id"].partition(":")[0] for step in outcome["executed"]}
+        points, left = host.points(), contents(host.root)
+        again = host.run(*RECORDING)
+        assert again is not None
+        assert not again["changed"]
+        assert [point for point in host.points() if LOCK not in point.what] == []
+        return Calm(host, points, left, concerns)
+
+    return calm_run
 
 
-@pytest.fixture(scope="module")
-def calm(host: Host) -> tuple[list[Point], dict[str, Any]]:
-    """The writing calls of an undisturbed run, and what it leaves."""
-    host.reset()
-    outcome = host.run(*RECORDING)
-    assert outcome is not None
-    assert not outcome.get("failed"), outcome["msg"]
-    points, left = host.points(), contents(host.root)
-    again = host.run(*RECORDING)
-    assert again is not None
-    assert (again["changed"], host.points()) == (False, [])
-    return points, left
+@pytest.fixture(params=HOSTS)
+def calm(request: pytest.FixtureRequest, calm_on: Any) -> Calm:
+    found: Calm = calm_on(request.param)
+    return found
 
 
-def chosen(points: list[Point]) -> list[Point]:
-    if EVERY or len(points) <= SAMPLE:
+def chosen(points: list[Point], fault: str) -> list[Point]:
+    """Return points that lie evenly, and between those of other faults."""
+    if EVERY:
         return points
-    return [points[index * (len(points) - 1) // (SAMPLE - 1)] for index in range(SAMPLE)]
+    count = SAMPLE * len(FAULTS)
+    return [points[index * len(points) // count] for index in range(FAULTS.index(fault), count, len(FAULTS))]
 
 
-def test_there_are_calls_to_disturb(calm: tuple[list[Point], dict[str, Any]]) -> None:
-    assert {"openat", "write", "fsync", "rename"} <= {point.call for point in calm[0]}
-    assert len(calm[0]) > 30
+def test_there_are_calls_to_disturb(calm: Calm) -> None:
+    assert {"openat", "write", "fsync", "rename"} <= {point.call for point in calm.points}
+    assert calm.concerns == calm.host.asked.concerns
+    assert any(point.path for point in calm.points)
+    assert any(EXECUTED in point.what for point in calm.points)
+    assert len(calm.points) > 30
 
 
-def test_check_mode_has_no_call_that_writes(host: Host) -> None:
-    host.reset()
-    outcome = host.run(*RECORDING, check=True)
+def test_check_mode_has_no_call_that_writes(calm: Calm) -> None:
+    calm.host.reset()
+    outcome = calm.host.run(*RECORDING, check=True)
     assert outcome is not None
     assert outcome["changed"]
-    assert host.points() == []
+    assert calm.host.points() == []
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_after_any_disturbance_the_next_run_ends_where_a_calm_one_does(
-    host: Host, calm: tuple[list[Point], dict[str, Any]], fault: str
-) -> None:
-    points, wanted = calm
-    for point in chosen(points):
+def test_after_any_disturbance_the_next_run_ends_where_a_calm_one_does(calm: Calm, fault: str) -> None:
+    host = calm.host
+    for point in chosen(calm.points, fault):
         where = f"{fault} at {point}"
         host.reset()
-        names = "openat,open" if point.call in {"open", "openat"} else point.call
-        how = () if fault == "signal=KILL" else (FAST,)
-        outcome = host.run(*how, "-e", f"trace={names}", "-e", f"inject={point.call}:{fault}:when={point.number}")
-        if fault == "signal=KILL":
+        outcome = host.run(*point.disturbed(fault))
+        if fault == KILL and not point.path:
             assert outcome is None, where
         elif outcome is None or outcome.get("failed"):
             assert outcome is not None and "next: " in outcome["msg"], f"{where}: {outcome}"
         else:
-            assert contents(host.root) == wanted, f"{where} was passed over in silence"
+            assert contents(host.root) == calm.left, f"{where} was passed over in silence"
         again = host.run()
         assert again is not None and not again.get("failed"), f"{where}: {again}"
-        assert contents(host.root) == wanted, where
+        assert contents(host.root) == calm.left, where

@@ -21,6 +21,7 @@ REMOVE = Run(check=False, diff=True, mode="apply", recorded=False, state="absent
 DEBIAN_FAMILY = ("debian-12", "debian-13", "ubuntu-22.04", "ubuntu-24.04", "ubuntu-26.04")
 RED_HAT_FAMILY = ("rocky-9", "almalinux-10")
 DISTRIBUTIONS = (*DEBIAN_FAMILY, *RED_HAT_FAMILY)
+DIRECTORIES = ("/etc/default/grub.d", "/etc/sysctl.d", "/proc/sys/fs", "/run/systemd/system")
 _LIKE = {"ubuntu": "debian", "rocky": "rhel centos fedora", "almalinux": "rhel centos fedora"}
 _MKCONFIG = "#!/bin/sh\nif test -f ${sysconfdir}/default/grub ; then . ${sysconfdir}/default/grub ; fi\n"
 _READS_DROP_INS = "for x in ${sysconfdir}/default/grub.d/*.cfg ; do . ${x} ; done\n"
@@ -40,17 +41,24 @@ def document(distribution: str, extra: dict[str, str] | None = None) -> dict[str
     recorded["files"].update(
         {
             "/usr/lib/os-release": f'ID={identity}\nVERSION_ID="{version}"\nID_LIKE="{_LIKE.get(identity, "")}"\n',
-            "/proc/cmdline": "BOOT_IMAGE=/vmlinuz-6.1.0 root=UUID=4c1f7c52 ro quiet\n",
-            "/proc/cpuinfo": "processor\t: 0\nvendor_id\t: GenuineIntel\nmodel name\t: Xeon\n",
-            "/proc/meminfo": "MemTotal:       67108864 kB\nMemFree:        33554432 kB\nHugepagesize:       2048 kB\n",
-            **_kernel_files(),
-            **_systemd_files(),
-            **_boot_loader(identity),
+            **files(identity),
             **(extra or {}),
         }
     )
-    recorded["dirs"] += ["/etc/default/grub.d", "/etc/sysctl.d", "/proc/sys/fs", "/run/systemd/system"]
+    recorded["dirs"] += DIRECTORIES
     return recorded
+
+
+def files(identity: str) -> dict[str, str]:
+    """What a distribution, by its ID, puts beside the network cards; it has the ``DIRECTORIES``, too."""
+    return {
+        "/proc/cmdline": "BOOT_IMAGE=/vmlinuz-6.1.0 root=UUID=4c1f7c52 ro quiet\n",
+        "/proc/cpuinfo": "processor\t: 0\nvendor_id\t: GenuineIntel\nmodel name\t: Xeon\n",
+        "/proc/meminfo": "MemTotal:       67108864 kB\nMemFree:        33554432 kB\nHugepagesize:       2048 kB\n",
+        **_kernel_files(),
+        **_systemd_files(),
+        **_boot_loader(identity),
+    }
 
 
 def systemd_boot(distribution: str = "debian-13") -> Kernel:
