@@ -149,11 +149,12 @@ def test_recordings_that_cannot_be_read_are_named_before_the_cluster_is_touched(
     (tmp_path / "hosts.json").write_text(json.dumps({"rdma_fabric": {"hosts": {**hosts, **good}}}))
     user, mark = User(tmp_path / "user"), control_plane.audit.mark()
     outcome = user.run("site", inventory=tmp_path / "hosts.json", cluster=control_plane).refused()
-    assert set(outcome.failures) == set(hosts)
+    assert set(outcome.failures) == {*hosts, "localhost"}
+    assert "5 of 6 hosts of this run were not brought to the end" in outcome.failures["localhost"]["msg"]
     for number, name in enumerate(names):
         assert outcome.failures[f"h{number}"]["msg"].startswith(str(tmp_path / name))
     assert control_plane.audit.requests(mark, user=ADMINISTRATOR) == []
-    assert user.files() == ["rdma-fabric-run/hosts/good.json"]
+    assert user.files() == [f"rdma-fabric-run/{name}" for name in ("hosts/good.json", "report.html", "report.json")]
 
 
 def test_a_cluster_side_that_only_the_group_of_hosts_knows_is_refused_with_where_to_put_it(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from ansible_collections.rdma.fabric.tests.integration.playbooks import run_bounded
-from tools.checkout import CHECKOUT, PROGRAMS
+from tools.checkout import CHECKOUT, COLLECTIONS, PROGRAMS
 
 FAKE = """#!/usr/bin/python
 DOCUMENTATION = "module: {name}"
@@ -77,7 +77,13 @@ class Role:
             (self._folder / "library" / f"{name}.py").write_text(text, encoding="utf-8")
         playbook = self._folder / "play.yml"
         playbook.write_text(PLAYBOOK.replace("CONSENT", str(consent).lower()), encoding="utf-8")
-        environment = {"PATH": "/usr/bin:/bin", "HOME": str(self._folder), "LANG": "C.UTF-8", "ANSIBLE_NOCOLOR": "1"}
+        environment = {
+            "PATH": "/usr/bin:/bin",
+            "HOME": str(self._folder),
+            "LANG": "C.UTF-8",
+            "ANSIBLE_NOCOLOR": "1",
+            "ANSIBLE_COLLECTIONS_PATH": str(COLLECTIONS),
+        }
         # Becoming root is the host's business, and there is none here.
         argv = [str(PROGRAMS / "ansible-playbook"), "-i", "localhost,", "-e", "ansible_become=false", str(playbook)]
         status, output = run_bounded([*argv, *arguments], self._folder, environment)

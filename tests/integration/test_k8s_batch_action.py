@@ -77,7 +77,7 @@ def test_the_environment_of_the_task_names_the_cluster(
         environment={"HOME": str(playbook.folder), "PYTHONDONTWRITEBYTECODE": "1"},
     )
     assert outside["failed"]
-    assert "check kubeconfig, context and the K8S_AUTH_* variables" in outside["msg"]
+    assert f"there is no kubeconfig {playbook.folder}/.kube/config" in outside["msg"]
     assert (inside["failed"], inside["changed"]) == (False, True)
     assert (given["failed"], given["changed"]) == (False, False)
     assert given["requests"] == {"list": 1, "patch": 0, "get": 0, "delete": 0}

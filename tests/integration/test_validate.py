@@ -219,7 +219,7 @@ def test_a_pod_that_no_node_takes_is_a_verdict_with_the_schedulers_words(wire: W
     change = ["patch", "node", wire.nodes.names[1], "--type=merge"]
     wire.cluster.kubectl(*change, f"--patch={json.dumps({'spec': {'taints': taint}})}")
     try:
-        outcome = wire.validate(timeout=6).refused()
+        outcome = wire.validate(timeout=15).refused()
     finally:
         wire.cluster.kubectl(*change, f"--patch={json.dumps({'spec': {'taints': None}})}")
     assert "pods from" in outcome.message
