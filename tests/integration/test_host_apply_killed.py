@@ -229,19 +229,29 @@ def test_check_mode_has_no_call_that_writes(calm: Calm) -> None:
     assert calm.host.points() == []
 
 
+def problem_after(calm: Calm, point: Point, fault: str) -> str:
+    """Disturb a run at one of its calls and run again: what is wrong with either, empty when nothing is."""
+    host = calm.host
+    host.reset()
+    outcome = host.run(*point.disturbed(fault))
+    if fault == KILL and not point.path:
+        if outcome is not None:
+            return "was not killed"
+    elif outcome is None or outcome.get("failed"):
+        if outcome is None or "next: " not in outcome["msg"]:
+            return f"no next step: {outcome}"
+    elif contents(host.root) != calm.left:
+        return "was passed over in silence"
+    again = host.run()
+    if again is None or again.get("failed"):
+        return f"the next run fails: {again and again['msg']}"
+    left = contents(host.root)
+    return ", ".join(path for path in sorted({*left, *calm.left}) if left.get(path) != calm.left.get(path))
+
+
 @pytest.mark.parametrize("fault", FAULTS)
 def test_after_any_disturbance_the_next_run_ends_where_a_calm_one_does(calm: Calm, fault: str) -> None:
-    host = calm.host
-    for point in chosen(calm.points, fault):
-        where = f"{fault} at {point}"
-        host.reset()
-        outcome = host.run(*point.disturbed(fault))
-        if fault == KILL and not point.path:
-            assert outcome is None, where
-        elif outcome is None or outcome.get("failed"):
-            assert outcome is not None and "next: " in outcome["msg"], f"{where}: {outcome}"
-        else:
-            assert contents(host.root) == calm.left, f"{where} was passed over in silence"
-        again = host.run()
-        assert again is not None and not again.get("failed"), f"{where}: {again}"
-        assert contents(host.root) == calm.left, where
+    points = chosen(calm.points, fault)
+    problems = {f"{fault} at {point}": problem_after(calm, point, fault) for point in points}
+    assert points
+    assert {where: problem for where, problem in problems.items() if problem} == {}

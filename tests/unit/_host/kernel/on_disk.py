@@ -123,8 +123,11 @@ class StandIn:
         return result
 
     def react(self, path: str, text: str, timeout: float) -> None:
-        """Do what a kernel does when an attribute was written; what it refuses is as it was."""
+        """Do what a kernel does when an attribute was written, if it was; what it refuses is as it was."""
         place = self._kernel.realpath(path)
+        data, former = text.encode("utf-8"), self._kernel.tree.files[place]
+        if self._local(place).read_bytes() != data + former[len(data) :]:
+            return
         before = copy.deepcopy(self._kernel.tree)
         # Whatever the file holds by now, it is to hold what the kernel says.
         del before.files[place]
