@@ -47,7 +47,7 @@ CALL = re.compile(r"^(?P<pid>\d+) +(?P<name>\w+)\((?P<arguments>.*)$")
 PATH = re.compile(r"^\d+<(?P<path>[^>]+)>")
 # So that strace may attach where only parents trace (yama): linux/prctl.h.
 PR_SET_PTRACER, PR_SET_PTRACER_ANY = 0x59616D61, ctypes.c_ulong(-1)
-SECONDS = 120
+SECONDS = 600
 
 
 class Point(NamedTuple):
