@@ -24,7 +24,7 @@ from ansible_collections.rdma.fabric.tests.lab.control_plane import ControlPlane
 from ansible_collections.rdma.fabric.tests.lab.nodes import ANNOTATION, apply_nodes, delete_nodes, kwok_node
 from ansible_collections.rdma.fabric.tests.lab.process import Process, tail
 from ansible_collections.rdma.fabric.tests.lab.programs import Programs
-from ansible_collections.rdma.fabric.tests.lab.servers import free_port
+from ansible_collections.rdma.fabric.tests.lab.servers import NODE_LEASE_SECONDS, free_port
 from ansible_collections.rdma.fabric.tests.unit._proof.wire.memory_pods import (
     LOST_PING,
     PASSED_PING,
@@ -155,6 +155,8 @@ def running(cluster: ControlPlane, programs: Programs, nodes: ExecNodes) -> Iter
         f"--config={folder / 'kwok.yaml'}",
         "--manage-all-nodes=false",
         f"--manage-nodes-with-annotation-selector={ANNOTATION}={KIND}",
+        # Nodes without a lease are taken for dead after some 50 s, and their pods are no longer Ready.
+        f"--node-lease-duration-seconds={NODE_LEASE_SECONDS}",
         "--node-ip=127.0.0.1",
         f"--node-port={port}",
         f"--server-address=127.0.0.1:{port}",
