@@ -135,9 +135,7 @@ def _batch(lines: str) -> list[Operation]:
 
 def _renaming_back(name: Name, former: str) -> list[Operation]:
     """Return how an interface gets its former name back, found by its place: it may not have lost it yet."""
-    link = ("ip", "link", "set", "dev", f"{{port:{name.interface.key}}}")
-    rename = Run((*link, "name", former))
-    return [Run((*link, "down")), rename, Run((*link, "up"))] if name.goes_down else [rename]
+    return _back(f"{{port:{name.interface.key}}}", former, goes_down=name.goes_down)
 
 
 def _representors(context: Context, key: str, step: Step) -> Work:
@@ -170,9 +168,13 @@ def _representors_now(found: representors.Representors) -> Work:
 
 
 def _representor_back(one: representors.Representor, former: str) -> list[Operation]:
-    link = ("ip", "link", "set", "dev", f"{{representor:{one.address}:{one.port_name}}}")
+    return _back(f"{{representor:{one.address}:{one.port_name}}}", former, goes_down=one.goes_down)
+
+
+def _back(place: str, former: str, *, goes_down: bool) -> list[Operation]:
+    link = ("ip", "link", "set", "dev", place)
     rename = Run((*link, "name", former))
-    return [Run((*link, "down")), rename, Run((*link, "up"))] if one.goes_down else [rename]
+    return [Run((*link, "down")), rename, Run((*link, "up"))] if goes_down else [rename]
 
 
 def _misnamed(host: Host, one: representors.Representor) -> str:

@@ -10,7 +10,7 @@ from typing import Mapping
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.context import Context, Interface
 from ansible_collections.rdma.fabric.plugins.module_utils._host.naming.files import Files, name_file
-from ansible_collections.rdma.fabric.plugins.module_utils._host.naming.order import Rename, Turn, in_turn
+from ansible_collections.rdma.fabric.plugins.module_utils._host.naming.order import Rename, Turn, in_turn, refusals_of
 from ansible_collections.rdma.fabric.plugins.module_utils._host.naming.release import renames_live
 from ansible_collections.rdma.fabric.plugins.module_utils._host.naming.representors import Representors
 
@@ -63,21 +63,11 @@ class Names:
         self.turns: list[Turn] = in_turn(renames, context.actual.netdevs)
 
     def _refused(self) -> dict[str, str]:
-        """Return why renames can't be done; a refused one holds its name, so others may fall with it."""
-        refusals: dict[str, str] = {}
+        """Return why renames can't be done."""
         renames = {current: name for current, name in self.by_current.items() if name.differs}
-        for current, name in renames.items():
-            if name.interface.nic is None:
-                refusals[current] = "it has no PCI function, so no boot file could find it"
-        changed = True
-        while changed:
-            changed = False
-            for current, name in renames.items():
-                reason = "" if current in refusals else self._held(name, renames, refusals)
-                if reason:
-                    refusals[current] = reason
-                    changed = True
-        return refusals
+        placeless = [current for current, name in renames.items() if name.interface.nic is None]
+        refused = dict.fromkeys(placeless, "it has no PCI function, so no boot file could find it")
+        return refusals_of(renames, refused, lambda name, so_far: self._held(renames[name], renames, so_far))
 
     def _held(self, name: Name, renames: Mapping[str, Name], refused: Mapping[str, str]) -> str:
         holder = self._context.actual.netdevs.get(name.wanted)

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import Container, Iterable, NamedTuple
+from typing import Callable, Container, Iterable, Mapping, NamedTuple
 
 _TEMPORARY = "rdmatmp"
 
@@ -50,6 +50,26 @@ def in_turn(renames: Iterable[Rename], taken: Container[str]) -> list[Turn]:
         parkings[name] = Parking(by_name[held].key, held, free)
     parked = {parking.holder: parking.temporary for parking in parkings.values()}
     return [Turn(by_name[name], parked.get(name, name), parkings.get(name)) for name in order]
+
+
+def refusals_of(
+    names: Iterable[str], refused: Mapping[str, str], reason: Callable[[str, Mapping[str, str]], str]
+) -> dict[str, str]:
+    """Return why renames of these current names can't be done: ``refused``, and what follows from it.
+
+    ``reason`` says why one can't be done beside those that are refused so far, or nothing: a refused one keeps its
+    name, so others may fall with it.
+    """
+    waiting, refusals = list(names), dict(refused)
+    changed = True
+    while changed:
+        changed = False
+        for name in waiting:
+            why = "" if name in refusals else reason(name, refusals)
+            if why:
+                refusals[name] = why
+                changed = True
+    return refusals
 
 
 def _order(renames: dict[str, Rename]) -> tuple[list[str], list[str]]:

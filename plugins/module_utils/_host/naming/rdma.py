@@ -13,7 +13,7 @@ from typing import Mapping
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.context import ConcernPlan, Context, Interface
 from ansible_collections.rdma.fabric.plugins.module_utils._host.naming.files import Files, rdma_file, rdma_path
-from ansible_collections.rdma.fabric.plugins.module_utils._host.naming.order import Rename, Turn, in_turn
+from ansible_collections.rdma.fabric.plugins.module_utils._host.naming.order import Rename, Turn, in_turn, refusals_of
 from ansible_collections.rdma.fabric.plugins.module_utils._host.steps import (
     BOOT,
     NOTHING,
@@ -86,18 +86,15 @@ class Devices:
             self.refusals[names[0]] = "the program rdma is not installed: install iproute2 with it (iproute on RHEL)"
 
     def _refuse_held(self, taken: Mapping[str, str]) -> None:
-        changed = True
-        while changed:
-            changed = False
-            for current, device in self.by_current.items():
-                leaving = self.by_current.get(device.wanted)
-                stays = leaving is None or leaving.wanted == leaving.current or device.wanted in self.refusals
-                held = device.wanted != current and device.wanted in taken and stays
-                if held and current not in self.refusals:
-                    self.refusals[current] = (
-                        f"{device.wanted} is the name of the RDMA device of {taken[device.wanted]} and stays it"
-                    )
-                    changed = True
+        def held(current: str, refusals: Mapping[str, str]) -> str:
+            wanted = self.by_current[current].wanted
+            leaving = self.by_current.get(wanted)
+            stays = leaving is None or leaving.wanted == leaving.current or wanted in refusals
+            if wanted == current or wanted not in taken or not stays:
+                return ""
+            return f"{wanted} is the name of the RDMA device of {taken[wanted]} and stays it"
+
+        self.refusals = refusals_of(self.by_current, self.refusals, held)
 
 
 def _no_device(interface: Interface) -> str:

@@ -19,7 +19,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.naming.files imp
     representors_path,
     representors_refusal,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._host.naming.order import Rename, Turn, in_turn
+from ansible_collections.rdma.fabric.plugins.module_utils._host.naming.order import Rename, Turn, in_turn, refusals_of
 from ansible_collections.rdma.fabric.plugins.module_utils._host.naming.release import renames_live
 from ansible_collections.rdma.fabric.plugins.module_utils._host.steps import (
     BOOT,
@@ -78,21 +78,21 @@ class Representors:
 
     def _refused(self) -> dict[str, str]:
         actual = self._context.actual
-        held: dict[str, str] = {}
-        for name in self.by_current:
-            reason = actual.uplink_reason(None, actual.netdevs[name])
-            if reason is not None:
-                held[name] = f"it carries the uplink ({reason}) and is named when it is made anew"
-        changed = True
-        while changed:
-            changed = False
-            for name, found in self.by_current.items():
-                holder = actual.netdevs.get(found.wanted)
-                stays = found.wanted not in self.by_current or found.wanted in held
-                if name not in held and holder is not None and stays:
-                    held[name] = f"{found.wanted} is the name of {holder.get('pci') or 'another interface'} now"
-                    changed = True
-        return held
+        uplinks = {name: actual.uplink_reason(None, actual.netdevs[name]) for name in self.by_current}
+        refused = {
+            name: f"it carries the uplink ({reason}) and is named when it is made anew"
+            for name, reason in uplinks.items()
+            if reason is not None
+        }
+
+        def held(name: str, refusals: Mapping[str, str]) -> str:
+            wanted = self.by_current[name].wanted
+            holder = actual.netdevs.get(wanted)
+            if holder is None or (wanted in self.by_current and wanted not in refusals):
+                return ""
+            return f"{wanted} is the name of {holder.get('pci') or 'another interface'} now"
+
+        return refusals_of(self.by_current, refused, held)
 
 
 def wanted_name(prefix: str, port_name: str) -> str | None:
