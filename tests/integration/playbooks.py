@@ -9,7 +9,6 @@ import json
 import os
 import re
 import signal
-import socket
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
@@ -174,14 +173,6 @@ def stored(cluster: ControlPlane, kind: str, name: str, namespace: str = "") -> 
     place = ["--namespace", namespace] if namespace else []
     found: Json = json.loads(cluster.kubectl("get", kind, name, *place, "--output", "json"))
     return found
-
-
-def unused_port() -> int:
-    """Return a port of this machine at which nothing listens."""
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        port: int = listener.getsockname()[1]
-    return port
 
 
 def line_of(path: Path, text: str, number: int = 1) -> int:

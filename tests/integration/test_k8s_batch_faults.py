@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import contextlib
-import socket
 from pathlib import Path
 from typing import Any, Iterator
 
@@ -28,6 +27,7 @@ from ansible_collections.rdma.fabric.tests.integration.faulty_proxy import FAULT
 from ansible_collections.rdma.fabric.tests.lab.api import collection_path
 from ansible_collections.rdma.fabric.tests.lab.control_plane import ControlPlane
 from ansible_collections.rdma.fabric.tests.lab.pki import kubeconfig as kubeconfig_document
+from ansible_collections.rdma.fabric.tests.lab.servers import free_port
 
 
 class Faulty:
@@ -204,9 +204,7 @@ class TestRefusals:
         assert refused.value.result.requests["list"] == 1
 
     def test_a_refused_connection_is_named_and_ends_after_a_few_tries(self, namespace: str, tmp_path: Path) -> None:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            address = f"https://127.0.0.1:{probe.getsockname()[1]}"
+        address = f"https://127.0.0.1:{free_port()}"
         with pytest.raises(BatchError, match=f"{address}.*[Cc]onnection refused.*tried 5 times") as refused:
             apply_through(Client({"host": address, "api_key": "t"}), namespace, wave(config_map(namespace, "a")))
         assert "nothing was changed" in str(refused.value)

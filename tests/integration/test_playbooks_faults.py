@@ -18,9 +18,9 @@ from ansible_collections.rdma.fabric.tests.integration.playbooks import (
     Outcome,
     User,
     stored,
-    unused_port,
 )
 from ansible_collections.rdma.fabric.tests.lab.control_plane import ControlPlane
+from ansible_collections.rdma.fabric.tests.lab.servers import free_port
 
 
 @pytest.fixture
@@ -68,7 +68,7 @@ def one_problem(outcome: Outcome) -> Json:
 def test_a_refused_connection_is_one_error_after_some_tries_and_leaves_everything_to_do(
     control_plane: ControlPlane, fabric: Json, user: User, tmp_path: Path
 ) -> None:
-    address = f"https://127.0.0.1:{unused_port()}"
+    address = f"https://127.0.0.1:{free_port()}"
     nowhere = kubeconfig_for(control_plane, tmp_path / "nowhere", address)
     failure = one_problem(user.run("site", variables=fabric, cluster=control_plane, kubeconfig=nowhere))
     assert "Connection refused; tried 5 times" in failure["msg"]

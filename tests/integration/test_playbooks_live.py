@@ -20,9 +20,9 @@ from ansible_collections.rdma.fabric.tests.integration.playbooks import (
     User,
     stored,
     stored_writes,
-    unused_port,
 )
 from ansible_collections.rdma.fabric.tests.lab.control_plane import ControlPlane
+from ansible_collections.rdma.fabric.tests.lab.servers import free_port
 from tools.checkout import CHECKOUT
 
 # No machine has this module, so every machine has to plan something for it.
@@ -45,7 +45,7 @@ def inventory(tmp_path: Path) -> Path:
 
 def inventory_of(folder: Path, *names: str) -> Path:
     """Write an inventory whose hosts are this machine, but for ``gone``: nothing listens at its address."""
-    gone = {"ansible_connection": "ssh", "ansible_host": "127.0.0.1", "ansible_port": unused_port()}
+    gone = {"ansible_connection": "ssh", "ansible_host": "127.0.0.1", "ansible_port": free_port()}
     path = folder / "hosts.json"
     hosts = {name: gone if name == "gone" else LOCAL for name in names}
     path.write_text(json.dumps({"rdma_fabric": {"hosts": hosts}}), encoding="utf-8")

@@ -19,6 +19,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils import _version
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s import client
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.client import Client, auth_options
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import ApiFault, Fault
+from ansible_collections.rdma.fabric.tests.lab.servers import free_port
 
 
 class Recorder(http.server.BaseHTTPRequestHandler):
@@ -188,9 +189,7 @@ def test_a_missing_client_certificate_is_said_so() -> None:
 
 
 def test_a_refused_connection_names_the_server() -> None:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     with pytest.raises(ApiFault, match=f"GET https://127.0.0.1:{port}/x") as refused:
         Client({"host": f"https://127.0.0.1:{port}", "api_key": "secret-token"}).send("GET", "/x?secret", None, None)
     assert refused.value.fault is Fault.UNREACHABLE

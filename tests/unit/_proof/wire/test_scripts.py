@@ -20,6 +20,7 @@ import pytest
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering import proof_pods
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire import scripts
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.endpoint import read_probe
+from ansible_collections.rdma.fabric.tests.lab.servers import free_port
 
 POSIX_SHELLS = (["dash"], ["bash", "--posix"], ["busybox", "sh"])
 SHELLS = [[str(shutil.which(words[0])), *words[1:]] for words in POSIX_SHELLS if shutil.which(words[0])]
@@ -114,13 +115,6 @@ def test_a_missing_program_is_told_apart(shell: list[str]) -> None:
     done = run(shell, scripts.bounded(1, ["ib_write_bw-of-nobody"]))
     assert done.returncode == 127
     assert "not found" in done.stderr
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def server(port: int, words: str = "") -> list[str]:
