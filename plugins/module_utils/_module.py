@@ -17,7 +17,8 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.actual import Fa
 from ansible_collections.rdma.fabric.plugins.module_utils._host.clock import SystemClock
 from ansible_collections.rdma.fabric.plugins.module_utils._host.converge import apply, preview
 from ansible_collections.rdma.fabric.plugins.module_utils._host.desired import HostDesired
-from ansible_collections.rdma.fabric.plugins.module_utils._host.lock import Locked, exclusive
+from ansible_collections.rdma.fabric.plugins.module_utils._host.failures import explain
+from ansible_collections.rdma.fabric.plugins.module_utils._host.lock import Locked, NoLock, exclusive
 from ansible_collections.rdma.fabric.plugins.module_utils._host.originals import BadOriginals
 from ansible_collections.rdma.fabric.plugins.module_utils._host.outcome import Outcome, Run
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput
@@ -50,10 +51,12 @@ def end_with(module: AnsibleModule, result_of: Callable[[AnsibleModule], dict[st
         result = result_of(module)
     except InvalidInput as invalid:
         module.fail_json(msg=str(invalid), violations=[violation.as_dict() for violation in invalid.violations])
-    except (BadOriginals, Locked) as error:
+    except (BadOriginals, Locked, NoLock) as error:
         module.fail_json(msg=str(error))
     except HostError as error:
-        module.fail_json(msg=f"the host could not be read: {error}; nothing was changed")
+        # Readers and steps tell their own errors; the guard is left.
+        reason = explain(error, None, {})
+        module.fail_json(msg=f"no step was executed, as the guard of the uplink met an error: {reason}")
     if result.get("failed"):
         module.fail_json(**result)
     module.exit_json(**result)

@@ -18,6 +18,7 @@ from typing import Any, Iterator
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.access import HostError, errno_name
 from ansible_collections.rdma.fabric.plugins.module_utils._host.clock import Clock
+from ansible_collections.rdma.fabric.plugins.module_utils._host.failures import explain
 from ansible_collections.rdma.fabric.plugins.module_utils._host.read.probe import printable
 
 LOCK = "/run/rdma-fabric.lock"
@@ -25,10 +26,29 @@ _LOOK_EVERY = 0.25
 _MOST = 512
 # Without root nothing of a host can be changed, and a host without /run, or a tree of one, runs nothing else.
 _NO_LOCK = ("EACCES", "EPERM", "EROFS", "ENOENT", "ENOTDIR")
+# What open(2) and flock(2) mean by it for this file.
+_MEANINGS = {
+    "ELOOP": "a link stands in its place, and none is followed; next: find out who made it, remove it and run again",
+    "EISDIR": "a directory stands in its place; next: find out who made it, remove it and run again",
+    "ENXIO": "a socket stands in its place; next: find out who made it, remove it and run again",
+    "ENFILE": "the host has too many files open; next: end what keeps them open, or raise fs.file-max, and run again",
+    "ENOLCK": "the kernel has no memory left for locks; next: free some and run again",
+}
 
 
 class Locked(Exception):
     """Another run holds the lock; the text says which, since when, and what to do."""
+
+
+class NoLock(HostError):
+    """The lock's file can't be used; the text says so, what state that leaves, where, why, and what to do."""
+
+    def __init__(self, code: str, path: str) -> None:
+        super().__init__(code, path)
+        self._reason = explain(HostError(code, path), None, _MEANINGS)
+
+    def __str__(self) -> str:
+        return f"nothing was changed, as the lock that keeps two runs apart can't be used: {self._reason}"
 
 
 class Signature:
@@ -59,7 +79,7 @@ def exclusive(
 
     Where it is not ``signed`` at once, the holder signs before the first change that it makes.
 
-    Raises ``Locked`` while somebody else holds it, and ``HostError`` where the file can't be used.
+    Raises ``Locked`` while somebody else holds it, and ``NoLock`` where the file can't be used.
     """
     path = os.path.normpath(f"{root}/{LOCK}")
     descriptor = _opened(path)
@@ -67,7 +87,7 @@ def exclusive(
         yield Signature(None, who)
         return
     try:
-        _take(descriptor, clock, seconds)
+        _take(descriptor, path, clock, seconds)
         signature = Signature(descriptor, who)
         if signed:
             signature.sign()
@@ -86,7 +106,7 @@ def exclusive(
 def patient(clock: Clock, who: str, seconds: float, root: str = "/") -> Iterator[None]:
     """Hold the host's lock, or go on without it when nobody gives it back within ``seconds``."""
     with contextlib.ExitStack() as stack:
-        with contextlib.suppress(Locked, HostError):
+        with contextlib.suppress(Locked, NoLock):
             stack.enter_context(exclusive(clock, who, seconds, root))
         yield
 
@@ -97,10 +117,10 @@ def _opened(path: str) -> int | None:
     except OSError as error:
         if errno_name(error) in _NO_LOCK:
             return None
-        raise HostError(errno_name(error), path) from error
+        raise NoLock(errno_name(error), path) from error
 
 
-def _take(descriptor: int, clock: Clock, seconds: float) -> None:
+def _take(descriptor: int, path: str, clock: Clock, seconds: float) -> None:
     end = clock.now() + seconds
     while True:
         try:
@@ -113,6 +133,8 @@ def _take(descriptor: int, clock: Clock, seconds: float) -> None:
                     "end, or end it, and run again"
                 ) from error
             clock.sleep(_LOOK_EVERY)
+        except OSError as error:
+            raise NoLock(errno_name(error), path) from error
         else:
             return
 

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import signal
@@ -31,7 +32,8 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.unit import
 from ansible_collections.rdma.fabric.plugins.module_utils._host.desired import check_desired
 from ansible_collections.rdma.fabric.plugins.module_utils._host.guard.record import Record, text_of
 from ansible_collections.rdma.fabric.plugins.module_utils._host.guard.revert import watch
-from ansible_collections.rdma.fabric.plugins.module_utils._host.lock import Locked, exclusive, patient
+from ansible_collections.rdma.fabric.plugins.module_utils._host.lock import Locked, NoLock, exclusive, patient
+from ansible_collections.rdma.fabric.plugins.module_utils._module import converge_concern, end_with
 from ansible_collections.rdma.fabric.plugins.modules import rdma_host
 from ansible_collections.rdma.fabric.tests.unit._host import igb
 from tools.checkout import COLLECTIONS
@@ -80,6 +82,29 @@ def take(clock: Watch, root: str, seconds: float = 0.0) -> None:
 
 def file_of(root: str) -> Path:
     return Path(root) / "run" / "rdma-fabric.lock"
+
+
+def failing(monkeypatch: pytest.MonkeyPatch, call: str, code: str) -> None:
+    """Have the kernel refuse a call with this errno."""
+    number: int = getattr(errno, code)
+
+    def refuse(*_arguments: Any) -> int:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(call, refuse)
+
+
+def end_of(run: Callable[[Any], Any]) -> str:
+    """Return the message that a module fails with."""
+    failures: list[str] = []
+
+    def fail_json(msg: str, **_others: Any) -> None:
+        failures.append(msg)
+        raise SystemExit
+
+    with pytest.raises(SystemExit):
+        end_with(cast(AnsibleModule, SimpleNamespace(fail_json=fail_json)), run)
+    return failures[0]
 
 
 def test_the_second_run_fails_at_once_and_names_the_first(root: str) -> None:
@@ -200,6 +225,68 @@ def test_a_link_in_the_place_of_the_lock_is_not_followed(root: str, tmp_path: Pa
     with pytest.raises(HostError) as refused:
         take(Watch(), root)
     assert refused.value.code == "ELOOP" and not (tmp_path / "precious").exists()
+    assert "a link stands in its place, and none is followed; next: " in str(refused.value)
+
+
+class TestALockThatCannotBeUsed:
+    """The file system of /run is full, its disk fails: nobody knows if another run is at work."""
+
+    @pytest.mark.parametrize(
+        ("code", "cause"),
+        [
+            ("ENOSPC", "the file system is full; next: free some space on it"),
+            ("EIO", "the device or the disk reports an error; next: read the kernel's log"),
+            ("EISDIR", "a directory stands in its place; next: find out who made it"),
+            ("ENFILE", "the host has too many files open; next: end what keeps them open"),
+            ("EUCLEAN", "next: remove the cause and run again"),
+        ],
+    )
+    def test_what_where_why_and_the_next_step_are_told(
+        self, root: str, monkeypatch: pytest.MonkeyPatch, code: str, cause: str
+    ) -> None:
+        failing(monkeypatch, "os.open", code)
+        with pytest.raises(NoLock) as refused:
+            take(Watch(), root)
+        text = str(refused.value)
+        assert text.startswith("nothing was changed, as the lock that keeps two runs apart can't be used: ")
+        assert f"{file_of(root)}: {os.strerror(getattr(errno, code))} ({code}); {cause}" in text
+        assert "\n" not in text
+
+    def test_a_kernel_that_gives_no_lock_is_told_like_a_file_that_cannot_be_opened(
+        self, root: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        failing(monkeypatch, "fcntl.flock", "ENOLCK")
+        with pytest.raises(NoLock, match=r"the kernel has no memory left for locks; next: "):
+            take(Watch(), root)
+
+    @pytest.mark.parametrize("call", ["os.open", "fcntl.flock"])
+    def test_a_revert_goes_on_without_it(self, root: str, monkeypatch: pytest.MonkeyPatch, call: str) -> None:
+        failing(monkeypatch, call, "EIO")
+        with patient(Watch(), "the revert", 30.0, root):
+            pass
+
+    def test_a_module_ends_with_it(self, root: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        failing(monkeypatch, "os.open", "ENOSPC")
+        assert end_of(lambda _module: take(Watch(), root)).startswith("nothing was changed, as the lock that")
+
+    def test_the_boot_unit_leaves_it_as_its_result(self, root: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        kernel = igb.booted()
+        kernel.tree.add_file(WISHES_FILE, json.dumps({"format": 1, "interfaces": [{"pci": igb.PF, "vfs": 2}]}))
+        failing(monkeypatch, "os.open", "EIO")
+        outcome = start(kernel, kernel, lambda: exclusive(Watch(), "the boot unit", root=root))
+        (problem,) = outcome.problems
+        assert problem.startswith("nothing was changed, as the lock that") and "; next: " in problem
+        assert kernel.read(f"/sys/bus/pci/devices/{igb.PF}/sriov_numvfs") == "0\n"
+
+
+def test_an_error_of_the_guard_is_told_with_its_cause_and_the_next_step() -> None:
+    def confirming(_module: Any) -> dict[str, Any]:
+        raise HostError("ENOSPC", GUARD_FILE)
+
+    assert end_of(confirming) == (
+        f"no step was executed, as the guard of the uplink met an error: {GUARD_FILE}: No space left on device "
+        "(ENOSPC); the file system is full; next: free some space on it and run again"
+    )
 
 
 class TestModules:
@@ -207,23 +294,15 @@ class TestModules:
         self, root: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(lock, "LOCK", f"{root}/run/rdma-fabric.lock")
-        failures: list[str] = []
-
-        def fail_json(msg: str, **_others: Any) -> None:
-            failures.append(msg)
-            raise SystemExit
-
-        module = SimpleNamespace(check_mode=False, _diff=False, fail_json=fail_json)
         desired = check_desired({})
+        module = SimpleNamespace(check_mode=False, _diff=False)
 
-        def peer_memory(some: Any) -> dict[str, Any]:
-            return _module.converge_concern(some, desired, "peer_memory")[0]
+        def peer_memory(_module: Any) -> dict[str, Any]:
+            return converge_concern(cast(AnsibleModule, module), desired, "peer_memory")[0]
 
         with exclusive(Watch(), "rdma_host"):
-            for run in (peer_memory, lambda _module: rdma_host.apply_here(desired, igb.APPLY, None, "token")):
-                with pytest.raises(SystemExit):
-                    _module.end_with(cast(AnsibleModule, module), run)
-        assert len(failures) == 2
+            runs = (peer_memory, lambda _module: rdma_host.apply_here(desired, igb.APPLY, None, "token"))
+            failures = [end_of(run) for run in runs]
         assert all(failure.startswith("rdma_host (process") for failure in failures)
 
     def test_check_mode_needs_no_lock(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -233,7 +312,7 @@ class TestModules:
         monkeypatch.setattr(_module, "exclusive", never)
         monkeypatch.setattr(_module, "preview", lambda *_arguments: {"facts": {}, "summary": {}, "recorded": False})
         module = SimpleNamespace(check_mode=True, _diff=False)
-        outcome = _module.converge_concern(cast(AnsibleModule, module), check_desired({}), "peer_memory")
+        outcome = converge_concern(cast(AnsibleModule, module), check_desired({}), "peer_memory")
         assert outcome == ({}, {})
 
 

@@ -27,7 +27,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.guard.revert imp
     revert_if_due,
     watch,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._host.lock import Locked, exclusive, patient
+from ansible_collections.rdma.fabric.plugins.module_utils._host.lock import Locked, NoLock, exclusive, patient
 from ansible_collections.rdma.fabric.plugins.module_utils._host.plan import Plan, plan_with_context
 from ansible_collections.rdma.fabric.plugins.module_utils._host.ports import NoPort, port_of
 from ansible_collections.rdma.fabric.plugins.module_utils._host.qos.wish import CONCERN as QOS
@@ -113,10 +113,8 @@ def _alone(machine: Machine, clock: Clock, alone: Alone, *, later: bool = False)
     try:
         with alone():
             return _applied(machine, clock, later=later)
-    except Locked as locked:
-        return Outcome((), (str(locked),))
-    except HostError as error:
-        return Outcome((), (f"the lock could not be taken: {explain(error, None, {})}",))
+    except (Locked, NoLock) as error:
+        return Outcome((), (str(error),))
 
 
 def _applied(machine: Machine, clock: Clock, *, later: bool = False) -> Outcome:
