@@ -10,59 +10,24 @@ calls are taken, evenly and others for each fault; ``RDMA_FABRIC_EVERY_WRITE=1``
 
 from __future__ import annotations
 
-import ctypes
 import json
 import os
-import re
-import select
 import shutil
-import signal
 import subprocess
 import sys
-import traceback
-from collections import Counter
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Iterator, NamedTuple, NoReturn
+from typing import Any, NamedTuple
 
 import pytest
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.lock import LOCK
+from ansible_collections.rdma.fabric.tests.lab.writing_calls import FAULTS, KILL, RECORDING, Point, Traced
 from ansible_collections.rdma.fabric.tests.unit._host.full_hosts import HOSTS
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.on_disk import EXECUTED, contents, put_down, run_module
 
 EVERY = os.environ.get("RDMA_FABRIC_EVERY_WRITE") == "1"
 SAMPLE = 3
-KILL = "signal=KILL"
-FAULTS = (KILL, "error=ENOSPC", "error=EROFS", "error=EIO")
-WRITING = (
-    *("openat", "open", "creat", "write", "pwrite64", "writev", "ftruncate", "fsync", "fdatasync", "fchmod", "chmod"),
-    *("rename", "renameat", "renameat2", "mkdir", "mkdirat", "rmdir", "unlink", "unlinkat"),
-    *("link", "linkat", "symlink", "symlinkat"),
-)
-# -y tells the paths of descriptors; a system that lacks a call may lack it (?).
-STRACE = ("strace", "-y", "-s", "0", "-o")
-RECORDING = ("-f", "-e", f"trace={','.join(f'?{name}' for name in WRITING)}")
-CALL = re.compile(r"^(?P<pid>\d+) +(?P<name>\w+)\((?P<arguments>.*)$")
-PATH = re.compile(r"^\d+<(?P<path>[^>]+)>")
-# So that strace may attach where only parents trace (yama): linux/prctl.h.
-PR_SET_PTRACER, PR_SET_PTRACER_ANY = 0x59616D61, ctypes.c_ulong(-1)
-SECONDS = 600
-
-
-class Point(NamedTuple):
-    """One call of a calm run: the n-th of its name, and what it does; with a path it is a child's, and its first."""
-
-    call: str
-    number: int
-    what: str
-    path: str = ""
-
-    def disturbed(self, fault: str) -> list[str]:
-        """Return the options of strace that let the call fail, or kill its process."""
-        names = "openat,open" if self.call in {"open", "openat"} else self.call
-        chosen = ["-f", "-P", self.path] if self.path else []
-        return [*chosen, "-e", f"trace={names}", "-e", f"inject={self.call}:{fault}:when={self.number}"]
 
 
 class Host:
@@ -75,7 +40,8 @@ class Host:
         (self.template / "root").mkdir(parents=True)
         put_down(self.asked.host(), self.template / "root", {})
         self.root = here / "host" / "root"
-        self.log = here / "strace.log"
+        self._check = False
+        self._traced = Traced(here / "strace.log", self._module)
 
     def reset(self) -> None:
         shutil.rmtree(self.here / "host", ignore_errors=True)
@@ -83,15 +49,8 @@ class Host:
 
     def run(self, *strace: str, check: bool = False) -> dict[str, Any] | None:
         """Run the module; None when it was killed. Nothing it prints is ever a traceback."""
-        child = os.fork()
-        if child == 0:
-            self._be_the_module({"desired": self.asked.wish, "_ansible_diff": True, "_ansible_check_mode": check})
-        os.waitpid(child, os.WUNTRACED)
-        tracer = self._trace(child, strace) if strace else None
-        os.kill(child, signal.SIGCONT)
-        status = _end_of(child)
-        if tracer is not None:
-            tracer.communicate(timeout=SECONDS)
+        self._check = check
+        status = self._traced.run(strace)
         told, complaints = [(self.here / name).read_text() for name in ("stdout", "stderr")]
         assert "Traceback" not in complaints + told, complaints
         if not told:
@@ -100,74 +59,21 @@ class Host:
         result: dict[str, Any] = json.loads(told)
         return result
 
-    def _be_the_module(self, arguments: dict[str, Any]) -> NoReturn:
-        """Be another process: it waits until it is told to go on, and ends as the module does."""
-        status = 1
-        try:
-            for number, name in ((1, "stdout"), (2, "stderr")):
-                os.dup2(os.open(self.here / name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), number)
-            sys.stdout, sys.stderr = os.fdopen(1, "w"), os.fdopen(2, "w")
-            ctypes.CDLL(None).prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0)
-            os.kill(os.getpid(), signal.SIGSTOP)
-            run_module(str(self.root), arguments)
-        except SystemExit as end:
-            status = int(end.code or 0)
-        except BaseException:
-            traceback.print_exc()
-        finally:
-            sys.stdout.flush()
-            sys.stderr.flush()
-            os._exit(status)
-
-    def _trace(self, process: int, options: tuple[str, ...]) -> subprocess.Popen[str]:
-        command = [*STRACE, str(self.log), *options, "-p", str(process)]
-        tracer = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-        assert tracer.stderr is not None
-        said = tracer.stderr.readline()
-        assert "attached" in said, said
-        return tracer
-
-    def calls(self) -> Iterator[tuple[bool, str, int, str]]:
-        """Yield every recorded call: if it is a child's, its name, its number of that name in its process, arguments.
-
-        What the module does first is a call of its own.
-        """
-        found: Counter[tuple[str, str]] = Counter()
-        module = ""
-        for line in self.log.read_text().splitlines():
-            match = CALL.match(line)
-            if match is None:
-                continue
-            module = module or match["pid"]
-            found[match["pid"], match["name"]] += 1
-            yield match["pid"] != module, match["name"], found[match["pid"], match["name"]], match["arguments"]
-
     def points(self) -> list[Point]:
         """Return the calls that write below the host's root or execute a program, each attribute once."""
-        points = []
-        for is_childs, name, number, arguments in self.calls():
-            if f"{self.root}/" in arguments:
-                if name in {"open", "openat"} and not re.search(r"O_WRONLY|O_RDWR|O_CREAT", arguments):
-                    continue
-                if not is_childs:
-                    points.append(Point(name, number, arguments))
-                elif name == "write" and (match := PATH.match(arguments)):
-                    points.append(Point(name, 1, match["path"], match["path"]))
-            elif name == "write" and f"{self.root.parent / EXECUTED}>" in arguments:
-                points.append(Point(name, number, arguments))
-        return list(dict.fromkeys(points))
+        executed = str(self.root.parent / EXECUTED)
+        return self._traced.points(lambda path: path.startswith(f"{self.root}/") or path == executed)
 
-
-def _end_of(child: int) -> int:
-    """Wait for a process; one that takes too long is killed."""
-    descriptor = os.pidfd_open(child)
-    ended, _writable, _failed = select.select([descriptor], [], [], SECONDS)
-    os.close(descriptor)
-    if not ended:
-        os.kill(child, signal.SIGKILL)
-    _child, status = os.waitpid(child, 0)
-    assert ended, "the module does not end"
-    return os.waitstatus_to_exitcode(status)
+    def _module(self) -> int:
+        for number, name in ((1, "stdout"), (2, "stderr")):
+            os.dup2(os.open(self.here / name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), number)
+        sys.stdout, sys.stderr = os.fdopen(1, "w"), os.fdopen(2, "w")
+        arguments = {"desired": self.asked.wish, "_ansible_diff": True, "_ansible_check_mode": self._check}
+        try:
+            run_module(str(self.root), arguments)
+        except SystemExit as end:
+            return int(end.code or 0)
+        return 0
 
 
 class Calm(NamedTuple):
@@ -193,7 +99,7 @@ def calm_on(tmp_path_factory: pytest.TempPathFactory) -> Any:
         again = host.run(*RECORDING)
         assert again is not None
         assert not again["changed"]
-        assert [point for point in host.points() if LOCK not in point.what] == []
+        assert [point for point in host.points() if not point.path.endswith(LOCK)] == []
         return Calm(host, points, left, concerns)
 
     return calm_run
@@ -216,8 +122,8 @@ def chosen(points: list[Point], fault: str) -> list[Point]:
 def test_there_are_calls_to_disturb(calm: Calm) -> None:
     assert {"openat", "write", "fsync", "rename"} <= {point.call for point in calm.points}
     assert calm.concerns == calm.host.asked.concerns
-    assert any(point.path for point in calm.points)
-    assert any(EXECUTED in point.what for point in calm.points)
+    assert any(point.is_childs for point in calm.points)
+    assert any(point.path.endswith(EXECUTED) for point in calm.points)
     assert len(calm.points) > 30
 
 
@@ -234,7 +140,7 @@ def problem_after(calm: Calm, point: Point, fault: str) -> str:
     host = calm.host
     host.reset()
     outcome = host.run(*point.disturbed(fault))
-    if fault == KILL and not point.path:
+    if fault == KILL and not point.is_childs:
         if outcome is not None:
             return "was not killed"
     elif outcome is None or outcome.get("failed"):
