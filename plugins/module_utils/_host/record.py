@@ -23,10 +23,13 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.eswitch.read imp
 from ansible_collections.rdma.fabric.plugins.module_utils._host.eswitch.read import show_command as show_eswitch
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts import gather
 from ansible_collections.rdma.fabric.plugins.module_utils._host.firmware.read import (
+    BLUEFIELD,
     QUERY_SECONDS,
+    RIGHTS_TOOLS,
     TOOLS,
     card_of,
     query_command,
+    rights_command,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.managers.recording import public_part
 from ansible_collections.rdma.fabric.plugins.module_utils._host.operations import MARKER
@@ -243,13 +246,16 @@ def _read_cards(recorder: Recorder, facts: dict[str, Any]) -> None:
     """Read the e-switch, the functions' GUIDs and the firmware of NVIDIA cards, as plans ask for them."""
     ports = [nic for nic in facts["nics"] if nic["vendor"] == MELLANOX and nic["function"] == "pf"]
     tool = next((path for path in TOOLS if recorder.exists(path)), None)
+    rights_tool = next((path for path in RIGHTS_TOOLS if recorder.exists(path)), None)
     devices: dict[str, str] = {}
     for nic in ports:
         _ignoring_errors(recorder.run, show_eswitch(nic["address"]), _COMMAND_TIMEOUT)
         for name in nic["netdevs"]:
             for command in (features_command(name), *(show_queues(key, name) for key in ("rx_ring", "channels"))):
                 _ignoring_errors(recorder.run, command, _COMMAND_TIMEOUT)
-        devices.setdefault(card_of(nic["address"]), nic["address"])
+        first = devices.setdefault(card_of(nic["address"]), nic["address"]) == nic["address"]
+        if first and rights_tool and str(nic["family"] or "").startswith(BLUEFIELD):
+            _ignoring_errors(recorder.run, rights_command(rights_tool, nic["address"]), QUERY_SECONDS)
         if nic["link_layer"] == "InfiniBand" and (nic["sriov"] or {}).get("enabled"):
             for name in nic["netdevs"]:
                 _ignoring_errors(recorder.run, show_port(name), _COMMAND_TIMEOUT)

@@ -4,7 +4,8 @@
 """Tells which side of a BlueField owns its network: the host, or the card's Arm cores. Pure. Private: it may change.
 
 The mode is a firmware setting. In DPU mode the e-switch, trust and limits of the ports are the Arm side's, and what the
-host sets there is refused or ignored.
+host sets there is refused or ignored (the kernel's eswitch.c: EPERM without vport_group_manager). A card may restrict
+its host besides (mlxprivhost(1), zero trust): it then sets no firmware and owns no port.
 """
 
 from __future__ import annotations
@@ -25,10 +26,15 @@ _ECPF = "0"
 
 def mode_of(actual: Actual, nic: Nic) -> str | None:
     """Return ``DPU`` or ``NIC`` for a BlueField whose firmware was read, None for what is not known or no BlueField."""
+    return bluefield_mode(_read(actual, nic).get("parameters") or {})
+
+
+def _read(actual: Actual, nic: Nic) -> Mapping[str, Any]:
+    """Return what was read of a BlueField's firmware, nothing for any other card."""
     if not str(nic.get("family") or "").startswith(BLUEFIELD):
-        return None
+        return {}
     cards = (actual.facts.get("firmware") or {}).get("cards") or {}
-    return bluefield_mode((cards.get(card_of(nic["address"])) or {}).get("parameters") or {})
+    return cards.get(card_of(nic["address"])) or {}
 
 
 def bluefield_mode(parameters: Mapping[str, Any]) -> str | None:
@@ -48,11 +54,39 @@ def number_of(value: str) -> str:
     return value[value.rindex("(") + 1 : -1] if value.endswith(")") and "(" in value else value
 
 
+def restriction(actual: Actual, nic: Nic) -> str:
+    """Return why firmware and ports of this card are not the host's to change, in any mode; empty when they are."""
+    if not _read(actual, nic).get("restricted"):
+        return ""
+    return (
+        f"the {nic['family']} restricts this host (zero trust): change it on its Arm side, or let that lift the "
+        "restriction (mlxprivhost -d DEVICE privilege)"
+    )
+
+
 def arm_side_refusal(actual: Actual, nic: Nic) -> str:
     """Return why a setting of this port is not the host's to change; empty when it is, or may be."""
-    if mode_of(actual, nic) != DPU:
+    mode = mode_of(actual, nic)
+    if mode is None:
+        return restriction(actual, nic)
+    if mode != DPU:
         return ""
     return (
         f"the {nic['family']} is in DPU mode, so this belongs to its Arm side: change it there, or give the card to "
         "the host (INTERNAL_CPU_OFFLOAD_ENGINE=DISABLED in its firmware, then a power cycle)"
+    )
+
+
+def remark(actual: Actual, nic: Nic) -> str:
+    """Return what is to be said of a card whose mode decides something; empty for one that was not asked."""
+    card = _read(actual, nic)
+    if not card:
+        return ""
+    mode, restricted = mode_of(actual, nic), restriction(actual, nic)
+    if mode or restricted:
+        return "; ".join(filter(None, (f"the BlueField is in {mode} mode" if mode else "", restricted)))
+    cause = f" ({card['problem']})" if card["problem"] else ""
+    return (
+        f"whether the BlueField is in DPU or NIC mode is not known{cause}, so what belongs to its Arm side is not "
+        "refused before it is tried"
     )

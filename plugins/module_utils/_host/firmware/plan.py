@@ -14,7 +14,11 @@ from typing import Any
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.context import ConcernPlan, Context
 from ansible_collections.rdma.fabric.plugins.module_utils._host.desired import CONSENTS
-from ansible_collections.rdma.fabric.plugins.module_utils._host.firmware.bluefield import arm_side_refusal, mode_of
+from ansible_collections.rdma.fabric.plugins.module_utils._host.firmware.bluefield import (
+    arm_side_refusal,
+    remark,
+    restriction,
+)
 from ansible_collections.rdma.fabric.plugins.module_utils._host.firmware.cards import (
     CURRENT,
     NEXT,
@@ -22,6 +26,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.firmware.cards i
     cards_of,
     same,
 )
+from ansible_collections.rdma.fabric.plugins.module_utils._host.firmware.read import card_of
 from ansible_collections.rdma.fabric.plugins.module_utils._host.steps import (
     BOOT,
     NEEDS_CONSENT,
@@ -41,13 +46,20 @@ _OF_THE_MODE = "INTERNAL_CPU_"
 def plan(context: Context) -> ConcernPlan:
     """Return a step for each card whose next boot has other values than wanted, or whose values wait for it."""
     steps: list[Step] = []
-    notices: list[str] = []
     for card in cards_of(context):
         steps += _steps(context, card)
-        mode = mode_of(context.actual, card.interfaces[0].nic or {"address": ""})
-        if mode:
-            notices.append(f"{context.target_of(card.interfaces[0])}: the BlueField is in {mode} mode")
-    return steps, notices
+    return steps, _remarks(context)
+
+
+def _remarks(context: Context) -> list[str]:
+    """Return what is to be said of each BlueField whose mode decides something."""
+    said: dict[str, str] = {}
+    for interface in context.interfaces:
+        if interface.nic is not None and card_of(interface.key) not in said:
+            said[card_of(interface.key)] = remark(context.actual, interface.nic) and (
+                f"{context.target_of(interface)}: {remark(context.actual, interface.nic)}"
+            )
+    return [sentence for sentence in said.values() if sentence]
 
 
 def _steps(context: Context, card: Card) -> list[Step]:
@@ -72,7 +84,9 @@ def _steps(context: Context, card: Card) -> list[Step]:
 def _problem(context: Context, card: Card) -> str:
     """Return why nothing can be said of the card's parameters; empty when it can."""
     if card.read["problem"]:
-        return f"its firmware can't be read: {card.read['problem']}{_lockdown(context, card)}"
+        restricted = restriction(context.actual, card.interfaces[0].nic or {})
+        cause = f"; {restricted}" if restricted else _lockdown(context, card)
+        return f"its firmware can't be read: {card.read['problem']}{cause}"
     if card.contradictions:
         return f"its ports share one configuration, and their entries disagree: {', '.join(card.contradictions)}"
     unknown = [name for name in card.wanted if card.value(name, NEXT) is None]
@@ -99,6 +113,9 @@ def _lockdown(context: Context, card: Card) -> str:
 
 def _refusal(context: Context, card: Card, changes: list[str]) -> str:
     nic = card.interfaces[0].nic or {}
+    refusal = restriction(context.actual, nic)
+    if refusal:
+        return refusal
     if not all(name.startswith(_OF_THE_MODE) for name in changes):
         refusal = arm_side_refusal(context.actual, nic)
         if refusal:

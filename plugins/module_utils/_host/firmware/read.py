@@ -21,6 +21,8 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.firmware.record 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.read.probe import Probe, printable
 
 TOOLS = ("/usr/bin/mstconfig", "/usr/local/bin/mstconfig", "/usr/bin/mlxconfig", "/usr/local/bin/mlxconfig")
+# They tell whether a BlueField restricts this host; they come with those above.
+RIGHTS_TOOLS = tuple(path.replace("config", "privhost") for path in TOOLS)
 BLUEFIELD = "BlueField"
 INTERNAL_CPU = (
     "INTERNAL_CPU_MODEL",
@@ -31,9 +33,10 @@ INTERNAL_CPU = (
 )
 SRIOV = ("SRIOV_EN", "NUM_OF_VFS")
 # Settings of a port that belong to the Arm side of a BlueField in DPU mode.
-_OF_THE_ARM_SIDE = ("eswitch_mode", "qos")
+_OF_THE_ARM_SIDE = ("eswitch_mode", "qos", "vf_settings", "vf_guids")
 QUERY_SECONDS = 30.0
 _ROW = re.compile(r"^(?P<marks>[\s*]*(?:\(?RO\)?\s+)?)(?P<name>[A-Z][A-Z0-9_]*(?:\[\d+\])?)\s+(?P<values>\S.*)$")
+_LEVEL = re.compile(r"^level\s*:\s*(RESTRICTED|PRIVILEGED)\s*$", re.MULTILINE | re.IGNORECASE)
 _MOST_PARAMETERS = 1024
 _AT_ONCE = 8
 
@@ -51,11 +54,17 @@ def query_command(tool: str, device: str) -> tuple[str, ...]:
     return (tool, "-e", "-d", device, "query")
 
 
+def rights_command(tool: str, device: str) -> tuple[str, ...]:
+    """Return the command that shows what a BlueField lets this host do."""
+    return (tool, "-d", device, "query")
+
+
 def read_firmware(probe: Probe, ports: Sequence[Interface]) -> dict[str, Any]:
     """Return ``tool``, ``set_since_boot`` and the ``cards`` that are asked for.
 
-    By card: ``{"device", "problem", "parameters", "near"}``. ``parameters`` are those that are asked for and what tells
-    the mode of a BlueField, each with its three values; ``near`` are those that an unknown name may have meant.
+    By card: ``{"device", "problem", "parameters", "near", "restricted"}``. ``parameters`` are those that are asked for
+    and what tells the mode of a BlueField, each with its three values; ``near`` are those that an unknown name may have
+    meant; ``restricted`` says whether a BlueField restricts this host (zero trust), None where nothing tells it.
     """
     asked = _asked(ports)
     if not asked:
@@ -86,6 +95,7 @@ def _asked(ports: Sequence[Interface]) -> dict[str, tuple[str, list[str]]]:
 
 def _card(host: Host, tool: str | None, device: str, names: Sequence[str]) -> dict[str, Any]:
     card: dict[str, Any] = {"device": device, "problem": "", "parameters": {}, "near": {}}
+    card["restricted"] = _restricted(host, device) if set(INTERNAL_CPU) <= set(names) else None
     if tool is None:
         card["problem"] = "neither mstconfig (package mstflint) nor mlxconfig (NVIDIA's firmware tools) is installed"
         return card
@@ -103,6 +113,18 @@ def _card(host: Host, tool: str | None, device: str, names: Sequence[str]) -> di
     missing = [name for name in names if name not in found and name not in (*SRIOV, *INTERNAL_CPU)]
     card["near"] = {name: difflib.get_close_matches(name, sorted(found), n=3) for name in missing}
     return card
+
+
+def _restricted(host: Host, device: str) -> bool | None:
+    tool = next((path for path in RIGHTS_TOOLS if host.exists(path)), None)
+    if tool is None:
+        return None
+    try:
+        shown = host.run(rights_command(tool, device), QUERY_SECONDS).stdout
+    except HostError:
+        return None
+    found = _LEVEL.search(shown)
+    return None if found is None else found.group(1).upper() == "RESTRICTED"
 
 
 def parse(text: str) -> Values:

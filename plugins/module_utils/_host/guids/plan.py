@@ -14,6 +14,7 @@ from typing import Any, Dict, Mapping
 from ansible_collections.rdma.fabric.plugins.module_utils._host.context import ConcernPlan, Context, Interface
 from ansible_collections.rdma.fabric.plugins.module_utils._host.desired import CONSENTS
 from ansible_collections.rdma.fabric.plugins.module_utils._host.eswitch.switching import unbound_functions
+from ansible_collections.rdma.fabric.plugins.module_utils._host.firmware.bluefield import arm_side_refusal
 from ansible_collections.rdma.fabric.plugins.module_utils._host.guids.wanted import (
     device_guid,
     has_guid,
@@ -111,7 +112,8 @@ def _refusal(context: Context, interface: Interface, guids: list[str | None], ch
         return "it is no physical function"
     if nic.get("link_layer") != "InfiniBand":
         return "it is no InfiniBand port: functions of an Ethernet port have addresses (mac of vf_settings)"
-    refusal = _guids_problem(context, interface, guids) or context.uplink_refusal(nic, interface.netdev)
+    refusal = arm_side_refusal(context.actual, nic) or _guids_problem(context, interface, guids)
+    refusal = refusal or context.uplink_refusal(nic, interface.netdev)
     again = {number for number, change in changes.items() if GUID in change}
     return refusal or held(context.actual, [vf for n, vf in enumerate(context.actual.vfs_of(nic)) if n in again])
 

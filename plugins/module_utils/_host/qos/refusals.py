@@ -9,7 +9,10 @@ from typing import Any, Callable, Mapping
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.actual import NETDEV_DRIVER
 from ansible_collections.rdma.fabric.plugins.module_utils._host.context import Context, Interface
-from ansible_collections.rdma.fabric.plugins.module_utils._host.firmware.bluefield import arm_side_refusal
+from ansible_collections.rdma.fabric.plugins.module_utils._host.firmware.bluefield import (
+    arm_side_refusal,
+    restriction,
+)
 from ansible_collections.rdma.fabric.plugins.module_utils._host.qos import places, state
 from ansible_collections.rdma.fabric.plugins.module_utils._host.qos.wish import OF_DEVICE, is_function
 from ansible_collections.rdma.fabric.plugins.module_utils._host.wanted.qos import FIRMWARE
@@ -73,7 +76,9 @@ def _of_interface(interface: Interface) -> str:
 def _of_port(context: Context, interface: Interface) -> str:
     if is_function(interface):
         return "a virtual function has no port of its own: ask it of its physical function, on the host that has it"
-    return arm_side_refusal(context.actual, interface.nic) if interface.nic is not None else ""
+    if interface.nic is None:
+        return ""
+    return arm_side_refusal(context.actual, interface.nic) or restriction(context.actual, interface.nic)
 
 
 def _of_device(context: Context, port: Mapping[str, Any], setting: str, to: Any) -> str:

@@ -83,6 +83,11 @@ ERRORS = MappingProxyType(
             "this kernel has no vfio-pci; next: install the package with the kernel's additional modules (such as "
             "linux-modules-extra), or use vf_driver netdevice"
         ),
+        "EPERM": (
+            "the host does not own the card's e-switch, as with a BlueField in DPU mode or a card of several hosts, or "
+            "the module does not run as root; next: set the functions up on the card's Arm side, or leave vf_settings "
+            "out"
+        ),
         "EOPNOTSUPP": (
             "the driver does not have this setting, in this mode of its e-switch at least; next: leave it out of "
             "vf_settings and run again"

@@ -13,6 +13,7 @@ from typing import Any, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.context import ConcernPlan, Context, Interface
 from ansible_collections.rdma.fabric.plugins.module_utils._host.desired import CONSENTS
+from ansible_collections.rdma.fabric.plugins.module_utils._host.firmware.bluefield import arm_side_refusal
 from ansible_collections.rdma.fabric.plugins.module_utils._host.sriov.holders import held
 from ansible_collections.rdma.fabric.plugins.module_utils._host.sriov.settings import (
     Changes,
@@ -120,7 +121,7 @@ def _refusal(context: Context, interface: Interface, mac: str | None, changes: C
         return "it has no network interface, through which the driver takes these settings"
     if _needs_mac(interface, mac):
         return "the address of the port is not known, from which those of its functions are made"
-    refusal = context.uplink_refusal(nic, interface.netdev)
+    refusal = arm_side_refusal(context.actual, nic) or context.uplink_refusal(nic, interface.netdev)
     if refusal:
         return refusal
     renewed = {number for number, settings in changes.items() if "mac" in settings}

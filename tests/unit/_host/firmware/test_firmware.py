@@ -24,7 +24,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.recorded import 
 from ansible_collections.rdma.fabric.tests.fixtures.hosts.firmware import TOOL, bluefield3, connectx7, query_text
 from ansible_collections.rdma.fabric.tests.fixtures.hosts.fleet import FLEET
 from ansible_collections.rdma.fabric.tests.unit._host import igb
-from ansible_collections.rdma.fabric.tests.unit._host.families import FAMILIES, PF, Family
+from ansible_collections.rdma.fabric.tests.unit._host.families import ETHERNET, FAMILIES, INFINIBAND, PF, Family
 from ansible_collections.rdma.fabric.tests.unit._host.kernel import firmware
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.machine import Kernel
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.sweep import sweep
@@ -240,6 +240,70 @@ class TestBluefield:
         kernel = bluefield("DPU")
         done(kernel, wish(ALLOWED, firmware={"INTERNAL_CPU_OFFLOAD_ENGINE": "DISABLED"}))
         assert values(kernel, "INTERNAL_CPU_OFFLOAD_ENGINE") == ("ENABLED(0)", "DISABLED(1)")
+
+    @pytest.mark.parametrize(
+        ("link_layer", "entry", "step_id"),
+        [
+            (ETHERNET, {"vfs": 2, "vf_settings": {"trust": True}}, f"vfs:{PF}:settings"),
+            (INFINIBAND, {"vfs": 2, "vf_guids": "deterministic"}, f"guids:{PF}"),
+        ],
+    )
+    def test_dpu_mode_makes_functions_and_sets_none_of_them_up(
+        self, link_layer: str, entry: dict[str, Any], step_id: str
+    ) -> None:
+        kernel = booted(BLUEFIELD3, link_layer)
+        firmware.install(kernel, PF, bluefield3("DPU"), "BlueField-3")
+        outcome = applied(kernel, wish(ALLOWED, **entry))
+        assert [step["id"] for step in outcome["executed"]] == [f"vfs:{PF}"]
+        step = the_step(outcome, step_id)
+        assert step["status"] == "refused" and "the BlueField-3 is in DPU mode" in step["detail"]
+        freed = booted(BLUEFIELD3, link_layer)
+        firmware.install(freed, PF, bluefield3("NIC"), "BlueField-3")
+        assert done(freed, wish(ALLOWED, **entry))["plan"]["steps"] == []
+
+    @pytest.mark.parametrize(
+        ("mode", "engine", "number"), [("DPU", "DISABLED", 4), ("NIC", "ENABLED", 4), ("NIC", "DISABLED", 32)]
+    )
+    def test_a_host_that_its_card_restricts_sets_no_firmware(self, mode: str, engine: str, number: int) -> None:
+        kernel = bluefield(mode)
+        firmware.restrict(kernel, PF)
+        values_wanted = {"INTERNAL_CPU_OFFLOAD_ENGINE": engine, "NUM_OF_VFS": number}
+        outcome = applied(kernel, wish(ALLOWED, firmware=values_wanted))
+        step = the_step(outcome, STEP)
+        assert step["status"] == "refused" and "restricts this host (zero trust)" in step["detail"]
+        assert kernel.mutations == []
+        assert any(f"is in {mode} mode; the BlueField-3 restricts" in notice for notice in outcome["plan"]["notices"])
+
+    def test_a_restricted_host_whose_tool_shows_nothing_is_told_why(self) -> None:
+        kernel = booted(BLUEFIELD3)
+        kernel.tree.add_file(TOOL, "")
+        firmware.restrict(kernel, PF)
+        step = the_step(applied(kernel, wish(ALLOWED, firmware=MORE)), STEP)
+        assert "can't be read" in step["detail"] and "restricts this host" in step["detail"]
+        switch = the_step(applied(kernel, wish(eswitch_mode="switchdev")), f"eswitch:{PF}")
+        assert switch["status"] == "refused" and "restricts this host" in switch["detail"]
+
+    def test_a_privileged_host_is_refused_nothing(self) -> None:
+        kernel = bluefield("NIC")
+        firmware.restrict(kernel, PF, "PRIVILEGED")
+        done(kernel, wish(ALLOWED, eswitch_mode="switchdev", firmware={"NUM_OF_VFS": 4}))
+
+    def test_a_mode_that_is_not_known_is_told_before_anything_is_tried(self) -> None:
+        notices = preview(booted(BLUEFIELD3), wish(eswitch_mode="switchdev"), CHECK, None)["plan"]["notices"]
+        assert any("DPU or NIC mode is not known (neither mstconfig" in notice for notice in notices)
+        assert not any(
+            "not known" in notice for notice in preview(booted(), wish(vfs=2), CHECK, None)["plan"]["notices"]
+        )
+
+    def test_what_the_driver_does_not_let_the_host_do_has_its_cause(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """The kernel's eswitch.c answers EPERM to a host without the e-switch."""
+        refusal = CommandResult(2, "", "RTNETLINK answers: Operation not permitted\n")
+        real = Kernel.run
+        monkeypatch.setattr(
+            Kernel, "run", lambda self, argv, timeout: refusal if "vf" in argv else real(self, argv, timeout)
+        )
+        outcome = applied(booted(BLUEFIELD3), wish(vfs=1, vf_settings={"trust": True}))
+        assert outcome["failed"] and "DPU mode" in outcome["msg"] and "next: " in outcome["msg"]
 
     def test_an_unknown_mode_is_left_to_the_driver_to_refuse(self) -> None:
         assert bluefield_mode({}) is None

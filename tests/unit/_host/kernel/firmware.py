@@ -5,7 +5,8 @@
 
 Composed from what manuals and issues show: a parameter that a card lacks, a value that it does not take and a kernel in
 lockdown end it with status 3 or 1 and a line that begins with -E-. A value takes effect when the host starts again, or,
-for a card that only a power cycle resets, never.
+for a card that only a power cycle resets, never. mstprivhost(1) tells whether a BlueField restricts its host; such a
+host's mstconfig shows values and sets none.
 """
 
 from __future__ import annotations
@@ -14,7 +15,13 @@ import json
 from typing import TYPE_CHECKING, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.access import CommandResult
-from ansible_collections.rdma.fabric.tests.fixtures.hosts.firmware import TOOL, Values, query_text
+from ansible_collections.rdma.fabric.tests.fixtures.hosts.firmware import (
+    RIGHTS_TOOL,
+    TOOL,
+    Values,
+    query_text,
+    rights_text,
+)
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.reactions import DONE, failed, program
 
 if TYPE_CHECKING:
@@ -23,6 +30,7 @@ if TYPE_CHECKING:
 PCI = "/sys/bus/pci/devices"
 # Kept beside the device, as only the tool tells it.
 PARAMETERS = "parameters-of-the-firmware"
+LEVEL = "rights-of-the-host"
 WORDS = {"True": "True(1)", "False": "False(0)", "IB": "IB(1)", "ETH": "ETH(2)", "1": "1", "DISABLED": "DISABLED(1)"}
 MOST_FUNCTIONS = 127
 
@@ -32,6 +40,12 @@ def install(kernel: Kernel, device: str, values: Values, family: str = "ConnectX
     kernel.tree.add_file(TOOL, "")
     _keep(kernel, device, values)
     kernel.tree.add_file(f"{PCI}/{device}/family", family)
+
+
+def restrict(kernel: Kernel, device: str, level: str = "RESTRICTED") -> None:
+    """Let a BlueField restrict its host, or tell that it does not."""
+    kernel.tree.add_file(RIGHTS_TOOL, "")
+    kernel.tree.add_file(f"{PCI}/{device}/{LEVEL}", level)
 
 
 def reset(kernel: Kernel, device: str) -> None:
@@ -53,6 +67,8 @@ def mstconfig(kernel: Kernel, argv: Sequence[str]) -> CommandResult:
     values = parameters(kernel, device)
     if "query" in argv:
         return CommandResult(0, query_text(device, values, kernel.read(f"{PCI}/{device}/family")), "")
+    if kernel.exists(f"{PCI}/{device}/{LEVEL}") and kernel.read(f"{PCI}/{device}/{LEVEL}") == "RESTRICTED":
+        return failed(3, "-E- Failed to set configuration: Operation not permitted")
     for pair in argv[list(argv).index("set") + 1 :]:
         name, _equals, wanted = pair.partition("=")
         if name not in values:
@@ -63,6 +79,14 @@ def mstconfig(kernel: Kernel, argv: Sequence[str]) -> CommandResult:
         values[name] = (default, now, _word(wanted, values[name]))
     _keep(kernel, device, values)
     return DONE
+
+
+@program("mstprivhost", only_reads=lambda argv: "query" in argv)
+def mstprivhost(kernel: Kernel, argv: Sequence[str]) -> CommandResult:
+    level = f"{PCI}/{argv[list(argv).index('-d') + 1]}/{LEVEL}"
+    if not kernel.exists(level):
+        return failed(1, "-E- Failed to query the host's configuration")
+    return CommandResult(0, rights_text(kernel.read(level)), "")
 
 
 def _word(wanted: str, known: tuple[str, str, str]) -> str:

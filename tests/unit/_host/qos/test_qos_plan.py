@@ -14,11 +14,12 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.guard.arm import
 from ansible_collections.rdma.fabric.plugins.module_utils._host.plan import make_plan, plan_with_context
 from ansible_collections.rdma.fabric.plugins.module_utils._host.record import record
 from ansible_collections.rdma.fabric.plugins.module_utils._host.recorded import RecordedHost
+from ansible_collections.rdma.fabric.tests.fixtures.hosts.firmware import bluefield3
 from ansible_collections.rdma.fabric.tests.fixtures.hosts.fleet import FLEET
 from ansible_collections.rdma.fabric.tests.unit._host import host_facts as given
 from ansible_collections.rdma.fabric.tests.unit._host import igb
 from ansible_collections.rdma.fabric.tests.unit._host.families import FAMILIES, INFINIBAND, PF, host_with
-from ansible_collections.rdma.fabric.tests.unit._host.kernel import qos
+from ansible_collections.rdma.fabric.tests.unit._host.kernel import firmware, qos
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.machine import Kernel
 from ansible_collections.rdma.fabric.tests.unit._host.qos.hosts import (
     CHECK,
@@ -226,6 +227,14 @@ class TestRefusals:
         outcome = previewed(kernel, None, rdma_fabric_roce_qos=settings) if of_host else previewed(kernel, settings)
         assert set(refusals(outcome)) == {"pfc", "trust"}
         assert all("DPU mode" in why for why in refusals(outcome).values())
+
+    def test_a_bluefield_that_restricts_its_host_owns_its_ports_in_nic_mode_too(self) -> None:
+        kernel = Kernel(host_with(next(family for family in FAMILIES if family.name == "BlueField-3")).document())
+        qos.add_dcb(kernel, PORT)
+        firmware.install(kernel, PF, bluefield3("NIC"), "BlueField-3")
+        assert refusals(previewed(kernel, {"pfc": [3]})) == {}
+        firmware.restrict(kernel, PF)
+        assert "restricts this host" in refusals(previewed(kernel, {"pfc": [3]}))["pfc"]
 
     @pytest.mark.parametrize("settings", [{"pfc": [3]}, {"pause": False}])
     def test_the_uplink_keeps_its_link_unless_it_is_allowed(self, settings: dict[str, Any]) -> None:
