@@ -27,7 +27,8 @@ description:
   - MTU and state of interfaces are kept over a reboot by the manager that configures the interface (netplan,
     systemd-networkd, NetworkManager, ifupdown). What no manager keeps is done by a systemd unit of this collection,
     C(rdma-fabric-host.service), before the network is configured.
-  - Two runs never change one host at the same time. The second one fails at once and names the process of the first.
+  - Two runs never change one host at the same time. The second one fails at once and names the process of the first
+    once that has begun to change something.
   - Steps that destroy something need the consent of a variable. Without it they are planned as V(needs_consent) and
     left undone.
   - The value that a setting had before the first run is kept in C(/var/lib/rdma-fabric/originals.json), so that
