@@ -25,7 +25,7 @@ _HARDWARE_ADDRESS_OCTETS = (6, 8, 20)
 _BOOT_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*")
 # The kernel takes 63 characters (IB_DEVICE_NAME_MAX); what fits an interface's name fits every tool and column.
 _RDMA_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,14}")
-_MODULE_NAME = re.compile(r"[A-Za-z0-9_-]+")
+_MODULE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]*")
 _LABEL_NAME = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?")
 _LABEL_PREFIX = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 # ``all`` and ``default`` are directories of net.ipv4.conf, ``bonding_masters`` is a file of /sys/class/net.
@@ -115,7 +115,7 @@ def rdma_name_problem(name: str) -> str:
 def module_name_problem(name: str) -> str:
     """Say why ``name`` can't be a kernel module's name."""
     if not _MODULE_NAME.fullmatch(name):
-        return "is no kernel module name: letters, digits, _ and - are legal"
+        return "is no kernel module name: letters, digits, _ and - are legal, and no - in the first place"
     if len(name) >= MODULE_NAME_LEN:
         return f"has {len(name)} characters, the kernel takes at most {MODULE_NAME_LEN - 1}"
     return ""

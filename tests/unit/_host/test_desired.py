@@ -241,7 +241,9 @@ def test_two_entries_may_not_mean_or_want_the_same(first: Any, second: Any, path
     assert path in [violation.path for violation in violations_of(rdma_fabric_interfaces=[first, second])]
 
 
-@pytest.mark.parametrize("name", ["", "rdma ucm", "../etc/passwd", "rdma_ucm; reboot", "x" * 56, 7, None, ["a"]])
+@pytest.mark.parametrize(
+    "name", ["", "--help", "rdma ucm", "../etc/passwd", "rdma_ucm; reboot", "x" * 56, 7, None, ["a"]]
+)
 def test_illegal_kernel_modules_are_refused(name: object) -> None:
     assert [violation.path for violation in violations_of(rdma_fabric_kernel_modules=[name])] == ["[0]"]
 
