@@ -11,7 +11,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.intake.helm im
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.intake.load import HostReading, build_spec
 from ansible_collections.rdma.fabric.plugins.module_utils._host.desired import HOST_VARIABLES, parse_host_variables
 from ansible_collections.rdma.fabric.plugins.module_utils._host.guids.fleet import shared_guids
-from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, Violation
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import Violation
 from ansible_collections.rdma.fabric.plugins.plugin_utils._action import FabricAction, plain
 from ansible_collections.rdma.fabric.plugins.plugin_utils._documents import read_files
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variables import (
@@ -46,9 +46,6 @@ class ActionModule(FabricAction):
             helm_values=values,
             violations=[*violations, *wrong_values, *ignored],
         )
-        conflicts = conflicting_modes(spec)
-        if conflicts:
-            raise InvalidInput(conflicts)
         return {"changed": False, "spec": spec, "notices": [*notices, *remarks]}
 
     def _helm_values(self, arguments: Mapping[str, Any]) -> tuple[list[Document], list[Violation]]:
@@ -58,20 +55,6 @@ class ActionModule(FabricAction):
         findings = Findings()
         documents += values_of_settings(arguments["helm_set"], findings, "helm_set")
         return documents, [*violations, *findings.violations]
-
-
-def conflicting_modes(spec: Mapping[str, Any]) -> list[Violation]:
-    """Return what hosts ask of RDMA that the shared device plugin of every node does not start with."""
-    policy = (spec["cluster_policy"] or {}).get("spec") or {}
-    if not policy.get("rdmaSharedDevicePlugin") or policy.get("nodeAffinity"):
-        return []
-    problem = "is exclusive, and the RDMA shared device plugin (rdmaSharedDevicePlugin) does not start on such a host"
-    hint = "use shared, or the SR-IOV device plugin; or keep the policy off this host with nodeAffinity"
-    return [
-        Violation(f"host {host}", "rdma_fabric_rdma_mode", problem, hint)
-        for host, desired in spec["hosts"].items()
-        if desired["rdma_mode"] == "exclusive"
-    ]
 
 
 def extra_resource(task_vars: Mapping[str, Any]) -> list[Document]:

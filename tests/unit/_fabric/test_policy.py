@@ -5,11 +5,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.basis.images import default_image
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.intake.load import HostReading
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import Violation
 from ansible_collections.rdma.fabric.tests.unit._fabric.inputs import Fabric, of_policy, of_text, resource
 
 IMAGE = {"repository": "nvcr.io/nvidia/mellanox", "version": "v1"}
@@ -257,6 +259,52 @@ class TestPolicies:
     def test_sections_of_the_cluster_only_are_unknown_to_node_policies(self) -> None:
         nodes: dict[str, Any] = {"nic_node_policies": {"a": {"secondaryNetwork": {}, "global": {}}}}
         assert [found.path for found in of_text(variables=nodes).violations] == ["a.global", "a.secondaryNetwork"]
+
+
+class TestModesOfHosts:
+    """The shared device plugin starts on no host whose RDMA devices belong to one network namespace each."""
+
+    EXCLUSIVE: ClassVar[dict[str, HostReading]] = {"node1": ({"rdma_mode": "exclusive"}, [], [])}
+    SECTION: ClassVar[dict[str, Any]] = {"image": "p", **IMAGE, "config": RDMA}
+
+    def shared_plugin(self, hosts: dict[str, HostReading], **fields: Any) -> Fabric:
+        return of_policy({"rdmaSharedDevicePlugin": self.SECTION, **fields}, hosts=hosts)
+
+    def test_a_host_in_exclusive_mode_is_refused_by_name(self) -> None:
+        hosts: dict[str, HostReading] = {**self.EXCLUSIVE, "b": ({"rdma_mode": "shared"}, [], []), "c": ({}, [], [])}
+        (violation,) = self.shared_plugin(hosts).violations
+        assert violation.sentence().startswith("host node1: rdma_fabric_rdma_mode: is exclusive, and the RDMA shared")
+        assert "does not start" in violation.problem
+        assert "nodeAffinity" in violation.hint
+
+    def test_it_is_told_together_with_what_else_is_wrong(self) -> None:
+        flawed = Violation("host node1: rdma_fabric_interfaces", "[0].mtu", "is text")
+        fabric = self.shared_plugin({"node1": ({"rdma_mode": "exclusive"}, [flawed], [])}, ofedDrver={})
+        assert [violation.source for violation in fabric.violations] == [
+            "host node1: rdma_fabric_interfaces",
+            "host node1: rdma_fabric_rdma_mode",
+            "p.yaml",
+        ]
+
+    def test_the_sections_of_helm_values_and_old_names_count_too(self) -> None:
+        values = {"deployCR": True, "rdmaSharedDevicePlugin": {"deploy": True}}
+        assert "does not start" in of_text(values=values, hosts=self.EXCLUSIVE).violations[0].problem
+        old = of_policy({"devicePlugin": self.SECTION}, hosts=self.EXCLUSIVE)
+        assert "does not start" in old.violations[0].problem
+
+    def test_an_affinity_may_keep_the_plugin_off_the_host_and_an_empty_one_does_not(self) -> None:
+        terms = {"nodeSelectorTerms": [{"matchExpressions": [{"key": "rdma", "operator": "Exists"}]}]}
+        affinity = {"requiredDuringSchedulingIgnoredDuringExecution": terms}
+        self.shared_plugin(self.EXCLUSIVE, nodeAffinity=affinity).accepted()
+        assert self.shared_plugin(self.EXCLUSIVE, nodeAffinity={}).violations
+
+    def test_other_plugins_and_no_policy_are_fine(self) -> None:
+        of_policy({"secondaryNetwork": {}}, hosts=self.EXCLUSIVE).accepted()
+        of_text(hosts=self.EXCLUSIVE).accepted()
+
+    def test_the_name_of_a_host_can_not_write_lines_of_its_own(self) -> None:
+        hosts: dict[str, HostReading] = {"a\nb": ({"rdma_mode": "exclusive"}, [], [])}
+        assert self.shared_plugin(hosts).violations[0].source == r"host a\nb: rdma_fabric_rdma_mode"
 
 
 class TestNetworks:

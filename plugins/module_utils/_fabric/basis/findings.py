@@ -121,8 +121,13 @@ def path_text(path: Path) -> str:
 def shown(value: Any) -> str:
     """Return a value as it can stand in a message: on one line, quoted when it is text, not too long."""
     text = f'"{value}"' if isinstance(value, str) else str(value)
-    text = "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)
+    text = one_line(text)
     return text if len(text) <= _LONGEST_SHOWN else f"{text[: _LONGEST_SHOWN - 3]}..."
+
+
+def one_line(text: str) -> str:
+    """Return text with everything that does not print spelled out."""
+    return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)
 
 
 def type_name(value: Any) -> str:

@@ -89,6 +89,7 @@ def build_spec(
     for _desired, host_violations, host_notices in hosts.values():
         findings.violations += host_violations
         findings.notices += host_notices
+    findings.violations += policy.conflicting_modes(cluster, {name: reading[0] for name, reading in hosts.items()})
     requests = [each for one in ([cluster] if cluster else []) + nodes for each in policy.host_requests(one)]
     findings.raise_violations()
     namespace = role_settings.get("namespace") or (cluster.namespace if cluster else "") or DEFAULT_NAMESPACE

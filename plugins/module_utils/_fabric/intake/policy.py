@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from itertools import combinations
 from typing import Any, Mapping, Sequence
 
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.basis.findings import Place, shown
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.basis.findings import Place, one_line, shown
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.basis.images import (
     SECTION_COMPONENTS,
     default_image,
@@ -21,6 +21,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.basis.images i
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.intake.models import MODELS, POLICY_NAME
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.intake.resources import Resource
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rules import devplugin
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import Violation
 
 EXCLUSIVE_SECTIONS = ("ofedDriver", "rdmaSharedDevicePlugin", "sriovDevicePlugin")
 """Sections that may stand in the cluster's policy or in node policies, not in both."""
@@ -168,6 +169,22 @@ def _check_resources(policy: Policy) -> None:
             if owners.setdefault(name, section) != section:
                 hint = f"{owners[name]} offers it already; kubelet takes each resource from one plugin"
                 policy.at(section).at("config").violation(f"offers {name}, which another plugin offers", hint)
+
+
+def conflicting_modes(cluster: Policy | None, hosts: Mapping[str, Mapping[str, Any]]) -> list[Violation]:
+    """Return what hosts ask of RDMA that the shared device plugin of every node does not start with.
+
+    ``hosts`` are the desired states by inventory name. A node affinity may keep the plugin off a host.
+    """
+    if cluster is None or not cluster.spec.get("rdmaSharedDevicePlugin") or cluster.spec.get("nodeAffinity"):
+        return []
+    problem = "is exclusive, and the RDMA shared device plugin (rdmaSharedDevicePlugin) does not start on such a host"
+    hint = "use shared, or the SR-IOV device plugin; or keep the policy off this host with nodeAffinity"
+    return [
+        Violation(f"host {one_line(host)}: rdma_fabric_rdma_mode", "", problem, hint)
+        for host, desired in hosts.items()
+        if desired.get("rdma_mode") == "exclusive"
+    ]
 
 
 def host_requests(policy: Policy) -> list[dict[str, Any]]:
