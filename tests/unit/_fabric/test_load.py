@@ -18,6 +18,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.basis.findings
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.basis.schema import walk
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.intake.load import HostReading
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.intake.models import MODELS
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rules.cni import RESOURCE_NAME
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import Notice, Violation
 from ansible_collections.rdma.fabric.tests.unit._fabric.inputs import (
     EXAMPLES,
@@ -43,6 +44,24 @@ RDMA = {"image": "k8s-rdma-shared-dev-plugin", "repository": "ghcr.io/mellanox",
 RDMA_CONFIG = '{"configList": [{"resourceName": "a", "rdmaHcaMax": 1, "selectors": {"vendors": ["15b3"]}}]}'
 SRIOV = {"image": "sriov-network-device-plugin", "repository": "ghcr.io/x", "version": "v3.7.0"}
 DRIVER = {"image": "doca-driver", "repository": "nvcr.io/nvidia/mellanox", "version": "24.07-0.6.1.0-0"}
+
+NETWORKS_OF_UNKNOWN_RESOURCES = f"""apiVersion: mellanox.com/v1alpha1
+kind: HostDeviceNetwork
+metadata:
+  name: a
+spec:
+  resourceName: a
+---
+apiVersion: k8s.cni.cncf.io/v1
+kind: NetworkAttachmentDefinition
+metadata:
+  name: b
+  annotations:
+    {RESOURCE_NAME}: x.io/b
+spec:
+  config: |
+    {{"cniVersion": "1.0.0", "type": "host-device"}}
+"""
 
 
 class TestSeeds:
@@ -93,7 +112,7 @@ class TestSeeds:
         pkey = fabric.said("ib-network.yaml:7: spec.config -> pkey: is missing")
         assert "ib-kubernetes" in pkey.problem
         assert fabric.said("resourceName").source == "ib-network.yaml"
-        assert fabric.said("IPC_LOCK").line == 23
+        assert fabric.said("IPC_LOCK").line == 26
         assert fabric.said('meets at "trainer-0"').line == 16
         assert "honoured" in fabric.said("spec.secondaryNetwork.ipamPlugin: is retired").hint
         assert len(fabric.notices) == 5
@@ -332,7 +351,22 @@ class TestBetween:
         config = SRIOV_CONFIG % ("hostdev", "nvidia.com")
         networks = {"host_device_networks": {"n": {"resourceName": "hostdevs"}}}
         fabric = of_policy({"sriovDevicePlugin": {**SRIOV, "config": config}}, variables=networks).accepted()
-        assert "nvidia.com/hostdev" in fabric.said("asks for nvidia.com/hostdevs").hint
+        notice = fabric.said("asks for nvidia.com/hostdevs")
+        assert notice.place() == "rdma_fabric_host_device_networks: n.resourceName"
+        assert "nvidia.com/hostdev" in notice.hint
+
+    def test_it_is_mentioned_where_the_resource_is_named(self) -> None:
+        policy = {"sriovDevicePlugin": {**SRIOV, "config": SRIOV_CONFIG % ("hostdev", "nvidia.com")}}
+        named = {"config": '{"cniVersion": "1.0.0", "type": "host-device"}', "annotations": {RESOURCE_NAME: "x.io/c"}}
+        fabric = of_text(
+            NETWORKS_OF_UNKNOWN_RESOURCES,
+            variables={"nic_cluster_policy": policy, "network_attachments": {"n": named}},
+        ).accepted()
+        assert [notice.place() for notice in fabric.notices if "which no device plugin" in notice.problem] == [
+            "p.yaml:6: spec.resourceName",
+            f'p.yaml:13: metadata.annotations["{RESOURCE_NAME}"]',
+            f'rdma_fabric_network_attachments: n.annotations["{RESOURCE_NAME}"]',
+        ]
 
 
 class TestWhole:

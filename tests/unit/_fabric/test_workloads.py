@@ -180,3 +180,22 @@ def test_a_resource_no_plugin_offers_is_said_with_the_nearest() -> None:
                                    "metadata": {"name": "nic-cluster-policy"},
                                    "spec": {"rdmaSharedDevicePlugin": plugin}})  # fmt: skip
     assert "rdma/rdma_shared_a" in Fabric([pod, document], []).accepted().said("rdma/rdma_share_a").hint
+
+
+def test_what_is_said_about_a_resource_is_said_where_the_container_asks_for_it() -> None:
+    policy = """---
+apiVersion: mellanox.com/v1alpha1
+kind: NicClusterPolicy
+metadata: {name: nic-cluster-policy}
+spec:
+  rdmaSharedDevicePlugin:
+    image: p
+    repository: r/x
+    version: v1
+    config: '{"configList": [{"resourceName": "a", "rdmaHcaMax": 1, "selectors": {"vendors": ["15b3"]}}]}'
+"""
+    asking = "    resources:\n      requests: {cpu: 1, rdma/b: 1}\n      limits:\n        cpu: 1\n        rdma/b: 1\n"
+    notices = of_text(POD + asking + policy).accepted().notices
+    assert [notice.place() for notice in notices] == ['p.yaml:14: spec.containers[0].resources.limits["rdma/b"]'] * 2
+    assert "IPC_LOCK" in notices[0].problem
+    assert "which no device plugin" in notices[1].problem

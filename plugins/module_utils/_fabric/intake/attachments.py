@@ -41,7 +41,8 @@ _VARIABLE = Model(
 class Network:
     """One attachment pods can ask for. ``entry`` is what a FabricSpec holds of it, ``valid`` whether it may be built.
 
-    ``config`` and ``annotations`` are those of the attachment as it will be stored.
+    ``config`` and ``annotations`` are those of the attachment as it will be stored. ``resource_place`` is where the
+    device resource is named that its pods need.
     """
 
     kind: str
@@ -49,6 +50,7 @@ class Network:
     namespace: str
     entry: dict[str, Any]
     place: Place
+    resource_place: Place
     config: str
     annotations: dict[str, str]
     valid: bool
@@ -79,6 +81,7 @@ def read_network(resource: Resource) -> Network:
         namespace=spec.get("networkNamespace") or "default",
         entry={**network, "source": resource.source},
         place=place,
+        resource_place=place.at("resourceName"),
         config=built["spec"]["config"],
         annotations=built["metadata"].get("annotations", {}),
         valid=valid,
@@ -96,7 +99,9 @@ def read_attachment(resource: Resource) -> Network:
         "config": given.get("config", ""),
         "source": resource.source,
     }
-    return _attachment(entry, resource.spec_place.at("config"), has_config=isinstance(resource.spec, dict))
+    annotations = resource.place.at("metadata", "annotations")
+    has_config = isinstance(resource.spec, dict)
+    return _attachment(entry, resource.spec_place.at("config"), annotations, has_config=has_config)
 
 
 def read_attachment_variable(key: str, value: Any, place: Place) -> Network:
@@ -112,10 +117,10 @@ def read_attachment_variable(key: str, value: Any, place: Place) -> Network:
         "config": given.get("config", ""),
         "source": f"{place.document.source}: {path_text(place.path)}",
     }
-    return _attachment(entry, place.at("config"), has_config=True)
+    return _attachment(entry, place.at("config"), place.at("annotations"), has_config=True)
 
 
-def _attachment(entry: dict[str, Any], place: Place, has_config: bool) -> Network:
+def _attachment(entry: dict[str, Any], place: Place, annotations: Place, has_config: bool) -> Network:
     problems = nad.check_attachment(entry["config"])
     place.violations(problems)
     if not problems:
@@ -129,6 +134,7 @@ def _attachment(entry: dict[str, Any], place: Place, has_config: bool) -> Networ
         namespace=entry["namespace"],
         entry=entry,
         place=place,
+        resource_place=annotations.at(RESOURCE_NAME),
         config=entry["config"],
         annotations=entry["annotations"],
         valid=not problems,
@@ -157,7 +163,7 @@ def check_resource_names(networks: Sequence[Network], offered: Sequence[str]) ->
         wanted = network.annotations.get(RESOURCE_NAME)
         if offered and wanted and wanted not in offered:
             hint = nearest(wanted, offered) or f"offered: {', '.join(offered)}"
-            network.place.notice(f"asks for {wanted}, which no device plugin of the input offers", hint)
+            network.resource_place.notice(f"asks for {wanted}, which no device plugin of the input offers", hint)
 
 
 def reference_problems(annotation: str) -> list[Problem]:

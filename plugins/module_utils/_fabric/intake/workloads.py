@@ -129,17 +129,23 @@ def _check_resources(container: Mapping[str, Any], place: Place, around: Surroun
     for name in dict.fromkeys([*limits, *requests]):
         if isinstance(name, str) and "/" in name:
             _check_device(name, limits.get(name), requests.get(name), where)
-    asked = [name for name in dict.fromkeys([*limits, *requests]) if _is_rdma(name, around)]
+    asked = {
+        name: where.at("limits" if name in limits else "requests", name)
+        for name in dict.fromkeys([*limits, *requests])
+        if _is_rdma(name, around)
+    }
     capabilities = _mapping(_mapping(container.get("securityContext")).get("capabilities")).get("add")
     privileged = _mapping(container.get("securityContext")).get("privileged") is True
     added = capabilities if isinstance(capabilities, list) else []
     if asked and not privileged and not {"IPC_LOCK", "CAP_IPC_LOCK", "ALL"} & {str(name) for name in added}:
         hint = 'add securityContext: {capabilities: {add: ["IPC_LOCK"]}}'
-        where.notice(f"asks for {asked[0]} without IPC_LOCK: registering memory may fail at the memlock limit", hint)
-    for name in asked:
+        first = next(iter(asked))
+        problem = f"asks for {first} without IPC_LOCK: registering memory may fail at the memlock limit"
+        asked[first].notice(problem, hint)
+    for name, its_place in asked.items():
         if around.resources and name not in around.resources:
             hint = nearest(name, around.resources) or f"offered: {', '.join(around.resources)}"
-            where.notice(f"asks for {name}, which no device plugin of the input offers", hint)
+            its_place.notice(f"asks for {name}, which no device plugin of the input offers", hint)
 
 
 def _check_device(name: str, limit: Any, request: Any, place: Place) -> None:
