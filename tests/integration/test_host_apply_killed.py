@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.lock import LOCK
-from ansible_collections.rdma.fabric.tests.lab.writing_calls import FAULTS, KILL, RECORDING, Point, Traced
+from ansible_collections.rdma.fabric.tests.lab.writing_calls import FAULTS, KILL, RECORDING, Point, Traced, sample
 from ansible_collections.rdma.fabric.tests.unit._host.full_hosts import HOSTS
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.on_disk import EXECUTED, contents, put_down, run_module
 
@@ -111,14 +111,6 @@ def calm(request: pytest.FixtureRequest, calm_on: Any) -> Calm:
     return found
 
 
-def chosen(points: list[Point], fault: str) -> list[Point]:
-    """Return points that lie evenly, and between those of other faults."""
-    if EVERY:
-        return points
-    count = SAMPLE * len(FAULTS)
-    return [points[index * len(points) // count] for index in range(FAULTS.index(fault), count, len(FAULTS))]
-
-
 def test_there_are_calls_to_disturb(calm: Calm) -> None:
     assert {"openat", "write", "fsync", "rename"} <= {point.call for point in calm.points}
     assert calm.concerns == calm.host.asked.concerns
@@ -157,7 +149,7 @@ def problem_after(calm: Calm, point: Point, fault: str) -> str:
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_after_any_disturbance_the_next_run_ends_where_a_calm_one_does(calm: Calm, fault: str) -> None:
-    points = chosen(calm.points, fault)
+    points = calm.points if EVERY else sample(calm.points, fault, SAMPLE)
     problems = {f"{fault} at {point}": problem_after(calm, point, fault) for point in points}
     assert points
     assert {where: problem for where, problem in problems.items() if problem} == {}

@@ -58,6 +58,12 @@ class Point(NamedTuple):
         return [*follow, "-P", self.path, "-e", f"trace={names}", "-e", inject]
 
 
+def sample(points: list[Point], fault: str, count: int) -> list[Point]:
+    """Choose ``count`` points that lie evenly, and between those that are chosen for other faults."""
+    places = range(FAULTS.index(fault), count * len(FAULTS), len(FAULTS))
+    return [points[place * len(points) // (count * len(FAULTS))] for place in places]
+
+
 class Traced:
     """Runs of one piece of work, each in a process of its own, under strace or not."""
 

@@ -22,7 +22,7 @@ FILES = Path(__file__).parent / "files"
 
 GUEST_PACKAGES = (
     *("systemd-sysv", "udev", "dbus", "openssh-server", "python3", "iproute2", "iputils-ping", "kmod", "procps"),
-    *("initramfs-tools", "zstd", "ca-certificates", "pciutils", "ethtool"),
+    *("initramfs-tools", "zstd", "ca-certificates", "pciutils", "ethtool", "strace"),
     *("rdma-core", "perftest", "rdmacm-utils", "ibverbs-utils", "ibverbs-providers"),
     *("containerd", "runc", "iptables", "nftables", "conntrack"),
     "busybox-static",  # the shell of container images that are made from this root

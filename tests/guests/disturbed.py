@@ -1,0 +1,91 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Runs on a booted guest that are disturbed, and what the guest shows after them."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import subprocess
+import tarfile
+from pathlib import Path
+from typing import Any, Iterator
+
+from ansible_collections.rdma.fabric.tests.guests.host_runs import FUNCTION
+from ansible_collections.rdma.fabric.tests.lab.guests.waiting import ssh_argv
+from tools.checkout import CHECKOUT
+
+PLACE = "/run/disturbed"
+COLLECTION = "ansible_collections/rdma/fabric"
+PROGRAM = "tests/guests/killed_runs.py"
+SHIPPED = (
+    *("plugins/module_utils/_host", "plugins/module_utils/_violations.py"),
+    *(PROGRAM, "tests/guests/host_snapshot.py", "tests/lab/writing_calls.py"),
+)
+WISH: dict[str, Any] = {
+    "interfaces": [{"pci": FUNCTION, "name": "rail0", "mtu": 9000, "vfs": 2, "state": "up"}],
+    "kernel_modules": ["ib_ipoib"],
+    "kernel_arguments": ["iommu=pt"],
+    "sysctls": {"net.core.rmem_max": "33554432"},
+    "limits": {"memlock": "unlimited"},
+    "hugepages": {"2Mi": 8},
+    "consents": {"vf_reset": True},
+}
+CONCERNS = {"kernel_arguments", "modules", "naming", "vfs", "mtu", "sysctl", "limits", "hugepages", "boot"}
+# Nothing unloads the driver that comes with the first virtual function, and what update-grub looks at disks with.
+PREPARE = "modprobe -a igbvf dm_mod"
+
+
+class Disturbed:
+    """The program on one guest that brings it to ``WISH`` and away from it; its questions are in ``killed_runs``."""
+
+    def __init__(self, program: subprocess.Popen[str]) -> None:
+        self._program = program
+
+    def ask(self, **question: Any) -> Any:
+        """Have a question answered."""
+        if self._program.stdin is None or self._program.stdout is None:
+            raise RuntimeError("the program's pipes were asked for")
+        self._program.stdin.write(json.dumps({"wish": WISH, **question}) + "\n")
+        self._program.stdin.flush()
+        line = self._program.stdout.readline()
+        assert line, "the program on the guest ended"
+        return json.loads(line)
+
+    def run(self, **question: Any) -> dict[str, Any]:
+        """Run and give the answer."""
+        answer: dict[str, Any] = self.ask(do="run", **question)
+        return answer
+
+    def calm(self, **question: Any) -> dict[str, Any]:
+        """Run undisturbed; that has to succeed."""
+        answer = self.run(**question)
+        assert "error" not in answer, answer["error"]
+        return answer
+
+    def snapshot(self) -> dict[str, Any]:
+        """Give the snapshot of the guest."""
+        found: dict[str, Any] = self.ask(do="snapshot")
+        return found
+
+
+@contextlib.contextmanager
+def disturbed(lab: Path, guest: str) -> Iterator[Disturbed]:
+    """Bring the room of the host to a guest and start it there."""
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w") as archive:
+        for inside in SHIPPED:
+            archive.add(CHECKOUT / inside, f"{COLLECTION}/{inside}")
+    argv = ssh_argv(lab, guest, [f"{PREPARE} && mkdir -p {PLACE} && tar -x -C {PLACE}"])
+    subprocess.run(argv, input=packed.getvalue(), check=True, timeout=300)
+    argv = ssh_argv(lab, guest, [f"PYTHONPATH={PLACE} exec python3 -B -s {PLACE}/{COLLECTION}/{PROGRAM}"])
+    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as running:
+        try:
+            yield Disturbed(running)
+        finally:
+            if running.stdin is not None:
+                running.stdin.close()
+            running.wait(60)
+            subprocess.run(ssh_argv(lab, guest, [f"rm -rf {PLACE}"]), check=True, timeout=300)

@@ -1,0 +1,123 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A run on a booted guest is killed, or refused by the kernel, at calls by which it writes; the next run gets there.
+
+What ``test_host_apply_killed`` does to every call on recorded hosts, here with a real kernel, real managers and cards
+of igb. By default few of the calls are taken; ``RDMA_FABRIC_EVERY_WRITE=1`` takes all of them, which is for once by
+hand and takes hours (``--log-cli-level=INFO`` tells of each). The guests of the lab share the work.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import queue
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, Iterator, NamedTuple
+
+import pytest
+
+from ansible_collections.rdma.fabric.tests.guests.disturbed import CONCERNS, Disturbed, disturbed
+from ansible_collections.rdma.fabric.tests.guests.host_runs import differences
+from ansible_collections.rdma.fabric.tests.lab.guests.reach import read_state
+from ansible_collections.rdma.fabric.tests.lab.writing_calls import FAULTS, KILL, RECORDING, Point, sample
+
+EVERY = os.environ.get("RDMA_FABRIC_EVERY_WRITE") == "1"
+SAMPLE = 2
+LOG = logging.getLogger(__name__)
+
+
+class Calm(NamedTuple):
+    """A guest with the writing calls of an undisturbed run on it, and what it shows before and after that."""
+
+    guest: str
+    host: Disturbed
+    points: list[Point]
+    left: list[str]
+    before: dict[str, Any]
+    there: dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def calms(lab: Path) -> Iterator[list[Calm]]:
+    guests = [guest["name"] for guest in read_state(lab)["guests"]]
+    with ExitStack() as stack:
+        hosts = [stack.enter_context(disturbed(lab, guest)) for guest in guests]
+        with ThreadPoolExecutor(len(guests)) as pool:
+            yield list(pool.map(calm_run, guests, hosts))
+
+
+def calm_run(guest: str, host: Disturbed) -> Calm:
+    """Record an undisturbed run, and take it back."""
+    before = host.snapshot()
+    answer = host.calm(strace=RECORDING)
+    points = [Point(*point) for point in host.ask(do="points")]
+    there = host.snapshot()
+    assert {step.split(":")[0] for step in answer["steps"]} == CONCERNS
+    host.calm(state="absent")
+    assert differences(before, host.snapshot()) == []
+    return Calm(guest, host, points, answer["left"], before, there)
+
+
+def problem_after(calm: Calm, point: Point, fault: str) -> str:
+    """Disturb a run at one of its calls, run again and take that back: what is wrong, empty when nothing is."""
+    host = calm.host
+    answer = host.run(strace=point.disturbed(fault))
+    if fault == KILL and not point.is_childs:
+        if answer != {"killed": ""}:
+            return f"was not killed: {answer}"
+    elif "error" in answer:
+        if "next: " not in answer["error"]:
+            return f"no next step: {answer['error']}"
+    elif "killed" in answer or differences(calm.there, host.snapshot()):
+        return f"was passed over in silence: {answer}"
+    again = host.run()
+    if again.get("left") != calm.left:
+        return f"the next run leaves something: {again}"
+    found = differences(calm.there, host.snapshot())
+    away = host.run(state="absent")
+    if "error" in away:
+        return f"the removal fails: {away['error']}"
+    return "; ".join([*found, *differences(calm.before, host.snapshot())])
+
+
+def problems_of(calm: Calm, work: queue.SimpleQueue[tuple[int, Point]], fault: str) -> dict[str, str]:
+    """Disturb the runs of one guest at calls from the queue until none is left."""
+    problems = {}
+    while not work.empty():
+        try:
+            number, point = work.get_nowait()
+        except queue.Empty:
+            break
+        began = time.monotonic()
+        found = problem_after(calm, point, fault)
+        seconds = time.monotonic() - began
+        LOG.info("%s %s %s %s: %s (%.0f s)", calm.guest, fault, number, tuple(point), found or "equal", seconds)
+        if found:
+            problems[f"{fault} at {point} on {calm.guest}"] = found
+    return problems
+
+
+def test_there_are_calls_to_disturb(calms: list[Calm]) -> None:
+    assert len({tuple(calm.points) for calm in calms}) == 1
+    points = calms[0].points
+    assert {"openat", "write", "fsync", "rename"} <= {point.call for point in points}
+    assert any(point.is_childs for point in points)
+    assert {point.path.split("/")[1] for point in points} >= {"etc", "proc", "run", "sys", "var"}
+    LOG.info("%s calls that write", len(points))
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_after_any_disturbance_the_next_run_ends_where_a_calm_one_does(calms: list[Calm], fault: str) -> None:
+    points = calms[0].points if EVERY else sample(calms[0].points, fault, SAMPLE)
+    work: queue.SimpleQueue[tuple[int, Point]] = queue.SimpleQueue()
+    for numbered in enumerate(points):
+        work.put(numbered)
+    with ThreadPoolExecutor(len(calms)) as pool:
+        found = list(pool.map(lambda calm: problems_of(calm, work, fault), calms))
+    assert points
+    assert {where: problem for problems in found for where, problem in problems.items()} == {}
