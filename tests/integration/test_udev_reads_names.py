@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Files that name interfaces and RDMA devices, read by udev itself, in namespaces of its own.
+"""Files that name interfaces and RDMA devices, read by udev and ip themselves, in namespaces of their own.
 
 The files are made by the collection's own plan for a recorded host, never by hand.
 """
@@ -16,11 +16,19 @@ import pytest
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.desired import check_desired
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts import gather
+from ansible_collections.rdma.fabric.plugins.module_utils._host.naming import apply as naming
 from ansible_collections.rdma.fabric.plugins.module_utils._host.naming.files import boot_files
+from ansible_collections.rdma.fabric.plugins.module_utils._host.operations import PutFile
 from ansible_collections.rdma.fabric.plugins.module_utils._host.plan import plan_with_context
 from ansible_collections.rdma.fabric.plugins.module_utils._host.recorded import RecordedHost
 from ansible_collections.rdma.fabric.tests.fixtures.hosts.fleet import FLEET
 from ansible_collections.rdma.fabric.tests.lab.readers import Readers
+from ansible_collections.rdma.fabric.tests.unit._host.families import host_with
+from ansible_collections.rdma.fabric.tests.unit._host.igb import OLD_KERNEL
+from ansible_collections.rdma.fabric.tests.unit._host.kernel.machine import Kernel
+from ansible_collections.rdma.fabric.tests.unit._host.mlx5 import CONNECTX7, wish
+from ansible_collections.rdma.fabric.tests.unit._host.naming.test_representors import SWITCHDEV as SWITCHED
+from ansible_collections.rdma.fabric.tests.unit._host.naming.test_representors import swap, switched
 
 RAIL, SWITCHDEV = "0000:18:00.0", "0000:40:00.0"
 # udev reads every file before it looks at the device, here the loopback interface of a new network namespace.
@@ -35,6 +43,17 @@ mount -t tmpfs tmpfs /etc/systemd/network
 mount -t tmpfs tmpfs /etc/udev/rules.d
 cp -r "$1"/etc/. /etc/
 SYSTEMD_LOG_LEVEL=debug exec "$2" test --action=add /sys/class/net/lo
+"""
+
+
+# Two interfaces that are up; the batch is ip's, in a network namespace of its own.
+RENAME = """
+ip link add "$1" address 02:00:00:00:00:01 type veth peer name "$2" address 02:00:00:00:00:02
+ip link set dev "$1" up
+ip link set dev "$2" up
+ip -batch "$3"
+echo "rc $?"
+ip -brief link show type veth
 """
 
 
@@ -122,3 +141,28 @@ def test_a_file_that_udev_does_not_understand_is_noticed(
 ) -> None:
     """The test above can fail: udev says so, and where."""
     assert complaints(read_by_udev(readers, tmp_path, {path: text}))
+
+
+@pytest.mark.parametrize("old_kernel", [False, True])
+def test_ip_renames_representors_as_our_batch_says(readers: Readers, tmp_path: Path, old_kernel: bool) -> None:
+    """They swap their names, through a temporary one, and an old kernel has them go down meanwhile."""
+    desired = wish(**SWITCHED, representor_prefix="rail0_")
+    tree = host_with(CONNECTX7, kernel=OLD_KERNEL) if old_kernel else host_with(CONNECTX7)
+    kernel = switched(Kernel(tree.document()), representor_prefix="rail0_")
+    swap(kernel, "rail0_0", "rail0_1")
+    for name in ("rail0_0", "rail0_1"):
+        kernel.tree.add_file(f"/sys/class/net/{name}/flags", "0x1003\n")
+    plan, context = plan_with_context(desired, gather(kernel, desired=desired))
+    (step,) = [step for step in plan["steps"] if step["concern"] == "naming"]
+    operations = naming.work(context, step).do
+    (text,) = [operation.text for operation in operations if isinstance(operation, PutFile)]
+    batch = tmp_path / "batch"
+    batch.write_text(text)
+    assert (" down\n" in text) is old_kernel
+    said = readers.run(["unshare", "--net", "bash", "-c", RENAME, "bash", "rail0_0", "rail0_1", batch])
+    lines = said.stdout.splitlines()
+    assert (lines[0], said.stderr) == ("rc 0", "")
+    words = [line.split() for line in lines[1:]]
+    addresses = {word[0].split("@")[0]: word[2] for word in words}
+    assert addresses == {"rail0_0": "02:00:00:00:00:02", "rail0_1": "02:00:00:00:00:01"}
+    assert all("UP" in word[3] for word in words)

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Programs that read configuration of networks on real hosts, from Debian packages, unpacked beside the machine's own.
+"""Programs that read a host's configuration in production, from Debian packages, unpacked beside the machine's own.
 
 Nothing is installed: what apt would download lies in a directory of the user's cache, and the programs run from there.
 """
@@ -18,7 +18,9 @@ from typing import Mapping, NamedTuple, Sequence
 from .gobuild import Report, cache_root, make_once, run_logged
 
 # Packages with a reader each; what they need and this machine lacks comes along.
-PACKAGES = ("netplan.io", "network-manager", "ifupdown", "systemd", "udev", "iproute2")
+NETWORK = ("netplan.io", "network-manager", "ifupdown", "systemd", "udev", "iproute2")
+SYSTEM = ("kmod", "procps", "libpam-modules", "dnf", "zypper")
+PACKAGES = (*NETWORK, *SYSTEM)
 _ADVICE = "The packages come through this machine's apt configuration, which has to know Debian or Ubuntu."
 _LIBRARIES = ("usr/lib/{machine}-linux-gnu", "lib/{machine}-linux-gnu", "usr/lib/{machine}-linux-gnu/systemd")
 
@@ -69,4 +71,4 @@ def gather_readers(environ: Mapping[str, str], report: Report = _say) -> Readers
     def fetch(argv: list[str], what: str, place: Path) -> None:
         run_logged(argv, log, what, report, env=dict(environ), cwd=place, advice=_ADVICE)
 
-    return Readers(make_once(cache / key, "the readers of network configuration", make, report) / "root")
+    return Readers(make_once(cache / key, "the readers of configuration", make, report) / "root")
