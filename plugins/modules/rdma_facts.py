@@ -164,6 +164,12 @@ facts:
         - C(rx_ring), C(tx_ring) and C(channels) with C(now) and C(most), by PCI address, or by name without one.
           M(rdma.fabric.rdma_host) fills it for interfaces whose C(queues) it is asked for.
       type: dict
+    routing:
+      description:
+        - C(interfaces) with their C(routes) and C(addresses), by PCI address, or by name without one; C(rules) of the
+          host, and addresses of its C(uplinks). M(rdma.fabric.rdma_host) fills it when C(routes) or C(routing-policy)
+          are asked for.
+      type: dict
     guids:
       description:
         - C(functions) of InfiniBand ports with their C(node_guid), C(port_guid) and C(link_state), by PCI address.

@@ -61,7 +61,7 @@ options:
         its name takes.
       - Each entry of C(interfaces) selects one interface by C(pci), C(mac) or C(current_name), and may have C(name),
         C(rdma_name), C(mtu), C(vf_mtu), C(vfs), C(vf_settings), C(vf_driver), C(vf_guids), C(eswitch_mode),
-        C(representor_prefix), C(firmware), C(qos), C(queues) and C(state).
+        C(representor_prefix), C(firmware), C(qos), C(queues), C(routes), C(routing-policy) and C(state).
       - C(vf_settings) of an Ethernet port is a mapping of C(mac) (V(deterministic), or function numbers to addresses),
         C(vlan), C(trust), C(spoofchk), C(max_tx_rate) in Mb/s and C(link_state) (V(auto), V(enable), V(disable)). It is
         about all of its virtual functions.
@@ -69,6 +69,8 @@ options:
       - C(firmware) is a mapping of parameters of the card's firmware, in the words of C(mstconfig), to values.
       - C(vf_driver) is V(netdevice) or V(vfio-pci), C(eswitch_mode) is V(legacy) or V(switchdev).
       - C(queues) is a mapping of C(rx_ring), C(tx_ring) and C(channels) to numbers.
+      - C(routes) is a list of mappings of C(to), C(via), C(table), C(metric) and C(on-link), C(routing-policy) one of
+        C(from), C(to), C(table) and C(priority), as netplan has them. An empty list asks for none.
       - With C(representor_prefix) V(rail0_) the representor of virtual function 3 is called C(rail0_3).
       - C(roce_qos) is a mapping of C(dcbx) (V(os), V(firmware)), C(trust) (V(dscp), V(pcp)), C(dscp_priority) (DSCPs to
         priorities), C(pfc) (priorities), C(pause), C(cable_length) in meters, C(ets) (priorities to V(strict) or

@@ -32,6 +32,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.pcie import appl
 from ansible_collections.rdma.fabric.plugins.module_utils._host.peer_memory import apply as peer_memory
 from ansible_collections.rdma.fabric.plugins.module_utils._host.qos import apply as qos
 from ansible_collections.rdma.fabric.plugins.module_utils._host.queues import apply as queues
+from ansible_collections.rdma.fabric.plugins.module_utils._host.routing import apply as routing
 from ansible_collections.rdma.fabric.plugins.module_utils._host.sriov import apply as sriov
 from ansible_collections.rdma.fabric.plugins.module_utils._host.steps import Step
 from ansible_collections.rdma.fabric.plugins.module_utils._host.sysctl import apply as sysctl
@@ -68,6 +69,7 @@ APPLIERS: Mapping[str, Applier] = {
     "qos": Applier(qos.work, qos.ERRORS, qos.restore),
     "boot": Applier(boot.work),
     "sysctl": Applier(sysctl.work, sysctl.ERRORS, sysctl.restore),
+    "routing": Applier(routing.work, routing.ERRORS, routing.restore),
     "limits": Applier(limits.work, limits.ERRORS),
     "hugepages": Applier(hugepages.work, hugepages.ERRORS, hugepages.restore),
     "leftovers": Applier(leftovers.work),

@@ -39,6 +39,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.peer_memory impo
 from ansible_collections.rdma.fabric.plugins.module_utils._host.qos import files as qos_files
 from ansible_collections.rdma.fabric.plugins.module_utils._host.qos import plan as qos
 from ansible_collections.rdma.fabric.plugins.module_utils._host.queues import plan as queues
+from ansible_collections.rdma.fabric.plugins.module_utils._host.routing import plan as routing
 from ansible_collections.rdma.fabric.plugins.module_utils._host.sriov import plan as sriov
 from ansible_collections.rdma.fabric.plugins.module_utils._host.sysctl import files as sysctl_files
 from ansible_collections.rdma.fabric.plugins.module_utils._host.sysctl import plan as sysctl
@@ -75,6 +76,7 @@ CONCERNS: Mapping[str, Concern] = {
     "qos": Concern(qos.plan, qos_files.boot_files),
     "boot": Concern(boot.plan, boot_files.boot_files),
     "sysctl": Concern(sysctl.plan, sysctl_files.boot_files),
+    "routing": Concern(routing.plan),
     "limits": Concern(limits.plan, limits_files.boot_files),
     "hugepages": Concern(hugepages.plan, hugepages_files.boot_files),
     "leftovers": Concern(leftovers.plan),

@@ -40,6 +40,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.read.uplink impo
     read_uplinks,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.read.users import read_users
+from ansible_collections.rdma.fabric.plugins.module_utils._host.routing.read import read_routing
 from ansible_collections.rdma.fabric.plugins.module_utils._host.sriov.renewal import renewed_functions
 from ansible_collections.rdma.fabric.plugins.module_utils._host.topology import distances, rails
 
@@ -104,6 +105,7 @@ def gather(
         "queues": read_queues(probe, desired or {}, nics, netdev_facts),
         "settings": settings,
     }
+    facts["routing"] = read_routing(probe, desired or {}, facts)
     facts.update(read_stack_state(probe, desired or {}, facts))
     facts["unreadable"] = probe.unreadable()
     return facts

@@ -13,7 +13,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.context import I
 from ansible_collections.rdma.fabric.plugins.module_utils._host.steps import Step, refused_step
 from ansible_collections.rdma.fabric.plugins.module_utils._host.wanted.interfaces import SELECTORS
 
-_NEEDS_NETDEV = ("name", "mtu", "state")
+_NEEDS_NETDEV = ("name", "mtu", "state", "routes", "routing-policy")
 _CANDIDATES = 3
 
 
@@ -150,6 +150,6 @@ def _without_netdev(actual: Actual, interface: Interface) -> Step:
         action="find its network interface",
         before=None,
         after=interface.wanted.get("name"),
-        reason="name, MTU and link state are properties of a network interface",
+        reason="name, MTU, link state and routes are properties of a network interface",
         detail=detail,
     )

@@ -44,6 +44,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.read.rdma import
 from ansible_collections.rdma.fabric.plugins.module_utils._host.read.uplink import IP_ADDRESSES
 from ansible_collections.rdma.fabric.plugins.module_utils._host.read.users import POD_LOGS
 from ansible_collections.rdma.fabric.plugins.module_utils._host.recorded import FORMAT, Document
+from ansible_collections.rdma.fabric.plugins.module_utils._host.routing.read import commands as routing_commands
 from ansible_collections.rdma.fabric.plugins.module_utils._host.scrub import Pseudonyms
 from ansible_collections.rdma.fabric.plugins.module_utils._host.scrub_document import scrubbed
 
@@ -239,7 +240,8 @@ def _read_extras(recorder: Recorder, facts: dict[str, Any]) -> None:
     for directory in _NAMES_ONLY:
         _names(recorder, directory)
     _read_cards(recorder, facts)
-    _ignoring_errors(recorder.run, IP_ADDRESSES, _COMMAND_TIMEOUT)
+    for command in (IP_ADDRESSES, *routing_commands(netdev["name"] for netdev in facts["netdevs"])):
+        _ignoring_errors(recorder.run, command, _COMMAND_TIMEOUT)
 
 
 def _read_cards(recorder: Recorder, facts: dict[str, Any]) -> None:

@@ -29,8 +29,9 @@ _OCTETS = re.compile(r"(?<![0-9A-Fa-f:])[0-9A-Fa-f]{2}(?:[:-][0-9A-Fa-f]{2}){5,1
 _GUID = re.compile(r"(?<![0-9A-Fa-f:])[0-9A-Fa-f]{4}(?::[0-9A-Fa-f]{4}){3}(?![0-9A-Fa-f:])")
 # Names systemd and rdma-core make of a MAC (12 digits) or a GUID (16 digits).
 _NAME_WITH_ADDRESS = re.compile(r"\b(en|wl|ib|roce|iw)x([0-9a-f]{16}|[0-9a-f]{12})(?![0-9a-f])")
-_IPV4 = re.compile(r"(?<![\w.-])\d{1,3}(?:\.\d{1,3}){3}(?![\w.])")
-_IPV6 = re.compile(r"(?<![\w:.])[0-9A-Fa-f:]*:[0-9A-Fa-f:]*:[0-9A-Fa-f:]*(?![\w:.])")
+# An address, or a network with its prefix.
+_IPV4 = re.compile(r"(?<![\w.-])\d{1,3}(?:\.\d{1,3}){3}(?![\w.])(?:/\d{1,3}(?!\w))?")
+_IPV6 = re.compile(r"(?<![\w:.])[0-9A-Fa-f:]*:[0-9A-Fa-f:]*:[0-9A-Fa-f:]*(?![\w:.])(?:/\d{1,3}(?!\w))?")
 # The middle of an EUI-64: of a card's GUID, and of one made from a MAC.
 _EUI_MIDDLES = (b"\x03\x00", b"\xff\xfe")
 # What says private, shared or link-local stays; of any other address its first octet.
@@ -172,11 +173,17 @@ def _in_full(address: ipaddress.IPv6Address) -> str:
 
 
 def _replaced(text: str, replace: Callable[[str], str]) -> str:
-    """Return the replacement, or the text as it is where it only looks like an address."""
+    """Return the replacement, or the text as it is where it only looks like an address; a network stays one."""
+    address, slash, prefix = text.partition("/")
     try:
-        return replace(text)
+        replacement = replace(address)
     except ValueError:
         return text
+    try:
+        ipaddress.ip_network(text)
+        return str(ipaddress.ip_network(f"{replacement}/{prefix}", strict=False)) if slash else replacement
+    except ValueError:
+        return f"{replacement}{slash}{prefix}"
 
 
 def _grouped(octets: bytes) -> str:

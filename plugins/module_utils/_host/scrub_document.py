@@ -23,12 +23,26 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.read.uplink impo
     NODE_IP,
     ROUTE,
 )
+from ansible_collections.rdma.fabric.plugins.module_utils._host.routing.read import NUMERIC, OF_A_ROUTE, OF_A_RULE
 from ansible_collections.rdma.fabric.plugins.module_utils._host.scrub import Pseudonyms, mask_parameters
 
 _HOSTNAME_FILE = "/proc/sys/kernel/hostname"
 _CMDLINE_FILE = "/proc/cmdline"
 _GPU_DRIVER_FILE = "/proc/driver/nvidia/version"
 _CONNECTIONS = "/etc/NetworkManager/system-connections/"
+# Files of managers of interfaces, where routes stand.
+_MANAGERS = (
+    "/etc/NetworkManager/",
+    "/run/NetworkManager/",
+    "/etc/netplan/",
+    "/etc/systemd/network/",
+    "/run/systemd/network/",
+    "/etc/network/",
+)
+_SHOWS_ADDRESSES = " ".join(IP_ADDRESSES)
+_SHOWS_ROUTES = " ".join(NUMERIC)
+_OF_ROUTES = OF_A_ROUTE | OF_A_RULE
+_NETWORKS = ("dst", "src", "gateway", "prefsrc")
 _BUILDER = re.compile(r"\([^()@\s]+@[^()\s]+\)")
 _HEX_ADDRESS = re.compile(r"\b[0-9a-f]{32}\b")
 
@@ -45,7 +59,7 @@ def scrubbed(document: dict[str, Any], names: Pseudonyms, hostname: str, replace
         "dirs": sorted(map(scrub.path, document["dirs"])),
         "errors": {scrub.path(path): code for path, code in document["errors"].items()},
         "commands": {
-            command: {**result, "stdout": scrub.output(command, result["stdout"])}
+            names.names(command): {**result, "stdout": scrub.output(command, result["stdout"])}
             for command, result in document["commands"].items()
         },
     }
@@ -89,12 +103,16 @@ class _Scrub:
             return f"{self._names.opaque(text.strip())}\n"
         if path.startswith("/proc/driver/nvidia/gpus/"):
             return "".join(line for line in text.splitlines(keepends=True) if line.startswith("Model:"))
+        if path.startswith(_MANAGERS):
+            return self._names.addresses(text)
         return self._names.text(text)
 
     def output(self, command: str, text: str) -> str:
         """Return what a command shall have printed."""
-        if command == " ".join(IP_ADDRESSES):
+        if command.startswith(_SHOWS_ADDRESSES):
             return self._ip_addresses(text)
+        if command.startswith(_SHOWS_ROUTES):
+            return self._ip_routes(text)
         return self._names.text(text)
 
     def _without_hostname(self, text: str) -> str:
@@ -154,6 +172,27 @@ class _Scrub:
                 addresses = [self._address(entry) for entry in entries if isinstance(entry, dict)]
                 kept.append({"ifname": self._names.text(name), "addr_info": addresses})
         return json.dumps(kept) + "\n"
+
+    def _ip_routes(self, text: str) -> str:
+        """Keep of routes and rules what is read of them; rules have the prefix of a network beside it."""
+        try:
+            entries = json.loads(text)
+        except (ValueError, RecursionError):
+            return ""
+        kept = []
+        for entry in entries if isinstance(entries, list) else []:
+            if isinstance(entry, dict) and set(entry) <= _OF_ROUTES:
+                kept.append({key: self._of_route(entry, key) for key in entry})
+        return json.dumps(kept) + "\n"
+
+    def _of_route(self, entry: dict[str, Any], key: str) -> Any:
+        value = entry[key]
+        if not isinstance(value, str) or key not in _NETWORKS:
+            return self._names.text(value) if isinstance(value, str) else value
+        length = entry.get(f"{key}len")
+        if length is None:
+            return self._names.addresses(value)
+        return self._names.addresses(f"{value}/{length}").partition("/")[0]
 
     def _address(self, entry: dict[str, Any]) -> dict[str, Any]:
         return {

@@ -30,6 +30,7 @@ CONCERNS = (
     "queues",
     "qos",
     "sysctl",
+    "routing",
     "limits",
     "hugepages",
     "boot",

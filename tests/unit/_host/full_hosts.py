@@ -9,7 +9,7 @@ from typing import Any, Callable, NamedTuple
 
 from ansible_collections.rdma.fabric.tests.unit._host import igb, mlx5, system_hosts
 from ansible_collections.rdma.fabric.tests.unit._host.families import INFINIBAND, PF
-from ansible_collections.rdma.fabric.tests.unit._host.kernel import eswitch, pcie, queues, vfs
+from ansible_collections.rdma.fabric.tests.unit._host.kernel import eswitch, pcie, queues, routes, vfs
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.machine import Kernel
 from ansible_collections.rdma.fabric.tests.unit._host.qos import hosts as qos_hosts
 
@@ -45,6 +45,8 @@ def _igb() -> Kernel:
     kernel = _with_system(igb.booted())
     kernel.tree.add_file(_NETWORKD, "")
     kernel.tree.add_file("/etc/systemd/network/20-other.network", f"[Match]\nMACAddress={igb.OTHER_MAC}\n")
+    kernel.tree.add_file("/etc/systemd/network/30-rail.network", f"[Match]\nMACAddress={igb.MAC}\n")
+    routes.give_address(kernel, "enp1s0f0", "10.1.0.2/24", "fd00:1::2/64")
     return kernel
 
 
@@ -94,11 +96,16 @@ HOSTS = {
                     "vfs": 2,
                     "vf_mtu": 9000,
                     "vf_settings": {"mac": "deterministic", "vlan": 100, "trust": True},
+                    "routes": [
+                        {"to": "default", "via": "10.1.0.1", "table": 101},
+                        {"to": "fd00:2::/64", "via": "fd00:1::1"},
+                    ],
+                    "routing-policy": [{"from": "10.1.0.2/32", "table": 101}],
                 },
                 {"pci": igb.OTHER, "name": "rail1", "mtu": 4200, "state": "down"},
             ],
         },
-        frozenset({*_OF_SYSTEM, "naming", "vfs", "mtu", "link"}),
+        frozenset({*_OF_SYSTEM, "naming", "vfs", "mtu", "link", "routing"}),
     ),
     "infiniband": Full(
         lambda: mlx5.booted(link_layer=INFINIBAND),

@@ -69,6 +69,8 @@ def test_everything_given_arrives() -> None:
         "firmware": None,
         "qos": None,
         "queues": None,
+        "routes": None,
+        "routing-policy": None,
         "state": "up",
     }
     assert second["mac"] == "a0:88:c2:47:11:d0"

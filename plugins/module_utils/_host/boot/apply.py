@@ -17,7 +17,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.unit import
     WISHES_FILE,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.context import Context
-from ansible_collections.rdma.fabric.plugins.module_utils._host.managers.plan import mode_of
+from ansible_collections.rdma.fabric.plugins.module_utils._host.managers.files import mode_of
 from ansible_collections.rdma.fabric.plugins.module_utils._host.operations import (
     Operation,
     PutFile,

@@ -9,7 +9,9 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.program imp
 from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.unit import UNIT_FILE, WISHES_FILE, unit_text
 from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.wishes import wishes, wishes_text
 from ansible_collections.rdma.fabric.plugins.module_utils._host.context import Context
-from ansible_collections.rdma.fabric.plugins.module_utils._host.managers import plan as managers
+from ansible_collections.rdma.fabric.plugins.module_utils._host.managers.files import files
+from ansible_collections.rdma.fabric.plugins.module_utils._host.managers.plan import persistence
+from ansible_collections.rdma.fabric.plugins.module_utils._host.managers.routing import kept_routes
 from ansible_collections.rdma.fabric.plugins.module_utils._host.pcie.plan import lasting
 
 
@@ -20,7 +22,7 @@ def boot_files(context: Context) -> dict[str, str]:
 
 def manager_files(context: Context) -> dict[str, str]:
     """Return the files that managers of interfaces read."""
-    return {} if context.removing else managers.files(managers.persistence(context))
+    return {} if context.removing else files(persistence(context), kept_routes(context))
 
 
 def unit_files(context: Context) -> dict[str, str]:

@@ -13,8 +13,10 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.unit import
 from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.wishes import wished_in
 from ansible_collections.rdma.fabric.plugins.module_utils._host.context import ConcernPlan, Context
 from ansible_collections.rdma.fabric.plugins.module_utils._host.managers.plan import Persistence, persistence
+from ansible_collections.rdma.fabric.plugins.module_utils._host.managers.routing import KeptRoutes, kept_routes
 from ansible_collections.rdma.fabric.plugins.module_utils._host.read.boot import content_of
 from ansible_collections.rdma.fabric.plugins.module_utils._host.steps import BOOT, Step, make_step, refused_step
+from ansible_collections.rdma.fabric.plugins.module_utils._host.wanted.routes import route_text, rule_text
 
 CONCERN = "boot"
 
@@ -25,8 +27,10 @@ def plan(context: Context) -> ConcernPlan:
     Files of managers that are no longer wanted are removed with all other leftovers.
     """
     found = [] if context.removing else persistence(context)
-    steps = [_file_step(context, path, found) for path in _differing(context)]
+    routed = [] if context.removing else kept_routes(context)
+    steps = [_file_step(context, path, found, routed) for path in _differing(context)]
     steps += [_refused(entry) for entry in found if entry.refusal]
+    steps += [_refused_routes(entry) for entry in routed if entry.refusal]
     steps += _unit_step(context)
     return sorted(steps, key=lambda step: str(step["id"])), [*_last_boot(context), *_guarded(context)]
 
@@ -36,16 +40,20 @@ def _differing(context: Context) -> list[str]:
     return [path for path, text in wanted.items() if context.boot_files.get(path) != content_of(text)]
 
 
-def _file_step(context: Context, path: str, found: list[Persistence]) -> Step:
+def _file_step(context: Context, path: str, found: list[Persistence], routed: list[KeptRoutes]) -> Step:
     kept = sorted((entry for entry in found if entry.path == path), key=lambda entry: entry.name)
+    routes = sorted((entry for entry in routed if entry.path == path), key=lambda entry: entry.name)
+    told = [*map(_told, kept), *map(_told_routes, routes)]
+    names = sorted({entry.name for entry in kept} | {entry.name for entry in routes})
+    manager = kept[0].manager if kept else routes[0].manager
     return make_step(
         CONCERN,
         path,
         target=path,
-        action=f"keep {_told([(entry.name, entry.mtu, entry.state) for entry in kept])}",
+        action=f"keep {', '.join(told)}",
         before=context.boot_files.get(path),
         after=manager_files(context)[path],
-        reason=f"{kept[0].manager} configures {', '.join(entry.name for entry in kept)} at boot",
+        reason=f"{manager} configures {', '.join(names)} at boot",
         undo=f"write the former {path}" if path in context.boot_files else f"remove {path}",
         when=BOOT,
     )
@@ -56,7 +64,7 @@ def _refused(entry: Persistence) -> Step:
         CONCERN,
         f"{entry.interface.key}:{entry.manager}",
         target=entry.name,
-        action=f"keep {_told([(entry.name, entry.mtu, entry.state)])}",
+        action=f"keep {_told(entry)}",
         before=None,
         after=[entry.mtu, entry.state],
         reason=f"{entry.manager} configures {entry.name} at boot",
@@ -64,13 +72,29 @@ def _refused(entry: Persistence) -> Step:
     )
 
 
-def _told(kept: list[tuple[str, int | None, str | None]]) -> str:
-    parts = []
-    for name, mtu, state in kept:
-        settings = [f"MTU {mtu}"] if mtu is not None else []
-        settings += [f"state {state}"] if state is not None else []
-        parts.append(f"{' and '.join(settings)} of {name}")
-    return ", ".join(parts)
+def _refused_routes(entry: KeptRoutes) -> Step:
+    return refused_step(
+        CONCERN,
+        f"{entry.interface.key}:routing",
+        target=entry.name,
+        action=f"keep {_told_routes(entry)}",
+        before=None,
+        after=[*map(route_text, entry.routes), *map(rule_text, entry.rules)],
+        reason="the kernel forgets routes and rules at a reboot",
+        detail=entry.refusal,
+    )
+
+
+def _told_routes(entry: KeptRoutes) -> str:
+    texts = [f"route {route_text(route)}" for route in entry.routes]
+    texts += [f"rule {rule_text(rule)}" for rule in entry.rules]
+    return f"{' and '.join(texts)} of {entry.name}"
+
+
+def _told(entry: Persistence) -> str:
+    settings = [f"MTU {entry.mtu}"] if entry.mtu is not None else []
+    settings += [f"state {entry.state}"] if entry.state is not None else []
+    return f"{' and '.join(settings)} of {entry.name}"
 
 
 def _unit_step(context: Context) -> list[Step]:

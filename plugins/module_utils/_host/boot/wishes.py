@@ -22,7 +22,7 @@ FORMAT = 1
 CONCERNS = ("pcie", "vfs", "eswitch", "guids", "mtu", "link", "queues", "qos")
 # Kept by files of their own concern, and by the managers of interfaces.
 _NAMES = ("pci", "mac", "current_name", "name", "rdma_name", "representor_prefix")
-_ELSEWHERE = (*_NAMES, "mtu", "state", "qos", "firmware")
+_ELSEWHERE = (*_NAMES, "mtu", "state", "qos", "firmware", "routes", "routing-policy")
 # Only functions that the boot unit makes itself are there when it runs.
 _OF_FUNCTIONS = ("vfs", "vf_mtu", "vf_settings", "vf_driver", "vf_guids")
 

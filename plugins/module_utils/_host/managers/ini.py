@@ -20,15 +20,20 @@ class Setting(NamedTuple):
 
 def settings(text: str) -> list[Setting]:
     """Return every assignment; lines that are none are left out, as systemd does it (systemd.syntax(7))."""
-    found: list[Setting] = []
-    section = ""
+    return [setting for _section, found in sections(text) for setting in found]
+
+
+def sections(text: str) -> list[tuple[str, list[Setting]]]:
+    """Return each section with its assignments: those of one name, such as [Route], stay apart."""
+    found: list[tuple[str, list[Setting]]] = [("", [])]
     for line in _logical_lines(text):
         if line.startswith("[") and line.endswith("]"):
-            section = line[1:-1]
+            found.append((line[1:-1], []))
             continue
         key, equals, value = line.partition("=")
         if equals:
-            found.append(Setting(section, key.strip(), value.strip()))
+            section, members = found[-1]
+            members.append(Setting(section, key.strip(), value.strip()))
     return found
 
 

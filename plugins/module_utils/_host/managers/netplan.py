@@ -12,9 +12,11 @@ from __future__ import annotations
 
 import json
 import posixpath
-from typing import Mapping, NamedTuple
+from typing import Mapping, NamedTuple, Sequence
 
+from ansible_collections.rdma.fabric.plugins.module_utils._host.managers.routes import netplan_lines
 from ansible_collections.rdma.fabric.plugins.module_utils._host.operations import MARKER
+from ansible_collections.rdma.fabric.plugins.module_utils._host.wanted.routes import Route, Rule
 
 OWN_FILE = "/etc/netplan/90-rdma-fabric.yaml"
 _NETWORKD = ("10-netplan-", ".network")
@@ -24,8 +26,10 @@ _NETWORK_MANAGER = ("netplan-", ".nmconnection")
 class Addition(NamedTuple):
     """What we add to one definition; only those of ``ethernets`` are complete without their own file."""
 
-    mtu: int | None
-    state: str | None
+    mtu: int | None = None
+    state: str | None = None
+    routes: Sequence[Route] = ()
+    rules: Sequence[Rule] = ()
 
 
 def definition_of(path: str) -> str | None:
@@ -50,4 +54,5 @@ def file_text(additions: Mapping[str, Addition]) -> str:
             lines.append(f"      mtu: {addition.mtu}")
         if addition.state == "down":
             lines.append('      activation-mode: "off"')
+        lines += netplan_lines(addition.routes, addition.rules)
     return "\n".join([*lines, ""])

@@ -5,17 +5,25 @@
 
 A [connection-NAME] section of NetworkManager.conf(5) gives the value of ``ethernet.mtu`` or ``infiniband.mtu`` to every
 profile that has none of its own, on the device it names. The user's profiles stay as they are, and removing the file
-removes the setting. Interfaces that NetworkManager manages are up from its start on.
+removes the setting. Routes and rules have no such default: they are a profile's own. Interfaces that
+NetworkManager manages are up from its start on.
 """
 
 from __future__ import annotations
 
 import fnmatch
+import ipaddress
+import re
 from typing import Any, Dict, Mapping, NamedTuple, Sequence
 
+from ansible_collections.rdma.fabric.plugins.module_utils._host.managers import ini
 from ansible_collections.rdma.fabric.plugins.module_utils._host.operations import MARKER
+from ansible_collections.rdma.fabric.plugins.module_utils._host.wanted.routes import MAIN, Route, Rule
 
 OWN_FILE = "/etc/NetworkManager/conf.d/90-rdma-fabric.conf"
+
+# How a profile writes that a route has none.
+_NO_GATEWAY = (str(ipaddress.IPv4Address(0)), str(ipaddress.IPv6Address(0)))
 
 Profile = Dict[str, Any]
 
@@ -38,6 +46,38 @@ def file_text(devices: Mapping[str, DeviceMtu]) -> str:
             f"{kind}.mtu={devices[name].mtu}",
         ]
     return "\n".join([*lines, ""])
+
+
+def nmcli_route(route: Route) -> str:
+    """Return a route as nmcli(1) takes it: with its metric, as NetworkManager has one of its own for each interface."""
+    words = [route["to"], *([route["via"]] if route["via"] else []), str(route["metric"]), f"table={route['table']}"]
+    return " ".join([*words, *(["onlink=true"] if route["on-link"] else [])])
+
+
+def nmcli_rule(rule: Rule) -> str:
+    """Return a rule as nmcli(1) takes it."""
+    selectors = [f"{key} {rule[key]}" for key in ("from", "to") if rule[key]]
+    return " ".join([f"priority {rule['priority']}", *selectors, f"table {rule['table']}"])
+
+
+def kept_by_profile(found: list[ini.Setting]) -> list[str]:
+    """Return the routes and rules of a profile (nm-settings-keyfile(5)) as nmcli takes them."""
+    texts = []
+    for family in ("ipv4", "ipv6"):
+        values = {setting.key: setting.value for setting in found if setting.section == family}
+        for key, value in values.items():
+            if re.fullmatch(r"route\d+", key):
+                texts.append(_keyfile_route(value, values.get(f"{key}_options", "")))
+            elif re.fullmatch(r"routing-rule\d+", key):
+                texts.append(value)
+    return texts
+
+
+def _keyfile_route(value: str, options: str) -> str:
+    given = dict(option.partition("=")[::2] for option in options.split(","))
+    words = [word for word in value.split(",") if word not in _NO_GATEWAY]
+    words.append(f"table={given.get('table', MAIN)}")
+    return " ".join([*words, *(["onlink=true"] if given.get("onlink") == "true" else [])])
 
 
 def profile_of(name: str, mac: str, profiles: Sequence[Profile]) -> Profile | None:

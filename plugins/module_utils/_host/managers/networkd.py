@@ -13,7 +13,9 @@ import fnmatch
 import posixpath
 from typing import Any, Dict, Mapping, NamedTuple, Sequence
 
+from ansible_collections.rdma.fabric.plugins.module_utils._host.managers.routes import networkd_lines
 from ansible_collections.rdma.fabric.plugins.module_utils._host.operations import MARKER
+from ansible_collections.rdma.fabric.plugins.module_utils._host.wanted.routes import Route, Rule
 
 # By rank: a file in the first hides one of the same name in the others.
 DIRECTORIES = (
@@ -100,11 +102,19 @@ def drop_in_path(file: NetworkFile) -> str:
     return posixpath.join(DIRECTORIES[0], f"{posixpath.basename(file['path'])}.d", DROP_IN)
 
 
-def drop_in_text(file: NetworkFile, mtu: int | None, state: str | None) -> str | None:
+def drop_in_text(
+    file: NetworkFile,
+    mtu: int | None,
+    state: str | None,
+    routes: Sequence[Route] = (),
+    rules: Sequence[Rule] = (),
+) -> str | None:
     """Return our additions to ``file``, None when it needs none: networkd takes its interfaces up by itself."""
     lines = [] if mtu is None else [f"MTUBytes={mtu}"]
     if state == "down":
         lines.append("ActivationPolicy=down")
     elif state == "up" and file["activation"] not in _UP_POLICIES:
         lines.append("ActivationPolicy=up")
-    return "\n".join([f"# {MARKER}", "[Link]", *lines, ""]) if lines else None
+    lines = ["[Link]", *lines] if lines else []
+    lines += networkd_lines(routes, rules)
+    return "\n".join([f"# {MARKER}", *lines, ""]) if lines else None

@@ -74,7 +74,8 @@ def _by_ifupdown(found: Mapping[str, Any], link: networkd.Link) -> Owner | None:
     stanza = found["stanzas"].get(link.name)
     if stanza is None or stanza["file"] is None:
         return None
-    settings = {"included": found["included"], "auto": stanza["auto"]}
+    settings = {key: stanza.get(key) for key in ("auto", "late", "commands")}
+    settings["included"] = found["included"]
     return Owner(IFUPDOWN, stanza["file"], mtu=stanza["mtu"], settings=settings)
 
 
@@ -100,7 +101,7 @@ def _by_network_manager(found: Mapping[str, Any], link: networkd.Link) -> Owner 
     definition = netplan.definition_of(profile["path"])
     if definition is not None:
         return Owner(NETPLAN, profile["path"], definition)
-    return Owner(NETWORK_MANAGER, profile["path"], mtu=profile["mtu"])
+    return Owner(NETWORK_MANAGER, profile["path"], mtu=profile["mtu"], settings={"routes": profile.get("routes") or ()})
 
 
 def _by_wicked(found: Mapping[str, Any], link: networkd.Link) -> Owner | None:

@@ -59,26 +59,11 @@ def persistence(context: Context) -> list[Persistence]:
         netdev = interface.netdev
         if netdev is None:
             continue
-        mtu = None if _is_refused(context, f"mtu:{interface.key}") else interface.wanted.get("mtu")
-        state = None if _is_refused(context, f"link:{interface.key}") else interface.wanted.get("state")
+        mtu = None if is_refused(context, f"mtu:{interface.key}") else interface.wanted.get("mtu")
+        state = None if is_refused(context, f"link:{interface.key}") else interface.wanted.get("state")
         if mtu is not None or state is not None:
             found.append(_decide(context, interface, netdev, mtu, state))
     return found
-
-
-def files(found: list[Persistence]) -> dict[str, str]:
-    """Return the text of every file of ours that managers read, by path."""
-    by_path: dict[str, list[Persistence]] = {}
-    for entry in found:
-        if entry.path:
-            by_path.setdefault(entry.path, []).append(entry)
-    texts = {path: _text(path, entries) for path, entries in sorted(by_path.items())}
-    return {path: text for path, text in texts.items() if text is not None}
-
-
-def mode_of(path: str) -> int:
-    """Return the permissions of a manager's file: netplan warns about files that others may read."""
-    return 0o600 if path == netplan.OWN_FILE else 0o644
 
 
 def boot_name(interface: Interface, netdev: Netdev) -> str:
@@ -96,7 +81,8 @@ def _decide(context: Context, interface: Interface, netdev: Netdev, mtu: int | N
     return _BY_MANAGER[owner.manager](context, plain, owner, netdev)
 
 
-def _is_refused(context: Context, step_id: str) -> bool:
+def is_refused(context: Context, step_id: str) -> bool:
+    """Return whether the plan refuses a step."""
     return any(step["id"] == step_id and step["status"] == REFUSED for step in context.earlier)
 
 
@@ -105,14 +91,14 @@ def _by_the_boot_unit(entry: Persistence) -> Persistence:
     return entry._replace(manager=BOOT_UNIT)
 
 
-def _names_of_others(context: Context, entry: Persistence, owner: Owner) -> list[str]:
-    """Return the other interfaces that want something else and are configured by the same file.
+def sharing(context: Context, interface: Interface, owner: Owner) -> list[tuple[str, Interface | None]]:
+    """Return the other interfaces that the same file configures: the name at boot, and the wish where there is one.
 
     Virtual functions and representors come and go with what is planned, so they don't count.
     """
     wanted = {i.netdev["name"]: i for i in context.interfaces if i.netdev is not None}
-    own = entry.interface.netdev["name"] if entry.interface.netdev else ""
-    found = []
+    own = interface.netdev["name"] if interface.netdev else ""
+    found: list[tuple[str, Interface | None]] = []
     for netdev in context.actual.netdevs.values():
         function = context.actual.nics.get(netdev.get("pci") or "", {}).get("function")
         if netdev["name"] == own or function == "vf" or netdev["kind"] == "representor":
@@ -120,16 +106,20 @@ def _names_of_others(context: Context, entry: Persistence, owner: Owner) -> list
         other = wanted.get(netdev["name"])
         name = boot_name(other, netdev) if other else str(netdev["name"])
         theirs = owner_of(context.actual, netdev, name)
-        settings = other.wanted if other else {}
-        same = (settings.get("mtu"), settings.get("state")) == (entry.mtu, entry.state)
-        if not same and theirs is not None and (theirs.manager, theirs.file) == (owner.manager, owner.file):
-            found.append(name)
-    return sorted(found)
+        if theirs is not None and (theirs.manager, theirs.file) == (owner.manager, owner.file):
+            found.append((name, other))
+    return found
 
 
 def _is_for_it_alone(context: Context, entry: Persistence, owner: Owner) -> bool:
-    """Return whether what is added to networkd's file ``owner.file`` counts for this interface and none besides."""
-    return networkd.names_interfaces(dict(owner.settings)) and not _names_of_others(context, entry, owner)
+    """Return whether what is added to networkd's file ``owner.file`` is wanted by every interface that it is about."""
+
+    def wants_the_same(other: Interface | None) -> bool:
+        settings = other.wanted if other else {}
+        return (settings.get("mtu"), settings.get("state")) == (entry.mtu, entry.state)
+
+    others = sharing(context, entry.interface, owner)
+    return networkd.names_interfaces(dict(owner.settings)) and all(wants_the_same(other) for _name, other in others)
 
 
 def _for_networkd(context: Context, entry: Persistence, owner: Owner, _netdev: Netdev) -> Persistence:
@@ -198,23 +188,3 @@ _BY_MANAGER: dict[str, Callable[[Context, Persistence, Owner, Netdev], Persisten
     IFUPDOWN: _for_ifupdown,
     WICKED: _for_wicked,
 }
-
-
-def _text(path: str, entries: list[Persistence]) -> str | None:
-    mtus = {entry.name: entry.mtu for entry in entries if entry.mtu is not None}
-    if path == netplan.OWN_FILE:
-        additions = {
-            entry.owner.definition: netplan.Addition(entry.mtu, entry.state)
-            for entry in entries
-            if entry.owner is not None and entry.owner.definition is not None
-        }
-        return netplan.file_text(additions)
-    if path == network_manager.OWN_FILE:
-        types = {entry.name: str((entry.interface.netdev or {}).get("link_type")) for entry in entries}
-        return network_manager.file_text(
-            {name: network_manager.DeviceMtu(types[name], mtu) for name, mtu in mtus.items()}
-        )
-    if path == ifupdown.OWN_FILE:
-        return ifupdown.file_text(mtus)
-    first = entries[0]
-    return networkd.drop_in_text(dict(first.owner.settings) if first.owner else {}, first.mtu, first.state)

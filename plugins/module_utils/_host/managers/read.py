@@ -8,7 +8,7 @@ from __future__ import annotations
 import posixpath
 from typing import Any, Dict, Iterable, Iterator
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.managers import ifupdown, ini, networkd
+from ansible_collections.rdma.fabric.plugins.module_utils._host.managers import ifupdown, ini, network_manager, networkd
 from ansible_collections.rdma.fabric.plugins.module_utils._host.read.probe import Probe, printable
 
 Managers = Dict[str, Any]
@@ -133,6 +133,7 @@ def _keyfile(probe: Probe, path: str) -> dict[str, Any]:
         "interface": _short(ini.last(found, "connection", "interface-name")),
         "mac": (_short(either("mac-address")) or "").lower() or None,
         "mtu": _short(either("mtu")),
+        "routes": [printable(text) for text in network_manager.kept_by_profile(found)][:_MOST_FILES],
     }
 
 
@@ -143,6 +144,7 @@ def _ifcfg(probe: Probe, path: str) -> dict[str, Any]:
         "interface": _short(values.get("DEVICE")),
         "mac": (_short(values.get("HWADDR")) or "").lower() or None,
         "mtu": _short(values.get("MTU")),
+        "routes": [],
     }
 
 
@@ -155,8 +157,13 @@ def _read_ifupdown(probe: Probe, _devices: dict[str, str]) -> dict[str, Any]:
     known: dict[str, dict[str, Any]] = {}
     for path, entries in found:
         for name, stanza in entries.items():
-            entry = known.setdefault(printable(name, 32), {"file": None, "mtu": None, "auto": False})
+            empty: dict[str, Any] = {"file": None, "mtu": None, "auto": False, "late": False, "commands": []}
+            entry = known.setdefault(printable(name, 32), empty)
             entry["auto"] = entry["auto"] or stanza["auto"]
+            # Files of the directory are included in the order of their names, ours among them.
+            comes_late = stanza["late"] if path == ifupdown.MAIN_FILE else path > ifupdown.OWN_FILE
+            entry["late"] = entry["late"] or (stanza["defined"] and comes_late)
+            entry["commands"] += [printable(command) for command in stanza["commands"]][:_MOST_FILES]
             entry["file"] = path if stanza["defined"] else entry["file"]
             entry["mtu"] = _short(stanza["mtu"]) or entry["mtu"]
     return {

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which part of a manager's file a recording may hold: what plans need, and nothing of keys, users and addresses."""
+"""Which part of a manager's file a recording may hold: what plans need, and nothing of keys and users."""
 
 from __future__ import annotations
 
@@ -20,6 +20,8 @@ _PROFILE: dict[str, set[str]] = {
     "connection": {"interface-name"},
     "ethernet": {"mac-address", "mtu"},
     "infiniband": {"mac-address", "mtu"},
+    "ipv4": {"route[0-9]*", "routing-rule[0-9]*"},
+    "ipv6": {"route[0-9]*", "routing-rule[0-9]*"},
 }
 _NETWORK: dict[str, set[str]] = {"Match": {"*"}, "Link": {"MTUBytes", "ActivationPolicy"}}
 _STANZA_WORDS = ("auto", "allow-auto", "allow-hotplug", "source", "source-directory", "mtu")
@@ -41,8 +43,7 @@ def _sections(kept: dict[str, set[str]]) -> Callable[[str], str]:
         lines = []
         section = ""
         for setting in ini.settings(text):
-            keys = kept.get(setting.section, set())
-            if setting.key not in keys and "*" not in keys:
+            if not any(fnmatch.fnmatchcase(setting.key, pattern) for pattern in kept.get(setting.section, ())):
                 continue
             if setting.section != section:
                 section = setting.section
@@ -66,7 +67,7 @@ def _stanzas(text: str) -> str:
     for words in ifupdown.lines(text):
         if words[0] == "iface":
             lines.append(" ".join(words[:4]))
-        elif words[0] in _STANZA_WORDS:
+        elif words[0] in _STANZA_WORDS or (words[0] in ifupdown.WHEN_UP and words[1:2] == ["ip"]):
             lines.append(" ".join(words))
     return "".join(f"{line}\n" for line in lines)
 

@@ -26,6 +26,14 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.wanted.represent
     no_shared_names,
     representor_prefix,
 )
+from ansible_collections.rdma.fabric.plugins.module_utils._host.wanted.routes import (
+    ROUTES,
+    RULES,
+    check_state,
+    no_shared_routes,
+    routes,
+    rules,
+)
 from ansible_collections.rdma.fabric.plugins.module_utils._host.wanted.vf_driver import check_driver, vf_driver
 from ansible_collections.rdma.fabric.plugins.module_utils._host.wanted.vf_guids import no_shared_guids, vf_guids
 from ansible_collections.rdma.fabric.plugins.module_utils._host.wanted.vf_settings import (
@@ -36,7 +44,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.wanted.vf_settin
 SELECTORS = ("pci", "mac", "current_name")
 _OF_FUNCTIONS = ("vfs", "vf_mtu", "vf_settings", "vf_driver", "vf_guids")
 _OF_THE_CARD = ("eswitch_mode", "representor_prefix", "firmware", "qos", "queues")
-INTERFACE_KEYS = (*SELECTORS, "name", "rdma_name", "mtu", "state", *_OF_FUNCTIONS, *_OF_THE_CARD)
+INTERFACE_KEYS = (*SELECTORS, "name", "rdma_name", "mtu", "state", *_OF_FUNCTIONS, *_OF_THE_CARD, ROUTES, RULES)
 STATES = ("up", "down")
 
 
@@ -57,6 +65,7 @@ def interfaces(place: Place, value: Any) -> list[dict[str, Any]]:
     no_shared_addresses(places, entries)
     no_shared_guids(places, entries)
     no_shared_names(places, entries)
+    no_shared_routes(places, entries)
     return entries
 
 
@@ -93,10 +102,13 @@ def _interface(place: Place, item: Mapping[Any, Any]) -> dict[str, Any]:
     entry["state"] = _state(place.at("state"), item.get("state"))
     entry["qos"] = interface_qos(place.at("qos"), item.get("qos"))
     entry["queues"] = queues(place.at("queues"), item.get("queues"))
+    entry[ROUTES] = routes(place.at(ROUTES), item.get(ROUTES))
+    entry[RULES] = rules(place.at(RULES), item.get(RULES))
     check_settings(place.at("vf_settings"), entry)
     check_prefix(place.at("representor_prefix"), entry)
     _check_vf_mtu(place.at("vf_mtu"), entry)
     check_driver(place.at("vf_mtu"), entry)
+    check_state(place.at(ROUTES), entry)
     return entry
 
 

@@ -14,6 +14,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.access import CommandResult, HostError
+from ansible_collections.rdma.fabric.tests.unit._host.kernel import routes
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.reactions import (
     DONE,
     LINK_SETTINGS,
@@ -43,7 +44,10 @@ def ip(kernel: Kernel, argv: Sequence[str]) -> CommandResult:
         return _show(kernel, argv[5])
     if argv[1] == "-batch":
         return _batch(kernel, argv[2])
-    words = deque(argv[1:])
+    options = [word for word in argv[1:] if word.startswith("-")]
+    words = deque(argv[1 + len(options) :])
+    if words[0] in routes.OBJECTS and len(words) > 2 - (words[0] == "rule"):
+        return routes.ip(kernel, options, list(words))
     if words.popleft() != "link" or words.popleft() != "set":
         return failed(255, f'Object "{argv[1]}" is unknown, try "ip help".')
     if words[0] == "dev":
@@ -100,6 +104,7 @@ def set_up(kernel: Kernel, name: str, _words: deque[str]) -> CommandResult:
 
 @link_setting("down")
 def set_down(kernel: Kernel, name: str, _words: deque[str]) -> CommandResult:
+    routes.went_down(kernel, name)
     return _set_flags(kernel, name, _flags(kernel, name) & ~(IFF_UP | IFF_RUNNING))
 
 

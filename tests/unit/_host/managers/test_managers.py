@@ -11,12 +11,11 @@ import pytest
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.actual import Actual
 from ansible_collections.rdma.fabric.plugins.module_utils._host.context import Context
+from ansible_collections.rdma.fabric.plugins.module_utils._host.managers.files import files, mode_of
 from ansible_collections.rdma.fabric.plugins.module_utils._host.managers.owner import owner_of
 from ansible_collections.rdma.fabric.plugins.module_utils._host.managers.plan import (
     BOOT_UNIT,
     Persistence,
-    files,
-    mode_of,
     persistence,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.managers.read import read_managers
