@@ -19,10 +19,11 @@ from __future__ import annotations
 import os
 import uuid
 from pathlib import Path
-from typing import Iterator, NoReturn
+from typing import Iterator
 
 import pytest
 
+from ansible_collections.rdma.fabric.tests.integration.missing import do_without
 from ansible_collections.rdma.fabric.tests.lab.audit import AuditLog
 from ansible_collections.rdma.fabric.tests.lab.control_plane import ControlPlane
 from ansible_collections.rdma.fabric.tests.lab.gobuild import ProgramsUnavailable
@@ -50,7 +51,7 @@ def lab_programs(pytestconfig: pytest.Config) -> Programs:
         with capture.global_and_fixture_disabled():
             return gather()
     except ProgramsUnavailable as reason:
-        _do_without(f"no control plane: {reason}")
+        do_without(f"no control plane: {reason}")
 
 
 @pytest.fixture(scope="session")
@@ -59,14 +60,7 @@ def readers() -> Readers:
     try:
         return gather_readers(os.environ)
     except ProgramsUnavailable as reason:
-        _do_without(f"no readers: {reason}")
-
-
-def _do_without(reason: str) -> NoReturn:
-    """Fail in continuous integration, where no part may be missing; skip elsewhere."""
-    if os.environ.get("CI"):
-        pytest.fail(reason, pytrace=False)
-    pytest.skip(reason)
+        do_without(f"no readers: {reason}")
 
 
 @pytest.fixture(scope="session")

@@ -1,14 +1,19 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Runs a reader of a host's configuration with directories of a test in the place of the machine's own."""
+"""Runs a reader of a host's configuration in namespaces of its own, so that it changes nothing of this machine.
+
+That takes root. A user namespace would not do: apt and networkd go on as other users, which one has not.
+"""
 
 from __future__ import annotations
 
 import subprocess
+from functools import lru_cache
 from pathlib import Path
 from typing import Mapping, Sequence
 
+from ansible_collections.rdma.fabric.tests.integration.missing import do_without
 from ansible_collections.rdma.fabric.tests.lab.readers import Readers
 
 # What follows -- runs with every directory named before it bound over the one of that name.
@@ -27,6 +32,21 @@ exec "$@"
 """
 
 
+def apart(*kinds: str) -> list[str]:
+    """Return the words before a command that run it in new namespaces of these kinds (``net``, ``mount``)."""
+    refusal = _refusal()
+    if refusal:
+        do_without(f"no namespaces of its own for a program: {refusal}; run the tests as root")
+    return ["unshare", *(f"--{kind}" for kind in kinds)]
+
+
+@lru_cache(maxsize=1)
+def _refusal() -> str:
+    words = ["unshare", "--net", "--mount", "mount", "--make-rprivate", "/"]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    return "" if done.returncode == 0 else done.stderr.strip()
+
+
 def lay_out(tree: Path, files: Mapping[str, str]) -> None:
     """Write files below ``tree``, readable for everybody."""
     for path, text in files.items():
@@ -43,6 +63,4 @@ def run_over(
     """Run a program that finds ``directories`` of ``tree`` in their places, in a namespace of its own."""
     for directory in directories:
         (tree / directory[1:]).mkdir(parents=True, exist_ok=True)
-    return readers.run(
-        ["unshare", "--mount", "bash", "-c", _BIND, "bash", tree, *directories, "--", *argv], **variables
-    )
+    return readers.run([*apart("mount"), "bash", "-c", _BIND, "bash", tree, *directories, "--", *argv], **variables)

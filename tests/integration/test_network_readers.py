@@ -8,7 +8,6 @@ The files are made by the collection's own plan for a recorded host with the man
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +21,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.facts import gat
 from ansible_collections.rdma.fabric.plugins.module_utils._host.plan import plan_with_context
 from ansible_collections.rdma.fabric.plugins.module_utils._host.recorded import RecordedHost
 from ansible_collections.rdma.fabric.tests.fixtures.hosts.fleet import FLEET
+from ansible_collections.rdma.fabric.tests.integration.isolated import apart
 from ansible_collections.rdma.fabric.tests.lab.readers import Readers
 
 PORT, NAME = "0000:37:00.0", "ens2f0"
@@ -117,19 +117,7 @@ def test_networkd_configures_the_interface_as_our_drop_in_says(
     for path in [tmp_path, *tmp_path.rglob("*")]:
         path.chmod(0o755 if path.is_dir() else 0o644)
     program = readers.program("usr/lib/systemd/systemd-networkd", "lib/systemd/systemd-networkd")
-    argv: list[str | Path] = [
-        "unshare",
-        "--net",
-        "--mount",
-        "bash",
-        "-c",
-        NETWORKD,
-        "networkd",
-        tmp_path,
-        program,
-        "9000",
-    ]
-    done = readers.run(argv)
+    done = readers.run([*apart("net", "mount"), "bash", "-c", NETWORKD, "networkd", tmp_path, program, "9000"])
     mtu, line = done.stdout.splitlines()[:2]
     assert mtu == "9000", done.stderr
     assert ("UP" in line.split("<")[1].split(">")[0].split(",")) == (state == "up"), line
@@ -204,7 +192,3 @@ def test_the_readers_see_a_fault(readers: Readers, tmp_path: Path) -> None:
     analyze = readers.program("usr/bin/systemd-analyze")
     done = readers.run([analyze, "verify", "--man=no", unit])
     assert done.stderr != ""
-
-
-def test_what_unshare_needs_is_here() -> None:
-    assert subprocess.run(["unshare", "--net", "--mount", "true"], check=False).returncode == 0

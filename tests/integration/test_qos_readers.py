@@ -16,6 +16,7 @@ import pytest
 from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.program import program_bytes, program_path
 from ansible_collections.rdma.fabric.plugins.module_utils._host.qos.files import RULES_FILE, UNIT_FILE
 from ansible_collections.rdma.fabric.plugins.module_utils._host.qos.read import dcb_command
+from ansible_collections.rdma.fabric.tests.integration.isolated import apart
 from ansible_collections.rdma.fabric.tests.integration.test_udev_reads_names import complaints, read_by_udev
 from ansible_collections.rdma.fabric.tests.lab.readers import Readers
 from ansible_collections.rdma.fabric.tests.unit._host.qos.hosts import LOSSLESS, PORT, REMOVE, applied, host
@@ -42,13 +43,13 @@ def test_dcb_understands_every_command(readers: Readers) -> None:
     lines = commands()
     assert {line.split()[1] for line in lines} >= {"app", "dcbx", "ets", "pfc", "--json"}
     for line in lines:
-        done = readers.run([readers.program("usr/sbin/dcb", "sbin/dcb"), *line.split()[1:]])
+        done = readers.run([*apart("net"), readers.program("usr/sbin/dcb", "sbin/dcb"), *line.split()[1:]])
         assert (done.returncode, done.stderr.strip().rpartition(": ")[2]) == (1, UNSUPPORTED), (line, done.stderr)
 
 
 @pytest.mark.parametrize("line", ["-json dcbx show dev lo", "dcbx set dev lo hosts", "app add dev lo dscp-prio 64:0"])
 def test_a_command_that_dcb_does_not_understand_is_noticed(readers: Readers, line: str) -> None:
-    done = readers.run([readers.program("usr/sbin/dcb", "sbin/dcb"), *line.split()])
+    done = readers.run([*apart("net"), readers.program("usr/sbin/dcb", "sbin/dcb"), *line.split()])
     assert done.stderr.strip().rpartition(": ")[2] != UNSUPPORTED
 
 

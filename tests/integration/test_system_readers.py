@@ -9,6 +9,7 @@ The files are made by the collection's own runs over hosts in memory, never by h
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from pathlib import Path
@@ -163,7 +164,8 @@ def as_systemd_has_it(readers: Readers, place: Path, unit: str, files: dict[str,
         folder.chmod(0o755)
     lay_out(tree, {**files, f"{UNITS}/{unit}": SERVICE})
     manager = readers.program("usr/lib/systemd/systemd", "lib/systemd/systemd")
-    unprivileged = ["setpriv", f"--reuid={UNPRIVILEGED}", f"--regid={UNPRIVILEGED}", "--clear-groups"]
+    other_user = ["setpriv", f"--reuid={UNPRIVILEGED}", f"--regid={UNPRIVILEGED}", "--clear-groups"]
+    unprivileged = other_user if os.geteuid() == 0 else []
     variables = {"SYSTEMD_UNIT_PATH": f"{tree}{UNITS}:", "SYSTEMD_LOG_TARGET": "console", "SYSTEMD_LOG_LEVEL": "debug"}
     done = readers.run([*unprivileged, manager, "--test", "--system", f"--unit={unit}"], **variables)
     told = (done.stdout + done.stderr).partition(f"-> Unit {unit}:")[2].partition("-> Unit ")[0]

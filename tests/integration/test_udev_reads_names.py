@@ -22,6 +22,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.operations impor
 from ansible_collections.rdma.fabric.plugins.module_utils._host.plan import plan_with_context
 from ansible_collections.rdma.fabric.plugins.module_utils._host.recorded import RecordedHost
 from ansible_collections.rdma.fabric.tests.fixtures.hosts.fleet import FLEET
+from ansible_collections.rdma.fabric.tests.integration.isolated import apart
 from ansible_collections.rdma.fabric.tests.lab.readers import Readers
 from ansible_collections.rdma.fabric.tests.unit._host.families import host_with
 from ansible_collections.rdma.fabric.tests.unit._host.igb import OLD_KERNEL
@@ -83,7 +84,7 @@ def read_by_udev(readers: Readers, root: Path, files: dict[str, str], alias: str
         place.write_text(text)
     udevadm = readers.program("usr/bin/udevadm", "bin/udevadm")
     done: subprocess.CompletedProcess[str] = readers.run(
-        ["unshare", "--mount", "--net", "bash", "-c", READ, "bash", root, udevadm, alias]
+        [*apart("mount", "net"), "bash", "-c", READ, "bash", root, udevadm, alias]
     )
     assert done.returncode == 0, done.stderr
     return done.stdout + done.stderr
@@ -159,7 +160,7 @@ def test_ip_renames_representors_as_our_batch_says(readers: Readers, tmp_path: P
     batch = tmp_path / "batch"
     batch.write_text(text)
     assert (" down\n" in text) is old_kernel
-    said = readers.run(["unshare", "--net", "bash", "-c", RENAME, "bash", "rail0_0", "rail0_1", batch])
+    said = readers.run([*apart("net"), "bash", "-c", RENAME, "bash", "rail0_0", "rail0_1", batch])
     lines = said.stdout.splitlines()
     assert (lines[0], said.stderr) == ("rc 0", "")
     words = [line.split() for line in lines[1:]]
