@@ -55,8 +55,9 @@ def nmcli_route(route: Route) -> str:
 
 
 def nmcli_rule(rule: Rule) -> str:
-    """Return a rule as nmcli(1) takes it."""
-    selectors = [f"{key} {rule[key]}" for key in ("from", "to") if rule[key]]
+    """Return a rule as nmcli(1) takes it and profiles hold it: one address has no prefix."""
+    networks = {key: ipaddress.ip_network(rule[key]) for key in ("from", "to") if rule[key]}
+    selectors = [f"{key} {net if net.num_addresses > 1 else net[0]}" for key, net in networks.items()]
     return " ".join([f"priority {rule['priority']}", *selectors, f"table {rule['table']}"])
 
 

@@ -142,7 +142,10 @@ def _rules_step(context: Context) -> list[Step]:
 def _refusal(context: Context, interface: Interface, netdev: Netdev, lacking: Changes) -> str:
     """Return everything that keeps an interface's routes from being set, empty when nothing does."""
     if told(context, interface).get("routes") is None or told_rules(context) is None:
-        return "routes and rules can't be read: ip (iproute2 5.0 or newer) is not installed, or does not answer"
+        return (
+            "its routes and rules can't be read; next: install iproute2 5.0 or newer; a recording has to be made "
+            "again where it lacks them"
+        )
     master = context.actual.netdevs.get(netdev.get("master") or "", {})
     if master.get("kind") in _MASTERS and (lacking.add or lacking.replace or lacking.add_rules):
         return (

@@ -258,7 +258,7 @@ class TestRefusals:
     def test_without_ip(self) -> None:
         kernel = host()
         kernel.absent.add("ip")
-        assert "iproute2 5.0 or newer" in self.refusal(kernel, routes=[IPV4])
+        assert "next: install iproute2 5.0 or newer" in self.refusal(kernel, routes=[IPV4])
 
     def test_the_uplink(self) -> None:
         uplink = {"rdma_fabric_uplinks": [PORT]}

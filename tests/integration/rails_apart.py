@@ -1,0 +1,191 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Two rails in one subnet on the kernel of this machine, in namespaces that end with this program.
+
+``python -m ansible_collections.rdma.fabric.tests.integration.rails_apart DESIRED`` runs as root in network and mount
+namespaces of its own. Both rails end at a switch in another one, which is the gateway 10.1.0.1 as well. It prints as
+JSON what it saw before, after, after a lost link, and after the removal. The reader, planner and applier of routes and
+sysctls are the real ones; what else facts hold is composed, because a veth is no port of a card.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import struct
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host import originals
+from ansible_collections.rdma.fabric.plugins.module_utils._host.access import LiveMachine
+from ansible_collections.rdma.fabric.plugins.module_utils._host.clock import SystemClock
+from ansible_collections.rdma.fabric.plugins.module_utils._host.desired import check_desired
+from ansible_collections.rdma.fabric.plugins.module_utils._host.execute import execute
+from ansible_collections.rdma.fabric.plugins.module_utils._host.managers.routes import PROTOCOL
+from ansible_collections.rdma.fabric.plugins.module_utils._host.plan import plan_with_context
+from ansible_collections.rdma.fabric.plugins.module_utils._host.read.boot import read_boot
+from ansible_collections.rdma.fabric.plugins.module_utils._host.read.probe import Probe
+from ansible_collections.rdma.fabric.plugins.module_utils._host.read.settings import read_settings
+from ansible_collections.rdma.fabric.plugins.module_utils._host.routing.read import read_routing
+from ansible_collections.rdma.fabric.tests.unit._host import host_facts as given
+
+RAILS = ("rail0", "rail1")
+ADDRESSES = ("10.1.0.11", "10.1.0.12")
+GATEWAY, FAR = "10.1.0.1", "10.2.0.7"
+CONCERNS = ("sysctl", "routing", "leftovers")
+_ETH_P_ARP = 0x0806
+# The switch is in the same kernel: what answers does so at once.
+_QUIET_SECONDS = 1.0
+# Answers to nothing but questions about addresses: the switch itself has an address of the subnet.
+_SWITCH = """
+ip link set lo up
+ip link add br0 type bridge
+ip address add 10.1.0.1/24 dev br0
+ip link set br0 up
+for port in port0 port1; do
+    ip link set "$port" master br0
+    ip link set "$port" up
+done
+"""
+
+
+def ip(*words: str, switch: int = 0) -> str:
+    """Run ip(8) here, or in the switch's namespace."""
+    inside = ["nsenter", f"--target={switch}", "--net"] if switch else []
+    return subprocess.run([*inside, "ip", *words], check=True, capture_output=True, text=True).stdout
+
+
+def cable(switch: int) -> None:
+    """Make both rails, with their addresses, and the switch that they end at."""
+    subprocess.run(["mount", "-t", "tmpfs", "tmpfs", "/etc/sysctl.d"], check=True)
+    ip("link", "set", "lo", "up")
+    for number, (rail, address) in enumerate(zip(RAILS, ADDRESSES)):
+        ip("link", "add", rail, "type", "veth", "peer", "name", f"port{number}")
+        ip("link", "set", f"port{number}", "netns", str(switch))
+        ip("address", "add", f"{address}/24", "dev", rail)
+        ip("link", "set", rail, "up")
+    subprocess.run(["nsenter", f"--target={switch}", "--net", "bash", "-ec", _SWITCH], check=True)
+
+
+def who_has(address: str, interface: str = "br0") -> list[str]:
+    """Ask for an address by ARP and return the hardware addresses of all that answer; runs at the switch."""
+    with socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(_ETH_P_ARP)) as wire:
+        wire.bind((interface, _ETH_P_ARP))
+        wire.settimeout(_QUIET_SECONDS)
+        own = wire.getsockname()[4]
+        question = struct.pack("!HHBBH", 1, 0x0800, 6, 4, 1) + own + socket.inet_aton(GATEWAY)
+        question += b"\0" * 6 + socket.inet_aton(address)
+        wire.send(b"\xff" * 6 + own + struct.pack("!H", _ETH_P_ARP) + question)
+        answers = set()
+        end = time.monotonic() + 10 * _QUIET_SECONDS
+        while time.monotonic() < end:
+            try:
+                frame = wire.recv(128)
+            except TimeoutError:
+                break
+            if frame[20:22] == b"\0\2" and frame[28:32] == socket.inet_aton(address):
+                answers.add(frame[22:28].hex(":"))
+    return sorted(answers)
+
+
+def seen(switch: int) -> dict[str, Any]:
+    """What answers at the switch for each address, by which rail each address sends, and whether it gets there."""
+    hardware = {link["address"]: link["ifname"] for link in json.loads(ip("-json", "link", "show"))}
+    answers = {}
+    for address in ADDRESSES:
+        asking = ["nsenter", f"--target={switch}", "--net", sys.executable, "-m", __spec__.name, "who-has", address]
+        found = subprocess.run(asking, check=True, capture_output=True, text=True).stdout
+        answers[address] = sorted(hardware[octets] for octets in json.loads(found))
+    return {
+        "answers": answers,
+        "ways": {f"{address} to {target}": way(address, target) for address in ADDRESSES for target in (GATEWAY, FAR)},
+        "reached": {address: reaches(address) for address in ADDRESSES},
+        "ours": [line.strip() for line in ip("route", "show", "table", "all", "proto", str(PROTOCOL)).splitlines()],
+        "rules": [line for line in ip("rule", "show").splitlines() if f"proto {PROTOCOL}" in line],
+    }
+
+
+def way(address: str, target: str) -> str | None:
+    """Return the rail that the kernel sends by, None where it knows no way."""
+    try:
+        (found,) = json.loads(ip("-json", "route", "get", target, "from", address))
+    except subprocess.CalledProcessError:
+        return None
+    rail: str = found["dev"]
+    return rail
+
+
+def reaches(address: str) -> bool:
+    """Return whether the gateway's answer comes back to an address: it refuses a connection that nobody waits for."""
+    with socket.socket() as connection:
+        connection.settimeout(3)
+        connection.bind((address, 0))
+        try:
+            connection.connect((GATEWAY, 9))
+        except ConnectionRefusedError:
+            return True
+        except OSError:
+            return False
+    return True
+
+
+def facts(machine: LiveMachine, desired: dict[str, Any]) -> dict[str, Any]:
+    """What a host tells whose rails are ports of cards, as far as routes and sysctls need it."""
+    probe = Probe(machine)
+    up = {link["ifname"]: "UP" in link["flags"] for link in json.loads(ip("-json", "link", "show"))}
+    found = given.facts([], [given.netdev(rail, None, up=up[rail]) for rail in RAILS])
+    found["boot"] = {**read_boot(probe), "managers": {}}
+    found["settings"] = read_settings(probe, desired, RAILS, found["boot"]["files"])
+    found["routing"] = read_routing(probe, desired, found)
+    return found
+
+
+def converge(desired: dict[str, Any], kept: dict[str, Any]) -> list[str]:
+    """Bring the rails to what is asked of them, keep what was there before, and return the lines of the plan."""
+    machine = LiveMachine()
+    plan, context = plan_with_context(desired, facts(machine, desired), CONCERNS)
+    done = execute(plan, context, machine, SystemClock())
+    assert done.failure is None, done.failure
+    kept.update(originals.with_steps(kept, plan["steps"]))
+    return done.lines
+
+
+def run(desired: dict[str, Any], switch: int) -> dict[str, Any]:
+    """Return what was seen at each stage, and the lines of each run."""
+    cable(switch)
+    kept: dict[str, Any] = {}
+    found: dict[str, Any] = {"before": seen(switch), "lines": converge(desired, kept), "after": seen(switch)}
+    found["again"] = converge(desired, kept)
+    ip("link", "set", RAILS[0], "down")
+    ip("link", "set", RAILS[0], "up")
+    found["lost"] = seen(switch)["ours"]
+    found["back"] = converge(desired, kept)
+    found["restored"] = seen(switch)
+    wish = originals.removal(desired, kept)
+    found["removal"] = converge(wish, {})
+    found["removed"] = seen(switch)
+    found["files"] = sorted(path.name for path in Path("/etc/sysctl.d").iterdir())
+    return found
+
+
+def main() -> None:
+    """Do what the arguments say."""
+    if sys.argv[1] == "who-has":
+        json.dump(who_has(sys.argv[2]), sys.stdout)
+        return
+    with subprocess.Popen(["unshare", "--net", "cat"], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        # It has its namespace once it answers.
+        assert other.stdin is not None and other.stdout is not None
+        other.stdin.write(b"\n")
+        other.stdin.flush()
+        other.stdout.read(1)
+        json.dump(run(check_desired(json.loads(sys.argv[1])), other.pid), sys.stdout)
+        other.stdin.close()
+
+
+if __name__ == "__main__":
+    main()
