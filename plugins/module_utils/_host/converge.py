@@ -8,7 +8,7 @@ from __future__ import annotations
 import posixpath
 from typing import NamedTuple
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host import originals
+from ansible_collections.rdma.fabric.plugins.module_utils._host import awaited, originals
 from ansible_collections.rdma.fabric.plugins.module_utils._host.access import Host, HostError, Machine
 from ansible_collections.rdma.fabric.plugins.module_utils._host.actual import Facts
 from ansible_collections.rdma.fabric.plugins.module_utils._host.clock import Clock
@@ -23,6 +23,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.execute import (
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts import gather
 from ansible_collections.rdma.fabric.plugins.module_utils._host.failures import explain, told
+from ansible_collections.rdma.fabric.plugins.module_utils._host.guard.revert import boot_id
 from ansible_collections.rdma.fabric.plugins.module_utils._host.operations import Operation, PutFile, RemoveFile
 from ansible_collections.rdma.fabric.plugins.module_utils._host.outcome import (
     Outcome,
@@ -77,12 +78,12 @@ def apply(
     """
     seen = look(machine, desired, run, address)
     if not any(map(is_executable, seen.plan["steps"])):
-        idle = Execution(failure=_forget(machine, clock, seen, run))
+        idle = Execution(failure=_remember(machine, clock, seen, run) or _forget(machine, clock, seen, run))
         return applied_outcome(seen.wish, seen.facts, seen.plan, seen.plan, execution=idle, run=run)
     execution = _execute(machine, clock, seen, watch)
     after = look(machine, desired, run, address)
     if execution.failure is None:
-        execution.failure = _forget(machine, clock, after, run)
+        execution.failure = _remember(machine, clock, after, run) or _forget(machine, clock, after, run)
     return applied_outcome(after.wish, after.facts, seen.plan, after.plan, execution=execution, run=run)
 
 
@@ -106,6 +107,21 @@ def _keep(machine: Machine, clock: Clock, now: originals.Originals, wanted: orig
     if not wanted:
         return _attempt(machine, clock, RemoveFile(originals.PATH))
     return _attempt(machine, clock, PutFile(originals.PATH, originals.text_of(wanted), 0o600))
+
+
+def _remember(machine: Machine, clock: Clock, seen: Seen, run: Run) -> Failure | None:
+    """Keep what waits for a reboot from now on; a removal leaves nothing behind that waits."""
+    known = seen.facts["boot"]["awaited"]
+    wanted: awaited.Awaited = {}
+    if not run.removes:
+        wanted = awaited.awaited_after(seen.plan["steps"], known, run.concerns, boot_id(machine))
+    if {key: (entry["to"], entry["boot_id"]) for key, entry in known.items()} == {
+        key: (entry["to"], entry["boot_id"]) for key, entry in wanted.items()
+    }:
+        return None
+    if not wanted:
+        return _attempt(machine, clock, RemoveFile(awaited.PATH))
+    return _attempt(machine, clock, PutFile(awaited.PATH, awaited.text_of(wanted), 0o600))
 
 
 def _forget(machine: Machine, clock: Clock, seen: Seen, run: Run) -> Failure | None:

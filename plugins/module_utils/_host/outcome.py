@@ -142,7 +142,7 @@ def _failure_sentences(execution: Execution) -> list[str]:
     failure = execution.failure
     if failure is None:
         return []
-    what = describe(failure.step) if failure.step else "keeping the values from before the first run"
+    what = describe(failure.step) if failure.step else "keeping what the next run needs to know"
     sentences = [f"failed: {what}: {failure.error}"]
     if failure.undone:
         sentences.append(f"taken back: {', '.join(failure.undone)}")

@@ -10,6 +10,7 @@ from typing import Any, Dict, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host import steps
 from ansible_collections.rdma.fabric.plugins.module_utils._host.actual import Actual, Facts
+from ansible_collections.rdma.fabric.plugins.module_utils._host.awaited import judged
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns import CONCERNS, Concern
 from ansible_collections.rdma.fabric.plugins.module_utils._host.context import Context
 from ansible_collections.rdma.fabric.plugins.module_utils._host.desired import HostDesired
@@ -50,7 +51,7 @@ def plan_with_context(
         if name in CONCERNS:
             context, said = _with_steps_of(CONCERNS[name], context)
             notices.extend(said)
-    planned = list(context.earlier)
+    planned = judged(context.earlier, (facts.get("boot") or {}).get("awaited") or {})
     return {"format": FORMAT, "steps": planned, "notices": notices, "digest": steps.digest(planned)}, context
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.unit import BOOT_ID
 from ansible_collections.rdma.fabric.plugins.module_utils._host.converge import apply, preview
 from ansible_collections.rdma.fabric.plugins.module_utils._host.desired import check_desired
 from ansible_collections.rdma.fabric.plugins.module_utils._host.outcome import Run
@@ -52,6 +53,7 @@ def document(distribution: str, extra: dict[str, str] | None = None) -> dict[str
 def files(identity: str) -> dict[str, str]:
     """What a distribution, by its ID, puts beside the network cards; it has the ``DIRECTORIES``, too."""
     return {
+        BOOT_ID: "0b6e2f1c-7d3f-4f5e-9a55-2f6a1c9d7e10\n",
         "/proc/cmdline": "BOOT_IMAGE=/vmlinuz-6.1.0 root=UUID=4c1f7c52 ro quiet\n",
         "/proc/cpuinfo": "processor\t: 0\nvendor_id\t: GenuineIntel\nmodel name\t: Xeon\n",
         "/proc/meminfo": "MemTotal:       67108864 kB\nMemFree:        33554432 kB\nHugepagesize:       2048 kB\n",

@@ -10,6 +10,7 @@ import posixpath
 from typing import Any, Iterable
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.access import HostError
+from ansible_collections.rdma.fabric.plugins.module_utils._host.awaited import read_awaited
 from ansible_collections.rdma.fabric.plugins.module_utils._host.boot import program, unit
 from ansible_collections.rdma.fabric.plugins.module_utils._host.guard.record import BadRecord, parse
 from ansible_collections.rdma.fabric.plugins.module_utils._host.managers.read import read_managers
@@ -26,7 +27,8 @@ _GUARD_STATES = (
 
 
 def read_boot_state(probe: Probe, netdevs: Iterable[str]) -> dict[str, Any]:
-    """Return ``managers``, ``unit`` (enabled, programs), ``python``, ``result`` of the boot unit, and ``guard``."""
+    """Return ``managers``, ``unit`` (enabled, programs), ``python``, ``result`` of the boot unit, ``guard``, and what
+    is ``awaited`` of a reboot."""
     names = [posixpath.join(unit.PROGRAM_DIRECTORY, name) for name in probe.names(unit.PROGRAM_DIRECTORY)]
     return {
         "managers": read_managers(probe, netdevs),
@@ -37,6 +39,7 @@ def read_boot_state(probe: Probe, netdevs: Iterable[str]) -> dict[str, Any]:
         "python": _python(probe),
         "result": _result(probe),
         "guard": _guard(probe),
+        "awaited": read_awaited(probe),
     }
 
 

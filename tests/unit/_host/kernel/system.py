@@ -14,6 +14,7 @@ import shlex
 from typing import TYPE_CHECKING, Match, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.access import CommandResult, HostError
+from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.unit import BOOT_ID
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.reactions import (
     DONE,
     PROGRAMS,
@@ -143,7 +144,9 @@ def _parsed(text: str) -> dict[str, str]:
 
 
 def reboot(kernel: Kernel, line: str) -> None:
-    """Let the host start again with this kernel line: what is only in memory is gone."""
+    """Let the host start again with this kernel line: what is only in memory is gone, and it is another boot."""
+    former = kernel.read(BOOT_ID) if kernel.exists(BOOT_ID) else ""
+    kernel.tree.add_file(BOOT_ID, f"after {former.strip() or 'another'}\n")
     kernel.tree.add_file("/proc/cmdline", f"{line}\n")
     kernel.tree.discard("/run/rdma-fabric")
     kernel.tree.add_file(LIMITS_IN_EFFECT, _default_limits(kernel))

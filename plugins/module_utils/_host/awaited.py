@@ -1,0 +1,90 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Remembers what waits for a reboot, so that no host is rebooted twice for it. Private: it may change.
+
+A reboot may not bring what it was for: the boot loader starts an old kernel or another entry, or something undoes it on
+the way. A host that runs of every night may reboot would then be rebooted every night. So a step that waited already
+when the host was last started is refused.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Dict, Iterable, Mapping, Sequence
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.unit import BOOT_ID
+from ansible_collections.rdma.fabric.plugins.module_utils._host.operations import MARKER
+from ansible_collections.rdma.fabric.plugins.module_utils._host.read.probe import Probe
+from ansible_collections.rdma.fabric.plugins.module_utils._host.steps import NEEDS_REBOOT, REFUSED, Step
+
+PATH = "/var/lib/rdma-fabric/awaiting-reboot.json"
+FORMAT = 1
+
+# By the step's id: what it leads to, and the boot in which it was first seen to wait.
+Awaited = Dict[str, Dict[str, Any]]
+
+_NOT_BROUGHT = (
+    "the host was started since it first waited for that, and came up without it: look at which entry and kernel the "
+    "boot loader takes by default and at the log of the start (journalctl -b), and reboot it yourself; no run reboots "
+    "the host for this again"
+)
+
+
+def read_awaited(probe: Probe) -> Awaited:
+    """Return what waited after the last run: ``to``, ``boot_id`` and ``this_boot`` (it still is the same start)."""
+    text = probe.content(PATH)
+    if not text:
+        return {}
+    try:
+        document = json.loads(text)
+        steps = {str(key): {"to": entry["to"], "boot_id": str(entry["boot_id"])} for key, entry in _entries(document)}
+    except (ValueError, KeyError, TypeError, RecursionError):
+        # It only saves a reboot: what can't be read is forgotten.
+        return {}
+    now = probe.text(BOOT_ID)
+    return {key: {**entry, "this_boot": entry["boot_id"] == now} for key, entry in steps.items()}
+
+
+def _entries(document: Mapping[str, Any]) -> Iterable[tuple[str, Any]]:
+    if document["format"] != FORMAT:
+        raise ValueError("unknown form")
+    return dict(document["steps"]).items()
+
+
+def judged(steps: Sequence[Step], known: Mapping[str, Mapping[str, Any]]) -> list[Step]:
+    """Return the steps of a plan; those that a reboot did not bring are refused."""
+    return [_refused(step) if _was_not_brought(step, known) else step for step in steps]
+
+
+def _was_not_brought(step: Step, known: Mapping[str, Mapping[str, Any]]) -> bool:
+    entry = known.get(str(step["id"]))
+    return step["status"] == NEEDS_REBOOT and entry is not None and entry["to"] == step["to"] and not entry["this_boot"]
+
+
+def _refused(step: Step) -> Step:
+    detail = f"{step['detail']}; {_NOT_BROUGHT}" if step["detail"] else _NOT_BROUGHT
+    return {**step, "status": REFUSED, "undo": "nothing is changed", "detail": detail}
+
+
+def awaited_after(
+    left: Sequence[Step], known: Mapping[str, Mapping[str, Any]], concerns: Sequence[str], boot_id: str
+) -> Awaited:
+    """Return what waits when a run ends: ``left`` is the plan then, ``known`` what was read of the run before.
+
+    What waited already keeps the boot that it was first seen in. A run about some ``concerns`` knows nothing of others.
+    Where the kernel does not tell one boot from another (an empty ``boot_id``), nothing new is remembered.
+    """
+    found = {key: entry for key, entry in known.items() if key.split(":", 1)[0] not in concerns}
+    for step in left:
+        key = str(step["id"])
+        if key in known and known[key]["to"] == step["to"] and step["status"] in (NEEDS_REBOOT, REFUSED):
+            found[key] = known[key]
+        elif step["status"] == NEEDS_REBOOT and boot_id:
+            found[key] = {"to": step["to"], "boot_id": boot_id}
+    return {key: {"to": entry["to"], "boot_id": entry["boot_id"]} for key, entry in sorted(found.items())}
+
+
+def text_of(awaited: Awaited) -> str:
+    """Return the file's text."""
+    return json.dumps({"format": FORMAT, "note": MARKER, "steps": awaited}, indent=1, sort_keys=True) + "\n"
