@@ -14,6 +14,7 @@ from typing import Any, Iterable, Mapping, NamedTuple, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.context import Context, Interface
 from ansible_collections.rdma.fabric.plugins.module_utils._host.managers.routes import PROTOCOL, kept_in
+from ansible_collections.rdma.fabric.plugins.module_utils._host.naming.release import renames_live
 from ansible_collections.rdma.fabric.plugins.module_utils._host.wanted.routes import (
     ROUTES,
     RULES,
@@ -23,8 +24,8 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.wanted.routes im
     rule_key,
 )
 
-# RTPROT_STATIC: what the host's administrator configured.
-_STATIC = 4
+# RTPROT_KERNEL: made for an address. RTPROT_STATIC: what the host's administrator configured.
+_KERNEL, _STATIC = 2, 4
 
 
 class Changes(NamedTuple):
@@ -68,7 +69,11 @@ def _facts(context: Context) -> Mapping[str, Any]:
 def changes(context: Context, interface: Interface, waiting: Iterable[Route] = ()) -> Changes:
     """Return what an interface lacks and what it has too much; routes that have to wait are left out."""
     wanted: list[Route] = interface.wanted.get(ROUTES) or []
-    now = {route_key(route): route for route in told(context, interface).get("routes") or ()}
+    there = told(context, interface).get("routes") or ()
+    if loses_link(context, interface):
+        # The kernel makes its own again, for the addresses that stay.
+        there = [route for route in there if route["protocol"] == _KERNEL]
+    now = {route_key(route): route for route in there}
     held = [route_key(route) for route in waiting]
     other = [route for route in wanted if route_key(route) in now and now[route_key(route)]["via"] != route["via"]]
     asked = {route_key(route) for route in wanted}
@@ -80,6 +85,13 @@ def changes(context: Context, interface: Interface, waiting: Iterable[Route] = (
         remove=[route for key, route in now.items() if key not in asked and is_our_route(context, route)],
         add_rules=[rule for rule in interface.wanted.get(RULES) or [] if rule_key(rule) not in rules],
     )
+
+
+def loses_link(context: Context, interface: Interface) -> bool:
+    """Return whether the plan takes an interface down and up before its routes are set: old kernels rename that way."""
+    netdev = interface.netdev
+    renamed = netdev is not None and context.name_of(netdev) != netdev["name"]
+    return renamed and not renames_live(str(context.actual.facts["system"]["kernel"]))
 
 
 def unwanted_rules(context: Context) -> list[Rule]:

@@ -9,7 +9,7 @@ import ipaddress
 from typing import Any, Iterable, Union
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.context import Context, Interface
-from ansible_collections.rdma.fabric.plugins.module_utils._host.routing.ours import told, uplink_addresses
+from ansible_collections.rdma.fabric.plugins.module_utils._host.routing.ours import loses_link, told, uplink_addresses
 from ansible_collections.rdma.fabric.plugins.module_utils._host.wanted.routes import (
     MAIN,
     ROUTES,
@@ -99,13 +99,17 @@ def _reachable(context: Context, interface: Interface, route: Route) -> bool:
 
 
 def _routes(context: Context, interface: Interface) -> Iterable[dict[str, Any]]:
-    return [*(interface.wanted.get(ROUTES) or ()), *(told(context, interface).get("routes") or ())]
+    there = () if loses_link(context, interface) else told(context, interface).get("routes") or ()
+    return [*(interface.wanted.get(ROUTES) or ()), *there]
 
 
 def _addresses(context: Context, interface: Interface, route: Route) -> list[_Owned]:
     """Return the interface's addresses of the route's family; those of the link alone don't count."""
+    version = version_of(route["to"])
+    if version == 6 and loses_link(context, interface):
+        return []
     found = [ipaddress.ip_interface(text) for text in told(context, interface).get("addresses") or ()]
-    return [address for address in found if address.version == version_of(route["to"]) and not _is_link_local(address)]
+    return [address for address in found if address.version == version and not _is_link_local(address)]
 
 
 def _is_link_local(address: _Owned) -> bool:
