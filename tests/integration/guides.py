@@ -54,8 +54,8 @@ def run(playbook: str, folder: Path, *arguments: str, **environment: str) -> str
     return done.stdout
 
 
-def results_of(playbook: str, folder: Path, *arguments: str) -> list[dict[str, Any]]:
+def results_of(playbook: str, folder: Path, *arguments: str, **environment: str) -> list[dict[str, Any]]:
     """Run a playbook of one play on this machine; return the result of each task."""
-    printed = run(playbook, folder, *ON_THIS_MACHINE, *arguments, **AS_JSON)
+    printed = run(playbook, folder, *ON_THIS_MACHINE, *arguments, **AS_JSON, **environment)
     (play,) = json.loads("{" + f"\n{printed}".split("\n{\n", 1)[1])["plays"]
     return [task["hosts"]["localhost"] for task in play["tasks"]]

@@ -1,0 +1,72 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The examples of the modules about the fabric and its cluster, run as they are printed against a real API server."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from ansible_collections.rdma.fabric.tests.integration import guides
+from ansible_collections.rdma.fabric.tests.integration.test_host_examples import MODULES as ABOUT_HOSTS
+from ansible_collections.rdma.fabric.tests.lab.control_plane import ControlPlane
+from tools.checkout import CHECKOUT
+from tools.fleet import INVENTORY, RECORDINGS
+
+# What an example finds beside it: manifests by the names that the examples have for them.
+MANIFESTS = INVENTORY.parent / "manifests"
+SPEC = {"rdma.fabric.fabric_spec": {"manifests": ["policy.yaml", "networks.yaml"], "hosts": ["localhost"]}}
+HOST = {
+    "rdma.fabric.rdma_host": {
+        "desired": {},
+        "recorded_host": "dgx-h100-01.json.gz",
+        "output_file": "rdma-fabric-run/hosts/dgx-h100-01.json",
+    }
+}
+BEFORE: dict[str, list[dict[str, Any]]] = {
+    "fabric_report": [{"name": "Load", **SPEC, "register": "preflight_result"}, {"name": "Read a host", **HOST}],
+}
+# Part of what the last example comes to.
+SHOWN = {
+    "fabric_hosts": '"msg": []',
+    "fabric_render": "rdma-shared",
+    "fabric_report": "report.html",
+    "fabric_spec": "rdmaSharedDevicePlugin",
+    "k8s_batch": '"changed": true',
+    "rdma_devplugin_config": '"changed": true',
+    "secondary_network": '"changed": true',
+}
+
+
+def examples_of(module: str) -> list[dict[str, Any]]:
+    plugin = importlib.import_module(f"ansible_collections.rdma.fabric.plugins.modules.{module}")
+    tasks: list[dict[str, Any]] = yaml.safe_load(plugin.EXAMPLES)
+    return tasks
+
+
+def test_the_examples_of_every_module_are_run_somewhere() -> None:
+    """Those of the driver's modules are with their guides; fabric_validate needs pods that run, as booted hosts have."""
+    everything = {path.stem for path in (CHECKOUT / "plugins" / "modules").glob("*.py")}
+    of_drivers = {"mofed_driver", "mofed_driver_info", "nv_peer_mem", "nv_peer_mem_info"}
+    assert everything == {*SHOWN, *ABOUT_HOSTS, *of_drivers, "fabric_validate"}
+
+
+@pytest.mark.parametrize("module", SHOWN)
+def test_the_examples_of_the_module_run(module: str, control_plane: ControlPlane, tmp_path: Path) -> None:
+    policy, *networks = sorted(MANIFESTS.glob("*.yaml"))
+    for name in ("policy.yaml", "nic-cluster-policy.yaml"):
+        shutil.copy(policy, tmp_path / name)
+    (tmp_path / "networks.yaml").write_text("---\n".join(path.read_text() for path in networks), encoding="utf-8")
+    shutil.copy(RECORDINGS / "dgx-h100-01.json.gz", tmp_path)
+    tasks = [*BEFORE.get(module, []), *examples_of(module)]
+    play = {"name": "Run", "hosts": "localhost", "gather_facts": False, "tasks": tasks}
+    results = guides.results_of(yaml.safe_dump([play]), tmp_path, **control_plane.command_environment({}))
+    assert len(results) == len(tasks)
+    assert SHOWN[module] in json.dumps(results[-1]), results[-1]
