@@ -8,9 +8,10 @@ from __future__ import annotations
 import ast
 import sys
 from pathlib import Path
-from typing import Iterator
+from typing import Any, Iterator
 
 import pytest
+import yaml
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 PLUGINS = CHECKOUT / "plugins"
@@ -23,6 +24,10 @@ MOST_FUNCTION_LINES = 60
 PYTHON_FILES = sorted(path.relative_to(CHECKOUT) for path in PLUGINS.rglob("*.py"))
 WITH_CODE = [path for path in PYTHON_FILES if path.name != "__init__.py"]
 PURE_ROOMS = ("_host", "_fabric", "_proof")
+# Where programs of a host are started, as lists of words.
+STARTS_PROGRAMS = {"plugins/module_utils/_host/access.py", "plugins/module_utils/_host/guard/launch.py"}
+SHELLS = {"sh", "bash", "dash", "ksh", "zsh", "env -S", "eval", "xargs"}
+SHELL_MODULES = {"shell", "command", "raw", "script", "expect"}
 
 
 def parsed(path: Path) -> ast.Module:
@@ -122,3 +127,46 @@ def test_a_file_holds_one_idea(path: Path) -> None:
 @pytest.mark.parametrize("path", WITH_CODE, ids=str)
 def test_a_function_fits_on_a_page(path: Path) -> None:
     assert [f"{name}: {size}" for name, size in functions(path) if size > MOST_FUNCTION_LINES] == []
+
+
+def test_nothing_of_a_host_goes_through_a_shell() -> None:
+    """Names and values come from variables and from hosts: a shell would read more in them than they say."""
+    found = []
+    for path in WITH_CODE:
+        if "module_utils/_host/" not in path.as_posix():
+            continue
+        tree = parsed(path)
+        starts = {name for name in imports(tree) if name.split(".")[0] in {"subprocess", "pty", "commands"}}
+        if starts and path.as_posix() not in STARTS_PROGRAMS:
+            found.append(f"{path}: starts programs by itself")
+        for node in ast.walk(tree):
+            if isinstance(node, ast.keyword) and node.arg == "shell":
+                found.append(f"{path}:{node.value.lineno}: shell=")
+            elif isinstance(node, ast.Attribute) and node.attr in {"system", "popen"}:
+                found.append(f"{path}:{node.lineno}: os.{node.attr}")
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+                if node.value.rpartition("/")[2] in SHELLS:
+                    found.append(f"{path}:{node.lineno}: {node.value}")
+    assert found == []
+
+
+def test_roles_and_playbooks_run_no_commands() -> None:
+    found = [
+        f"{path.relative_to(CHECKOUT)}: {key}"
+        for folder in ("roles", "playbooks")
+        for path in sorted((CHECKOUT / folder).rglob("*.yml"))
+        for key in keys_of(yaml.safe_load(path.read_text(encoding="utf-8")))
+        if key.rpartition(".")[2] in SHELL_MODULES and key.startswith(("ansible.", *SHELL_MODULES))
+    ]
+    assert found == []
+
+
+def keys_of(node: Any) -> Iterator[str]:
+    """Yield every key of a document, wherever it stands."""
+    if isinstance(node, dict):
+        for key, value in node.items():
+            yield str(key)
+            yield from keys_of(value)
+    elif isinstance(node, list):
+        for item in node:
+            yield from keys_of(item)
