@@ -145,7 +145,7 @@ def test_nothing_of_a_host_goes_through_a_shell() -> None:
             elif isinstance(node, ast.Attribute) and node.attr in {"system", "popen"}:
                 found.append(f"{path}:{node.lineno}: os.{node.attr}")
             elif isinstance(node, ast.Constant) and str(node.value).rpartition("/")[2] in SHELLS:
-                found.append(f"{path}:{node.lineno}: {node.value}")
+                found.append(f"{path}:{node.lineno}: {node.value!r}")
     assert found == []
 
 

@@ -10,7 +10,15 @@ from typing import Any
 from ansible_collections.rdma.fabric.plugins.module_utils._host.converge import apply, preview
 from ansible_collections.rdma.fabric.plugins.module_utils._host.desired import parse_host_variables
 from ansible_collections.rdma.fabric.plugins.module_utils._host.outcome import Run
-from ansible_collections.rdma.fabric.tests.unit._host.families import ETHERNET, FAMILIES, HCAS, NETDEVS, PF, host_with
+from ansible_collections.rdma.fabric.tests.unit._host.families import (
+    ETHERNET,
+    FAMILIES,
+    HCAS,
+    NETDEVS,
+    PF,
+    Family,
+    host_with,
+)
 from ansible_collections.rdma.fabric.tests.unit._host.kernel import qos
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.machine import Kernel
 
@@ -40,9 +48,9 @@ OF_VENDOR: dict[str, Any] = {
 }
 
 
-def host(tree: str = INBOX, **dcb: Any) -> Kernel:
+def host(tree: str = INBOX, *, family: Family = CONNECTX7, **dcb: Any) -> Kernel:
     """A host on one of the trees; ``dcb`` are other values that its port has from the start."""
-    kernel = Kernel(host_with(CONNECTX7).document())
+    kernel = Kernel(host_with(family).document())
     qos.add_dcb(kernel, PORT, **dcb)
     if tree != INBOX:
         qos.add_vendor_files(kernel, PORT, DEVICE, old=tree == OLD_VENDOR)

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from ansible_collections.rdma.fabric.tests.unit._host.families import FAMILIES, Family
 from ansible_collections.rdma.fabric.tests.unit._host.kernel import kmods, qos
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.machine import Kernel
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.sweep import settled, sweep
@@ -35,6 +36,21 @@ def everything(tree: str) -> dict[str, Any]:
 
 def asked(tree: str, **changes: Any) -> dict[str, Any]:
     return {**everything(tree), **changes}
+
+
+@pytest.mark.parametrize("family", [pytest.param(family, id=family.name) for family in FAMILIES])
+@pytest.mark.parametrize("tree", TREES)
+def test_every_family_gets_it_on_every_tree_and_gives_it_back(tree: str, family: Family) -> None:
+    kernel, usual = host(tree, family=family), host(tree)
+    before = state_of(kernel)
+    for each in (kernel, usual):
+        outcome = applied(each, everything(tree))
+        assert not outcome.get("failed") and outcome["plan"]["steps"] == [], outcome["msg"]
+    assert state_of(kernel) == state_of(usual)
+    kernel.revive()
+    assert (applied(kernel, everything(tree))["changed"], kernel.mutations) == (False, [])
+    assert applied(kernel, None, REMOVE)["plan"]["steps"] == []
+    assert state_of(kernel) == before
 
 
 @pytest.mark.parametrize("tree", TREES)
