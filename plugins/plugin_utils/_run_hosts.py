@@ -13,6 +13,7 @@ from typing import Any, Iterable, Mapping, NamedTuple, Sequence
 from ansible.inventory.manager import InventoryManager
 from ansible.parsing.dataloader import DataLoader
 
+CONTROLLER = "localhost"
 _MOST_NAMED = 10
 _MOST_WORDS = 300
 
@@ -89,7 +90,15 @@ def reasons(unfinished: Sequence[Unfinished], limit: str | None) -> list[str]:
     rest = len(unfinished) - _MOST_NAMED
     if rest > 0:
         return [*lines, f"  - and {rest} more", "next: mend them and run again, or leave them out with --limit"]
+    return [*lines, _next_step([each.host for each in unfinished], limit)]
+
+
+def _next_step(hosts: Sequence[str], limit: str | None) -> str:
+    them = "it" if len(hosts) == 1 else "them"
+    step = f"next: mend {them} and run again, or leave {them} out"
+    others = [f"!{host}" for host in hosts if host != CONTROLLER]
+    if not others:
+        return f"{step} of rdma_fabric_hosts, as every run needs localhost to validate its input"
     # A pattern of exclusions alone would leave out localhost where the inventory does not name it.
-    left = ",".join([limit or "all,localhost", *(f"!{each.host}" for each in unfinished)])
-    them = "it" if len(unfinished) == 1 else "them"
-    return [*lines, f"next: mend {them} and run again, or leave {them} out: --limit '{left}'"]
+    step = f"{step}: --limit '{','.join([limit or 'all,localhost', *others])}'"
+    return step if len(others) == len(hosts) else f"{step}, and localhost by rdma_fabric_hosts"

@@ -10,6 +10,7 @@ import json
 import shutil
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -24,6 +25,7 @@ from ansible_collections.rdma.fabric.tests.integration.playbooks import (
 from ansible_collections.rdma.fabric.tests.lab.control_plane import ControlPlane
 from ansible_collections.rdma.fabric.tests.lab.servers import free_port
 from tools.checkout import CHECKOUT
+from tools.fleet import RECORDINGS, SUFFIX
 
 # No machine has this module, so every machine has to plan something for it.
 WANTED = {"rdma_fabric_kernel_modules": ["rdma_fabric_no_such_module"]}
@@ -151,12 +153,39 @@ def test_a_preview_shows_the_hosts_that_were_read_and_fails(fabric: Json, user: 
     assert "attention: A host was not brought to the end: gone" in outcome.output
 
 
-@pytest.mark.parametrize("names", [(HOST,), (HOST, "gone")])
-def test_no_host_is_rebooted_while_another_one_was_left_behind(
-    names: tuple[str, ...], user: User, tmp_path: Path
+def with_a_localhost_that_fails(folder: Path, *, reached: bool) -> Path:
+    """Write an inventory of a host that is recorded and of localhost, which is not reached or lacks its recording."""
+    path = folder / "hosts.json"
+    lost = {**LOCAL, "rdma_fabric_recorded_host": str(folder / "lost.json.gz")}
+    gone = {"ansible_connection": "ssh", "ansible_host": "127.0.0.1", "ansible_port": free_port()}
+    one = {"rdma_fabric_recorded_host": str(RECORDINGS / f"egx-01{SUFFIX}")}
+    hosts = {"one": one, "localhost": lost if reached else gone}
+    path.write_text(json.dumps({"rdma_fabric": {"hosts": hosts}}), encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize("reached", [True, False])
+@pytest.mark.parametrize("playbook", ["site", "preview", "validate"])
+def test_a_run_whose_localhost_fails_as_a_host_is_reported_and_fails(
+    control_plane: ControlPlane, fabric: Json, user: User, playbook: str, reached: bool
 ) -> None:
-    """The role's own steps, as if a reboot were due. Ansible refuses to reboot this machine: the attempt is enough."""
-    tasks = tmp_path / "roles" / "host" / "tasks"
+    mark, inventory = control_plane.audit.mark(), with_a_localhost_that_fails(user.home, reached=reached)
+    outcome = user.run(playbook, inventory=inventory, variables=fabric, cluster=control_plane).refused()
+    head, why, step = outcome.message.splitlines()
+    total = 1 if playbook == "preview" else 2
+    assert head.startswith(f"1 of {total} host")
+    assert ("lost.json.gz" if reached else "Connection refused") in why
+    assert why.startswith(f"  - localhost: {'failed' if reached else 'unreachable'}: ")
+    assert step.startswith("next: mend it and run again, or leave it out of rdma_fabric_hosts")
+    assert control_plane.audit.requests(mark, user=ADMINISTRATOR) == []
+    report = user.report()
+    assert [row["name"] for row in report["hosts"]] == ["one"]
+    assert [each["host"] for each in report["remarks"] if each["kind"] == "unfinished"] == ["localhost"]
+
+
+def playbook_of_a_reboot(folder: Path, *names: str, **keywords: Any) -> str:
+    """Write a playbook of the role's own steps as if a reboot were due; ``keywords`` go with the role."""
+    tasks = folder / "roles" / "host" / "tasks"
     shutil.copytree(CHECKOUT / "roles" / "host" / "tasks" / "parts", tasks / "parts")
     begin = {"name": "Go on", "ansible.builtin.import_tasks": {"file": "parts/reboot.yml"}}
     (tasks / "main.yml").write_text(yaml.safe_dump([begin]), encoding="utf-8")
@@ -164,14 +193,29 @@ def test_no_host_is_rebooted_while_another_one_was_left_behind(
     reach = {"name": "Bring", "ansible.builtin.ping": {}, "register": "host_result"}
     plays = [
         {"hosts": "localhost", "tasks": [{"name": "Know", "ansible.builtin.set_fact": known}]},
-        {"hosts": "rdma_fabric", "pre_tasks": [reach], "roles": ["host"]},
+        {"hosts": "rdma_fabric", "pre_tasks": [reach], "roles": [{"role": "host", **keywords}]},
     ]
-    playbook = tmp_path / "playbook.yml"
+    playbook = folder / "playbook.yml"
     playbook.write_text(yaml.safe_dump([{**play, "gather_facts": False} for play in plays]), encoding="utf-8")
-    outcome = user.run(str(playbook), inventory=inventory_of(tmp_path, *names))
+    return str(playbook)
+
+
+@pytest.mark.parametrize("names", [(HOST,), (HOST, "gone")])
+def test_no_host_is_rebooted_while_another_one_was_left_behind(
+    names: tuple[str, ...], user: User, tmp_path: Path
+) -> None:
+    """Ansible refuses to reboot this machine: the attempt is enough."""
+    outcome = user.run(playbook_of_a_reboot(tmp_path, *names), inventory=inventory_of(tmp_path, *names))
     tried = [key for key in outcome.counts[HOST] if key.endswith("ansible.builtin.reboot")]
     assert bool(tried) is (names == (HOST,)), outcome.output
     assert ("gone: unreachable: " in outcome.output) is ("gone" in names)
+
+
+def test_nothing_is_done_after_a_reboot_that_failed_where_the_run_goes_on(user: User, tmp_path: Path) -> None:
+    playbook = playbook_of_a_reboot(tmp_path, HOST, ignore_errors=True)
+    outcome = user.run(playbook, inventory=inventory_of(tmp_path, HOST)).succeeded()
+    assert "would reboot the control node" in outcome.output
+    assert not [key for key in outcome.counts[HOST] if key.endswith("rdma_host")], outcome.counts
 
 
 def test_a_refused_step_is_no_obstacle_when_the_user_says_so(

@@ -95,6 +95,17 @@ def test_localhost_counts_when_it_is_a_host_of_the_fabric_and_in_the_limit() -> 
     assert look({}, limit="a", hosts=["localhost"])["unfinished"] == []
 
 
+@pytest.mark.parametrize(
+    ("hosts", "step"),
+    [
+        (["localhost"], "it and run again, or leave it out of rdma_fabric_hosts, as every run needs localhost"),
+        (["b", "localhost"], "them and run again, or leave them out: --limit 'all,localhost,!b', and localhost by "),
+    ],
+)
+def test_nobody_is_told_to_leave_out_localhost_by_limit(hosts: list[str], step: str) -> None:
+    assert look({}, hosts=hosts)["msg"].splitlines()[-1].startswith(f"next: mend {step}")
+
+
 def test_of_many_hosts_the_first_are_named_and_the_rest_is_counted() -> None:
     names = [f"h{number:02}" for number in range(30)]
     result = look({}, hosts=names)
