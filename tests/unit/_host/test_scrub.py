@@ -39,6 +39,19 @@ def test_mac_guid_and_gids_still_belong_together(names: Pseudonyms) -> None:
     assert names.addresses(ipv4_gid("10.1.0.11")) == ipv4_gid(names.addresses("10.1.0.11"))
 
 
+@pytest.mark.parametrize(("network", "member"), [("10.2.0.0/16", "10.2.3.4"), ("fd00:1:2::/48", "fd00:1:2::5")])
+def test_a_network_stays_one_and_keeps_its_members(names: Pseudonyms, network: str, member: str) -> None:
+    replaced = ipaddress.ip_network(names.addresses(network))
+    assert str(replaced) != network
+    assert ipaddress.ip_address(names.addresses(member)) in replaced
+    assert names.addresses(f"{member}/64") == f"{names.addresses(member)}/64"
+
+
+@pytest.mark.parametrize("text", ["10.2.0.1/99", "10.2.0.1/2/3", "10.2.0.1/x"])
+def test_an_address_before_something_else_is_replaced_all_the_same(names: Pseudonyms, text: str) -> None:
+    assert names.addresses(text) == text.replace("10.2.0.1", names.addresses("10.2.0.1"))
+
+
 def test_names_made_of_addresses_follow_them(names: Pseudonyms) -> None:
     mac, guid = names.text(MAC).replace(":", ""), names.text(GUID).replace(":", "")
     assert names.text("/sys/class/net/enxa088c24711d0/mtu") == f"/sys/class/net/enx{mac}/mtu"

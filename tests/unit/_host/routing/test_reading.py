@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts import gather
+from ansible_collections.rdma.fabric.plugins.module_utils._host.managers.routes import kept_in
+from ansible_collections.rdma.fabric.plugins.module_utils._host.operations import MARKER
 from ansible_collections.rdma.fabric.plugins.module_utils._host.record import record
 from ansible_collections.rdma.fabric.plugins.module_utils._host.recorded import RecordedHost
 from ansible_collections.rdma.fabric.plugins.module_utils._host.routing.read import (
@@ -161,3 +163,41 @@ def test_a_recording_has_other_addresses_that_belong_together_as_the_real_ones_d
     assert source["from"] == str(network) and source["priority"] == 30000
     assert ipaddress.ip_network(to["to"]).network_address in ipaddress.ip_network(ours[254]["to"])
     assert ipaddress.ip_network(ours[254]["to"]).prefixlen == 16
+
+
+def test_a_recording_has_no_real_address_in_files_of_managers() -> None:
+    kernel = host()
+    drop_in = "/etc/systemd/network/20-rail.network.d/90-rdma-fabric.conf"
+    kernel.tree.add_file(
+        drop_in, f"# {MARKER}\n[Route]\nDestination=10.2.0.0/16\nGateway=10.1.0.1\nTable=101\nMetric=0\n"
+    )
+    profile = "[connection]\ninterface-name=x\n[ipv4]\nroute1=10.2.0.0/16,10.1.0.1,0\n"
+    kernel.tree.add_file("/etc/NetworkManager/system-connections/rail.nmconnection", profile)
+    kernel.tree.add_file("/etc/systemd/system/multi-user.target.wants/NetworkManager.service", "")
+    recording = record(kernel, "recorded")
+    assert "10.1.0" not in json.dumps(recording) and "10.2.0" not in json.dumps(recording)
+    host_again = RecordedHost(recording)
+    ((route,), _rules) = kept_in({drop_in: host_again.read(drop_in)})
+    (there,) = [
+        found
+        for found in gather(host_again, desired=mlx5.wish(routes=[]))["routing"]["interfaces"][PF]["routes"]
+        if found["via"] and found["table"] == 254 and ":" not in found["to"]
+    ]
+    assert (route["to"], route["via"]) == (there["to"], there["via"])
+
+
+def test_rules_of_a_recording_name_networks() -> None:
+    recording = record(host(), "recorded")
+    rules = json.loads(recording["commands"][" ".join(rules_command(4))]["stdout"])
+    (rule,) = [rule for rule in rules if "srclen" in rule]
+    assert ipaddress.ip_network(f"{rule['src']}/{rule['srclen']}").prefixlen == 24
+    assert rule["src"] != "10.1.0.0"
+
+
+def test_a_recording_calls_interfaces_by_one_name() -> None:
+    kernel = mlx5.booted()
+    assert kernel.run(["ip", "link", "set", "dev", PORT, "name", "enxa088c2470001"], 5.0).rc == 0
+    recording = record(kernel, "recorded")
+    assert "a088c2470001" not in json.dumps(recording)
+    found = gather(RecordedHost(recording), desired=mlx5.wish(routes=[]))["routing"]["interfaces"][PF]
+    assert found["routes"] == [] and found["addresses"] == []

@@ -94,6 +94,13 @@ class TestBoot:
         done(kernel, wish(), replace(REMOVE, concerns=CONCERNS))
         assert (told(kernel), kernel.exists(DROP_IN)) == ([], False)
 
+    def test_removal_leaves_what_was_there_before_and_is_in_our_file_as_well(self) -> None:
+        kernel = self.managed()
+        ip(kernel, f"-4 route add 10.2.0.0/16 via 10.1.0.1 dev {PORT} table 101 proto {STATIC}")
+        done(kernel, wish(**ALL), EVERY)
+        done(kernel, wish(), replace(REMOVE, concerns=CONCERNS))
+        assert told(kernel) == ["10.2.0.0/16 via 10.1.0.1 table 101 metric 0 proto 4"]
+
     def test_what_nobody_can_keep_is_told_and_set_now(self) -> None:
         kernel = host()
         outcome = applied(kernel, wish(routes=[IPV4]), EVERY)
