@@ -13,10 +13,8 @@ from __future__ import annotations
 
 import json
 import socket
-import struct
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -31,13 +29,13 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.read.boot import
 from ansible_collections.rdma.fabric.plugins.module_utils._host.read.probe import Probe
 from ansible_collections.rdma.fabric.plugins.module_utils._host.read.settings import read_settings
 from ansible_collections.rdma.fabric.plugins.module_utils._host.routing.read import read_routing
+from ansible_collections.rdma.fabric.tests.guests import who_has
 from ansible_collections.rdma.fabric.tests.unit._host import host_facts as given
 
 RAILS = ("rail0", "rail1")
 ADDRESSES = ("10.1.0.11", "10.1.0.12")
 GATEWAY, FAR = "10.1.0.1", "10.2.0.7"
 CONCERNS = ("sysctl", "routing", "leftovers")
-_ETH_P_ARP = 0x0806
 # The switch is in the same kernel: what answers does so at once.
 _QUIET_SECONDS = 1.0
 # Answers to nothing but questions about addresses: the switch itself has an address of the subnet.
@@ -71,33 +69,13 @@ def cable(switch: int) -> None:
     subprocess.run(["nsenter", f"--target={switch}", "--net", "bash", "-ec", _SWITCH], check=True)
 
 
-def who_has(address: str, interface: str = "br0") -> list[str]:
-    """Ask for an address by ARP and return the hardware addresses of all that answer; runs at the switch."""
-    with socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(_ETH_P_ARP)) as wire:
-        wire.bind((interface, _ETH_P_ARP))
-        wire.settimeout(_QUIET_SECONDS)
-        own = wire.getsockname()[4]
-        question = struct.pack("!HHBBH", 1, 0x0800, 6, 4, 1) + own + socket.inet_aton(GATEWAY)
-        question += b"\0" * 6 + socket.inet_aton(address)
-        wire.send(b"\xff" * 6 + own + struct.pack("!H", _ETH_P_ARP) + question)
-        answers = set()
-        end = time.monotonic() + 10 * _QUIET_SECONDS
-        while time.monotonic() < end:
-            try:
-                frame = wire.recv(128)
-            except TimeoutError:
-                break
-            if frame[20:22] == b"\0\2" and frame[28:32] == socket.inet_aton(address):
-                answers.add(frame[22:28].hex(":"))
-    return sorted(answers)
-
-
 def seen(switch: int) -> dict[str, Any]:
     """What answers at the switch for each address, by which rail each address sends, and whether it gets there."""
     hardware = {link["address"]: link["ifname"] for link in json.loads(ip("-json", "link", "show"))}
     answers = {}
     for address in ADDRESSES:
-        asking = ["nsenter", f"--target={switch}", "--net", sys.executable, "-m", __spec__.name, "who-has", address]
+        asking = ["nsenter", f"--target={switch}", "--net", sys.executable, "-I", "-S", who_has.__file__]
+        asking += ["br0", GATEWAY, address, str(_QUIET_SECONDS)]
         found = subprocess.run(asking, check=True, capture_output=True, text=True).stdout
         answers[address] = sorted(hardware[octets] for octets in json.loads(found))
     return {
@@ -173,10 +151,7 @@ def run(desired: dict[str, Any], switch: int) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Do what the arguments say."""
-    if sys.argv[1] == "who-has":
-        json.dump(who_has(sys.argv[2]), sys.stdout)
-        return
+    """Make the switch's namespace, run, and end it."""
     with subprocess.Popen(["unshare", "--net", "cat"], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
         # It has its namespace once it answers.
         assert other.stdin is not None and other.stdout is not None
