@@ -100,8 +100,7 @@ def address_of(fleet: Fleet, guest: str) -> str:
 def test_networkd_brings_them_again_when_it_configures_the_rail_anew(fleet: Fleet) -> None:
     guest = fleet.guests[0]
     fleet.ssh(guest, f"networkctl reload && ip link set {CARD} down && ip link set {CARD} up")
-    wait = f'for _ in $(seq 60); do [ -n "$(ip route show table {TABLE} | grep via)" ] && break; sleep 1; done'
-    fleet.ssh(guest, wait)
+    fleet.ssh(guest, f"for _ in $(seq 60); do ip route show table {TABLE} | grep -q via && break; sleep 1; done")
     assert told(fleet, guest)[0] == holds(fleet)[0]
 
 
@@ -116,7 +115,8 @@ def test_they_hold_after_a_reboot_and_a_run_then_has_nothing_to_do(fleet: Fleet)
 
 
 def test_what_a_boot_has_brought_goes_when_it_is_no_longer_asked_for(fleet: Fleet, before: dict[str, Json]) -> None:
-    fleet.site(rdma_fabric_interfaces=[{"pci": FUNCTION, "routes": [], "routing-policy": []}]).succeeded()
+    none = [{"pci": FUNCTION, "routes": [], "routing-policy": []}]
+    fleet.site(rdma_fabric_interfaces=none, rdma_fabric_kernel_arguments=[ARGUMENT]).succeeded()
     assert all(told(fleet, guest) == ([], []) for guest in fleet.guests)
     fleet.site(rdma_fabric_host_state="absent").succeeded()
     for guest in fleet.guests:
