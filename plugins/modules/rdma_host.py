@@ -304,7 +304,7 @@ compile_once()
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.access import LiveHost, LiveMachine
 from ansible_collections.rdma.fabric.plugins.module_utils._host.clock import SystemClock
-from ansible_collections.rdma.fabric.plugins.module_utils._host.connection import server_address
+from ansible_collections.rdma.fabric.plugins.module_utils._host.connection import client_address, server_address
 from ansible_collections.rdma.fabric.plugins.module_utils._host.context import Context
 from ansible_collections.rdma.fabric.plugins.module_utils._host.converge import apply, preview
 from ansible_collections.rdma.fabric.plugins.module_utils._host.desired import HostDesired, check_desired
@@ -325,6 +325,8 @@ def run_here(module: AnsibleModule) -> dict[str, Any]:
         answer = confirm(LiveMachine(), SystemClock(), module.params["confirm"])
         return {"changed": False, "guard": {**answer._asdict(), "steps": list(answer.steps)}}
     desired = check_desired(module.params["desired"])
+    # Routes must not lead away what answers the controller.
+    desired["controller"] = client_address(LiveHost(), os.getpid())
     run = Run(
         check=module.check_mode,
         diff=module._diff,

@@ -1,10 +1,11 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Tells which of the host's addresses this run came in by. Private to this collection: it may change."""
+"""Tells from where this run came in, and by which of the host's addresses. Private: it may change."""
 
 from __future__ import annotations
 
+import ipaddress
 import re
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.access import Host, HostError
@@ -15,15 +16,31 @@ _MOST_ANCESTORS = 32
 
 
 def server_address(host: Host, pid: int) -> str | None:
-    """Return the address on this host that the SSH connection of process ``pid`` ends at.
+    """Return the address on this host that the SSH connection of process ``pid`` ends at."""
+    fields = _connection(host, pid)
+    return fields[2] if fields else None
 
-    sshd leaves it in SSH_CONNECTION (client address and port, server address and port; sshd(8)). sudo drops the
-    variable for its children, so the ancestors' own environments are asked as well, as far as they can be read.
+
+def client_address(host: Host, pid: int) -> str | None:
+    """Return the address that the SSH connection of process ``pid`` comes from."""
+    fields = _connection(host, pid)
+    try:
+        return str(ipaddress.ip_address(fields[0])) if fields else None
+    except ValueError:
+        # A login shell may have set the variable to anything.
+        return None
+
+
+def _connection(host: Host, pid: int) -> list[str] | None:
+    """Return the SSH connection of process ``pid``: client address and port, server address and port (sshd(8)).
+
+    sshd leaves it in SSH_CONNECTION. sudo drops the variable for its children, so the ancestors' own environments are
+    asked as well, as far as they can be read.
     """
     for _generation in range(_MOST_ANCESTORS):
-        address = _address_in(_text(host, f"/proc/{pid}/environ"))
-        if address is not None:
-            return address
+        fields = _connection_in(_text(host, f"/proc/{pid}/environ"))
+        if fields is not None:
+            return fields
         parent = _PARENT.search(_text(host, f"/proc/{pid}/status"))
         if parent is None or parent[1] == "0":
             return None
@@ -38,10 +55,10 @@ def _text(host: Host, path: str) -> str:
         return ""
 
 
-def _address_in(environment: str) -> str | None:
+def _connection_in(environment: str) -> list[str] | None:
     for variable in environment.split("\0"):
         fields = variable[len(_VARIABLE) :].split() if variable.startswith(_VARIABLE) else []
         if len(fields) == 4:
             # A link-local address names its interface behind a percent sign.
-            return fields[2].partition("%")[0]
+            return [field.partition("%")[0] for field in fields]
     return None

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.access import HostError
-from ansible_collections.rdma.fabric.plugins.module_utils._host.connection import server_address
+from ansible_collections.rdma.fabric.plugins.module_utils._host.connection import client_address, server_address
 from ansible_collections.rdma.fabric.plugins.module_utils._host.outcome import Run, host_outcome, plan_lines, sentence
 from ansible_collections.rdma.fabric.plugins.module_utils._host.plan import make_plan
 from ansible_collections.rdma.fabric.plugins.module_utils._host.steps import describe, digest, make_step
@@ -123,6 +123,10 @@ class Processes:
 class TestServerAddress:
     SSH = "HOME=/root\0SSH_CONNECTION=10.0.0.9 50022 10.0.0.5 22\0"
 
+    def test_what_is_no_address_is_no_controller(self) -> None:
+        host: Any = Processes({7: ("SSH_CONNECTION=UNKNOWN 65535 10.0.0.5 22\0", 1)})
+        assert client_address(host, 7) is None
+
     @pytest.mark.parametrize(
         ("processes", "address"),
         [
@@ -142,3 +146,4 @@ class TestServerAddress:
     ) -> None:
         host: Any = Processes(processes)
         assert server_address(host, 7) == address
+        assert client_address(host, 7) == {"10.0.0.5": "10.0.0.9", "fe80::5": "fe80::9", None: None}[address]

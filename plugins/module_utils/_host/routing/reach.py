@@ -52,9 +52,10 @@ def catching_problems(context: Context, interface: Interface) -> list[str]:
     if context.actual.uplink_reason(interface.nic, interface.netdev) is not None:
         # Changes of the uplink itself have a consent and a guard.
         return []
-    uplinks: list[_Owned] = [ipaddress.ip_interface(text) for text in uplink_addresses(context)]
-    problems = []
-    for address in (uplink for uplink in uplinks if not uplink.is_link_local):
+    found: list[_Owned] = [ipaddress.ip_interface(text) for text in uplink_addresses(context)]
+    uplinks = [uplink for uplink in found if not uplink.is_link_local]
+    problems = _of_the_controller(context, interface, uplinks)
+    for address in uplinks:
         for rule in interface.wanted.get(RULES) or ():
             if _is_about(rule, address):
                 problems.append(f"rule {rule_text(rule)} is about traffic of the uplink ({address}); {_NARROWER}")
@@ -62,6 +63,27 @@ def catching_problems(context: Context, interface: Interface) -> list[str]:
             to = ipaddress.ip_network(route["to"])
             if route["table"] == MAIN and to.version == address.version and _is_within(to, address.network):
                 problems.append(f"route {route_text(route)} is for the network of the uplink ({address}); {_NARROWER}")
+    return problems
+
+
+def _of_the_controller(context: Context, interface: Interface, uplinks: list[_Owned]) -> list[str]:
+    """Return which routes and rules would lead away what answers the controller that this run came from."""
+    text = context.desired.get("controller")
+    if not text:
+        return []
+    controller = ipaddress.ip_address(text)
+    nearest = max((uplink.network.prefixlen for uplink in uplinks if controller in uplink.network), default=-1)
+    problems = []
+    for route in interface.wanted.get(ROUTES) or ():
+        to = ipaddress.ip_network(route["to"])
+        if route["table"] == MAIN and controller in to and to.prefixlen > nearest:
+            problems.append(
+                f"route {route_text(route)} is for Ansible's controller as well ({controller}), which the uplink "
+                "reaches; next: give it a table of its own, and a rule from the addresses of this interface"
+            )
+    for rule in interface.wanted.get(RULES) or ():
+        if rule["from"] is None and controller in ipaddress.ip_network(rule["to"]):
+            problems.append(f"rule {rule_text(rule)} is about Ansible's controller as well ({controller}); {_NARROWER}")
     return problems
 
 

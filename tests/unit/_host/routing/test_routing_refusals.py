@@ -96,6 +96,36 @@ class TestRefusals:
         text = self.refusal(kernel, **entry)
         assert what in text and "192.168.77.11/24" in text and "next: name only networks of the fabric" in text
 
+    @pytest.mark.parametrize(
+        ("entry", "what"),
+        [
+            (
+                {"routes": [{"to": "10.64.0.0/10", "via": "10.1.0.1"}]},
+                "route 10.64.0.0/10 via 10.1.0.1 is for Ansible's",
+            ),
+            (
+                {"rules": [{"to": "10.64.0.0/10", "table": 101}]},
+                "rule to 10.64.0.0/10 table 101 priority 30000 is about",
+            ),
+        ],
+    )
+    def test_what_would_lead_away_the_answers_to_the_controller(self, entry: dict[str, Any], what: str) -> None:
+        desired = {**wish(**entry), "controller": "10.66.7.8"}
+        step = the_step(applied(host(), desired), STEP)
+        assert step["status"] == "refused"
+        assert what in step["detail"] and "(10.66.7.8)" in step["detail"]
+
+    def test_what_leaves_the_controller_where_it_is(self) -> None:
+        kernel = host()
+        uplink = str(gather(kernel)["uplinks"][0]["netdev"])
+        routes.give_address(kernel, uplink, "10.66.7.9/24")
+        wanted = wish(routes=[{"to": "10.64.0.0/10", "via": "10.1.0.1"}, IPV4], rules=[RULE])
+        done(kernel, {**wanted, "controller": "10.66.7.8"})
+        assert len(told(kernel)) == 3
+        away = wish(routes=[{"to": "10.64.0.0/10", "via": "10.1.0.1", "table": 101}], rules=[RULE])
+        done(host(), {**away, "controller": "10.66.7.8"})
+        done(host(), {**wish(routes=[IPV6]), "controller": "10.66.7.8"})
+
     def test_networks_beside_the_uplinks_are_fine(self) -> None:
         kernel = host()
         uplink = str(gather(kernel)["uplinks"][0]["netdev"])
