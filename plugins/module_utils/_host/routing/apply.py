@@ -54,6 +54,7 @@ _TAKEN = (
     "there is such a route by another interface, or such a rule, which rdma.fabric did not set; next: look at ip route "
     "show table all and ip rule show, remove it where it is configured or give another metric, table or priority"
 )
+_WITHOUT = "the kernel runs without IPv6, or without policy rules; next: leave those out of routes and routing-policy"
 _DOWN = "the interface is down; next: ask for state: up, and run again"
 ERRORS = MappingProxyType(
     {
@@ -69,7 +70,8 @@ ERRORS = MappingProxyType(
         "Cannot find device": (
             "the interface is gone or has another name now; next: run again, the plan is made from what is there"
         ),
-        "EAFNOSUPPORT": "the kernel runs without IPv6; next: ask for no routes of IPv6",
+        "EAFNOSUPPORT": _WITHOUT,
+        "EOPNOTSUPP": _WITHOUT,
     }
 )
 
