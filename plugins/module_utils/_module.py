@@ -12,16 +12,49 @@ from typing import Any, Callable
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.access import HostError, LiveHost, LiveMachine
+from ansible_collections.rdma.fabric.plugins.module_utils._host.access import HostError, LiveHost, LiveMachine, Machine
 from ansible_collections.rdma.fabric.plugins.module_utils._host.actual import Facts
-from ansible_collections.rdma.fabric.plugins.module_utils._host.clock import SystemClock
+from ansible_collections.rdma.fabric.plugins.module_utils._host.clock import Clock, SystemClock
+from ansible_collections.rdma.fabric.plugins.module_utils._host.context import Context
 from ansible_collections.rdma.fabric.plugins.module_utils._host.converge import apply, preview
 from ansible_collections.rdma.fabric.plugins.module_utils._host.desired import HostDesired
+from ansible_collections.rdma.fabric.plugins.module_utils._host.execute import Watch
 from ansible_collections.rdma.fabric.plugins.module_utils._host.failures import explain
-from ansible_collections.rdma.fabric.plugins.module_utils._host.lock import Locked, NoLock, exclusive
+from ansible_collections.rdma.fabric.plugins.module_utils._host.guard.arm import obstacle
+from ansible_collections.rdma.fabric.plugins.module_utils._host.lock import Locked, NoLock, Signature, exclusive
+from ansible_collections.rdma.fabric.plugins.module_utils._host.operations import Work
 from ansible_collections.rdma.fabric.plugins.module_utils._host.originals import BadOriginals
 from ansible_collections.rdma.fabric.plugins.module_utils._host.outcome import Outcome, Run
+from ansible_collections.rdma.fabric.plugins.module_utils._host.steps import Step
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput
+
+
+class Waiting(Exception):
+    """A change of the uplink has to be settled first; the text says which, and what to do."""
+
+
+class Signing:
+    """Signs the lock before the first step: a host that stays as it is gets no write, not even that one.
+
+    ``then`` is told of each step afterwards.
+    """
+
+    def __init__(self, signature: Signature, then: Watch | None = None) -> None:
+        self._signature = signature
+        self._then = then
+
+    def before(self, context: Context, step: Step, work: Work) -> None:
+        """Prepare for a step; raises HostError."""
+        self._signature.sign()
+        if self._then is not None:
+            self._then.before(context, step, work)
+
+
+def no_uplink_waits(machine: Machine, clock: Clock) -> None:
+    """Raise ``Waiting`` while a change of the uplink waits for its confirmation, and once after one was taken back."""
+    reason = obstacle(machine, clock)
+    if reason:
+        raise Waiting(reason)
 
 
 def converge_concern(
@@ -33,9 +66,10 @@ def converge_concern(
     """
     run = Run(check=module.check_mode, diff=module._diff, mode="apply", recorded=False, concerns=(concern,))
     if run.applies:
-        clock = SystemClock()
-        with exclusive(clock, f"the task about {concern.replace('_', ' ')}"):
-            outcome = apply(LiveMachine(), desired, run, address, clock)
+        machine, clock = LiveMachine(), SystemClock()
+        with exclusive(clock, f"the task about {concern.replace('_', ' ')}", signed=False) as signature:
+            no_uplink_waits(machine, clock)
+            outcome = apply(machine, desired, run, address, clock, watch=Signing(signature))
     else:
         outcome = preview(LiveHost(), desired, run, address)
     facts = outcome.pop("facts")
@@ -51,7 +85,7 @@ def end_with(module: AnsibleModule, result_of: Callable[[AnsibleModule], dict[st
         result = result_of(module)
     except InvalidInput as invalid:
         module.fail_json(msg=str(invalid), violations=[violation.as_dict() for violation in invalid.violations])
-    except (BadOriginals, Locked, NoLock) as error:
+    except (BadOriginals, Locked, NoLock, Waiting) as error:
         module.fail_json(msg=str(error))
     except HostError as error:
         # Readers and steps tell their own errors; the guard is left.

@@ -305,18 +305,15 @@ compile_once()
 from ansible_collections.rdma.fabric.plugins.module_utils._host.access import LiveHost, LiveMachine
 from ansible_collections.rdma.fabric.plugins.module_utils._host.clock import SystemClock
 from ansible_collections.rdma.fabric.plugins.module_utils._host.connection import client_address, server_address
-from ansible_collections.rdma.fabric.plugins.module_utils._host.context import Context
 from ansible_collections.rdma.fabric.plugins.module_utils._host.converge import apply, preview
 from ansible_collections.rdma.fabric.plugins.module_utils._host.desired import HostDesired, check_desired
 from ansible_collections.rdma.fabric.plugins.module_utils._host.guard.arm import Guard
 from ansible_collections.rdma.fabric.plugins.module_utils._host.guard.launch import launch
 from ansible_collections.rdma.fabric.plugins.module_utils._host.guard.revert import confirm
-from ansible_collections.rdma.fabric.plugins.module_utils._host.lock import Signature, exclusive
-from ansible_collections.rdma.fabric.plugins.module_utils._host.operations import Work
+from ansible_collections.rdma.fabric.plugins.module_utils._host.lock import exclusive
 from ansible_collections.rdma.fabric.plugins.module_utils._host.outcome import Run
-from ansible_collections.rdma.fabric.plugins.module_utils._host.steps import Step
 from ansible_collections.rdma.fabric.plugins.module_utils._host.wanted.guard import DEFAULT
-from ansible_collections.rdma.fabric.plugins.module_utils._module import end_with
+from ansible_collections.rdma.fabric.plugins.module_utils._module import Signing, end_with, no_uplink_waits
 
 
 def run_here(module: AnsibleModule) -> dict[str, Any]:
@@ -341,19 +338,6 @@ def run_here(module: AnsibleModule) -> dict[str, Any]:
     return preview(LiveHost(), desired, run, address)
 
 
-class Signing:
-    """Signs the lock before the first step: a host that stays as it is gets no write, not even that one."""
-
-    def __init__(self, signature: Signature, guard: Guard) -> None:
-        self._signature = signature
-        self._guard = guard
-
-    def before(self, context: Context, step: Step, work: Work) -> None:
-        """Prepare for a step; raises HostError."""
-        self._signature.sign()
-        self._guard.before(context, step, work)
-
-
 def apply_here(desired: HostDesired, run: Run, address: str | None, token: str) -> dict[str, Any]:
     """Apply with changes of the uplink under guard; ``guard`` of the outcome is what the controller confirms.
 
@@ -363,9 +347,7 @@ def apply_here(desired: HostDesired, run: Run, address: str | None, token: str) 
     seconds = desired["revert_seconds"] or DEFAULT
     guard = Guard(machine, clock, partial(launch, machine), token=token, seconds=seconds)
     with exclusive(clock, "rdma_host", signed=False) as signature:
-        obstacle = guard.obstacle()
-        if obstacle:
-            return {"failed": True, "changed": False, "msg": obstacle}
+        no_uplink_waits(machine, clock)
         outcome = apply(machine, desired, run, address, clock, watch=Signing(signature, guard))
         waiting = guard.finish()
     return outcome if waiting is None else {**outcome, "guard": waiting}

@@ -36,6 +36,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.lock import Lock
 from ansible_collections.rdma.fabric.plugins.module_utils._module import converge_concern, end_with
 from ansible_collections.rdma.fabric.plugins.modules import rdma_host
 from ansible_collections.rdma.fabric.tests.unit._host import igb
+from ansible_collections.rdma.fabric.tests.unit._host.kernel.machine import Kernel
 from tools.checkout import COLLECTIONS
 
 HOLDER = """
@@ -289,21 +290,48 @@ def test_an_error_of_the_guard_is_told_with_its_cause_and_the_next_step() -> Non
     )
 
 
+def on_kernel(root: str, monkeypatch: pytest.MonkeyPatch) -> Kernel:
+    """Have modules about one concern run on a kernel in memory."""
+    kernel = igb.booted()
+    monkeypatch.setattr(lock, "LOCK", f"{root}/run/rdma-fabric.lock")
+    monkeypatch.setattr(_module, "LiveMachine", lambda: kernel)
+    monkeypatch.setattr(_module, "SystemClock", lambda: kernel)
+    return kernel
+
+
+def concern_of(wish: dict[str, Any], concern: str) -> dict[str, Any]:
+    """Run a module about one concern."""
+    module = SimpleNamespace(check_mode=False, _diff=False)
+    return converge_concern(cast(AnsibleModule, module), check_desired(wish), concern)[0]
+
+
 class TestModules:
     def test_a_run_that_applies_is_refused_and_ends_with_the_reason(
         self, root: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(lock, "LOCK", f"{root}/run/rdma-fabric.lock")
-        desired = check_desired({})
-        module = SimpleNamespace(check_mode=False, _diff=False)
-
-        def peer_memory(_module: Any) -> dict[str, Any]:
-            return converge_concern(cast(AnsibleModule, module), desired, "peer_memory")[0]
-
+        runs = (
+            lambda _module: concern_of({}, "peer_memory"),
+            lambda _module: rdma_host.apply_here(check_desired({}), igb.APPLY, None, "token"),
+        )
         with exclusive(Watch(), "rdma_host"):
-            runs = (peer_memory, lambda _module: rdma_host.apply_here(desired, igb.APPLY, None, "token"))
             failures = [end_of(run) for run in runs]
         assert all(failure.startswith("rdma_host (process") for failure in failures)
+
+    def test_a_task_about_one_concern_leaves_a_host_alone_whose_uplink_change_waits(
+        self, root: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        kernel = on_kernel(root, monkeypatch)
+        kernel.tree.add_file(GUARD_FILE, text_of(Record("token", "", 60, kernel.now() + 30, ("mtu of eth0",))))
+        told = end_of(lambda _module: concern_of({}, "peer_memory"))
+        assert told.startswith("mtu of eth0: this change of the uplink waits for its confirmation by the run that made")
+
+    def test_a_task_about_one_concern_writes_nothing_where_nothing_is_to_do(
+        self, root: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        on_kernel(root, monkeypatch)
+        monkeypatch.setattr(lock, "_write", lambda *_arguments: pytest.fail("the lock was signed"))
+        assert not concern_of({}, "peer_memory")["changed"]
 
     def test_check_mode_needs_no_lock(self, monkeypatch: pytest.MonkeyPatch) -> None:
         def never(*_arguments: Any) -> None:

@@ -72,6 +72,21 @@ def touches_uplink(context: Context, step: Step) -> bool:
     return False
 
 
+def obstacle(machine: Machine, clock: Clock) -> str:
+    """Return why nothing may be changed now, empty when it may; a revert is told once. Raises HostError."""
+    told = unreported(machine, clock)
+    if told is not None:
+        return revert_report(told)
+    waiting = read_record(machine, GUARD_FILE)
+    if waiting is None:
+        return ""
+    left = max(1, round(waiting.deadline - clock.now()))
+    return (
+        f"{' and '.join(waiting.steps)}: this change of the uplink waits for its confirmation by the run that made it, "
+        f"for {left} seconds at most; nothing was changed; next: run again after that"
+    )
+
+
 class Guard:
     """Arms before the first step that touches the uplink; from then on each change to take back is added first.
 
@@ -86,20 +101,6 @@ class Guard:
         self._token = token
         self._seconds = seconds
         self._record: Record | None = None
-
-    def obstacle(self) -> str:
-        """Return why nothing may be changed now, empty when it may; a revert is told once. Raises HostError."""
-        told = unreported(self._machine, self._clock)
-        if told is not None:
-            return revert_report(told)
-        waiting = read_record(self._machine, GUARD_FILE)
-        if waiting is None:
-            return ""
-        left = max(1, round(waiting.deadline - self._clock.now()))
-        return (
-            f"{' and '.join(waiting.steps)}: this change of the uplink waits for its confirmation by the run that made "
-            f"it, for {left} seconds at most; nothing was changed; next: run again after that"
-        )
 
     def before(self, context: Context, step: Step, work: Work) -> None:
         """Put a step under guard before it runs, where it needs one; raises HostError when that can't be done."""

@@ -22,7 +22,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.unit import
 from ansible_collections.rdma.fabric.plugins.module_utils._host.converge import apply, look, preview
 from ansible_collections.rdma.fabric.plugins.module_utils._host.desired import check_desired
 from ansible_collections.rdma.fabric.plugins.module_utils._host.guard import record as records
-from ansible_collections.rdma.fabric.plugins.module_utils._host.guard.arm import Guard
+from ansible_collections.rdma.fabric.plugins.module_utils._host.guard.arm import Guard, obstacle
 from ansible_collections.rdma.fabric.plugins.module_utils._host.guard.revert import (
     CONFIRMED,
     REVERTED,
@@ -189,7 +189,7 @@ class TestArming:
     def test_nothing_else_is_changed_while_one_waits(self) -> None:
         kernel = host()
         guarded(kernel)
-        assert "waits for its confirmation" in guard(kernel).obstacle()
+        assert "waits for its confirmation" in obstacle(kernel, kernel)
         (notice,) = preview(kernel, check_desired(WISH), CHECK, None)["plan"]["notices"][-1:]
         assert "waits for its confirmation" in notice
 
@@ -202,7 +202,7 @@ class TestConfirmation:
         kernel.sleep(1000)
         assert revert_if_due(kernel, kernel) is False
         assert mtu(kernel, UPLINK) == "9000"
-        assert guard(kernel).obstacle() == ""
+        assert obstacle(kernel, kernel) == ""
 
     def test_a_second_run_has_nothing_to_do(self) -> None:
         kernel = host()
@@ -270,10 +270,10 @@ class TestRevert:
         watch(kernel, kernel)
         (notice,) = preview(kernel, check_desired(WISH), CHECK, None)["plan"]["notices"][-1:]
         assert "was taken back by the host" in notice
-        told = guard(kernel).obstacle()
+        told = obstacle(kernel, kernel)
         assert "the host has taken it back by itself" in told
         assert "set the MTU to 9000" in told
-        assert guard(kernel).obstacle() == ""
+        assert obstacle(kernel, kernel) == ""
 
     def test_one_that_can_not_be_taken_back_does_not_keep_the_others(self) -> None:
         kernel = host()
@@ -318,5 +318,5 @@ class TestRevert:
         kernel = host()
         kernel.tree.add_file(GUARD_FILE, text)
         watch(kernel, kernel)
-        assert guard(kernel).obstacle() == ""
+        assert obstacle(kernel, kernel) == ""
         assert not preview(kernel, check_desired(WISH), CHECK, None).get("failed")
