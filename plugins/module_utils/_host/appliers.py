@@ -45,27 +45,29 @@ class Applier(NamedTuple):
     a text that a program prints.
     ``restore`` adds to an empty desired state what brings an original value back: it gets the key of the step that
     first changed it and the step's ``from``. Without it a removal leaves the setting as it is.
+    ``parts``: a mapping in ``from`` holds values of their own, so that another step of the same key may add some.
     """
 
     work: Callable[[Context, Step], Work]
     errors: Mapping[str, str] = MappingProxyType({})
     restore: Callable[[HostDesired, str, Any], None] | None = None
+    parts: bool = False
 
 
 APPLIERS: Mapping[str, Applier] = {
     "kernel_arguments": Applier(kernel_arguments.work, kernel_arguments.ERRORS),
-    "firmware": Applier(firmware.work, firmware.ERRORS, firmware.restore),
+    "firmware": Applier(firmware.work, firmware.ERRORS, firmware.restore, parts=True),
     "modules": Applier(kmods.work, kmods.ERRORS, kmods.restore),
     "driver": Applier(driver.work, driver.ERRORS),
     "peer_memory": Applier(peer_memory.work, peer_memory.ERRORS),
     "pcie": Applier(pcie.work, pcie.ERRORS, pcie.restore),
-    "naming": Applier(naming.work, naming.ERRORS, naming.restore),
-    "vfs": Applier(sriov.work, sriov.ERRORS, sriov.restore),
+    "naming": Applier(naming.work, naming.ERRORS, naming.restore, parts=True),
+    "vfs": Applier(sriov.work, sriov.ERRORS, sriov.restore, parts=True),
     "eswitch": Applier(eswitch.work, eswitch.ERRORS, eswitch.restore),
-    "guids": Applier(guids.work, guids.ERRORS, guids.restore),
+    "guids": Applier(guids.work, guids.ERRORS, guids.restore, parts=True),
     "mtu": Applier(mtu.work, mtu.ERRORS, mtu.restore),
     "link": Applier(link.work, link.ERRORS, link.restore),
-    "queues": Applier(queues.work, queues.ERRORS, queues.restore),
+    "queues": Applier(queues.work, queues.ERRORS, queues.restore, parts=True),
     "qos": Applier(qos.work, qos.ERRORS, qos.restore),
     "boot": Applier(boot.work),
     "sysctl": Applier(sysctl.work, sysctl.ERRORS, sysctl.restore),

@@ -50,9 +50,16 @@ def read_originals(host: Host) -> Originals:
 
 
 def with_steps(known: Mapping[str, Any], steps: Iterable[Step]) -> Originals:
-    """Return what is to be kept once these steps are executed: the first value of every setting stays."""
+    """Return what is to be kept once these steps are executed: the first value of every setting stays.
+
+    Where a concern says that such a value has parts, a later step may be about others of them.
+    """
     first = {str(step["id"]): step["from"] for step in steps if _can_restore(str(step["id"]))}
     kept = {**first, **known}
+    for step_id, value in first.items():
+        before = kept[step_id]
+        if _has_parts(step_id) and isinstance(value, dict) and isinstance(before, dict):
+            kept[step_id] = {**value, **before}
     return {step_id: None if _of_own_functions(step_id, kept) else value for step_id, value in kept.items()}
 
 
@@ -80,6 +87,11 @@ def removal(desired: HostDesired, originals: Mapping[str, Any]) -> HostDesired:
             if applier is not None and applier.restore is not None and step_id.startswith(f"{concern}:"):
                 applier.restore(wish, step_id.split(":", 1)[1], originals[step_id])
     return wish
+
+
+def _has_parts(step_id: str) -> bool:
+    applier = applier_of(step_id.split(":", 1)[0])
+    return applier is not None and applier.parts
 
 
 def _can_restore(step_id: str) -> bool:

@@ -113,7 +113,7 @@ def work(context: Context, step: Step) -> Work:
     do = making.change(subject, subject.now, subject.to)
     undo = making.change(subject, subject.to, subject.now) if subject.now is not None or setting == "tos" else []
     if setting == "tos":
-        do = [*_ready_for_tos(context, subject), *do]
+        do = [*_ready_for_tos(context, subject), *do, *_without_former_name(context, subject)]
     if setting in CUTTING and _keeps_its_link(context, interface):
         do.append(_wait_for_link(name))
 
@@ -318,9 +318,20 @@ def _ready_for_tos(context: Context, subject: _Subject) -> list[Operation]:
             # systemd mounts it too when its module appears; whoever is second gets 32.
             do.append(Run(("mount", "-t", "configfs", "configfs", places.CONFIGFS), _SECONDS, (0, 32)))
         do.append(WaitFor(f"{places.RDMA_CM} of the kernel", lambda host: host.exists(places.RDMA_CM), _CM_SECONDS))
-    if subject.now is None:
+    if state.is_renamed(context, subject.interface):
+        # Either name may have had a directory: it only means something while a device has that name.
+        do.append(Run(("mkdir", places.directory(subject.device)), _SECONDS, (0, 1)))
+    elif subject.now is None:
         do.append(Run(("mkdir", places.directory(subject.device)), _SECONDS))
     return do
+
+
+def _without_former_name(context: Context, subject: _Subject) -> list[Operation]:
+    """Return what removes the directory of a name that the device has no more."""
+    former = (subject.port.get("rdma") or {}).get("name")
+    if not former or not state.is_renamed(context, subject.interface):
+        return []
+    return [Run(("rmdir", places.directory(str(former))), _SECONDS, (0, 1))]
 
 
 def _set_tos(subject: _Subject, _now: Any, to: Any) -> list[Operation]:

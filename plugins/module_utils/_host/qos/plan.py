@@ -93,7 +93,9 @@ def _step(
     if context.removing and problem:
         # Told by a remark: an original value that has nowhere to go is no reason to keep all others.
         return []
-    if (now == to and not problem) or (setting == "pause" and _is_needless(context, interface, port, wanted)):
+    if (state.holds(context, interface, setting, now, to) and not problem) or (
+        setting == "pause" and _is_needless(context, interface, port, wanted)
+    ):
         return []
     if not problem and setting in CUTTING:
         problem = context.uplink_refusal(interface.nic, interface.netdev)

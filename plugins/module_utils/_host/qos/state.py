@@ -57,8 +57,16 @@ def now_and_wanted(
         return port.get("ecn"), _points(port.get("ecn") or {}, to)
     if setting in {"tos", "traffic_class"}:
         now = (port.get("rdma") or {}).get(setting)
-        return None if setting == "tos" and is_renamed(context, interface) else now, to
+        return None if setting == "tos" and to is not None and is_renamed(context, interface) else now, to
     return port.get(setting), to
+
+
+def holds(context: Context, interface: Interface, setting: str, now: Any, to: Any) -> bool:
+    """Return whether a setting is what it shall be once the steps before it are done.
+
+    RDMA-CM keeps the ToS of a device that gets another name, and its directory stays under the former one.
+    """
+    return bool(now == to and not (setting == "tos" and is_renamed(context, interface)))
 
 
 def _tables(port: Mapping[str, Any], wanted: Mapping[str, Any]) -> tuple[Any, Any]:

@@ -374,6 +374,15 @@ def test_removal_brings_the_former_values_back() -> None:
     assert applied(kernel, wish(ALLOWED), CHECK)["plan"]["steps"] == []
 
 
+def test_removal_brings_back_what_several_runs_have_set() -> None:
+    kernel = host()
+    done(kernel, wish(ALLOWED, firmware={"NUM_OF_VFS": 32}))
+    done(kernel, wish(ALLOWED, firmware={"ADVANCED_PCI_SETTINGS": True, "NUM_OF_VFS": 64}))
+    done(kernel, wish(ALLOWED), REMOVE)
+    assert values(kernel, "NUM_OF_VFS") == ("16", "16")
+    assert values(kernel, "ADVANCED_PCI_SETTINGS") == ("False(0)", "False(0)")
+
+
 @pytest.mark.parametrize(
     "text",
     [

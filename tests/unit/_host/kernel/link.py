@@ -109,12 +109,20 @@ def set_down(kernel: Kernel, name: str, _words: deque[str]) -> CommandResult:
 
 
 def _physical_mtu(kernel: Kernel, name: str) -> int | None:
-    """The MTU of the physical function's interface, when ``name`` belongs to a virtual one."""
+    """The MTU of the interface of the physical function that ``name`` belongs to; representors do not count."""
     try:
-        physical = kernel.list(f"{NET}/{name}/device/physfn/net")
+        listed = kernel.list(f"{NET}/{name}/device/physfn/net")
     except HostError:
         return None
+    physical = [each for each in listed if not _stands_for(kernel, each).startswith("pf")]
     return int(kernel.read(f"{NET}/{physical[0]}/mtu")) if physical else None
+
+
+def _stands_for(kernel: Kernel, name: str) -> str:
+    try:
+        return kernel.read(f"{NET}/{name}/phys_port_name").strip()
+    except HostError:
+        return ""
 
 
 def _flags(kernel: Kernel, name: str) -> int:

@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from ansible_collections.rdma.fabric.tests.unit._host.kernel.machine import Kernel
 
 NET = "/sys/class/net"
+# What the driver of a port knows of it: the port keeps it, whatever its name.
+DCB = "/stand-in/dcb"
+# What RDMA-CM knows of a device; the device keeps it as well (cma_device of the kernel's cma.c).
+TOS = "/stand-in/tos"
 INFINIBAND = "/sys/class/infiniband"
 VERBS = "/sys/class/infiniband_verbs"
 IFNAMSIZ = 16
@@ -109,6 +113,8 @@ def give_name(kernel: Kernel, name: str, wanted: str) -> None:
     for path, content in tree.files.items():
         if "/gid_attrs/ndevs/" in path or path.startswith("/proc/net/"):
             tree.files[path] = word.sub(lambda _match: wanted, content.decode()).encode()
+    if tree.exists(f"{DCB}/{name}"):
+        tree.move(f"{DCB}/{name}", f"{DCB}/{wanted}")
     tree.add_file(f"{NET}/{wanted}/name_assign_type", f"{NET_NAME_RENAMED}\n")
     tree.add_file(f"{NET}/{wanted}/uevent", f"INTERFACE={wanted}\n")
 
@@ -151,6 +157,8 @@ def rdma(kernel: Kernel, argv: Sequence[str]) -> CommandResult:
     if kernel.exists(f"{INFINIBAND}/{wanted}"):
         return failed(1, "kernel answers: File exists")
     _move(kernel, f"{INFINIBAND}/{name}", wanted)
+    if kernel.tree.exists(f"{TOS}/{name}"):
+        kernel.tree.move(f"{TOS}/{name}", f"{TOS}/{wanted}")
     for entry in kernel.list(VERBS) if kernel.exists(VERBS) else []:
         if kernel.read(f"{VERBS}/{entry}/ibdev").strip() == name:
             kernel.tree.add_file(f"{VERBS}/{entry}/ibdev", f"{wanted}\n")

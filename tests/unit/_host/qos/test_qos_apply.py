@@ -5,15 +5,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from ansible_collections.rdma.fabric.plugins.module_utils._host.converge import apply
+from ansible_collections.rdma.fabric.tests.unit._host import mlx5
 from ansible_collections.rdma.fabric.tests.unit._host.families import FAMILIES, Family
 from ansible_collections.rdma.fabric.tests.unit._host.kernel import kmods, qos
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.machine import Kernel
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.sweep import settled, sweep
 from ansible_collections.rdma.fabric.tests.unit._host.qos.hosts import (
+    APPLY,
     DEVICE,
     INBOX,
     LOSSLESS,
@@ -313,3 +317,27 @@ class TestTos:
         monkeypatch.setattr(kmods, "MISSING", "rdma_cm")
         outcome = applied(kernel, {"tos": 106})
         assert outcome["failed"] and "linux-modules-extra" in outcome["msg"], outcome["msg"]
+
+
+NAMED, TOS = {"rdma_name": "rdma_rail0"}, {"qos": {"tos": 106}}
+
+
+@pytest.mark.parametrize(
+    "entries",
+    [[{**NAMED, **TOS}], [NAMED, TOS], [NAMED, {**NAMED, **TOS}], [TOS, NAMED], [TOS, {**NAMED, **TOS}]],
+)
+def test_a_device_that_gets_its_name_back_gets_the_kernels_own_tos_back(entries: list[dict[str, Any]]) -> None:
+    """The directory of RDMA-CM has the name that the device had when it was made, and means nothing under another."""
+    kernel = host()
+    run = replace(APPLY, concerns=("naming", "qos"))
+    for entry in entries:
+        outcome = apply(kernel, mlx5.wish(**entry), run, None, kernel)
+        assert not outcome.get("failed") and outcome["plan"]["steps"] == [], outcome["msg"]
+    (device,) = kernel.list("/sys/class/infiniband")
+    assert kernel.read(qos.tos_memory(device)) == "106\n"
+    if "qos" in entries[-1]:
+        assert kernel.list(qos.RDMA_CM) == [device], "the directory of the former name is gone"
+    outcome = apply(kernel, mlx5.wish(), replace(run, state="absent"), None, kernel)
+    assert not outcome.get("failed") and outcome["plan"]["steps"] == [], outcome["msg"]
+    assert (kernel.list("/sys/class/infiniband"), kernel.list(qos.RDMA_CM)) == ([DEVICE], [])
+    assert kernel.read(qos.tos_memory(DEVICE)) == "0\n"

@@ -79,6 +79,13 @@ class TestSetting:
         assert outcome["failed"] and "rx_ring is 8192, not 5000: drivers round" in outcome["msg"]
         assert queues.numbers(kernel, PORT)["rx"] == 1024
 
+    def test_removal_brings_back_what_several_runs_have_set(self) -> None:
+        kernel = host()
+        for asked in ({"channels": 16}, {"rx_ring": 4096}, {"channels": 8, "tx_ring": 2048}):
+            done(kernel, wish(queues=asked))
+        done(kernel, wish(), REMOVE)
+        assert queues.numbers(kernel, PORT) == {"rx": 1024, "tx": 1024, "combined": 63}
+
     def test_removal_brings_the_former_numbers_back(self) -> None:
         kernel = host()
         done(kernel, wish(queues=ALL))
