@@ -58,6 +58,6 @@ def _down(context: Context, interface: Interface) -> Step:
         after="down",
         reason="rdma_fabric_interfaces asks for state down",
         interrupts=f"traffic on {target} until it is brought up again",
-        undo="bring the link up again",
+        undo="bring the link up again: routes over it and IPv6 addresses of it are its manager's to set again",
         when=NOW,
     )

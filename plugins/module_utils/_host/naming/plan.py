@@ -97,7 +97,7 @@ def _interrupts(name: Name) -> str:
     if name.goes_down:
         return (
             f"traffic on {name.current}: kernels before 6.2 rename no interface that is up, so its link goes down for "
-            "a moment and routes over it are lost"
+            "a moment, and with it go routes over it and its IPv6 addresses"
         )
     return f"what finds {name.current} by its name; its link stays up"
 
