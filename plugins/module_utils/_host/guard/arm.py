@@ -36,6 +36,8 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.guard.revert imp
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.operations import Work
 from ansible_collections.rdma.fabric.plugins.module_utils._host.qos.wish import CUTTING, key_for
+from ansible_collections.rdma.fabric.plugins.module_utils._host.routing.ours import RULES_KEY, unwanted_rules
+from ansible_collections.rdma.fabric.plugins.module_utils._host.routing.reach import rules_of_uplinks
 from ansible_collections.rdma.fabric.plugins.module_utils._host.steps import BOOT, Step, describe, key_of
 
 Launch = Callable[[str, str, str], None]
@@ -64,6 +66,8 @@ def touches_uplink(context: Context, step: Step) -> bool:
     if step["concern"] not in _LIVE or step["when"] == BOOT:
         return False
     key = key_of(step)
+    if step["concern"] == "routing" and key == RULES_KEY:
+        return bool(rules_of_uplinks(context, unwanted_rules(context)))
     for interface in context.interfaces:
         keys = [f"{interface.key}{suffix}" for suffix in _OF_FUNCTIONS]
         keys += [interface.key, *(key_for(setting, interface) for setting in CUTTING)]

@@ -22,8 +22,8 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.mtu.apply import
 from ansible_collections.rdma.fabric.plugins.module_utils._host.operations import Operation, Run, Work
 from ansible_collections.rdma.fabric.plugins.module_utils._host.ports import fill
 from ansible_collections.rdma.fabric.plugins.module_utils._host.restoring import wanted_interface
-from ansible_collections.rdma.fabric.plugins.module_utils._host.routing.ours import changes, unwanted_rules
-from ansible_collections.rdma.fabric.plugins.module_utils._host.routing.plan import RULES_KEY, waiting
+from ansible_collections.rdma.fabric.plugins.module_utils._host.routing.ours import RULES_KEY, changes, unwanted_rules
+from ansible_collections.rdma.fabric.plugins.module_utils._host.routing.plan import waiting
 from ansible_collections.rdma.fabric.plugins.module_utils._host.routing.read import (
     VERSIONS,
     parse_routes,

@@ -24,6 +24,8 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.wanted.routes im
     rule_key,
 )
 
+# The key of the step about rules that no interface has any more.
+RULES_KEY = "rules"
 # RTPROT_KERNEL: made for an address. RTPROT_STATIC: what the host's administrator configured.
 _KERNEL, _STATIC = 2, 4
 
@@ -74,12 +76,12 @@ def changes(context: Context, interface: Interface, waiting: Iterable[Route] = (
         # The kernel makes its own again, for the addresses that stay.
         there = [route for route in there if route["protocol"] == _KERNEL]
     now = {route_key(route): route for route in there}
-    held = [route_key(route) for route in waiting]
-    other = [route for route in wanted if route_key(route) in now and now[route_key(route)]["via"] != route["via"]]
-    asked = {route_key(route) for route in wanted}
+    asked, held = {route_key(route) for route in wanted}, {route_key(route) for route in waiting}
+    ready = [route for route in wanted if route_key(route) not in held]
+    other = [route for route in ready if route_key(route) in now and now[route_key(route)]["via"] != route["via"]]
     rules = {rule_key(rule) for rule in told_rules(context) or ()}
     return Changes(
-        add=[route for route in wanted if route_key(route) not in (*now, *held)],
+        add=[route for route in ready if route_key(route) not in now],
         replace=other,
         former=[now[route_key(route)] for route in other],
         remove=[route for key, route in now.items() if key not in asked and is_our_route(context, route)],

@@ -14,7 +14,9 @@ from typing import Any, Mapping
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.actual import Netdev
 from ansible_collections.rdma.fabric.plugins.module_utils._host.context import ConcernPlan, Context, Interface
+from ansible_collections.rdma.fabric.plugins.module_utils._host.desired import CONSENTS
 from ansible_collections.rdma.fabric.plugins.module_utils._host.routing.ours import (
+    RULES_KEY,
     Changes,
     changes,
     is_our_route,
@@ -26,6 +28,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.routing.reach im
     catching_problems,
     gateway_problems,
     lacks_address,
+    rules_of_uplinks,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.steps import NOW, Step, make_step, refused_step
 from ansible_collections.rdma.fabric.plugins.module_utils._host.wanted.routes import (
@@ -37,8 +40,6 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.wanted.routes im
 )
 
 CONCERN = "routing"
-# The key of the step about rules that no interface has any more.
-RULES_KEY = "rules"
 _MASTERS = ("bond", "bridge")
 _INTERRUPTS = "nothing, but traffic of these networks may take another way"
 
@@ -72,7 +73,7 @@ def _of(context: Context, interface: Interface, netdev: Netdev) -> ConcernPlan:
     lacking = changes(context, interface)
     if not lacking.any:
         return [], []
-    held = waiting(context, interface)
+    held = [route for route in waiting(context, interface) if route in (*lacking.add, *lacking.replace)]
     found = changes(context, interface, held)
     refusal = _refusal(context, interface, netdev, lacking)
     wanted = {key: interface.wanted.get(key) or [] for key in (ROUTES, RULES)}
@@ -123,20 +124,20 @@ def _rules_step(context: Context) -> list[Step]:
     unwanted = unwanted_rules(context)
     if not unwanted:
         return []
-    return [
-        make_step(
-            CONCERN,
-            RULES_KEY,
-            target="rules",
-            action=", ".join(f"remove rule {rule_text(rule)}" for rule in unwanted),
-            before=[rule_text(rule) for rule in unwanted],
-            after=[],
-            reason="rdma.fabric set them, and no interface asks for them any more",
-            interrupts=_INTERRUPTS,
-            undo="set them again",
-            when=NOW,
+    wording: dict[str, Any] = {
+        "target": "rules",
+        "action": ", ".join(f"remove rule {rule_text(rule)}" for rule in unwanted),
+        "before": [rule_text(rule) for rule in unwanted],
+        "after": [],
+        "reason": "rdma.fabric set them, and no interface asks for them any more",
+    }
+    about = rules_of_uplinks(context, unwanted)
+    if about and not context.consents_to("uplink_change"):
+        detail = (
+            f"{', '.join(map(rule_text, about))}: the uplink's traffic; {CONSENTS['uplink_change']}: true allows it"
         )
-    ]
+        return [refused_step(CONCERN, RULES_KEY, **wording, detail=detail)]
+    return [make_step(CONCERN, RULES_KEY, **wording, interrupts=_INTERRUPTS, undo="set them again", when=NOW)]
 
 
 def _refusal(context: Context, interface: Interface, netdev: Netdev, lacking: Changes) -> str:

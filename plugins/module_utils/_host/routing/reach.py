@@ -52,8 +52,7 @@ def catching_problems(context: Context, interface: Interface) -> list[str]:
     if context.actual.uplink_reason(interface.nic, interface.netdev) is not None:
         # Changes of the uplink itself have a consent and a guard.
         return []
-    found: list[_Owned] = [ipaddress.ip_interface(text) for text in uplink_addresses(context)]
-    uplinks = [uplink for uplink in found if not uplink.is_link_local]
+    uplinks = _uplinks(context)
     problems = _of_the_controller(context, interface, uplinks)
     for address in uplinks:
         for rule in interface.wanted.get(RULES) or ():
@@ -64,6 +63,16 @@ def catching_problems(context: Context, interface: Interface) -> list[str]:
             if route["table"] == MAIN and to.version == address.version and _is_within(to, address.network):
                 problems.append(f"route {route_text(route)} is for the network of the uplink ({address}); {_NARROWER}")
     return problems
+
+
+def rules_of_uplinks(context: Context, rules: Iterable[Rule]) -> list[Rule]:
+    """Return the rules that are about traffic of the uplink."""
+    return [rule for rule in rules if any(_is_about(rule, address) for address in _uplinks(context))]
+
+
+def _uplinks(context: Context) -> list[_Owned]:
+    found: list[_Owned] = [ipaddress.ip_interface(text) for text in uplink_addresses(context)]
+    return [uplink for uplink in found if not uplink.is_link_local]
 
 
 def _of_the_controller(context: Context, interface: Interface, uplinks: list[_Owned]) -> list[str]:

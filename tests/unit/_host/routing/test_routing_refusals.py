@@ -126,6 +126,19 @@ class TestRefusals:
         done(host(), {**away, "controller": "10.66.7.8"})
         done(host(), {**wish(routes=[IPV6]), "controller": "10.66.7.8"})
 
+    def test_rules_of_the_uplink_go_with_consent_and_under_guard(self) -> None:
+        kernel = host()
+        uplink = str(gather(kernel)["uplinks"][0]["netdev"])
+        done(kernel, wish(**ALL))
+        routes.give_address(kernel, uplink, "10.1.0.7/24")
+        step = the_step(applied(kernel, wish(routes=[])), "routing:rules")
+        assert step["status"] == "refused" and "rdma_fabric_allow_uplink_change: true allows it" in step["detail"]
+        assert told(kernel) == EVERYTHING[3:]
+        desired = wish({"rdma_fabric_allow_uplink_change": True}, routes=[])
+        plan, context = plan_with_context(desired, gather(kernel, desired=desired), OURS)
+        (step,) = plan["steps"]
+        assert (step["id"], step["status"], touches_uplink(context, step)) == ("routing:rules", "planned", True)
+
     def test_networks_beside_the_uplinks_are_fine(self) -> None:
         kernel = host()
         uplink = str(gather(kernel)["uplinks"][0]["netdev"])
@@ -161,3 +174,19 @@ class TestWaiting:
         routes.give_address(kernel, PORT, "fd00:1::2/64")
         done(kernel, wish(routes=[IPV4, IPV6]))
         assert told(kernel) == EVERYTHING[1:3]
+
+    def test_another_gateway_waits_for_an_address_as_well(self) -> None:
+        kernel = host()
+        done(kernel, wish(routes=[IPV4, IPV6]))
+        routes.take_address(kernel, PORT, "fd00:1::2/64")
+        outcome = done(kernel, wish(routes=[IPV4, {**IPV6, "via": "fd00:1::9"}]))
+        (notice,) = outcome["plan"]["notices"]
+        assert "fd00:2::/64 via fd00:1::9" in notice and "10.2.0.0/16" not in notice
+        assert told(kernel) == EVERYTHING[1:3]
+
+    def test_a_route_that_is_there_does_not_wait(self) -> None:
+        kernel = host()
+        done(kernel, wish(routes=[IPV6]))
+        routes.take_address(kernel, PORT, "fd00:1::2/64")
+        (notice,) = done(kernel, wish(routes=[IPV6, {**IPV6, "to": "fd00:5::/64"}]))["plan"]["notices"]
+        assert "fd00:5::/64 via" in notice and "fd00:2::/64" not in notice
