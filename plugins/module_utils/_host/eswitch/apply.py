@@ -68,7 +68,7 @@ ERRORS = MappingProxyType(
 def work(context: Context, step: Step) -> Work:
     """Return how an e-switch gets its mode."""
     if key_of(step).endswith(OFFLOAD):
-        return _offloading(key_of(step)[: -len(OFFLOAD)])
+        return _offloading(key_of(step)[: -len(OFFLOAD)], bool(step["to"]))
     address, wanted = key_of(step), str(step["to"])
     interface = next(interface for interface in context.interfaces if interface.key == address)
     count = functions_then(context, interface)
@@ -82,21 +82,23 @@ def work(context: Context, step: Step) -> Work:
     )
 
 
-def _offloading(address: str) -> Work:
+def _offloading(address: str, wanted: bool) -> Work:
     def verify(host: Host) -> str:
         now = parse_offload(host.run(features_command(port_of(host, address)), 30.0).stdout)
-        return "" if now else "hw-tc-offload is still off"
+        return "" if now is wanted else f"hw-tc-offload is still {'off' if wanted else 'on'}"
 
-    return Work([_set_offload(address, "on")], [_set_offload(address, "off")], verify)
+    return Work([_set_offload(address, wanted)], [_set_offload(address, not wanted)], verify)
 
 
-def _set_offload(address: str, word: str) -> Run:
-    return Run(("ethtool", "-K", f"{{port:{address}}}", "hw-tc-offload", word))
+def _set_offload(address: str, wanted: bool) -> Run:
+    return Run(("ethtool", "-K", f"{{port:{address}}}", "hw-tc-offload", "on" if wanted else "off"))
 
 
 def restore(desired: HostDesired, key: str, original: Any) -> None:
-    """Ask for the mode that an e-switch had."""
-    if original in (LEGACY, SWITCHDEV):
+    """Ask for the mode that an e-switch had, and for rules to stay out of the hardware where they did."""
+    if key.endswith(OFFLOAD):
+        wanted_interface(desired, key[: -len(OFFLOAD)])["offload"] = original
+    elif original in (LEGACY, SWITCHDEV):
         wanted_interface(desired, key)["eswitch_mode"] = original
 
 

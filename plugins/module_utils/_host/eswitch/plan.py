@@ -9,7 +9,11 @@ from typing import Any
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.context import ConcernPlan, Context, Interface
 from ansible_collections.rdma.fabric.plugins.module_utils._host.desired import CONSENTS
-from ansible_collections.rdma.fabric.plugins.module_utils._host.eswitch.read import LEGACY, SWITCHDEV
+from ansible_collections.rdma.fabric.plugins.module_utils._host.eswitch.read import (
+    LEGACY,
+    SWITCHDEV,
+    offload_wanted,
+)
 from ansible_collections.rdma.fabric.plugins.module_utils._host.eswitch.switching import (
     present_mode,
     representors_in_use,
@@ -85,18 +89,20 @@ def _offload(context: Context, interface: Interface, of_mode: list[Step]) -> lis
     It comes after the mode, with which some drivers make the interface anew.
     """
     told = (context.actual.facts.get("eswitch") or {}).get(interface.key, {}).get("offload")
-    if told is not False or any(step["status"] != PLANNED for step in of_mode):
+    wanted = offload_wanted(interface)
+    if wanted is None or told is None or told is wanted or any(step["status"] != PLANNED for step in of_mode):
         return []
+    reason = "in switchdev mode the e-switch forwards what such rules say, and hw-tc-offload is off"
     return [
         make_step(
             CONCERN,
             f"{interface.key}{OFFLOAD}",
             target=context.target_of(interface),
-            action="let rules of tc and Open vSwitch reach the hardware",
-            before=False,
-            after=True,
-            reason="in switchdev mode the e-switch forwards what such rules say, and hw-tc-offload is off",
-            undo="switch hw-tc-offload off",
+            action=f"{'let rules of tc and Open vSwitch reach' if wanted else 'keep rules of tc out of'} the hardware",
+            before=told,
+            after=wanted,
+            reason=reason if wanted else "it was so before rdma.fabric changed it",
+            undo=f"switch hw-tc-offload {'off' if wanted else 'on'}",
             when=NOW,
         )
     ]

@@ -38,11 +38,18 @@ def read_eswitches(probe: Probe, ports: Sequence[Interface]) -> Eswitches:
     """
     asked = [port for port in ports if port.wanted.get("eswitch_mode") is not None]
     found = {port.key: _told(probe.command(*show_command(port.key)), port.key) for port in asked}
-    for port in asked:
-        if port.wanted["eswitch_mode"] == SWITCHDEV and port.netdev is not None:
+    for port in ports:
+        if offload_wanted(port) is not None and port.netdev is not None:
             result = probe.command(*features_command(port.netdev["name"]))
-            found[port.key]["offload"] = parse_offload(result.stdout if result is not None else "")
+            told = parse_offload(result.stdout if result is not None else "")
+            found.setdefault(port.key, _unknown(""))["offload"] = told
     return found
+
+
+def offload_wanted(port: Interface) -> bool | None:
+    """Return whether rules of tc shall reach a port's hardware, None where nobody asks; a removal knows how it was."""
+    original = port.wanted.get("offload")
+    return True if port.wanted.get("eswitch_mode") == SWITCHDEV else original if isinstance(original, bool) else None
 
 
 def features_command(name: str) -> tuple[str, ...]:

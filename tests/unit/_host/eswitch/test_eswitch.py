@@ -178,11 +178,16 @@ class TestOffload:
         told = CommandResult(0, "Features for x:\nhw-tc-offload: off\n", "")
         return told if words[0] == "-k" else CommandResult(1, "", "Could not change any device features\n")
 
-    def test_removal_takes_mode_and_functions_back(self) -> None:
+    @pytest.mark.parametrize("later", [None, "legacy"])
+    def test_removal_takes_it_back_with_mode_and_functions(self, later: str | None) -> None:
         kernel = self.host()
         done(kernel, wish(ALLOWED, vfs=2, eswitch_mode="switchdev"))
-        done(kernel, wish(ALLOWED), REMOVE)
+        if later:
+            done(kernel, wish(ALLOWED, vfs=2, eswitch_mode=later))
+        outcome = done(kernel, wish(ALLOWED), REMOVE)
+        assert outcome["plan"]["steps"] == []
         assert (mode(kernel), drivers(kernel)) == ("legacy", [])
+        assert kernel.read(f"{vfs.PCI}/{PF}/{OFFLOAD}").strip() == "off"
         assert not kernel.exists("/var/lib/rdma-fabric/originals.json")
 
     def test_a_recorded_host_tells_it(self) -> None:
