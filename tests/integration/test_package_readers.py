@@ -144,6 +144,22 @@ def test_dnf_reads_the_repository(readers: Readers, tmp_path: Path) -> None:
     assert "Invalid" not in done.stderr
 
 
+def test_rpm_imports_an_armoured_key_from_our_file(readers: Readers, tmp_path: Path) -> None:
+    """rpm leaves --import to rpmkeys; our mark stands above the armour."""
+    given = {"url": "/srv/doca", "gpg_key": (VENDOR / "key.asc").read_text(), "gpg_check": True}
+    lay_out(tmp_path, packages.repository_files(ROCKY, given))
+    (imported, *_others) = commands(packages.refresh_repository(ROCKY, given))
+    assert imported.argv == ("rpm", "--import", packages.KEY_FILE)
+    (tmp_path / "keys").mkdir()
+    keys = [f"--dbpath={tmp_path}/keys", "--import", str(tmp_path / packages.KEY_FILE[1:])]
+    variables = {"RPM_CONFIGDIR": str(readers.root / "usr/lib/rpm")}
+    done = readers.run([readers.program("usr/bin/rpmkeys"), *keys], **variables)
+    assert (done.returncode, done.stderr) == (0, "")
+    asked = [f"--dbpath={tmp_path}/keys", "-q", "gpg-pubkey", "--qf", "%{SUMMARY}"]
+    shown = readers.run([readers.program("usr/bin/rpm"), *asked], **variables)
+    assert "A key of tests, nobody has its other half" in shown.stdout
+
+
 def test_zypper_reads_the_repository(readers: Readers, tmp_path: Path) -> None:
     given = {"url": "https://mirror.example/doca", "gpg_key": "/srv/KEY", "gpg_check": True}
     lay_out(tmp_path, packages.repository_files(SLES, given))
