@@ -71,7 +71,7 @@ APPLIERS: Mapping[str, Applier] = {
     "qos": Applier(qos.work, qos.ERRORS, qos.restore),
     "boot": Applier(boot.work),
     "sysctl": Applier(sysctl.work, sysctl.ERRORS, sysctl.restore),
-    "routing": Applier(routing.work, routing.ERRORS, routing.restore),
+    "routing": Applier(routing.work, routing.ERRORS, routing.restore, parts=True),
     "limits": Applier(limits.work, limits.ERRORS),
     "hugepages": Applier(hugepages.work, hugepages.ERRORS, hugepages.restore),
     "leftovers": Applier(leftovers.work),

@@ -111,10 +111,11 @@ def work(context: Context, step: Step) -> Work:
 
 
 def restore(desired: HostDesired, key: str, original: Any) -> None:
-    """Ask for the routes and rules of ours that were there before; for rules without an interface nothing is asked."""
+    """Ask for the routes and rules that were there without us; for rules without an interface nothing is asked."""
     if key != RULES_KEY and isinstance(original, dict):
-        entry = wanted_interface(desired, key)
-        entry.update({part: original.get(part) or [] for part in (ROUTES, RULES)})
+        routes = [entry for text, entry in original.items() if text.startswith("route ")]
+        rules = [entry for text, entry in original.items() if text.startswith("rule ")]
+        wanted_interface(desired, key).update({ROUTES: routes, RULES: rules})
 
 
 def _removal_of_rules(unwanted: Sequence[Rule]) -> Work:

@@ -21,7 +21,9 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.wanted.routes im
     Route,
     Rule,
     route_key,
+    route_text,
     rule_key,
+    rule_text,
 )
 
 # The key of the step about rules that no interface has any more.
@@ -89,6 +91,23 @@ def changes(context: Context, interface: Interface, waiting: Iterable[Route] = (
     )
 
 
+def others(context: Context, interface: Interface) -> dict[str, dict[str, Any]]:
+    """Return the wanted routes and rules that are there without us, by how they are told: a removal leaves them."""
+    routes, rules = _kept_keys(context)
+    there = {
+        (route_key(route), route["via"])
+        for route in told(context, interface).get("routes") or ()
+        if not _is_ours(route, routes, (route_key(route), route["via"]))
+    }
+    rules_there = {rule_key(rule) for rule in told_rules(context) or () if not _is_ours(rule, rules, rule_key(rule))}
+    found = [(f"route {route_text(route)}", route) for route in interface.wanted.get(ROUTES) or ()]
+    found = [(text, route) for text, route in found if (route_key(route), route["via"]) in there]
+    found += [
+        (f"rule {rule_text(rule)}", rule) for rule in interface.wanted.get(RULES) or () if rule_key(rule) in rules_there
+    ]
+    return dict(found)
+
+
 def loses_link(context: Context, interface: Interface) -> bool:
     """Return whether the plan takes an interface down and up before its routes are set: old kernels rename that way."""
     netdev = interface.netdev
@@ -98,11 +117,16 @@ def loses_link(context: Context, interface: Interface) -> bool:
 
 def unwanted_rules(context: Context) -> list[Rule]:
     """Return the rules of ours that no entry asks for, those included of which the interface is not found."""
-    wanted = {rule_key(rule) for entry in context.desired["interfaces"] for rule in entry.get(RULES) or ()}
+    entries = context.desired["interfaces"]
+    wanted = {rule_key(rule) for entry in entries for rule in entry.get(RULES) or ()}
+    kept = _kept_keys(context)[1]
+    if context.removing and all(entry.get(RULES) is None for entry in entries):
+        # No run has set one: those that our file names were there before.
+        kept = set()
     return [
         rule
         for rule in told_rules(context) or ()
-        if rule_key(rule) not in wanted and _is_ours(rule, _kept_keys(context)[1], rule_key(rule))
+        if rule_key(rule) not in wanted and _is_ours(rule, kept, rule_key(rule))
     ]
 
 

@@ -20,6 +20,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.routing.ours imp
     Changes,
     changes,
     is_our_route,
+    others,
     told,
     told_rules,
     unwanted_rules,
@@ -71,18 +72,16 @@ def _will_be_up(context: Context, interface: Interface, netdev: Netdev) -> bool:
 
 def _of(context: Context, interface: Interface, netdev: Netdev) -> ConcernPlan:
     lacking = changes(context, interface)
-    if not lacking.any:
+    if not lacking.any or (context.removing and interface.wanted.get(ROUTES) is None):
         return [], []
     held = [route for route in waiting(context, interface) if route in (*lacking.add, *lacking.replace)]
     found = changes(context, interface, held)
     refusal = _refusal(context, interface, netdev, lacking)
     wanted = {key: interface.wanted.get(key) or [] for key in (ROUTES, RULES)}
-    missing = [*lacking.add, *lacking.replace, *lacking.add_rules]
     wording: dict[str, Any] = {
         "target": context.target_of(interface),
         "action": _action(lacking if refusal else found),
-        # What of it is there already: a removal leaves it.
-        "before": {key: [entry for entry in entries if entry not in missing] for key, entries in wanted.items()},
+        "before": others(context, interface),
         "after": wanted,
         "reason": "rdma_fabric_interfaces asks for other routes",
     }

@@ -20,8 +20,11 @@ from ansible_collections.rdma.fabric.tests.unit._host.routing.hosts import (
     ALL,
     EVERYTHING,
     IPV4,
+    LINK,
     PORT,
     REMOVE,
+    RULE,
+    RULE6,
     STATIC,
     STEP,
     applied,
@@ -100,6 +103,33 @@ class TestBoot:
         done(kernel, wish(**ALL), EVERY)
         done(kernel, wish(), replace(REMOVE, concerns=CONCERNS))
         assert told(kernel) == ["10.2.0.0/16 via 10.1.0.1 table 101 metric 0 proto 4"]
+
+    def test_removal_leaves_what_a_later_run_found(self) -> None:
+        kernel = self.managed()
+        done(kernel, wish(routes=[LINK]), EVERY)
+        ip(kernel, f"-4 route add 10.2.0.0/16 via 10.1.0.1 dev {PORT} table 101 proto {STATIC}")
+        done(kernel, wish(**ALL), EVERY)
+        done(kernel, wish(), replace(REMOVE, concerns=CONCERNS))
+        assert told(kernel) == ["10.2.0.0/16 via 10.1.0.1 table 101 metric 0 proto 4"]
+
+    def test_removal_leaves_what_no_run_had_to_set(self) -> None:
+        kernel = self.managed()
+        ip(kernel, f"-4 route add 10.2.0.0/16 via 10.1.0.1 dev {PORT} table 101 proto {STATIC}")
+        ip(kernel, f"-4 rule add from 10.1.0.0/24 table 101 priority 30000 protocol {STATIC}")
+        before = told(kernel)
+        outcome = done(kernel, wish(routes=[IPV4], rules=[RULE], mtu=9000), EVERY)
+        assert STEP not in [entry["id"] for entry in outcome["executed"]]
+        done(kernel, wish(), replace(REMOVE, concerns=CONCERNS))
+        assert told(kernel) == before
+        assert not kernel.exists(DROP_IN)
+
+    def test_removal_takes_what_several_runs_have_set(self) -> None:
+        kernel = self.managed()
+        done(kernel, wish(routes=[LINK], rules=[RULE]), EVERY)
+        done(kernel, wish(**ALL), EVERY)
+        done(kernel, wish(routes=[IPV4], rules=[RULE6]), EVERY)
+        done(kernel, wish(), replace(REMOVE, concerns=CONCERNS))
+        assert told(kernel) == []
 
     def test_what_nobody_can_keep_is_told_and_set_now(self) -> None:
         kernel = host()
