@@ -17,6 +17,8 @@ from typing import Callable, List, NamedTuple, Protocol, Sequence
 
 # No attribute of sysfs is longer than a page (4 KiB); tables of procfs are. Whatever is longer is cut.
 READ_LIMIT = 64 * 1024
+# A node with hundreds of pods has hundreds of interfaces, some 400 bytes each in what ip(8) prints.
+OUTPUT_LIMIT = 4 * 1024 * 1024
 # The kernel follows at most 40 links while it resolves one path (MAXSYMLINKS).
 MAX_LINKS = 40
 # Programs of an administrator; the PATH of a connection by SSH often lacks them.
@@ -38,7 +40,7 @@ class HostError(Exception):
 
 
 class CommandResult(NamedTuple):
-    """What a finished program left: exit status and both outputs as text, each at most READ_LIMIT bytes."""
+    """What a finished program left: exit status and both outputs as text, each at most OUTPUT_LIMIT bytes."""
 
     rc: int
     stdout: str
@@ -415,4 +417,4 @@ def _kill_group(program: subprocess.Popen[bytes]) -> None:
 
 
 def _text(data: bytes) -> str:
-    return data[:READ_LIMIT].decode("utf-8", "replace")
+    return data[:OUTPUT_LIMIT].decode("utf-8", "replace")

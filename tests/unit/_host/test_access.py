@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.access import (
+    OUTPUT_LIMIT,
     READ_LIMIT,
     HostError,
     LiveHost,
@@ -21,6 +22,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.access import (
     follow,
     temporary_name,
 )
+from ansible_collections.rdma.fabric.plugins.module_utils._host.read.settings import parse_addresses
 from ansible_collections.rdma.fabric.plugins.module_utils._host.record import Recorder
 from ansible_collections.rdma.fabric.plugins.module_utils._host.recorded import RecordedHost
 
@@ -127,9 +129,17 @@ def test_a_program_runs_without_shell_and_translation(monkeypatch: pytest.Monkey
     assert (result.rc, result.stdout) == (3, "C $(id)\n")
 
 
+def test_the_addresses_of_a_node_with_a_thousand_pods_are_read_to_the_end() -> None:
+    of_a_pod = "{'ifname': f'cali{n:011x}', 'mtu': 1450, 'operstate': 'UP', 'addr_info': [{'family': 'inet6', **more}]}"
+    more = "more = {'local': 'fe80::ecee:eeff:feee:eeee', 'prefixlen': 64, 'scope': 'link', 'valid_life_time': 2**32}"
+    code = f"import json; {more}; print(json.dumps([{of_a_pod} for n in range(1000)]))"
+    result = LiveHost().run([sys.executable, "-c", code], 20)
+    assert len(result.stdout) > READ_LIMIT and len(parse_addresses(result.stdout) or ()) == 1000
+
+
 def test_the_output_of_a_program_is_cut() -> None:
-    result = LiveHost().run([sys.executable, "-c", f"print('x' * {READ_LIMIT * 2})"], 20)
-    assert len(result.stdout) == READ_LIMIT
+    result = LiveHost().run([sys.executable, "-c", f"print('x' * {OUTPUT_LIMIT * 2})"], 20)
+    assert len(result.stdout) == OUTPUT_LIMIT
 
 
 def test_a_program_that_hangs_or_is_missing_is_a_refusal() -> None:
