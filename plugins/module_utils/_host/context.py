@@ -103,6 +103,12 @@ class Context:
         """Return the earlier step of this id when a run would execute it."""
         return next((step for step in self.earlier if step["id"] == step_id and steps.is_executable(step)), None)
 
+    def destroys(self, nic: Nic | None) -> bool:
+        """Return whether an earlier step of a removal destroys this virtual function with all others of its port."""
+        if not self.removing or nic is None or nic["function"] != "vf":
+            return False
+        return self.planned(f"vfs:{nic.get('pf')}") is not None
+
     def name_of(self, netdev: Netdev) -> str:
         """Return the name of ``netdev`` once the planned renames are done."""
         renamed = self.planned(f"naming:{netdev.get('pci')}")

@@ -34,6 +34,11 @@ def match_interfaces(wanted: Iterable[Mapping[str, Any]], actual: Actual) -> tup
     return ordered, sorted(refused + doubled + without_netdev, key=lambda step: str(step["id"]))
 
 
+def still_there(wanted: Iterable[Mapping[str, Any]], actual: Actual) -> list[Mapping[str, Any]]:
+    """Return the wanted interfaces that the host has: nothing is to be brought back of what is gone."""
+    return [entry for entry in wanted if _candidates(actual, *selector_of(entry), entry.get("name"))]
+
+
 def selector_of(entry: Mapping[str, Any]) -> tuple[str, str]:
     """Return the selector of a wanted interface: its kind and its value."""
     return next((key, str(entry[key])) for key in SELECTORS if entry.get(key) is not None)

@@ -14,7 +14,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.awaited import j
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns import CONCERNS, Concern
 from ansible_collections.rdma.fabric.plugins.module_utils._host.context import Context
 from ansible_collections.rdma.fabric.plugins.module_utils._host.desired import HostDesired
-from ansible_collections.rdma.fabric.plugins.module_utils._host.matching import match_interfaces
+from ansible_collections.rdma.fabric.plugins.module_utils._host.matching import match_interfaces, still_there
 from ansible_collections.rdma.fabric.plugins.module_utils._host.owners.respect import notices as notices_of_owners
 from ansible_collections.rdma.fabric.plugins.module_utils._host.owners.respect import respecting
 from ansible_collections.rdma.fabric.plugins.module_utils._host.pcie.remarks import remarks
@@ -42,7 +42,8 @@ def plan_with_context(
     others, and their files, as they are.
     """
     actual = Actual(facts, desired["uplinks"])
-    interfaces, unmatched = match_interfaces(desired["interfaces"], actual)
+    wanted = still_there(desired["interfaces"], actual) if desired.get("removing") else desired["interfaces"]
+    interfaces, unmatched = match_interfaces(wanted, actual)
     context = Context(desired, actual, interfaces)
     notices = _unknown_uplinks(desired, actual) + remarks(actual, desired["pcie"]) + notices_of_owners(context)
     for name in concerns:
@@ -50,9 +51,12 @@ def plan_with_context(
             context = replace(context, earlier=(*context.earlier, *unmatched))
         if name in CONCERNS:
             context, said = _with_steps_of(CONCERNS[name], context)
+            left = tuple(interface for interface in context.interfaces if not context.destroys(interface.nic))
+            context = replace(context, interfaces=left)
             notices.extend(said)
     planned = judged(context.earlier, (facts.get("boot") or {}).get("awaited") or {})
-    return {"format": FORMAT, "steps": planned, "notices": notices, "digest": steps.digest(planned)}, context
+    plan = {"format": FORMAT, "steps": planned, "notices": notices, "digest": steps.digest(planned)}
+    return plan, replace(context, interfaces=interfaces)
 
 
 def _with_steps_of(concern: Concern, context: Context) -> tuple[Context, list[str]]:

@@ -38,7 +38,17 @@ def settings(context: Context) -> tuple[list[Setting], list[str]]:
         for name, value in derived.items()
         if name not in explicit
     ]
-    return sorted(found), notices
+    return sorted(setting for setting in found if not _goes(context, setting.name)), notices
+
+
+def _goes(context: Context, name: str) -> bool:
+    """Return whether a removal destroys the virtual function that a setting is of, and the setting with it."""
+    interface = names.interface_of(name)
+    return any(
+        context.destroys(context.actual.nics.get(netdev["pci"] or ""))
+        and interface in (netdev["name"], context.name_of(netdev))
+        for netdev in context.actual.netdevs.values()
+    )
 
 
 def boot_files(context: Context) -> dict[str, str]:

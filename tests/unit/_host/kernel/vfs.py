@@ -295,6 +295,7 @@ def _remove_interfaces(kernel: Kernel, address: str) -> None:
     if kernel.exists(f"{PCI}/{address}/net"):
         for name in kernel.list(f"{PCI}/{address}/net"):
             kernel.tree.discard(f"{NET}/{name}")
+            kernel.tree.discard(f"/proc/sys/net/ipv4/conf/{name}")
         kernel.tree.discard(f"{PCI}/{address}/net")
 
 
