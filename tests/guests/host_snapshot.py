@@ -4,8 +4,8 @@
 """Runs on a guest and tells, as JSON, everything of it that the host side of the collection may touch.
 
 ``python3 -I -S -`` prints an object of: ``files`` (path -> type, mode and content, below ``TREES``), ``sysctls`` (below
-``SYSCTLS``), ``links`` (by name), ``rdma`` (RDMA device -> interface), ``modules``, ``hugepages`` (size -> number) and
-``cmdline``. Two of them are equal when nothing of a run is left.
+``SYSCTLS``), ``links`` (by name), ``routing`` (lines of ``ip``), ``rdma`` (RDMA device -> interface), ``modules``,
+``hugepages`` (size -> number) and ``cmdline``. Two of them are equal when nothing of a run is left.
 """
 
 from __future__ import annotations
@@ -64,7 +64,12 @@ def sysctls() -> Iterator[tuple[str, str]]:
 
 def answer(*argv: str) -> Any:
     """Give what a program prints as JSON."""
-    return json.loads(subprocess.run(argv, check=True, capture_output=True, text=True).stdout or "[]")
+    return json.loads("\n".join(lines(*argv)) or "[]")
+
+
+def lines(*argv: str) -> list[str]:
+    """Give the lines that a program prints."""
+    return subprocess.run(argv, check=True, capture_output=True, text=True).stdout.splitlines()
 
 
 def links() -> dict[str, Any]:
@@ -81,6 +86,14 @@ def links() -> dict[str, Any]:
     }
 
 
+def routing() -> Iterator[str]:
+    """Give the routes that the kernel does not make by itself, and all policy rules, a line each."""
+    for family in ("-4", "-6"):
+        routes = lines("ip", "-N", family, "route", "show", "table", "all")
+        yield from (line.replace(" linkdown", "").strip() for line in routes if " proto 2 " not in f"{line} ")
+        yield from lines("ip", "-N", family, "rule", "show")
+
+
 def snapshot() -> dict[str, Any]:
     """Give the snapshot."""
     pages = Path("/sys/kernel/mm/hugepages").glob("hugepages-*/nr_hugepages")
@@ -88,6 +101,7 @@ def snapshot() -> dict[str, Any]:
         "files": {str(path): told(path) for tree in TREES for path in entries(Path(tree))},
         "sysctls": dict(sysctls()),
         "links": links(),
+        "routing": sorted(routing()),
         "rdma": {link["ifname"]: link.get("netdev") for link in answer("rdma", "-j", "link", "show")},
         "modules": sorted(line.split()[0] for line in Path("/proc/modules").read_text(encoding="utf-8").splitlines()),
         "hugepages": {path.parent.name: path.read_text(encoding="utf-8").strip() for path in pages},
