@@ -77,7 +77,9 @@ card={CARD}
 ip route del 10.30.0.0/16
 ip link del bond7
 ip link del vlan20
-ip address del 10.21.0.5/24 dev $(ls $card/net | head -1)
+port=$(ls $card/net | head -1)
+ip address del 10.21.0.5/24 dev $port
+ip link set dev $port mtu 1500
 echo 0 > $card/sriov_numvfs
 echo 1 > $card/sriov_drivers_autoprobe
 modprobe -r bonding

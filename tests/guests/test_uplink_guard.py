@@ -42,7 +42,10 @@ while sleep 0.2; do
     fi
 done
 """
-START = f"cat >/run/switch.sh && rm -f {LOG} && systemd-run --quiet --unit=switch bash /run/switch.sh"
+# The filter's module would stay behind.
+START = (
+    f"modprobe nf_tables && cat >/run/switch.sh && rm -f {LOG} && systemd-run --quiet --unit=switch bash /run/switch.sh"
+)
 WANTED = [{"current_name": UPLINK, "mtu": TOO_LARGE}]
 
 
