@@ -116,7 +116,7 @@ def shown_by_networkd(readers: Readers, root: Path, protocol: int) -> tuple[dict
     program = readers.program("usr/lib/systemd/systemd-networkd", "lib/systemd/systemd-networkd")
     asking = [*(routes_command(version, NAME) for version in VERSIONS), *map(rules_command, VERSIONS)]
     argv = [*apart("net", "mount"), "bash", "-c", NETWORKD, "networkd", root, program, str(protocol), str(len(ROUTES))]
-    done = readers.run([*argv, *(" ".join(command) for command in asking)])
+    done = readers.run([str(word) for word in argv] + [" ".join(command) for command in asking])
     texts = [line for line in done.stdout.splitlines() if line]
     assert len(texts) == len(asking), done.stderr
     routes = [route for text, version in zip(texts, VERSIONS) for route in parse_routes(text, version) or ()]
