@@ -135,7 +135,7 @@ def test_what_deserves_a_look_in_the_guide_is_said_with_file_and_line_and_stored
     for section in ("ofedDriver", "rdmaSharedDevicePlugin"):
         assert f"{values}:{line_of(values, f'{section}:')}: {section}: is retired" in said
     assert "helm_set: sriovNetworkOperator.enabled: the SR-IOV operator is not deployed" in said
-    assert f"{JOB}:{line_of(JOB, 'resources:')}: spec.template.spec.containers[0].resources" in said
+    assert f"{JOB}:{line_of(JOB, 'rdma/rdma_shared_device_a:')}: spec.template.spec.containers[0].resources" in said
 
 
 def test_the_guide_applied_again_changes_nothing(fleet_cluster: ControlPlane, guide: Applied) -> None:
