@@ -82,11 +82,12 @@ def changes(context: Context, interface: Interface, waiting: Iterable[Route] = (
     ready = [route for route in wanted if route_key(route) not in held]
     other = [route for route in ready if route_key(route) in now and now[route_key(route)]["via"] != route["via"]]
     rules = {rule_key(rule) for rule in told_rules(context) or ()}
+    kept, _of_rules = _kept_keys(context)
     return Changes(
         add=[route for route in ready if route_key(route) not in now],
         replace=other,
         former=[now[route_key(route)] for route in other],
-        remove=[route for key, route in now.items() if key not in asked and is_our_route(context, route)],
+        remove=[route for key, route in now.items() if key not in asked and _is_ours(route, kept, _way(route))],
         add_rules=[rule for rule in interface.wanted.get(RULES) or [] if rule_key(rule) not in rules],
     )
 
@@ -95,13 +96,13 @@ def others(context: Context, interface: Interface) -> dict[str, dict[str, Any]]:
     """Return the wanted routes and rules that are there without us, by how they are told: a removal leaves them."""
     routes, rules = _kept_keys(context)
     there = {
-        (route_key(route), route["via"])
+        _way(route)
         for route in told(context, interface).get("routes") or ()
-        if not _is_ours(route, routes, (route_key(route), route["via"]))
+        if not _is_ours(route, routes, _way(route))
     }
     rules_there = {rule_key(rule) for rule in told_rules(context) or () if not _is_ours(rule, rules, rule_key(rule))}
     found = [(f"route {route_text(route)}", route) for route in interface.wanted.get(ROUTES) or ()]
-    found = [(text, route) for text, route in found if (route_key(route), route["via"]) in there]
+    found = [(text, route) for text, route in found if _way(route) in there]
     found += [
         (f"rule {rule_text(rule)}", rule) for rule in interface.wanted.get(RULES) or () if rule_key(rule) in rules_there
     ]
@@ -132,13 +133,18 @@ def unwanted_rules(context: Context) -> list[Rule]:
 
 def is_our_route(context: Context, route: Mapping[str, Any]) -> bool:
     """Return whether a route is there because of us."""
-    return _is_ours(route, _kept_keys(context)[0], (route_key(route), route["via"]))
+    return _is_ours(route, _kept_keys(context)[0], _way(route))
 
 
 def _is_ours(entry: Mapping[str, Any], kept: set[Any], key: Any) -> bool:
     return bool(entry["protocol"] == PROTOCOL) or (entry["protocol"] == _STATIC and key in kept)
 
 
+def _way(route: Mapping[str, Any]) -> tuple[Any, str | None]:
+    """Return what a route is and by which gateway."""
+    return route_key(route), route["via"]
+
+
 def _kept_keys(context: Context) -> tuple[set[Any], set[Any]]:
     routes, rules = kept_in(context.boot_files)
-    return {(route_key(route), route["via"]) for route in routes}, {rule_key(rule) for rule in rules}
+    return {_way(route) for route in routes}, {rule_key(rule) for rule in rules}
