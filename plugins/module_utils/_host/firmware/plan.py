@@ -56,9 +56,8 @@ def _remarks(context: Context) -> list[str]:
     said: dict[str, str] = {}
     for interface in context.interfaces:
         if interface.nic is not None and card_of(interface.key) not in said:
-            said[card_of(interface.key)] = remark(context.actual, interface.nic) and (
-                f"{context.target_of(interface)}: {remark(context.actual, interface.nic)}"
-            )
+            sentence = remark(context.actual, interface.nic)
+            said[card_of(interface.key)] = f"{context.target_of(interface)}: {sentence}" if sentence else ""
     return [sentence for sentence in said.values() if sentence]
 
 
