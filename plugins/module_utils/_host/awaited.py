@@ -82,7 +82,12 @@ def awaited_after(
             found[key] = known[key]
         elif step["status"] == NEEDS_REBOOT and boot_id:
             found[key] = {"to": step["to"], "boot_id": boot_id}
-    return {key: {"to": entry["to"], "boot_id": entry["boot_id"]} for key, entry in sorted(found.items())}
+    return stored(found)
+
+
+def stored(known: Mapping[str, Mapping[str, Any]]) -> Awaited:
+    """Return what the file holds of these entries."""
+    return {key: {"to": entry["to"], "boot_id": entry["boot_id"]} for key, entry in sorted(known.items())}
 
 
 def text_of(awaited: Awaited) -> str:

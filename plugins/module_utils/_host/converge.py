@@ -115,9 +115,7 @@ def _remember(machine: Machine, clock: Clock, seen: Seen, run: Run) -> Failure |
     wanted: awaited.Awaited = {}
     if not run.removes:
         wanted = awaited.awaited_after(seen.plan["steps"], known, run.concerns, boot_id(machine))
-    if {key: (entry["to"], entry["boot_id"]) for key, entry in known.items()} == {
-        key: (entry["to"], entry["boot_id"]) for key, entry in wanted.items()
-    }:
+    if wanted == awaited.stored(known):
         return None
     if not wanted:
         return _attempt(machine, clock, RemoveFile(awaited.PATH))
