@@ -87,19 +87,18 @@ def problem_after(calm: Calm, point: Point, fault: str) -> str:
 
 def problems_of(calm: Calm, work: queue.SimpleQueue[tuple[int, Point]], fault: str) -> dict[str, str]:
     """Disturb the runs of one guest at calls from the queue until none is left."""
-    problems = {}
-    while not work.empty():
+    problems: dict[str, str] = {}
+    while True:
         try:
             number, point = work.get_nowait()
         except queue.Empty:
-            break
+            return problems
         began = time.monotonic()
         found = problem_after(calm, point, fault)
         seconds = time.monotonic() - began
         LOG.info("%s %s %s %s: %s (%.0f s)", calm.guest, fault, number, tuple(point), found or "equal", seconds)
         if found:
             problems[f"{fault} at {point} on {calm.guest}"] = found
-    return problems
 
 
 def test_there_are_calls_to_disturb(calms: list[Calm]) -> None:
