@@ -53,8 +53,14 @@ def lay_out(tree: Path, files: Mapping[str, str]) -> None:
         place = tree / path[1:]
         place.parent.mkdir(parents=True, exist_ok=True)
         place.write_text(text)
+    let_everybody_read(tree)
+
+
+def let_everybody_read(tree: Path) -> None:
+    """Have programs that go on as other users read everything below ``tree``."""
     for place in (tree, *tree.rglob("*")):
-        place.chmod(0o755 if place.is_dir() else 0o644)
+        if not place.is_symlink():
+            place.chmod(0o755 if place.is_dir() else 0o644)
 
 
 def run_over(

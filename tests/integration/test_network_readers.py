@@ -9,33 +9,19 @@ The files are made by the collection's own plan for a recorded host with the man
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.files import boot_files
 from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.program import program_bytes, program_path
 from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.unit import UNIT_FILE
-from ansible_collections.rdma.fabric.plugins.module_utils._host.desired import check_desired
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts import gather
-from ansible_collections.rdma.fabric.plugins.module_utils._host.plan import plan_with_context
 from ansible_collections.rdma.fabric.plugins.module_utils._host.recorded import RecordedHost
 from ansible_collections.rdma.fabric.tests.fixtures.hosts.fleet import FLEET
-from ansible_collections.rdma.fabric.tests.integration.isolated import apart
+from ansible_collections.rdma.fabric.tests.integration.isolated import apart, let_everybody_read
+from ansible_collections.rdma.fabric.tests.integration.kept_files import ALONE, DROP_IN, NAME, WANTS, generated, kept
 from ansible_collections.rdma.fabric.tests.lab.readers import Readers
 
-PORT, NAME = "0000:37:00.0", "ens2f0"
-WANTS = "/etc/systemd/system/multi-user.target.wants"
-DROP_IN = "/etc/systemd/network/20-rail.network.d/90-rdma-fabric.conf"
-# A network and files of its own, in which networkd takes every interface for one that udev is done with.
-NETWORKD = """
-mount --make-rprivate /
-mount -t tmpfs tmpfs /run
-mount -t sysfs -o ro sysfs /sys
-mkdir /run/systemd
-mount -t tmpfs tmpfs /etc/systemd/network
-cp -r "$1"/etc/systemd/network/. /etc/systemd/network/
-ip link add ens2f0 type veth peer name other
+NETWORKD = f"""{ALONE}
 timeout --preserve-status 20 "$2" &
 for _ in $(seq 150); do
     if [ "$(cat /sys/class/net/ens2f0/mtu)" = "$3" ]; then break; fi
@@ -46,28 +32,6 @@ ip -br link show dev ens2f0
 kill %1
 wait
 """
-
-
-def kept(root: Path, given: dict[str, str], **wanted: Any) -> dict[str, str]:
-    """Lay out the user's files and ours below ``root`` and return ours by path."""
-    document = FLEET["egx-01"]().document()
-    document["files"].update(given)
-    facts = gather(RecordedHost(document))
-    desired = check_desired({"interfaces": [{"pci": PORT, "mtu": 9000, **wanted}]})
-    ours = boot_files(plan_with_context(desired, facts)[1])
-    for path, text in {**given, **ours}.items():
-        place = root / path[1:]
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_text(text)
-        place.chmod(0o600)
-    return ours
-
-
-def generated(readers: Readers, root: Path) -> dict[str, str]:
-    """What netplan makes of the files below ``root`` for systemd-networkd, by name."""
-    done = readers.run([readers.program("usr/libexec/netplan/generate"), "--root-dir", root])
-    assert (done.returncode, done.stderr) == (0, "")
-    return {path.name: path.read_text() for path in (root / "run/systemd/network").iterdir()}
 
 
 NETPLAN = """network:
@@ -114,8 +78,7 @@ def test_networkd_configures_the_interface_as_our_drop_in_says(
     network = f"[Match]\nName=ens2f0\n[Link]\nActivationPolicy={users}\n[Network]\nLinkLocalAddressing=no\n"
     given = {f"{WANTS}/systemd-networkd.service": "", "/etc/systemd/network/20-rail.network": network}
     assert list(kept(tmp_path, given, state=state)) == [DROP_IN]
-    for path in [tmp_path, *tmp_path.rglob("*")]:
-        path.chmod(0o755 if path.is_dir() else 0o644)
+    let_everybody_read(tmp_path)
     program = readers.program("usr/lib/systemd/systemd-networkd", "lib/systemd/systemd-networkd")
     done = readers.run([*apart("net", "mount"), "bash", "-c", NETWORKD, "networkd", tmp_path, program, "9000"])
     mtu, line = done.stdout.splitlines()[:2]

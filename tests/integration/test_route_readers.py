@@ -11,18 +11,13 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.files import boot_files
-from ansible_collections.rdma.fabric.plugins.module_utils._host.desired import check_desired
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts import gather
 from ansible_collections.rdma.fabric.plugins.module_utils._host.managers.network_manager import nmcli_route, nmcli_rule
 from ansible_collections.rdma.fabric.plugins.module_utils._host.managers.read import read_managers
 from ansible_collections.rdma.fabric.plugins.module_utils._host.managers.routes import PROTOCOL
-from ansible_collections.rdma.fabric.plugins.module_utils._host.plan import plan_with_context
 from ansible_collections.rdma.fabric.plugins.module_utils._host.read.probe import Probe
 from ansible_collections.rdma.fabric.plugins.module_utils._host.recorded import RecordedHost
 from ansible_collections.rdma.fabric.plugins.module_utils._host.routing.read import (
     VERSIONS,
-    commands,
     parse_routes,
     parse_rules,
     routes_command,
@@ -35,19 +30,11 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.wanted.routes im
     rule_key,
     rule_text,
 )
-from ansible_collections.rdma.fabric.tests.fixtures.hosts.fleet import FLEET
-from ansible_collections.rdma.fabric.tests.integration.isolated import apart
-from ansible_collections.rdma.fabric.tests.integration.test_network_readers import (
-    DROP_IN,
-    NAME,
-    PORT,
-    WANTS,
-    generated,
-)
+from ansible_collections.rdma.fabric.tests.integration.isolated import apart, let_everybody_read
+from ansible_collections.rdma.fabric.tests.integration.kept_files import ALONE, DROP_IN, NAME, WANTS, generated, kept
 from ansible_collections.rdma.fabric.tests.lab.readers import Readers
 from ansible_collections.rdma.fabric.tests.unit._host import igb
 
-MTU = 9000
 ASKED: dict[str, Any] = {
     "routes": [
         {"to": "default", "via": "10.7.0.254", "table": 101},
@@ -70,15 +57,8 @@ Address=10.7.0.1/24
 Address=fd00:1::2/64
 IPv6AcceptRA=no
 """
-# networkd in a network and with files of its own, until it has done what they say; then what ip tells.
-NETWORKD = """
-mount --make-rprivate /
-mount -t tmpfs tmpfs /run
-mount -t sysfs -o ro sysfs /sys
-mkdir /run/systemd
-mount -t tmpfs tmpfs /etc/systemd/network
-cp -r "$1"/etc/systemd/network/. /etc/systemd/network/
-ip link add ens2f0 type veth peer name other
+# networkd goes on until it has done what its files say; then what ip tells.
+NETWORKD = f"""{ALONE}
 ip link set other up
 timeout --preserve-status 30 "$2" >&2 &
 for _ in $(seq 250); do
@@ -93,26 +73,9 @@ wait
 """
 
 
-def kept(root: Path, given: dict[str, str], mtu: int | None = MTU, **asked: Any) -> dict[str, str]:
-    """Lay out the user's files and ours below ``root`` and return ours by path."""
-    document = FLEET["egx-01"]().document()
-    document["files"].update(given)
-    for command in commands([NAME]):
-        document["commands"][" ".join(command)] = {"rc": 0, "stdout": "[]\n", "stderr": ""}
-    desired = check_desired({"interfaces": [{"pci": PORT, "mtu": mtu, **asked}]})
-    ours = boot_files(plan_with_context(desired, gather(RecordedHost(document), desired=desired))[1])
-    for path, text in {**given, **ours}.items():
-        place = root / path[1:]
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_text(text)
-        place.chmod(0o600)
-    return ours
-
-
 def shown_by_networkd(readers: Readers, root: Path, protocol: int) -> tuple[dict[Any, str], dict[Any, str]]:
     """What networkd makes of the files below ``root``: routes of this protocol, and rules, as they are told."""
-    for path in [root, root / "etc", *(root / "etc").rglob("*")]:
-        path.chmod(0o755 if path.is_dir() else 0o644)
+    let_everybody_read(root)
     program = readers.program("usr/lib/systemd/systemd-networkd", "lib/systemd/systemd-networkd")
     asking = [*(routes_command(version, NAME) for version in VERSIONS), *map(rules_command, VERSIONS)]
     argv = [*apart("net", "mount"), "bash", "-c", NETWORKD, "networkd", root, program, str(protocol), str(len(ROUTES))]
