@@ -20,14 +20,16 @@ _CANDIDATES = 3
 def match_interfaces(wanted: Iterable[Mapping[str, Any]], actual: Actual) -> tuple[tuple[Interface, ...], list[Step]]:
     """Return the wanted interfaces with their devices, by PCI address, and a refused step for each without one."""
     interfaces: list[Interface] = []
-    refused: list[Step] = []
+    unknown = []
     for entry in wanted:
         key, value = selector_of(entry)
         found = _candidates(actual, key, value, entry.get("name"))
         if len(found) == 1:
             interfaces.append(Interface(entry, *found[0]))
         else:
-            refused.append(_unmatched(actual, key, value, entry, found))
+            unknown.append((key, value, entry, found))
+    coming = any(_gets_functions(interface) for interface in interfaces)
+    refused = [_unmatched(actual, *one, coming=coming) for one in unknown]
     unique, doubled = _split_doubled(interfaces)
     without_netdev = [_without_netdev(actual, i) for i in unique if i.netdev is None and _wants_netdev(i.wanted)]
     ordered = tuple(sorted(unique, key=lambda interface: interface.key))
@@ -79,6 +81,8 @@ def _unmatched(
     value: str,
     entry: Mapping[str, Any],
     found: list[tuple[Nic | None, Netdev | None]],
+    *,
+    coming: bool,
 ) -> Step:
     if found:
         names = ", ".join(str(netdev["name"]) for _nic, netdev in found if netdev)
@@ -86,6 +90,7 @@ def _unmatched(
     else:
         near = _nearest(actual, key, value)
         detail = f"nearest here: {', '.join(near)}" if near else "this host has no interface of this kind"
+        detail += "; a virtual function that this plan makes is set up by the run after it" if coming else ""
     what = {"pci": "PCI address", "mac": "hardware address", "current_name": "name"}[key]
     return refused_step(
         "naming",
@@ -97,6 +102,11 @@ def _unmatched(
         reason=f"rdma_fabric_interfaces asks for the {what} {value}, which no single interface of this host has",
         detail=detail,
     )
+
+
+def _gets_functions(interface: Interface) -> bool:
+    enabled = ((interface.nic or {}).get("sriov") or {}).get("enabled") or 0
+    return bool((interface.wanted.get("vfs") or 0) > enabled)
 
 
 def _nearest(actual: Actual, key: str, value: str) -> list[str]:

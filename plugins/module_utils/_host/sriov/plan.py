@@ -51,7 +51,7 @@ def plan(context: Context) -> ConcernPlan:
     for interface in context.interfaces:
         count_steps, said = _number(context, interface)
         steps += count_steps
-        notices += said
+        notices += [*said, *_made_anew(context, count_steps)]
         found, said = functions.plan(context, interface, count_steps)
         steps += [*found, *drivers.plan(context, interface, [*count_steps, *found])]
         notices += said
@@ -77,6 +77,17 @@ def _number(context: Context, interface: Interface) -> tuple[list[Step], list[st
     if refusal:
         return [_refused(context, interface, wanted, now, refusal)], []
     return [_change(context, interface, wanted, now)], []
+
+
+def _made_anew(context: Context, steps: list[Step]) -> list[str]:
+    """Say which entries are about functions that a step destroys: what comes back is as the driver makes it."""
+    gone = {key_of(step) for step in steps if step["status"] == PLANNED and step["from"]}
+    return [
+        f"{context.target_of(interface)}: this plan destroys the virtual functions of {interface.nic['pf']}, and what "
+        "this one's own entry sets goes with it; the run after it sets it again"
+        for interface in context.interfaces
+        if interface.nic is not None and interface.nic.get("pf") in gone and not context.removing
+    ]
 
 
 def _waits_for_firmware(context: Context, interface: Interface, wanted: int) -> bool:

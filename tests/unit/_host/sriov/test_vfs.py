@@ -86,6 +86,31 @@ class TestNumber:
         assert not outcome.get("failed"), outcome["msg"]
         assert [kernel.read(f"/sys/class/net/{name}/mtu") for name in functions(kernel).values()] == ["9000\n"] * 3
 
+    def test_an_entry_about_a_function_to_come_is_refused_until_the_run_after(self) -> None:
+        kernel = booted()
+        desired = wish({"pci": PF, "vfs": 2}, {"pci": VF0, "mtu": 1400})
+        shown = igb.previewed(kernel, desired)
+        refused = next(step for step in shown["plan"]["steps"] if step["status"] == "refused")
+        assert "a virtual function that this plan makes is set up by the run after it" in refused["detail"]
+        assert not applied(kernel, desired).get("failed")
+        applied(kernel, desired)
+        assert kernel.read("/sys/class/net/enp1s0f0v0/mtu") == "1400\n"
+        assert applied(kernel, desired)["plan"]["steps"] == []
+
+    def test_an_entry_about_a_function_that_is_made_anew_is_named(self) -> None:
+        kernel = with_functions(4)
+        applied(kernel, wish({"pci": VF0, "mtu": 1400}))
+        desired = wish({"pci": PF, "vfs": 2}, {"pci": VF0, "mtu": 1400}, **ALLOWED)
+        outcome = applied(kernel, desired)
+        assert f"notice: {VF0} (enp1s0f0v0): this plan destroys the virtual functions of {PF}" in str(outcome["diff"])
+        assert [step["id"] for step in outcome["plan"]["steps"]] == [f"mtu:{VF0}"]
+        assert applied(kernel, desired)["plan"]["steps"] == []
+
+    def test_entries_about_functions_that_stay_are_not_named(self) -> None:
+        kernel = with_functions(4)
+        outcome = applied(kernel, wish({"pci": PF, "vfs": 2}, {"pci": VF0, "mtu": 1400}))
+        assert "destroys the virtual functions" not in str(outcome["diff"])
+
     @pytest.mark.parametrize(
         ("prepare", "says"),
         [
