@@ -26,7 +26,7 @@ SHIPPED = (
 )
 WISH: dict[str, Any] = {
     "interfaces": [{"pci": FUNCTION, "name": "rail0", "mtu": 9000, "vfs": 2, "state": "up"}],
-    "kernel_modules": ["ib_ipoib"],
+    "kernel_modules": ["ib_umad"],
     "kernel_arguments": ["iommu=pt"],
     "sysctls": {"net.core.rmem_max": "33554432"},
     "limits": {"memlock": "unlimited"},
@@ -34,8 +34,9 @@ WISH: dict[str, Any] = {
     "consents": {"vf_reset": True},
 }
 CONCERNS = {"kernel_arguments", "modules", "naming", "vfs", "mtu", "sysctl", "limits", "hugepages", "boot"}
-# Nothing unloads the driver that comes with the first virtual function, and what update-grub looks at disks with.
-PREPARE = "modprobe -a igbvf dm_mod"
+# Nothing unloads the driver that comes with the first virtual function, what update-grub looks at disks with, and what
+# a module needs.
+PREPARE = "modprobe -a igbvf dm_mod ib_core"
 
 
 class Disturbed:

@@ -121,7 +121,7 @@ class TestFailures:
         applied(calm, {"kernel_modules": ["rdma_cm"]})
         kernel.disturb([m.what for m in calm.mutations].index("modprobe rdma_cm") + 1, "ENOSPC")
         outcome = applied(kernel, {"kernel_modules": ["rdma_cm"]})
-        assert outcome["failed_step"]["undone"] == ["run modprobe -r rdma_cm"]
+        assert outcome["failed_step"]["undone"] == ["run rmmod rdma_cm"]
         assert not kernel.exists("/sys/module/rdma_cm")
         assert "the file system is full" in outcome["msg"]
 
@@ -237,6 +237,27 @@ class TestRemoval:
         outcome = applied(kernel, {}, REMOVE)
         assert "used by rpcrdma" in outcome["plan"]["notices"][0]
         assert not kernel.exists(originals.PATH)
+
+    def test_a_module_goes_without_those_that_it_needed(self) -> None:
+        kernel = host("cpu-01")
+        applied(kernel, WISHES["cpu-01"])
+        needed = "mlx5_core 16384 1 rdma_cm, Live 0x0000000000000000\n"
+        kernel.tree.add_file("/proc/modules", kernel.read("/proc/modules") + needed)
+        kernel.tree.add_file("/sys/module/mlx5_core/refcnt", "1\n")
+        outcome = applied(kernel, {}, REMOVE)
+        assert outcome.get("failed") is None, outcome["msg"]
+        assert not kernel.exists("/sys/module/rdma_cm") and kernel.exists("/sys/module/mlx5_core")
+
+    def test_a_module_whose_devices_would_go_with_it_stays_and_is_told(self) -> None:
+        kernel = host("cpu-01")
+        applied(kernel, {"kernel_modules": ["mlx5_ib", "ib_ipoib"]})
+        outcome = applied(kernel, {}, REMOVE)
+        assert [step["id"] for step in outcome["executed"]] == [f"leftovers:{LOAD_FILE}"]
+        assert all(kernel.exists(f"/sys/module/{name}") for name in ("mlx5_ib", "ib_ipoib"))
+        told = [f"the kernel module {name} stays loaded until the next boot" for name in ("ib_ipoib", "mlx5_ib")]
+        assert [notice.split(":")[0] for notice in outcome["plan"]["notices"]] == told
+        kernel.revive()
+        assert (applied(kernel, {}, REMOVE)["changed"], kernel.mutations) == (False, [])
 
     @pytest.mark.parametrize("text", ["", "{", "[]", '{"format": 2, "settings": {}}', '{"format": 1, "settings": []}'])
     def test_kept_values_that_can_not_be_read_stop_the_run_before_anything_changes(self, text: str) -> None:

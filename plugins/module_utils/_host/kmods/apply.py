@@ -43,6 +43,7 @@ ERRORS = MappingProxyType(
         "EINVAL": _NOT_FOR_THIS_KERNEL,
         "ENOKEY": _NOT_SIGNED,
         "EKEYREJECTED": _NOT_SIGNED,
+        "is in use": "somebody came to use the module; next: end that, or reboot, and run again",
         "ENODEV": "the module found no device of its kind; next: leave it out of rdma_fabric_kernel_modules",
         "EPERM": (
             "loading modules is forbidden; next: run as root (become: true) outside of a container, with "
@@ -58,12 +59,12 @@ def work(context: Context, step: Step) -> Work:
     if key == LOAD_FILE:
         return Work([PutFile(LOAD_FILE, load_file(wanted_modules(context)))])
     if step["to"] != "loaded":
-        return Work([Run(("modprobe", "-r", key), _SECONDS)], verify=lambda host: _is_loaded(host, key, wanted=False))
+        return Work([_unload(key)], verify=lambda host: _is_loaded(host, key, wanted=False))
     do: list[Operation] = []
     undo: list[Operation] = []
     if step["when"] != BOOT:
         do.append(Run(("modprobe", key), _SECONDS))
-        undo.append(Run(("modprobe", "-r", key), _SECONDS))
+        undo.append(_unload(key))
     if step["when"] != NOW:
         # Steps go by name: with this one the file holds what it held, and every wanted module up to this one.
         listed = listed_modules(context)
@@ -75,6 +76,11 @@ def restore(desired: HostDesired, key: str, original: Any) -> None:
     """Ask for a module to be unloaded that was not loaded before the first run."""
     if original == "not loaded":
         desired.setdefault("unload_modules", []).append(key)
+
+
+def _unload(name: str) -> Run:
+    """Return how one module goes; modprobe -r takes along what it needed and nobody else does, a driver included."""
+    return Run(("rmmod", name), _SECONDS)
 
 
 def _is_loaded(host: Host, name: str, *, wanted: bool) -> str:

@@ -15,6 +15,11 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.kmods.files impo
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.steps import BOOT, NOW, Step, make_step, moment
 
+# Programs open what these offer and other modules call them: the kernel counts both, so one with a count of 0 is in
+# nobody's way (drivers/infiniband/core). Nothing counts the interfaces of a driver, of ib_ipoib or 8021q, nor what
+# br_netfilter filters: they would be gone without a word.
+_COUNTED = ("ib_cm", "ib_umad", "ib_uverbs", "iw_cm", "rdma_cm", "rdma_ucm")
+
 
 def plan(context: Context) -> ConcernPlan:
     """Return a step for each wanted module that is not loaded, or not loaded at boot, and for what is not wanted."""
@@ -46,7 +51,7 @@ def _load(name: str, now: bool, boot: bool) -> Step:
             else f"rdma_fabric_kernel_modules asks for {name}; it is loaded, and nothing of ours loads it at boot"
         ),
         when=moment(now, boot),
-        undo=f"modprobe -r {name} and remove it from {LOAD_FILE}" if now else f"remove it from {LOAD_FILE}",
+        undo=f"rmmod {name} and remove it from {LOAD_FILE}" if now else f"remove it from {LOAD_FILE}",
         detail=f"{LOAD_FILE} loads it at every boot",
     )
 
@@ -68,7 +73,7 @@ def _tidy(unwanted: list[str]) -> Step:
 
 
 def _unloading(context: Context) -> ConcernPlan:
-    """Return a step for each module that was not loaded before the first run and that nobody uses."""
+    """Return a step for each module that was not loaded before the first run and that certainly nobody uses."""
     steps, notices = [], []
     for name in sorted({kernel_name(given) for given in context.desired.get("unload_modules", [])}):
         known = context.actual.modules.get(name, {})
@@ -77,6 +82,12 @@ def _unloading(context: Context) -> ConcernPlan:
         if known.get("refcount") or known.get("users"):
             users = ", ".join(known.get("users") or []) or f"{known.get('refcount')} processes or devices"
             notices.append(f"the kernel module {name} stays loaded until the next boot: it is used by {users}")
+            continue
+        if name not in _COUNTED:
+            notices.append(
+                f"the kernel module {name} stays loaded until the next boot: its devices, interfaces or rules would go "
+                "with it"
+            )
             continue
         steps.append(
             make_step(

@@ -103,8 +103,19 @@ def test_a_module_that_does_not_load_is_explained_and_forgotten(refuses: str, ca
     outcome = run(kernel)
     assert outcome["failed"] is True
     assert cause in outcome["msg"] and "next:" in outcome["msg"]
+    assert not outcome["failed_step"]["not_undone"]
     assert not kernel.exists(LOAD_FILE)
     assert loaded(kernel) == []
+
+
+def test_the_gpu_driver_stays_when_its_module_goes() -> None:
+    kernel = gpu_host()
+    run(kernel)
+    needed = "nvidia 56713216 1 nvidia_peermem, Live 0x0000000000000000\n"
+    kernel.tree.add_file("/proc/modules", f"{kernel.read('/proc/modules')}{needed}")
+    kernel.tree.add_file("/sys/module/nvidia/refcnt", "1\n")
+    run(kernel, state="absent")
+    assert loaded(kernel) == [] and kernel.exists("/sys/module/nvidia")
 
 
 def test_whatever_disturbs_it_the_next_run_gets_there() -> None:
