@@ -85,6 +85,7 @@ options:
       - The token (RV(guard)) of a change of the uplink that is to stay.
       - The task that makes such a change confirms it by itself, over a new connection. Give it to confirm by hand what
         a controller that was stopped could not confirm. Nothing else is done then.
+      - The task fails unless the change is confirmed and stays. In check mode it confirms nothing and fails.
     type: str
   guard_token:
     description:
@@ -308,8 +309,8 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.connection impor
 from ansible_collections.rdma.fabric.plugins.module_utils._host.converge import apply, preview
 from ansible_collections.rdma.fabric.plugins.module_utils._host.desired import HostDesired, check_desired
 from ansible_collections.rdma.fabric.plugins.module_utils._host.guard.arm import Guard
+from ansible_collections.rdma.fabric.plugins.module_utils._host.guard.confirmation import confirmation
 from ansible_collections.rdma.fabric.plugins.module_utils._host.guard.launch import launch
-from ansible_collections.rdma.fabric.plugins.module_utils._host.guard.revert import confirm
 from ansible_collections.rdma.fabric.plugins.module_utils._host.lock import exclusive
 from ansible_collections.rdma.fabric.plugins.module_utils._host.outcome import Run
 from ansible_collections.rdma.fabric.plugins.module_utils._host.wanted.guard import DEFAULT
@@ -319,8 +320,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._module import Signing
 def run_here(module: AnsibleModule) -> dict[str, Any]:
     """Return the outcome for the machine that the module runs on; only a run that applies gets a way to change it."""
     if module.params["confirm"]:
-        answer = confirm(LiveMachine(), SystemClock(), module.params["confirm"])
-        return {"changed": False, "guard": {**answer._asdict(), "steps": list(answer.steps)}}
+        return confirmation(LiveMachine(), SystemClock(), module.params["confirm"], check=module.check_mode)
     desired = check_desired(module.params["desired"])
     # Routes must not lead away what answers the controller.
     desired["controller"] = client_address(LiveHost(), os.getpid())

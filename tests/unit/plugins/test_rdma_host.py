@@ -278,8 +278,10 @@ class TestTree:
         lay_out(FLEET["egx-01"]().document(), root)
         return root
 
-    def run(self, root: Path, desired: Any, *, check: bool = False, **arguments: Any) -> dict[str, Any]:
-        given = {"desired": desired, "_ansible_check_mode": check, "_ansible_diff": True, **arguments}
+    def run(self, root: Path, desired: Any = None, *, check: bool = False, **arguments: Any) -> dict[str, Any]:
+        given = {"_ansible_check_mode": check, "_ansible_diff": True, **arguments}
+        if desired is not None:
+            given["desired"] = desired
         path = os.pathsep.join(path for path in sys.path if path)
         done = subprocess.run(
             [sys.executable, "-m", on_disk.__name__, str(root), json.dumps(given)],
@@ -315,6 +317,13 @@ class TestTree:
         assert self.run(root, {}, state="absent")["changed"]
         assert contents(root) == before
         assert not (root / "var/lib/rdma-fabric").exists()
+
+    def test_a_token_that_nothing_has_is_no_confirmation(self, root: Path) -> None:
+        before = contents(root)
+        answer = self.run(root, confirm="abc")
+        assert (answer["failed"], answer["guard"]["state"]) == (True, "unknown")
+        assert answer["msg"].startswith("not confirmed: no change of the uplink waits on this host")
+        assert contents(root) == before
 
     def test_a_refused_step_fails_unless_that_is_wanted(self, root: Path) -> None:
         wish = {"interfaces": [{"current_name": "eno1", "state": "down"}]}
@@ -363,7 +372,9 @@ class TestGuard:
                 answer = waiting.pop(0) if len(waiting) > 1 else waiting[0]
                 if isinstance(answer, Exception):
                     raise answer
-                return {"changed": False, "guard": answer}
+                # As the module does: whatever does not stay is a failure that says what became of it.
+                unconfirmed = {} if answer["state"] == "confirmed" else {"failed": True, "msg": "not confirmed: ..."}
+                return {"changed": False, "guard": answer, **unconfirmed}
 
             connection = SimpleNamespace(transport="ssh", reset=lambda: calls.append("reset"))
             return plan(live=module, connection=connection, guard_token=self.GUARD["token"]), calls

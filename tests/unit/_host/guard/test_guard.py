@@ -23,6 +23,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.converge import 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.desired import check_desired
 from ansible_collections.rdma.fabric.plugins.module_utils._host.guard import record as records
 from ansible_collections.rdma.fabric.plugins.module_utils._host.guard.arm import Guard, obstacle
+from ansible_collections.rdma.fabric.plugins.module_utils._host.guard.confirmation import confirmation
 from ansible_collections.rdma.fabric.plugins.module_utils._host.guard.revert import (
     CONFIRMED,
     REVERTED,
@@ -220,6 +221,45 @@ class TestConfirmation:
 
     def test_nothing_to_confirm_is_said(self) -> None:
         assert confirm(host(), host(), TOKEN).state == UNKNOWN
+
+    def test_a_task_says_which_change_stays(self) -> None:
+        kernel = host()
+        guarded(kernel)
+        told = confirmation(kernel, kernel, TOKEN, check=False)
+        assert (told.get("failed"), told["guard"]["state"]) == (None, CONFIRMED)
+        assert "set the MTU to 9000" in told["msg"]
+        assert told["msg"].endswith("is confirmed and stays")
+
+    def test_a_task_with_a_wrong_token_fails_and_says_what_waits_and_where_its_token_is(self) -> None:
+        kernel = host()
+        guarded(kernel)
+        kernel.sleep(20)
+        told = confirmation(kernel, kernel, "other", check=False)
+        assert (told["failed"], told["guard"]["state"]) == (True, UNKNOWN)
+        assert "set the MTU to 9000" in told["msg"]
+        assert f"waits under another one for {SECONDS - 20} seconds at most; next: " in told["msg"]
+        assert GUARD_FILE in told["msg"]
+        assert confirmation(kernel, kernel, TOKEN, check=False)["guard"]["state"] == CONFIRMED
+
+    def test_a_task_about_a_change_that_was_taken_back_fails_and_says_so(self) -> None:
+        kernel = host()
+        guarded(kernel)
+        kernel.rename(GUARD_FILE, REVERTING_FILE)
+        told = confirmation(kernel, kernel, TOKEN, check=False)
+        assert (told["failed"], "is taking this change of the uplink back; next: " in told["msg"]) == (True, True)
+        revert_if_due(kernel, kernel)
+        told = confirmation(kernel, kernel, TOKEN, check=False)
+        assert (told["failed"], told["guard"]["state"]) == (True, REVERTED)
+        assert "set the MTU to 9000" in told["msg"]
+        assert "has taken this change of the uplink back" in told["msg"]
+
+    def test_a_task_in_check_mode_fails_and_writes_nothing(self) -> None:
+        kernel = host()
+        guarded(kernel)
+        kernel.revive()
+        assert confirmation(kernel, kernel, TOKEN, check=True)["failed"]
+        assert kernel.mutations == []
+        assert kernel.exists(GUARD_FILE)
 
     def test_a_unit_that_was_only_there_for_the_guard_goes(self) -> None:
         kernel = host()
