@@ -100,7 +100,7 @@ def gather(
         "boot": boot,
         "naming": read_naming(probe, system, netdev_facts),
         "owners": read_owners(probe),
-        "vf_users": read_users(probe, renewed, {netdev["name"]: netdev for netdev in netdev_facts}),
+        "vf_users": read_users(probe, renewed, nics, {netdev["name"]: netdev for netdev in netdev_facts}),
         **cards,
         "queues": read_queues(probe, desired or {}, nics, netdev_facts),
         "settings": settings,

@@ -19,6 +19,7 @@ from ansible_collections.rdma.fabric.tests.fixtures.hosts.parts import (
     add_system,
 )
 from ansible_collections.rdma.fabric.tests.fixtures.hosts.tree import Ids, Netdev, Tree
+from ansible_collections.rdma.fabric.tests.unit._host.kernel import vfs
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.machine import Kernel
 
 KERNEL = "6.12.95+deb13-amd64"
@@ -27,6 +28,8 @@ PF, OTHER, UPLINK = "0000:01:00.0", "0000:01:00.1", "0000:02:00.0"
 MAC, OTHER_MAC = "52:54:00:77:01:00", "52:54:00:77:01:01"
 # The first functions of each port: igb has an offset of 128 and a stride of 2.
 VF0, VF1, OTHER_VF0 = "0000:01:10.0", "0000:01:10.2", "0000:01:10.1"
+
+ALLOWED = {"rdma_fabric_allow_vf_reset": True}
 
 # What is about names and functions only: the boot unit has tests of its own.
 CONCERNS = ("naming", "vfs", "mtu", "link", "leftovers")
@@ -85,3 +88,19 @@ def previewed(kernel: Kernel, desired: dict[str, Any]) -> dict[str, Any]:
 def what_changed(kernel: Kernel) -> list[str]:
     """The mutations since the last revival, without those that keep the original values."""
     return [f"{kind} {what}" for kind, what in kernel.mutations if "/var/lib/rdma-fabric" not in what]
+
+
+def with_functions(count: int, **variables: Any) -> Kernel:
+    """Start the guest and give its first port so many virtual functions."""
+    kernel = booted()
+    outcome = applied(kernel, wish({"pci": PF, "vfs": count}, **variables))
+    assert not outcome.get("failed"), outcome["msg"]
+    kernel.revive()
+    return kernel
+
+
+def functions(kernel: Kernel, address: str = PF) -> dict[str, str]:
+    """The interfaces of the virtual functions by the functions' addresses, in order of their numbers."""
+    count = int(kernel.read(f"{vfs.PCI}/{address}/sriov_numvfs"))
+    found = [kernel.link(f"{vfs.PCI}/{address}/virtfn{number}")[3:] for number in range(count)]
+    return {function: ",".join(kernel.list(f"{vfs.PCI}/{function}/net")) for function in found}

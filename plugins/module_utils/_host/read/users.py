@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any, Dict, List, Mapping, NamedTuple, Sequence
+from typing import Any, Dict, Iterable, List, Mapping, NamedTuple, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.access import HostError
 from ansible_collections.rdma.fabric.plugins.module_utils._host.read.pci import PCI
@@ -29,6 +29,9 @@ _OF_EVERY_DEVICE = ("ib_core", "ib_cm", "ib_ipoib", "mlx5_ib", "rdma_rxe")
 _POD = re.compile(r"pod([0-9a-f]{8}([_-]?)[0-9a-f]{4}\2[0-9a-f]{4}\2[0-9a-f]{4}\2[0-9a-f]{12})")
 _LINK_LOCAL = "fe80"
 _MOST_NAMED = 4
+# What another network namespace can have of a function, by the directory that is empty here then.
+_INTERFACE, _RDMA_DEVICE = "net", "infiniband"
+_WORDS = {_INTERFACE: "interface", _RDMA_DEVICE: "RDMA device"}
 
 Users = Dict[str, List[str]]
 
@@ -41,27 +44,50 @@ class _Process(NamedTuple):
         return f"{self.name} (process {self.pid})"
 
 
-def read_users(probe: Probe, functions: Sequence[Mapping[str, Any]], netdevs: Mapping[str, Mapping[str, Any]]) -> Users:
+def read_users(
+    probe: Probe,
+    functions: Sequence[Mapping[str, Any]],
+    nics: Sequence[Mapping[str, Any]],
+    netdevs: Mapping[str, Mapping[str, Any]],
+) -> Users:
     """Return who uses each virtual function, in words, by its PCI address; a function nobody uses is left out.
 
     One whose driver gives it to programs as it is has no user when no process has it open; it is listed then.
 
-    ``functions`` are NICs and ``netdevs`` interfaces by name, both in the shape of the facts.
+    ``functions`` are among ``nics``, all NICs of the host, and ``netdevs`` are interfaces by name, in the shape of the
+    facts.
     """
     if not functions:
         return {}
     users: Users = {nic["address"]: [] for nic in functions}
     looked = _note_user_space(probe, users, functions)
     _note_traffic(probe, users, functions, netdevs)
-    _note_namespaces(probe, users, functions)
+    _note_namespaces(probe, users, {nic["address"]: _away(nic, nics) for nic in functions})
     _note_rdma(probe, users, functions)
     return {address: found for address, found in users.items() if found or address in looked}
 
 
-def lost_its_interface(nic: Mapping[str, Any]) -> bool:
-    """Say whether an Ethernet function has a driver for interfaces but no interface: it is in another namespace."""
-    has_driver = nic["driver"] is not None and nic["driver"] not in USER_SPACE_DRIVERS
-    return has_driver and not nic["netdevs"] and str(nic["class"]).startswith("0200")
+def in_another_namespace(nic: Mapping[str, Any], nics: Iterable[Mapping[str, Any]]) -> str:
+    """Return the words for a function that another network namespace has a part of; empty when none has."""
+    away = _away(nic, nics)
+    return f"its {_WORDS[away]} is in another network namespace" if away else ""
+
+
+def _away(nic: Mapping[str, Any], nics: Iterable[Mapping[str, Any]]) -> str | None:
+    """Return what a function lacks here although its driver makes one: its interface or its RDMA device.
+
+    Every Ethernet function has an interface. An InfiniBand one has it where ib_ipoib is in use, and hides its RDMA
+    device with the exclusive mode of namespaces (netns_mode of ib_core): its port and the port's other functions tell.
+    """
+    if nic["driver"] is None or nic["driver"] in USER_SPACE_DRIVERS:
+        return None
+    family = [] if nic["pf"] is None else [other for other in nics if nic["pf"] in (other["address"], other["pf"])]
+    ethernet, infiniband = (str(nic["class"]).startswith(start) for start in ("0200", "0207"))
+    if not nic["netdevs"] and (ethernet or (infiniband and any(other["netdevs"] for other in family))):
+        return _INTERFACE
+    if not nic["rdma"] and infiniband and any(other["rdma"] for other in family):
+        return _RDMA_DEVICE
+    return None
 
 
 def bound_to_user_space(nic: Mapping[str, Any]) -> str:
@@ -127,26 +153,24 @@ def _note_traffic(
                 users[nic["address"]].append(f"its interface {name} is up and has addresses")
 
 
-def _note_namespaces(probe: Probe, users: Users, functions: Sequence[Mapping[str, Any]]) -> None:
-    lost = [nic["address"] for nic in functions if lost_its_interface(nic)]
+def _note_namespaces(probe: Probe, users: Users, away: Mapping[str, str | None]) -> None:
+    """Note the functions that another network namespace has a part of; ``away`` names the part by the address."""
+    lost = {address: part for address, part in away.items() if part is not None}
     if not lost:
         return
     holders = _namespace_holders(probe, lost)
     named = probe.names(NAMED_NAMESPACES)[:_MOST_NAMED]
     hint = f" (this host names {', '.join(printable(name, 64) for name in named)})" if named else ""
-    for address in lost:
+    for address, part in lost.items():
         who = holders.get(address)
-        users[address].append(
-            f"its interface is in the network namespace of {who}"
-            if who
-            else f"its interface is in another network namespace{hint}"
-        )
+        where = f"the network namespace of {who}" if who else f"another network namespace{hint}"
+        users[address].append(f"its {_WORDS[part]} is in {where}")
 
 
-def _namespace_holders(probe: Probe, addresses: Sequence[str]) -> dict[str, str]:
-    """Return the pod or process whose namespace has the interface, by PCI address.
+def _namespace_holders(probe: Probe, lost: Mapping[str, str]) -> dict[str, str]:
+    """Return the pod or process whose namespace has the part of a function, by PCI address.
 
-    The sysfs that a container mounts shows the interfaces of its own namespace, below the same PCI functions.
+    The sysfs that a container mounts shows what its own namespace has, below the same PCI functions.
     """
     own = _target(probe, "/proc/self/ns/net")
     holders: dict[str, str] = {}
@@ -155,7 +179,7 @@ def _namespace_holders(probe: Probe, addresses: Sequence[str]) -> dict[str, str]
         namespace = _target(probe, f"/proc/{pid}/ns/net")
         if namespace is None or namespace in seen:
             continue
-        found = [a for a in addresses if _names(probe, f"/proc/{pid}/root{PCI}/{a}/net")]
+        found = [a for a, part in lost.items() if _names(probe, f"/proc/{pid}/root{PCI}/{a}/{part}")]
         # A process without a sysfs of its own shows nothing; another one of the same namespace may.
         if found:
             seen.add(namespace)

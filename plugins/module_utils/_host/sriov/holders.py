@@ -11,7 +11,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.actual import Ac
 from ansible_collections.rdma.fabric.plugins.module_utils._host.read.users import (
     USER_SPACE_DRIVERS,
     bound_to_user_space,
-    lost_its_interface,
+    in_another_namespace,
 )
 
 
@@ -27,4 +27,5 @@ def _held(actual: Actual, nic: Nic) -> str:
     # Facts that were not gathered for this wish do not name users; what the function itself tells is enough to refuse.
     if nic["driver"] in USER_SPACE_DRIVERS:
         return f"{nic['address']}: {bound_to_user_space(nic)}"
-    return f"{nic['address']}: its interface is in another network namespace" if lost_its_interface(nic) else ""
+    away = in_another_namespace(nic, actual.nics.values())
+    return f"{nic['address']}: {away}" if away else ""

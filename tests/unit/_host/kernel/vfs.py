@@ -14,7 +14,7 @@ import json
 import posixpath
 import re
 from collections import deque
-from typing import TYPE_CHECKING, Any, Match
+from typing import TYPE_CHECKING, Any, Match, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.access import CommandResult, HostError
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.reactions import (
@@ -297,6 +297,19 @@ def _remove_interfaces(kernel: Kernel, address: str) -> None:
             kernel.tree.discard(f"{NET}/{name}")
             kernel.tree.discard(f"/proc/sys/net/ipv4/conf/{name}")
         kernel.tree.discard(f"{PCI}/{address}/net")
+
+
+def to_another_namespace(kernel: Kernel, address: str, parts: Sequence[str] = ("net",)) -> str:
+    """Let the interface of a function go to another network namespace; return its name. ``parts`` are what goes.
+
+    In the exclusive mode of RDMA namespaces the RDMA device (``infiniband``) is not seen from here either.
+    """
+    name = kernel.list(f"{PCI}/{address}/net")[0]
+    for part in parts:
+        for each in kernel.list(f"{PCI}/{address}/{part}"):
+            kernel.tree.discard(f"/sys/class/{part}/{each}")
+        kernel.tree.discard(f"{PCI}/{address}/{part}")
+    return name
 
 
 def _number(kernel: Kernel, address: str, name: str) -> int:

@@ -14,12 +14,23 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.access import Ho
 from ansible_collections.rdma.fabric.plugins.module_utils._host.sriov.settings import deterministic_mac
 from ansible_collections.rdma.fabric.tests.fixtures.hosts.fleet import FLEET
 from ansible_collections.rdma.fabric.tests.unit._host import igb
-from ansible_collections.rdma.fabric.tests.unit._host.igb import MAC, OTHER, PF, VF0, VF1, applied, booted, wish
+from ansible_collections.rdma.fabric.tests.unit._host.igb import (
+    ALLOWED,
+    MAC,
+    OTHER,
+    PF,
+    VF0,
+    VF1,
+    applied,
+    booted,
+    functions,
+    wish,
+    with_functions,
+)
 from ansible_collections.rdma.fabric.tests.unit._host.kernel import vfs
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.machine import Kernel
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.sweep import sweep
 
-ALLOWED = {"rdma_fabric_allow_vf_reset": True}
 EVERYTHING = {
     "mac": "deterministic",
     "vlan": 100,
@@ -29,25 +40,10 @@ EVERYTHING = {
 }
 
 
-def functions(kernel: Kernel, address: str = PF) -> dict[str, str]:
-    """The interfaces of the virtual functions by the functions' addresses, in order of their numbers."""
-    count = int(kernel.read(f"{vfs.PCI}/{address}/sriov_numvfs"))
-    found = [kernel.link(f"{vfs.PCI}/{address}/virtfn{number}")[3:] for number in range(count)]
-    return {function: ",".join(kernel.list(f"{vfs.PCI}/{function}/net")) for function in found}
-
-
 def settings(kernel: Kernel, name: str) -> list[dict[str, Any]]:
     shown = json.loads(kernel.run(("ip", "-json", "link", "show", "dev", name), 10).stdout)
     found: list[dict[str, Any]] = shown[0].get("vfinfo_list", [])
     return found
-
-
-def with_functions(count: int, **variables: Any) -> Kernel:
-    kernel = booted()
-    outcome = applied(kernel, wish({"pci": PF, "vfs": count}, **variables))
-    assert not outcome.get("failed"), outcome["msg"]
-    kernel.revive()
-    return kernel
 
 
 def written(kernel: Kernel) -> list[str]:
@@ -186,116 +182,6 @@ def _first_write() -> int:
     kernel = booted()
     applied(kernel, wish({"pci": PF, "vfs": 4}))
     return next(number for number, mutation in enumerate(kernel.mutations) if "sriov_numvfs" in mutation.what)
-
-
-class TestUsers:
-    """A function in use is not destroyed by any consent, and who uses it is named."""
-
-    def refusal(self, kernel: Kernel, count: int = 2, **entry: Any) -> str:
-        outcome = applied(kernel, wish({"pci": PF, "vfs": count, **entry}, **ALLOWED))
-        steps = [step for step in outcome["plan"]["steps"] if step["concern"] == "vfs"]
-        assert [step["status"] for step in steps] == ["refused"], steps
-        assert kernel.mutations == []
-        return str(steps[0]["detail"])
-
-    def gone_to(self, kernel: Kernel, function: str) -> str:
-        """Let the function's interface go to another network namespace."""
-        name = kernel.list(f"{vfs.PCI}/{function}/net")[0]
-        kernel.tree.discard(f"/sys/class/net/{name}")
-        kernel.tree.discard(f"{vfs.PCI}/{function}/net")
-        return name
-
-    def process(self, kernel: Kernel, pid: int, comm: str, namespace: str, cgroup: str = "0::/init.scope") -> str:
-        base = f"/proc/{pid}"
-        kernel.tree.add_link(f"{base}/ns/net", f"net:[{namespace}]")
-        kernel.tree.add_file(f"{base}/comm", f"{comm}\n")
-        kernel.tree.add_file(f"{base}/cgroup", f"{cgroup}\n")
-        return base
-
-    def test_a_function_in_a_pod_is_named_with_its_pod(self) -> None:
-        kernel = with_functions(4)
-        name = self.gone_to(kernel, VF1)
-        uid = "0c1d2e3f-1111-2222-3333-444455556666"
-        self.process(kernel, 1, "systemd", "1")
-        kernel.tree.add_link("/proc/self/ns/net", "net:[1]")
-        slice_name = f"0::/kubepods.slice/kubepods-besteffort-pod{uid.replace('-', '_')}.slice/cri-containerd-ab.scope"
-        base = self.process(kernel, 4711, "pause", "2", slice_name)
-        kernel.tree.add_file(f"{base}/root{vfs.PCI}/{VF1}/net/{name}/address", "02:00:00:00:00:01\n")
-        kernel.tree.add_dir(f"/var/log/pods/training_worker-0_{uid}")
-        assert self.refusal(kernel) == f"{VF1}: its interface is in the network namespace of pod training/worker-0"
-
-    def test_a_function_in_the_namespace_of_a_process_is_named_with_the_process(self) -> None:
-        kernel = with_functions(4)
-        name = self.gone_to(kernel, VF0)
-        self.process(kernel, 1, "systemd", "1")
-        kernel.tree.add_link("/proc/self/ns/net", "net:[1]")
-        base = self.process(kernel, 815, "sleep", "3")
-        kernel.tree.add_dir(f"{base}/root{vfs.PCI}/{VF0}/net/{name}")
-        assert self.refusal(kernel, 0) == f"{VF0}: its interface is in the network namespace of sleep (process 815)"
-
-    def test_a_namespace_without_a_process_is_told_with_the_names_the_host_has(self) -> None:
-        kernel = with_functions(4)
-        self.gone_to(kernel, VF0)
-        kernel.tree.add_file("/run/netns/blue", "")
-        assert self.refusal(kernel) == f"{VF0}: its interface is in another network namespace (this host names blue)"
-
-    def test_a_function_of_a_virtual_machine_is_refused(self) -> None:
-        kernel = with_functions(2)
-        self.gone_to(kernel, VF1)
-        kernel.tree.discard(f"{vfs.PCI}/{VF1}/driver")
-        kernel.tree.add_file(
-            f"{vfs.PCI}/{VF1}/uevent", kernel.read(f"{vfs.PCI}/{VF1}/uevent").replace("igbvf", "vfio-pci")
-        )
-        assert self.refusal(kernel, 4).startswith(f"{VF1}: it is bound to vfio-pci")
-
-    @pytest.mark.parametrize(
-        ("table", "line"),
-        [
-            ("/proc/net/route", "{name}\t0002A8C0\t00000000\t0001\t0\t0\t0\t00FFFFFF\t0\t0\t0\n"),
-            ("/proc/net/if_inet6", "20010db8000000000000000000000001 05 40 00 80 {name:>8}\n"),
-        ],
-    )
-    def test_an_interface_with_addresses_is_refused(self, table: str, line: str) -> None:
-        kernel = with_functions(2)
-        name = functions(kernel)[VF0]
-        kernel.tree.add_file(f"/sys/class/net/{name}/flags", "0x1003\n")
-        kernel.tree.add_file(table, kernel.read(table) + line.format(name=name))
-        assert self.refusal(kernel, 4) == f"{VF0}: its interface {name} is up and has addresses"
-
-    def test_an_interface_that_is_up_without_an_address_is_nobodys(self) -> None:
-        kernel = with_functions(2)
-        name = functions(kernel)[VF0]
-        kernel.tree.add_file(f"/sys/class/net/{name}/flags", "0x1003\n")
-        table = "/proc/net/if_inet6"
-        link_local = f"fe80000000000000000000000000000{1} 05 40 20 80 {name:>8}\n"
-        kernel.tree.add_file(table, kernel.read(table) + link_local)
-        assert not applied(kernel, wish({"pci": PF, "vfs": 4}, **ALLOWED)).get("failed")
-        assert len(functions(kernel)) == 4
-
-    def test_a_member_of_a_bond_is_refused(self) -> None:
-        kernel = with_functions(2)
-        name = functions(kernel)[VF0]
-        kernel.tree.add_file(f"/sys/class/net/{name}/flags", "0x1003\n")
-        kernel.tree.add_link(f"/sys/class/net/{name}/master", "../../../../../virtual/net/bond7")
-        assert self.refusal(kernel, 4) == f"{VF0}: its interface {name} is up in bond7"
-
-    def test_an_rdma_program_is_named(self) -> None:
-        kernel = with_functions(2)
-        place = kernel.realpath(f"{vfs.PCI}/{VF0}")
-        kernel.tree.add_file(f"{place}/infiniband/mlx5_9/ports/1/link_layer", "Ethernet\n")
-        kernel.tree.add_link("/sys/class/infiniband/mlx5_9", f"../../{place[5:]}/infiniband/mlx5_9")
-        kernel.tree.add_file("/sys/class/infiniband_verbs/uverbs4/ibdev", "mlx5_9\n")
-        self.process(kernel, 99, "ib_write_bw", "1")
-        kernel.tree.add_link("/proc/99/fd/3", "/dev/infiniband/uverbs4")
-        self.process(kernel, 98, "bash", "1")
-        kernel.tree.add_link("/proc/98/fd/0", "/dev/pts/0")
-        assert self.refusal(kernel, 0) == f"{VF0}: its RDMA device is used by ib_write_bw (process 99)"
-
-    def test_a_new_address_does_not_reach_into_a_function_in_use(self) -> None:
-        kernel = with_functions(2)
-        self.gone_to(kernel, VF1)
-        detail = self.refusal(kernel, 2, vf_settings={"mac": "deterministic"})
-        assert detail == f"{VF1}: its interface is in another network namespace"
 
 
 class TestSettings:
