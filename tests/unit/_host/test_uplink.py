@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import json
 from ipaddress import IPv4Address
-from typing import Any
+from types import MappingProxyType
+from typing import Any, ClassVar, Mapping, Sequence
 
 import pytest
 
@@ -34,15 +35,27 @@ V6_DEFAULT = f"{ZERO} 00 {ZERO} 00 fe80{'0' * 27}1 00000400 00000003 00000000 00
 V6_REJECT = f"{ZERO} 00 {ZERO} 00 {ZERO} ffffffff 00000001 00000000 00200200       lo\n"
 
 
-def uplinks(address: str | None = None, shown: str | None = None, **tables: str) -> dict[str, list[str]]:
-    """The uplinks of a host with three ports, a VLAN on the second, a bridge on a bond of the third."""
+LAYERS = {"eth1.100": ["eth1"], "br0": ["bond0", "tap0"], "bond0": ["eth2"], "tap0": []}
+
+
+def uplinks(
+    address: str | None = None,
+    shown: str | None = None,
+    layers: Mapping[str, Sequence[str]] = MappingProxyType(LAYERS),
+    extra: Mapping[str, str] = MappingProxyType({}),
+    **tables: str,
+) -> dict[str, list[str]]:
+    """The uplinks of a host with three ports, a VLAN on the second, a bridge on a bond of the third.
+
+    ``layers`` are virtual interfaces with what each stands on, ``extra`` files by their paths.
+    """
     tree: dict[str, str] = {}
     links: dict[str, str] = {}
     for number in range(3):
         base = f"/sys/devices/pci0000:00/0000:00:0{number}.0/net/eth{number}"
         tree[f"{base}/mtu"] = "1500\n"
         links[f"/sys/class/net/eth{number}"] = base
-    for name, lowers in (("eth1.100", ["eth1"]), ("br0", ["bond0", "tap0"]), ("bond0", ["eth2"]), ("tap0", [])):
+    for name, lowers in layers.items():
         base = f"/sys/devices/virtual/net/{name}"
         tree[f"{base}/mtu"] = "1500\n"
         links[f"/sys/class/net/{name}"] = base
@@ -51,6 +64,7 @@ def uplinks(address: str | None = None, shown: str | None = None, **tables: str)
     if shown is not None:
         commands["ip -json address show"] = {"rc": 0, "stdout": shown, "stderr": ""}
     tree.update({PLACES[name]: text for name, text in tables.items()})
+    tree.update(extra)
     document = {"files": tree, "links": links, "commands": commands}
     found = gather(RecordedHost(document), address)["uplinks"]
     return {uplink["netdev"]: uplink["reasons"] for uplink in found}
@@ -70,6 +84,40 @@ def test_what_a_vlan_or_a_bridge_stands_on_is_protected_too() -> None:
         "eth1.100": ["default route"],
         "eth2": ["default route through br0"],
     }
+
+
+class TestOpenVSwitch:
+    """The default route is on an internal port, which has no link to the others of its bridge."""
+
+    BELOW: ClassVar[dict[str, list[str]]] = {"br-ex": [], "ovs-system": ["eth0", "bond0", "veth7"], "bond0": ["eth2"]}
+
+    def test_every_port_of_hardware_is_protected_those_of_bonds_included(self) -> None:
+        reason = ["default route through br-ex (Open vSwitch)"]
+        found = uplinks(route=HEADER + DEFAULT.replace("eth0", "br-ex"), layers={**self.BELOW, "veth7": []})
+        assert found == {"br-ex": ["default route"], "bond0": reason, "eth0": reason, "eth2": reason}
+
+    def test_a_vlan_on_an_internal_port_is_no_exception(self) -> None:
+        layers = {**self.BELOW, "br-ex.7": ["br-ex"]}
+        assert "eth0" in uplinks(route=HEADER + DEFAULT.replace("eth0", "br-ex.7"), layers=layers)
+
+    def test_an_uplink_beside_the_switch_protects_nothing_of_it(self) -> None:
+        layers = {**self.BELOW, "eth1.100": ["eth1"]}
+        routes = HEADER + DEFAULT.replace("eth0", "eth1.100") + DEFAULT.replace("eth0", "eth1")
+        assert set(uplinks(route=routes, layers=layers)) == {"eth1", "eth1.100"}
+
+    def test_a_representor_carries_what_its_function_does(self) -> None:
+        port_name = {"/sys/class/net/eth0/phys_port_name": "pf1vf0\n"}
+        found = uplinks(route=HEADER + DEFAULT.replace("eth0", "br-ex"), layers=self.BELOW, extra=port_name)
+        assert set(found) == {"br-ex", "bond0", "eth2"}
+
+    @pytest.mark.parametrize(("name", "flags"), [("lo", "0x49"), ("dummy0", "0xc3"), ("wg0", "0x10091")])
+    def test_an_address_on_what_is_no_port_of_a_switch_protects_no_port(self, name: str, flags: str) -> None:
+        """As BGP announces it, from lo or a dummy; the default route is protected as ever."""
+        shown = json.dumps([{"ifname": name, "addr_info": [{"family": "inet", "local": "192.0.2.7"}]}])
+        layers = {**self.BELOW, name: []}
+        extra = {f"/sys/class/net/{name}/flags": f"{flags}\n"}
+        found = uplinks("192.0.2.7", shown, layers, extra, route=HEADER + DEFAULT.replace("eth0", "eth1"))
+        assert found == {name: ["Ansible connection"], "eth1": ["default route"]}
 
 
 def test_the_connection_is_found_by_its_network() -> None:

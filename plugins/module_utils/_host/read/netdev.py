@@ -24,7 +24,12 @@ _INFINIBAND = 32
 _LINK_TYPES = {1: "ether", _INFINIBAND: "infiniband", 772: "loopback"}
 # include/uapi/linux/netdevice.h, NET_NAME_*
 _NAME_ORIGINS = {0: "unknown", 1: "enumerated", 2: "predictable", 3: "user", 4: "renamed"}
+# include/uapi/linux/if.h
 _IFF_UP = 0x1
+# Loopback, point to point (tunnels) and without ARP (dummies): never a port of a switch.
+_NEVER_SWITCHED = 0x8 | 0x10 | 0x80
+# The one interface that stands for all bridges of Open vSwitch in the kernel (its lib/dpif.c): master of their ports.
+OPEN_VSWITCH = "ovs-system"
 _REPRESENTOR_PORT = re.compile(r"(c\d+)?pf\d+(hpf|vf\d+|sf\d+)?")
 _SUBFUNCTION = re.compile(r"/mlx5_core\.sf\.\d+/")
 _MOST_LAYERS = 8
@@ -74,12 +79,36 @@ def carriers_of(probe: Probe, name: str) -> list[str]:
         below: list[str] = []
         for lower in layer:
             lowers = _neighbours(probe, lower, "lower_")
-            is_hardware = "/virtual/" not in (probe.target(f"{NET}/{lower}") or "/virtual/")
-            if (lowers or is_hardware) and lower not in carriers:
+            if (lowers or _is_hardware(probe, lower)) and lower not in carriers:
                 carriers.append(lower)
             below += lowers
         layer = below
     return sorted(carriers, key=natural)
+
+
+def switched_carriers_of(probe: Probe, name: str) -> list[str]:
+    """Return what may carry the traffic of an interface that stands on no hardware: all ports of Open vSwitch.
+
+    Nothing links an internal port of it (br-ex) with the others of its bridge (net/openvswitch/vport-internal_dev.c),
+    and all bridges have one master. Representors carry the traffic of their functions only.
+    """
+    ports = carriers_of(probe, OPEN_VSWITCH)
+    if not ports or any(_is_hardware(probe, each) for each in (name, *carriers_of(probe, name))):
+        return []
+    flags = probe.number(f"{NET}/{name}/flags", base=16) or 0
+    return [] if flags & _NEVER_SWITCHED else [port for port in ports if not _is_representor(probe, port)]
+
+
+def _is_hardware(probe: Probe, name: str) -> bool:
+    return "/virtual/" not in (probe.target(f"{NET}/{name}") or "/virtual/")
+
+
+def _is_representor(probe: Probe, name: str) -> bool:
+    return _REPRESENTOR_PORT.fullmatch(_port_name(probe, f"{NET}/{name}") or "") is not None
+
+
+def _port_name(probe: Probe, base: str) -> str | None:
+    return probe.text(f"{base}/phys_port_name", ("EOPNOTSUPP",), 32) or None
 
 
 def _neighbours(probe: Probe, name: str, prefix: str) -> list[str]:
@@ -89,7 +118,7 @@ def _neighbours(probe: Probe, name: str, prefix: str) -> list[str]:
 def _read(probe: Probe, name: str, place: str) -> Netdev:
     base = f"{NET}/{name}"
     pci = None if "/virtual/" in place else pci_address_in(place)
-    port_name = probe.text(f"{base}/phys_port_name", ("EOPNOTSUPP",), 32) or None
+    port_name = _port_name(probe, base)
     flags = probe.number(f"{base}/flags", base=16) or 0
     link_type = probe.number(f"{base}/type") or 0
     speed = probe.number(f"{base}/speed", ("EINVAL",))

@@ -14,7 +14,11 @@ import json
 import re
 from typing import Any, Iterable, NamedTuple, Union
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.read.netdev import Netdev, carriers_of
+from ansible_collections.rdma.fabric.plugins.module_utils._host.read.netdev import (
+    Netdev,
+    carriers_of,
+    switched_carriers_of,
+)
 from ansible_collections.rdma.fabric.plugins.module_utils._host.read.probe import Probe, natural, parse_int, printable
 
 ROUTE = "/proc/net/route"
@@ -99,8 +103,13 @@ def read_uplinks(
 
 
 def _protect(probe: Probe, reasons: dict[str, list[str]], name: str, reason: str) -> None:
-    for member in [name, *carriers_of(probe, name)]:
-        text = reason if member == name else f"{reason} through {printable(name)}"
+    through = f"{reason} through {printable(name)}"
+    found = {
+        **dict.fromkeys(switched_carriers_of(probe, name), f"{through} (Open vSwitch)"),
+        **dict.fromkeys(carriers_of(probe, name), through),
+        name: reason,
+    }
+    for member, text in found.items():
         known = reasons.setdefault(member, [])
         if text not in known:
             known.append(text)
