@@ -10,7 +10,7 @@ from typing import Any
 from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.files import manager_files, unit_files
 from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.program import program_path
 from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.unit import UNIT, UNIT_FILE, WISHES_FILE
-from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.wishes import wished_in
+from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.wishes import MAKER, wished_in
 from ansible_collections.rdma.fabric.plugins.module_utils._host.context import ConcernPlan, Context
 from ansible_collections.rdma.fabric.plugins.module_utils._host.managers.plan import Persistence, persistence
 from ansible_collections.rdma.fabric.plugins.module_utils._host.managers.routing import KeptRoutes, kept_routes
@@ -143,7 +143,7 @@ def _wished(wishes: list[dict[str, Any]]) -> str:
         if "pcie" in wish:
             parts.append(f"PCIe ({', '.join(wish['pcie'])})")
             continue
-        keys = [key for key in wish if key not in {"pci", "current_name"}]
+        keys = [key for key in wish if key not in {"pci", "current_name", MAKER}]
         parts.append(f"{wish.get('pci') or wish.get('current_name')} ({', '.join(keys)})")
     return ", ".join(parts)
 

@@ -11,12 +11,12 @@ from __future__ import annotations
 import contextlib
 import json
 import sys
-from typing import Any, NamedTuple, Sequence
+from typing import Any, Collection, Mapping, NamedTuple, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.access import HostError, LiveMachine, Machine
 from ansible_collections.rdma.fabric.plugins.module_utils._host.actual import NETDEV_DRIVER
 from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.unit import BOOT_ID, RESULT_FILE, WISHES_FILE
-from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.wishes import CONCERNS, desired_of
+from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.wishes import CONCERNS, Wished, wished_of
 from ansible_collections.rdma.fabric.plugins.module_utils._host.clock import Clock, SystemClock
 from ansible_collections.rdma.fabric.plugins.module_utils._host.desired import HostDesired
 from ansible_collections.rdma.fabric.plugins.module_utils._host.execute import Execution, execute
@@ -29,7 +29,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.guard.revert imp
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.lock import Locked, NoLock, exclusive, patient
 from ansible_collections.rdma.fabric.plugins.module_utils._host.plan import Plan, plan_with_context
-from ansible_collections.rdma.fabric.plugins.module_utils._host.ports import NoPort, port_of
+from ansible_collections.rdma.fabric.plugins.module_utils._host.ports import NET, NoPort, port_of
 from ansible_collections.rdma.fabric.plugins.module_utils._host.qos.wish import CONCERN as QOS
 from ansible_collections.rdma.fabric.plugins.module_utils._host.qos.wish import OF_DEVICE, without_soft_devices
 from ansible_collections.rdma.fabric.plugins.module_utils._host.steps import CONCERNS as ORDER
@@ -39,6 +39,8 @@ from ansible_collections.rdma.fabric.plugins.module_utils._violations import Inv
 RESULT_FORMAT = 1
 # Firmware of large NICs takes its time; together with all writes this stays below the unit's own limit.
 _DEVICE_SECONDS = 90.0
+# The step that makes virtual functions has waited for their interfaces already.
+_NEW_DEVICE_SECONDS = 30.0
 _INTERVAL = 0.5
 _SETTLE_SECONDS = 60
 # Another run may be at work; a guard that waited this long takes the change back all the same.
@@ -119,21 +121,58 @@ def _alone(machine: Machine, clock: Clock, alone: Alone, *, later: bool = False)
 
 def _applied(machine: Machine, clock: Clock, *, later: bool = False) -> Outcome:
     try:
-        desired = desired_of(machine.read(WISHES_FILE))
+        wished = wished_of(machine.read(WISHES_FILE))
     except HostError as error:
         # Without wishes the unit was only started for a guard.
         return Outcome((), () if error.code == "ENOENT" else (f"{WISHES_FILE}: {explain(error, None, {})}",))
     except (ValueError, InvalidInput) as error:
         return Outcome((), (f"{WISHES_FILE} is broken: {error}",))
-    missing = [] if later else _wait_for_devices(machine, clock, desired)
+    if later:
+        only = _round(machine, clock, wished.desired, later=True)
+        return Outcome(only.executed, only.left)
+    return _started(machine, clock, wished)
+
+
+def _started(machine: Machine, clock: Clock, wished: Wished) -> Outcome:
+    """Apply all wishes, and then those about what the first round has made: virtual functions with their own wishes."""
+    entries = wished.desired["interfaces"]
+    # Without udev only the wait below is left.
+    with contextlib.suppress(HostError):
+        machine.run(("udevadm", "settle", f"--timeout={_SETTLE_SECONDS}"), _SETTLE_SECONDS + 10)
+    missing = _wait_for_devices(
+        machine, clock, [e for e in entries if e.get("pci") not in wished.made], _DEVICE_SECONDS
+    )
+    absent = [entry for entry in entries if not _exists(machine, entry)]
+    last = _round(machine, clock, wished.desired)
+    executed = last.executed
+    came = [entry for entry in absent if _exists(machine, entry)]
+    if came and not last.failed:
+        missing.update(_wait_for_devices(machine, clock, came, _NEW_DEVICE_SECONDS))
+        last = _round(machine, clock, wished.desired)
+        executed += last.executed
+    for entry in absent:
+        if not _exists(machine, entry):
+            missing.setdefault(*_absent(entry))
+    return Outcome(executed, (*missing.values(), *last.left))
+
+
+class _Round(NamedTuple):
+    """One reading of the host, with its plan executed: printed lines of what was done, and of what is left."""
+
+    executed: tuple[str, ...]
+    left: tuple[str, ...]
+    failed: bool
+
+
+def _round(machine: Machine, clock: Clock, desired: HostDesired, *, later: bool = False) -> _Round:
     try:
         facts = gather(machine, desired=desired)
         wish = desired if later else without_soft_devices(desired, facts)
         plan, context = plan_with_context(wish, facts, (QOS,) if later else ORDER)
     except HostError as error:
-        return Outcome((), (*missing, f"the host could not be read: {error}"))
+        return _Round((), (f"the host could not be read: {error}",), failed=True)
     execution = execute(own_part(plan), context, machine, clock)
-    return Outcome(tuple(execution.lines), (*missing, *_left(own_part(plan), execution)))
+    return _Round(tuple(execution.lines), tuple(_left(own_part(plan), execution)), execution.failure is not None)
 
 
 def own_part(plan: Plan) -> Plan:
@@ -152,25 +191,37 @@ def _left(plan: Plan, execution: Execution) -> list[str]:
     return left
 
 
-def _wait_for_devices(machine: Machine, clock: Clock, desired: HostDesired) -> list[str]:
-    """Wait until udev is done and every wanted function has its driver and interface; return what is still missing."""
-    # Without udev only the wait below is left.
-    with contextlib.suppress(HostError):
-        machine.run(("udevadm", "settle", f"--timeout={_SETTLE_SECONDS}"), _SETTLE_SECONDS + 10)
-    end = clock.now() + _DEVICE_SECONDS
-    missing = _missing(machine, desired)
+def _wait_for_devices(
+    machine: Machine, clock: Clock, entries: Collection[Mapping[str, Any]], seconds: float
+) -> dict[str, str]:
+    """Wait until every wanted function has its driver and interface; return what is still missing, by address."""
+    end = clock.now() + seconds
+    missing = _missing(machine, entries)
     while missing and clock.now() < end:
         clock.sleep(_INTERVAL)
-        missing = _missing(machine, desired)
-    return [f"{what} after {_DEVICE_SECONDS:g} seconds" for what in missing]
+        missing = _missing(machine, entries)
+    return {address: f"{what} after {seconds:g} seconds" for address, what in missing.items()}
 
 
-def _missing(machine: Machine, desired: HostDesired) -> list[str]:
-    found = [_lacking(machine, str(wish["pci"]), wish) for wish in desired["interfaces"] if wish.get("pci")]
-    return [what for what in found if what]
+def _missing(machine: Machine, entries: Collection[Mapping[str, Any]]) -> dict[str, str]:
+    found = {str(wish["pci"]): _lacking(machine, str(wish["pci"]), wish) for wish in entries if wish.get("pci")}
+    return {address: what for address, what in found.items() if what}
 
 
-def _lacking(machine: Machine, address: str, wish: dict[str, Any]) -> str:
+def _exists(machine: Machine, wish: Mapping[str, Any]) -> bool:
+    """Return whether the host has what a wish selects."""
+    address = wish.get("pci")
+    return machine.exists(f"{_FUNCTIONS}/{address}" if address else f"{NET}/{wish.get('current_name')}")
+
+
+def _absent(wish: Mapping[str, Any]) -> tuple[str, str]:
+    """Return what a wish selects, and the line that says that the host does not have it."""
+    address = wish.get("pci")
+    selected, kind = (address, "PCI function") if address else (wish.get("current_name"), "interface")
+    return str(selected), f"{selected}: there is no such {kind}"
+
+
+def _lacking(machine: Machine, address: str, wish: Mapping[str, Any]) -> str:
     """Return what of a PCI function is not there yet, empty when nothing is."""
     place = f"{_FUNCTIONS}/{address}"
     if not machine.exists(place):

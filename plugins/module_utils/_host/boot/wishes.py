@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any, Mapping
+from typing import Any, Mapping, NamedTuple
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.actual import is_guest_function
 from ansible_collections.rdma.fabric.plugins.module_utils._host.context import Context, Interface
@@ -18,6 +18,8 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.qos.wish import 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.steps import PLANNED
 
 FORMAT = 1
+# The physical function whose wish makes this virtual one.
+MAKER = "pf"
 # The boot unit applies these and no others, in the order of every plan.
 CONCERNS = ("pcie", "vfs", "eswitch", "guids", "mtu", "link", "queues", "qos")
 # Kept by files of their own concern, and by the managers of interfaces.
@@ -30,7 +32,8 @@ _OF_FUNCTIONS = ("vfs", "vf_mtu", "vf_settings", "vf_driver", "vf_guids")
 def wishes(context: Context) -> list[dict[str, Any]]:
     """Return what the boot unit does for each interface, in the shape of ``interfaces`` of the desired state.
 
-    Interfaces are selected by their PCI function, which is there before any name is.
+    Interfaces are selected by their PCI function, which is there before any name is. A virtual function that another of
+    these wishes makes names that one (``pf``).
     """
     kept = {entry.interface.key: entry for entry in persistence(context)}
     found = []
@@ -50,7 +53,18 @@ def wishes(context: Context) -> list[dict[str, Any]]:
             wish["qos"] = qos
         if wish:
             found.append({**_selector(interface), **dict(sorted(wish.items()))})
-    return found
+    return _with_makers(context, found)
+
+
+def _with_makers(context: Context, found: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Note which functions are there only after the wish of another one: nobody waits for those at boot."""
+    makers = {str(wish["pci"]) for wish in found if wish.get("vfs") and wish.get("pci")}
+
+    def noted(wish: dict[str, Any]) -> dict[str, Any]:
+        maker = (context.actual.nics.get(wish.get("pci") or "") or {}).get("pf")
+        return {"pci": wish["pci"], MAKER: maker, **wish} if maker in makers else wish
+
+    return [noted(wish) for wish in found]
 
 
 def wishes_text(found: list[dict[str, Any]], pcie: Mapping[str, Any] | None = None) -> str:
@@ -59,18 +73,33 @@ def wishes_text(found: list[dict[str, Any]], pcie: Mapping[str, Any] | None = No
     return json.dumps(document, indent=1, ensure_ascii=True) + "\n"
 
 
-def desired_of(text: str) -> HostDesired:
-    """Return the desired state that a file of wishes means.
+class Wished(NamedTuple):
+    """A file of wishes: the desired state, and the addresses of the functions that these wishes make themselves."""
+
+    desired: HostDesired
+    made: frozenset[str]
+
+
+def wished_of(text: str) -> Wished:
+    """Return what a file of wishes means.
 
     Raises ``ValueError`` for a file that is none, and ``InvalidInput`` with every violation.
     """
     document = json.loads(text)
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise ValueError(f"this program reads wishes of format {FORMAT}")
+    entries = document.get("interfaces")
+    made = set()
+    if isinstance(entries, list):
+        made = {str(entry.get("pci")) for entry in entries if isinstance(entry, dict) and MAKER in entry}
+        entries = [
+            {key: value for key, value in entry.items() if key != MAKER} if isinstance(entry, dict) else entry
+            for entry in entries
+        ]
     # What stands there was consented to by the run that wrote it.
     consents = {"acs_change": True, "takeover": True}
-    wanted = {"interfaces": document.get("interfaces"), "pcie": document.get("pcie"), "consents": consents}
-    return check_desired(wanted)
+    desired = check_desired({"interfaces": entries, "pcie": document.get("pcie"), "consents": consents})
+    return Wished(desired, frozenset(made))
 
 
 def wished_in(content: Any) -> list[dict[str, Any]] | None:

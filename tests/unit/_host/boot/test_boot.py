@@ -302,6 +302,14 @@ class TestStart:
         assert kernel.read("/sys/class/net/ens2f0/mtu") == "9000\n"
         assert kernel.now() < 120
 
+    def test_an_interface_that_is_not_there_is_told_without_a_wait(self) -> None:
+        wishes = {"format": 1, "interfaces": [{"current_name": "bond0", "mtu": 9000}, {"pci": PORT, "mtu": 9000}]}
+        kernel = host(**{WISHES_FILE: json.dumps(wishes)})
+        result = self.started(kernel)
+        assert result["problems"] == ["bond0: there is no such interface"]
+        assert kernel.read("/sys/class/net/ens2f0/mtu") == "9000\n"
+        assert kernel.now() < 10
+
     def test_the_wait_is_for_driver_and_interface_too(self) -> None:
         wishes = {"format": 1, "interfaces": [{"pci": PORT, "mtu": 9000}]}
         kernel = host(**{WISHES_FILE: json.dumps(wishes)})

@@ -17,6 +17,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.outcome import R
 from ansible_collections.rdma.fabric.plugins.module_utils._host.steps import CONCERNS
 from ansible_collections.rdma.fabric.tests.unit._host.igb import APPLY, PF, VF0, applied, booted, wish
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.machine import Kernel
+from ansible_collections.rdma.fabric.tests.unit._host.kernel.vfs import PCI
 
 EVERYTHING: Run = replace(APPLY, concerns=CONCERNS)
 SETTINGS = {"mac": "deterministic", "vlan": 5, "spoofchk": False}
@@ -65,3 +66,85 @@ def test_another_number_is_what_the_next_boot_brings() -> None:
     kernel = rebooted(kernel)
     start(kernel, kernel)
     assert kernel.read(f"/sys/bus/pci/devices/{PF}/sriov_numvfs").strip() == "7"
+
+
+# A function with an entry of its own: there only once the boot unit has made it.
+OWN = {"mtu": 4200, "state": "up"}
+OF_THE_PORT = {"pci": PF, "vfs": 2, "mtu": 9000}
+SHORT = 10.0
+
+
+def prepared(*entries: dict[str, Any], runs: int = 2) -> tuple[Kernel, dict[str, Any]]:
+    """The guest after a reboot that follows ``runs`` runs: the first makes the functions, the second sets them up."""
+    kernel, desired = booted(), wish(*entries)
+    for _run in range(runs):
+        assert "failed_step" not in applied(kernel, desired, EVERYTHING)
+        kernel.revive()
+    return rebooted(kernel), desired
+
+
+def started(kernel: Kernel) -> dict[str, Any]:
+    began = kernel.now()
+    start(kernel, kernel)
+    result: dict[str, Any] = json.loads(kernel.read(RESULT_FILE))
+    return {**result, "seconds": kernel.now() - began}
+
+
+def net(kernel: Kernel, address: str) -> str:
+    (name,) = kernel.list(f"/sys/bus/pci/devices/{address}/net")
+    return f"/sys/class/net/{name}"
+
+
+@pytest.mark.parametrize("selector", [{"pci": VF0}, {"current_name": "enp1s0f0v0"}])
+def test_a_function_with_an_entry_of_its_own_is_set_up_once_it_is_made(selector: dict[str, Any]) -> None:
+    kernel, desired = prepared(OF_THE_PORT, {**selector, **OWN})
+    result = started(kernel)
+    assert (result["problems"], result["seconds"] < SHORT) == ([], True)
+    assert kernel.read(f"{net(kernel, VF0)}/mtu") == "4200\n"
+    assert int(kernel.read(f"{net(kernel, VF0)}/flags"), 16) & 1
+    kernel.revive()
+    outcome = applied(kernel, desired, EVERYTHING)
+    assert (outcome["changed"], kernel.mutations) == (False, [])
+
+
+def test_a_reboot_between_the_two_runs_waits_for_nothing() -> None:
+    kernel, desired = prepared(OF_THE_PORT, {"pci": VF0, **OWN}, runs=1)
+    assert json.loads(kernel.read(WISHES_FILE))["interfaces"] == [OF_THE_PORT]
+    result = started(kernel)
+    assert (result["problems"], result["seconds"] < SHORT) == ([], True)
+    applied(kernel, desired, EVERYTHING)
+    assert applied(kernel, desired, EVERYTHING)["msg"] == "nothing to do"
+
+
+def test_a_function_that_is_not_made_is_told_without_a_wait() -> None:
+    kernel, _desired = prepared(OF_THE_PORT, {"pci": VF0, **OWN})
+    kernel.tree.add_file(f"/sys/bus/pci/devices/{PF}/sriov_totalvfs", "0\n")
+    result = started(kernel)
+    assert result["problems"][0] == f"{VF0}: there is no such PCI function"
+    assert "create 2 virtual functions" in result["problems"][1]
+    assert result["seconds"] < SHORT
+
+
+def test_a_function_whose_interface_does_not_come_is_told_after_a_short_wait() -> None:
+    kernel, _desired = prepared(OF_THE_PORT, {"pci": VF0, **OWN})
+    kernel.tree.add_file(f"/sys/bus/pci/devices/{PF}/sriov_drivers_autoprobe", "0\n")
+    result = started(kernel)
+    assert f"{VF0}: no driver is bound to it after 30 seconds" in result["problems"]
+
+
+def test_whatever_disturbs_the_start_is_told_and_the_next_run_gets_there() -> None:
+    entries = (OF_THE_PORT, {"pci": VF0, **OWN})
+    calm, desired = prepared(*entries)
+    start(calm, calm)
+    count, executed = len(calm.mutations), started(calm)["executed"]
+    assert executed == []
+    for number in range(count):
+        kernel, _desired = prepared(*entries)
+        kernel.disturb(number, "EIO")
+        outcome = start(kernel, kernel)
+        complete = kernel.read(f"{net(kernel, VF0)}/mtu") == "4200\n" if kernel.exists(f"{PCI}/{VF0}/net") else False
+        assert complete or any("next:" in problem for problem in outcome.problems), number
+        kernel.revive()
+        # Where the start made no functions, one run makes them and the next sets them up.
+        _made, _set_up, again = (applied(kernel, desired, EVERYTHING) for _run in range(3))
+        assert (again["msg"], kernel.read(f"{net(kernel, VF0)}/mtu")) == ("nothing to do", "4200\n"), number
