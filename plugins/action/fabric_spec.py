@@ -19,6 +19,7 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._variables import (
     RESOURCES,
     SETTINGS,
     VariableSurvey,
+    around_the_fabric,
 )
 
 EXTRA_VARS = "extra vars"
@@ -38,6 +39,9 @@ class ActionModule(FabricAction):
         survey = VariableSurvey(controller, given, plain)
         hosts = read_hosts(arguments["hosts"], hostvars, survey)
         ignored, remarks = survey.findings()
+        if arguments["hosts_pattern"] is not None:
+            missed, left_out = around_the_fabric(arguments["hosts_pattern"], arguments["hosts"], hostvars, controller)
+            ignored, remarks = [*ignored, *missed], [*remarks, *left_out]
         spec, notices = build_spec(
             [*documents, *extra_resource(task_vars)],
             {name: arguments[name] for name in RESOURCES},

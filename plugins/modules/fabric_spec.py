@@ -110,6 +110,13 @@ options:
     type: list
     elements: str
     default: []
+  hosts_pattern:
+    description:
+      - The pattern that O(hosts) were found by. With it the other hosts of the inventory are looked at as well.
+      - The input is refused when the pattern is empty, when one other than V(rdma_fabric) matches nothing, and when it
+        matches nothing while hosts of the inventory have variables such as C(rdma_fabric_interfaces).
+      - Hosts with such variables that the pattern leaves out are named in a notice.
+    type: str
 seealso:
   - module: rdma.fabric.fabric_render
   - module: rdma.fabric.rdma_host

@@ -1,10 +1,10 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Finds variables of this collection that nothing would read: misspelt ones, and those of hosts that only the
-controller reads. Private to this collection: it may change without notice.
+"""Finds variables of this collection that nothing would read: misspelt ones, those of hosts that only the controller
+reads, and those of hosts that do not belong to the fabric. Private to this collection: it may change without notice.
 
-Ansible passes both over in silence, and a run without the manifests that were meant would remove what they made.
+Ansible passes all of them over in silence, and a run without the manifests that were meant would remove what they made.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, Callable, Collection, Iterable, Mapping
 
 from ansible.errors import AnsibleError
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.desired import HOST_VARIABLES
+from ansible_collections.rdma.fabric.plugins.module_utils._host.desired import CONSENTS, HOST_VARIABLES
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import Notice, Violation
 
 PREFIX = "rdma_fabric_"
@@ -81,6 +81,11 @@ _OF_RUNS = tuple(
     f"{PREFIX}{name}" for name in ("host_mode", "host_state", "host_strict", "record_dir", "reboot_timeout")
 )
 KNOWN_VARIABLES = frozenset((*CONTROLLER_VARIABLES, *HOST_VARIABLES, *_OF_RUNS))
+# Those that ask for something on a host. A consent, or the address that Ansible connects to, asks for nothing.
+WISHES = tuple(name for name in HOST_VARIABLES if name.startswith(PREFIX) and name not in CONSENTS.values())
+PATTERN = f"{PREFIX}hosts"
+DEFAULT_PATTERN = "rdma_fabric"
+"""The pattern of the fabric's hosts unless another one is given; a fabric without hosts is none of its mistakes."""
 _NEAR = 0.8
 _MAX_NAMED = 3
 
@@ -139,6 +144,42 @@ class VariableSurvey:
     def _misplaced(name: str, hosts: list[str], how: str) -> Violation:
         problem = f"is set for {named(hosts)} and {how}, where it is read: it would be ignored"
         return Violation(SOURCE, name, problem, "set it in group_vars/all, for localhost, or with -e")
+
+
+def around_the_fabric(
+    pattern: str, hosts: Collection[str], hostvars: Mapping[str, Mapping[str, Any]], controller: Collection[str]
+) -> tuple[list[Violation], list[Notice]]:
+    """Return what is wrong about which hosts ``pattern`` matched, and inventory hosts that were probably meant too.
+
+    A pattern of the user's own may leave hosts out, but not match nothing. ``controller`` has the names of variables
+    that localhost has as well: they are set for everybody, so on a host they say nothing about that host.
+    """
+    if not pattern.strip():
+        problem = "is empty, which Ansible takes for every host of the inventory"
+        return [
+            Violation(SOURCE, PATTERN, problem, f"name a group or hosts, or leave it out for {DEFAULT_PATTERN}")
+        ], []
+    if not hosts and pattern != DEFAULT_PATTERN:
+        problem = f"is {pattern!r}, which matches no host of the inventory"
+        return [Violation(SOURCE, PATTERN, problem, "ansible-inventory --graph shows its groups and hosts")], []
+    outside: list[str] = []
+    wishes: set[str] = set()
+    looked_for = [name for name in WISHES if not hosts or name not in controller]
+    for host in sorted(set(hostvars).difference(hosts)):
+        variables = hostvars[host]
+        found = [name for name in looked_for if name in variables]
+        if found:
+            outside.append(host)
+            wishes.update(found)
+    if not outside:
+        return [], []
+    asked = f"{', '.join(sorted(wishes))} of {named(outside)}"
+    if hosts:
+        problem = f"is {pattern!r}, which leaves hosts out: nothing reads {asked}"
+        return [], [Notice(SOURCE, PATTERN, problem, "right when the run is for the others only")]
+    problem = f"is {pattern!r}, which matches no host of the inventory: nothing would read {asked}"
+    hint = f"put the hosts into the group {DEFAULT_PATTERN}, or give their own group as {PATTERN}"
+    return [Violation(SOURCE, PATTERN, problem, hint)], []
 
 
 def nearest(name: str) -> str:

@@ -168,6 +168,26 @@ def test_a_cluster_side_that_only_the_group_of_hosts_knows_is_refused_with_where
     assert "group_vars/all" in violation["hint"]
 
 
+@pytest.mark.parametrize(
+    ("pattern", "said"),
+    [
+        (
+            None,
+            "is 'rdma_fabric', which matches no host of the inventory: nothing would read rdma_fabric_kernel_modules",
+        ),
+        ("gpu_nodes", "is 'gpu_nodes', which matches no host"),
+        ("", "is empty"),
+    ],
+)
+def test_a_group_or_pattern_that_misses_the_hosts_is_refused(tmp_path: Path, pattern: str | None, said: str) -> None:
+    hosts = {"gpu": {"hosts": {"one": {"rdma_fabric_kernel_modules": ["rdma_ucm"]}}}}
+    (tmp_path / "hosts.json").write_text(json.dumps(hosts))
+    variables = {} if pattern is None else {"rdma_fabric_hosts": pattern}
+    outcome = User(tmp_path / "user").run("preflight", inventory=tmp_path / "hosts.json", variables=variables)
+    (violation,) = outcome.refused().violations()
+    assert (violation["path"], violation["problem"][: len(said)]) == ("rdma_fabric_hosts", said)
+
+
 def test_variables_of_the_wrong_type_are_named_together(tmp_path: Path) -> None:
     wrong = {"rdma_fabric_macvlan_networks": ["rail0"], "rdma_fabric_nfd": "maybe", "rdma_fabric_proxy": "http://p"}
     user = User(tmp_path)

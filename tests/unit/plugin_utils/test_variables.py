@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any, Dict, Mapping
+from typing import Any, ClassVar, Collection, Dict, Mapping
 
 import pytest
 import yaml
@@ -18,6 +18,7 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._variables import (
     CONTROLLER_VARIABLES,
     KNOWN_VARIABLES,
     VariableSurvey,
+    around_the_fabric,
     named,
 )
 
@@ -100,6 +101,53 @@ def test_every_variable_that_a_role_or_a_playbook_reads_is_known() -> None:
         used |= set(re.findall(r"\brdma_fabric_\w+", path.read_text()))
     assert documented | used <= KNOWN_VARIABLES
     assert set(CONTROLLER_VARIABLES) <= documented | used
+
+
+class TestAroundTheFabric:
+    """What is said about the hosts of the inventory that the fabric's pattern does not match."""
+
+    GPUS: ClassVar = {f"gpu0{number}": {"rdma_fabric_interfaces": [], "rack": 1} for number in range(1, 6)}
+
+    def said(
+        self, pattern: str, hosts: Collection[str], hostvars: Mapping[str, Any], *controller: str
+    ) -> tuple[list[str], list[str]]:
+        violations, notices = around_the_fabric(pattern, hosts, hostvars, controller)
+        return [each.sentence() for each in violations], [each.sentence() for each in notices]
+
+    def test_hosts_with_wishes_in_another_group_are_refused_when_the_fabric_has_none(self) -> None:
+        expected = (
+            "variables: rdma_fabric_hosts: is 'rdma_fabric', which matches no host of the inventory: nothing would "
+            "read rdma_fabric_interfaces of gpu01, gpu02, gpu03 and 2 more (put the hosts into the group rdma_fabric, "
+            "or give their own group as rdma_fabric_hosts)"
+        )
+        assert self.said("rdma_fabric", [], self.GPUS) == ([expected], [])
+        assert self.said("rdma_fabric", [], self.GPUS, "rdma_fabric_interfaces") == ([expected], [])
+
+    def test_a_pattern_of_the_users_own_that_matches_nothing_is_refused(self) -> None:
+        (violation,), notices = self.said("gpu_nodes", [], {"gpu01": {}})
+        assert "rdma_fabric_hosts: is 'gpu_nodes', which matches no host of the inventory" in violation
+        assert notices == []
+
+    @pytest.mark.parametrize("hosts", [[], ["gpu01"]])
+    def test_an_empty_pattern_is_refused_as_ansible_takes_it_for_every_host(self, hosts: list[str]) -> None:
+        (violation,), _notices = self.said(" ", hosts, self.GPUS)
+        assert "is empty, which Ansible takes for every host" in violation
+
+    def test_a_subset_may_be_meant_and_the_hosts_that_it_leaves_out_are_told(self) -> None:
+        violations, notices = self.said("gpu01", ["gpu01"], {**self.GPUS, "other": {"ansible_host": "10.0.0.1"}})
+        assert violations == []
+        assert notices == [
+            "variables: rdma_fabric_hosts: is 'gpu01', which leaves hosts out: nothing reads rdma_fabric_interfaces of "
+            "gpu02, gpu03, gpu04 and 1 more (right when the run is for the others only)"
+        ]
+
+    def test_what_is_set_for_everybody_says_nothing_about_a_host_that_is_left_out(self) -> None:
+        assert self.said("gpu01", ["gpu01"], self.GPUS, "rdma_fabric_interfaces") == ([], [])
+
+    def test_a_cluster_without_hosts_is_fine_beside_hosts_that_ask_for_nothing(self) -> None:
+        consents = {"web": {"rdma_fabric_allow_reboot": True, "ansible_host": "10.0.0.1"}}
+        assert self.said("rdma_fabric", [], {}) == ([], [])
+        assert self.said("rdma_fabric", [], consents) == ([], [])
 
 
 def test_hosts_are_named_as_a_person_says_it() -> None:

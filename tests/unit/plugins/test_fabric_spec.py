@@ -100,6 +100,15 @@ def test_everything_wrong_is_reported_at_once(tmp_path: Path) -> None:
     assert "8 problems in the input; nothing was changed" in result["msg"]
 
 
+def test_hosts_beside_the_fabric_are_looked_at_when_the_pattern_is_given() -> None:
+    hostvars: dict[str, Any] = {"gpu01": {"rdma_fabric_interfaces": []}, "new": {}}
+    result = load(hosts_pattern="rdma_fabric", task_vars={"hostvars": hostvars})
+    assert [found["path"] for found in result["violations"]] == ["rdma_fabric_hosts"]
+    (notice,) = load(hosts_pattern="new", hosts=["new"], task_vars={"hostvars": hostvars})["notices"]
+    assert "nothing reads rdma_fabric_interfaces of gpu01" in notice
+    assert load(task_vars={"hostvars": hostvars})["spec"]["hosts"] == {}
+
+
 def test_guids_that_two_hosts_would_give_are_told_with_both_hosts() -> None:
     guids = {"first": "02:00:00:00:00:00:00:01", "last": "02:00:00:00:00:00:00:08"}
     same = {"rdma_fabric_interfaces": [{"pci": "0000:18:00.0", "vfs": 8, "vf_guids": guids}]}
