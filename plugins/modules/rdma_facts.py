@@ -93,8 +93,8 @@ facts:
     netdevs:
       description:
         - Interfaces of hardware and what stands on them. C(kind) is V(physical), V(representor), V(sub-function),
-          V(ipoib-child), or the kernel's word for a virtual one such as V(bond) or V(vlan). Interfaces of containers
-          are left out.
+          V(ipoib-child), or the kernel's word for a virtual one such as V(bond) or V(vlan); C(lower) names those
+          that it stands on. Interfaces of containers are left out.
       type: list
       elements: dict
     rdma:

@@ -224,6 +224,8 @@ def test_a_roce_bond_answers_for_its_members(ethernet: Tree) -> None:
     assert (bond["netdev"], bond["ports"][0]["rocev2_gid_index"]) == ("bond0", 1)
     assert netdev(facts, "bond0")["kind"] == "bond"
     assert netdev(facts, "enp24s0np0")["master"] == netdev(facts, "enp64s0np0")["master"] == "bond0"
+    assert netdev(facts, "bond0")["lower"] == ["enp24s0np0", "enp64s0np0"]
+    assert netdev(facts, "enp24s0np0")["lower"] == []
     assert nic(facts, "0000:40:00.0")["rdma"] == []
 
 

@@ -65,6 +65,9 @@ def read_netdevs(probe: Probe, also: Sequence[str] = ()) -> list[Netdev]:
             continue
         found[name] = _read(probe, name, place)
         waiting += _neighbours(probe, name, "upper_")
+    for name, netdev in found.items():
+        below = [printable(lower) for lower in _neighbours(probe, name, "lower_") if lower in found]
+        netdev.facts["lower"] = sorted(below, key=natural)
     return [found[name] for name in sorted(found, key=natural)]
 
 
