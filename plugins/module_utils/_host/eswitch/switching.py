@@ -66,7 +66,7 @@ def unbound_functions(actual: Actual, interface: Interface) -> list[int]:
 
 def bind_again(context: Context, address: str, numbers: Sequence[int]) -> list[Operation]:
     """Return how functions get their drivers and interfaces again."""
-    return [*(bind(address, number) for number in numbers), *settle(context), wait_for_interfaces(address)]
+    return [*(bind(address, number) for number in numbers), *settle(context), wait_for_interfaces(address, numbers)]
 
 
 def switch_to(context: Context, address: str, mode: str, functions: int) -> list[Operation]:

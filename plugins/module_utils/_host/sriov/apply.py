@@ -153,7 +153,7 @@ def _create(context: Context, address: str, number: int) -> list[Operation]:
     do = _write(address, number, f"{number} virtual functions of {address}")
     # The first function of its kind has udev load their driver.
     do += settle(context)
-    do.append(wait_for_interfaces(address))
+    do.append(wait_for_interfaces(address, range(number)))
     return do
 
 
@@ -175,17 +175,19 @@ def _setting_up(context: Context, address: str, step: Step) -> Work:
     binds = ((interface.nic or {}).get("sriov") or {}).get("autoprobe") is not False
     do: list[Operation] = []
     undo: list[Operation] = []
+    bound: list[int] = []
     for text, settings in step["to"].items():
         number = int(text)
         known = (step["from"] or {}).get(text) or {}
         former = {key: value for key, value in known.items() if value is not None}
         again = [bind(address, number)] if binds and renews(settings) else []
+        bound += [number] if again else []
         if again and BOUND not in settings:
             do.append(unbind(address, number))
         do += [*_set(address, number, settings), *again]
         undo += [*_set(address, number, former), *again]
-    do += settle(context)
-    do.append(wait_for_interfaces(address))
+    if bound:
+        do += [*settle(context), wait_for_interfaces(address, bound)]
     wanted = {int(number): _without_bound(settings) for number, settings in step["to"].items()}
     return Work(do, undo, lambda host: _settings_problem(host, interface, wanted, binds))
 

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from typing import Iterable
+
 from ansible_collections.rdma.fabric.plugins.module_utils._host.access import Host, HostError
 from ansible_collections.rdma.fabric.plugins.module_utils._host.context import Context
 from ansible_collections.rdma.fabric.plugins.module_utils._host.operations import Operation, Run, SetAttribute, WaitFor
@@ -46,11 +48,15 @@ def links(host: Host, address: str) -> list[str]:
     return [f"{PCI}/{address}/{name}" for name in names if name.startswith("virtfn") and name[6:].isdecimal()]
 
 
-def wait_for_interfaces(address: str) -> WaitFor:
-    """Return the wait until every Ethernet function that has a driver for interfaces has its interface as well."""
+def wait_for_interfaces(address: str, numbers: Iterable[int]) -> WaitFor:
+    """Return the wait until those of the functions that are Ethernet's and have a driver for it have their interfaces.
+
+    ``numbers`` are functions that the same step has made or bound: the interface of any other may be in a pod.
+    """
+    functions = [f"{PCI}/{address}/virtfn{number}" for number in numbers]
 
     def condition(host: Host) -> bool:
-        return all(_has_interface(host, link) for link in links(host, address))
+        return all(_has_interface(host, function) for function in functions)
 
     return WaitFor(f"the interfaces of the virtual functions of {address}", condition, _INTERFACES_SECONDS)
 

@@ -33,8 +33,7 @@ def driving(context: Context, address: str, step: Step) -> Work:
         number, former = int(text), step["from"].get(text)
         do += _rebind(address, number, wanted)
         undo += _rebind(address, number, VFIO if former == VFIO else NETDEVICE) if former else []
-    do += settle(context)
-    do.append(wait_for_interfaces(address))
+    do += [*settle(context), wait_for_interfaces(address, map(int, step["to"]))]
     return Work(do, undo, lambda host: _problem(host, address, {int(text): to for text, to in step["to"].items()}))
 
 

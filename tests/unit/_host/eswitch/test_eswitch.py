@@ -117,6 +117,15 @@ class TestSwitching:
         assert [entry["id"] for entry in outcome["executed"]] == [STEP]
         assert drivers(kernel) == ["mlx5_core", "mlx5_core"]
 
+    def test_such_a_function_comes_back_while_another_is_in_a_pod(self) -> None:
+        kernel = switched(2)
+        first, second = functions(kernel)
+        vfs.to_another_namespace(kernel, first)
+        kernel.set_attribute(f"{vfs.PCI}/{second}/driver/unbind", second, 1)
+        kernel.revive()
+        done(kernel, wish(vfs=2, eswitch_mode="switchdev"))
+        assert kernel.list(f"{vfs.PCI}/{second}/net")
+
 
 class TestOffload:
     """Rules of tc and Open vSwitch in the hardware, where the driver can do it."""

@@ -96,6 +96,19 @@ class TestGiving:
         names = [kernel.list(f"{vfs.PCI}/{function}/net")[0] for function in functions(kernel)]
         assert [kernel.read(f"/sys/class/net/{name}/mtu") for name in names] == ["4000\n"] * 2
 
+    def test_one_comes_back_while_another_is_in_a_pod(self) -> None:
+        kernel = given()
+        process(kernel, 2, "kthreadd", "/dev/null")
+        done(kernel, wish(ALLOWED, **BACK))
+        first, second = functions(kernel)
+        vfs.to_another_namespace(kernel, second)
+        kernel.set_attribute(f"{vfs.PCI}/{first}/driver/unbind", first, 1)
+        kernel.set_attribute(f"{vfs.PCI}/{first}/driver_override", "vfio-pci", 1)
+        kernel.set_attribute("/sys/bus/pci/drivers_probe", first, 1)
+        assert drivers(kernel) == ["vfio-pci", "mlx5_core"]
+        done(kernel, wish(ALLOWED, **BACK))
+        assert kernel.list(f"{vfs.PCI}/{first}/net")
+
     def test_functions_that_the_kernel_shall_not_bind_are_bound_to_vfio_all_the_same(self) -> None:
         tree = host_with(CONNECTX7)
         tree.attributes(tree.place(PF), {"sriov_drivers_autoprobe": 0})

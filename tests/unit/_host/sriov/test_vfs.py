@@ -222,6 +222,24 @@ class TestSettings:
         assert kernel.read(f"/sys/class/net/{name}/address") == "02:aa:00:00:00:01\n"
         assert not any(VF0 in line for line in igb.what_changed(kernel)), "the other function is left alone"
 
+    @pytest.mark.parametrize("wanted", [{"trust": True}, {"mac": {"0": "02:aa:00:00:00:00"}}])
+    def test_a_function_in_a_pod_keeps_nobody_waiting(self, wanted: dict[str, Any]) -> None:
+        kernel = with_functions(2)
+        vfs.to_another_namespace(kernel, VF1)
+        desired = wish({"pci": PF, "vfs": 2, "vf_settings": wanted}, **ALLOWED)
+        started = kernel.now()
+        outcome = applied(kernel, desired)
+        assert not outcome.get("failed"), outcome["msg"]
+        assert kernel.now() - started < 5
+        kernel.revive()
+        assert applied(kernel, desired)["plan"]["steps"] == []
+
+    def test_an_interface_that_does_not_come_back_is_told(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        kernel = with_functions(2)
+        monkeypatch.setattr(vfs, "_add_interface", lambda *_arguments: None)
+        outcome = applied(kernel, wish({"pci": PF, "vfs": 2, "vf_settings": {"mac": "deterministic"}}))
+        assert outcome["failed"] and f"the interfaces of the virtual functions of {PF}" in outcome["msg"]
+
     def test_functions_that_a_killed_run_left_without_driver_are_bound_again(self) -> None:
         kernel = booted()
         entry = {"pci": PF, "vfs": 2, "vf_settings": {"mac": "deterministic"}}
