@@ -15,10 +15,12 @@ import time
 from pathlib import Path
 from typing import Callable, List, NamedTuple, Protocol, Sequence
 
-# No attribute of sysfs is longer than a page (4 KiB); tables of procfs are. Whatever is longer is cut.
+# No attribute of sysfs is longer than a page (4 KiB); files are. Whatever is longer is cut.
 READ_LIMIT = 64 * 1024
 # A node with hundreds of pods has hundreds of interfaces, some 400 bytes each in what ip(8) prints.
 OUTPUT_LIMIT = 4 * 1024 * 1024
+# Routes and addresses: a node of a cluster of 500 has as many routes, of 128 bytes each.
+_TABLES = "/proc/net/"
 # The kernel follows at most 40 links while it resolves one path (MAXSYMLINKS).
 MAX_LINKS = 40
 # Programs of an administrator; the PATH of a connection by SSH often lacks them.
@@ -52,7 +54,7 @@ class Host(Protocol):
     them. Facts and plans are made through it, so they can't change anything."""
 
     def read(self, path: str) -> str:
-        """Return a file's text, at most READ_LIMIT bytes; bytes that are no UTF-8 become U+FFFD."""
+        """Return a file's text, at most ``text_limit`` bytes; bytes that are no UTF-8 become U+FFFD."""
 
     def read_bytes(self, path: str, limit: int = READ_LIMIT) -> bytes:
         """Return a file's bytes, at most ``limit`` of them."""
@@ -90,6 +92,11 @@ class Machine(Host, Protocol):
 
     def write_at(self, path: str, offset: int, data: bytes) -> None:
         """Write ``data`` at a place of an existing file in one call; the rest of the file stays as it is."""
+
+
+def text_limit(path: str) -> int:
+    """Return how much of a file is read as text, in bytes: the kernel's tables of the network grow with the cluster."""
+    return OUTPUT_LIMIT if path.startswith(_TABLES) else READ_LIMIT
 
 
 def encoded(text: str) -> bytes:
@@ -146,8 +153,8 @@ class LiveHost:
         self._root = os.path.realpath(root)
 
     def read(self, path: str) -> str:
-        """Return a file's text, at most READ_LIMIT bytes."""
-        return self.read_bytes(path).decode("utf-8", "replace")
+        """Return a file's text, at most ``text_limit`` bytes."""
+        return self.read_bytes(path, text_limit(path)).decode("utf-8", "replace")
 
     def read_bytes(self, path: str, limit: int = READ_LIMIT) -> bytes:
         """Return a file's bytes, at most ``limit`` of them; a FIFO in the place of a file does not block."""

@@ -30,6 +30,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.access import (
     CommandResult,
     HostError,
     follow,
+    text_limit,
 )
 
 FORMAT = "rdma.fabric/recorded-host/v1"
@@ -209,7 +210,7 @@ class RecordedHost:
         """Return a file's text, or raise the error that reading it gave."""
         place = self._reach(path)
         if place in self._files:
-            return str(self._files[place])[:READ_LIMIT]
+            return str(self._files[place])[: text_limit(path)]
         return self._decode(place, path).decode("utf-8", "replace")
 
     def read_bytes(self, path: str, limit: int = READ_LIMIT) -> bytes:

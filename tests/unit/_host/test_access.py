@@ -95,6 +95,13 @@ def test_a_large_file_is_cut(tmp_path: Path) -> None:
     assert len(LiveHost(str(tmp_path)).read("/large")) == READ_LIMIT
 
 
+def test_tables_of_the_network_are_read_further_than_other_files(tmp_path: Path) -> None:
+    """A node of a large cluster has thousands of routes; the default route of IPv6 is the last one."""
+    (tmp_path / "proc/net").mkdir(parents=True)
+    (tmp_path / "proc/net/ipv6_route").write_bytes(b"x" * (10 * 1024 * 1024))
+    assert len(LiveHost(str(tmp_path)).read("/proc/net/ipv6_route")) == OUTPUT_LIMIT
+
+
 def test_a_fifo_in_the_place_of_a_file_does_not_block(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "fifo")
     started = time.monotonic()

@@ -120,6 +120,17 @@ class TestOpenVSwitch:
         assert found == {name: ["Ansible connection"], "eth1": ["default route"]}
 
 
+@pytest.mark.parametrize("count", [10, 3000])
+def test_a_default_route_behind_thousands_of_others_is_found(count: int) -> None:
+    """The kernel lists the default route of IPv6 last, and networks in the order of their addresses."""
+    others = "".join(
+        f"tunl0\t{number << 8:08X}\t0B00000A\t0003\t0\t0\t0\t00FFFFFF\t0\t0\t0\n" for number in range(count)
+    )
+    network = f"{'fd00':0<32} 40 {ZERO} 00 {ZERO} 00000400 00000001 00000000 00000003     eth0\n"
+    found = uplinks("10.0.0.5", route=HEADER + others + NETWORK, ipv6_route=network * count + V6_DEFAULT)
+    assert found == {"eth0": ["Ansible connection"], "eth1": ["default route"]}
+
+
 def test_the_connection_is_found_by_its_network() -> None:
     assert uplinks("10.0.0.5", route=HEADER + NETWORK) == {"eth0": ["Ansible connection"]}
 

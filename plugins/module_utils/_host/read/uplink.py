@@ -27,6 +27,8 @@ IPV6_ADDRESSES = "/proc/net/if_inet6"
 # Where kubeadm, Debian's and Red Hat's packages keep the kubelet's arguments.
 KUBELET_ARGUMENTS = ("/var/lib/kubelet/kubeadm-flags.env", "/etc/default/kubelet", "/etc/sysconfig/kubelet")
 IP_ADDRESSES = ("ip", "-json", "address", "show")
+# No gateway, or the mask of a default route.
+_NONE = "00000000"
 _RTF_UP = 0x1
 _RTF_REJECT = 0x200
 NODE_IP = re.compile(r"--node-ip[= ]([0-9A-Fa-f.:,]{2,90})")
@@ -50,11 +52,14 @@ def default_route_netdevs(probe: Probe) -> list[str]:
 
 
 def parse_routes(text: str) -> list[Route]:
-    """Parse /proc/net/route; addresses are hexadecimal in the byte order of the machine (little endian here)."""
+    """Parse /proc/net/route; addresses are hexadecimal in the byte order of the machine (little endian here).
+
+    Only default routes and those of networks on the link are returned: a large cluster has thousands of others.
+    """
     routes = []
     for line in text.splitlines()[1:]:
         fields = line.split()
-        if len(fields) < 8:
+        if len(fields) < 8 or _NONE not in (fields[2], fields[7]):
             continue
         numbers = [parse_int(fields[column], 16) for column in (1, 7, 2, 3)]
         destination, mask, gateway, flags = (-1 if number is None else number for number in numbers)

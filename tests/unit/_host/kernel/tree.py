@@ -9,7 +9,13 @@ import base64
 import posixpath
 from typing import Any, Dict, List, Mapping
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.access import READ_LIMIT, HostError, encoded, follow
+from ansible_collections.rdma.fabric.plugins.module_utils._host.access import (
+    READ_LIMIT,
+    HostError,
+    encoded,
+    follow,
+    text_limit,
+)
 
 Names = List[str]
 State = Dict[str, Any]
@@ -97,7 +103,7 @@ class Tree:
         self._enter(target)
 
     def read(self, path: str) -> str:
-        return self.read_bytes(path).decode("utf-8", "replace")
+        return self.read_bytes(path, text_limit(path)).decode("utf-8", "replace")
 
     def read_bytes(self, path: str, limit: int = READ_LIMIT) -> bytes:
         place = self._reach(path)
