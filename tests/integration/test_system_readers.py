@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.driver import files as driver_files
-from ansible_collections.rdma.fabric.plugins.module_utils._host.hugepages.files import SYSCTL_FILE, TMPFILES_FILE
+from ansible_collections.rdma.fabric.plugins.module_utils._host.hugepages.files import TMPFILES_FILE
 from ansible_collections.rdma.fabric.plugins.module_utils._host.kmods.files import LOAD_FILE
 from ansible_collections.rdma.fabric.plugins.module_utils._host.limits.files import LOGIN_FILE, unit_file
 from ansible_collections.rdma.fabric.plugins.module_utils._host.peer_memory import files as peer_memory_files
@@ -32,7 +32,7 @@ from ansible_collections.rdma.fabric.tests.unit._host.peer_memory import test_pe
 from ansible_collections.rdma.fabric.tests.unit._host.system_hosts import applied, host
 
 MODULES = ["ib_ipoib", "nvme-rdma"]
-NODE_POOL = "/sys/devices/system/node/node{node}/hugepages/hugepages-2048kB/nr_hugepages"
+POOL = "hugepages/hugepages-2048kB/nr_hugepages"
 UNPRIVILEGED = 65534
 # libpam, as login(1) and sshd(8) use it, without any question to a user; pam_start_confdir(3) takes the directory.
 OPEN_SESSION = """
@@ -111,33 +111,38 @@ SETTINGS = {
 @pytest.mark.parametrize("reader", ["systemd", "procps"])
 def test_settings_arrive_in_the_kernel(readers: Readers, tmp_path: Path, reader: str) -> None:
     kernel = host(**{"__proc__sys__net__ipv4__conf__ens2f0.100__rp_filter": "0\n"})
-    outcome = applied(kernel, sysctls=SETTINGS, hugepages={"2Mi": 512})
+    outcome = applied(kernel, sysctls=SETTINGS)
     assert not outcome.get("failed"), outcome["msg"]
     expected = {
         "net/core/rmem_max": "33554432",
         "net/ipv4/tcp_rmem": "4096 87380 33554432",
         "net/ipv4/conf/ens2f0.100/rp_filter": "2",
-        "vm/nr_hugepages": "512",
     }
     before = {f"/proc/sys/{name}": "0\n" for name in expected}
-    lay_out(tmp_path, {**before, **{path: kernel.read(path) for path in (SYSCTLS, SYSCTL_FILE)}})
+    lay_out(tmp_path, {**before, SYSCTLS: kernel.read(SYSCTLS)})
     argv: list[str | Path] = [readers.program("usr/lib/systemd/systemd-sysctl", "lib/systemd/systemd-sysctl")]
     if reader == "procps":
-        argv = [readers.program("usr/sbin/sysctl", "sbin/sysctl"), "--load", SYSCTLS, SYSCTL_FILE]
+        argv = [readers.program("usr/sbin/sysctl", "sbin/sysctl"), "--load", SYSCTLS]
     done = run_over(readers, tmp_path, ["/etc/sysctl.d", "/proc/sys"], argv)
     assert done.returncode == 0, done.stderr
     assert {name: (tmp_path / "proc/sys" / name).read_text().strip() for name in expected} == expected
 
 
-def test_huge_pages_of_nodes_are_written_at_boot(readers: Readers, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("wanted", "pools"),
+    [
+        (512, {f"/sys/kernel/mm/{POOL}": "512"}),
+        ({0: 64, 1: 128}, {f"/sys/devices/system/node/node{node}/{POOL}": n for node, n in ((0, "64"), (1, "128"))}),
+    ],
+)
+def test_huge_pages_are_written_at_boot(readers: Readers, tmp_path: Path, wanted: Any, pools: dict[str, str]) -> None:
     kernel = host()
-    ours = wrote(kernel, applied(kernel, hugepages={"2Mi": {0: 64, 1: 128}}), TMPFILES_FILE)
-    pools = {node: NODE_POOL.format(node=node) for node in (0, 1)}
-    lay_out(tmp_path, {**ours, **dict.fromkeys(pools.values(), "0\n")})
+    ours = wrote(kernel, applied(kernel, hugepages={"2Mi": wanted}), TMPFILES_FILE)
+    lay_out(tmp_path, {**ours, **dict.fromkeys(pools, "0\n")})
     tmpfiles = readers.program("usr/bin/systemd-tmpfiles", "bin/systemd-tmpfiles")
     done = readers.run([tmpfiles, "--create", f"--root={tmp_path}"])
     assert (done.returncode, done.stderr) == (0, "")
-    assert [(tmp_path / path[1:]).read_text().strip() for path in pools.values()] == ["64", "128"]
+    assert {path: (tmp_path / path[1:]).read_text().strip() for path in pools} == pools
 
 
 @pytest.mark.parametrize("user", ["root", "nobody"])

@@ -1,10 +1,11 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What reserves huge pages at boot: our files, and arguments of the kernel. Pure. Private: it may change.
+"""What reserves huge pages at boot: our file, and arguments of the kernel. Pure. Private: it may change.
 
-Pages of the default size are reserved early enough by sysctl.d(5), those of single NUMA nodes by tmpfiles.d(5). Of the
-other sizes there may not be enough unbroken memory by then, so the kernel reserves them before anything else runs.
+tmpfiles.d(5) is early enough for all but the largest pages. Of those there may not be enough unbroken memory by then,
+so the kernel reserves them before anything else runs. Neither goes by the kernel's default size, as ``vm.nr_hugepages``
+does: the next boot's ``default_hugepagesz`` may be another one.
 """
 
 from __future__ import annotations
@@ -14,12 +15,10 @@ from typing import Any, Mapping
 from ansible_collections.rdma.fabric.plugins.module_utils._host.context import Context
 from ansible_collections.rdma.fabric.plugins.module_utils._host.hugepages.read import pool
 from ansible_collections.rdma.fabric.plugins.module_utils._host.operations import MARKER
-from ansible_collections.rdma.fabric.plugins.module_utils._host.wanted.memory import PAGE_SIZES
 
-SYSCTL_FILE = "/etc/sysctl.d/90-rdma-fabric-hugepages.conf"
 TMPFILES_FILE = "/etc/tmpfiles.d/90-rdma-fabric-hugepages.conf"
-# What most kernels have as default, for hosts that do not tell.
-_USUAL_KIB = 2048
+# More than any buddy allocator keeps in one piece (MAX_PAGE_ORDER).
+_LARGEST = ("1Gi", "16Gi")
 
 
 def found(context: Context) -> Mapping[str, Any]:
@@ -34,9 +33,9 @@ def supported(context: Context, size: str) -> bool:
     return not sizes or size in sizes
 
 
-def is_default(context: Context, size: str) -> bool:
-    """Return whether ``vm.nr_hugepages`` is about pages of this size."""
-    return PAGE_SIZES[size] == (found(context).get("default") or _USUAL_KIB)
+def takes_argument(size: str, wanted: Any) -> bool:
+    """Return whether a kernel argument reserves what is wanted of a size; NUMA nodes have none on older kernels."""
+    return size in _LARGEST and isinstance(wanted, int) and wanted > 0
 
 
 def boot_arguments(context: Context) -> list[str]:
@@ -46,7 +45,7 @@ def boot_arguments(context: Context) -> list[str]:
     return [
         argument_of(size, pages)
         for size, pages in context.desired["hugepages"].items()
-        if isinstance(pages, int) and pages and supported(context, size) and not is_default(context, size)
+        if takes_argument(size, pages) and supported(context, size)
     ]
 
 
@@ -56,15 +55,17 @@ def argument_of(size: str, pages: int) -> str:
 
 
 def boot_files(context: Context) -> dict[str, str]:
-    """Return our files, none of those that have nothing to say."""
-    sysctl: list[str] = []
-    tmpfiles: list[str] = []
+    """Return our file, none when it has nothing to say."""
+    lines: list[str] = []
     for size, wanted in context.desired["hugepages"].items():
         if not supported(context, size):
             continue
         if isinstance(wanted, dict):
-            tmpfiles += [f"w {pool(size, node)}/nr_hugepages - - - - {pages}" for node, pages in wanted.items()]
-        elif is_default(context, size):
-            sysctl.append(f"vm.nr_hugepages = {wanted}")
-    texts = {SYSCTL_FILE: sysctl, TMPFILES_FILE: tmpfiles}
-    return {path: "".join(f"{line}\n" for line in (f"# {MARKER}", *lines)) for path, lines in texts.items() if lines}
+            lines += [_line(pool(size, node), pages) for node, pages in wanted.items()]
+        elif size not in _LARGEST:
+            lines.append(_line(pool(size), wanted))
+    return {TMPFILES_FILE: "".join(f"{line}\n" for line in (f"# {MARKER}", *lines))} if lines else {}
+
+
+def _line(directory: str, pages: int) -> str:
+    return f"w {directory}/nr_hugepages - - - - {pages}"

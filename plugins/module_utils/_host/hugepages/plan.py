@@ -12,8 +12,8 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.hugepages.files 
     argument_of,
     boot_files,
     found,
-    is_default,
     supported,
+    takes_argument,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.kernel_arguments.arguments import contains
 from ansible_collections.rdma.fabric.plugins.module_utils._host.steps import BOOT, NOW, Step, make_step, refused_step
@@ -75,7 +75,7 @@ def _differing(context: Context) -> list[str]:
 
 def _waits_for_reboot(context: Context, pool: Pool) -> bool:
     """Return whether a kernel argument reserves the pages that is not in effect yet: there is memory for them then."""
-    if context.removing or pool.node is not None or not pool.wanted or is_default(context, pool.size):
+    if context.removing or pool.node is not None or not takes_argument(pool.size, pool.wanted):
         return False
     now = found(context).get("pages", {}).get(pool.key) or 0
     running = context.actual.facts.get("settings", {}).get("kernel_arguments", {}).get("running", [])

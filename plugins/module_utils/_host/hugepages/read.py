@@ -22,7 +22,7 @@ def pool(size: str, node: str | None = None) -> str:
 
 
 def read_hugepages(probe: Probe, desired: Mapping[str, Any]) -> dict[str, Any]:
-    """Return ``sizes`` that the kernel has, ``default`` (KiB), ``memory`` (KiB) and ``pages`` of each wanted pool.
+    """Return ``sizes`` that the kernel has, ``memory`` (KiB) and ``pages`` of each wanted pool.
 
     ``pages`` has the key ``2Mi`` for the whole host and ``2Mi:1`` for NUMA node 1; None is what can't be read.
     """
@@ -34,15 +34,9 @@ def read_hugepages(probe: Probe, desired: Mapping[str, Any]) -> dict[str, Any]:
         for node in wanted if isinstance(wanted, dict) else (None,):
             key = size if node is None else f"{size}:{node}"
             pages[key] = probe.number(f"{pool(size, node)}/nr_hugepages")
-    meminfo = probe.content("/proc/meminfo") or ""
+    total = re.search(r"^MemTotal:\s+(\d{1,15}) kB", probe.content("/proc/meminfo") or "", re.MULTILINE)
     return {
         "sizes": [by_kib[kib] for kib in kibs if kib in by_kib],
-        "default": _meminfo(meminfo, "Hugepagesize"),
-        "memory": _meminfo(meminfo, "MemTotal"),
+        "memory": int(total.group(1)) if total else None,
         "pages": pages,
     }
-
-
-def _meminfo(text: str, key: str) -> int | None:
-    found = re.search(rf"^{key}:\s+(\d{{1,15}}) kB", text, re.MULTILINE)
-    return int(found.group(1)) if found else None

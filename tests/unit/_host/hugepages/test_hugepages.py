@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.hugepages.files import SYSCTL_FILE, TMPFILES_FILE
+from ansible_collections.rdma.fabric.plugins.module_utils._host.hugepages.files import TMPFILES_FILE
 from ansible_collections.rdma.fabric.plugins.module_utils._host.hugepages.read import pool
 from ansible_collections.rdma.fabric.plugins.module_utils._host.kernel_arguments.record import DROP_IN, listed
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.machine import Kernel
@@ -26,13 +26,17 @@ def statuses(outcome: dict[str, Any]) -> dict[str, str]:
     return {step["id"]: step["status"] for step in outcome["plan"]["steps"] if step["concern"] == "hugepages"}
 
 
-class TestDefaultSize:
+def at_boot(kernel: Kernel) -> list[str]:
+    return kernel.read(TMPFILES_FILE).splitlines()[1:]
+
+
+class TestSmallSizes:
     def test_they_are_reserved_now_and_at_boot(self) -> None:
         kernel = host()
         outcome = applied(kernel, hugepages={"2Mi": 512})
         assert not outcome.get("failed"), outcome["msg"]
         assert pages(kernel, "2Mi") == 512
-        assert kernel.read(SYSCTL_FILE).splitlines()[1:] == ["vm.nr_hugepages = 512"]
+        assert at_boot(kernel) == ["w /sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages - - - - 512"]
         assert outcome["plan"]["steps"] == []
 
     def test_fewer_than_asked_for_is_no_success(self) -> None:
@@ -43,7 +47,7 @@ class TestDefaultSize:
         assert "the kernel gave 100 of 512 pages of 2Mi" in outcome["failed_step"]["error"]
         assert "next: free memory and run again, or reboot" in outcome["failed_step"]["error"]
         assert pages(kernel, "2Mi") == 0, "what was taken is given back"
-        assert kernel.exists(SYSCTL_FILE), "the next boot, with all its memory free, reserves them"
+        assert kernel.exists(TMPFILES_FILE), "the next boot, with all its memory free, reserves them"
 
     def test_a_second_run_changes_nothing(self) -> None:
         kernel = host()
@@ -64,7 +68,7 @@ class TestDefaultSize:
         assert sweep(host, lambda kernel: applied(kernel, hugepages={"2Mi": 512, "1Gi": {0: 1, 1: 2}})) > 8
 
 
-class TestOtherSizes:
+class TestLargestSizes:
     def test_the_kernel_reserves_them_while_it_boots(self) -> None:
         kernel = host()
         outcome = applied(kernel, hugepages={"1Gi": 4})
@@ -95,12 +99,37 @@ class TestOtherSizes:
         assert pages(kernel, "1Gi") == 0
         assert not kernel.exists(DROP_IN)
 
-    def test_the_default_size_is_the_kernels(self) -> None:
+
+class TestAnotherDefaultSize:
+    """The kernel argument default_hugepagesz changes what vm.nr_hugepages means, from the reboot on."""
+
+    DEFAULT = "default_hugepagesz=1G"
+
+    def rebooted(self, kernel: Kernel) -> None:
+        reboot(kernel, f"ro quiet {' '.join(listed(kernel.read(DROP_IN)))}")
+        meminfo = "MemTotal: 67108864 kB\nMemFree: 33554432 kB\nHugepagesize: 1048576 kB\n"
+        kernel.tree.add_file("/proc/meminfo", meminfo)
+
+    def test_one_reboot_is_enough(self) -> None:
         kernel = host()
-        kernel.tree.add_file("/proc/meminfo", "MemTotal: 67108864 kB\nMemFree: 67108864 kB\nHugepagesize: 1048576 kB\n")
-        applied(kernel, hugepages={"1Gi": 4})
-        assert kernel.read(SYSCTL_FILE).splitlines()[1:] == ["vm.nr_hugepages = 4"]
-        assert pages(kernel, "1Gi") == 4
+        wish: dict[str, Any] = {"hugepages": {"1Gi": 8}, "kernel_arguments": [self.DEFAULT]}
+        applied(kernel, **wish)
+        assert listed(kernel.read(DROP_IN)) == [self.DEFAULT, "hugepagesz=1G hugepages=8"]
+        self.rebooted(kernel)
+        kernel.tree.add_file(f"{pool('1Gi')}/nr_hugepages", "8\n")
+        outcome = applied(kernel, **wish)
+        assert (outcome["changed"], outcome["reboot_required"], outcome["plan"]["steps"]) == (False, False, [])
+
+    def test_a_number_never_goes_to_pages_of_another_size(self) -> None:
+        kernel = host()
+        wish: dict[str, Any] = {"hugepages": {"2Mi": 512}, "kernel_arguments": [self.DEFAULT]}
+        applied(kernel, **wish)
+        before = at_boot(kernel)
+        assert before == ["w /sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages - - - - 512"]
+        self.rebooted(kernel)
+        assert applied(kernel, **wish)["changed"] is False
+        assert at_boot(kernel) == before
+        assert (pages(kernel, "2Mi"), pages(kernel, "1Gi")) == (512, 0)
 
 
 class TestNodes:
