@@ -23,9 +23,16 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.recorded import 
     load_recording,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.wanted.guard import DEFAULT
-from ansible_collections.rdma.fabric.plugins.plugin_utils._action import ActionFailure, FabricAction, plain
-from ansible_collections.rdma.fabric.plugins.plugin_utils._files import write_if_different
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput
+from ansible_collections.rdma.fabric.plugins.plugin_utils._action import (
+    ActionFailure,
+    FabricAction,
+    json_on_stdout,
+    plain,
+)
+from ansible_collections.rdma.fabric.plugins.plugin_utils._files import make_writable_directory, write_if_different
 from ansible_collections.rdma.fabric.plugins.plugin_utils._guard import settle, settle_after_loss
+from ansible_collections.rdma.fabric.plugins.plugin_utils._variables import unread
 
 display = Display()
 
@@ -46,16 +53,21 @@ class ActionModule(FabricAction):
         """Plan or apply the host and write what was asked for; see the module's documentation."""
         if arguments["confirm"]:
             return self._confirm(arguments["confirm"], task_vars)
+        name = str(task_vars.get("inventory_hostname", ""))
+        self._refuse_unread(name, task_vars)
         desired = check_desired(arguments["desired"])
         recorded = arguments["recorded_host"]
+        output = Path(arguments["output_file"]).expanduser() if arguments["output_file"] else None
+        if output is not None:
+            # Before the host is changed: what was done to it must not be lost for want of a place.
+            make_writable_directory(output.parent)
         if recorded:
             result = self._plan_recorded(desired, recorded, arguments)
         else:
             result = self._run_module(desired, arguments, task_vars)
-        name = str(task_vars.get("inventory_hostname", ""))
-        if not result.get("changed") and not result.get("failed"):
+        if not result.get("changed") and not result.get("failed") and not json_on_stdout():
             show_plan(name, result.pop("diff", None))
-        if arguments["output_file"] and "plan" in result:
+        if output is not None and "plan" in result:
             document = {
                 "host": name,
                 "recorded": bool(recorded),
@@ -66,8 +78,16 @@ class ActionModule(FabricAction):
             if "executed" in result:
                 document["run"] = {key: result[key] for key in _OF_THE_RUN if key in result}
             text = json.dumps(plain(document), indent=1, sort_keys=True)
-            write_if_different(Path(arguments["output_file"]).expanduser(), f"{text}\n")
+            write_if_different(output, f"{text}\n")
         return result
+
+    def _refuse_unread(self, host: str, task_vars: Mapping[str, Any]) -> None:
+        """Raise InvalidInput when the task has variables of hosts that the desired state was not made from."""
+        of_hosts = task_vars.get("hostvars") or {}
+        if host in of_hosts:
+            violations = unread(host, task_vars, of_hosts[host], lambda value: plain(self._templar.template(value)))
+            if violations:
+                raise InvalidInput(violations)
 
     def _plan_recorded(self, desired: HostDesired, recorded: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
         path = self.find_file(recorded)
@@ -135,6 +155,9 @@ class ActionModule(FabricAction):
 
 
 def show_plan(host: str, diff: Mapping[str, str] | None) -> None:
-    """Print the plan of a host that stays as it is: Ansible's callbacks show differences of changed hosts only."""
+    """Print the plan of a host that stays as it is: Ansible's callbacks show differences of changed hosts only.
+
+    Those that print JSON show every result as it is, so there the plan stays in it.
+    """
     for line in (diff or {}).get("prepared", "").splitlines():
         display.display(f"[{host}] {line}")

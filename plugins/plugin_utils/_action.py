@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Iterable, Mapping
 
 import yaml
+from ansible import constants
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.module_utils.errors import UnsupportedError
 from ansible.plugins.action import ActionBase
@@ -27,6 +28,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._violations import Fin
 
 display = Display()
 
+JSON_CALLBACKS = ("json", "jsonl")
 SPEC_KEYS = ("type", "elements", "required", "default", "choices", "aliases")
 
 
@@ -143,6 +145,11 @@ def read_flow_lists(arguments: dict[str, Any], specification: Mapping[str, Any])
             except yaml.YAMLError as error:
                 raise ActionFailure(f"{name}: {value!r} is not a list: {error}") from error
     return read
+
+
+def json_on_stdout() -> bool:
+    """Return whether a program reads what Ansible prints as JSON, which any line of ours on stdout would spoil."""
+    return str(constants.DEFAULT_STDOUT_CALLBACK).rpartition(".")[2] in JSON_CALLBACKS
 
 
 def plain(value: Any) -> Any:

@@ -16,7 +16,11 @@ from ansible_collections.rdma.fabric.plugins.module_utils._k8s.client import Cli
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import ApiFault
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.session import BatchError, BatchRequest
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import Connection
-from ansible_collections.rdma.fabric.plugins.plugin_utils._action import ActionFailure, FabricAction
+from ansible_collections.rdma.fabric.plugins.plugin_utils._action import (
+    ActionFailure,
+    FabricAction,
+    json_on_stdout,
+)
 
 display = Display()
 
@@ -41,7 +45,7 @@ class ClusterAction(FabricAction):
 
     def progress(self, text: str) -> None:
         """Show what the task is waiting for."""
-        display.display(f"{self._task.action}: {text}")
+        display.display(f"{self._task.action}: {text}", stderr=json_on_stdout())
 
     def _environment(self) -> dict[str, str]:
         """Return the task's ``environment``, templated and merged as for a module."""

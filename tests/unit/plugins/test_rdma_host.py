@@ -19,6 +19,7 @@ from unittest import mock
 
 import pytest
 import yaml
+from ansible import constants
 from ansible.errors import AnsibleConnectionFailure
 
 from ansible_collections.rdma.fabric.plugins.action import rdma_host as rdma_host_action
@@ -81,6 +82,7 @@ def plan(tmp_path: Path) -> Plan:
         check: bool = False,
         diff: bool = True,
         connection: SimpleNamespace | None = None,
+        variables: dict[str, Any] | None = None,
         **arguments: Any,
     ) -> dict[str, Any]:
         given = {key: value for key, value in {"desired": DESIRED, **arguments}.items() if value is not None}
@@ -88,7 +90,8 @@ def plan(tmp_path: Path) -> Plan:
         connection = connection or SimpleNamespace()
         connection._shell = SimpleNamespace(tmpdir="/nowhere")
         loader = SimpleNamespace(path_dwim=lambda name: str(tmp_path / name))
-        action = rdma_host_action.ActionModule(task, connection, SimpleNamespace(), loader, None, None)
+        templar = SimpleNamespace(template=lambda value: value)
+        action = rdma_host_action.ActionModule(task, connection, SimpleNamespace(), loader, templar, None)
 
         def execute_module(module_name: str, module_args: dict[str, Any], task_vars: Any) -> dict[str, Any]:
             assert live is not None, "a module was started"
@@ -96,7 +99,7 @@ def plan(tmp_path: Path) -> Plan:
 
         action._execute_module = execute_module
         with mock.patch.object(_action, "fragment_loader", Fragments()):
-            result: dict[str, Any] = action.run(task_vars={"inventory_hostname": "egx-01"})
+            result: dict[str, Any] = action.run(task_vars={"inventory_hostname": "egx-01", **(variables or {})})
         return result
 
     return start
@@ -198,6 +201,15 @@ class TestLiveHost:
         assert "diff" not in plan(live=lambda _arguments: {"changed": False, "diff": diff})
         assert printed == ["[egx-01] planned: x"]
 
+    @pytest.mark.parametrize("callback", ["ansible.posix.json", "ansible.posix.jsonl"])
+    def test_where_a_program_reads_the_output_the_plan_stays_in_the_result(
+        self, plan: Plan, printed: list[str], monkeypatch: pytest.MonkeyPatch, callback: str
+    ) -> None:
+        monkeypatch.setattr(constants, "DEFAULT_STDOUT_CALLBACK", callback)
+        diff = {"prepared": "planned: x\n"}
+        assert plan(live=lambda _arguments: {"changed": False, "diff": diff})["diff"] == diff
+        assert printed == []
+
     def test_a_failed_run_still_leaves_the_output_file(self, plan: Plan, tmp_path: Path) -> None:
         output = tmp_path / "egx-01.json"
         run = {"executed": [{"id": "mtu:x", "line": "planned: x", "seconds": 0.1}], "not_reached": ["planned: y"]}
@@ -206,6 +218,15 @@ class TestLiveHost:
         assert result["failed"]
         document = json.loads(output.read_text())
         assert (document["recorded"], document["run"]) == (False, run)
+
+    def test_a_place_that_can_not_hold_the_output_is_told_before_the_host_is_changed(
+        self, plan: Plan, tmp_path: Path
+    ) -> None:
+        (tmp_path / "file").write_text("")
+        # No module is started: that would fail the test.
+        result = plan(output_file=str(tmp_path / "file" / "hosts" / "egx-01.json"))
+        assert result["failed"]
+        assert str(tmp_path / "file") in result["msg"]
 
     def test_a_failure_without_plan_is_passed_on(self, plan: Plan, tmp_path: Path) -> None:
         output = tmp_path / "egx-01.json"
@@ -219,6 +240,15 @@ def test_a_wrong_desired_state_is_refused_before_anything_runs(plan: Plan, desir
     assert result["failed"]
     assert "problem in the input" in result["msg"]
     assert result["violations"]
+
+
+def test_variables_that_preflight_did_not_read_are_refused_before_anything_runs(plan: Plan) -> None:
+    inventory = {"hostvars": {"egx-01": {"rdma_fabric_uplinks": ["eno1"]}}}
+    result = plan(variables={**inventory, "rdma_fabric_uplinks": ["eno1"], "rdma_fabric_interfaces": []})
+    assert result["failed"]
+    assert [found["source"] for found in result["violations"]] == ["host egx-01: rdma_fabric_interfaces"]
+    same = {**inventory, "rdma_fabric_uplinks": ["eno1"]}
+    assert plan(live=lambda _arguments: {"changed": False, "msg": "nothing to do"}, variables=same)["msg"]
 
 
 class TestModule:
