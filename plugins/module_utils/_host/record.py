@@ -37,6 +37,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.owners.read impo
 from ansible_collections.rdma.fabric.plugins.module_utils._host.pcie.config import without_identity
 from ansible_collections.rdma.fabric.plugins.module_utils._host.qos.read import everything_of, read_qos
 from ansible_collections.rdma.fabric.plugins.module_utils._host.queues.read import show_command as show_queues
+from ansible_collections.rdma.fabric.plugins.module_utils._host.read import node_address
 from ansible_collections.rdma.fabric.plugins.module_utils._host.read.functions import show_command as show_port
 from ansible_collections.rdma.fabric.plugins.module_utils._host.read.netdev import NET
 from ansible_collections.rdma.fabric.plugins.module_utils._host.read.probe import Probe
@@ -95,7 +96,7 @@ class Recorder:
         """Read a file's text and remember it, unless it may hold secrets."""
         place = self._place(path)
         text: str = self._remembering_errors(self._host.read, place)
-        part = text if MARKER in text else public_part(place, text)
+        part = text if MARKER in text else _public_part(path, place, text)
         if part is None and place.startswith(_WITHOUT_CONTENT):
             self._errors[place] = NOT_RECORDED
         else:
@@ -198,6 +199,14 @@ class Recorder:
             attribute = listed and place.startswith("/sys/")
             if error.code != "ENOENT" and not attribute:
                 self._errors[place] = NOT_RECORDED if error.code == "ENOTDIR" else error.code
+
+
+def _public_part(path: str, place: str, text: str) -> str | None:
+    """Return what may be kept of a file that may hold secrets, None for any other file.
+
+    The kubelet's files are known by the path that is read, of a manager's file the place counts.
+    """
+    return node_address.public_part(text) if node_address.is_source(path) else public_part(place, text)
 
 
 def record(host: Host, hostname: str) -> Document:

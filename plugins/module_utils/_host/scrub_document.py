@@ -15,12 +15,11 @@ import posixpath
 import re
 from typing import Any, Callable
 
+from ansible_collections.rdma.fabric.plugins.module_utils._host.read.node_address import ARGUMENT
 from ansible_collections.rdma.fabric.plugins.module_utils._host.read.uplink import (
     IP_ADDRESSES,
     IPV6_ADDRESSES,
     IPV6_ROUTE,
-    KUBELET_ARGUMENTS,
-    NODE_IP,
     ROUTE,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.routing.read import NUMERIC, OF_A_ROUTE, OF_A_RULE
@@ -81,7 +80,6 @@ class _Scrub:
             ROUTE: self._routes,
             IPV6_ROUTE: self._ipv6_routes,
             IPV6_ADDRESSES: self._hex_addresses,
-            **dict.fromkeys(KUBELET_ARGUMENTS, self._kubelet_arguments),
         }
 
     def path(self, path: str) -> str:
@@ -103,7 +101,8 @@ class _Scrub:
             return f"{self._names.opaque(text.strip())}\n"
         if path.startswith("/proc/driver/nvidia/gpus/"):
             return "".join(line for line in text.splitlines(keepends=True) if line.startswith("Model:"))
-        if path.startswith(_MANAGERS):
+        # The recorder leaves nothing but this of files that tell the node's addresses, wherever links lead to them.
+        if path.startswith(_MANAGERS) or text.startswith(ARGUMENT):
             return self._names.addresses(text)
         return self._names.text(text)
 
@@ -153,11 +152,6 @@ class _Scrub:
                 fields[6:8] = ["00000000", "00000000"]
                 lines.append(" ".join(fields) + "\n")
         return "".join(lines)
-
-    def _kubelet_arguments(self, text: str) -> str:
-        """Keep the node's address only: the other arguments may hold tokens and names."""
-        kept = (self._names.addresses(found.group()) for found in NODE_IP.finditer(text))
-        return "".join(f"KUBELET_EXTRA_ARGS={argument}\n" for argument in kept)
 
     def _ip_addresses(self, text: str) -> str:
         """Keep names and addresses of ``ip -json address show``, nothing of what else it tells."""

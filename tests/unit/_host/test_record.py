@@ -72,6 +72,12 @@ def secretive() -> Tree:
     tree.files["/var/lib/kubelet/kubeadm-flags.env"] = (
         'KUBELET_KUBEADM_ARGS="--bootstrap-token=hunter2 --hostname-override=gpu7 --node-ip=10.0.0.11"\n'
     )
+    # Links lead to the second, as snaps have them.
+    tree.files["/etc/rancher/k3s/config.yaml"] = "token: hunter2\nnode-ip: 10.0.0.11\n"
+    tree.links["/etc/rancher/rke2/config.yaml"] = "/srv/rke2.yaml"
+    tree.files["/srv/rke2.yaml"] = "node-ip: [10.0.0.11]\ntoken: hunter2\n"
+    tree.files["/sys/fs/cgroup/system.slice/kubelet.service/cgroup.procs"] = "77\n"
+    tree.files["/proc/77/cmdline"] = "kubelet\0--bootstrap-token=hunter2\0--node-ip=10.0.0.11\0"
     tree.files["/etc/NetworkManager/system-connections/Customer HQ.nmconnection"] = "psk=hunter2\n"
     tree.files["/etc/netplan/50-cloud-init.yaml"] = "password: hunter2\n"
     tree.files["/proc/driver/nvidia/version"] = (

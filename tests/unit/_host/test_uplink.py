@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Mapping, Sequence
 import pytest
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts import gather
+from ansible_collections.rdma.fabric.plugins.module_utils._host.read.node_address import node_addresses_in
 from ansible_collections.rdma.fabric.plugins.module_utils._host.read.uplink import (
     parse_ip_addresses,
     parse_ipv6_default,
@@ -175,6 +176,62 @@ def test_what_is_no_address_of_the_host_names_no_uplink(address: str) -> None:
 def test_the_node_address_of_the_kubelet_is_an_uplink() -> None:
     arguments = 'KUBELET_EXTRA_ARGS="--max-pods=200 --node-ip=10.0.0.9,fd00::9 --v=2"\n'
     assert uplinks(kubelet=arguments, route=HEADER + NETWORK) == {"eth0": ["kubelet node address"]}
+
+
+CGROUP = "/sys/fs/cgroup/{}/kubelet.service/cgroup.procs"
+TOLD = "--max-pods=200\0--node-ip=10.0.0.9\0--cluster-dns=10.96.0.10\0"
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        (
+            "/etc/kubernetes/kubelet.env",
+            'KUBELET_ADDRESS="--node-ip=10.0.0.9"\nKUBELET_HOSTNAME="--hostname-override=a"\n',
+        ),
+        ("/etc/systemd/system/kubelet.service.d/20-ip.conf", '[Service]\nEnvironment="A=--v=2 --node-ip 10.0.0.9"\n'),
+        ("/var/snap/microk8s/current/args/kubelet", "--v=2\n--node-ip=10.0.0.9\n"),
+        ("/etc/systemd/system/k0sworker.service", "ExecStart=k0s worker --kubelet-extra-args=--node-ip=10.0.0.9\n"),
+        (
+            "/etc/systemd/system/k3s.service",
+            "ExecStart=/usr/local/bin/k3s \\\n    server \\\n\t'--node-ip' \\\n\t'10.0.0.9' \\\n",
+        ),
+        ("/etc/rancher/rke2/config.yaml", "token: abc\nnode-ip: 10.0.0.9\nadvertise-address: 192.0.2.1\n"),
+        ("/etc/rancher/k3s/config.yaml", "node-ip:  # both families\n# ours:\n  - '10.0.0.9'  # IPv4\n  - fd00::9\n"),
+        ("/etc/rancher/k3s/config.yaml.d/10-ip.yaml", '"node-ip": ["10.0.0.9", "fd00::9"]\n'),
+        ("/etc/rancher/rke2/config.yaml", "kubelet-arg:\n- node-ip=10.0.0.9\n"),
+    ],
+)
+def test_each_distribution_of_kubernetes_keeps_the_node_address_in_files_of_its_own(path: str, text: str) -> None:
+    assert uplinks(route=HEADER + NETWORK, extra={path: text}) == {"eth0": ["kubelet node address"]}
+
+
+@pytest.mark.parametrize("place", ["system.slice", "runtime.slice", "systemd/system.slice"])
+def test_the_command_line_of_the_running_kubelet_counts(place: str) -> None:
+    running = {CGROUP.format(place): "77\n812\n", "/proc/77/cmdline": f"kubelet\0{TOLD}"}
+    assert uplinks(route=HEADER + NETWORK, extra=running) == {"eth0": ["kubelet node address"]}
+
+
+@pytest.mark.parametrize(
+    ("text", "addresses"),
+    [
+        ("--node-ip=10.0.0.9,fd00::9 --v=2", ["10.0.0.9", "fd00::9"]),
+        ("node-ip: [10.0.0.9,\n  fd00::9]\nbind-address: 10.0.0.7\n", ["10.0.0.9", "fd00::9"]),
+        ("node-ip: 10.0.0.9\n- 10.0.0.9\nnode-ip+: fd00::9\n", ["10.0.0.9", "fd00::9"]),
+        ("--node-ip=$(NODE_IP) 10.0.0.9", []),
+        ("--node-ip= --feed=10.0.0.9", []),
+        ("--cloud-node-ip=10.0.0.9 node-ip-mode: 10.0.0.9 node-ips=10.0.0.9", []),
+        ("node-ip", []),
+        ("node-ip#" * 8000, []),
+    ],
+)
+def test_what_follows_the_name_up_to_the_first_other_word_is_an_address(text: str, addresses: list[str]) -> None:
+    assert node_addresses_in(text) == addresses
+
+
+def test_a_kubelet_that_ends_while_it_is_looked_at_is_no_failure() -> None:
+    document = {"files": {CGROUP.format("system.slice"): "77\n"}, "errors": {"/proc/77/cmdline": "ESRCH"}}
+    assert gather(RecordedHost(document))["unreadable"] == []
 
 
 def test_lines_that_are_no_routes_are_left_out() -> None:

@@ -4,14 +4,13 @@
 """Finds the uplink: the interfaces that must not be cut. Private to this collection: it may change.
 
 Sources: the routing tables (Documentation: proc(5) and net/ipv6/route.c) name the interface of the default route; the
-address Ansible connects to and the kubelet's ``--node-ip`` are looked up among the host's own addresses.
+address Ansible connects to and those that the kubelet tells are looked up among the host's own addresses.
 """
 
 from __future__ import annotations
 
 import ipaddress
 import json
-import re
 from typing import Any, Iterable, NamedTuple, Union
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.read.netdev import (
@@ -19,19 +18,17 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.read.netdev impo
     carriers_of,
     switched_carriers_of,
 )
+from ansible_collections.rdma.fabric.plugins.module_utils._host.read.node_address import read_node_addresses
 from ansible_collections.rdma.fabric.plugins.module_utils._host.read.probe import Probe, natural, parse_int, printable
 
 ROUTE = "/proc/net/route"
 IPV6_ROUTE = "/proc/net/ipv6_route"
 IPV6_ADDRESSES = "/proc/net/if_inet6"
-# Where kubeadm, Debian's and Red Hat's packages keep the kubelet's arguments.
-KUBELET_ARGUMENTS = ("/var/lib/kubelet/kubeadm-flags.env", "/etc/default/kubelet", "/etc/sysconfig/kubelet")
 IP_ADDRESSES = ("ip", "-json", "address", "show")
 # No gateway, or the mask of a default route.
 _NONE = "00000000"
 _RTF_UP = 0x1
 _RTF_REJECT = 0x200
-NODE_IP = re.compile(r"--node-ip[= ]([0-9A-Fa-f.:,]{2,90})")
 
 Address = Union[ipaddress.IPv4Address, ipaddress.IPv6Address]
 
@@ -122,9 +119,7 @@ def _protect(probe: Probe, reasons: dict[str, list[str]], name: str, reason: str
 
 def _addresses(probe: Probe, connection_address: str | None) -> list[tuple[Address, str]]:
     wanted = [(connection_address, "Ansible connection")] if connection_address else []
-    for path in KUBELET_ARGUMENTS:
-        for found in NODE_IP.finditer(probe.content(path) or ""):
-            wanted += [(text, "kubelet node address") for text in found.group(1).split(",")]
+    wanted += [(text, "kubelet node address") for text in read_node_addresses(probe)]
     result = []
     for text, reason in wanted:
         try:
