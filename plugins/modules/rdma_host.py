@@ -126,6 +126,8 @@ options:
     default: true
 notes:
   - Applying needs root on the host, and the programs C(ip) and C(modprobe).
+  - Variables of hosts, such as C(rdma_fabric_interfaces), that the task sees otherwise than the inventory has them are
+    refused. P(rdma.fabric.fabric_spec#module) does not read those of a role or a play.
 seealso:
   - module: rdma.fabric.fabric_spec
   - module: rdma.fabric.rdma_facts

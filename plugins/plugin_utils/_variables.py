@@ -15,6 +15,7 @@ from typing import Any, Callable, Collection, Iterable, Mapping
 from ansible.errors import AnsibleError
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.desired import CONSENTS, HOST_VARIABLES
+from ansible_collections.rdma.fabric.plugins.module_utils._host.syntax import one_line
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import Notice, Violation
 
 PREFIX = "rdma_fabric_"
@@ -83,6 +84,8 @@ _OF_RUNS = tuple(
 KNOWN_VARIABLES = frozenset((*CONTROLLER_VARIABLES, *HOST_VARIABLES, *_OF_RUNS))
 # Those that ask for something on a host. A consent, or the address that Ansible connects to, asks for nothing.
 WISHES = tuple(name for name in HOST_VARIABLES if name.startswith(PREFIX) and name not in CONSENTS.values())
+# Read by the role rdma.fabric.host itself, wherever they are set.
+_OF_THE_ROLE = (CONSENTS["reboot"], f"{PREFIX}recorded_host")
 PATTERN = f"{PREFIX}hosts"
 DEFAULT_PATTERN = "rdma_fabric"
 """The pattern of the fabric's hosts unless another one is given; a fabric without hosts is none of its mistakes."""
@@ -180,6 +183,29 @@ def around_the_fabric(
     problem = f"is {pattern!r}, which matches no host of the inventory: nothing would read {asked}"
     hint = f"put the hosts into the group {DEFAULT_PATTERN}, or give their own group as {PATTERN}"
     return [Violation(SOURCE, PATTERN, problem, hint)], []
+
+
+def unread(
+    host: str, of_task: Mapping[str, Any], of_inventory: Mapping[str, Any], template: Callable[[Any], Any]
+) -> list[Violation]:
+    """Return the variables that a task on ``host`` has and that preflight did not read, as it looks at the inventory's.
+
+    Variables of a role, a play, a block or a task are such. ``template`` makes a value of ``of_task`` plain.
+    """
+    violations: list[Violation] = []
+    for name in (*WISHES, *CONSENTS.values()):
+        if name in _OF_THE_ROLE or name not in of_task:
+            continue
+        if name not in of_inventory:
+            problem = "is set where only this task sees it"
+        elif template(of_task[name]) != template(of_inventory[name]):
+            problem = "has another value for this task than in the inventory"
+        else:
+            continue
+        problem = f"{problem}, in the variables of a role or play: preflight did not read that, it would be ignored"
+        hint = "set it in the inventory, group_vars or host_vars, or with -e"
+        violations.append(Violation(f"host {one_line(host)}: {name}", "", problem, hint))
+    return violations
 
 
 def nearest(name: str) -> str:

@@ -188,6 +188,44 @@ def test_a_group_or_pattern_that_misses_the_hosts_is_refused(tmp_path: Path, pat
     assert (violation["path"], violation["problem"][: len(said)]) == ("rdma_fabric_hosts", said)
 
 
+PREFLIGHT = """\
+- hosts: localhost
+  gather_facts: false
+  roles: [rdma.fabric.preflight]
+"""
+HOSTS = """\
+- hosts: all
+  gather_facts: false
+  roles:
+    - role: rdma.fabric.host
+      vars: {rdma_fabric_kernel_modules: ["{{ 'rdma_ucm' }}"], rdma_fabric_host_mode: preview}
+"""
+
+
+@pytest.mark.parametrize(
+    ("group", "variables", "preflight", "said"),
+    [
+        ("rdma_fabric", {}, True, "rdma_fabric_kernel_modules: is set where only this task sees it"),
+        ("rdma_fabric", {"rdma_fabric_kernel_modules": ["x"]}, True, "has another value for this task"),
+        ("rdma_fabric", {"rdma_fabric_kernel_modules": ["rdma_ucm"]}, True, ""),
+        ("other", {}, True, "put it into the group rdma_fabric"),
+        ("rdma_fabric", {}, False, "run rdma.fabric.preflight in a play for localhost before this one"),
+    ],
+)
+def test_a_role_on_its_own_says_what_preflight_did_not_read(
+    tmp_path: Path, group: str, variables: Json, preflight: bool, said: str
+) -> None:
+    host = {"rdma_fabric_recorded_host": str(RECORDING), **variables} if group == "rdma_fabric" else {}
+    (tmp_path / "hosts.json").write_text(json.dumps({group: {"hosts": {"one": host}}}))
+    play = tmp_path / "play.yml"
+    play.write_text((PREFLIGHT if preflight else "") + HOSTS)
+    outcome = User(tmp_path / "user").run(str(play), inventory=tmp_path / "hosts.json")
+    if said:
+        assert said in outcome.refused().message
+    else:
+        outcome.succeeded()
+
+
 def test_variables_of_the_wrong_type_are_named_together(tmp_path: Path) -> None:
     wrong = {"rdma_fabric_macvlan_networks": ["rail0"], "rdma_fabric_nfd": "maybe", "rdma_fabric_proxy": "http://p"}
     user = User(tmp_path)

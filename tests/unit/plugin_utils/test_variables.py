@@ -20,6 +20,7 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._variables import (
     VariableSurvey,
     around_the_fabric,
     named,
+    unread,
 )
 
 CHECKOUT = Path(__file__).resolve().parents[3]
@@ -148,6 +149,31 @@ class TestAroundTheFabric:
         consents = {"web": {"rdma_fabric_allow_reboot": True, "ansible_host": "10.0.0.1"}}
         assert self.said("rdma_fabric", [], {}) == ([], [])
         assert self.said("rdma_fabric", [], consents) == ([], [])
+
+
+class TestUnread:
+    """Variables of hosts that a role or a play has and the inventory has not: nothing would come of them."""
+
+    def said(self, task: Mapping[str, Any], inventory: Mapping[str, Any]) -> list[str]:
+        return [each.sentence() for each in unread("gpu01", task, inventory, plain)]
+
+    def test_what_the_inventory_lacks_is_refused_with_where_to_put_it(self) -> None:
+        found = self.said({"rdma_fabric_allow_vf_reset": True, "rdma_fabric_interfaces": []}, {"ansible_host": "a"})
+        assert found == [
+            f"host gpu01: {name}: is set where only this task sees it, in the variables of a role or play: preflight "
+            "did not read that, it would be ignored (set it in the inventory, group_vars or host_vars, or with -e)"
+            for name in ("rdma_fabric_interfaces", "rdma_fabric_allow_vf_reset")
+        ]
+
+    def test_another_value_than_the_inventory_has_is_refused_and_the_same_one_is_not(self) -> None:
+        inventory = {"rdma_fabric_sysctls": {"a": 1}, "rdma_fabric_kernel_modules": ["x"]}
+        assert self.said({**inventory, "rdma_fabric_kernel_modules": ("x",)}, inventory) == []
+        (found,) = self.said({"rdma_fabric_sysctls": {"a": 2}}, inventory)
+        assert "rdma_fabric_sysctls: has another value for this task than in the inventory" in found
+
+    def test_what_the_role_reads_itself_may_be_set_anywhere(self) -> None:
+        task = {"rdma_fabric_allow_reboot": True, "rdma_fabric_recorded_host": "a", "rdma_fabric_host_mode": "preview"}
+        assert self.said({**task, "ansible_host": "10.0.0.1", "rdma_fabric_hosts": "x"}, {}) == []
 
 
 def test_hosts_are_named_as_a_person_says_it() -> None:
