@@ -11,12 +11,18 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any, Dict, Iterable, List, Mapping, NamedTuple, Sequence
+from typing import Any, Dict, Iterable, Iterator, List, Mapping, NamedTuple, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.access import HostError
+from ansible_collections.rdma.fabric.plugins.module_utils._host.read.netdev import NET
 from ansible_collections.rdma.fabric.plugins.module_utils._host.read.pci import PCI
-from ansible_collections.rdma.fabric.plugins.module_utils._host.read.probe import Probe, natural, printable
-from ansible_collections.rdma.fabric.plugins.module_utils._host.read.uplink import IPV6_ADDRESSES, ROUTE
+from ansible_collections.rdma.fabric.plugins.module_utils._host.read.probe import Probe, natural, parse_int, printable
+from ansible_collections.rdma.fabric.plugins.module_utils._host.read.settings import parse_addresses
+from ansible_collections.rdma.fabric.plugins.module_utils._host.read.uplink import (
+    IP_ADDRESSES,
+    IPV6_ADDRESSES,
+    ROUTE,
+)
 
 # Drivers that give a function to a program or a guest as it is: it has no interface then.
 USER_SPACE_DRIVERS = ("vfio-pci", "mlx5_vfio_pci", "uio_pci_generic", "igb_uio")
@@ -24,6 +30,8 @@ VERBS = "/sys/class/infiniband_verbs"
 QUEUE_PAIRS = ("rdma", "-json", "resource", "show", "qp")
 NAMED_NAMESPACES = "/run/netns"
 POD_LOGS = "/var/log/pods"
+# include/uapi/linux/if_arp.h
+INFINIBAND = 32
 # What the kernel opens on every RDMA device for itself.
 _OF_EVERY_DEVICE = ("ib_core", "ib_cm", "ib_ipoib", "mlx5_ib", "rdma_rxe")
 _POD = re.compile(r"pod([0-9a-f]{8}([_-]?)[0-9a-f]{4}\2[0-9a-f]{4}\2[0-9a-f]{4}\2[0-9a-f]{12})")
@@ -61,7 +69,7 @@ def read_users(
         return {}
     users: Users = {nic["address"]: [] for nic in functions}
     looked = _note_user_space(probe, users, functions)
-    _note_traffic(probe, users, functions, netdevs)
+    _note_network(probe, users, functions, netdevs)
     _note_namespaces(probe, users, {nic["address"]: _away(nic, nics) for nic in functions})
     _note_rdma(probe, users, functions)
     return {address: found for address, found in users.items() if found or address in looked}
@@ -132,25 +140,70 @@ def _holders_of(probe: Probe, nodes: Mapping[str, str]) -> dict[str, list[str]]:
     return {address: list(who) for address, who in found.items()}
 
 
-def _note_traffic(
+def _note_network(
     probe: Probe,
     users: Users,
     functions: Sequence[Mapping[str, Any]],
     netdevs: Mapping[str, Mapping[str, Any]],
 ) -> None:
-    """Note interfaces that are up and belong to something or have a route or an address of their own."""
-    routed = {line.split()[0] for line in (probe.content(ROUTE) or "").splitlines()[1:] if line.split()}
+    """Note interfaces that others stand on, and those that are up and have a route or an address of their own."""
+    ports = {name: nic["address"] for nic in functions for name in nic["netdevs"] if name in netdevs}
+    carried = _carried(probe, ports, netdevs)
+    addressed = _addressed(probe) if ports else set()
+    for name, address in ports.items():
+        if carried[name]:
+            users[address].append(f"its interface {name} carries {', '.join(carried[name])}")
+        elif netdevs[name]["up"] and name in addressed:
+            users[address].append(f"its interface {name} is up and has addresses")
+
+
+def _addressed(probe: Probe) -> set[str]:
+    """Return the interfaces with a route or an address; IPv6 addresses that the kernel itself gives do not count.
+
+    An IPv4 address without a network (/32) or with routes of another table is told by ``ip`` only.
+    """
+    lines = [line.split() for line in (probe.content(ROUTE) or "").splitlines()[1:]]
+    found = {fields[0] for fields in lines if fields}
     lines = [line.split() for line in (probe.content(IPV6_ADDRESSES) or "").splitlines()]
-    routed |= {fields[5] for fields in lines if len(fields) >= 6 and not fields[0].startswith(_LINK_LOCAL)}
-    for nic in functions:
-        for name in nic["netdevs"]:
-            netdev = netdevs.get(name)
-            if netdev is None or not netdev["up"]:
-                continue
-            if netdev["master"]:
-                users[nic["address"]].append(f"its interface {name} is up in {netdev['master']}")
-            elif name in routed:
-                users[nic["address"]].append(f"its interface {name} is up and has addresses")
+    found |= {fields[5] for fields in lines if len(fields) >= 6 and not fields[0].startswith(_LINK_LOCAL)}
+    result = probe.command(*IP_ADDRESSES)
+    told = parse_addresses(result.stdout) if result is not None and result.rc == 0 else None
+    return found | {name for name, addresses in (told or {}).items() if addresses}
+
+
+def _carried(
+    probe: Probe, ports: Iterable[str], netdevs: Mapping[str, Mapping[str, Any]]
+) -> dict[str, dict[str, None]]:
+    """Return what stands on each interface: VLANs, bonds, bridges, VRFs and what pods have of it, by name."""
+    carried: dict[str, dict[str, None]] = {name: {} for name in ports}
+    for name, uppers in carried.items():
+        uppers.update((upper, None) for upper, netdev in netdevs.items() if name in netdev["lower"])
+        uppers.update({netdevs[name]["master"]: None} if netdevs[name]["master"] else {})
+    numbers = {_number(probe, f"{NET}/{name}/ifindex"): name for name in carried}
+    for upper, number in _stacked(probe, NET) if carried else []:
+        if number in numbers:
+            carried[numbers[number]][upper] = None
+    for pid, _namespace in _elsewhere(probe) if carried else []:
+        for upper, number in _stacked(probe, f"/proc/{pid}/root{NET}"):
+            if number in numbers:
+                carried[numbers[number]][f"{upper} of {_holder(probe, pid)}"] = None
+    return carried
+
+
+def _stacked(probe: Probe, directory: str) -> list[tuple[str, int]]:
+    """Return the interfaces in a directory that stand on another one, with the number of that one (``iflink``).
+
+    No link of sysfs leads to a partition of IPoIB or out of a namespace. The other end of a pair (veth) is named alike:
+    only interfaces of a type of their own (DEVTYPE) and those of IPoIB count.
+    """
+    found = []
+    for name in _names(probe, directory):
+        base = f"{directory}/{name}"
+        if "DEVTYPE=" in _content(probe, f"{base}/uevent") or _number(probe, f"{base}/type") == INFINIBAND:
+            number = _number(probe, f"{base}/iflink")
+            if number is not None and number != _number(probe, f"{base}/ifindex"):
+                found.append((printable(name), number))
+    return found
 
 
 def _note_namespaces(probe: Probe, users: Users, away: Mapping[str, str | None]) -> None:
@@ -172,19 +225,31 @@ def _namespace_holders(probe: Probe, lost: Mapping[str, str]) -> dict[str, str]:
 
     The sysfs that a container mounts shows what its own namespace has, below the same PCI functions.
     """
-    own = _target(probe, "/proc/self/ns/net")
     holders: dict[str, str] = {}
-    seen = {own}
-    for pid in _processes(probe):
-        namespace = _target(probe, f"/proc/{pid}/ns/net")
-        if namespace is None or namespace in seen:
+    seen = set()
+    for pid, namespace in _elsewhere(probe):
+        if namespace in seen:
             continue
         found = [a for a, part in lost.items() if _names(probe, f"/proc/{pid}/root{PCI}/{a}/{part}")]
         # A process without a sysfs of its own shows nothing; another one of the same namespace may.
         if found:
             seen.add(namespace)
-        holders.update((address, _pod(probe, pid) or str(_process(probe, pid))) for address in found)
+        holders.update((address, _holder(probe, pid)) for address in found)
     return holders
+
+
+def _elsewhere(probe: Probe) -> Iterator[tuple[str, str]]:
+    """Yield the processes that have another network namespace than this one, with that namespace."""
+    own = _target(probe, "/proc/self/ns/net")
+    for pid in _processes(probe):
+        namespace = _target(probe, f"/proc/{pid}/ns/net")
+        if namespace is not None and namespace != own:
+            yield pid, namespace
+
+
+def _holder(probe: Probe, pid: str) -> str:
+    """Return what a process is called: the pod that it belongs to, or its name."""
+    return _pod(probe, pid) or str(_process(probe, pid))
 
 
 def _pod(probe: Probe, pid: str) -> str | None:
@@ -264,3 +329,7 @@ def _content(probe: Probe, path: str) -> str:
         return probe.host.read(path)
     except HostError:
         return ""
+
+
+def _number(probe: Probe, path: str) -> int | None:
+    return parse_int(_content(probe, path).strip())

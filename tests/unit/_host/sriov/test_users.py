@@ -5,10 +5,12 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 
+from ansible_collections.rdma.fabric.plugins.module_utils._host.access import CommandResult
 from ansible_collections.rdma.fabric.tests.unit._host import mlx5
 from ansible_collections.rdma.fabric.tests.unit._host.families import INFINIBAND
 from ansible_collections.rdma.fabric.tests.unit._host.families import PF as PORT
@@ -22,8 +24,18 @@ from ansible_collections.rdma.fabric.tests.unit._host.igb import (
     wish,
     with_functions,
 )
-from ansible_collections.rdma.fabric.tests.unit._host.kernel import vfs
+from ansible_collections.rdma.fabric.tests.unit._host.kernel import stack, vfs
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.machine import Kernel
+
+MASTERS = ("DEVTYPE=bond", "DEVTYPE=bridge", "DEVTYPE=vrf", "DEVTYPE=openvswitch")
+UPPERS = {
+    "storage": "DEVTYPE=vlan",
+    "mac0": "DEVTYPE=macvlan",
+    "bond7": MASTERS[0],
+    "br0": MASTERS[1],
+    "vrf-gpu": MASTERS[2],
+    "ovs-system": MASTERS[3],
+}
 
 
 def process(kernel: Kernel, pid: int, comm: str, namespace: str, cgroup: str = "0::/init.scope") -> str:
@@ -32,6 +44,16 @@ def process(kernel: Kernel, pid: int, comm: str, namespace: str, cgroup: str = "
     kernel.tree.add_file(f"{base}/comm", f"{comm}\n")
     kernel.tree.add_file(f"{base}/cgroup", f"{cgroup}\n")
     return base
+
+
+def stand_on(kernel: Kernel, lower: str, upper: str, kind: str) -> None:
+    """Let a virtual interface stand on another one; a kind of interface that takes its ports as members is master."""
+    stack.add_virtual(kernel, upper, mtu="1500", flags="0x1002", address="02:00:00:00:00:0a", type="1", uevent=kind)
+    place = f"/sys/devices/virtual/net/{upper}"
+    kernel.tree.add_link(f"/sys/class/net/{lower}/upper_{upper}", place)
+    kernel.tree.add_link(f"{place}/lower_{lower}", f"/sys/class/net/{lower}")
+    if kind in MASTERS:
+        kernel.tree.add_link(f"/sys/class/net/{lower}/master", place)
 
 
 class TestUsers:
@@ -85,6 +107,7 @@ class TestUsers:
         [
             ("/proc/net/route", "{name}\t0002A8C0\t00000000\t0001\t0\t0\t0\t00FFFFFF\t0\t0\t0\n"),
             ("/proc/net/if_inet6", "20010db8000000000000000000000001 05 40 00 80 {name:>8}\n"),
+            ("/proc/net/if_inet6", "20010db8000000000000000000000001 05 80 00 80 {name:>8}\n"),
         ],
     )
     def test_an_interface_with_addresses_is_refused(self, table: str, line: str) -> None:
@@ -92,6 +115,18 @@ class TestUsers:
         name = functions(kernel)[VF0]
         kernel.tree.add_file(f"/sys/class/net/{name}/flags", "0x1003\n")
         kernel.tree.add_file(table, kernel.read(table) + line.format(name=name))
+        assert self.refusal(kernel, 4) == f"{VF0}: its interface {name} is up and has addresses"
+
+    def test_an_address_without_a_route_counts_too(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        kernel = with_functions(2)
+        name = functions(kernel)[VF0]
+        entry = {"ifname": name, "addr_info": [{"family": "inet", "local": "10.9.0.11", "prefixlen": 32}]}
+        shown = CommandResult(0, json.dumps([entry]), "")
+        real = Kernel.run
+        monkeypatch.setattr(
+            Kernel, "run", lambda *call: shown if " ".join(call[1]) == "ip -json address show" else real(*call)
+        )
+        kernel.tree.add_file(f"/sys/class/net/{name}/flags", "0x1003\n")
         assert self.refusal(kernel, 4) == f"{VF0}: its interface {name} is up and has addresses"
 
     def test_an_interface_that_is_up_without_an_address_is_nobodys(self) -> None:
@@ -104,12 +139,33 @@ class TestUsers:
         assert not applied(kernel, wish({"pci": PF, "vfs": 4}, **ALLOWED)).get("failed")
         assert len(functions(kernel)) == 4
 
-    def test_a_member_of_a_bond_is_refused(self) -> None:
+    @pytest.mark.parametrize(("upper", "kind"), UPPERS.items())
+    def test_an_interface_that_another_one_stands_on_is_refused(self, upper: str, kind: str) -> None:
         kernel = with_functions(2)
         name = functions(kernel)[VF0]
-        kernel.tree.add_file(f"/sys/class/net/{name}/flags", "0x1003\n")
+        stand_on(kernel, name, upper, kind)
+        assert self.refusal(kernel, 4) == f"{VF0}: its interface {name} carries {upper}"
+
+    def test_a_master_that_tells_of_no_members_counts_too(self) -> None:
+        kernel = with_functions(2)
+        name = functions(kernel)[VF0]
         kernel.tree.add_link(f"/sys/class/net/{name}/master", "../../../../../virtual/net/bond7")
-        assert self.refusal(kernel, 4) == f"{VF0}: its interface {name} is up in bond7"
+        assert self.refusal(kernel, 4) == f"{VF0}: its interface {name} carries bond7"
+
+    def test_a_macvlan_of_a_pod_is_named_with_the_pod(self) -> None:
+        kernel = with_functions(2)
+        name = functions(kernel)[VF0]
+        kernel.tree.add_file(f"/sys/class/net/{name}/ifindex", "12\n")
+        kernel.tree.add_link("/proc/self/ns/net", "net:[1]")
+        uid = "0c1d2e3f-1111-2222-3333-444455556666"
+        base = process(kernel, 4711, "pause", "2", f"0::/kubepods/pod{uid}/ab")
+        for interface, kind in (("eth0", ""), ("net1", "DEVTYPE=macvlan\n")):
+            attributes = {"uevent": f"{kind}INTERFACE={interface}\n", "iflink": "12\n", "ifindex": "3\n", "type": "1\n"}
+            for key, value in attributes.items():
+                kernel.tree.add_file(f"{base}/root/sys/class/net/{interface}/{key}", value)
+        assert self.refusal(kernel, 4) == f"{VF0}: its interface {name} carries net1 of pod {uid}"
+        kernel.tree.discard(f"{base}/root/sys/class/net/net1")
+        assert not applied(kernel, wish({"pci": PF, "vfs": 4}, **ALLOWED)).get("failed")
 
     def test_an_rdma_program_is_named(self) -> None:
         kernel = with_functions(2)
@@ -156,6 +212,21 @@ class TestInfiniBand:
         vfs.to_another_namespace(kernel, function, parts)
         assert self.refusals(kernel, **entry) == [f"{function}: its interface is in another network namespace"]
         assert kernel.mutations == []
+
+    def test_one_whose_interface_is_in_a_vrf_is_left_alone(self) -> None:
+        kernel = self.host()
+        (name,) = kernel.list(f"{vfs.PCI}/{mlx5.functions(kernel)[1]}/net")
+        stand_on(kernel, name, "vrf-gpu", "DEVTYPE=vrf")
+        assert self.refusals(kernel, vfs=0) == [f"{mlx5.functions(kernel)[1]}: its interface {name} carries vrf-gpu"]
+
+    def test_a_partition_of_its_interface_counts(self) -> None:
+        kernel = self.host()
+        for number, function in enumerate(mlx5.functions(kernel), 11):
+            (name,) = kernel.list(f"{vfs.PCI}/{function}/net")
+            for key in ("ifindex", "iflink"):
+                kernel.tree.add_file(f"/sys/class/net/{name}/{key}", f"{number}\n")
+        stack.add_virtual(kernel, "part8001", type="32", flags="0x1002", ifindex="20", iflink="12", uevent="")
+        assert self.refusals(kernel, vfs=0) == [f"{function}: its interface {name} carries part8001"]
 
     def test_one_that_alone_of_its_port_has_no_rdma_device_is_left_alone(self) -> None:
         kernel = self.without("net")
