@@ -59,7 +59,7 @@ APPLIERS: Mapping[str, Applier] = {
     "firmware": Applier(firmware.work, firmware.ERRORS, firmware.restore, parts=True),
     "modules": Applier(kmods.work, kmods.ERRORS, kmods.restore),
     "driver": Applier(driver.work, driver.ERRORS),
-    "peer_memory": Applier(peer_memory.work, peer_memory.ERRORS),
+    "peer_memory": Applier(peer_memory.work, peer_memory.ERRORS, peer_memory.restore),
     "pcie": Applier(pcie.work, pcie.ERRORS, pcie.restore),
     "naming": Applier(naming.work, naming.ERRORS, naming.restore, parts=True),
     "vfs": Applier(sriov.work, sriov.ERRORS, sriov.restore, parts=True),

@@ -9,7 +9,7 @@
 
 from __future__ import annotations
 
-from typing import Callable, Dict, Mapping, NamedTuple
+from typing import Callable, Dict, Mapping, NamedTuple, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host import appliers
 from ansible_collections.rdma.fabric.plugins.module_utils._host.boot import files as boot_files
@@ -48,10 +48,15 @@ BootFiles = Dict[str, str]
 
 
 class Concern(NamedTuple):
-    """What plans one concern; ``boot_files`` returns every file that it wants on the host, by path."""
+    """What plans one concern.
+
+    ``boot_files`` returns every file that it wants on the host, by path. ``staying`` returns the paths of those that a
+    removal must leave, because what needs them stays as well.
+    """
 
     plan: Callable[[Context], ConcernPlan]
     boot_files: Callable[[Context], BootFiles] | None = None
+    staying: Callable[[Context], Sequence[str]] | None = None
 
 
 def applier_of(concern: str) -> appliers.Applier | None:
@@ -63,7 +68,7 @@ CONCERNS: Mapping[str, Concern] = {
     "kernel_arguments": Concern(kernel_arguments.plan, kernel_arguments_files.boot_files),
     "firmware": Concern(firmware.plan),
     "modules": Concern(kmods.plan, kmods_files.boot_files),
-    "driver": Concern(driver.plan, driver_files.boot_files),
+    "driver": Concern(driver.plan, driver_files.boot_files, driver_files.staying),
     "peer_memory": Concern(peer_memory.plan, peer_memory_files.boot_files),
     "pcie": Concern(pcie.plan),
     "naming": Concern(naming.plan, naming_files.boot_files),

@@ -63,7 +63,8 @@ def _with_steps_of(concern: Concern, context: Context) -> tuple[Context, list[st
     """Return the context with what one more concern wants; each sees the steps of those before it."""
     found, notices = concern.plan(context)
     found = respecting(context, found)
-    wanted = [] if concern.boot_files is None or context.removing else list(concern.boot_files(context))
+    of_files = concern.staying if context.removing else concern.boot_files
+    wanted = [] if of_files is None else list(of_files(context))
     earlier, files = (*context.earlier, *found), (*context.wanted_files, *wanted)
     return replace(context, earlier=earlier, wanted_files=files), notices
 

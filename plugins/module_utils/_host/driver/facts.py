@@ -36,7 +36,11 @@ def read_stack_state(probe: Probe, desired: Mapping[str, Any], facts: Mapping[st
         if _may_reload(desired, state, facts["stack"]):
             state["snapshot"] = read_snapshot(probe, NETDEV_DRIVER, facts["nics"], facts["netdevs"])
         found["driver"] = state
-    if desired.get("peer_memory") or any(request.get("peer_memory") for request in requests):
+    if (
+        desired.get("peer_memory")
+        or desired.get("peer_memory_before") is not None
+        or any(request.get("peer_memory") for request in requests)
+    ):
         found["peer_memory"] = read_peer_memory(probe, facts["system"])
     return found
 

@@ -54,6 +54,22 @@ def boot_files(context: Context) -> dict[str, str]:
     return {path: text for path, text in _present(context).items() if isinstance(text, str)}
 
 
+def staying(context: Context) -> list[str]:
+    """Return the files of ours that a removal leaves with the vendor's driver: without them it may not be loaded."""
+    return [path for path in _present(context) if path != LOAD_FILE]
+
+
+def staying_notices(context: Context) -> list[str]:
+    """Say while removing what stays with the vendor's driver, and what takes both away."""
+    left = ", ".join(sorted(staying(context))) if context.removing else ""
+    if not left:
+        return []
+    return [
+        f"the vendor's NIC driver stays, and with it {left}: without, it may not be loaded at boot; next: a task with "
+        "rdma.fabric.mofed_driver and state: absent, which returns the host to the kernel's driver and removes them"
+    ]
+
+
 def unwanted_files(context: Context, wish: Wish | Unclear | None) -> list[str]:
     """Return the files of ours that the driver does not need any more."""
     if not isinstance(wish, Wish):

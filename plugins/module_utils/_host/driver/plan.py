@@ -23,6 +23,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.driver.families 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.driver.files import (
     ordering_files,
     repository_files,
+    staying_notices,
     unwanted_files,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.driver.needs import Case, case_of
@@ -64,7 +65,7 @@ def plan(context: Context) -> ConcernPlan:
     """Return the steps from the driver that a host has to the one that is asked for, none when none is."""
     wish = wish_of(context)
     if wish is None or context.removing:
-        return [], []
+        return [], staying_notices(context)
     if isinstance(wish, Unclear):
         return ([_unclear(context, wish)], []) if context.actual.nvidia_nics() else ([], [])
     if wish.is_vendor and not context.actual.nvidia_nics():

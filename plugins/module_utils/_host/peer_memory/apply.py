@@ -6,10 +6,11 @@
 from __future__ import annotations
 
 from types import MappingProxyType
-from typing import Mapping
+from typing import Any, Mapping
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.access import Host
 from ansible_collections.rdma.fabric.plugins.module_utils._host.context import Context
+from ansible_collections.rdma.fabric.plugins.module_utils._host.desired import HostDesired
 from ansible_collections.rdma.fabric.plugins.module_utils._host.operations import (
     Operation,
     RemoveFile,
@@ -52,10 +53,7 @@ ERRORS: Mapping[str, str] = MappingProxyType(
 def work(context: Context, step: Step) -> Work:
     """Return how the modules of ``step["from"]`` become those of ``step["to"]``, now, at boot, or both."""
     before, wanted = list(step["from"]), list(step["to"])
-    files = boot_files(context)
-    do: list[Operation] = [RemoveFile(path) for path in OWN if path in context.boot_files and path not in files]
-    do += context.boot_operations(files)
-    undo = context.boot_undo({path: "" for path in OWN if path in files or path in context.boot_files})
+    do, undo = _of_files(context)
     if step["when"] == BOOT:
         return Work(do, undo)
     away = [name for name in before if name not in wanted]
@@ -73,6 +71,22 @@ def work(context: Context, step: Step) -> Work:
         return "; ".join(f"{name} is {'not' if name in wanted else 'still'} loaded" for name in wrong)
 
     return Work(do, [*back, *undo], verify)
+
+
+def restore(desired: HostDesired, _key: str, original: Any) -> None:
+    """Ask for the modules that were loaded before the first run."""
+    if isinstance(original, list):
+        desired["peer_memory_before"] = [name for name in original if name in MODULE_OF]
+
+
+def _of_files(context: Context) -> tuple[list[Operation], list[Operation]]:
+    """Return how our files become those that are wanted, and how that is taken back; a removal has steps for them."""
+    if context.removing:
+        return [], []
+    files = boot_files(context)
+    do: list[Operation] = [RemoveFile(path) for path in OWN if path in context.boot_files and path not in files]
+    do += context.boot_operations(files)
+    return do, context.boot_undo({path: "" for path in OWN if path in files or path in context.boot_files})
 
 
 def _module(mechanism: str) -> str:

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.actual import Actual
 from ansible_collections.rdma.fabric.plugins.module_utils._host.context import ConcernPlan, Context
@@ -14,10 +14,12 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.peer_memory.file
 from ansible_collections.rdma.fabric.plugins.module_utils._host.peer_memory.status import (
     loaded_mechanisms,
     nvidia_gpus,
+    operator_evidence,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.peer_memory.wish import Wish, wish_of
 from ansible_collections.rdma.fabric.plugins.module_utils._host.steps import (
     NEEDS_REBOOT,
+    NOW,
     Step,
     make_step,
     moment,
@@ -31,7 +33,7 @@ def plan(context: Context) -> ConcernPlan:
     """Return a step when a module has to be loaded, unloaded, or kept from the next boot; without a request none."""
     wish = wish_of(context)
     if wish is None or context.removing:
-        return [], []
+        return _returning(context)
     if wish.left_alone:
         return [], _left_alone(wish)
     wording = _wording(context, wish)
@@ -44,7 +46,7 @@ def plan(context: Context) -> ConcernPlan:
     notices = _notices(wish)
     if not now and not boot:
         return [], notices
-    used = _used(context.actual, wish)
+    used = _used(context.actual, _wanted_modules(wish))
     if used:
         detail = f"it stays until the next boot: {used}"
         steps = (
@@ -76,7 +78,6 @@ def _wanted_modules(wish: Wish) -> list[str]:
 def _wording(context: Context, wish: Wish) -> dict[str, Any]:
     mechanism = wish.decision.mechanism
     loaded = loaded_mechanisms(context.actual)
-    count = len(nvidia_gpus(context.actual))
     if mechanism in MODULE_OF:
         action = f"give the NICs access to GPU memory by {mechanism}"
     else:
@@ -85,7 +86,7 @@ def _wording(context: Context, wish: Wish) -> dict[str, Any]:
     if others:
         action += f" in place of {' and '.join(others)}"
     return {
-        "target": f"{count} GPU{'s' if count != 1 else ''}",
+        "target": _target(context.actual),
         "action": action,
         "before": loaded,
         "after": _wanted_modules(wish),
@@ -106,9 +107,42 @@ def _step(wording: dict[str, Any], *, now: bool, boot: bool, detail: str, **more
     )
 
 
-def _used(actual: Actual, wish: Wish) -> str:
+def _returning(context: Context) -> ConcernPlan:
+    """Return a step when a module is to be unloaded that was not loaded before the first run, or one it replaced."""
+    actual = context.actual
+    loaded = loaded_mechanisms(actual)
+    before: list[str] = context.desired.get("peer_memory_before", loaded)
+    away = [name for name in loaded if name not in before]
+    if not away:
+        return [], []
+    names = " and ".join(away)
+    operator = operator_evidence(actual, actual.facts["labels"])
+    obstacle = (
+        f"the GPU Operator owns the GPU driver here ({', '.join(operator)})" if operator else _used(actual, before)
+    )
+    if obstacle:
+        return [], [f"peer memory: {names} stays loaded until the next boot: {obstacle}"]
+    step = make_step(
+        "peer_memory",
+        KEY,
+        target=_target(actual),
+        action=f"unload {names}" + (f" and load {' and '.join(before)} again" if before else ""),
+        before=loaded,
+        after=before,
+        reason="rdma.fabric loaded it",
+        undo=f"return to {names}",
+        when=NOW,
+    )
+    return [step], []
+
+
+def _target(actual: Actual) -> str:
+    count = len(nvidia_gpus(actual))
+    return f"{count} GPU{'s' if count != 1 else ''}"
+
+
+def _used(actual: Actual, wanted: Sequence[str]) -> str:
     """Return which module can't be unloaded now because GPU programs use it; empty when none has to be or all can."""
-    wanted = _wanted_modules(wish)
     used = [
         name
         for name in loaded_mechanisms(actual)

@@ -11,6 +11,11 @@ import pytest
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.converge import apply, preview
 from ansible_collections.rdma.fabric.plugins.module_utils._host.desired import check_desired
+from ansible_collections.rdma.fabric.plugins.module_utils._host.driver.files import (
+    LOAD_FILE,
+    ORDER_FILE,
+    UNSUPPORTED_FILE,
+)
 from ansible_collections.rdma.fabric.plugins.module_utils._host.driver.read import JOURNAL
 from ansible_collections.rdma.fabric.plugins.module_utils._host.driver.snapshot import parse_snapshot
 from ansible_collections.rdma.fabric.plugins.module_utils._host.outcome import Run
@@ -127,6 +132,33 @@ def test_a_program_with_open_verbs_blocks_the_reload_and_is_named() -> None:
     assert outcome["reboot_required"] is True
     (step,) = outcome["plan"]["steps"]
     assert "ib_write_bw (pid 4711) has /dev/infiniband/uverbs0 open" in step["detail"]
+
+
+@pytest.mark.parametrize("system", ["ubuntu-24.04", "sles-15"])
+def test_a_removal_of_everything_leaves_the_driver_what_it_needs(system: str) -> None:
+    kernel = driver_host(system)
+    run(kernel)
+    ours = [path for path in (ORDER_FILE, UNSUPPORTED_FILE) if kernel.exists(path)]
+    assert (UNSUPPORTED_FILE in ours) == (system == "sles-15")
+    remove = Run(check=False, diff=True, mode="apply", recorded=False, state="absent")
+    for _time in range(2):
+        outcome = apply(kernel, check_desired({}), remove, None, kernel)
+        assert (outcome["changed"], outcome.get("failed")) == (False, None)
+        assert all(kernel.exists(path) for path in ours)
+        (notice,) = outcome["plan"]["notices"]
+        assert all(path in notice for path in ours) and "rdma.fabric.mofed_driver and state: absent" in notice
+    run(kernel, state="absent")
+    assert not any(kernel.exists(path) for path in ours)
+    assert apply(kernel, check_desired({}), remove, None, kernel)["plan"]["notices"] == []
+
+
+def test_a_removal_of_everything_takes_what_loads_the_kernels_own_driver() -> None:
+    kernel = driver_host()
+    run(kernel, flavour="inbox")
+    assert kernel.exists(LOAD_FILE)
+    remove = Run(check=False, diff=True, mode="apply", recorded=False, state="absent")
+    assert apply(kernel, check_desired({}), remove, None, kernel)["plan"]["notices"] == []
+    assert not kernel.exists(LOAD_FILE)
 
 
 def test_a_module_that_does_not_unload_leaves_the_host_as_it_was() -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from ansible_collections.rdma.fabric.plugins.module_utils._host import originals
 from ansible_collections.rdma.fabric.plugins.module_utils._host.converge import apply
 from ansible_collections.rdma.fabric.plugins.module_utils._host.desired import check_desired
 from ansible_collections.rdma.fabric.plugins.module_utils._host.outcome import Run
@@ -20,6 +21,7 @@ from ansible_collections.rdma.fabric.tests.unit._host.kernel.sweep import sweep
 
 PEER = "ib_register_peer_memory_client"
 LOAD_FILE = "/etc/modules-load.d/rdma-fabric-peer-memory.conf"
+REMOVE = Run(check=False, diff=True, mode="apply", recorded=False, state="absent")
 ORDER_FILE = "/etc/modprobe.d/rdma-fabric-peer-memory.conf"
 
 
@@ -71,6 +73,59 @@ def test_removal_leaves_nothing() -> None:
     assert not kernel.exists(LOAD_FILE) and not kernel.exists(ORDER_FILE)
     kernel.revive()
     assert (run(kernel, state="absent")["changed"], kernel.mutations) == (False, [])
+
+
+def removed(kernel: Kernel) -> dict[str, Any]:
+    return apply(kernel, check_desired({}), REMOVE, None, kernel)
+
+
+class TestRemovalOfEverything:
+    def test_the_module_that_was_loaded_goes_with_the_rest(self) -> None:
+        kernel = gpu_host()
+        run(kernel)
+        outcome = removed(kernel)
+        assert not outcome.get("failed"), outcome["msg"]
+        assert loaded(kernel) == []
+        assert not kernel.exists(LOAD_FILE) and not kernel.exists(ORDER_FILE) and not kernel.exists(originals.PATH)
+        kernel.revive()
+        assert (removed(kernel)["changed"], kernel.mutations) == (False, [])
+
+    def test_the_module_of_before_comes_back(self) -> None:
+        kernel = gpu_host()
+        kernel.run(["modprobe", "nv_peer_mem"], 1)
+        run(kernel, mechanism="nvidia-peermem")
+        removed(kernel)
+        assert loaded(kernel) == ["nv_peer_mem"]
+
+    def test_one_that_was_loaded_before_stays(self) -> None:
+        kernel = gpu_host()
+        kernel.run(["modprobe", "nvidia-peermem"], 1)
+        run(kernel)
+        removed(kernel)
+        assert loaded(kernel) == ["nvidia_peermem"]
+
+    @pytest.mark.parametrize("obstacle", ["in use by GPU programs", "the GPU Operator owns the GPU driver here"])
+    def test_one_that_others_need_stays_and_is_told(self, obstacle: str) -> None:
+        kernel = gpu_host()
+        run(kernel)
+        if "Operator" in obstacle:
+            kernel.tree.add_file("/run/nvidia/validations/.driver-ctr-ready", "")
+        else:
+            text = kernel.read("/proc/modules").replace("nvidia_peermem 16384 0", "nvidia_peermem 16384 2")
+            kernel.tree.add_file("/proc/modules", text)
+        (notice,) = [text for text in removed(kernel)["plan"]["notices"] if text.startswith("peer memory")]
+        assert "stays loaded until the next boot" in notice and obstacle in notice
+        assert loaded(kernel) == ["nvidia_peermem"]
+        assert not kernel.exists(LOAD_FILE)
+
+    def test_whatever_disturbs_it_the_next_run_gets_there(self) -> None:
+        def start() -> Kernel:
+            kernel = gpu_host()
+            run(kernel)
+            kernel.mutations.clear()
+            return kernel
+
+        assert sweep(start, removed) > 3
 
 
 def test_one_module_replaces_the_other() -> None:
