@@ -13,6 +13,8 @@ import pytest
 import yaml
 from ansible.errors import AnsibleUndefinedVariable
 
+from ansible_collections.rdma.fabric.plugins.module_utils._host.desired import HOST_VARIABLES
+from ansible_collections.rdma.fabric.plugins.module_utils._host.wanted.interfaces import INTERFACE_KEYS
 from ansible_collections.rdma.fabric.plugins.plugin_utils._action import plain
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variables import (
     CONTROLLER_VARIABLES,
@@ -102,6 +104,20 @@ def test_every_variable_that_a_role_or_a_playbook_reads_is_known() -> None:
         used |= set(re.findall(r"\brdma_fabric_\w+", path.read_text()))
     assert documented | used <= KNOWN_VARIABLES
     assert set(CONTROLLER_VARIABLES) <= documented | used
+
+
+def test_every_variable_of_hosts_is_documented_with_the_role_and_in_the_guide() -> None:
+    ours = {name for name in HOST_VARIABLES if name.startswith("rdma_fabric_")}
+    specification = yaml.safe_load((CHECKOUT / "roles" / "host" / "meta" / "argument_specs.yml").read_text())
+    options = specification["argument_specs"]["main"]["options"]
+    of_runs = {"rdma_fabric_run_dir", "rdma_fabric_reboot_timeout"}
+    assert {name for name in options if not name.startswith("rdma_fabric_host_")} == ours | of_runs
+    told = " ".join(options["rdma_fabric_interfaces"]["description"])
+    assert [key for key in INTERFACE_KEYS if f"C({key})" not in told] == []
+    guide = (CHECKOUT / "docs" / "inputs.md").read_text(encoding="utf-8").partition("\n## Hosts\n")[2]
+    rows = re.findall(r"^\| `(rdma_fabric_\w+)` \|", guide, re.MULTILINE)
+    assert set(rows) == ours | {"rdma_fabric_reboot_timeout"}
+    assert len(rows) == len(set(rows))
 
 
 class TestAroundTheFabric:
