@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any
+from typing import Any, Mapping
 
 from ansible_collections.rdma.fabric.plugins.module_utils._proof import report_input
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.report import (
@@ -19,14 +19,17 @@ from ansible_collections.rdma.fabric.plugins.module_utils._proof.report import (
     recap_lines,
     report_text,
 )
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.report_hosts import natural_key
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput
 from ansible_collections.rdma.fabric.plugins.plugin_utils._action import FabricAction
 from ansible_collections.rdma.fabric.plugins.plugin_utils._files import write_if_different
 from ansible_collections.rdma.fabric.plugins.plugin_utils._host_documents import (
+    earlier_notice,
     read_host_documents,
     read_validation,
 )
 from ansible_collections.rdma.fabric.plugins.plugin_utils._page import render_page
+from ansible_collections.rdma.fabric.plugins.plugin_utils._run_hosts import taking_part, was_read
 
 
 class ActionModule(FabricAction):
@@ -35,15 +38,17 @@ class ActionModule(FabricAction):
     def execute(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         """Build the report and write what differs from the one that is there."""
         run_dir = Path(arguments["run_dir"]).absolute()
-        hosts = read_host_documents(run_dir / "hosts")
+        documents = read_host_documents(run_dir / "hosts")
         validation = read_validation(run_dir / "validate.json")
         check_inputs(arguments)
+        hosts = of_the_inventory(documents, arguments["spec"])
+        earlier = earlier_notice(run_dir / "hosts", self._not_of_this_run(hosts, arguments["unfinished"], task_vars))
         report = build_report(
             spec=arguments["spec"],
-            hosts=of_the_inventory(hosts, arguments["spec"]),
+            hosts=hosts,
             cluster=arguments["cluster"],
             rendered=arguments["rendered"],
-            notices=arguments["notices"],
+            notices=[*arguments["notices"], *earlier],
             generated_at=datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
             title=arguments["title"],
             validation=validation,
@@ -62,11 +67,33 @@ class ActionModule(FabricAction):
             "report_json": str(data_file),
             "report_html": str(page_file),
             "summary": report["summary"],
-            "recap": recap_lines(report, check=self.check_mode),
+            "recap": [*recap_lines(report, check=self.check_mode), *earlier, self._place(run_dir)],
         }
         if self.diff_mode and stale:
             result["diff"] = difference(str(run_dir), older, report, [path.name for path in stale])
         return result
+
+    def _not_of_this_run(
+        self, documents: list[dict[str, Any]], unfinished: list[dict[str, str]], task_vars: Mapping[str, Any]
+    ) -> list[str]:
+        """Return the hosts whose documents are of an earlier run: left out by ``--limit``, or not reached in this."""
+        names = sorted((document["host"] for document in documents), key=natural_key)
+        groups, limit = task_vars.get("groups") or {}, task_vars.get("ansible_limit")
+        within = set(taking_part(names, groups, limit, self._loader))
+        variables = task_vars.get("hostvars") or {}
+        lost = {host for host in (each["host"] for each in unfinished) if not _read_in_this_run(variables, host)}
+        return [name for name in names if name not in within or name in lost]
+
+    def _place(self, run_dir: Path) -> str:
+        """Return the line that says where report and plans lie."""
+        plans = f"plans of the hosts: {run_dir / 'hosts'}"
+        if self.check_mode:
+            return f"report: not written in check mode; {plans}"
+        return f"report: {run_dir / 'report.html'}; {plans}"
+
+
+def _read_in_this_run(variables: Mapping[str, Mapping[str, Any]], host: str) -> bool:
+    return was_read(variables.get(host, {}).get("host_result"))
 
 
 def of_the_inventory(documents: list[dict[str, Any]], spec: dict[str, Any] | None) -> list[dict[str, Any]]:

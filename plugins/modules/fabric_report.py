@@ -53,6 +53,8 @@ options:
       - What was asked for, as M(rdma.fabric.fabric_spec) returns it.
       - With it, hosts of the inventory without a host document are reported as not read, and documents of other hosts,
         left by an earlier run, are left out.
+      - A host of the inventory that this run left out (C(--limit)) or did not reach is shown as an earlier run found
+        it. A notice names it and says since when.
     type: dict
   rendered:
     description:
@@ -133,11 +135,12 @@ summary:
     headline: 7 hosts planned, 12 steps wait, 46 objects in the cluster, nothing stands out
     verdict: pending
 recap:
-  description: The report in a few lines.
+  description: The report in a few lines, and in the last one where report and plans lie.
   returned: success
   type: list
   elements: str
   sample:
     - 7 hosts planned, 12 steps wait, 46 objects in the cluster, 1 remark
     - "attention: A rail has no link: dgx-02"
+    - "report: /home/user/rdma-fabric-run/report.html; plans of the hosts: /home/user/rdma-fabric-run/hosts"
 """

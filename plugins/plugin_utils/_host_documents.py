@@ -6,8 +6,9 @@
 from __future__ import annotations
 
 import json
+from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._proof import report_input
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, Violation
@@ -16,6 +17,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._violations import Inv
 MAX_DOCUMENT_BYTES = 16 * 1024 * 1024
 # Every pair of a hundred nodes takes about 14 MB.
 MAX_VALIDATION_BYTES = 128 * 1024 * 1024
+_MOST_NAMED = 10
 _READ_AGAIN = "delete the file and run rdma.fabric.site or rdma.fabric.preview again"
 
 
@@ -42,6 +44,27 @@ def read_host_documents(directory: Path) -> list[dict[str, Any]]:
     if violations:
         raise InvalidInput(violations)
     return documents
+
+
+def earlier_notice(directory: Path, hosts: Sequence[str]) -> list[str]:
+    """Return one notice that names the hosts whose documents are of earlier runs, at most ten; none without a host.
+
+    A document is not written again while what it says stays the same, so its time is when that was first found.
+    """
+    if not hosts:
+        return []
+    named = [f"{host}{_since(directory / f'{host}.json')}" for host in hosts[:_MOST_NAMED]]
+    more = [f"and {len(hosts) - _MOST_NAMED} more"] if len(hosts) > _MOST_NAMED else []
+    who, them = ("host is", "it") if len(hosts) == 1 else ("hosts are", "them")
+    return [f"not read in this run: {len(hosts)} {who} shown as an earlier one found {them}: {', '.join(named + more)}"]
+
+
+def _since(path: Path) -> str:
+    try:
+        seconds = path.stat().st_mtime
+    except OSError:
+        return ""
+    return datetime.fromtimestamp(seconds, timezone.utc).strftime(" (since %Y-%m-%d %H:%M UTC)")
 
 
 def read_validation(path: Path) -> dict[str, Any] | None:

@@ -78,6 +78,11 @@ def why_unfinished(result: Mapping[str, Any] | None, reboot: Mapping[str, Any] |
     return ""
 
 
+def was_read(result: Mapping[str, Any] | None) -> bool:
+    """Return whether a call of ``rdma_host`` got as far as reading and planning its host, by what it registered."""
+    return "summary" in (result or {})
+
+
 def headline(unfinished: Sequence[Unfinished], total: int) -> str:
     """Return how many of ``total`` hosts were not brought to the end."""
     noun, verb = ("host", "was") if total == 1 else ("hosts", "was" if len(unfinished) == 1 else "were")

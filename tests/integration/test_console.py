@@ -22,6 +22,17 @@ def user(tmp_path: Path) -> User:
     return User(tmp_path)
 
 
+def test_a_run_ends_with_where_its_report_is_and_names_hosts_that_only_an_earlier_one_read(user: User) -> None:
+    run_dir = user.here / "rdma-fabric-run"
+    place = f'"report: {run_dir / "report.html"}; plans of the hosts: {run_dir / "hosts"}"'
+    output = user.run("preview", inventory=INVENTORY).succeeded().output
+    assert place in output
+    assert "not read in this run" not in output
+    output = user.run("preview", "--limit", "localhost,egx*", inventory=INVENTORY).succeeded().output
+    assert place in output
+    assert "not read in this run: 5 hosts are shown as an earlier one found them: cpu-01 (since " in output
+
+
 def test_the_output_of_a_json_callback_is_json_and_holds_every_plan(user: User) -> None:
     argv = [str(PROGRAMS / "ansible-playbook"), "rdma.fabric.preview", "-i", str(INVENTORY), "--diff"]
     environment = {**user.environment(None, None), **guides.AS_JSON}

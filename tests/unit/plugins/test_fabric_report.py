@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,14 @@ def write_document(run_dir: Path, name: str, document: Any) -> Path:
     return path
 
 
-def report(run_dir: Path, *, check: bool = False, diff: bool = False, **arguments: Any) -> dict[str, Any]:
+def report(
+    run_dir: Path,
+    *,
+    check: bool = False,
+    diff: bool = False,
+    task_vars: dict[str, Any] | None = None,
+    **arguments: Any,
+) -> dict[str, Any]:
     given: dict[str, Any] = {
         "run_dir": str(run_dir),
         "spec": sample_fleet.spec([entry["host"] for entry in sample_fleet.fleet()]),
@@ -40,7 +48,7 @@ def report(run_dir: Path, *, check: bool = False, diff: bool = False, **argument
         "cluster": sample_fleet.batch_result(),
         "notices": ["a notice"],
     }
-    return run_action("fabric_report", {**given, **arguments}, check=check, diff=diff)
+    return run_action("fabric_report", {**given, **arguments}, check=check, diff=diff, task_vars=task_vars)
 
 
 def written(run_dir: Path) -> dict[str, bytes]:
@@ -63,6 +71,39 @@ def test_documents_of_another_inventory_are_left_out(run_dir: Path) -> None:
     name = sample_fleet.fleet()[0]["host"]
     assert report(run_dir, spec=sample_fleet.spec([name]))["summary"]["hosts"]["total"] == 1
     assert report(run_dir, spec=None)["summary"]["hosts"]["total"] == 7
+
+
+def test_the_recap_ends_with_where_report_and_plans_are(run_dir: Path) -> None:
+    plans = f"plans of the hosts: {run_dir / 'hosts'}"
+    assert report(run_dir, check=True)["recap"][-1] == f"report: not written in check mode; {plans}"
+    assert report(run_dir)["recap"][-1] == f"report: {run_dir / 'report.html'}; {plans}"
+
+
+def notices_of(run_dir: Path) -> list[str]:
+    found: list[str] = json.loads((run_dir / "report.json").read_text(encoding="utf-8"))["notices"]
+    return [text for text in found if text != "a notice"]
+
+
+def test_hosts_that_the_limit_leaves_out_are_named_with_the_time_of_what_is_shown(run_dir: Path) -> None:
+    names = [entry["host"] for entry in sample_fleet.fleet()]
+    for name in names:
+        os.utime(run_dir / "hosts" / f"{name}.json", (1_700_000_000, 1_700_000_000))
+    task_vars = {"groups": {"all": names}, "ansible_limit": ",".join(names[1:])}
+    said = f"not read in this run: 1 host is shown as an earlier one found it: {names[0]} (since 2023-11-14 22:13 UTC)"
+    assert said in report(run_dir, task_vars=task_vars)["recap"]
+    assert said in notices_of(run_dir)
+    report(run_dir, task_vars={"groups": {"all": names}})
+    assert [text for text in notices_of(run_dir) if "not read" in text] == []
+
+
+def test_a_host_that_was_not_reached_is_shown_as_of_an_earlier_run_and_one_that_failed_is_not(run_dir: Path) -> None:
+    lost, failed = (entry["host"] for entry in sample_fleet.fleet()[:2])
+    results = {lost: {"unreachable": True}, failed: {"failed": True, "summary": {}}}
+    task_vars = {"hostvars": {host: {"host_result": result} for host, result in results.items()}}
+    report(run_dir, task_vars=task_vars, unfinished=[{"host": host, "why": "-"} for host in results])
+    (said,) = [text for text in notices_of(run_dir) if "not read" in text]
+    assert f"found it: {lost} (since " in said
+    assert failed not in said
 
 
 def test_a_second_run_changes_nothing_at_a_later_time(run_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
