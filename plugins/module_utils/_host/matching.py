@@ -138,7 +138,7 @@ def _split_doubled(interfaces: list[Interface]) -> tuple[list[Interface], list[S
                     "naming",
                     f"{key}:selected-twice",
                     target=key,
-                    action="choose between two wishes",
+                    action=f"choose between {' and '.join(selectors)}",
                     before=None,
                     after=selectors,
                     reason=f"{' and '.join(selectors)} are one interface",

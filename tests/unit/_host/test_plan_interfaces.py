@@ -9,6 +9,7 @@ import pytest
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.mtu.plan import roce_mtu
 from ansible_collections.rdma.fabric.plugins.module_utils._host.plan import make_plan
+from ansible_collections.rdma.fabric.plugins.module_utils._host.steps import describe
 from ansible_collections.rdma.fabric.tests.unit._host.host_facts import (
     desired,
     facts,
@@ -78,6 +79,7 @@ class TestMatching:
         ]
         assert [step["status"] for step in steps] == ["refused"]
         assert steps[0]["reason"] == f"current_name ens1 and pci {PF} are one interface"
+        assert f"choose between current_name ens1 and pci {PF} - make one entry" in describe(steps[0])
 
     @pytest.mark.parametrize(
         ("driver", "why"),
