@@ -15,6 +15,8 @@ import posixpath
 import re
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.access import Host, HostError, Names
+from ansible_collections.rdma.fabric.plugins.module_utils._host.read.netdev import INFINIBAND as ARPHRD_INFINIBAND
+from ansible_collections.rdma.fabric.plugins.module_utils._host.read.netdev import PHYSICAL, kind_of_hardware
 from ansible_collections.rdma.fabric.plugins.module_utils._host.read.probe import pci_address_in
 
 PCI_DEVICES = "/sys/bus/pci/devices"
@@ -41,7 +43,7 @@ def port_of(host: Host, address: str) -> str:
         if error.code != "ENOENT":
             raise
         names = []
-    ports = [name for name in names or _below(host, address) if _is_port(host, f"{NET}/{name}")]
+    ports = [name for name in names or _below(host, address) if _is_port(host, name)]
     if len(ports) == 1:
         return ports[0]
     if ports:
@@ -71,20 +73,13 @@ def _software_devices(host: Host, address: str) -> Names:
         port = port_of(host, address)
     except NoPort:
         return []
-    return [name for name in host.list(INFINIBAND) if _parent(host, f"{INFINIBAND}/{name}") == port]
-
-
-def _parent(host: Host, device: str) -> str:
-    try:
-        return host.read(f"{device}/parent").strip()
-    except HostError:
-        return ""
+    return [name for name in host.list(INFINIBAND) if _attribute(host, f"{INFINIBAND}/{name}/parent") == port]
 
 
 def representor(host: Host, address: str, port_name: str) -> str:
     """Return the name of the representor that has this port name (``pf0vf3``) among those of a port."""
     for name in host.list(f"{PCI_DEVICES}/{address}/net"):
-        if _port_name(host, f"{NET}/{name}") == port_name:
+        if _attribute(host, f"{NET}/{name}/phys_port_name") == port_name:
             return name
     raise NoPort(f"{address} has no representor {port_name}")
 
@@ -128,15 +123,20 @@ def _target(host: Host, path: str) -> str:
         return ""
 
 
-def _is_port(host: Host, netdev: str) -> bool:
+def _is_port(host: Host, name: str) -> bool:
+    """Say of an interface of hardware what the facts say of it."""
+    base = f"{NET}/{name}"
+    port_name = _attribute(host, f"{base}/phys_port_name")
+    parent = _attribute(host, f"{base}/parent") if _attribute(host, f"{base}/type") == str(ARPHRD_INFINIBAND) else ""
+    if kind_of_hardware(_target(host, base), port_name, parent) != PHYSICAL:
+        return False
     # Drivers without names of ports have no representors either.
-    port_name = _port_name(host, netdev)
     return not port_name or _PHYSICAL_PORT.fullmatch(port_name) is not None
 
 
-def _port_name(host: Host, netdev: str) -> str:
-    """Return how the driver calls a port, empty where it does not."""
+def _attribute(host: Host, path: str) -> str:
+    """Return an attribute as one word, empty where there is none."""
     try:
-        return host.read(f"{netdev}/phys_port_name").strip()
+        return host.read(path).strip()
     except HostError:
         return ""

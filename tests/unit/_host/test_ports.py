@@ -45,6 +45,20 @@ def test_representors_share_the_function_and_are_not_meant() -> None:
     assert port_of(kernel(("ens1", AT[PF]), ("ens1_0", AT[PF]), ens1="p0", ens1_0="pf0vf0"), PF) == "ens1"
 
 
+def test_partitions_of_ipoib_share_the_function_and_are_not_meant() -> None:
+    host = kernel(("ib0", AT[PF]), ("ib0.8001", AT[PF]))
+    for name in ("ib0", "ib0.8001"):
+        host.tree.add_file(f"{AT[PF]}/net/{name}/type", "32\n")
+    host.tree.add_file(f"{AT[PF]}/net/ib0.8001/parent", "ib0\n")
+    assert port_of(host, PF) == "ib0"
+
+
+def test_a_sub_function_is_not_the_port_of_its_parent() -> None:
+    host = kernel(("sub0", f"{AT[PF]}/mlx5_core.sf.4"), ("v0", AT[VF]))
+    with pytest.raises(NoPort, match="no network interface here"):
+        port_of(host, PF)
+
+
 def test_a_driver_with_a_device_in_between_is_seen_through() -> None:
     assert port_of(kernel(("enp1s0", f"{AT[VIRTIO]}/virtio0"), ("ens1", AT[PF])), VIRTIO) == "enp1s0"
 

@@ -20,8 +20,8 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.read.probe impor
 
 NET = "/sys/class/net"
 # include/uapi/linux/if_arp.h
-_INFINIBAND = 32
-_LINK_TYPES = {1: "ether", _INFINIBAND: "infiniband", 772: "loopback"}
+INFINIBAND = 32
+_LINK_TYPES = {1: "ether", INFINIBAND: "infiniband", 772: "loopback"}
 # include/uapi/linux/netdevice.h, NET_NAME_*
 _NAME_ORIGINS = {0: "unknown", 1: "enumerated", 2: "predictable", 3: "user", 4: "renamed"}
 # include/uapi/linux/if.h
@@ -33,6 +33,8 @@ OPEN_VSWITCH = "ovs-system"
 _REPRESENTOR_PORT = re.compile(r"(c\d+)?pf\d+(hpf|vf\d+|sf\d+)?")
 _SUBFUNCTION = re.compile(r"/mlx5_core\.sf\.\d+/")
 _MOST_LAYERS = 8
+# The kind of an interface that is the port of its PCI function.
+PHYSICAL = "physical"
 
 
 class Netdev(NamedTuple):
@@ -46,7 +48,7 @@ class Netdev(NamedTuple):
     @property
     def is_port(self) -> bool:
         """Say whether this is the port of its PCI function: no representor, no sub-function, nothing stacked."""
-        return self.pci_parent is not None and self.facts["kind"] == "physical"
+        return self.pci_parent is not None and self.facts["kind"] == PHYSICAL
 
 
 def read_netdevs(probe: Probe, also: Sequence[str] = ()) -> list[Netdev]:
@@ -149,15 +151,23 @@ def _read(probe: Probe, name: str, place: str) -> Netdev:
 def _kind(probe: Probe, base: str, place: str, port_name: str | None, link_type: int) -> str:
     """Say what an interface is: hardware by its place and port name, a virtual one by the kernel's DEVTYPE."""
     if "/virtual/" not in place:
-        if _SUBFUNCTION.search(place):
-            return "sub-function"
-        if port_name and _REPRESENTOR_PORT.fullmatch(port_name):
-            return "representor"
-        # An IPoIB interface of another partition lies beside its parent; only it names one.
-        return "ipoib-child" if link_type == _INFINIBAND and probe.text(f"{base}/parent", limit=64) else "physical"
+        parent = probe.text(f"{base}/parent", limit=64) if link_type == INFINIBAND else None
+        return kind_of_hardware(place, port_name, parent)
     content = probe.content(f"{base}/uevent") or ""
     found = re.search(r"^DEVTYPE=([a-z0-9_-]{1,32})$", content, re.MULTILINE)
     return found.group(1) if found else "virtual"
+
+
+def kind_of_hardware(place: str, port_name: str | None, parent: str | None) -> str:
+    """Say what an interface of hardware is by its place in /sys/devices and the name of its port.
+
+    An IPoIB interface of another partition lies beside its ``parent``; only it names one.
+    """
+    if _SUBFUNCTION.search(place):
+        return "sub-function"
+    if port_name and _REPRESENTOR_PORT.fullmatch(port_name):
+        return "representor"
+    return "ipoib-child" if parent else PHYSICAL
 
 
 def port_of(netdevs: Sequence[Netdev], address: str | None, port: int) -> Netdev | None:

@@ -14,7 +14,7 @@ import re
 from typing import Any, Dict, Iterable, Iterator, List, Mapping, NamedTuple, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.access import HostError
-from ansible_collections.rdma.fabric.plugins.module_utils._host.read.netdev import NET
+from ansible_collections.rdma.fabric.plugins.module_utils._host.read.netdev import INFINIBAND, NET
 from ansible_collections.rdma.fabric.plugins.module_utils._host.read.pci import PCI
 from ansible_collections.rdma.fabric.plugins.module_utils._host.read.probe import Probe, natural, parse_int, printable
 from ansible_collections.rdma.fabric.plugins.module_utils._host.read.settings import parse_addresses
@@ -30,8 +30,6 @@ VERBS = "/sys/class/infiniband_verbs"
 QUEUE_PAIRS = ("rdma", "-json", "resource", "show", "qp")
 NAMED_NAMESPACES = "/run/netns"
 POD_LOGS = "/var/log/pods"
-# include/uapi/linux/if_arp.h
-INFINIBAND = 32
 # What the kernel opens on every RDMA device for itself.
 _OF_EVERY_DEVICE = ("ib_core", "ib_cm", "ib_ipoib", "mlx5_ib", "rdma_rxe")
 _POD = re.compile(r"pod([0-9a-f]{8}([_-]?)[0-9a-f]{4}\2[0-9a-f]{4}\2[0-9a-f]{4}\2[0-9a-f]{12})")

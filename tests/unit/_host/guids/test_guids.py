@@ -133,6 +133,17 @@ class TestSetting:
         ], outcome["msg"]
 
 
+@pytest.mark.parametrize("entry", [{"vfs": 2, "vf_guids": RANGE}, {"mtu": 4092}, {"state": "down"}])
+def test_a_port_with_an_interface_of_another_partition_is_set_up_all_the_same(entry: dict[str, Any]) -> None:
+    kernel = host()
+    place = f"{kernel.realpath(f'{vfs.PCI}/{PF}')}/net/ib0.8001"
+    for key, value in {"type": 32, "mtu": 2044, "flags": "0x1003", "parent": "ibp24s0f0", "dev_port": 0}.items():
+        kernel.tree.add_file(f"{place}/{key}", f"{value}\n")
+    kernel.tree.add_link("/sys/class/net/ib0.8001", place)
+    done(kernel, wish(**entry))
+    assert applied(kernel, wish(**entry))["plan"]["steps"] == []
+
+
 @pytest.mark.parametrize(
     "family", [pytest.param(family, id=family.name) for family in FAMILIES if INFINIBAND in family.link_layers]
 )
