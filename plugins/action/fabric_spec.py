@@ -11,6 +11,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.intake.helm im
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.intake.load import HostReading, build_spec
 from ansible_collections.rdma.fabric.plugins.module_utils._host.desired import HOST_VARIABLES, parse_host_variables
 from ansible_collections.rdma.fabric.plugins.module_utils._host.guids.fleet import shared_guids
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects import set_name_violations
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import Violation
 from ansible_collections.rdma.fabric.plugins.plugin_utils._action import FabricAction, plain
 from ansible_collections.rdma.fabric.plugins.plugin_utils._documents import read_files
@@ -48,7 +49,7 @@ class ActionModule(FabricAction):
             {name: arguments[name] for name in SETTINGS},
             hosts,
             helm_values=values,
-            violations=[*violations, *wrong_values, *ignored],
+            violations=[*violations, *wrong_values, *ignored, *set_violations(arguments["set"])],
         )
         return {"changed": False, "spec": spec, "notices": [*notices, *remarks]}
 
@@ -59,6 +60,12 @@ class ActionModule(FabricAction):
         findings = Findings()
         documents += values_of_settings(arguments["helm_set"], findings, "helm_set")
         return documents, [*violations, *findings.violations]
+
+
+def set_violations(name: str | None) -> list[Violation]:
+    """Return what is wrong with the set's name, None where none is given; the batch apply would refuse it too late."""
+    found = [] if name is None else set_name_violations(name)
+    return [Violation(f"{PREFIX}set", each.path, each.problem, each.hint) for each in found]
 
 
 def extra_resource(task_vars: Mapping[str, Any]) -> list[Document]:

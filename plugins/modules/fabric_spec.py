@@ -103,6 +103,9 @@ options:
     description: C(httpProxy), C(httpsProxy) and C(noProxy) of the workloads that reach out.
     type: dict
     default: {}
+  set:
+    description: Name of the set of objects that P(rdma.fabric.k8s_batch#module) shall own. It is checked, no more.
+    type: str
   hosts:
     description:
       - Inventory hosts whose variables are checked.

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import tempfile
 from pathlib import Path
@@ -40,6 +41,13 @@ def replace_file(path: Path, data: bytes, mode: int = 0o600) -> None:
     except BaseException:
         draft.unlink(missing_ok=True)
         raise
+
+
+def make_writable_directory(path: Path) -> None:
+    """Make a directory, with those above it, unless it is there; raises OSError where no file can be written to it."""
+    path.mkdir(parents=True, exist_ok=True)
+    if not os.access(path, os.W_OK | os.X_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
 
 
 def _content(path: Path) -> bytes | None:

@@ -163,6 +163,11 @@ def writes(requests: Iterable[Request]) -> list[str]:
     ]
 
 
+def asked(audit: AuditLog, since: int, user: str = ADMINISTRATOR) -> list[str]:
+    """Return what a user asked of the server beside its version, which ``site`` asks for before it changes a host."""
+    return [f"{each.verb} {each.uri}" for each in audit.requests(since, user=user) if each.uri != "/version"]
+
+
 def stored_writes(audit: AuditLog, since: int, user: str = ADMINISTRATOR) -> list[str]:
     """Return the requests of a user that changed the cluster."""
     return writes(request for request in audit.requests(since, user=user) if not request.dry_run)

@@ -130,6 +130,10 @@ SCENARIOS = {
         },
         changes=True,
     ),
+    "fabric_ready": Scenario(
+        lambda place: {"spec": {"version": 1, "objects": [NAMESPACE_OBJECT]}},
+        changes=False,
+    ),
     "fabric_hosts": Scenario(lambda _place: {"hosts": ["localhost"], "strict": False}, changes=False),
     "fabric_report": Scenario(
         lambda place: {"run_dir": str(place.folder / "run")}, changes=True, prepare=write_host_document

@@ -17,10 +17,12 @@ from ansible_collections.rdma.fabric.tests.integration.playbooks import (
     Json,
     Outcome,
     User,
+    asked,
     stored,
 )
 from ansible_collections.rdma.fabric.tests.lab.control_plane import ControlPlane
 from ansible_collections.rdma.fabric.tests.lab.servers import free_port
+from tools.fleet import RECORDINGS, SUFFIX
 
 
 @pytest.fixture
@@ -65,38 +67,79 @@ def one_problem(outcome: Outcome) -> Json:
     return failure
 
 
-def test_a_refused_connection_is_one_error_after_some_tries_and_leaves_everything_to_do(
-    control_plane: ControlPlane, fabric: Json, user: User, tmp_path: Path
+@pytest.fixture
+def host(tmp_path: Path) -> Path:
+    """An inventory of one recorded host, so that a run has somebody to come to before the cluster."""
+    recording = RECORDINGS / f"egx-01{SUFFIX}"
+    path = tmp_path / "hosts.json"
+    path.write_text(json.dumps({"rdma_fabric": {"hosts": {"egx-01": {"rdma_fabric_recorded_host": str(recording)}}}}))
+    return path
+
+
+def before_any_host(outcome: Outcome, user: User) -> str:
+    """Return the message of a run that was refused before it came to a host, and left nothing behind."""
+    message = outcome.refused().message
+    assert message.startswith("this run would not reach its end, so no host was changed:\n")
+    assert "egx-01" not in outcome.counts
+    assert user.files() == []
+    return message
+
+
+def test_a_refused_connection_is_told_after_some_tries_before_a_host_is_changed(
+    control_plane: ControlPlane, fabric: Json, user: User, host: Path, tmp_path: Path
 ) -> None:
     address = f"https://127.0.0.1:{free_port()}"
     nowhere = kubeconfig_for(control_plane, tmp_path / "nowhere", address)
-    failure = one_problem(user.run("site", variables=fabric, cluster=control_plane, kubeconfig=nowhere))
-    assert "Connection refused; tried 5 times" in failure["msg"]
-    assert address in failure["msg"]
-    assert "check the server's address" in failure["msg"]
-    assert "nothing was changed\nnot applied: 3 (Namespace " in failure["msg"]
-    assert failure["applied"] == []
-    report = user.report()
-    assert report["cluster"]["skipped"] == f"the batch apply failed: {failure['msg']}"
-    assert report["cluster"]["counts"]["rendered"] == 3
-    assert user.run("site", variables=fabric, cluster=control_plane).succeeded().changed["localhost"] == 1
+    outcome = user.run("site", inventory=host, variables=fabric, cluster=control_plane, kubeconfig=nowhere)
+    message = before_any_host(outcome, user)
+    assert "Connection refused; tried 5 times" in message
+    assert address in message
+    assert "check the server's address" in message
+    user.run("site", inventory=host, variables=fabric, cluster=control_plane).succeeded()
 
 
-def test_an_expired_credential_is_one_error_and_the_next_run_with_a_good_one_converges(
-    control_plane: ControlPlane, fabric: Json, user: User, namespace: str
+def test_an_expired_credential_is_told_before_a_host_is_changed(
+    control_plane: ControlPlane, fabric: Json, user: User, host: Path
 ) -> None:
     expired = control_plane.client_kubeconfig("late", ["system:masters"], expired=True)
-    failure = one_problem(user.run("site", variables=fabric, cluster=control_plane, kubeconfig=expired))
-    assert "Unauthorized" in failure["msg"]
-    assert "renew the token or client certificate" in failure["msg"]
-    assert "tried" not in failure["msg"]
-    assert failure["not_applied"] == [
-        f"Namespace {namespace}",
-        f"ConfigMap {namespace}/a",
-        f"Role {namespace}/b",
-    ]
-    user.run("site", variables=fabric, cluster=control_plane).succeeded()
-    assert stored(control_plane, "role", "b", namespace)["rules"]
+    outcome = user.run("site", inventory=host, variables=fabric, cluster=control_plane, kubeconfig=expired)
+    message = before_any_host(outcome, user)
+    assert "Unauthorized" in message
+    assert "renew the token or client certificate" in message
+    assert "tried" not in message
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        ({"rdma_fabric_wait_timeout": "5m", "rdma_fabric_prune": "maybe"}, "rdma_fabric_prune"),
+        ({"rdma_fabric_set": "My Set"}, "rdma_fabric_set: 'My Set' is no name for a set"),
+        ({"rdma_fabric_context": "elsewhere"}, "elsewhere"),
+        (
+            {"rdma_fabric_kubeconfig": "/dev/null"},
+            "the kubeconfig /dev/null (the option kubeconfig) makes no connection",
+        ),
+        ({"rdma_fabric_run_dir": "/dev/null/run"}, "the run directory /dev/null"),
+    ],
+)
+def test_what_the_end_of_the_run_needs_is_looked_at_before_a_host_is_changed(
+    control_plane: ControlPlane, fabric: Json, user: User, host: Path, case: tuple[Json, str]
+) -> None:
+    (wrong, said), mark = case, control_plane.audit.mark()
+    outcome = user.run("site", inventory=host, variables={**fabric, **wrong}, cluster=control_plane).refused()
+    assert said in outcome.message
+    assert "egx-01" not in outcome.counts
+    assert user.files() == []
+    assert asked(control_plane.audit, mark) == []
+
+
+@pytest.mark.parametrize("kubeconfig", [None, "/dev/null"])
+def test_hosts_alone_need_no_cluster(user: User, host: Path, kubeconfig: str | None) -> None:
+    given = {} if kubeconfig is None else {"rdma_fabric_kubeconfig": kubeconfig}
+    outcome = user.run("site", inventory=host, variables=given).succeeded()
+    assert outcome.counts["egx-01"]["ok rdma.fabric.rdma_host"] == 1
+    assert "nothing is wanted of a cluster, so none is asked" in " ".join(outcome.output.split())
+    assert user.report()["cluster"]["skipped"] == "nothing is wanted of a cluster, so none was asked"
 
 
 def test_a_user_without_rights_is_told_which_and_nothing_is_tried_beyond(

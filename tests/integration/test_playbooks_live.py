@@ -16,9 +16,9 @@ import pytest
 import yaml
 
 from ansible_collections.rdma.fabric.tests.integration.playbooks import (
-    ADMINISTRATOR,
     Json,
     User,
+    asked,
     stored,
     stored_writes,
 )
@@ -93,7 +93,7 @@ def test_a_host_that_can_not_be_changed_fails_with_the_cause_before_the_cluster_
     assert "rdma_fabric_host_strict" in message
     assert "find the interface" in message
     assert "1 of 1 host of this run was not brought to the end" in outcome.failures["localhost"]["msg"]
-    assert control_plane.audit.requests(mark, user=ADMINISTRATOR) == []
+    assert asked(control_plane.audit, mark) == []
     (row,) = user.report()["hosts"]
     assert (row["name"], row["steps"]["refused"]) == (HOST, 1)
 
@@ -104,7 +104,7 @@ def test_a_host_that_is_not_reached_is_named_and_reported_and_nothing_is_pushed(
 ) -> None:
     mark, inventory = control_plane.audit.mark(), inventory_of(tmp_path, *names)
     outcome = user.run("site", *IN_TURN, inventory=inventory, variables=fabric, cluster=control_plane).refused()
-    assert control_plane.audit.requests(mark, user=ADMINISTRATOR) == []
+    assert asked(control_plane.audit, mark) == []
     assert set(outcome.failures) == {"localhost"}
     head, why, step = outcome.message.splitlines()
     assert head.startswith(f"1 of {len(names)} host")
@@ -140,7 +140,7 @@ def test_nothing_is_proved_while_a_host_is_not_reached(
     mark, inventory = control_plane.audit.mark(), inventory_of(tmp_path, "one", "gone")
     outcome = user.run("validate", inventory=inventory, variables=fabric, cluster=control_plane).refused()
     assert "  - gone: unreachable: " in outcome.message
-    assert control_plane.audit.requests(mark, user=ADMINISTRATOR) == []
+    assert asked(control_plane.audit, mark) == []
     report = user.report()
     assert [each["host"] for each in report["remarks"] if each["kind"] == "unfinished"] == ["gone"]
     assert report["cluster"]["skipped"] == "validate pushes nothing, it proves what is there"
@@ -177,7 +177,7 @@ def test_a_run_whose_localhost_fails_as_a_host_is_reported_and_fails(
     assert ("lost.json.gz" if reached else "Connection refused") in why
     assert why.startswith(f"  - localhost: {'failed' if reached else 'unreachable'}: ")
     assert step.startswith("next: mend it and run again, or leave it out of rdma_fabric_hosts")
-    assert control_plane.audit.requests(mark, user=ADMINISTRATOR) == []
+    assert asked(control_plane.audit, mark) == []
     report = user.report()
     assert [row["name"] for row in report["hosts"]] == ["one"]
     assert [each["host"] for each in report["remarks"] if each["kind"] == "unfinished"] == ["localhost"]

@@ -71,6 +71,16 @@ def test_a_role_specifies_every_entry_point_and_has_a_readme(role: str) -> None:
     assert text(f"roles/{role}/README.md").startswith(f"# rdma.fabric.{role}\n")
 
 
+def test_preflight_checks_every_variable_that_the_role_of_the_cluster_reads_after_the_hosts() -> None:
+    late, early = (
+        load(f"roles/{role}/meta/argument_specs.yml")["argument_specs"]["main"]["options"]
+        for role in ("cluster", "preflight")
+    )
+    for name, option in late.items():
+        checked = {key: value for key, value in early[name].items() if key != "description"}
+        assert checked == {key: value for key, value in option.items() if key != "description"}, name
+
+
 @pytest.mark.parametrize("name", [*MODULES, *ROLES, *(f"rdma.fabric.{playbook}" for playbook in PLAYBOOKS)])
 def test_the_readme_names_it(name: str) -> None:
     assert f"`{name}`" in text("README.md") or f" {name} " in text("README.md")

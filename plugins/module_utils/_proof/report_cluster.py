@@ -22,7 +22,7 @@ def cluster_section(
     Without a result of the batch apply the rendered objects are listed with the action ``rendered`` and ``skipped``
     says why nothing was pushed. ``whole``: every host of the run was brought to the end.
     """
-    skipped = _skipped(cluster, whole)
+    skipped = _skipped(cluster, rendered, whole)
     if cluster is None or skipped:
         objects = [_rendered(wave["name"], item) for wave in rendered for item in wave["objects"]]
         waits: list[dict[str, Any]] = []
@@ -38,7 +38,7 @@ def cluster_section(
     }
 
 
-def _skipped(cluster: dict[str, Any] | None, whole: bool) -> str | None:
+def _skipped(cluster: dict[str, Any] | None, rendered: list[dict[str, Any]], whole: bool) -> str | None:
     if cluster is None and not whole:
         return "not every host of the run was brought to the end"
     if cluster is None:
@@ -47,6 +47,8 @@ def _skipped(cluster: dict[str, Any] | None, whole: bool) -> str | None:
         return f"the batch apply failed: {cluster.get('msg') or 'no message'}"
     if "results" in cluster:
         return None
+    if cluster.get("skipped") is True and not rendered:
+        return "nothing is wanted of a cluster, so none was asked"
     # A skipped task registers true and the reason beside it.
     reason = cluster.get("skip_reason") if cluster.get("skipped") is True else cluster.get("skipped")
     return str(reason or "the batch apply gave no result")

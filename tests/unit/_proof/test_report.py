@@ -171,6 +171,12 @@ def test_without_a_push_the_rendered_objects_are_listed_and_the_reason_is_said(c
     assert section["counts"]["rendered"] == section["counts"]["total"] == 9
 
 
+def test_a_run_that_wants_nothing_of_a_cluster_says_why_none_was_asked() -> None:
+    skipped = {"changed": False, "skipped": True, "skip_reason": "Conditional result was False"}
+    section = report_of(cluster=skipped, rendered=[])["cluster"]
+    assert section["skipped"] == "nothing is wanted of a cluster, so none was asked"
+
+
 def test_images_say_who_uses_them_and_whether_the_digest_is_pinned() -> None:
     images = {entry["image"].split("/")[-1].split("@")[0].split(":")[0]: entry for entry in report_of()["images"]}
     assert images["multus-cni"] == {

@@ -118,6 +118,13 @@ def test_guids_that_two_hosts_would_give_are_told_with_both_hosts() -> None:
     assert "which host node1 gives to functions of its own" in result["msg"]
 
 
+def test_a_name_that_no_set_can_have_is_told_with_the_rest_of_the_input() -> None:
+    result = load(set="My Set", nic_cluster_policy={"unknownField": 1})
+    assert [each["source"] for each in result["violations"]] == ["rdma_fabric_nic_cluster_policy", "rdma_fabric_set"]
+    assert "rdma_fabric_set: 'My Set' is no name for a set" in result["msg"]
+    assert not load(set="blue").get("failed")
+
+
 def test_a_hostile_file_costs_no_time(tmp_path: Path) -> None:
     with (tmp_path / "big.yaml").open("wb") as stream:
         stream.truncate(10_000_000)
