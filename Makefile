@@ -40,11 +40,14 @@ help:
 
 env: env-test
 
+# With the checkout made importable, playbooks run in it as they are: ansible.cfg names the link.
 env-run:
 	@$(PYTHON) tools/environment.py run
+	@$(VENV_PYTHON) -m tools.checkout
 
 env-test:
 	@$(PYTHON) tools/environment.py test
+	@$(VENV_PYTHON) -m tools.checkout
 
 preview: env-run
 	@$(VENV_PYTHON) -m tools.preview
@@ -91,7 +94,6 @@ lock:
 	cd requirements && $(UV_COMPILE) -o run.txt run.in && $(UV_COMPILE) -o test.txt test.in
 
 changelog: env-test
-	@$(VENV_PYTHON) -m tools.checkout
 	@PATH=$(CURDIR)/.venv/bin:$$PATH ANSIBLE_COLLECTIONS_PATH=$(CURDIR)/build/collections \
 		antsibull-changelog release --update-existing --refresh --reload-plugins
 

@@ -5,6 +5,10 @@
 
 from __future__ import annotations
 
+import configparser
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -33,6 +37,20 @@ def test_a_stale_link_is_replaced(tmp_path: Path) -> None:
         target.mkdir(exist_ok=True)
         link_checkout(link, target)
         assert link.resolve() == target
+
+
+@pytest.mark.parametrize("target", ["env-run", "env-test"])
+def test_playbooks_can_be_run_in_a_clone_once_its_environment_is_made(tmp_path: Path, target: str) -> None:
+    (tmp_path / ".venv").symlink_to(sys.prefix, target_is_directory=True)
+    (tmp_path / "tools").mkdir()
+    for name in ("Makefile", "ansible.cfg", "tools/checkout.py"):
+        shutil.copy(CHECKOUT / name, tmp_path / name)
+    # The environment is there already, so that nothing has to make it.
+    subprocess.run(["make", target, "PYTHON=true"], cwd=tmp_path, check=True, capture_output=True)
+    configuration = configparser.ConfigParser()
+    configuration.read(tmp_path / "ansible.cfg")
+    collections = tmp_path / configuration["defaults"]["collections_path"]
+    assert (collections / "ansible_collections" / "rdma" / "fabric").resolve() == tmp_path
 
 
 def test_sources_are_copied_and_what_was_made_is_not() -> None:
