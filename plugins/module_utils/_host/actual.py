@@ -9,6 +9,7 @@ import re
 from typing import Any, Dict, Iterable, Mapping
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.devices import MELLANOX
+from ansible_collections.rdma.fabric.plugins.module_utils._host.read.uplink import NAMED
 
 Facts = Dict[str, Any]
 Nic = Dict[str, Any]
@@ -41,10 +42,11 @@ class Actual:
         self._collect_uplinks(named_uplinks)
 
     def _collect_uplinks(self, named: Iterable[str]) -> None:
-        for name in named:
-            self._add_uplink(name, None, "named in rdma_fabric_uplinks")
         for uplink in _by(self.facts["uplinks"], "netdev"):
             self._add_uplink(uplink["netdev"], uplink.get("pci"), ", ".join(uplink["reasons"]))
+        for name in named:
+            if NAMED not in self._uplink_names.get(name, ""):
+                self._add_uplink(name, None, NAMED)
         grown = True
         while grown:
             grown = False

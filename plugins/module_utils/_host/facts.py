@@ -36,7 +36,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.read.rdma import
 from ansible_collections.rdma.fabric.plugins.module_utils._host.read.settings import read_settings
 from ansible_collections.rdma.fabric.plugins.module_utils._host.read.system import read_system
 from ansible_collections.rdma.fabric.plugins.module_utils._host.read.uplink import (
-    default_route_netdevs,
+    read_tables,
     read_uplinks,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.read.users import read_users
@@ -66,8 +66,9 @@ def gather(
     probe = Probe(host)
     system = read_system(probe)
     functions = read_functions(probe)
-    defaults = default_route_netdevs(probe)
-    netdevs = read_netdevs(probe, defaults)
+    tables = read_tables(probe, every_hop=desired is not None)
+    named_uplinks = (desired or {}).get("uplinks") or ()
+    netdevs = read_netdevs(probe, [*tables.defaults, *named_uplinks])
     rdma = read_rdma(probe, netdevs)
     nics = _nics(probe, functions, netdevs, rdma)
     gpus = [gpu_entry(probe, function) for function in functions if function.id.is_gpu]
@@ -95,7 +96,7 @@ def gather(
         "distances": distances(nics, gpus),
         "rails": rails(nics, gpus),
         "pcie": read_pcie(probe, nics, gpus),
-        "uplinks": read_uplinks(probe, defaults, netdevs, connection_address),
+        "uplinks": read_uplinks(probe, tables, netdevs, connection_address, named_uplinks),
         "labels": node_labels(system, nics, bool(gpus)),
         "boot": boot,
         "naming": read_naming(probe, system, netdev_facts),

@@ -42,7 +42,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.read.functions i
 from ansible_collections.rdma.fabric.plugins.module_utils._host.read.netdev import NET
 from ansible_collections.rdma.fabric.plugins.module_utils._host.read.probe import Probe
 from ansible_collections.rdma.fabric.plugins.module_utils._host.read.rdma import INFINIBAND
-from ansible_collections.rdma.fabric.plugins.module_utils._host.read.uplink import IP_ADDRESSES
+from ansible_collections.rdma.fabric.plugins.module_utils._host.read.uplink import DEFAULT_ROUTES, IP_ADDRESSES
 from ansible_collections.rdma.fabric.plugins.module_utils._host.read.users import POD_LOGS
 from ansible_collections.rdma.fabric.plugins.module_utils._host.recorded import FORMAT, Document
 from ansible_collections.rdma.fabric.plugins.module_utils._host.routing.read import commands as routing_commands
@@ -249,7 +249,8 @@ def _read_extras(recorder: Recorder, facts: dict[str, Any]) -> None:
     for directory in _NAMES_ONLY:
         _names(recorder, directory)
     _read_cards(recorder, facts)
-    for command in (IP_ADDRESSES, *routing_commands(netdev["name"] for netdev in facts["netdevs"])):
+    names = (netdev["name"] for netdev in facts["netdevs"])
+    for command in (IP_ADDRESSES, *DEFAULT_ROUTES.values(), *routing_commands(names)):
         _ignoring_errors(recorder.run, command, _COMMAND_TIMEOUT)
 
 

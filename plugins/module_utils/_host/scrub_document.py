@@ -17,10 +17,12 @@ from typing import Any, Callable
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.read.node_address import ARGUMENT
 from ansible_collections.rdma.fabric.plugins.module_utils._host.read.uplink import (
+    DEFAULT_ROUTES,
     IP_ADDRESSES,
     IPV6_ADDRESSES,
     IPV6_ROUTE,
     ROUTE,
+    parse_hops,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.routing.read import NUMERIC, OF_A_ROUTE, OF_A_RULE
 from ansible_collections.rdma.fabric.plugins.module_utils._host.scrub import Pseudonyms, mask_parameters
@@ -39,6 +41,7 @@ _MANAGERS = (
     "/etc/network/",
 )
 _SHOWS_ADDRESSES = " ".join(IP_ADDRESSES)
+_SHOWS_HOPS = tuple(map(" ".join, DEFAULT_ROUTES.values()))
 _SHOWS_ROUTES = " ".join(NUMERIC)
 _OF_ROUTES = OF_A_ROUTE | OF_A_RULE
 _NETWORKS = ("dst", "src", "gateway", "prefsrc")
@@ -110,6 +113,8 @@ class _Scrub:
         """Return what a command shall have printed."""
         if command.startswith(_SHOWS_ADDRESSES):
             return self._ip_addresses(text)
+        if command in _SHOWS_HOPS:
+            return json.dumps([{"dev": self._names.text(name)} for name in parse_hops(text)]) + "\n"
         if command.startswith(_SHOWS_ROUTES):
             return self._ip_routes(text)
         return self._names.text(text)

@@ -171,6 +171,19 @@ def test_addresses_of_a_recording_still_fit_together(secretive: Tree) -> None:
     ]
 
 
+def test_the_next_hops_of_a_default_route_are_in_a_recording(secretive: Tree) -> None:
+    hops = [{"gateway": "10.0.0.11", "dev": name} for name in ("enxa088c2471234", "bond7")]
+    shown = json.dumps([{"dst": "default", "nexthops": hops}])
+    secretive.commands["ip -json -4 route show default"] = {"rc": 0, "stdout": shown, "stderr": ""}
+    document = record(RecordedHost(secretive.document()), "replacement")
+    assert [word for word in IDENTITY if word in json.dumps(document)] == []
+    uplinks = gather(RecordedHost(document), desired=check_desired({}))["uplinks"]
+    assert [(uplink["pci"], uplink["reasons"][0]) for uplink in uplinks] == [
+        (None, "default route"),
+        (RAIL0, "default route"),
+    ]
+
+
 def test_what_plans_about_cards_need_is_in_a_recording() -> None:
     host = RecordedHost(FLEET["roce-h100-01"]().document())
     again = RecordedHost(record(host, "gpu01"))

@@ -12,6 +12,9 @@ from typing import Any, ClassVar, Mapping, Sequence
 
 import pytest
 
+from ansible_collections.rdma.fabric.plugins.module_utils._host.access import CommandResult
+from ansible_collections.rdma.fabric.plugins.module_utils._host.actual import Actual
+from ansible_collections.rdma.fabric.plugins.module_utils._host.desired import check_desired
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts import gather
 from ansible_collections.rdma.fabric.plugins.module_utils._host.read.node_address import node_addresses_in
 from ansible_collections.rdma.fabric.plugins.module_utils._host.read.uplink import (
@@ -44,11 +47,16 @@ def uplinks(
     shown: str | None = None,
     layers: Mapping[str, Sequence[str]] = MappingProxyType(LAYERS),
     extra: Mapping[str, str] = MappingProxyType({}),
+    *,
+    hops: Mapping[int, str] | None = None,
+    named: Sequence[str] = (),
     **tables: str,
 ) -> dict[str, list[str]]:
     """The uplinks of a host with three ports, a VLAN on the second, a bridge on a bond of the third.
 
-    ``layers`` are virtual interfaces with what each stands on, ``extra`` files by their paths.
+    ``layers`` are virtual interfaces with what each stands on, ``extra`` files by their paths, ``named`` what
+    rdma_fabric_uplinks names; ``hops`` is what ip tells of default routes by the version of IP, where changes are
+    planned.
     """
     tree: dict[str, str] = {}
     links: dict[str, str] = {}
@@ -64,10 +72,13 @@ def uplinks(
     commands: dict[str, Any] = {}
     if shown is not None:
         commands["ip -json address show"] = {"rc": 0, "stdout": shown, "stderr": ""}
+    for version, text in (hops or {}).items():
+        commands[f"ip -json -{version} route show default"] = {"rc": 0, "stdout": text, "stderr": ""}
     tree.update({PLACES[name]: text for name, text in tables.items()})
     tree.update(extra)
     document = {"files": tree, "links": links, "commands": commands}
-    found = gather(RecordedHost(document), address)["uplinks"]
+    desired = None if hops is None and not named else check_desired({"uplinks": list(named)})
+    found = gather(RecordedHost(document), address, desired=desired)["uplinks"]
     return {uplink["netdev"]: uplink["reasons"] for uplink in found}
 
 
@@ -119,6 +130,77 @@ class TestOpenVSwitch:
         extra = {f"/sys/class/net/{name}/flags": f"{flags}\n"}
         found = uplinks("192.0.2.7", shown, layers, extra, route=HEADER + DEFAULT.replace("eth0", "eth1"))
         assert found == {name: ["Ansible connection"], "eth1": ["default route"]}
+
+
+class TestNextHops:
+    """Of several next hops the tables in /proc name the first; ip of iproute2 6.1 prints them as here."""
+
+    IPV4 = json.dumps(
+        [
+            {"dst": "default", "flags": [], "nexthops": [{"dev": "eth0", "weight": 1}, {"dev": "bond0", "weight": 1}]},
+            {"type": "unreachable", "dst": "default", "dev": "lo", "metric": 500, "flags": []},
+        ]
+    )
+    IPV6 = json.dumps(
+        [{"dst": "default", "nhid": 3, "nexthops": [{"gateway": "fe80::1", "dev": "eth2"}, {"dev": "eth1"}]}]
+    )
+
+    def test_each_is_protected_with_what_it_stands_on(self) -> None:
+        found = uplinks(route=HEADER + DEFAULT, hops={4: self.IPV4, 6: self.IPV6})
+        assert found == {
+            "eth0": ["default route"],
+            "bond0": ["default route"],
+            "eth2": ["default route through bond0"],
+        }, "without a default route of IPv6 nobody asks for its hops"
+
+    def test_those_of_ipv6_as_well(self) -> None:
+        found = uplinks(ipv6_route=V6_DEFAULT, hops={4: self.IPV4, 6: self.IPV6})
+        assert found == {"eth1": ["default route"], "eth2": ["default route"]}
+
+    def test_facts_alone_start_no_program_for_them(self) -> None:
+        document = {"files": {PLACES["route"]: HEADER + DEFAULT}}
+        asked: list[Sequence[str]] = []
+
+        class Asked(RecordedHost):
+            def run(self, argv: Sequence[str], timeout: float) -> CommandResult:
+                if argv[0] == "ip":
+                    asked.append(argv)
+                return super().run(argv, timeout)
+
+        gather(Asked(document))
+        assert asked == []
+        gather(Asked(document), desired=check_desired({}))
+        assert asked == [("ip", "-json", "-4", "route", "show", "default")]
+
+    @pytest.mark.parametrize(
+        "shown", ["", "{}", "null", "[7]", '[{"nexthops": 7}]', '[{"nexthops": [7, {"dev": 7}]}]', "[" * 10000]
+    )
+    def test_where_ip_tells_nothing_the_first_is_protected(self, shown: str) -> None:
+        assert uplinks(route=HEADER + DEFAULT, hops={4: shown}) == {"eth0": ["default route"]}
+
+
+class TestNamed:
+    REASON = "named in rdma_fabric_uplinks"
+
+    def test_what_carries_a_named_interface_is_protected_too(self) -> None:
+        assert uplinks(named=["eth1.100", "eth9"]) == {
+            "eth1": [f"{self.REASON} through eth1.100"],
+            "eth1.100": [self.REASON],
+        }
+
+    def test_of_an_internal_port_every_port_of_the_switch_is(self) -> None:
+        reason = f"{self.REASON} through br-ex (Open vSwitch)"
+        layers = {"br-ex": [], "ovs-system": ["eth0"]}
+        assert uplinks(named=["br-ex"], layers=layers) == {"br-ex": [self.REASON], "eth0": [reason]}
+
+    def test_it_is_one_reason_among_others(self) -> None:
+        document = {
+            "files": {"/sys/devices/pci0000:00/0000:00:01.0/net/eth0/mtu": "1500", PLACES["route"]: HEADER + DEFAULT},
+            "links": {"/sys/class/net/eth0": "/sys/devices/pci0000:00/0000:00:01.0/net/eth0"},
+        }
+        facts = gather(RecordedHost(document), desired=check_desired({"uplinks": ["eth0"]}))
+        actual = Actual(facts, ["eth0"])
+        assert actual.uplink_reason(None, actual.netdevs["eth0"]) == f"default route, {self.REASON}"
 
 
 @pytest.mark.parametrize("count", [10, 3000])

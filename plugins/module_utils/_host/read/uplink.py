@@ -5,12 +5,16 @@
 
 Sources: the routing tables (Documentation: proc(5) and net/ipv6/route.c) name the interface of the default route; the
 address Ansible connects to and those that the kubelet tells are looked up among the host's own addresses.
+
+Of a route with several next hops the tables in /proc name the first one only (net/ipv4/fib_trie.c, fib_route_seq_show;
+for IPv6 where the hops are an object of their own). Whoever plans changes asks ip(8) for the others.
 """
 
 from __future__ import annotations
 
 import ipaddress
 import json
+from types import MappingProxyType
 from typing import Any, Iterable, NamedTuple, Union
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.read.netdev import (
@@ -25,8 +29,13 @@ ROUTE = "/proc/net/route"
 IPV6_ROUTE = "/proc/net/ipv6_route"
 IPV6_ADDRESSES = "/proc/net/if_inet6"
 IP_ADDRESSES = ("ip", "-json", "address", "show")
+DEFAULT_ROUTES = MappingProxyType(
+    {version: ("ip", "-json", f"-{version}", "route", "show", "default") for version in (4, 6)}
+)
+NAMED = "named in rdma_fabric_uplinks"
 # No gateway, or the mask of a default route.
 _NONE = "00000000"
+_UNICAST = "unicast"
 _RTF_UP = 0x1
 _RTF_REJECT = 0x200
 
@@ -41,11 +50,25 @@ class Route(NamedTuple):
     direct: bool
 
 
-def default_route_netdevs(probe: Probe) -> list[str]:
-    """Return the interfaces that carry a default route of either family, by their raw names."""
-    names = [route.netdev for route in parse_routes(probe.content(ROUTE) or "") if route.network.prefixlen == 0]
-    names += parse_ipv6_default(probe.content(IPV6_ROUTE) or "")
-    return sorted(set(names), key=natural)
+class Tables(NamedTuple):
+    """What the routing tables tell: usable IPv4 routes, and the interfaces of default routes of either family."""
+
+    routes: list[Route]
+    defaults: list[str]
+
+
+def read_tables(probe: Probe, every_hop: bool) -> Tables:
+    """Read the routing tables; ``every_hop`` costs a program for each family that has a default route."""
+    routes = parse_routes(probe.content(ROUTE) or "")
+    defaults = {
+        4: [route.netdev for route in routes if route.network.prefixlen == 0],
+        6: parse_ipv6_default(probe.content(IPV6_ROUTE) or ""),
+    }
+    names = {name for found in defaults.values() for name in found}
+    for version in [version for version, found in defaults.items() if found and every_hop]:
+        result = probe.command(*DEFAULT_ROUTES[version])
+        names.update(parse_hops(result.stdout) if result is not None else ())
+    return Tables(routes, sorted(names, key=natural))
 
 
 def parse_routes(text: str) -> list[Route]:
@@ -87,17 +110,34 @@ def parse_ipv6_default(text: str) -> list[str]:
     return names
 
 
+def parse_hops(text: str) -> list[str]:
+    """Parse ``ip -json route show default`` and return the interface of every next hop."""
+    hops = []
+    for route in _objects(_parsed(text)):
+        if route.get("type", _UNICAST) == _UNICAST:
+            hops += [route, *_objects(route.get("nexthops"))]
+    return [hop["dev"] for hop in hops if isinstance(hop.get("dev"), str)]
+
+
 def read_uplinks(
-    probe: Probe, defaults: Iterable[str], netdevs: list[Netdev], connection_address: str | None
+    probe: Probe, tables: Tables, netdevs: list[Netdev], connection_address: str | None, named: Iterable[str]
 ) -> list[dict[str, Any]]:
-    """Return the interfaces to protect with every reason; for a bond, bridge or VLAN its hardware is named too."""
-    reasons: dict[str, list[str]] = {}
-    for name in defaults:
-        _protect(probe, reasons, name, "default route")
-    for address, reason in _addresses(probe, connection_address):
-        for name in _netdevs_of(probe, address):
-            _protect(probe, reasons, name, reason)
+    """Return the interfaces to protect with every reason; for a bond, bridge or VLAN its hardware is named too.
+
+    ``named`` are those that a variable names; one that is not among ``netdevs`` is left out.
+    """
     pci = {netdev.raw_name: netdev.pci_parent for netdev in netdevs}
+    reasons: dict[str, list[str]] = {}
+    for name in tables.defaults:
+        _protect(probe, reasons, name, "default route")
+    wanted = _addresses(probe, connection_address)
+    owners = {address: _netdevs_of(probe, tables.routes, address) for address in dict(wanted)}
+    for address, reason in wanted:
+        for name in owners[address]:
+            _protect(probe, reasons, name, reason)
+    for name in named:
+        if name in pci:
+            _protect(probe, reasons, name, NAMED)
     return [
         {"netdev": printable(name), "pci": pci.get(name), "reasons": reasons[name]}
         for name in sorted(reasons, key=natural)
@@ -131,11 +171,10 @@ def _addresses(probe: Probe, connection_address: str | None) -> list[tuple[Addre
     return result
 
 
-def _netdevs_of(probe: Probe, address: Address) -> list[str]:
+def _netdevs_of(probe: Probe, routes: Iterable[Route], address: Address) -> list[str]:
     """Return the interface that has the address; where that stays unknown, every one whose network holds it."""
     if isinstance(address, ipaddress.IPv6Address):
         return _ipv6_owner(probe.content(IPV6_ADDRESSES) or "", address)
-    routes = parse_routes(probe.content(ROUTE) or "")
     names = sorted(
         {route.netdev for route in routes if route.direct and address in route.network and _is_subnet(route)}
     )
@@ -157,15 +196,21 @@ def _ipv6_owner(text: str, address: ipaddress.IPv6Address) -> list[str]:
 
 def parse_ip_addresses(text: str) -> dict[str, str]:
     """Parse ``ip -json address show`` and return the interface of every address."""
-    try:
-        links = json.loads(text)
-    except (ValueError, RecursionError):
-        return {}
     owners: dict[str, str] = {}
-    for link in links if isinstance(links, list) else []:
-        name, entries = (link.get("ifname"), link.get("addr_info")) if isinstance(link, dict) else (None, None)
-        if not isinstance(name, str) or not isinstance(entries, list):
-            continue
-        locals_ = (entry.get("local") for entry in entries if isinstance(entry, dict))
-        owners.update((address, name) for address in locals_ if isinstance(address, str))
+    for link in _objects(_parsed(text)):
+        name = link.get("ifname")
+        if isinstance(name, str):
+            addresses = (entry.get("local") for entry in _objects(link.get("addr_info")))
+            owners.update((address, name) for address in addresses if isinstance(address, str))
     return owners
+
+
+def _parsed(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _objects(value: Any) -> list[dict[str, Any]]:
+    return [entry for entry in value if isinstance(entry, dict)] if isinstance(value, list) else []
