@@ -6,11 +6,14 @@ from __future__ import annotations
 
 from typing import Any, Mapping
 
+from ansible.errors import AnsibleError, AnsibleUndefinedVariable
+
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.basis.findings import Document, Findings
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.intake.helm import values_of_settings
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.intake.load import HostReading, build_spec
 from ansible_collections.rdma.fabric.plugins.module_utils._host.desired import HOST_VARIABLES, parse_host_variables
 from ansible_collections.rdma.fabric.plugins.module_utils._host.guids.fleet import shared_guids
+from ansible_collections.rdma.fabric.plugins.module_utils._host.syntax import one_line
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects import set_name_violations
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import Violation
 from ansible_collections.rdma.fabric.plugins.plugin_utils._action import FabricAction, plain
@@ -85,9 +88,27 @@ def read_hosts(hosts: list[str], hostvars: Mapping[str, Any], survey: VariableSu
             continue
         variables = hostvars[host]
         survey.look(host, variables)
-        given = {name: plain(variables.get(name)) for name in HOST_VARIABLES}
-        readings[host] = parse_host_variables(host, given)
+        given, undefined = values_of(host, variables)
+        desired, violations, notices = parse_host_variables(host, given)
+        readings[host] = (desired, [*undefined, *violations], notices)
     for host, shared in shared_guids({host: reading[0] for host, reading in readings.items()}).items():
         desired, violations, notices = readings[host]
         readings[host] = (desired, [*violations, *shared], notices)
     return readings
+
+
+def values_of(host: str, variables: Mapping[str, Any]) -> tuple[dict[str, Any], list[Violation]]:
+    """Return the variables of a host that its desired state is made from, and those whose templates have no value."""
+    values: dict[str, Any] = {}
+    violations: list[Violation] = []
+    for name in HOST_VARIABLES:
+        try:
+            values[name] = plain(variables.get(name))
+        except AnsibleError as error:
+            undefined = isinstance(error, AnsibleUndefinedVariable)
+            hint = (
+                "define it for this host, in the inventory, group_vars or host_vars" if undefined else "mend the value"
+            )
+            problem = f"has no value: {one_line(str(error))}"
+            violations.append(Violation(f"host {one_line(host)}: {name}", "", problem, hint))
+    return values, violations

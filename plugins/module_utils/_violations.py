@@ -5,8 +5,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Iterable
+import re
+from dataclasses import dataclass, replace
+from typing import Any, Iterable, TypeVar
+
+_OF_HOST = re.compile(r"host (.+?): (.+)", re.DOTALL)
+_MAX_NAMED = 3
+_Remark = TypeVar("_Remark", bound="Finding")
 
 
 @dataclass(frozen=True)
@@ -55,10 +60,14 @@ class Notice(Finding):
 
 
 class InvalidInput(Exception):
-    """An input that breaks at least one rule; it carries every violation found, not only the first."""
+    """An input that breaks at least one rule; it carries every violation found, not only the first.
+
+    What is wrong with several hosts in the same way, as with a line of group_vars, is one violation.
+    """
 
     def __init__(self, violations: Iterable[Violation]) -> None:
-        self.violations: list[Violation] = sorted(violations, key=lambda v: (v.source, v.line or 0, v.path, v.problem))
+        found = sorted(violations, key=lambda v: (v.source, v.line or 0, v.path, v.problem))
+        self.violations: list[Violation] = together(found)
         super().__init__(report(self.violations))
 
 
@@ -67,3 +76,30 @@ def report(findings: Iterable[Finding]) -> str:
     lines = [f"  - {finding.sentence()}" for finding in findings]
     noun = "problem" if len(lines) == 1 else "problems"
     return "\n".join([f"{len(lines)} {noun} in the input; nothing was changed:", *lines])
+
+
+def together(findings: Iterable[_Remark]) -> list[_Remark]:
+    """Return the findings in their order, those that hosts share as one that names the hosts.
+
+    The source of a finding about a host is ``host NAME: VARIABLE``, of one about several ``hosts NAMES: VARIABLE``.
+    """
+    groups: dict[tuple[Any, ...], list[_Remark]] = {}
+    for number, finding in enumerate(findings):
+        match = _OF_HOST.fullmatch(finding.source)
+        what = (match[2], finding.path, finding.problem, finding.hint) if match else (number,)
+        groups.setdefault(what, []).append(finding)
+    return [group[0] if len(group) == 1 else _of_hosts(group) for group in groups.values()]
+
+
+def _of_hosts(group: list[_Remark]) -> _Remark:
+    matches = [match for match in (_OF_HOST.fullmatch(finding.source) for finding in group) if match]
+    hosts = list(dict.fromkeys(match[1] for match in matches))
+    if len(hosts) == 1:
+        return group[0]
+    return replace(group[0], source=f"hosts {named(hosts)}: {matches[0][2]}")
+
+
+def named(hosts: list[str]) -> str:
+    """Return a list of hosts as a person says it."""
+    rest = len(hosts) - _MAX_NAMED
+    return ", ".join(hosts[:_MAX_NAMED]) + (f" and {rest} more" if rest > 0 else "")

@@ -197,7 +197,7 @@ violations:
   elements: dict
   contains:
     source:
-      description: The file or the variable.
+      description: The file, or the variable with the hosts that have it.
       returned: always
       type: str
       sample: policy.yaml

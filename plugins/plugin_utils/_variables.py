@@ -16,7 +16,7 @@ from ansible.errors import AnsibleError
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.desired import CONSENTS, HOST_VARIABLES
 from ansible_collections.rdma.fabric.plugins.module_utils._host.syntax import one_line
-from ansible_collections.rdma.fabric.plugins.module_utils._violations import Notice, Violation
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import Notice, Violation, named
 
 PREFIX = "rdma_fabric_"
 SOURCE = "variables"
@@ -90,7 +90,6 @@ PATTERN = f"{PREFIX}hosts"
 DEFAULT_PATTERN = "rdma_fabric"
 """The pattern of the fabric's hosts unless another one is given; a fabric without hosts is none of its mistakes."""
 _NEAR = 0.8
-_MAX_NAMED = 3
 
 
 class VariableSurvey:
@@ -213,9 +212,3 @@ def nearest(name: str) -> str:
     suffixes = [known[len(PREFIX) :] for known in sorted(KNOWN_VARIABLES) if known.startswith(PREFIX)]
     near = difflib.get_close_matches(name[len(PREFIX) :], suffixes, n=1, cutoff=_NEAR)
     return f"{PREFIX}{near[0]}" if near else ""
-
-
-def named(hosts: list[str]) -> str:
-    """Return a list of hosts as a person says it."""
-    rest = len(hosts) - _MAX_NAMED
-    return ", ".join(hosts[:_MAX_NAMED]) + (f" and {rest} more" if rest > 0 else "")

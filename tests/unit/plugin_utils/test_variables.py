@@ -21,7 +21,6 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._variables import (
     KNOWN_VARIABLES,
     VariableSurvey,
     around_the_fabric,
-    named,
     unread,
 )
 
@@ -190,9 +189,3 @@ class TestUnread:
     def test_what_the_role_reads_itself_may_be_set_anywhere(self) -> None:
         task = {"rdma_fabric_allow_reboot": True, "rdma_fabric_recorded_host": "a", "rdma_fabric_host_mode": "preview"}
         assert self.said({**task, "ansible_host": "10.0.0.1", "rdma_fabric_hosts": "x"}, {}) == []
-
-
-def test_hosts_are_named_as_a_person_says_it() -> None:
-    assert named(["a"]) == "a"
-    assert named(["a", "b", "c"]) == "a, b, c"
-    assert named(["a", "b", "c", "d"]) == "a, b, c and 1 more"

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import json
 import time
+from collections import UserDict
 from pathlib import Path
 from typing import Any
 
 import yaml
+from ansible.errors import AnsibleError, AnsibleUndefinedVariable
 
 from ansible_collections.rdma.fabric.tests.unit._fabric.inputs import SEEDS
 from ansible_collections.rdma.fabric.tests.unit.plugins.actions import run_action
@@ -98,6 +100,37 @@ def test_everything_wrong_is_reported_at_once(tmp_path: Path) -> None:
         "host node1: rdma_fabric_interfaces",
     }
     assert "8 problems in the input; nothing was changed" in result["msg"]
+
+
+class Templated(UserDict[str, Any]):
+    """Variables of a host as Ansible shows them: some templates have no value there."""
+
+    def __getitem__(self, key: str) -> Any:
+        value = super().__getitem__(key)
+        if isinstance(value, Exception):
+            raise value
+        return value
+
+
+def test_a_template_without_a_value_is_told_with_its_host_and_everything_else() -> None:
+    group = {"rdma_fabric_roce_qos": {"trst": "dscp"}}
+    broken = {
+        "rdma_fabric_interfaces": AnsibleUndefinedVariable("'nic_pci' is undefined"),
+        "rdma_fabric_uplinks": AnsibleError("division\nby zero"),
+    }
+    result = load(hosts=["a", "b"], task_vars={"hostvars": {"a": group, "b": Templated({**group, **broken})}})
+    assert [(found["source"], found["path"], found["problem"]) for found in result["violations"]] == [
+        ("hosts a, b: rdma_fabric_roce_qos", "trst", "is not a known key"),
+        ("host b: rdma_fabric_interfaces", "", "has no value: 'nic_pci' is undefined"),
+        ("host b: rdma_fabric_uplinks", "", "has no value: division\\nby zero"),
+    ]
+    assert result["violations"][1]["hint"] == "define it for this host, in the inventory, group_vars or host_vars"
+
+
+def test_a_notice_of_many_hosts_is_said_once() -> None:
+    twice = {"rdma_fabric_kernel_modules": ["rdma_ucm", "rdma_ucm"]}
+    (notice,) = load(hosts=["a", "b"], task_vars={"hostvars": {"a": twice, "b": twice}})["notices"]
+    assert notice.startswith("hosts a, b: rdma_fabric_kernel_modules: [1]: ")
 
 
 def test_hosts_beside_the_fabric_are_looked_at_when_the_pattern_is_given() -> None:

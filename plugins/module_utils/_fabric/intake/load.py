@@ -31,7 +31,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.intake.setting
     read_settings,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.intake.workloads import Surroundings, check_workload
-from ansible_collections.rdma.fabric.plugins.module_utils._violations import Notice, Violation
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import Notice, Violation, together
 
 FabricSpec = Dict[str, Any]
 HostReading = Tuple[Dict[str, Any], List[Violation], List[Notice]]
@@ -105,7 +105,7 @@ def build_spec(
         "host_requests": requests,
         "hosts": {name: {**desired, "requests": requests} for name, (desired, _wrong, _said) in hosts.items()},
     }
-    return spec, list(dict.fromkeys(findings.notices))
+    return spec, together(dict.fromkeys(findings.notices))
 
 
 def _read(documents: Sequence[Document], variables: Mapping[str, Any], findings: Findings) -> _Input:

@@ -1,0 +1,50 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What is wrong in the same way with many hosts is told once, with the hosts; nothing else is put together."""
+
+from __future__ import annotations
+
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import (
+    InvalidInput,
+    Notice,
+    Violation,
+    named,
+    together,
+)
+
+
+def wrong(host: int, path: str = "[0].mtu", problem: str = "is 5", hint: str = "raise it") -> Violation:
+    return Violation(f"host gpu{host:02}: rdma_fabric_interfaces", path, problem, hint)
+
+
+def test_a_line_of_group_vars_is_one_violation_however_many_hosts_it_is_about() -> None:
+    invalid = InvalidInput([*(wrong(host) for host in range(1, 41)), wrong(7, "[1].pci")])
+    assert str(invalid).splitlines() == [
+        "2 problems in the input; nothing was changed:",
+        "  - hosts gpu01, gpu02, gpu03 and 37 more: rdma_fabric_interfaces: [0].mtu: is 5 (raise it)",
+        "  - host gpu07: rdma_fabric_interfaces: [1].pci: is 5 (raise it)",
+    ]
+    assert [type(found) for found in invalid.violations] == [Violation, Violation]
+
+
+def test_what_differs_in_any_part_stays_apart() -> None:
+    found = [wrong(1), wrong(2, path="[1].mtu"), wrong(3, problem="is 6"), wrong(4, hint="lower it")]
+    found.append(Violation("host gpu05: rdma_fabric_sysctls", "[0].mtu", "is 5", "raise it"))
+    assert together(found) == found
+
+
+def test_what_no_host_is_about_stays_as_it_is_and_one_host_stays_one() -> None:
+    files = [Violation("a.yaml", "x", "is wrong"), Violation("b.yaml", "x", "is wrong")]
+    assert together([*files, wrong(1), wrong(1)]) == [*files, wrong(1)]
+
+
+def test_notices_are_put_together_as_well() -> None:
+    notices = [Notice(f"host {host}: rdma_fabric_limits", "memlock", "is low") for host in ("a", "b")]
+    assert together(notices) == [Notice("hosts a, b: rdma_fabric_limits", "memlock", "is low")]
+
+
+def test_hosts_are_named_as_a_person_says_it() -> None:
+    assert named(["a"]) == "a"
+    assert named(["a", "b", "c"]) == "a, b, c"
+    assert named(["a", "b", "c", "d"]) == "a, b, c and 1 more"
