@@ -9,9 +9,9 @@ from typing import Any, Mapping, NamedTuple
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.context import Context, Interface
 from ansible_collections.rdma.fabric.plugins.module_utils._host.firmware.read import card_of
+from ansible_collections.rdma.fabric.plugins.module_utils._host.wanted.firmware import meanings
 
 CURRENT, NEXT = 1, 2
-_WORDS = {"true": "1", "false": "0"}
 
 
 class Card(NamedTuple):
@@ -55,18 +55,4 @@ def cards_of(context: Context) -> list[Card]:
 
 def same(shown: str, wanted: str) -> bool:
     """Say whether a value as a tool shows it (``ETH(2)``) is the wanted one (``eth``, ``2``, ``ETH(2)``)."""
-    return bool(_meanings(shown) & _meanings(wanted))
-
-
-def _meanings(value: str) -> set[str]:
-    lower = value.lower()
-    word, parenthesis, number = lower.rstrip(")").partition("(")
-    parts = {word, number} if parenthesis else {lower}
-    return {_number(_WORDS.get(part, part)) for part in parts}
-
-
-def _number(text: str) -> str:
-    try:
-        return str(int(text, 0))
-    except ValueError:
-        return text
+    return bool(meanings(shown) & meanings(wanted))

@@ -6,12 +6,13 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Dict
+from typing import Any, Dict, Mapping
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.wanted.place import Place, is_mapping, kind_of, shown
 
-_NAME = re.compile(r"[A-Z][A-Z0-9_]{1,63}")
+PARAMETER = re.compile(r"[A-Z][A-Z0-9_]{1,63}")
 _VALUE = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+_WORDS = {"true": "1", "false": "0"}
 
 # By the parameter's name, as text: ``16``, ``True``, ``ETH``.
 Parameters = Dict[str, str]
@@ -23,7 +24,7 @@ def firmware(place: Place, value: Any) -> Parameters | None:
         return None
     wanted: Parameters = {}
     for name, item in value.items():
-        if not isinstance(name, str) or not _NAME.fullmatch(name):
+        if not isinstance(name, str) or not PARAMETER.fullmatch(name):
             place.violation(
                 f"has the key {shown(name)}, which is no parameter of a firmware",
                 "names are in capitals, as mstconfig shows them: NUM_OF_VFS, SRIOV_EN, LINK_TYPE_P1",
@@ -42,3 +43,36 @@ def _text(place: Place, value: Any) -> str | None:
         return value
     place.violation(f"is {kind_of(value)} ({shown(value)}), a number, true, false or one word is needed")
     return None
+
+
+def check_functions(place: Place, entry: Mapping[str, Any]) -> None:
+    """Note values with which the next boot can't have the virtual functions that the same entry asks for."""
+    vfs, parameters = entry["vfs"], entry["firmware"] or {}
+    if not vfs:
+        return
+    if "0" in meanings(parameters.get("SRIOV_EN", "")):
+        place.at("SRIOV_EN").violation(
+            f"switches SR-IOV off, and vfs of the same entry asks for {vfs} virtual functions",
+            "set it to true, or leave vfs out",
+        )
+    offered = [int(meaning) for meaning in meanings(parameters.get("NUM_OF_VFS", "")) if meaning.isdecimal()]
+    if offered and max(offered) < vfs:
+        place.at("NUM_OF_VFS").violation(
+            f"offers {max(offered)} virtual functions, and vfs of the same entry asks for {vfs}",
+            "raise NUM_OF_VFS or lower vfs",
+        )
+
+
+def meanings(value: str) -> set[str]:
+    """Return what a value is equal to: words in lower case, numbers as decimals; ``ETH(2)`` is ``eth`` and ``2``."""
+    lower = value.lower()
+    word, parenthesis, number = lower.rstrip(")").partition("(")
+    parts = {word, number} if parenthesis else {lower}
+    return {_decimal(_WORDS.get(part, part)) for part in parts}
+
+
+def _decimal(text: str) -> str:
+    try:
+        return str(int(text, 0))
+    except ValueError:
+        return text

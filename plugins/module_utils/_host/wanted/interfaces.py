@@ -9,7 +9,7 @@ from typing import Any, Mapping
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host import syntax
 from ansible_collections.rdma.fabric.plugins.module_utils._host.wanted.eswitch import check_settings, eswitch_mode
-from ansible_collections.rdma.fabric.plugins.module_utils._host.wanted.firmware import firmware
+from ansible_collections.rdma.fabric.plugins.module_utils._host.wanted.firmware import check_functions, firmware
 from ansible_collections.rdma.fabric.plugins.module_utils._host.wanted.place import (
     Place,
     kind_of,
@@ -108,6 +108,7 @@ def _interface(place: Place, item: Mapping[Any, Any]) -> dict[str, Any]:
     check_prefix(place.at("representor_prefix"), entry)
     _check_vf_mtu(place.at("vf_mtu"), entry)
     check_driver(place.at("vf_mtu"), entry)
+    check_functions(place.at("firmware"), entry)
     check_state(place.at(ROUTES), entry)
     return entry
 

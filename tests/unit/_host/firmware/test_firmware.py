@@ -355,8 +355,10 @@ def test_functions_that_the_next_boot_offers_wait_for_it() -> None:
 
 
 def test_functions_beyond_what_the_next_boot_offers_are_refused() -> None:
-    step = the_step(applied(host(), wish(ALLOWED, vfs=64, firmware={"NUM_OF_VFS": 32})), f"vfs:{PF}")
-    assert step["status"] == "refused"
+    host_of_two = Kernel(FLEET["roce-h100-01"]().document())
+    first = {"pci": "0000:aa:00.0", "firmware": {"NUM_OF_VFS": 32}}
+    outcome = applied(host_of_two, igb.wish(first, {"pci": "0000:aa:00.1", "vfs": 64}, **ALLOWED))
+    assert the_step(outcome, "vfs:0000:aa:00.1")["status"] == "refused"
     unallowed = the_step(applied(host(), wish(vfs=32, firmware={"NUM_OF_VFS": 32})), f"vfs:{PF}")
     assert unallowed["status"] == "refused", "the value is not set, so the next boot does not offer them"
 
@@ -448,3 +450,36 @@ def test_bad_wishes_are_told_before_anything_is_touched(given: Any, says: str) -
     variables = {"rdma_fabric_interfaces": [{"pci": PF, "firmware": given}]}
     _desired, violations, _notices = parse_host_variables("gpu01", variables)
     assert len(violations) == 1 and says in str(violations[0])
+
+
+@pytest.mark.parametrize(
+    ("vfs", "given", "path", "says"),
+    [
+        (4, {"NUM_OF_VFS": 2}, "NUM_OF_VFS", "offers 2 virtual functions, and vfs of the same entry asks for 4"),
+        (4, {"NUM_OF_VFS": "0x3"}, "NUM_OF_VFS", "offers 3 virtual functions"),
+        (4, {"NUM_OF_VFS": 16, "SRIOV_EN": False}, "SRIOV_EN", "switches SR-IOV off"),
+        (1, {"SRIOV_EN": "FALSE"}, "SRIOV_EN", "switches SR-IOV off"),
+        (1, {"SRIOV_EN": 0}, "SRIOV_EN", "switches SR-IOV off"),
+    ],
+)
+def test_functions_that_the_same_entry_takes_away_at_boot_are_a_contradiction(
+    vfs: int, given: dict[str, Any], path: str, says: str
+) -> None:
+    variables = {"rdma_fabric_interfaces": [{"pci": PF, "vfs": vfs, "firmware": given}]}
+    (violation,) = parse_host_variables("gpu01", variables)[1]
+    assert (violation.path, says in violation.problem) == (f"[0].firmware.{path}", True)
+
+
+@pytest.mark.parametrize(
+    ("vfs", "given"),
+    [
+        (4, {"NUM_OF_VFS": 4, "SRIOV_EN": True}),
+        (4, {"NUM_OF_VFS": "DEVICE_DEFAULT"}),
+        (4, {"LINK_TYPE_P1": "ETH"}),
+        (0, {"NUM_OF_VFS": 0, "SRIOV_EN": False}),
+        (None, {"NUM_OF_VFS": 2, "SRIOV_EN": False}),
+    ],
+)
+def test_firmware_that_offers_enough_is_no_contradiction(vfs: int | None, given: dict[str, Any]) -> None:
+    variables = {"rdma_fabric_interfaces": [{"pci": PF, "vfs": vfs, "firmware": given}]}
+    assert parse_host_variables("gpu01", variables)[1] == []
