@@ -18,6 +18,7 @@ from ansible_collections.rdma.fabric.tests.unit._host.kernel.system import ENTRY
 APPLY = Run(check=False, diff=True, mode="apply", recorded=False)
 CHECK = Run(check=True, diff=True, mode="apply", recorded=False)
 REMOVE = Run(check=False, diff=True, mode="apply", recorded=False, state="absent")
+CHECK_REMOVAL = Run(check=True, diff=True, mode="apply", recorded=False, state="absent")
 
 DEBIAN_FAMILY = ("debian-12", "debian-13", "ubuntu-22.04", "ubuntu-24.04", "ubuntu-26.04")
 RED_HAT_FAMILY = ("rocky-9", "almalinux-10")
@@ -85,8 +86,8 @@ def applied(kernel: Kernel, run: Run = APPLY, **wish: Any) -> dict[str, Any]:
     return apply(kernel, check_desired(wish), run, None, kernel)
 
 
-def previewed(kernel: Kernel, **wish: Any) -> dict[str, Any]:
-    return preview(kernel, check_desired(wish), CHECK, None)
+def previewed(kernel: Kernel, run: Run = CHECK, **wish: Any) -> dict[str, Any]:
+    return preview(kernel, check_desired(wish), run, None)
 
 
 def _kernel_files() -> dict[str, str]:

@@ -42,17 +42,18 @@ def work(context: Context, step: Step) -> Work:
     if key == names.FILE:
         files = boot_files(context)
         return Work(context.boot_operations(files), context.boot_undo(files))
-    path, wanted = names.attribute(key), str(step["to"])
+    name, wanted = str(step["target"]), str(step["to"])
+    path = names.attribute(name)
     undo: list[Operation] = [] if step["from"] is None else [SetAttribute(path, str(step["from"]), _SECONDS)]
 
     def verify(host: Host) -> str:
         now = host.read(path).strip()
-        return "" if names.same_value(now, wanted) else f"{key} is {now}, not {wanted}: the kernel took another value"
+        return "" if names.same_value(now, wanted) else f"{name} is {now}, not {wanted}: the kernel took another value"
 
     return Work([SetAttribute(path, wanted, _SECONDS)], undo, verify)
 
 
 def restore(desired: HostDesired, key: str, original: Any) -> None:
-    """Ask for the value that a setting had."""
+    """Ask for the value that a setting had; an interface's has its PCI address in place of its name."""
     if isinstance(original, str) and key != names.FILE:
         desired["sysctls"][key] = original

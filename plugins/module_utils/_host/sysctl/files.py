@@ -17,7 +17,8 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.sysctl.read impo
 class Setting(NamedTuple):
     """One wanted setting: ``now`` is its value, None when unknown; ``problem`` says why it can't be set at all.
 
-    ``waits`` is the interface that it belongs to and that is not there yet, empty for all others.
+    ``waits`` is the interface that it belongs to and that is not there yet, empty for all others. ``key`` is what it is
+    remembered by: an interface's goes by the PCI address, so that it is found again under whatever name.
     """
 
     name: str
@@ -26,19 +27,37 @@ class Setting(NamedTuple):
     variable: str
     problem: str = ""
     waits: str = ""
+    key: str = ""
 
 
 def settings(context: Context) -> tuple[list[Setting], list[str]]:
     """Return every wanted setting in order of the names, and what is to be said about them."""
     derived, notices = multirail_settings(context)
-    explicit: dict[str, str] = context.desired["sysctls"]
+    explicit = {_named(context, name): value for name, value in context.desired["sysctls"].items()}
     found = [_setting(context, name, value, "rdma_fabric_sysctls") for name, value in explicit.items()]
     found += [
         _setting(context, name, value, "rdma_fabric_multirail")
         for name, value in derived.items()
         if name not in explicit
     ]
-    return sorted(setting for setting in found if not _goes(context, setting.name)), notices
+    kept = sorted(setting for setting in found if not _goes(context, setting.name))
+    return [setting._replace(key=_key(context, setting.name)) for setting in kept], notices
+
+
+def _key(context: Context, name: str) -> str:
+    interface = names.interface_of(name)
+    for nic in context.actual.nics.values():
+        port = context.actual.port_of(nic)
+        if port is not None and context.name_of(port) == interface:
+            return names.for_interface(name, str(nic["address"]))
+    return name
+
+
+def _named(context: Context, name: str) -> str:
+    """Return a setting by its name; one that a removal brings back has the PCI address in place of the interface."""
+    nic = context.actual.nics.get(names.interface_of(name) or "")
+    port = context.actual.port_of(nic) if nic is not None else None
+    return name if port is None else names.for_interface(name, context.name_of(port))
 
 
 def _goes(context: Context, name: str) -> bool:

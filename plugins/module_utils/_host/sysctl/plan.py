@@ -42,7 +42,7 @@ def _steps_of(context: Context, setting: Setting) -> list[Step]:
         return [
             refused_step(
                 CONCERN,
-                setting.name,
+                setting.key,
                 target=setting.name,
                 action=f"set {setting.name} to {setting.wanted}",
                 before=setting.now,
@@ -56,7 +56,7 @@ def _steps_of(context: Context, setting: Setting) -> list[Step]:
     return [
         make_step(
             CONCERN,
-            setting.name,
+            setting.key,
             target=setting.name,
             action=f"set {setting.name} to {setting.wanted}",
             before=setting.now,

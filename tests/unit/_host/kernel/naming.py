@@ -26,6 +26,7 @@ NET = "/sys/class/net"
 DCB = "/stand-in/dcb"
 # What RDMA-CM knows of a device; the device keeps it as well (cma_device of the kernel's cma.c).
 TOS = "/stand-in/tos"
+OF_INTERFACES = (DCB, *(f"/proc/sys/net/{family}/{kind}" for family in ("ipv4", "ipv6") for kind in ("conf", "neigh")))
 INFINIBAND = "/sys/class/infiniband"
 VERBS = "/sys/class/infiniband_verbs"
 IFNAMSIZ = 16
@@ -113,8 +114,9 @@ def give_name(kernel: Kernel, name: str, wanted: str) -> None:
     for path, content in tree.files.items():
         if "/gid_attrs/ndevs/" in path or path.startswith("/proc/net/"):
             tree.files[path] = word.sub(lambda _match: wanted, content.decode()).encode()
-    if tree.exists(f"{DCB}/{name}"):
-        tree.move(f"{DCB}/{name}", f"{DCB}/{wanted}")
+    for directory in OF_INTERFACES:
+        if tree.exists(f"{directory}/{name}"):
+            tree.move(f"{directory}/{name}", f"{directory}/{wanted}")
     tree.add_file(f"{NET}/{wanted}/name_assign_type", f"{NET_NAME_RENAMED}\n")
     tree.add_file(f"{NET}/{wanted}/uevent", f"INTERFACE={wanted}\n")
 

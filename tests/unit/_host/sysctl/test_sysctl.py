@@ -17,7 +17,13 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.sysctl.read impo
 from ansible_collections.rdma.fabric.tests.unit._host.host_facts import interface
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.machine import Kernel
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.sweep import sweep
-from ansible_collections.rdma.fabric.tests.unit._host.system_hosts import REMOVE, applied, host, previewed
+from ansible_collections.rdma.fabric.tests.unit._host.system_hosts import (
+    CHECK_REMOVAL,
+    REMOVE,
+    applied,
+    host,
+    previewed,
+)
 
 WISH: dict[str, Any] = {
     "sysctls": {
@@ -202,16 +208,58 @@ class TestErrors:
 
 class TestInterfaces:
     def test_a_setting_follows_the_name_that_the_plan_gives(self) -> None:
-        wish = {
+        wish: dict[str, Any] = {
             "interfaces": [interface(pci="0000:37:00.0", name="rail0")],
             "sysctls": {"net.ipv4.conf.rail0.rp_filter": 2},
         }
         outcome = previewed(host(), **wish)
         step = next(step for step in outcome["plan"]["steps"] if step["concern"] == "sysctl")
-        assert (step["id"], step["from"], step["to"]) == ("sysctl:net.ipv4.conf.rail0.rp_filter", "1", "2")
+        assert (step["target"], step["from"], step["to"]) == ("net.ipv4.conf.rail0.rp_filter", "1", "2")
+
+    RENAMED: ClassVar[dict[str, Any]] = {
+        "interfaces": [interface(pci="0000:37:00.0", name="rail0"), interface(pci="0000:37:00.1", name="rail1")],
+        "sysctls": {"net.ipv4.conf.rail0.rp_filter": 2, "net.ipv4.conf.rail1.rp_filter": 0},
+    }
+
+    @staticmethod
+    def renamed() -> Kernel:
+        kernel = host()
+        outcome = applied(kernel, **TestInterfaces.RENAMED)
+        assert not outcome.get("failed"), outcome["msg"]
+        kernel.revive()
+        return kernel
+
+    def test_removal_brings_the_values_back_under_the_former_names(self) -> None:
+        before = host().state()
+        kernel = self.renamed()
+        shown = previewed(kernel, run=CHECK_REMOVAL)
+        outcome = applied(kernel, run=REMOVE)
+        assert not outcome.get("failed"), outcome["msg"]
+        assert outcome["diff"] == shown["diff"] and refusals(shown) == []
+        assert [kernel.read(f"/proc/sys/net/ipv4/conf/ens2f{port}/rp_filter") for port in (0, 1)] == ["1\n", "1\n"]
+        assert {path for path in kernel.state()["files"] if "/conf/" in path} == {
+            path for path in before["files"] if "/conf/" in path
+        }
+
+    def test_a_removal_that_ends_after_the_renames_is_completed_by_the_next(self) -> None:
+        assert sweep(self.renamed, lambda kernel: applied(kernel, run=REMOVE)) > 6
+
+    def test_another_name_finds_the_value_of_before_the_first_run(self) -> None:
+        kernel = self.renamed()
+        applied(
+            kernel,
+            interfaces=[interface(pci="0000:37:00.0", name="fabric0"), interface(pci="0000:37:00.1", name="rail0")],
+            sysctls={"net.ipv4.conf.fabric0.rp_filter": 0, "net.ipv4.conf.rail0.rp_filter": 2},
+        )
+        assert [kernel.read(f"/proc/sys/net/ipv4/conf/{name}/rp_filter") for name in ("fabric0", "rail0")] == [
+            "0\n",
+            "2\n",
+        ]
+        applied(kernel, run=REMOVE)
+        assert [kernel.read(f"/proc/sys/net/ipv4/conf/ens2f{port}/rp_filter") for port in (0, 1)] == ["1\n", "1\n"]
 
     def test_the_name_that_the_plan_takes_away_is_refused(self) -> None:
-        wish = {
+        wish: dict[str, Any] = {
             "interfaces": [interface(pci="0000:37:00.0", name="rail0")],
             "sysctls": {"net.ipv4.conf.ens2f0.rp_filter": 2},
         }
@@ -255,13 +303,13 @@ class TestMultirail:
     def test_rails_in_one_subnet_get_their_settings(self) -> None:
         kernel = with_addresses(ens2f0="10.0.0.1/24", ens2f1="10.0.0.2/24", eno1="192.168.0.5/24")
         found = previewed(kernel, interfaces=self.RAILS, multirail=True)["plan"]["steps"]
-        assert [(step["id"], step["to"]) for step in found if step["concern"] == "sysctl"][:6] == [
-            ("sysctl:net.ipv4.conf.ens2f1.arp_announce", "2"),
-            ("sysctl:net.ipv4.conf.ens2f1.arp_ignore", "1"),
-            ("sysctl:net.ipv4.conf.ens2f1.rp_filter", "2"),
-            ("sysctl:net.ipv4.conf.rail0.arp_announce", "2"),
-            ("sysctl:net.ipv4.conf.rail0.arp_ignore", "1"),
-            ("sysctl:net.ipv4.conf.rail0.rp_filter", "2"),
+        assert [(step["target"], step["to"]) for step in found if step["concern"] == "sysctl"][:6] == [
+            ("net.ipv4.conf.ens2f1.arp_announce", "2"),
+            ("net.ipv4.conf.ens2f1.arp_ignore", "1"),
+            ("net.ipv4.conf.ens2f1.rp_filter", "2"),
+            ("net.ipv4.conf.rail0.arp_announce", "2"),
+            ("net.ipv4.conf.rail0.arp_ignore", "1"),
+            ("net.ipv4.conf.rail0.rp_filter", "2"),
         ]
 
     def test_a_subnet_for_each_rail_needs_none(self) -> None:
@@ -279,7 +327,7 @@ class TestMultirail:
         kernel = with_addresses(ens2f0="10.0.0.1/24", ens2f1="10.0.0.2/24")
         wish = {"net.ipv4.conf.ens2f1.rp_filter": 0}
         plan = previewed(kernel, interfaces=self.RAILS[1:], multirail=True, sysctls=wish)["plan"]
-        assert [step["to"] for step in plan["steps"] if step["id"].endswith("ens2f1.rp_filter")] == ["0"]
+        assert [step["to"] for step in plan["steps"] if step["target"].endswith("ens2f1.rp_filter")] == ["0"]
 
     def test_unknown_addresses_are_said(self) -> None:
         kernel = host()
