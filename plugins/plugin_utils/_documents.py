@@ -71,7 +71,9 @@ def read_files(names: list[str], find: Callable[[str], FilePath]) -> tuple[list[
         try:
             documents += read_text(name, _read(name, find(name)))
         except OSError as error:
-            violations.append(Violation(name, "", f"cannot be read: {error.strerror or error}", "check the path"))
+            there = FilePath(name).expanduser().is_absolute()
+            hint = "check the path" if there else f"check the path; it was looked for in {FilePath.cwd()}"
+            violations.append(Violation(name, "", f"cannot be read: {error.strerror or error}", hint))
         except InvalidInput as invalid:
             violations += invalid.violations
     return documents, violations

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The README's quick start: its inventory and its commands, as they are printed."""
+"""The README's quick start, its inventory and its commands, and the project for AWX: as they are printed."""
 
 from __future__ import annotations
 
@@ -70,8 +70,8 @@ def test_the_preview_plans_both_hosts_and_renders_the_network(user: User) -> Non
     assert ("NetworkAttachmentDefinition", "rdma-net") in objects
 
 
-def test_site_in_check_mode_shows_the_plan_of_both_hosts(user: User, control_plane: ControlPlane) -> None:
-    output = run(user, command_of("site", "--check", "--diff"), *RECORDED, cluster=control_plane)
+def test_site_in_check_mode_shows_the_plan_of_both_hosts(user: User, fleet_cluster: ControlPlane) -> None:
+    output = run(user, command_of("site", "--check", "--diff"), *RECORDED, cluster=fleet_cluster)
     assert "[gpu-01] planned: " in output
     assert "[gpu-02] planned: " in output
 
@@ -79,3 +79,18 @@ def test_site_in_check_mode_shows_the_plan_of_both_hosts(user: User, control_pla
 def test_render_writes_the_objects_of_a_policy(user: User) -> None:
     run(user, command_of("render"))
     assert list((user.here / "out").rglob("*.yaml"))
+
+
+def test_the_project_for_awx_finds_its_manifest_from_where_it_is_started(
+    user: User, fleet_cluster: ControlPlane
+) -> None:
+    (playbook,) = [block for block in guides.blocks_of(guides.guide("operation.md")) if "import_playbook" in block]
+    (user.here / "site.yml").write_text(playbook, encoding="utf-8")
+    (user.here / "manifests").mkdir()
+    (user.here / "nic-cluster-policy.yaml").rename(user.here / "manifests" / "nic-cluster-policy.yaml")
+    # An inventory in another folder that does not name localhost, as AWX writes one.
+    inventory = user.home / "hosts.json"
+    inventory.write_text(json.dumps({"rdma_fabric": {"hosts": {"gpu-01": {}}}}), encoding="utf-8")
+    command = ["ansible-playbook", "site.yml", "-i", str(inventory), "--check", "--diff"]
+    output = run(user, command, *RECORDED, cluster=fleet_cluster)
+    assert "+++ after: DaemonSet nvidia-network-operator/kube-multus-ds" in output

@@ -183,6 +183,15 @@ def test_all_files_are_judged_at_once(tmp_path: Path) -> None:
     assert "UTF-8" in violations[1].problem
 
 
+def test_a_file_that_is_missing_is_told_with_where_it_was_looked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    _documents, (relative, absolute) = read_files(["p.yaml", "/nowhere/p.yaml"], Path)
+    assert relative.hint == f"check the path; it was looked for in {tmp_path}"
+    assert absolute.hint == "check the path"
+
+
 def test_json_files_may_be_indented_with_tabs_and_know_their_lines() -> None:
     document = read_text("p.json", '{\n\t"a": {\n\t\t"b": "\\ud83d\\ude00"\n\t}\n}\n')[0]
     assert document.content == {"a": {"b": "\U0001f600"}}
