@@ -6,15 +6,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Iterator, Protocol, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.access import HostError, Machine, encoded
 from ansible_collections.rdma.fabric.plugins.module_utils._host.clock import Clock
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns import applier_of
 from ansible_collections.rdma.fabric.plugins.module_utils._host.context import Context
-from ansible_collections.rdma.fabric.plugins.module_utils._host.failures import Fault, explain, told
+from ansible_collections.rdma.fabric.plugins.module_utils._host.failures import NEXT, Fault, explain, told
 from ansible_collections.rdma.fabric.plugins.module_utils._host.operations import (
     CommandFailed,
+    Each,
     Operation,
     PutFile,
     RemoveFile,
@@ -26,7 +27,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.operations impor
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.pcie.config import LONGEST, offset_of
 from ansible_collections.rdma.fabric.plugins.module_utils._host.plan import Plan
-from ansible_collections.rdma.fabric.plugins.module_utils._host.ports import PCI_DEVICES, fill
+from ansible_collections.rdma.fabric.plugins.module_utils._host.ports import PCI_DEVICES, NoPort, fill
 from ansible_collections.rdma.fabric.plugins.module_utils._host.steps import Step, describe, is_executable
 
 # A wait looks at the host this often at first, then ever less often.
@@ -156,6 +157,8 @@ def perform(operation: Operation, machine: Machine, clock: Clock) -> None:
         result = machine.run(operation.argv, operation.timeout)
         if result.rc not in operation.accepted:
             raise CommandFailed(operation.argv, result.rc, result.stderr or result.stdout)
+    elif isinstance(operation, Each):
+        _do_each(operation, machine, clock)
     else:
         _wait(operation, machine, clock)
 
@@ -164,7 +167,7 @@ def filled(operation: Operation, machine: Machine) -> Operation:
     """Return the operation with the names that its placeholders stand for at this moment."""
     if isinstance(operation, Run):
         return operation._replace(argv=tuple(fill(argument, machine) for argument in operation.argv))
-    if isinstance(operation, (WaitFor, SetRegister)):
+    if isinstance(operation, (WaitFor, SetRegister, Each)):
         return operation
     if isinstance(operation, SetAttribute):
         return operation._replace(path=fill(operation.path, machine), text=fill(operation.text, machine))
@@ -192,6 +195,35 @@ def _set_register(wanted: SetRegister, machine: Machine) -> None:
         machine.write_at(path, offset, changed.to_bytes(2, "little"))
 
 
+def _do_each(wanted: Each, machine: Machine, clock: Clock) -> None:
+    problems: list[str] = []
+    missing: set[str] = set()
+    for operation, error in attempts(wanted.operations, machine, clock):
+        # An interface that is not there fails every operation that is about it: once is enough.
+        if error is None or (isinstance(error, NoPort) and str(error) in missing):
+            continue
+        if isinstance(error, NoPort):
+            missing.add(str(error))
+        problems.append(f"could not {told(operation)}: {explain(error, operation, {})}")
+    if problems:
+        raise Fault(f"{'; '.join(problems)}; {NEXT}{wanted.advice}")
+
+
+def attempts(
+    operations: Sequence[Operation], machine: Machine, clock: Clock
+) -> Iterator[tuple[Operation, Exception | None]]:
+    """Do each operation, whatever became of the one before; yield it as it was done, with its error."""
+    for operation in operations:
+        ready = operation
+        try:
+            ready = filled(operation, machine)
+            perform(ready, machine, clock)
+        except Exception as error:
+            yield ready, error
+        else:
+            yield ready, None
+
+
 def _wait(wanted: WaitFor, machine: Machine, clock: Clock) -> None:
     end = clock.now() + wanted.seconds
     interval = _FIRST_INTERVAL
@@ -215,13 +247,9 @@ def _undo(work: Work, machine: Machine, clock: Clock) -> tuple[tuple[str, ...], 
     """Take back what a step has done; each operation is tried, whatever became of the one before."""
     undone: list[str] = []
     not_undone: list[str] = []
-    for operation in work.undo:
-        ready = operation
-        try:
-            ready = filled(operation, machine)
-            perform(ready, machine, clock)
-        except Exception as error:
-            not_undone.append(f"could not {told(ready)}: {explain(error, ready, {})}")
+    for operation, error in attempts(work.undo, machine, clock):
+        if error is None:
+            undone.append(told(operation))
         else:
-            undone.append(told(ready))
+            not_undone.append(f"could not {told(operation)}: {explain(error, operation, {})}")
     return tuple(undone), tuple(not_undone)

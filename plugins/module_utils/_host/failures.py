@@ -13,6 +13,7 @@ from typing import Mapping
 from ansible_collections.rdma.fabric.plugins.module_utils._host.access import HostError
 from ansible_collections.rdma.fabric.plugins.module_utils._host.operations import (
     CommandFailed,
+    Each,
     Operation,
     PutFile,
     RemoveFile,
@@ -64,7 +65,7 @@ def told(operation: Operation) -> str:
         return f"set {bits} of {operation.register} of {operation.address}"
     if isinstance(operation, Run):
         return f"run {' '.join(operation.argv)}"
-    return f"wait for {operation.what}"
+    return operation.what if isinstance(operation, Each) else f"wait for {operation.what}"
 
 
 def explain(error: Exception, operation: Operation | None, known: Mapping[str, str]) -> str:

@@ -72,7 +72,18 @@ class WaitFor(NamedTuple):
     seconds: float
 
 
-Operation = Union[PutFile, RemoveFile, SetAttribute, SetRegister, Run, WaitFor]
+class Each(NamedTuple):
+    """Do every one of ``operations``, whatever became of those before, and fail in the end if any of them did.
+
+    ``what`` ends the sentence "could not", ``advice`` follows "next:".
+    """
+
+    what: str
+    operations: Sequence[Operation]
+    advice: str
+
+
+Operation = Union[PutFile, RemoveFile, SetAttribute, SetRegister, Run, WaitFor, Each]
 
 
 def holds(_host: Host) -> str:

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import Callable, NamedTuple
+from typing import Callable, NamedTuple, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.access import Host
 from ansible_collections.rdma.fabric.plugins.module_utils._host.driver import modules
@@ -22,6 +22,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.driver.snapshot 
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.driver.status import State, same_build
 from ansible_collections.rdma.fabric.plugins.module_utils._host.operations import (
+    Each,
     Operation,
     PutFile,
     RemoveFile,
@@ -73,12 +74,21 @@ def reload_work(reload: Reload, snapshot: Snapshot, compared: tuple[str, ...] = 
     if reload.by_service:
         do.append(Run(("systemctl", "restart", SERVICE), 2 * _SECONDS))
     back = restoring(reload, snapshot)
-    return Work([*do, *back, RemoveFile(JOURNAL)], undo=back, verify=_verified(snapshot, compared))
+    return Work([*do, _all_of(back), RemoveFile(JOURNAL)], undo=back, verify=_verified(snapshot, compared))
 
 
 def restore_work(reload: Reload, snapshot: Snapshot) -> Work:
     """Return how a reload that was interrupted is finished."""
-    return Work([*restoring(reload, snapshot), RemoveFile(JOURNAL)], verify=_verified(snapshot, ()))
+    return Work([_all_of(restoring(reload, snapshot)), RemoveFile(JOURNAL)], verify=_verified(snapshot, ()))
+
+
+def _all_of(back: Sequence[Operation]) -> Each:
+    """One thing that can't be brought back must not keep the rest of the host's network away."""
+    advice = (
+        f"bring back by hand what is named and remove {JOURNAL}, or reboot the host; each run tries again while that "
+        "file is there"
+    )
+    return Each("bring all of the network back", back, advice)
 
 
 def restoring(reload: Reload, snapshot: Snapshot) -> list[Operation]:

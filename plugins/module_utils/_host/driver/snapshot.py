@@ -34,6 +34,8 @@ _NO_ADDRESS = frozenset({"", "00:00:00:00:00:00"})
 _FOREVER = 0xFFFFFFFF
 # Routes that the kernel makes for an address, that routers announce, or that end by themselves.
 _FLEETING = ("kernel", "ra", "redirect")
+_ON_BY_DEFAULT = "REORDER_HDR"
+_VLAN_FLAGS = (_ON_BY_DEFAULT, "GVRP", "MVRP", "LOOSE_BINDING", "BRIDGE_BINDING")
 _LINK_STATES = ("auto", "enable", "disable")
 
 
@@ -74,7 +76,7 @@ def take_snapshot(
             _link(owner[name], name, ports.get(name, {}), links.get(name, {}))
             for name in sorted(owner, key=lambda name: (owner[name], name))
         ],
-        "vlans": [_vlan(link, owner) for link in vlans if link.get("link") in owner],
+        "vlans": [_vlan(link, owner, links) for link in vlans if link.get("link") in owner],
         "routes": [
             {"version": version, "words": _route(route, here)}
             for version in sorted(routes)
@@ -111,20 +113,18 @@ def restore_operations(snapshot: Snapshot) -> list[Operation]:
     Every one may be done again: they also run after an earlier attempt that was interrupted at any of them.
     """
     physical = {function["pci"] for function in snapshot["functions"]}
-    operations: list[Operation] = []
-    for function in snapshot["functions"]:
-        if any(link["pci"] == function["pci"] for link in snapshot["links"]):
-            operations.append(_appears(function["pci"]))
-    operations.append(Run(_SETTLE, 40.0))
+    present = {link["pci"] for link in snapshot["links"]}
+    operations: list[Operation] = [*_appear(physical & present), Run(_SETTLE, 40.0)]
     # A port that comes up resets its virtual functions, which then take no orders for a while: it goes first.
     for function in snapshot["functions"]:
         for link in snapshot["links"]:
             if link["pci"] == function["pci"]:
                 operations.extend(_restored_link(link))
         operations.extend(_virtual_functions(function))
+    operations += _appear(present - physical)
     for link in snapshot["links"]:
         if link["pci"] not in physical:
-            operations += [_appears(link["pci"]), *_restored_link(link)]
+            operations += _restored_link(link)
     for vlan in snapshot["vlans"]:
         operations.extend(_restored_vlan(vlan))
     for link in snapshot["links"]:
@@ -195,18 +195,35 @@ def _link(address: str, name: str, port: Mapping[str, Any], link: Link) -> dict[
     }
 
 
-def _vlan(link: Link, owner: Mapping[str, str]) -> dict[str, Any]:
+def _vlan(link: Link, owner: Mapping[str, str], links: Mapping[str, Link]) -> dict[str, Any]:
     data = (link.get("linkinfo") or {}).get("info_data") or {}
+    port = links.get(str(link["link"]), {})
+    has_own = link.get("address") != port.get("address") and not link.get("master")
     return {
         "name": link["ifname"],
         "parent": owner[str(link["link"])],
         "id": data.get("id"),
         "protocol": data.get("protocol") or "802.1Q",
+        "settings": _vlan_settings(data),
+        "mac": link.get("address") if has_own else None,
         "mtu": link.get("mtu"),
         "up": "UP" in (link.get("flags") or []),
         "master": link.get("master"),
         "addresses": _addresses_of(link),
     }
+
+
+def _vlan_settings(data: Mapping[str, Any]) -> list[str]:
+    """Return the words after ``ip link set dev NAME type vlan`` for what is not as it is by default (ip-link(8))."""
+    flags = data.get("flags", [_ON_BY_DEFAULT])
+    words = []
+    for flag in _VLAN_FLAGS:
+        if (flag in flags) is not (flag == _ON_BY_DEFAULT):
+            words += [flag.lower(), "on" if flag in flags else "off"]
+    for key, word in (("ingress_qos", "ingress-qos-map"), ("egress_qos", "egress-qos-map")):
+        pairs = [f"{pair.get('from')}:{pair.get('to')}" for pair in data.get(key) or []]
+        words += [word, *pairs] if pairs else []
+    return words
 
 
 def _addresses_of(link: Link) -> list[list[str]]:
@@ -294,11 +311,16 @@ def _way(route: Mapping[str, Any], here: Mapping[str, str]) -> list[str]:
     return words
 
 
-def _appears(address: str) -> WaitFor:
-    def there(host: Host) -> bool:
-        return bool(host.list(f"{PCI}/{address}/net"))
+def _appear(addresses: Iterable[str]) -> list[Operation]:
+    """Wait for the interfaces of all functions together: where many are missing, the time is waited for once."""
+    wanted = sorted(addresses)
 
-    return WaitFor(f"the interface of {address}", there, _APPEARS_WITHIN)
+    def there(host: Host) -> bool:
+        return all(host.list(f"{PCI}/{address}/net") for address in wanted)
+
+    if not wanted:
+        return []
+    return [WaitFor(f"the interface{'s' if len(wanted) > 1 else ''} of {', '.join(wanted)}", there, _APPEARS_WITHIN)]
 
 
 def _virtual_functions(function: Mapping[str, Any]) -> list[Operation]:
@@ -352,10 +374,11 @@ def _restored_link(link: Mapping[str, Any]) -> list[Operation]:
     if link["mac"]:
         # A virtual function whose physical one has set its address may not set it itself (2), and has it already.
         operations.append(Run(("ip", "link", "set", "dev", port, "address", link["mac"]), accepted=(0, 2)))
+    # Before the master: a bridge takes the smallest MTU of its ports at once (br_mtu_auto_adjust, net/bridge/br_if.c).
+    if link["mtu"]:
+        operations.append(Run(("ip", "link", "set", "dev", port, "mtu", str(link["mtu"]))))
     if link["master"]:
         operations.append(Run(("ip", "link", "set", "dev", port, "master", link["master"])))
-    if link["mtu"] and not link["master"]:
-        operations.append(Run(("ip", "link", "set", "dev", port, "mtu", str(link["mtu"]))))
     if link["up"]:
         operations.append(Run(("ip", "link", "set", "dev", port, "up")))
     return operations
@@ -366,6 +389,10 @@ def _restored_vlan(vlan: Mapping[str, Any]) -> list[Operation]:
     kind = ("type", "vlan", "protocol", str(vlan["protocol"]), "id", str(vlan["id"]))
     # It may be there already: a network manager is quicker at times (EEXIST, 2); the next operation tells.
     operations: list[Operation] = [Run(("ip", "link", "add", "link", parent, "name", name, *kind), accepted=(0, 2))]
+    if vlan["settings"]:
+        operations.append(Run(("ip", "link", "set", "dev", name, "type", "vlan", *vlan["settings"])))
+    if vlan["mac"]:
+        operations.append(Run(("ip", "link", "set", "dev", name, "address", vlan["mac"])))
     if vlan["mtu"]:
         operations.append(Run(("ip", "link", "set", "dev", name, "mtu", str(vlan["mtu"]))))
     if vlan["master"]:

@@ -25,7 +25,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.unit import
     WISHES_FILE,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.clock import Clock
-from ansible_collections.rdma.fabric.plugins.module_utils._host.execute import filled, perform
+from ansible_collections.rdma.fabric.plugins.module_utils._host.execute import attempts, perform
 from ansible_collections.rdma.fabric.plugins.module_utils._host.failures import explain, told
 from ansible_collections.rdma.fabric.plugins.module_utils._host.guard.record import (
     BadRecord,
@@ -86,12 +86,11 @@ def revert(machine: Machine, clock: Clock) -> bool:
     record = read_record(machine, REVERTING_FILE)
     if record is None:
         return False
-    problems = []
-    for operation in record.undo:
-        try:
-            perform(filled(operation, machine), machine, clock)
-        except Exception as error:
-            problems.append(f"could not {told(operation)}: {explain(error, operation, {})}")
+    problems = [
+        f"could not {told(operation)}: {explain(error, operation, {})}"
+        for operation, error in attempts(record.undo, machine, clock)
+        if error is not None
+    ]
     machine.replace(REVERTED_FILE, text_of(record._replace(problems=tuple(problems))), 0o600)
     machine.remove(REVERTING_FILE)
     _leave_no_unit(machine, clock)

@@ -88,8 +88,10 @@ def driver_host(system: str = "ubuntu-24.04", **changes: Any) -> Kernel:
 def _give_network(kernel: Kernel) -> None:
     first, second = PORTS
     network: dict[str, Any] = {"addresses": {}, "routes": [], "vlans": {}}
-    stack.add_virtual(kernel, "bond7", mtu="1500", flags="0x1003", address="02:00:00:00:00:07", type="1", uevent="")
-    kernel.tree.add_link(f"{stack.NET}/{second}/master", "/sys/devices/virtual/net/bond7")
+    stack.add_virtual(
+        kernel, "bond7", mtu="1500", flags="0x1003", address="02:00:00:00:00:07", type="1", uevent="DEVTYPE=bond"
+    )
+    stack.stand_on(kernel, second, "bond7", is_master=True)
     stack.make_vlan(kernel, network, "vlan20", first, 20)
     for name, mtu in ((first, 9000), ("vlan20", 8000), (second, 1500)):
         kernel.tree.add_file(f"{stack.NET}/{name}/mtu", f"{mtu}\n")

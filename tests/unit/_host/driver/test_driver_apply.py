@@ -5,10 +5,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Callable, Sequence
 
 import pytest
 
+from ansible_collections.rdma.fabric.plugins.module_utils._host.access import CommandResult
 from ansible_collections.rdma.fabric.plugins.module_utils._host.converge import apply, preview
 from ansible_collections.rdma.fabric.plugins.module_utils._host.desired import check_desired
 from ansible_collections.rdma.fabric.plugins.module_utils._host.driver.files import (
@@ -29,8 +30,15 @@ WANTED: dict[str, Any] = {"flavour": "doca-ofed", "version": f"{RELEASE}.0"}
 CONSENTS = {"driver_reload": True}
 
 
-def run(kernel: Kernel, consents: dict[str, bool] | None = None, check: bool = False, **driver: Any) -> dict[str, Any]:
-    desired = check_desired({"driver": driver or WANTED, "consents": CONSENTS if consents is None else consents})
+def run(
+    kernel: Kernel,
+    consents: dict[str, bool] | None = None,
+    check: bool = False,
+    uplinks: Sequence[str] = (),
+    **driver: Any,
+) -> dict[str, Any]:
+    allowed = CONSENTS if consents is None else consents
+    desired = check_desired({"driver": driver or WANTED, "consents": allowed, "uplinks": list(uplinks)})
     how = Run(check=check, diff=True, mode="apply", recorded=False, concerns=("driver",))
     if check:
         return preview(kernel, desired, how, None)
@@ -177,6 +185,53 @@ def test_a_module_that_does_not_unload_leaves_the_host_as_it_was() -> None:
     assert not run(kernel).get("failed")
     assert runs_vendor(kernel)
     assert network(kernel) == before
+
+
+def refusing(kernel: Kernel, words: dict[str, str]) -> Callable[..., CommandResult]:
+    """A host whose programs fail with these texts when any of these words is among their arguments."""
+    known = kernel.run
+
+    def run_it(argv: Sequence[str], timeout: float) -> CommandResult:
+        text = next((words[word] for word in argv if word in words), None)
+        return known(argv, timeout) if text is None else CommandResult(2, "", f"RTNETLINK answers: {text}\n")
+
+    return run_it
+
+
+def test_what_does_not_come_back_keeps_nothing_else_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    kernel = staged()
+    before = network(kernel)
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            kernel, "run", refusing(kernel, {"bond7": "Operation not supported", "10.20.0.5/24": "No buffer space"})
+        )
+        outcome = run(kernel)
+    after = network(kernel)
+    assert outcome["failed"] is True
+    assert "master bond7: ip ended with 2: RTNETLINK answers: Operation not supported" in outcome["msg"]
+    assert "10.20.0.5/24" in outcome["msg"] and "No buffer space" in outcome["msg"]
+    assert f"remove {JOURNAL}" in outcome["msg"]
+    assert after["attributes"] == before["attributes"], "every interface is up with its MTU"
+    assert after["network"]["addresses"]["vlan20"] == before["network"]["addresses"]["vlan20"]
+    assert after["network"]["routes"] == before["network"]["routes"]
+    # The next run has the rest to do, and does it.
+    assert kernel.exists(JOURNAL)
+    assert not run(kernel).get("failed")
+    assert network(kernel) == before
+    assert not kernel.exists(JOURNAL)
+
+
+def test_a_reload_that_is_finished_later_keeps_nothing_away_either(monkeypatch: pytest.MonkeyPatch) -> None:
+    kernel = staged()
+    before = network(kernel)
+    with monkeypatch.context() as patch:
+        patch.setattr(kernel, "run", refusing(kernel, {"bond7": "Operation not supported"}))
+        run(kernel)
+        kernel.run(["ip", "link", "set", "dev", "ens2f0", "down"], 1.0)
+        again = run(kernel)
+        assert [step["id"] for step in again["plan"]["steps"]] == ["driver:restore"]
+        assert again["failed"] is True and "master bond7" in again["msg"]
+        assert network(kernel)["attributes"] == before["attributes"]
 
 
 def test_a_repository_that_has_another_release_is_found_out_before_the_reload() -> None:

@@ -92,6 +92,55 @@ def test_the_port_of_a_bond_goes_back_to_it_with_the_bonds_address() -> None:
     assert lines.index(f"ip link set dev {port} down") < lines.index(f"ip link set dev {port} master bond0")
 
 
+def test_a_port_has_its_mtu_before_a_bridge_looks_at_it() -> None:
+    state = snapshot(links={"ens3": link("ens3", mtu=9000, master="br0"), "ens3v0": link("ens3v0")})
+    lines, port = argvs(state), f"ip link set dev {{port:{PF}}}"
+    assert lines.index(f"{port} mtu 9000") < lines.index(f"{port} master br0")
+
+
+def vlan(**changes: Any) -> dict[str, Any]:
+    data = {"protocol": "802.1Q", "id": 5, "flags": ["REORDER_HDR"], **changes.pop("data", {})}
+    return link("vlan5", link="ens3", linkinfo={"info_kind": "vlan", "info_data": data}, **changes)
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (
+            {"ingress_qos": [{"from": 1, "to": 2}], "egress_qos": [{"from": 0, "to": 3}, {"from": 4, "to": 5}]},
+            "ingress-qos-map 1:2 egress-qos-map 0:3 4:5",
+        ),
+        ({"flags": ["GVRP", "LOOSE_BINDING"]}, "reorder_hdr off gvrp on loose_binding on"),
+    ],
+)
+def test_a_vlan_has_its_maps_and_flags_again(data: dict[str, Any], words: str) -> None:
+    lines = argvs(snapshot(vlans=[vlan(data=data)]))
+    assert lines.index(f"ip link set dev vlan5 type vlan {words}") < lines.index("ip link set dev vlan5 up")
+
+
+def test_a_plain_vlan_is_only_made() -> None:
+    lines = [line for line in argvs(snapshot(vlans=[vlan()])) if "vlan5" in line]
+    assert [line.split("vlan5 ")[1] for line in lines] == ["type vlan protocol 802.1Q id 5", "mtu 1500", "up"]
+
+
+def test_a_vlan_has_its_own_address_again() -> None:
+    lines = argvs(snapshot(vlans=[vlan(address="02:00:00:00:00:05")]))
+    assert "ip link set dev vlan5 address 02:00:00:00:00:05" in lines
+
+
+def test_all_interfaces_are_waited_for_together() -> None:
+    functions = [nic("0000:01:00.1", "ens4", driver="igb"), *FUNCTIONS]
+    operations = restore_operations(
+        take_snapshot("igb", functions, ports=PORTS, links={}, vlans=[], routes={4: [], 6: []})
+    )
+    waits = [operation.what for operation in operations if isinstance(operation, WaitFor)]
+    assert waits == [
+        f"the interfaces of {PF}, 0000:01:00.1",
+        f"the 1 virtual functions of {PF}",
+        f"the interface of {VF}",
+    ]
+
+
 def test_an_address_that_was_changed_is_given_again() -> None:
     state = snapshot(links={"ens3": link("ens3", permaddr="52:54:00:00:00:99"), "ens3v0": link("ens3v0")})
     assert f"ip link set dev {{port:{PF}}} address 52:54:00:00:00:01" in argvs(state)

@@ -46,6 +46,8 @@ KERNEL_PACKAGES = (
     "kmod-mlnx-ofa_kernel",
     "mlnx-ofa_kernel-kmp-default",
 )
+# They have an ndo_add_slave, and nobody but the kernel looks after their ports.
+TAKES_PORTS = ("bond", "bridge", "vrf")
 STACK_MODULES = ("mlx5_core", "mlx5_ib", "ib_core")
 INFO = b"\0modinfo\0"
 
@@ -365,7 +367,11 @@ def _take_network_away(kernel: Kernel) -> None:
             _forget(kernel, network, vlan)
         inside = f"{place}/"
         files = {p: base64.b64encode(content).decode() for p, content in tree.files.items() if p.startswith(inside)}
-        links = {p: to for p, to in tree.links.items() if p.startswith(inside) and not p.endswith("/master")}
+        above = [entry[len("upper_") :] for entry in tree.list(place) if entry.startswith("upper_")]
+        for upper in above:
+            tree.discard(f"/sys/devices/virtual/net/{upper}/lower_{name}")
+        ties = (f"{inside}upper_", f"{inside}master")
+        links = {p: to for p, to in tree.links.items() if p.startswith(inside) and not p.startswith(ties)}
         away[name] = {"target": target, "place": place, "files": files, "links": links}
         _forget(kernel, network, name)
         tree.discard(place)
@@ -403,6 +409,10 @@ def ip(kernel: Kernel, argv: Sequence[str]) -> CommandResult | None:
     words = list(argv[1:])
     if words[:4] == ["-json", "-details", "address", "show"]:
         return _show_addresses(kernel, words[4:])
+    if words[:5] == ["-json", "-details", "link", "show", "dev"]:
+        return CommandResult(
+            0, json.dumps([{"ifname": words[5], "linkinfo": {"info_kind": kind_of(kernel, words[5])}}]), ""
+        )
     if words[0] == "-json" and words[2:6] == ["route", "show", "table", "all"]:
         version = int(words[1][1:])
         known = [route for route in network_of(kernel)["routes"] if route["version"] == version]
@@ -418,6 +428,14 @@ def ip(kernel: Kernel, argv: Sequence[str]) -> CommandResult | None:
     if words[1:3] == ["route", "replace"]:
         return _replace_route(kernel, network, words)
     return None
+
+
+@only_on_stacks("bridge", lambda argv: True)
+def bridge(kernel: Kernel, argv: Sequence[str]) -> CommandResult:
+    assert list(argv[:-1]) == ["bridge", "-json", "fdb", "show", "dev"]
+    own = ["33:33:00:00:00:01", "01:00:5e:00:00:01", *network_of(kernel).get("filters", {}).get(argv[-1], [])]
+    shown = [{"mac": address, "ifname": argv[-1], "flags": ["self"], "state": "permanent"} for address in own]
+    return CommandResult(0, json.dumps(shown), "")
 
 
 def _show_addresses(kernel: Kernel, words: list[str]) -> CommandResult:
@@ -459,6 +477,21 @@ def make_vlan(kernel: Kernel, network: dict[str, Any], name: str, parent: str, n
     network["vlans"][name] = {"link": parent, "id": number, "protocol": "802.1Q"}
     address = kernel.read(f"{NET}/{parent}/address")
     add_virtual(kernel, name, mtu="1500", flags="0x1002", address=address.strip(), type="1", uevent="DEVTYPE=vlan")
+    stand_on(kernel, parent, name)
+
+
+def stand_on(kernel: Kernel, lower: str, upper: str, *, is_master: bool = False) -> None:
+    """Let an interface stand on another one, as sysfs shows it from both sides."""
+    kernel.tree.add_link(f"{NET}/{lower}/upper_{upper}", f"{NET}/{upper}")
+    kernel.tree.add_link(f"{NET}/{upper}/lower_{lower}", f"{NET}/{lower}")
+    if is_master:
+        kernel.tree.add_link(f"{NET}/{lower}/master", f"/sys/devices/virtual/net/{upper}")
+
+
+def kind_of(kernel: Kernel, name: str) -> str:
+    """The kind of a virtual interface, which the kernel shows as DEVTYPE for some and over netlink for all."""
+    _word, _sign, kind = kernel.read(f"{NET}/{name}/uevent").strip().partition("DEVTYPE=")
+    return kind or str(network_of(kernel).get("kinds", {}).get(name, "dummy"))
 
 
 def add_virtual(kernel: Kernel, name: str, **attributes: str) -> None:
@@ -504,5 +537,8 @@ def set_master(kernel: Kernel, name: str, words: Any) -> CommandResult:
     master = words.popleft()
     if not kernel.tree.exists(f"{NET}/{master}"):
         return failed(1, f'Cannot find device "{master}"')
-    kernel.tree.add_link(f"{NET}/{name}/master", f"/sys/devices/virtual/net/{master}")
+    if kind_of(kernel, master) not in TAKES_PORTS:
+        # do_set_master (net/core/rtnetlink.c): whatever has no ndo_add_slave, as ovs-system.
+        return failed(2, "RTNETLINK answers: Operation not supported")
+    stand_on(kernel, name, master, is_master=True)
     return DONE
