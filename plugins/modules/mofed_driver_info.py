@@ -17,7 +17,8 @@ description:
   - Whether the loaded modules are those on the disk is judged by their build ids, or by C(srcversion) where a module
     has no build id. Equal versions prove nothing.
   - Names everything that stands in the way of a reload, which is modules of storage over RDMA, other vendors' RDMA
-    drivers, programs with verbs devices open, functions given to containers or virtual machines, and the uplink.
+    drivers, programs with verbs devices open, functions given to containers or virtual machines, interfaces that would
+    not come back (macvlan, IPoIB partitions, ports of Open vSwitch), and the uplink.
   - Changes nothing, and never waits for the network or for a package manager's lock.
 author:
   - The rdma.fabric contributors (@rdma-fabric)
@@ -85,7 +86,7 @@ summary:
 driver:
   description:
     - What was read, with packages, modules on the disk and loaded, DKMS builds, kernel headers, initial RAM disk,
-      users, locks, free space in MiB, and traces of a driver container.
+      users, locks, free space in MiB, traces of a driver container, and what stands on the driver's interfaces.
   returned: success
   type: dict
 stack:
@@ -104,8 +105,9 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.importing import
 compile_once()
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.access import LiveHost
-from ansible_collections.rdma.fabric.plugins.module_utils._host.actual import Actual
+from ansible_collections.rdma.fabric.plugins.module_utils._host.actual import NETDEV_DRIVER, Actual
 from ansible_collections.rdma.fabric.plugins.module_utils._host.connection import server_address
+from ansible_collections.rdma.fabric.plugins.module_utils._host.driver.network import read_stacked
 from ansible_collections.rdma.fabric.plugins.module_utils._host.driver.read import read_driver
 from ansible_collections.rdma.fabric.plugins.module_utils._host.driver.status import summarize
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts import gather
@@ -117,7 +119,9 @@ def main() -> None:
     module = AnsibleModule(argument_spec={}, supports_check_mode=True)
     host = LiveHost()
     facts = gather(host, server_address(host, os.getpid()))
-    state = read_driver(Probe(host), facts["system"])
+    probe = Probe(host)
+    state = read_driver(probe, facts["system"])
+    state["stacked"] = read_stacked(probe, NETDEV_DRIVER, facts["nics"], facts["netdevs"])
     module.exit_json(changed=False, summary=summarize(Actual(facts), state), driver=state, stack=facts["stack"])
 
 

@@ -5,19 +5,26 @@
 
 from __future__ import annotations
 
-from typing import Any, Iterable, Mapping, NamedTuple, Sequence
+from typing import Any, Collection, Iterable, Mapping, NamedTuple, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.driver import modules
 
-STORAGE, FOREIGN, HOLDER, PROGRAM, REFERENCE, FUNCTION, UPLINK = (
+STORAGE, FOREIGN, HOLDER, PROGRAM, REFERENCE, FUNCTION, INTERFACE, UPLINK = (
     "storage",
     "other vendor",
     "module",
     "program",
     "reference",
     "function",
+    "interface",
     "uplink",
 )
+# Kinds of what stands on a port, beside the kernel's own.
+VLAN, VRF, ADDRESS, SUBFUNCTION, FILTERING = ("vlan", "vrf", "address", "sub-function", "bridge that filters VLANs")
+_OF_MACHINES = ("vfio-pci", "mlx5_vfio_pci")
+# They stay, and take their ports back from whoever gives them: no daemon and no table of their own knows the port.
+_MASTERS = ("bond", "bridge", VRF)
+IPOIB = "ib_ipoib"
 _HARMLESS = frozenset((*modules.REPLACED, *modules.PEER_MEMORY))
 
 
@@ -82,23 +89,46 @@ def user_blockers(loaded: Mapping[str, Mapping[str, Any]], users: Iterable[Mappi
     return found
 
 
-def function_blockers(nics: Iterable[Mapping[str, Any]], netdevs: Mapping[str, Mapping[str, Any]]) -> list[Blocker]:
+def function_blockers(
+    nics: Iterable[Mapping[str, Any]], netdevs: Mapping[str, Mapping[str, Any]], loaded: Collection[str]
+) -> list[Blocker]:
     """Return functions whose loss nobody could mend: given to a machine or a container, or of a switchdev e-switch.
 
-    ``nics`` are those that the driver takes away: physical functions and their virtual ones.
+    ``nics`` are those that the driver takes away: physical functions and their virtual ones. ``loaded`` are modules:
+    without IPoIB no function of InfiniBand has an interface anywhere.
     """
     found = []
     for nic in nics:
-        if nic["function"] == "vf" and nic["driver"] == "vfio-pci":
-            found.append(
-                Blocker(FUNCTION, nic["address"], f"{nic['address']} is given to a virtual machine (vfio-pci)")
-            )
-        elif nic["function"] == "vf" and nic["driver"] and not nic["netdevs"]:
+        if nic["function"] == "vf" and nic["driver"] in _OF_MACHINES:
+            text = f"{nic['address']} is given to a virtual machine ({nic['driver']})"
+            found.append(Blocker(FUNCTION, nic["address"], text))
+        elif nic["driver"] and not nic["netdevs"] and (nic["link_layer"] != "InfiniBand" or IPOIB in loaded):
             text = f"{nic['address']} has no interface here: it is in a container's network namespace"
             found.append(Blocker(FUNCTION, nic["address"], text))
         elif any(netdevs.get(name, {}).get("switch_id") for name in nic["netdevs"]):
             text = f"{nic['address']} is in switchdev mode: its representors and their rules would be lost"
             found.append(Blocker(FUNCTION, nic["address"], text))
+    return found
+
+
+def stacked_blockers(stacked: Iterable[Mapping[str, str]]) -> list[Blocker]:
+    """Return what stands on interfaces and is not brought back; ``stacked`` is what ``read_stacked`` returns.
+
+    VLANs on a port are made again, and a bond, a bridge and a VRF are given their ports again.
+    """
+    found = []
+    vlans = {entry["name"] for entry in stacked if entry["kind"] == VLAN}
+    for entry in stacked:
+        name, kind, on = entry["name"], entry["kind"], entry["on"]
+        if kind in _MASTERS or (kind == VLAN and on not in vlans):
+            continue
+        if kind == ADDRESS:
+            text = f"{on} takes frames for {name}, as for the interface of a container, which would be lost"
+        elif kind == FILTERING:
+            text = f"{on} is a port of {name}, a {kind}: the port's VLANs would be lost"
+        else:
+            text = f"{name} ({kind}) on {on} would be lost, or would lose it"
+        found.append(Blocker(INTERFACE, name, text))
     return found
 
 

@@ -12,7 +12,7 @@ from typing import Any, Iterable, Mapping
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.actual import NETDEV_DRIVER
 from ansible_collections.rdma.fabric.plugins.module_utils._host.driver.families import INBOX
-from ansible_collections.rdma.fabric.plugins.module_utils._host.driver.network import read_snapshot
+from ansible_collections.rdma.fabric.plugins.module_utils._host.driver.network import read_snapshot, read_stacked
 from ansible_collections.rdma.fabric.plugins.module_utils._host.driver.read import DriverState, read_driver
 from ansible_collections.rdma.fabric.plugins.module_utils._host.driver.status import runs_what_is_installed
 from ansible_collections.rdma.fabric.plugins.module_utils._host.driver.version import parse_driver_version
@@ -32,9 +32,10 @@ def read_stack_state(probe: Probe, desired: Mapping[str, Any], facts: Mapping[st
     requests = desired.get("requests") or []
     if desired.get("driver") or any(request.get("driver") for request in requests):
         state = read_driver(probe, facts["system"], desired.get("driver"))
-        state["snapshot"] = None
+        state.update(snapshot=None, stacked=[])
         if _may_reload(desired, state, facts["stack"]):
             state["snapshot"] = read_snapshot(probe, NETDEV_DRIVER, facts["nics"], facts["netdevs"])
+            state["stacked"] = read_stacked(probe, NETDEV_DRIVER, facts["nics"], facts["netdevs"])
         found["driver"] = state
     if (
         desired.get("peer_memory")

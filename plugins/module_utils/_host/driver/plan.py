@@ -242,8 +242,8 @@ def _load(case: Case) -> list[Step]:
         detail = f"{blockers.sentence(found)}: end or detach them, or take reload: if_idle, which leaves it to a reboot"
         return [refused_step("driver", "load", **wording, detail=detail)]
     if found or settings["reload"] == NEVER:
-        why = blockers.sentence(found) or "reload: never"
-        detail = f"it is loaded at the next boot, not now: {why}"
+        ways = "reboot, or end or detach what can be and run again" if found else "reboot"
+        detail = f"it is loaded at the next boot, not now: {blockers.sentence(found) or 'reload: never'}; next: {ways}"
         return [make_step("driver", "load", **wording, when=BOOT, status=NEEDS_REBOOT, detail=detail)]
     allowed = case.context.consents_to(CONSENT)
     return [

@@ -48,6 +48,7 @@ UNREAD: State = {
     "archive": None,
     "journal": None,
     "snapshot": None,
+    "stacked": [],
 }
 _KERNEL_PACKAGES = re.compile(r"mlnx-ofed-kernel-(?:dkms|modules).*|(?:kmod-)?mlnx-ofa_kernel(?:-dkms|-kmp-default)?")
 # modprobe looks into the kernel's own directory last; whatever stands elsewhere replaces it.
@@ -155,13 +156,14 @@ def stack_blockers(actual: Actual, state: State, unload_storage: bool = False) -
     nics = [nic for nic in actual.nvidia_nics() if nic["driver"] == NETDEV_DRIVER or nic["function"] == "vf"]
     found = blockers.module_blockers(state["loaded"], unload_storage)
     found += blockers.user_blockers(state["loaded"], state["users"])
-    found += blockers.function_blockers(nics, actual.netdevs)
-    for nic in nics:
-        for port in actual.ports_of(nic):
-            reason = actual.uplink_reason(None, port)
-            if reason:
-                text = f"{port['name']} carries the uplink ({reason})"
-                found.append(blockers.Blocker(blockers.UPLINK, port["name"], text))
+    found += blockers.function_blockers(nics, actual.netdevs, state["loaded"])
+    found += blockers.stacked_blockers(state["stacked"])
+    names = [port["name"] for nic in nics for port in actual.ports_of(nic)]
+    names += [entry["name"] for entry in state["stacked"] if entry["kind"] == blockers.VLAN]
+    for name in names:
+        reason = actual.uplink_reason(None, {"name": name})
+        if reason:
+            found.append(blockers.Blocker(blockers.UPLINK, name, f"{name} carries the uplink ({reason})"))
     return found
 
 

@@ -5,11 +5,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from ansible_collections.rdma.fabric.plugins.module_utils._host.driver.blockers import (
     Blocker,
     function_blockers,
     module_blockers,
     sentence,
+    stacked_blockers,
     user_blockers,
 )
 from ansible_collections.rdma.fabric.tests.unit._host.host_facts import netdev, nic, vf
@@ -97,7 +100,7 @@ def test_functions_that_others_have() -> None:
     moved = vf("0000:18:00.3", PF)
     free = vf("0000:18:00.4", PF, "v0")
     unbound = vf("0000:18:00.5", PF, driver=None)
-    found = function_blockers([nic(PF, "ens1"), given, moved, free, unbound], netdevs)
+    found = function_blockers([nic(PF, "ens1"), given, moved, free, unbound], netdevs, PLAIN)
     assert [(blocker.name, "virtual machine" in blocker.text) for blocker in found] == [
         (VF, True),
         ("0000:18:00.3", False),
@@ -105,8 +108,37 @@ def test_functions_that_others_have() -> None:
     assert "network namespace" in found[1].text
 
 
+def test_a_physical_function_without_an_interface_here_is_in_a_container() -> None:
+    (blocker,) = function_blockers([nic(PF)], {}, PLAIN)
+    assert (blocker.kind, blocker.name) == ("function", PF)
+    assert "network namespace" in blocker.text
+
+
+@pytest.mark.parametrize("of", [nic(PF, link_layer="InfiniBand"), vf(VF, PF, link_layer="InfiniBand")])
+def test_a_function_of_infiniband_has_no_interface_where_ipoib_is_not_loaded(of: dict[str, Any]) -> None:
+    assert function_blockers([of], {}, PLAIN) == []
+    (blocker,) = function_blockers([of], {}, {**PLAIN, "ib_ipoib": module()})
+    assert "network namespace" in blocker.text
+
+
+def test_what_stands_on_ports_and_does_not_come_back() -> None:
+    kinds = {"vlan20": "vlan", "br0": "bridge", "bond0": "bond", "vrf7": "vrf"}
+    back = [{"on": "ens1", "name": name, "kind": kind} for name, kind in kinds.items()]
+    assert stacked_blockers(back) == []
+    lost = [
+        {"on": "vlan20", "name": "vlan20.7", "kind": "vlan"},
+        {"on": "ens1", "name": "team0", "kind": "team"},
+        {"on": "ens1", "name": "br1", "kind": "bridge that filters VLANs"},
+        {"on": "ens1", "name": "02:00:00:00:00:99", "kind": "address"},
+    ]
+    found = stacked_blockers([*back, *lost])
+    assert [blocker.name for blocker in found] == ["vlan20.7", "team0", "br1", "02:00:00:00:00:99"]
+    assert {blocker.kind for blocker in found} == {"interface"}
+    assert all(entry["on"] in blocker.text for entry, blocker in zip(lost, found))
+
+
 def test_a_switchdev_port() -> None:
-    (blocker,) = function_blockers([nic(PF, "ens1")], {"ens1": netdev("ens1", PF, switch_id="a0b1")})
+    (blocker,) = function_blockers([nic(PF, "ens1")], {"ens1": netdev("ens1", PF, switch_id="a0b1")}, PLAIN)
     assert "switchdev" in blocker.text
 
 
