@@ -21,7 +21,8 @@ description:
     Operator, the package manager's lock and the disk space.
   - The driver is reloaded last, and only with consent. Links, addresses, routes, bonds, VLANs and virtual functions are
     brought back. Where storage over RDMA, other vendors' drivers, programs with open verbs devices, functions in
-    containers or the uplink stand in the way, the change is left to the next reboot, and what it waits for is named.
+    containers, interfaces that would not come back, or the uplink stand in the way, the change is left to the next
+    reboot, and what it waits for is named.
   - A driver whose build is the loaded one is not reloaded.
 author:
   - The rdma.fabric contributors (@rdma-fabric)
@@ -117,14 +118,10 @@ options:
         as V(needs_consent) and not done.
     type: bool
     default: false
-  allow_uplink_change:
-    description:
-      - Consent to a reload that takes the uplink away for a while.
-    type: bool
-    default: false
   uplinks:
     description:
-      - Interfaces that must not be cut, beside those of the default route and of Ansible's connection.
+      - Interfaces that must not be cut, beside those of the default route and of Ansible's connection. A driver that
+        serves one of them is never reloaded, as nothing could bring the host back if the run ended in the middle.
     type: list
     elements: str
     default: []
@@ -227,7 +224,6 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.desired import c
 from ansible_collections.rdma.fabric.plugins.module_utils._host.driver.status import summarize
 from ansible_collections.rdma.fabric.plugins.module_utils._module import converge_concern, end_with
 
-CONSENTS = {"driver_reload": "allow_driver_reload", "uplink_change": "allow_uplink_change"}
 ARGUMENTS: dict[str, Any] = {
     "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
     "flavour": {"type": "str", "choices": ["inbox", "doca-ofed", "mlnx-ofed"]},
@@ -260,7 +256,7 @@ def run_here(module: AnsibleModule) -> dict[str, Any]:
     desired = check_desired(
         {
             "driver": {key: parameters[key] for key in ARGUMENTS},
-            "consents": {consent: parameters[option] for consent, option in CONSENTS.items()},
+            "consents": {"driver_reload": parameters["allow_driver_reload"]},
             "uplinks": parameters["uplinks"],
         }
     )
@@ -275,7 +271,6 @@ def main() -> None:
         argument_spec={
             **ARGUMENTS,
             "allow_driver_reload": {"type": "bool", "default": False},
-            "allow_uplink_change": {"type": "bool", "default": False},
             "uplinks": {"type": "list", "elements": "str", "default": []},
         },
         required_if=[

@@ -235,18 +235,21 @@ def _load(case: Case) -> list[Step]:
             return [refused_step("driver", "load", **wording, detail=lacking)]
         return [make_step("driver", "load", **wording, when=NOW, undo="modprobe -r it")]
     settings = case.wish.settings
-    found = [] if interrupted else stack_blockers(case.actual, case.state, settings["storage_modules"] == UNLOAD)
-    if case.context.consents_to("uplink_change"):
-        found = [blocker for blocker in found if blocker.kind != blockers.UPLINK]
+    found = stack_blockers(case.actual, case.state, settings["storage_modules"] == UNLOAD)
+    if interrupted:
+        # What was taken away is brought back by the reload as well; only the uplink must not go with it.
+        found = [blocker for blocker in found if blocker.kind == blockers.UPLINK]
+    first = [_restore(case)] if interrupted else []
     if found and settings["reload"] == REQUIRED:
         detail = f"{blockers.sentence(found)}: end or detach them, or take reload: if_idle, which leaves it to a reboot"
-        return [refused_step("driver", "load", **wording, detail=detail)]
+        return [*first, refused_step("driver", "load", **wording, detail=detail)]
     if found or settings["reload"] == NEVER:
         ways = "reboot, or end or detach what can be and run again" if found else "reboot"
         detail = f"it is loaded at the next boot, not now: {blockers.sentence(found) or 'reload: never'}; next: {ways}"
-        return [make_step("driver", "load", **wording, when=BOOT, status=NEEDS_REBOOT, detail=detail)]
+        return [*first, make_step("driver", "load", **wording, when=BOOT, status=NEEDS_REBOOT, detail=detail)]
     allowed = case.context.consents_to(CONSENT)
     return [
+        *([] if allowed else first),
         make_step(
             "driver",
             "load",
@@ -257,7 +260,7 @@ def _load(case: Case) -> list[Step]:
             status=PLANNED if allowed else NEEDS_CONSENT,
             consent=CONSENTS[CONSENT],
             detail=_load_detail(case),
-        )
+        ),
     ]
 
 
@@ -357,16 +360,9 @@ def _packages_detail(case: Case) -> str:
 
 
 def _interrupted(context: Context) -> str:
-    """Name every interface that a reload takes away, the uplink last and marked, so that it is seen."""
-    plain, uplinks = [], []
-    for nic in context.actual.nvidia_nics():
-        for port in context.actual.ports_of(nic) if nic["driver"] == NETDEV_DRIVER else []:
-            reason = context.actual.uplink_reason(None, port)
-            if reason:
-                uplinks.append(f"{port['name']} (the uplink: {reason})")
-            else:
-                plain.append(port["name"])
-    names = plain + uplinks
+    """Name every interface that a reload takes away; the uplink never is among them."""
+    nics = [nic for nic in context.actual.nvidia_nics() if nic["driver"] == NETDEV_DRIVER]
+    names = [port["name"] for nic in nics for port in context.actual.ports_of(nic)]
     return f"traffic on {', '.join(names)}" if names else NOTHING
 
 

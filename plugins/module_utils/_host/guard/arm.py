@@ -43,7 +43,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.steps import BOO
 Launch = Callable[[str, str, str], None]
 
 # Concerns whose steps change an interface while it carries traffic.
-_LIVE = ("naming", "vfs", "eswitch", "guids", "mtu", "link", "queues", "qos", "routing", "driver")
+_LIVE = ("naming", "vfs", "eswitch", "guids", "mtu", "link", "queues", "qos", "routing")
 # End the keys of steps about a port's virtual functions, which may carry the uplink themselves.
 _OF_FUNCTIONS = (":vfs", ":settings", ":driver")
 # What such a change is kept by: taken back as well, or the next start would bring it again.

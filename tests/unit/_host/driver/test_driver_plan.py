@@ -32,6 +32,7 @@ WANTED = "24.07-0.6.1.0-0"
 CORE = f"/lib/modules/{KERNEL}/updates/dkms/mlx5_core.ko.zst"
 INBOX_CORE = f"/lib/modules/{KERNEL}/kernel/drivers/net/ethernet/mellanox/mlx5/core/mlx5_core.ko.zst"
 SNAPSHOT = {"format": 1, "driver": "mlx5_core", "functions": [], "links": [], "vlans": [], "routes": []}
+JOURNAL = '{"format":1,"driver":"mlx5_core","functions":[],"links":[],"vlans":[],"routes":[]}'
 DROP_IN = "/etc/systemd/system/openibd.service.d/rdma-fabric.conf"
 VENDOR_PACKAGES = {
     "mlnx-ofed-kernel-dkms": "24.07.OFED.24.07.0.6.1.1-1",
@@ -368,17 +369,22 @@ class TestReload:
         state = installed(loaded=running(ib_iser={"refcount": 0, "users": []}))
         assert self.load(state, storage_modules="unload")["status"] == "planned"
 
-    def test_the_uplink_is_never_cut_without_its_own_consent(self) -> None:
+    @pytest.mark.parametrize("consents", [{}, {"uplink_change": True}])
+    @pytest.mark.parametrize("journal", [None, JOURNAL])
+    def test_the_uplink_is_never_cut_whatever_is_consented_to(
+        self, journal: str | None, consents: dict[str, bool]
+    ) -> None:
         made = host(installed())
         made["uplinks"] = [{"netdev": "ens2", "pci": "0000:40:00.0", "reasons": ["default route"]}]
-        load = self.load(installed(), made)
-        assert (load["status"], "ens2 carries the uplink (default route)" in load["detail"]) == ("needs_reboot", True)
-        consents = {"driver_reload": True, "uplink_change": True}
-        load = step_named(steps(made, asked(), consents=consents), "load")
-        assert (load["status"], load["interrupts"]) == (
-            "planned",
-            "traffic on ens1, ens2 (the uplink: default route)",
-        )
+        made["driver"] = installed(journal=journal)
+        found = steps(made, asked(), consents={"driver_reload": True, **consents})
+        load = step_named(found, "load")
+        assert (load["status"], load["when"]) == ("needs_reboot", "boot")
+        assert "ens2 carries the uplink (default route)" in load["detail"]
+        # What an interrupted reload took away comes back now all the same.
+        assert ("restore" in statuses(found)) is (journal is not None)
+        refused = step_named(steps(made, asked(), driver={"reload": "required"}, consents=consents), "load")
+        assert (refused["status"], "ens2 carries the uplink" in refused["detail"]) == ("refused", True)
 
     def test_functions_in_containers_and_machines(self) -> None:
         made = with_functions(host(installed()), PF, 2)
@@ -397,12 +403,20 @@ class TestReload:
         assert "the 2 virtual functions are removed and created again" in load["detail"]
 
     def test_an_interrupted_reload_is_taken_up_whatever_is_in_the_way(self) -> None:
-        journal = '{"format":1,"driver":"mlx5_core","functions":[],"links":[],"vlans":[],"routes":[]}'
-        state = installed(journal=journal, loaded=running(ib_iser={"refcount": 0, "users": []}))
+        state = installed(journal=JOURNAL, loaded=running(ib_iser={"refcount": 0, "users": []}))
         assert self.load(state)["status"] == "planned"
-        state = installed(journal=journal, loaded=running("BBBB"))
+        state = installed(journal=JOURNAL, loaded=running("BBBB"))
         found = steps(host(state, stack=stack("doca-ofed", "24.07-0.6.1")), asked())
         assert statuses(found)["restore"] == "planned"
+
+    @pytest.mark.parametrize(("own", "consents"), [({"reload": "never"}, CONSENTED["consents"]), ({}, {})])
+    def test_an_interrupted_reload_is_finished_where_none_is_made_now(
+        self, own: dict[str, Any], consents: dict[str, bool]
+    ) -> None:
+        wanted = {"driver": own} if own else {}
+        found = steps(host(installed(journal=JOURNAL)), asked(), consents=consents, **wanted)
+        assert list(statuses(found))[-2:] == ["restore", "load"]
+        assert statuses(found)["restore"] == "planned" and statuses(found)["load"] != "planned"
 
     def test_a_broken_journal_blocks_nothing(self) -> None:
         state = installed(journal="{", loaded=running("BBBB"))
