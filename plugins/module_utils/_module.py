@@ -44,10 +44,15 @@ class Signing:
         self._then = then
 
     def before(self, context: Context, step: Step, work: Work) -> None:
-        """Prepare for a step; raises HostError."""
+        """Prepare for a step; raises HostError or Fault."""
         self._signature.sign()
         if self._then is not None:
             self._then.before(context, step, work)
+
+    def during(self, seconds: float) -> None:
+        """Prepare for an operation; raises HostError or Fault."""
+        if self._then is not None:
+            self._then.during(seconds)
 
 
 def no_uplink_waits(machine: Machine, clock: Clock) -> None:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass, field
 from typing import Iterator, Protocol, Sequence
 
@@ -24,6 +25,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.operations impor
     SetRegister,
     WaitFor,
     Work,
+    limit_of,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.pcie.config import LONGEST, offset_of
 from ansible_collections.rdma.fabric.plugins.module_utils._host.plan import Plan
@@ -71,10 +73,13 @@ class _StepFailed(Exception):
 
 
 class Watch(Protocol):
-    """What is told of every step before it runs; it may raise HostError to keep the step from running."""
+    """What is told of every step before it runs, and of every operation; HostError and Fault keep it from running."""
 
     def before(self, context: Context, step: Step, work: Work) -> None:
         """Prepare for a step."""
+
+    def during(self, seconds: float) -> None:
+        """Prepare for an operation that may take so long; what a step has done is undone when that fails."""
 
 
 def execute(plan: Plan, context: Context, machine: Machine, clock: Clock, watch: Watch | None = None) -> Execution:
@@ -106,11 +111,11 @@ def _failure_of(step: Step, context: Context, machine: Machine, clock: Clock, wa
         work = applier.work(context, step)
         if watch is not None:
             watch.before(context, step, work)
-        _do(work, machine, clock)
+        _do(work, machine, clock, watch)
     except _StepFailed as failed:
         error = explain(failed.error, failed.operation, applier.errors)
         where = f"could not {told(failed.operation)}: " if failed.operation else ""
-        undone, not_undone = _undo(work, machine, clock) if failed.done else ((), ())
+        undone, not_undone = _undo(work, machine, clock, watch) if failed.done else ((), ())
         return Failure(step, f"{where}{error}", undone, not_undone)
     except Exception as error:
         # Whatever a concern's own code raises: the run must still tell what it did and what it did not.
@@ -118,11 +123,13 @@ def _failure_of(step: Step, context: Context, machine: Machine, clock: Clock, wa
     return None
 
 
-def _do(work: Work, machine: Machine, clock: Clock) -> None:
+def _do(work: Work, machine: Machine, clock: Clock, watch: Watch | None) -> None:
     done = 0
     for operation in work.do:
         ready = operation
         try:
+            if watch is not None:
+                watch.during(limit_of(operation))
             ready = filled(operation, machine)
             perform(ready, machine, clock)
         except Exception as error:
@@ -131,6 +138,8 @@ def _do(work: Work, machine: Machine, clock: Clock) -> None:
             raise _StepFailed(error, ready, done + late) from error
         done += 1
     try:
+        if watch is not None:
+            watch.during(0.0)
         problem = work.verify(machine)
     except Exception as error:
         raise _StepFailed(error, None, done) from error
@@ -243,11 +252,16 @@ def _met(wanted: WaitFor, machine: Machine) -> bool:
         return False
 
 
-def _undo(work: Work, machine: Machine, clock: Clock) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _undo(work: Work, machine: Machine, clock: Clock, watch: Watch | None) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Take back what a step has done; each operation is tried, whatever became of the one before."""
     undone: list[str] = []
     not_undone: list[str] = []
-    for operation, error in attempts(work.undo, machine, clock):
+    for wanted in work.undo:
+        # What keeps a step from going on must not keep it from being taken back.
+        with contextlib.suppress(HostError, Fault):
+            if watch is not None:
+                watch.during(limit_of(wanted))
+        ((operation, error),) = attempts((wanted,), machine, clock)
         if error is None:
             undone.append(told(operation))
         else:

@@ -86,6 +86,15 @@ class Each(NamedTuple):
 Operation = Union[PutFile, RemoveFile, SetAttribute, SetRegister, Run, WaitFor, Each]
 
 
+def limit_of(operation: Operation) -> float:
+    """Return how many seconds an operation may take at most; a file takes none that counts."""
+    if isinstance(operation, Each):
+        return sum(map(limit_of, operation.operations))
+    if isinstance(operation, WaitFor):
+        return operation.seconds
+    return operation.timeout if isinstance(operation, (Run, SetAttribute)) else 0.0
+
+
 def holds(_host: Host) -> str:
     """Verify nothing: each operation has told whether it was done."""
     return ""

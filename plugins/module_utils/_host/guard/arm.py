@@ -16,12 +16,15 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.program imp
 from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.unit import (
     GUARD_FILE,
     PROGRAM_DIRECTORY,
+    REVERTED_FILE,
+    REVERTING_FILE,
     UNIT_FILE,
     unit_text,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.clock import Clock
 from ansible_collections.rdma.fabric.plugins.module_utils._host.context import Context
 from ansible_collections.rdma.fabric.plugins.module_utils._host.execute import perform
+from ansible_collections.rdma.fabric.plugins.module_utils._host.failures import Fault
 from ansible_collections.rdma.fabric.plugins.module_utils._host.guard.record import (
     Record,
     extended,
@@ -95,7 +98,8 @@ class Guard:
     """Arms before the first step that touches the uplink; from then on each change to take back is added first.
 
     ``launch`` starts the process that waits, with interpreter, program and token. Nothing of it happens on a host whose
-    plan leaves the uplink alone.
+    plan leaves the uplink alone. Whoever takes the record away acts on it, so it is made once and from then on only
+    written over; a run that finds it gone ends with a Fault.
     """
 
     def __init__(self, machine: Machine, clock: Clock, launch: Launch, *, token: str, seconds: int) -> None:
@@ -107,28 +111,36 @@ class Guard:
         self._record: Record | None = None
 
     def before(self, context: Context, step: Step, work: Work) -> None:
-        """Put a step under guard before it runs, where it needs one; raises HostError when that can't be done."""
-        if touches_uplink(context, step):
-            if self._record is None:
-                self._record = self._armed(context)
+        """Put a step under guard before it runs, where it needs one; raises HostError or Fault where that fails."""
+        touches = touches_uplink(context, step)
+        if touches and self._record is None:
+            self._record = self._armed(context)
+        if self._record is not None and (touches or step["concern"] in _KEEPING):
             self._keep(with_step(self._record, describe(step), work.undo, self._clock.now()))
-        elif self._record is not None and step["concern"] in _KEEPING:
-            self._keep(with_step(self._record, describe(step), work.undo, self._clock.now()))
-        else:
-            self._extend()
+
+    def during(self, seconds: float) -> None:
+        """Give an operation of at most ``seconds`` its time, so that nothing is taken back while a run is at work.
+
+        The record is only written when the time gets short. Where that fails, what is left of it counts. Raises Fault
+        when the changes were taken back meanwhile.
+        """
+        if self._record is None:
+            return
+        now = self._clock.now()
+        if self._record.deadline < now + seconds + self._seconds / 2:
+            with contextlib.suppress(HostError):
+                self._keep(extended(self._record, now, seconds))
 
     def finish(self) -> dict[str, object] | None:
-        """Return what a confirmation needs, with all of the time left; None when nothing was put under guard."""
+        """Return what a confirmation needs, with all of the time left; None when nothing was put under guard.
+
+        A record that is gone is told by the confirmation.
+        """
         if self._record is None:
             return None
-        self._extend()
+        with contextlib.suppress(HostError, Fault):
+            self._keep(extended(self._record, self._clock.now()))
         return {"token": self._token, "seconds": self._seconds, "steps": list(self._record.steps)}
-
-    def _extend(self) -> None:
-        """Give a run that is still at work all of the time again; where that fails, what is left of it counts."""
-        if self._record is not None:
-            with contextlib.suppress(HostError):
-                self._keep(extended(self._record, self._clock.now()))
 
     def _armed(self, context: Context) -> Record:
         """Make sure that the host can take changes back by itself, after a reboot too, and start the process."""
@@ -137,7 +149,8 @@ class Guard:
         for operation in installation(program, self._programs(program), files):
             perform(operation, self._machine, self._clock)
         record = Record(self._token, boot_id(self._machine), self._seconds, self._clock.now() + self._seconds)
-        self._keep(record)
+        self._machine.replace(GUARD_FILE, text_of(record), 0o600)
+        self._record = record
         self._launch(python, program, self._token)
         return record
 
@@ -152,5 +165,23 @@ class Guard:
             return False
 
     def _keep(self, record: Record) -> None:
+        """Write over the record; raises Fault when it is gone, even if it went at this very moment."""
+        if not self._machine.exists(GUARD_FILE):
+            raise self._gone()
         self._machine.replace(GUARD_FILE, text_of(record), 0o600)
+        if self._is_taken_back():
+            self._machine.remove(GUARD_FILE)
+            raise self._gone()
         self._record = record
+
+    def _is_taken_back(self) -> bool:
+        # In the order in which a revert goes through them: one of both is always there.
+        found = (read_record(self._machine, path) for path in (REVERTING_FILE, REVERTED_FILE))
+        return any(record is not None and record.token == self._token for record in found)
+
+    def _gone(self) -> Fault:
+        if self._is_taken_back():
+            what = "the host has taken its change of the uplink back by itself; next: raise rdma_fabric_revert_seconds"
+        else:
+            what = f"somebody confirmed its change of the uplink, or removed {GUARD_FILE}; next: find out who did"
+        return Fault(f"while the run was still at work, {what}, and run again")

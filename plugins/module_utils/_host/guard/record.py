@@ -66,9 +66,9 @@ def with_step(record: Record, line: str, undo: Sequence[Operation], now: float) 
     return extended(record._replace(steps=steps, undo=operations), now)
 
 
-def extended(record: Record, now: float) -> Record:
-    """Return the record with all of its time left: the run that makes the changes is still at work."""
-    return record._replace(deadline=now + record.seconds)
+def extended(record: Record, now: float, busy: float = 0.0) -> Record:
+    """Return the record with all of its time left after ``busy`` seconds: the run that makes the changes is at work."""
+    return record._replace(deadline=now + busy + record.seconds)
 
 
 def is_due(record: Record, boot_id: str, now: float) -> bool:

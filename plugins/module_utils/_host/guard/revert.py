@@ -64,8 +64,9 @@ def watch(machine: Machine, clock: Clock, alone: Alone = contextlib.nullcontext)
             return
         if is_due(record, boot_id(machine), clock.now()):
             with alone():
-                revert(machine, clock)
-            return
+                # A run that was still at work may have given itself all of the time again.
+                if revert_if_due(machine, clock):
+                    return
         clock.sleep(_LOOK_EVERY)
 
 
