@@ -9,6 +9,7 @@ from typing import Any, Callable, Dict, Mapping, NamedTuple
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host import syntax
 from ansible_collections.rdma.fabric.plugins.module_utils._host.kernel_arguments.arguments import RDMA_MODES, name_of
+from ansible_collections.rdma.fabric.plugins.module_utils._host.peer_memory.decide import MODULE_OF
 from ansible_collections.rdma.fabric.plugins.module_utils._host.wanted.driver import driver, peer_memory
 from ansible_collections.rdma.fabric.plugins.module_utils._host.wanted.guard import revert_seconds
 from ansible_collections.rdma.fabric.plugins.module_utils._host.wanted.interfaces import interfaces
@@ -71,7 +72,7 @@ def parse_host_variables(host: str, variables: Mapping[str, Any]) -> tuple[HostD
         name: _consent(place(variable), variables.get(variable)) for name, variable in CONSENTS.items()
     }
     desired["requests"] = []
-    _note_two_owners(place("rdma_fabric_kernel_arguments"), desired)
+    _note_two_owners(lambda key: place(_PARTS[key].variable), desired)
     note_conflicts(place("rdma_fabric_interfaces"), desired["roce_qos"], desired["interfaces"])
     return desired, found.violations, found.notices
 
@@ -97,7 +98,7 @@ def check_desired(document: Any) -> HostDesired:
     desired = {key: part.read(root.at(key), document.get(key)) for key, part in _PARTS.items()}
     desired["consents"] = {name: _consent(root.at("consents").at(name), consents.get(name)) for name in CONSENTS}
     desired["requests"] = _requests(root.at("requests"), document.get("requests"))
-    _note_two_owners(root.at("kernel_arguments"), desired)
+    _note_two_owners(root.at, desired)
     note_conflicts(root.at("interfaces"), desired["roce_qos"], desired["interfaces"])
     if found.violations:
         raise InvalidInput(found.violations)
@@ -169,8 +170,11 @@ def _switch(place: Place, value: Any) -> bool:
     return bool(switch_of(place, value))
 
 
-def _note_two_owners(place: Place, desired: HostDesired) -> None:
-    """Note what two variables would set: some huge pages and the mode of RDMA are kernel arguments."""
+def _note_two_owners(place: Callable[[str], Place], desired: HostDesired) -> None:
+    """Note what two variables would set: some huge pages and the mode of RDMA are kernel arguments.
+
+    Peer memory loads and unloads its modules; the two would undo each other's work at every run.
+    """
     owners = {}
     if desired["hugepages"]:
         owners = dict.fromkeys(("hugepages", "hugepagesz"), "rdma_fabric_hugepages")
@@ -178,7 +182,12 @@ def _note_two_owners(place: Place, desired: HostDesired) -> None:
         owners[name_of(RDMA_MODES[desired["rdma_mode"]])] = "rdma_fabric_rdma_mode"
     for argument in desired["kernel_arguments"]:
         if name_of(argument) in owners:
-            place.violation(f"{argument} is what {owners[name_of(argument)]} sets", "leave it out")
+            place("kernel_arguments").violation(f"{argument} is what {owners[name_of(argument)]} sets", "leave it out")
+    for module in desired["kernel_modules"] if desired["peer_memory"] is not None else ():
+        if module.replace("-", "_") in MODULE_OF.values():
+            place("kernel_modules").violation(
+                f"{module} is what rdma_fabric_peer_memory loads and unloads", "leave it out"
+            )
 
 
 def _requests(place: Place, value: Any) -> list[dict[str, Any]]:

@@ -271,3 +271,15 @@ class TestHugepages:
         problem = the_problem(hugepages={"1Gi": 4}, kernel_arguments=["iommu=pt", "hugepages=4"])
         assert "rdma_fabric_hugepages" in problem.problem
         assert problem.source == "host gpu01: rdma_fabric_kernel_arguments"
+
+
+class TestModulesOfPeerMemory:
+    @pytest.mark.parametrize("module", ["nvidia-peermem", "nvidia_peermem", "nv_peer_mem"])
+    @pytest.mark.parametrize("wanted", [{"state": "absent"}, {"mechanism": "dma-buf"}, {}])
+    def test_one_variable_decides_on_them(self, module: str, wanted: dict[str, str]) -> None:
+        problem = the_problem(peer_memory=wanted, kernel_modules=["ib_umad", module])
+        assert problem.sentence().count("rdma_fabric_peer_memory") == 1 and module in problem.problem
+        assert problem.source == "host gpu01: rdma_fabric_kernel_modules"
+
+    def test_without_it_they_are_modules_like_others(self) -> None:
+        assert accepted(kernel_modules=["nvidia-peermem"])["peer_memory"] is None
