@@ -172,13 +172,18 @@ def _addressed(probe: Probe) -> set[str]:
 def _carried(
     probe: Probe, ports: Iterable[str], netdevs: Mapping[str, Mapping[str, Any]]
 ) -> dict[str, dict[str, None]]:
-    """Return what stands on each interface: VLANs, bonds, bridges, VRFs and what pods have of it, by name."""
+    """Return what stands on each interface: VLANs, bonds, bridges, VRFs and what pods have of it, by name.
+
+    No link of sysfs leads to a partition of IPoIB or out of a namespace, but ``iflink`` of both is the number of the
+    interface below. That of a pair's end (veth) is the number of the other end, wherever that is: in a pod it is an end
+    that is here, so no port; here it may be any number in a pod, so only IPoIB is looked at here.
+    """
     carried: dict[str, dict[str, None]] = {name: {} for name in ports}
     for name, uppers in carried.items():
         uppers.update((upper, None) for upper, netdev in netdevs.items() if name in netdev["lower"])
         uppers.update({netdevs[name]["master"]: None} if netdevs[name]["master"] else {})
     numbers = {_number(probe, f"{NET}/{name}/ifindex"): name for name in carried}
-    for upper, number in _stacked(probe, NET) if carried else []:
+    for upper, number in _stacked(probe, NET, INFINIBAND) if carried else []:
         if number in numbers:
             carried[numbers[number]][upper] = None
     for pid, _namespace in _elsewhere(probe) if carried else []:
@@ -188,16 +193,15 @@ def _carried(
     return carried
 
 
-def _stacked(probe: Probe, directory: str) -> list[tuple[str, int]]:
-    """Return the interfaces in a directory that stand on another one, with the number of that one (``iflink``).
+def _stacked(probe: Probe, directory: str, link_type: int | None = None) -> list[tuple[str, int]]:
+    """Return the interfaces in a directory that name another one (``iflink``), each with the number of that one.
 
-    No link of sysfs leads to a partition of IPoIB or out of a namespace. The other end of a pair (veth) is named alike:
-    only interfaces of a type of their own (DEVTYPE) and those of IPoIB count.
+    ``link_type`` leaves out those of any other type.
     """
     found = []
     for name in _names(probe, directory):
         base = f"{directory}/{name}"
-        if "DEVTYPE=" in _content(probe, f"{base}/uevent") or _number(probe, f"{base}/type") == INFINIBAND:
+        if link_type in (None, _number(probe, f"{base}/type")):
             number = _number(probe, f"{base}/iflink")
             if number is not None and number != _number(probe, f"{base}/ifindex"):
                 found.append((printable(name), number))

@@ -27,15 +27,8 @@ from ansible_collections.rdma.fabric.tests.unit._host.igb import (
 from ansible_collections.rdma.fabric.tests.unit._host.kernel import stack, vfs
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.machine import Kernel
 
-MASTERS = ("DEVTYPE=bond", "DEVTYPE=bridge", "DEVTYPE=vrf", "DEVTYPE=openvswitch")
-UPPERS = {
-    "storage": "DEVTYPE=vlan",
-    "mac0": "DEVTYPE=macvlan",
-    "bond7": MASTERS[0],
-    "br0": MASTERS[1],
-    "vrf-gpu": MASTERS[2],
-    "ovs-system": MASTERS[3],
-}
+# What may stand on an interface, and whether it is its master then.
+UPPERS = {"storage": False, "mac0": False, "bond7": True, "br0": True, "vrf-gpu": True, "ovs-system": True}
 
 
 def process(kernel: Kernel, pid: int, comm: str, namespace: str, cgroup: str = "0::/init.scope") -> str:
@@ -46,13 +39,13 @@ def process(kernel: Kernel, pid: int, comm: str, namespace: str, cgroup: str = "
     return base
 
 
-def stand_on(kernel: Kernel, lower: str, upper: str, kind: str) -> None:
-    """Let a virtual interface stand on another one; a kind of interface that takes its ports as members is master."""
-    stack.add_virtual(kernel, upper, mtu="1500", flags="0x1002", address="02:00:00:00:00:0a", type="1", uevent=kind)
+def stand_on(kernel: Kernel, lower: str, upper: str, master: bool) -> None:
+    """Let a virtual interface that is down stand on another one."""
+    stack.add_virtual(kernel, upper, mtu="1500", flags="0x1002", address="02:00:00:00:00:0a", type="1", uevent="")
     place = f"/sys/devices/virtual/net/{upper}"
     kernel.tree.add_link(f"/sys/class/net/{lower}/upper_{upper}", place)
     kernel.tree.add_link(f"{place}/lower_{lower}", f"/sys/class/net/{lower}")
-    if kind in MASTERS:
+    if master:
         kernel.tree.add_link(f"/sys/class/net/{lower}/master", place)
 
 
@@ -139,11 +132,11 @@ class TestUsers:
         assert not applied(kernel, wish({"pci": PF, "vfs": 4}, **ALLOWED)).get("failed")
         assert len(functions(kernel)) == 4
 
-    @pytest.mark.parametrize(("upper", "kind"), UPPERS.items())
-    def test_an_interface_that_another_one_stands_on_is_refused(self, upper: str, kind: str) -> None:
+    @pytest.mark.parametrize(("upper", "master"), UPPERS.items())
+    def test_an_interface_that_another_one_stands_on_is_refused(self, upper: str, master: bool) -> None:
         kernel = with_functions(2)
         name = functions(kernel)[VF0]
-        stand_on(kernel, name, upper, kind)
+        stand_on(kernel, name, upper, master)
         assert self.refusal(kernel, 4) == f"{VF0}: its interface {name} carries {upper}"
 
     def test_a_master_that_tells_of_no_members_counts_too(self) -> None:
@@ -159,10 +152,10 @@ class TestUsers:
         kernel.tree.add_link("/proc/self/ns/net", "net:[1]")
         uid = "0c1d2e3f-1111-2222-3333-444455556666"
         base = process(kernel, 4711, "pause", "2", f"0::/kubepods/pod{uid}/ab")
-        for interface, kind in (("eth0", ""), ("net1", "DEVTYPE=macvlan\n")):
-            attributes = {"uevent": f"{kind}INTERFACE={interface}\n", "iflink": "12\n", "ifindex": "3\n", "type": "1\n"}
-            for key, value in attributes.items():
-                kernel.tree.add_file(f"{base}/root/sys/class/net/{interface}/{key}", value)
+        for interface, below in (("lo", 1), ("eth0", 34), ("net1", 12)):
+            for key, value in (("type", 1), ("iflink", below), ("ifindex", 1 if interface == "lo" else 3)):
+                kernel.tree.add_file(f"{base}/root/sys/class/net/{interface}/{key}", f"{value}\n")
+        stack.add_virtual(kernel, "veth34", type="1", flags="0x1003", ifindex="34", iflink="12", uevent="")
         assert self.refusal(kernel, 4) == f"{VF0}: its interface {name} carries net1 of pod {uid}"
         kernel.tree.discard(f"{base}/root/sys/class/net/net1")
         assert not applied(kernel, wish({"pci": PF, "vfs": 4}, **ALLOWED)).get("failed")
@@ -216,7 +209,7 @@ class TestInfiniBand:
     def test_one_whose_interface_is_in_a_vrf_is_left_alone(self) -> None:
         kernel = self.host()
         (name,) = kernel.list(f"{vfs.PCI}/{mlx5.functions(kernel)[1]}/net")
-        stand_on(kernel, name, "vrf-gpu", "DEVTYPE=vrf")
+        stand_on(kernel, name, "vrf-gpu", master=True)
         assert self.refusals(kernel, vfs=0) == [f"{mlx5.functions(kernel)[1]}: its interface {name} carries vrf-gpu"]
 
     def test_a_partition_of_its_interface_counts(self) -> None:
