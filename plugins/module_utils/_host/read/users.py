@@ -186,8 +186,11 @@ def _carried(
     for upper, number in _stacked(probe, NET, INFINIBAND) if carried else []:
         if number in numbers:
             carried[numbers[number]][upper] = None
+    own = _names(probe, NET)
     for pid, _namespace in _elsewhere(probe) if carried else []:
-        for upper, number in _stacked(probe, f"/proc/{pid}/root{NET}"):
+        directory = f"/proc/{pid}/root{NET}"
+        # A pod may have the sysfs of the host mounted.
+        for upper, number in _stacked(probe, directory) if _names(probe, directory) != own else []:
             if number in numbers:
                 carried[numbers[number]][f"{upper} of {_holder(probe, pid)}"] = None
     return carried

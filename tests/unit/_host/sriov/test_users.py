@@ -156,6 +156,7 @@ class TestUsers:
             for key, value in (("type", 1), ("iflink", below), ("ifindex", 1 if interface == "lo" else 3)):
                 kernel.tree.add_file(f"{base}/root/sys/class/net/{interface}/{key}", f"{value}\n")
         stack.add_virtual(kernel, "veth34", type="1", flags="0x1003", ifindex="34", iflink="12", uevent="")
+        kernel.tree.add_link(f"{process(kernel, 815, 'exporter', '3')}/root", "/")
         assert self.refusal(kernel, 4) == f"{VF0}: its interface {name} carries net1 of pod {uid}"
         kernel.tree.discard(f"{base}/root/sys/class/net/net1")
         assert not applied(kernel, wish({"pci": PF, "vfs": 4}, **ALLOWED)).get("failed")
