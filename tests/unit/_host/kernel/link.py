@@ -4,7 +4,9 @@
 """Stand-in for ip(8) and what the kernel does with it: MTU and administrative state. Only tests use it.
 
 Limits as the kernel has them (dev_validate_mtu, net/core/dev.c): below min_mtu and above max_mtu it is EINVAL with one
-of two texts. A virtual function of mlx5 takes no MTU above that of its physical one.
+of two texts. A virtual function of mlx5 takes no MTU above that of its physical one. A bond sets that of its ports, a
+VLAN takes none above what it stands on (vlan_dev_change_mtu) and goes down with it (vlan_device_event), a macvlan
+likewise.
 """
 
 from __future__ import annotations
@@ -86,15 +88,51 @@ def _batch(kernel: Kernel, path: str) -> CommandResult:
 @link_setting("mtu")
 def set_mtu(kernel: Kernel, name: str, words: deque[str]) -> CommandResult:
     mtu = int(words.popleft())
+    changed = [name, *(_linked(kernel, name, "lower_") if _kind(kernel, name) == "bond" else ())]
+    for each in changed:
+        problem = _mtu_problem(kernel, each, mtu)
+        if problem:
+            return failed(2, problem)
+    for each in changed:
+        _keep_mtu(kernel, each, mtu)
+    return DONE
+
+
+def _mtu_problem(kernel: Kernel, name: str, mtu: int) -> str:
     if mtu < LEAST:
-        return failed(2, "Error: mtu less than device minimum.")
+        return "Error: mtu less than device minimum."
     if mtu > MOST:
-        return failed(2, "Error: mtu greater than device maximum.")
+        return "Error: mtu greater than device maximum."
     most = _physical_mtu(kernel, name)
     if most is not None and mtu > most:
-        return failed(2, "RTNETLINK answers: Invalid argument")
+        return "RTNETLINK answers: Invalid argument"
+    problems = {"vlan": "Numerical result out of range", "macvlan": "Invalid argument"}
+    kind = _kind(kernel, name)
+    if kind in problems and any(mtu > _mtu(kernel, lower) for lower in _linked(kernel, name, "lower_")):
+        return f"RTNETLINK answers: {problems[kind]}"
+    return ""
+
+
+def _keep_mtu(kernel: Kernel, name: str, mtu: int) -> None:
     kernel.tree.add_file(f"{NET}/{name}/mtu", f"{mtu}\n")
-    return DONE
+    for upper in _linked(kernel, name, "upper_"):
+        if _kind(kernel, upper) in {"vlan", "macvlan"} and _mtu(kernel, upper) > mtu:
+            _keep_mtu(kernel, upper, mtu)
+
+
+def _mtu(kernel: Kernel, name: str) -> int:
+    return int(kernel.read(f"{NET}/{name}/mtu"))
+
+
+def _kind(kernel: Kernel, name: str) -> str:
+    """The kernel's word for a virtual interface, empty for others."""
+    path = f"{NET}/{name}/uevent"
+    lines = kernel.read(path).splitlines() if kernel.exists(path) else []
+    return next((line[len("DEVTYPE=") :] for line in lines if line.startswith("DEVTYPE=")), "")
+
+
+def _linked(kernel: Kernel, name: str, prefix: str) -> list[str]:
+    return [entry[len(prefix) :] for entry in kernel.list(f"{NET}/{name}") if entry.startswith(prefix)]
 
 
 @link_setting("up")
@@ -115,7 +153,7 @@ def _physical_mtu(kernel: Kernel, name: str) -> int | None:
     except HostError:
         return None
     physical = [each for each in listed if not _stands_for(kernel, each).startswith("pf")]
-    return int(kernel.read(f"{NET}/{physical[0]}/mtu")) if physical else None
+    return _mtu(kernel, physical[0]) if physical else None
 
 
 def _stands_for(kernel: Kernel, name: str) -> str:
