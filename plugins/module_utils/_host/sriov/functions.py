@@ -192,12 +192,13 @@ def _change(context: Context, interface: Interface, changes: Changes, created: b
 
 
 def _busy(context: Context, interface: Interface, numbers: Sequence[int]) -> list[int]:
-    """Return those of the functions whose interface is up: one that is down serves nobody."""
+    """Return those of the functions that a pod or guest has, or whose interface is up: a down one serves nobody."""
     functions = context.actual.vfs_of(interface.nic or {})
     return [
         number
         for number, function in enumerate(functions)
-        if number in numbers and any(port["up"] for port in context.actual.ports_of(function))
+        if number in numbers
+        and (held(context.actual, [function]) or any(port["up"] for port in context.actual.ports_of(function)))
     ]
 
 

@@ -234,6 +234,14 @@ class TestSettings:
         kernel.revive()
         assert applied(kernel, desired)["plan"]["steps"] == []
 
+    def test_another_vlan_of_a_function_in_a_pod_is_told_as_what_it_interrupts(self) -> None:
+        kernel = with_functions(2)
+        vfs.to_another_namespace(kernel, VF1)
+        (step,) = igb.previewed(kernel, wish({"pci": PF, "vf_settings": {"vlan": 7}}))["plan"]["steps"]
+        assert step["interrupts"] == "traffic on virtual function 1 for a moment"
+        (step,) = igb.previewed(kernel, wish({"pci": PF, "vf_settings": {"trust": True}}))["plan"]["steps"]
+        assert step["interrupts"] == "nothing"
+
     def test_an_interface_that_does_not_come_back_is_told(self, monkeypatch: pytest.MonkeyPatch) -> None:
         kernel = with_functions(2)
         monkeypatch.setattr(vfs, "_add_interface", lambda *_arguments: None)
