@@ -14,8 +14,9 @@ from typing import Any, Callable, Collection, Iterable, Mapping
 
 from ansible.errors import AnsibleError
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.desired import CONSENTS, HOST_VARIABLES
+from ansible_collections.rdma.fabric.plugins.module_utils._host.desired import CONSENTS, HOST_VARIABLES, KEYS
 from ansible_collections.rdma.fabric.plugins.module_utils._host.syntax import one_line
+from ansible_collections.rdma.fabric.plugins.module_utils._host.wanted.place import Found, own_place
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import Notice, Violation, named
 
 PREFIX = "rdma_fabric_"
@@ -130,7 +131,8 @@ class VariableSurvey:
             if near:
                 violations.append(Violation(SOURCE, name, "is no variable of this collection", f"did you mean {near}?"))
             else:
-                notices.append(Notice(SOURCE, name, "is no variable of this collection, nothing reads it"))
+                place = own_place(name[len(PREFIX) :], "", Found(keys=KEYS))
+                notices.append(Notice(SOURCE, name, "is no variable of this collection, nothing reads it", place))
         return violations, notices
 
     def _note_unknown(self, variables: Iterable[str]) -> None:

@@ -5,22 +5,30 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, Callable, Dict, Mapping, NamedTuple
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host import syntax
 from ansible_collections.rdma.fabric.plugins.module_utils._host.kernel_arguments.arguments import RDMA_MODES, name_of
 from ansible_collections.rdma.fabric.plugins.module_utils._host.peer_memory.decide import MODULE_OF
-from ansible_collections.rdma.fabric.plugins.module_utils._host.wanted.driver import driver, peer_memory
+from ansible_collections.rdma.fabric.plugins.module_utils._host.wanted.driver import (
+    DRIVER_KEYS,
+    PEER_MEMORY_KEYS,
+    REPOSITORY_KEYS,
+    driver,
+    peer_memory,
+)
 from ansible_collections.rdma.fabric.plugins.module_utils._host.wanted.guard import revert_seconds
-from ansible_collections.rdma.fabric.plugins.module_utils._host.wanted.interfaces import interfaces
+from ansible_collections.rdma.fabric.plugins.module_utils._host.wanted.interfaces import INTERFACE_KEYS, interfaces
 from ansible_collections.rdma.fabric.plugins.module_utils._host.wanted.kernel_arguments import (
     kernel_arguments,
     rdma_mode,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._host.wanted.memory import hugepages, limits
-from ansible_collections.rdma.fabric.plugins.module_utils._host.wanted.pcie import pcie
+from ansible_collections.rdma.fabric.plugins.module_utils._host.wanted.memory import LIMIT_KEYS, hugepages, limits
+from ansible_collections.rdma.fabric.plugins.module_utils._host.wanted.pcie import PCIE_KEYS, pcie
 from ansible_collections.rdma.fabric.plugins.module_utils._host.wanted.place import (
     Found,
+    Keys,
     Place,
     kind_of,
     known_keys,
@@ -29,8 +37,17 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.wanted.place imp
     switch_of,
     text_of,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._host.wanted.qos import note_conflicts, qos
+from ansible_collections.rdma.fabric.plugins.module_utils._host.wanted.qos import QOS_KEYS, note_conflicts, qos
+from ansible_collections.rdma.fabric.plugins.module_utils._host.wanted.queues import QUEUE_KEYS
+from ansible_collections.rdma.fabric.plugins.module_utils._host.wanted.routes import (
+    ROUTE_KEYS,
+    ROUTES,
+    RULE_KEYS,
+    RULES,
+)
 from ansible_collections.rdma.fabric.plugins.module_utils._host.wanted.sysctls import sysctls
+from ansible_collections.rdma.fabric.plugins.module_utils._host.wanted.vf_guids import RANGE_KEYS
+from ansible_collections.rdma.fabric.plugins.module_utils._host.wanted.vf_settings import VF_KEYS
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, Notice, Violation
 
 HostDesired = Dict[str, Any]
@@ -59,7 +76,7 @@ def parse_host_variables(host: str, variables: Mapping[str, Any]) -> tuple[HostD
     ``variables`` may hold any of ``HOST_VARIABLES``; an absent one or ``None`` means not given. MTUs are bytes.
     The result is complete even when there are violations, but only a result without any may be planned.
     """
-    found = Found()
+    found = Found(keys=KEYS, variables=HOST_VARIABLES)
 
     def place(variable: str) -> Place:
         return Place(found, f"host {syntax.one_line(host)}: {variable}")
@@ -242,3 +259,20 @@ _PARTS: dict[str, _Part] = {
 }
 _REQUEST_KEYS = ("source", "node_selector", "driver", "peer_memory")
 HOST_VARIABLES = (*(part.variable for part in _PARTS.values()), *CONSENTS.values(), "rdma_fabric_recorded_host")
+_ENTRY = "rdma_fabric_interfaces[]"
+KEYS: Keys = {
+    _ENTRY: INTERFACE_KEYS.__contains__,
+    f"{_ENTRY}.vf_settings": VF_KEYS.__contains__,
+    f"{_ENTRY}.vf_guids": RANGE_KEYS.__contains__,
+    f"{_ENTRY}.queues": QUEUE_KEYS.__contains__,
+    f"{_ENTRY}.qos": QOS_KEYS.__contains__,
+    f"{_ENTRY}.firmware": re.compile(r"[A-Z][A-Z0-9]*_[A-Z0-9_]+").fullmatch,
+    f"{_ENTRY}.{ROUTES}[]": ROUTE_KEYS.__contains__,
+    f"{_ENTRY}.{RULES}[]": RULE_KEYS.__contains__,
+    "rdma_fabric_roce_qos": QOS_KEYS.__contains__,
+    "rdma_fabric_limits": LIMIT_KEYS.__contains__,
+    "rdma_fabric_pcie": PCIE_KEYS.__contains__,
+    "rdma_fabric_driver": DRIVER_KEYS.__contains__,
+    "rdma_fabric_driver.repository": REPOSITORY_KEYS.__contains__,
+    "rdma_fabric_peer_memory": PEER_MEMORY_KEYS.__contains__,
+}

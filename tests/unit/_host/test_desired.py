@@ -7,8 +7,13 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.desired import check_desired, parse_host_variables
+from ansible_collections.rdma.fabric.plugins.module_utils._host.desired import KEYS, check_desired, parse_host_variables
+from ansible_collections.rdma.fabric.plugins.module_utils._host.wanted.place import Found, Place
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, Violation
+
+
+def on_port(**entry: Any) -> dict[str, Any]:
+    return {"rdma_fabric_interfaces": [{"pci": "0000:18:00.0", **entry}]}
 
 
 def violations_of(**variables: Any) -> list[Violation]:
@@ -102,10 +107,78 @@ def test_all_violations_are_reported_at_once_with_their_place() -> None:
 
 
 @pytest.mark.parametrize(
-    ("key", "nearest"), [("nmae", "name"), ("vf-mtu", "vf_mtu"), ("numvfs", "vfs"), ("currentName", "current_name")]
+    ("key", "nearest"),
+    [
+        ("nmae", "name"),
+        ("vf-mtu", "vf_mtu"),
+        ("VF_MTU", "vf_mtu"),
+        ("numvfs", "vfs"),
+        ("num_of_vfs", "vfs"),
+        ("currentName", "current_name"),
+        ("mac_address", "mac"),
+        ("rdma_device_name", "rdma_name"),
+    ],
 )
 def test_an_unknown_key_names_the_nearest_known_one(key: str, nearest: str) -> None:
     assert interface_problem(**{key: 1}).hint == f"did you mean {nearest}?"
+
+
+@pytest.mark.parametrize(
+    ("key", "hint"),
+    [
+        ("trust", "belongs under vf_settings or qos"),
+        ("rx_ring", "belongs under queues"),
+        ("NUM_OF_VFS", "belongs under firmware"),
+        ("table", "belongs under routes or routing-policy"),
+        ("kernel_modules", "is a variable of its own: rdma_fabric_kernel_modules"),
+        ("rdma_fabric_allow_vf_reset", "is a variable of its own: rdma_fabric_allow_vf_reset"),
+        ("allow_vf_reset", "is a variable of its own: rdma_fabric_allow_vf_reset"),
+        ("acs", "belongs in rdma_fabric_pcie"),
+    ],
+)
+def test_a_key_of_another_level_is_told_where_it_belongs(key: str, hint: str) -> None:
+    assert interface_problem(**{key: 1}).hint == hint
+
+
+@pytest.mark.parametrize(
+    ("variables", "hint"),
+    [
+        (on_port(vf_settings={"vfs": 4}), "belongs beside vf_settings, not under it"),
+        (
+            on_port(routes=[{"to": "10.1.0.0/24", "via": "10.0.0.1", "mtu": 9000}]),
+            "belongs beside routes, not under it",
+        ),
+        (
+            on_port(queues={"trust": "dscp"}),
+            "belongs in rdma_fabric_interfaces[].vf_settings or rdma_fabric_interfaces[].qos or rdma_fabric_roce_qos",
+        ),
+        ({"rdma_fabric_driver": {"flavour": "inbox", "gpg_check": True}}, "belongs under repository"),
+        ({"rdma_fabric_roce_qos": {"mtu": 9000}}, "belongs in rdma_fabric_interfaces[]"),
+        ({"rdma_fabric_roce_qos": {"": 9000}}, "known: dcbx, pause"),
+    ],
+)
+def test_a_key_in_a_mapping_of_another_kind_is_told_where_it_belongs(variables: dict[str, object], hint: str) -> None:
+    (problem,) = violations_of(**variables)
+    assert problem.hint.startswith(hint)
+
+
+def test_the_keys_of_every_mapping_are_those_that_its_reader_takes() -> None:
+    unknown: dict[str, Any] = {"zz": 1}
+    entry = {"pci": "0000:18:00.0", **dict.fromkeys(("vf_settings", "vf_guids", "queues", "qos"), unknown), **unknown}
+    of_host = ("roce_qos", "limits", "pcie", "peer_memory")
+    found = violations_of(
+        rdma_fabric_interfaces=[{**entry, "routes": [unknown], "routing-policy": [unknown]}],
+        rdma_fabric_driver={"repository": unknown, **unknown},
+        **{f"rdma_fabric_{name}": unknown for name in of_host},
+    )
+    known = {}
+    for problem in found:
+        if problem.problem == "is not a known key":
+            level = Place(Found(), problem.source, problem.path.rpartition("zz")[0].rstrip(".")).level
+            known[level] = problem.hint.partition("known: ")[2].split(", ")
+    assert set(known) == set(KEYS) - {"rdma_fabric_interfaces[].firmware"}
+    for level, names in known.items():
+        assert [name for name in names if not KEYS[level](name)] == []
 
 
 def test_a_key_like_nothing_known_lists_what_is() -> None:

@@ -80,12 +80,12 @@ def of_parts(value: Any) -> Iterator[dict[str, Any]]:
 def of_host(value: Any) -> Iterator[dict[str, Any]]:
     """One key of each mapping about the host."""
     release = {"flavour": "doca-ofed", "version": "25.10", "source": "repository"}
-    for key in driver._DRIVER_KEYS:
+    for key in driver.DRIVER_KEYS:
         yield {"rdma_fabric_driver": {"flavour": "doca-ofed", key: value}}
-    for key in driver._REPOSITORY_KEYS:
+    for key in driver.REPOSITORY_KEYS:
         repository = {"url": "https://mirror.example/doca", "gpg_check": False, key: value}
         yield {"rdma_fabric_driver": {**release, "repository": repository}}
-    for key in ("state", "mechanism"):
+    for key in driver.PEER_MEMORY_KEYS:
         yield {"rdma_fabric_peer_memory": {key: value}}
     for variable, keys in (
         ("pcie", ("acs", "max_read_request")),

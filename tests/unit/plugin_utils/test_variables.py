@@ -94,6 +94,11 @@ def test_a_variable_of_the_user_with_our_prefix_is_only_said() -> None:
     assert notices == ["variables: rdma_fabric_rack_of_site: is no variable of this collection, nothing reads it"]
 
 
+def test_a_key_that_was_made_a_variable_is_said_with_where_it_belongs() -> None:
+    hints = {name: survey({f"rdma_fabric_{name}": 1}, {})[1][0].partition("reads it")[2] for name in ("mtu", "memlock")}
+    assert hints == {"mtu": " (belongs in rdma_fabric_interfaces[])", "memlock": " (belongs in rdma_fabric_limits)"}
+
+
 def test_every_variable_that_a_role_or_a_playbook_reads_is_known() -> None:
     documented = set()
     for path in (CHECKOUT / "roles").glob("*/meta/argument_specs.yml"):

@@ -43,7 +43,7 @@ STORAGE_POLICIES = (STAGE, UNLOAD)
 AUTO, NONE = "auto", "none"
 MECHANISMS = (AUTO, "nvidia-peermem", "nv_peer_mem", "dma-buf", NONE)
 
-_DRIVER_KEYS = (
+DRIVER_KEYS = (
     "state",
     "flavour",
     "version",
@@ -56,7 +56,8 @@ _DRIVER_KEYS = (
     "storage_modules",
     "signing_key",
 )
-_REPOSITORY_KEYS = ("url", "gpg_key", "gpg_check")
+PEER_MEMORY_KEYS = ("state", "mechanism")
+REPOSITORY_KEYS = ("url", "gpg_key", "gpg_check")
 _URL = re.compile(r"(?:https?://|file:///|/)[!-~]{1,2000}")
 _PATH = re.compile(r"/[ -~]{1,1000}")
 _INSTALLERS = (".tgz", ".tar.gz", ".iso")
@@ -70,7 +71,7 @@ def driver(place: Place, value: Any) -> Settings | None:
     if value is None:
         return None
     given = mapping_of(place, value, "driver settings")
-    known_keys(place, given, _DRIVER_KEYS)
+    known_keys(place, given, DRIVER_KEYS)
     settings: Settings = {
         "state": _choice(place.at("state"), given.get("state"), STATES, PRESENT),
         "flavour": _choice(place.at("flavour"), given.get("flavour"), FLAVOURS, None),
@@ -95,7 +96,7 @@ def peer_memory(place: Place, value: Any) -> Settings | None:
     if value is None:
         return None
     given = mapping_of(place, value, "peer memory settings")
-    known_keys(place, given, ("state", "mechanism"))
+    known_keys(place, given, PEER_MEMORY_KEYS)
     settings: Settings = {
         "state": _choice(place.at("state"), given.get("state"), STATES, PRESENT),
         "mechanism": _choice(place.at("mechanism"), given.get("mechanism"), MECHANISMS, AUTO),
@@ -159,7 +160,7 @@ def _repository(place: Place, value: Any) -> dict[str, Any] | None:
     if value is None:
         return None
     given = mapping_of(place, value, "url, gpg_key and gpg_check")
-    known_keys(place, given, _REPOSITORY_KEYS)
+    known_keys(place, given, REPOSITORY_KEYS)
     repository: dict[str, Any] = {
         "url": _url(place.at("url"), given.get("url")),
         "gpg_key": _optional(

@@ -30,6 +30,7 @@ PAGE_SIZES = {
     "16Gi": 16777216,
 }
 """Sizes of huge pages by their names, in KiB as sysfs names its directories."""
+LIMIT_KEYS = ("memlock", "nofile")
 _ENOUGH_MEMLOCK = 65536
 # Programs and PAM fail with more open files than fs.nr_open, whose default this is.
 _MOST_FILES = 1048576
@@ -41,9 +42,9 @@ _LONGEST_MEMLOCK = 2**53
 def limits(place: Place, value: Any) -> dict[str, Any]:
     """Return the wanted limits: ``memlock`` in KiB or ``unlimited``, ``nofile`` in files; None is not given."""
     given = mapping_of(place, value, "limits: memlock, nofile")
-    readers = {"memlock": _memlock, "nofile": _nofile}
-    known_keys(place, given, readers)
-    return {key: read(place.at(key), given.get(key)) for key, read in readers.items()}
+    known_keys(place, given, LIMIT_KEYS)
+    readers = (_memlock, _nofile)
+    return {key: read(place.at(key), given.get(key)) for key, read in zip(LIMIT_KEYS, readers)}
 
 
 def _memlock(place: Place, value: Any) -> Any:

@@ -19,13 +19,14 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.wanted.place imp
 # Traffic between NICs and GPUs below one root port takes the straight way through the switches.
 DIRECT = "direct"
 _WAYS = (DIRECT,)
+PCIE_KEYS = ("acs", "max_read_request")
 READ_REQUESTS = (128, 256, 512, 1024, 2048, 4096)
 
 
 def pcie(place: Place, value: Any) -> dict[str, Any]:
     """Return ``acs`` (``direct``) and ``max_read_request`` (bytes), None for what is to stay as it is."""
     given = mapping_of(place, value, "acs and max_read_request")
-    known_keys(place, given, ("acs", "max_read_request"))
+    known_keys(place, given, PCIE_KEYS)
     acs, size = given.get("acs"), given.get("max_read_request")
     return {
         "acs": None if acs is None else text_of(place.at("acs"), acs, f"one of {', '.join(_WAYS)}", _way_problem),

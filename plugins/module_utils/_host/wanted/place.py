@@ -8,23 +8,36 @@ from __future__ import annotations
 import difflib
 import re
 from dataclasses import dataclass, field
-from typing import Any, Callable, Iterable, Mapping, Sequence
+from typing import Any, Callable, Collection, Iterable, Mapping, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host import syntax
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import Notice, Violation
 
 Check = Callable[[str], str]
+Keys = Mapping[str, Callable[[str], Any]]
+"""Mappings of the input by their level, with what tells whether a key is one of theirs.
+
+A level is a place without its numbers: ``rdma_fabric_interfaces[].queues``.
+"""
 
 _TYPE_NAMES = {bool: "a boolean", int: "a whole number", float: "a number", str: "text", type(None): "nothing"}
+PREFIX = "rdma_fabric_"
 _MAX_SHOWN = 60
+_MAX_PLACES = 3
+_NEAR = 0.6
 
 
 @dataclass
 class Found:
-    """What the reading of one host came across."""
+    """What the reading of one host came across.
+
+    ``keys`` and ``variables`` are all that the input may have, so that a key at the wrong level can be told its own.
+    """
 
     violations: list[Violation] = field(default_factory=list)
     notices: list[Notice] = field(default_factory=list)
+    keys: Keys = field(default_factory=dict)
+    variables: Collection[str] = ()
 
 
 @dataclass(frozen=True)
@@ -41,6 +54,13 @@ class Place:
             return Place(self.found, self.source, f"{self.path}[{key}]")
         name = key if re.fullmatch(r"[\w./-]{1,80}", key, re.ASCII) else shown(key)
         return Place(self.found, self.source, f"{self.path}.{name}" if self.path else name)
+
+    @property
+    def level(self) -> str:
+        """The place without the host and without numbers of list entries."""
+        variable = self.source.rpartition(": ")[2]
+        path = re.sub(r"\[\d+\]", "[]", self.path)
+        return f"{variable}.{path}" if path and not path.startswith("[") else f"{variable}{path}"
 
     def violation(self, problem: str, hint: str = "") -> None:
         """Note what forbids the run."""
@@ -72,14 +92,48 @@ def known_keys(place: Place, mapping: Mapping[Any, Any], known: Iterable[str]) -
         if not isinstance(key, str):
             place.violation(f"has the key {shown(key)}, which is {kind_of(key)}; a key is text")
         elif key not in names:
-            place.at(key).violation("is not a known key", near_name(key, names))
+            belongs = "" if _plain(key) in map(_plain, names) else own_place(key, place.level, place.found)
+            place.at(key).violation("is not a known key", belongs or near_name(key, names))
+
+
+def own_place(key: str, level: str, found: Found) -> str:
+    """Return the hint where a key that ``level`` does not have belongs, empty when nothing has it.
+
+    Mappings below come first, then one around it, as ``vf_settings`` and an interface; then any other.
+    """
+    levels = [other for other, has in found.keys.items() if other != level and has(key)]
+    below = [other[len(level) :].strip(".[]") for other in levels if other.startswith((f"{level}.", f"{level}["))]
+    if below:
+        return f"belongs under {' or '.join(below)}"
+    for variable in found.variables:
+        if variable in (key, f"{PREFIX}{key}"):
+            return f"is a variable of its own: {variable}"
+    around = [other for other in levels if level.startswith(f"{other}.")]
+    if around:
+        inner = level[len(max(around, key=len)) :].strip(".").partition(".")[0]
+        return f"belongs beside {inner.strip('[]')}, not under it"
+    return f"belongs in {' or '.join(levels[:_MAX_PLACES])}" if levels else ""
 
 
 def near_name(name: str, known: Iterable[str]) -> str:
-    """Return the hint for an unknown name: the nearest known one, or all of them."""
+    """Return the hint for an unknown name: the nearest known one, or all of them.
+
+    Names of the same words are nearer than those of similar letters: ``mac_address`` means ``mac``.
+    """
     names = list(known)
-    near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
+    words = _words(name)
+    same = [other for other in names if words <= _words(other) or _words(other) <= words]
+    near = [max(same, key=lambda other: len(words & _words(other)))] if same else []
+    near = near or difflib.get_close_matches(name, names, n=1, cutoff=_NEAR)
     return f"did you mean {near[0]}?" if near else f"known: {', '.join(names)}"
+
+
+def _words(name: str) -> set[str]:
+    return set(_plain(name).split("_"))
+
+
+def _plain(name: str) -> str:
+    return name.lower().replace("-", "_")
 
 
 def text_of(place: Place, value: Any, what: str, check: Check | None = None, *, lower: bool = False) -> str | None:
