@@ -128,10 +128,12 @@ facts:
           for virtual machines holds.
       type: dict
     uplinks:
-      description: Interfaces that must not be cut, with every reason.
+      description:
+        - Interfaces that must not be cut, with every reason. C(needs) is what their traffic rests on, C(ipv4), C(ipv6)
+          and C(router advertisements); it is empty for what only carries another one.
       type: list
       elements: dict
-      sample: [{"netdev": "eno3", "pci": "0000:0b:00.0", "reasons": ["default route"]}]
+      sample: [{"netdev": "eno3", "pci": "0000:0b:00.0", "reasons": ["default route"], "needs": ["ipv4"]}]
     labels:
       description: Labels that node-feature-discovery and kubelet give a node of these facts.
       type: dict

@@ -321,5 +321,5 @@ def test_lines_that_are_no_routes_are_left_out() -> None:
     text += DEFAULT.replace("00000000", "ZZZZZZZZ") + DEFAULT.replace("00000000", "FFFFFFFFFF")
     text += NETWORK.replace("00FFFFFF", "00FF00FF")
     assert [(route.netdev, str(route.network)) for route in parse_routes(text)] == [("eth0", "0.0.0.0/0")]
-    assert parse_ipv6_default("garbage\n" + V6_REJECT + V6_DEFAULT.replace(" 00000003 ", " 00000200 ")) == []
+    assert parse_ipv6_default("garbage\n" + V6_REJECT + V6_DEFAULT.replace(" 00000003 ", " 00000200 ")) == {}
     assert parse_ip_addresses("null") == {}

@@ -33,11 +33,16 @@ DEFAULT_ROUTES = MappingProxyType(
     {version: ("ip", "-json", f"-{version}", "route", "show", "default") for version in (4, 6)}
 )
 NAMED = "named in rdma_fabric_uplinks"
+# What the traffic of an uplink rests on.
+IPV4, IPV6, ADVERTISED = "ipv4", "ipv6", "router advertisements"
+EVERYTHING = (IPV4, IPV6, ADVERTISED)
+_FAMILIES = MappingProxyType({4: IPV4, 6: IPV6})
 # No gateway, or the mask of a default route.
 _NONE = "00000000"
 _UNICAST = "unicast"
 _RTF_UP = 0x1
 _RTF_REJECT = 0x200
+_RTF_ADDRCONF = 0x40000
 
 Address = Union[ipaddress.IPv4Address, ipaddress.IPv6Address]
 
@@ -51,24 +56,26 @@ class Route(NamedTuple):
 
 
 class Tables(NamedTuple):
-    """What the routing tables tell: usable IPv4 routes, and the interfaces of default routes of either family."""
+    """What the routing tables tell: usable IPv4 routes, and what the default routes by each interface rest on."""
 
     routes: list[Route]
-    defaults: list[str]
+    defaults: dict[str, set[str]]
 
 
 def read_tables(probe: Probe, every_hop: bool) -> Tables:
     """Read the routing tables; ``every_hop`` costs a program for each family that has a default route."""
     routes = parse_routes(probe.content(ROUTE) or "")
-    defaults = {
-        4: [route.netdev for route in routes if route.network.prefixlen == 0],
+    families = {
+        4: {route.netdev: {IPV4} for route in routes if route.network.prefixlen == 0},
         6: parse_ipv6_default(probe.content(IPV6_ROUTE) or ""),
     }
-    names = {name for found in defaults.values() for name in found}
-    for version in [version for version, found in defaults.items() if found and every_hop]:
-        result = probe.command(*DEFAULT_ROUTES[version])
-        names.update(parse_hops(result.stdout) if result is not None else ())
-    return Tables(routes, sorted(names, key=natural))
+    defaults: dict[str, set[str]] = {}
+    for version, found in families.items():
+        result = probe.command(*DEFAULT_ROUTES[version]) if found and every_hop else None
+        hops = parse_hops(result.stdout) if result is not None else ()
+        for name, needs in (*found.items(), *((name, {_FAMILIES[version]}) for name in hops)):
+            defaults.setdefault(name, set()).update(needs)
+    return Tables(routes, defaults)
 
 
 def parse_routes(text: str) -> list[Route]:
@@ -97,17 +104,20 @@ def _network(destination: int, mask: int) -> ipaddress.IPv4Network | None:
         return None
 
 
-def parse_ipv6_default(text: str) -> list[str]:
-    """Parse /proc/net/ipv6_route and return the interfaces of default routes; ``lo`` carries only the reject route."""
-    names = []
+def parse_ipv6_default(text: str) -> dict[str, set[str]]:
+    """Parse /proc/net/ipv6_route and return what the default routes by each interface rest on.
+
+    ``lo`` carries only the reject route.
+    """
+    found: dict[str, set[str]] = {}
     for line in text.splitlines():
         fields = line.split()
         if len(fields) < 10 or fields[0].strip("0") or fields[1] != "00" or fields[9] == "lo":
             continue
         flags = parse_int(fields[8], 16) or 0
         if flags & _RTF_UP and not flags & _RTF_REJECT:
-            names.append(fields[9])
-    return names
+            found.setdefault(fields[9], {IPV6}).update({ADVERTISED} if flags & _RTF_ADDRCONF else ())
+    return found
 
 
 def parse_hops(text: str) -> list[str]:
@@ -119,32 +129,43 @@ def parse_hops(text: str) -> list[str]:
     return [hop["dev"] for hop in hops if isinstance(hop.get("dev"), str)]
 
 
+class _Uplink(NamedTuple):
+    reasons: list[str]
+    needs: set[str]
+
+
 def read_uplinks(
     probe: Probe, tables: Tables, netdevs: list[Netdev], connection_address: str | None, named: Iterable[str]
 ) -> list[dict[str, Any]]:
     """Return the interfaces to protect with every reason; for a bond, bridge or VLAN its hardware is named too.
 
-    ``named`` are those that a variable names; one that is not among ``netdevs`` is left out.
+    ``needs`` is what their traffic rests on, nothing for what only carries others. ``named`` are those that a variable
+    names; one that is not among ``netdevs`` is left out.
     """
     pci = {netdev.raw_name: netdev.pci_parent for netdev in netdevs}
-    reasons: dict[str, list[str]] = {}
-    for name in tables.defaults:
-        _protect(probe, reasons, name, "default route")
+    uplinks: dict[str, _Uplink] = {}
+    for name in sorted(tables.defaults, key=natural):
+        _protect(probe, uplinks, name, "default route", tables.defaults[name])
     wanted = _addresses(probe, connection_address)
     owners = {address: _netdevs_of(probe, tables.routes, address) for address in dict(wanted)}
     for address, reason in wanted:
         for name in owners[address]:
-            _protect(probe, reasons, name, reason)
+            _protect(probe, uplinks, name, reason, {_FAMILIES[address.version]})
     for name in named:
         if name in pci:
-            _protect(probe, reasons, name, NAMED)
+            _protect(probe, uplinks, name, NAMED, EVERYTHING)
     return [
-        {"netdev": printable(name), "pci": pci.get(name), "reasons": reasons[name]}
-        for name in sorted(reasons, key=natural)
+        {
+            "netdev": printable(name),
+            "pci": pci.get(name),
+            "reasons": uplinks[name].reasons,
+            "needs": sorted(uplinks[name].needs),
+        }
+        for name in sorted(uplinks, key=natural)
     ]
 
 
-def _protect(probe: Probe, reasons: dict[str, list[str]], name: str, reason: str) -> None:
+def _protect(probe: Probe, uplinks: dict[str, _Uplink], name: str, reason: str, needs: Iterable[str]) -> None:
     through = f"{reason} through {printable(name)}"
     found = {
         **dict.fromkeys(switched_carriers_of(probe, name), f"{through} (Open vSwitch)"),
@@ -152,9 +173,10 @@ def _protect(probe: Probe, reasons: dict[str, list[str]], name: str, reason: str
         name: reason,
     }
     for member, text in found.items():
-        known = reasons.setdefault(member, [])
+        known = uplinks.setdefault(member, _Uplink([], set())).reasons
         if text not in known:
             known.append(text)
+    uplinks[name].needs.update(needs)
 
 
 def _addresses(probe: Probe, connection_address: str | None) -> list[tuple[Address, str]]:

@@ -9,7 +9,7 @@ from typing import Any, Mapping, NamedTuple
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.context import Context
 from ansible_collections.rdma.fabric.plugins.module_utils._host.operations import MARKER
-from ansible_collections.rdma.fabric.plugins.module_utils._host.sysctl import names
+from ansible_collections.rdma.fabric.plugins.module_utils._host.sysctl import names, uplink
 from ansible_collections.rdma.fabric.plugins.module_utils._host.sysctl.multirail import multirail_settings
 from ansible_collections.rdma.fabric.plugins.module_utils._host.sysctl.read import parse
 
@@ -40,8 +40,13 @@ def settings(context: Context) -> tuple[list[Setting], list[str]]:
         for name, value in derived.items()
         if name not in explicit
     ]
-    kept = sorted(setting for setting in found if not _goes(context, setting.name))
+    kept = sorted(_judged(context, setting) for setting in found if not _goes(context, setting.name))
     return [setting._replace(key=_key(context, setting.name)) for setting in kept], notices
+
+
+def _judged(context: Context, setting: Setting) -> Setting:
+    problem = setting.problem or uplink.refusal(context, setting.name, setting.wanted, setting.now)
+    return setting._replace(problem=problem)
 
 
 def _key(context: Context, name: str) -> str:

@@ -15,6 +15,7 @@ MULTIRAIL = MappingProxyType({"arp_announce": "2", "arp_ignore": "1", "rp_filter
 """What each of several interfaces in one subnet needs below net.ipv4.conf."""
 _NAME = re.compile(r"[A-Za-z0-9_@+:./-]+")
 _PER_INTERFACE = re.compile(r"net/(?:ipv4|ipv6|mpls)/(?:conf|neigh)/([^/]+)/[^/]+")
+_IPV6_FORWARDING = re.compile(r"net/ipv6/conf/[^/]+/forwarding")
 _ALL_INTERFACES = ("all", "default")
 
 
@@ -66,6 +67,13 @@ def for_interface(name: str, interface: str) -> str:
     parts = place(name).split("/")
     parts[3] = interface
     return canonical("/".join(parts))
+
+
+def accept_ra_of(name: str, interface: str) -> str | None:
+    """Return the setting of an interface that decides what IPv6 forwarding does to it; None for any other ``name``."""
+    if not _IPV6_FORWARDING.fullmatch(place(name)):
+        return None
+    return canonical(f"net/ipv6/conf/{interface}/accept_ra")
 
 
 def same_value(one: str, other: str) -> bool:

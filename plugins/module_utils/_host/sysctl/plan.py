@@ -8,8 +8,15 @@ from __future__ import annotations
 from typing import Any, Mapping
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.context import ConcernPlan, Context
-from ansible_collections.rdma.fabric.plugins.module_utils._host.steps import BOOT, NOW, Step, make_step, refused_step
-from ansible_collections.rdma.fabric.plugins.module_utils._host.sysctl import names
+from ansible_collections.rdma.fabric.plugins.module_utils._host.steps import (
+    BOOT,
+    NOTHING,
+    NOW,
+    Step,
+    make_step,
+    refused_step,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._host.sysctl import names, uplink
 from ansible_collections.rdma.fabric.plugins.module_utils._host.sysctl.files import (
     Setting,
     boot_files,
@@ -21,6 +28,8 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.sysctl.files imp
 CONCERN = "sysctl"
 # The kernel uses the larger of the interface's own value and that of all interfaces (inetdevice.h, IN_DEV_MAXCONF).
 _LARGER_COUNTS = ("arp_announce", "arp_filter", "arp_ignore", "rp_filter")
+_THE_UPLINK = "what reaches the node by the uplink"
+_UNGUARDED = "this is under no guard: nothing takes it back where the node is not reached any more"
 
 
 def plan(context: Context) -> ConcernPlan:
@@ -53,6 +62,7 @@ def _steps_of(context: Context, setting: Setting) -> list[Step]:
         ]
     if setting.waits or (setting.now is not None and names.same_value(setting.now, setting.wanted)):
         return []
+    cut = uplink.cut_by(context, setting.name, setting.wanted, setting.now)
     return [
         make_step(
             CONCERN,
@@ -62,8 +72,10 @@ def _steps_of(context: Context, setting: Setting) -> list[Step]:
             before=setting.now,
             after=setting.wanted,
             reason=f"{_asked(context, setting)}, it is {setting.now or 'not known now'}",
+            interrupts=_THE_UPLINK if cut else NOTHING,
             when=NOW,
             undo=f"set it to {setting.now}" if setting.now is not None else "",
+            detail=f"{cut}; {_UNGUARDED}" if cut else "",
         )
     ]
 

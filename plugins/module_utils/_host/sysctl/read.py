@@ -61,6 +61,7 @@ def _value(probe: Probe, name: str) -> str | None:
 
 def _with_relatives(name: str, interfaces: Iterable[str]) -> Iterator[str]:
     yield name
+    yield from filter(None, (names.accept_ra_of(name, interface) for interface in interfaces))
     if names.interface_of(name) is not None:
         yield names.for_interface(name, "all")
         yield from (names.for_interface(name, interface) for interface in interfaces)

@@ -1,0 +1,111 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Judges which settings could cut the uplink. Pure. Private to this collection: it may change.
+
+Sources: Documentation/networking/ip-sysctl.rst; for the route that forwarding takes away net/ipv6/addrconf.c
+(addrconf_fixup_forwarding) and net/ipv6/route.c (rt6_purge_dflt_routers): whichever interface begins to forward, the
+kernel forgets the default routers of all that don't accept advertisements while forwarding.
+"""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import Callable, Iterator, NamedTuple
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.context import Context
+from ansible_collections.rdma.fabric.plugins.module_utils._host.desired import CONSENTS
+from ansible_collections.rdma.fabric.plugins.module_utils._host.read.uplink import ADVERTISED, IPV4, IPV6
+from ansible_collections.rdma.fabric.plugins.module_utils._host.sysctl import names
+
+_ALL, _DEFAULT = "all", "default"
+_IPV6 = "net/ipv6/conf/"
+# Accepts advertisements even while it forwards.
+_ALWAYS = "2"
+
+
+class _Cut(NamedTuple):
+    """What a setting takes from an uplink that has ``need``; ``harms`` judges the wanted value by the present one."""
+
+    need: str
+    takes: str
+    harms: Callable[[str, str | None], bool]
+
+
+def _becomes(value: str) -> Callable[[str, str | None], bool]:
+    return lambda wanted, now: names.same_value(wanted, value)
+
+
+def _is_on(wanted: str, now: str | None) -> bool:
+    return not names.same_value(wanted, "0")
+
+
+def _accepts_less(wanted: str, now: str | None) -> bool:
+    return names.same_value(wanted, "0") or (now == _ALWAYS and not names.same_value(wanted, _ALWAYS))
+
+
+_ROUTE = "its default route, which router advertisements tell"
+_ADDRESSES = "its addresses, which router advertisements tell"
+_CUTS = MappingProxyType(
+    {
+        "net/ipv4/conf/arp_ignore": _Cut(IPV4, "its answers to ARP", _becomes("8")),
+        f"{_IPV6}disable_ipv6": _Cut(IPV6, "IPv6 with all of its addresses", _is_on),
+        f"{_IPV6}accept_ra": _Cut(ADVERTISED, _ROUTE, _accepts_less),
+        f"{_IPV6}accept_ra_defrtr": _Cut(ADVERTISED, _ROUTE, _becomes("0")),
+        f"{_IPV6}accept_ra_pinfo": _Cut(ADVERTISED, _ADDRESSES, _becomes("0")),
+        f"{_IPV6}autoconf": _Cut(ADVERTISED, _ADDRESSES, _becomes("0")),
+        f"{_IPV6}addr_gen_mode": _Cut(ADVERTISED, _ADDRESSES, _becomes("1")),
+        f"{_IPV6}forwarding": _Cut(ADVERTISED, f"{_ROUTE}, unless its accept_ra is {_ALWAYS} before", _is_on),
+    }
+)
+
+
+def cut_by(context: Context, name: str, wanted: str, now: str | None) -> str:
+    """Return what a setting would take from the uplink, in words; empty where it takes nothing.
+
+    ``now`` is its present value, None when unknown. What is so already takes nothing.
+    """
+    found = _split(name)
+    cut = _CUTS.get(found[0]) if found else None
+    if found is None or cut is None or (now is not None and names.same_value(now, wanted)):
+        return ""
+    if not cut.harms(wanted, now):
+        return ""
+    harmed = [uplink for uplink in _uplinks_with(context, cut.need) if _is_harmed(context, name, found[1], uplink)]
+    return "; ".join(
+        f"it takes {cut.takes} from {uplink}, which carries the uplink ({_reason(context, uplink)})"
+        for uplink in harmed
+    )
+
+
+def refusal(context: Context, name: str, wanted: str, now: str | None) -> str:
+    """Return why a setting is refused for the node's sake; empty when it may be set."""
+    cut = "" if context.consents_to("uplink_change") else cut_by(context, name, wanted, now)
+    return f"{cut}; {CONSENTS['uplink_change']}: true allows the change" if cut else ""
+
+
+def _split(name: str) -> tuple[str, str] | None:
+    """Return a setting of interfaces without the interface, and the interface or ``all`` or ``default``."""
+    parts = names.place(name).split("/")
+    if len(parts) != 5 or parts[0] != "net" or parts[2] != "conf":
+        return None
+    return "/".join([*parts[:3], parts[4]]), parts[3]
+
+
+def _uplinks_with(context: Context, need: str) -> Iterator[str]:
+    for uplink in context.actual.facts["uplinks"]:
+        if need in uplink.get("needs", ()):
+            yield str(uplink["netdev"])
+
+
+def _is_harmed(context: Context, name: str, interface: str, uplink: str) -> bool:
+    accept_ra = names.accept_ra_of(name, uplink)
+    if accept_ra is not None:
+        return bool(context.actual.facts.get("settings", {}).get("sysctl", {}).get(accept_ra) != _ALWAYS)
+    # An uplink gets its name at the next boot, where the setting waits for it.
+    later = (each.wanted.get("name") for each in context.interfaces if each.netdev and each.netdev["name"] == uplink)
+    return interface in (_ALL, _DEFAULT, uplink, *later)
+
+
+def _reason(context: Context, uplink: str) -> str:
+    return context.actual.uplink_reason(None, {"name": uplink}) or ""

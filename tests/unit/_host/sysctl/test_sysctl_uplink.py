@@ -1,0 +1,130 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Settings that would cut the node off are refused: those of its uplink, of all interfaces, and of later ones."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.read.uplink import IPV6_ROUTE
+from ansible_collections.rdma.fabric.plugins.module_utils._host.sysctl.names import FILE
+from ansible_collections.rdma.fabric.tests.unit._host.host_facts import interface
+from ansible_collections.rdma.fabric.tests.unit._host.kernel.machine import Kernel
+from ansible_collections.rdma.fabric.tests.unit._host.system_hosts import applied, host, previewed
+
+UPLINK, RAIL = "eno1", "ens2f0"
+ZERO = "0" * 32
+# As a kernel writes the default route of a router's advertisement, and one that somebody set.
+ADVERTISED = f"{ZERO} 00 {ZERO} 00 fe80{'0' * 27}1 00000400 00000001 00000000 00450003 {UPLINK:>8}\n"
+STATIC = ADVERTISED.replace("00450003", "00000003")
+VALUES = {
+    "disable_ipv6": "0",
+    "accept_ra": "1",
+    "accept_ra_defrtr": "1",
+    "accept_ra_pinfo": "1",
+    "autoconf": "1",
+    "addr_gen_mode": "0",
+    "forwarding": "0",
+    "hop_limit": "64",
+}
+WORDS = "which carries the uplink (default route); rdma_fabric_allow_uplink_change: true allows the change"
+ALLOWED: dict[str, Any] = {"consents": {"uplink_change": True}}
+
+
+def node(routes: str = "") -> Kernel:
+    """A host whose default route of IPv4 leaves by eno1; ``routes`` are those of IPv6."""
+    kernel = host()
+    kernel.tree.add_file(IPV6_ROUTE, routes)
+    for name in ("all", "default", UPLINK, RAIL):
+        for key, value in VALUES.items():
+            kernel.tree.add_file(f"/proc/sys/net/ipv6/conf/{name}/{key}", f"{value}\n")
+    return kernel
+
+
+def statuses(kernel: Kernel, wish: dict[str, Any], **more: Any) -> dict[str, str]:
+    steps = previewed(kernel, sysctls=wish, **more)["plan"]["steps"]
+    return {step["target"]: step["status"] for step in steps if step["target"] != FILE}
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "routes"),
+    [
+        ("ipv4.conf.{}.arp_ignore", 8, ""),
+        ("ipv6.conf.{}.disable_ipv6", 1, STATIC),
+        ("ipv6.conf.{}.accept_ra", 0, ADVERTISED),
+        ("ipv6.conf.{}.accept_ra_defrtr", 0, ADVERTISED),
+        ("ipv6.conf.{}.accept_ra_pinfo", 0, ADVERTISED),
+        ("ipv6.conf.{}.autoconf", 0, ADVERTISED),
+        ("ipv6.conf.{}.addr_gen_mode", 1, ADVERTISED),
+        ("ipv6.conf.{}.forwarding", 1, ADVERTISED),
+    ],
+)
+@pytest.mark.parametrize("name", [UPLINK, "all", "default"])
+def test_what_would_cut_the_uplink_is_refused_and_not_kept_for_the_next_boot(
+    key: str, value: int, routes: str, name: str
+) -> None:
+    kernel = node(routes)
+    setting = f"net.{key.format(name)}"
+    outcome = applied(kernel, sysctls={setting: value, "net.core.rmem_max": 67108864})
+    (refused,) = [step for step in outcome["plan"]["steps"] if step["status"] == "refused"]
+    assert refused["target"] == setting
+    assert refused["detail"].endswith(WORDS)
+    assert kernel.read(FILE).splitlines()[1:] == ["net.core.rmem_max = 67108864"]
+    assert statuses(node(routes), {setting: value}, **ALLOWED) == {setting: "planned"}
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "routes"),
+    [
+        (f"net.ipv4.conf.{RAIL}.arp_ignore", 8, ""),
+        (f"net.ipv4.conf.{UPLINK}.arp_ignore", 1, ""),
+        (f"net.ipv6.conf.{RAIL}.disable_ipv6", 1, ADVERTISED),
+        ("net.ipv6.conf.all.disable_ipv6", 1, ""),
+        (f"net.ipv6.conf.{UPLINK}.accept_ra", 0, STATIC),
+        (f"net.ipv6.conf.{UPLINK}.accept_ra", 2, ADVERTISED),
+        ("net.ipv6.conf.all.forwarding", 1, STATIC),
+        (f"net.ipv6.conf.{UPLINK}.hop_limit", 32, ADVERTISED),
+    ],
+)
+def test_what_the_uplink_does_not_rest_on_may_change(setting: str, value: int, routes: str) -> None:
+    assert statuses(node(routes), {setting: value}) == {setting: "planned"}
+
+
+def test_what_is_so_already_is_kept_for_the_next_boot() -> None:
+    kernel = node(ADVERTISED)
+    kernel.tree.add_file("/proc/sys/net/ipv6/conf/all/accept_ra", "0\n")
+    applied(kernel, sysctls={"net.ipv6.conf.all.accept_ra": 0})
+    assert "net.ipv6.conf.all.accept_ra = 0" in kernel.read(FILE)
+
+
+def test_a_rail_that_begins_to_forward_takes_the_advertised_route_unless_it_stays_accepted() -> None:
+    """The kernel forgets the default routers of every interface whose accept_ra is not 2."""
+    wish = {f"net.ipv6.conf.{RAIL}.forwarding": 1}
+    kernel = node(ADVERTISED)
+    assert statuses(kernel, wish) == {f"net.ipv6.conf.{RAIL}.forwarding": "refused"}
+    kernel.tree.add_file(f"/proc/sys/net/ipv6/conf/{UPLINK}/accept_ra", "2\n")
+    assert statuses(kernel, wish) == {f"net.ipv6.conf.{RAIL}.forwarding": "planned"}
+    less = {f"net.ipv6.conf.{UPLINK}.accept_ra": 1}
+    assert statuses(kernel, less) == {f"net.ipv6.conf.{UPLINK}.accept_ra": "refused"}
+
+
+def test_one_that_only_a_variable_names_rests_on_everything() -> None:
+    wish = {f"net.ipv6.conf.{RAIL}.disable_ipv6": 1}
+    assert statuses(node(), wish, uplinks=[RAIL]) == {f"net.ipv6.conf.{RAIL}.disable_ipv6": "refused"}
+
+
+def test_the_name_that_the_uplink_gets_at_the_next_boot_counts() -> None:
+    kernel = node(STATIC.replace(f"{UPLINK:>8}", f"{RAIL:>8}"))
+    setting = "net.ipv6.conf.rail0.disable_ipv6"
+    found = statuses(kernel, {setting: 1}, interfaces=[interface(pci="0000:37:00.0", name="rail0")])
+    assert found[setting] == "refused"
+
+
+def test_with_consent_the_step_says_that_nothing_takes_it_back() -> None:
+    outcome = previewed(node(STATIC), sysctls={f"net.ipv6.conf.{UPLINK}.disable_ipv6": 1}, **ALLOWED)
+    step = outcome["plan"]["steps"][0]
+    assert step["interrupts"] == "what reaches the node by the uplink"
+    assert "under no guard" in step["detail"] and "IPv6 with all of its addresses" in step["detail"]
