@@ -12,7 +12,9 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.actual import is
 from ansible_collections.rdma.fabric.plugins.module_utils._host.context import Context, Interface
 from ansible_collections.rdma.fabric.plugins.module_utils._host.desired import HostDesired, check_desired
 from ansible_collections.rdma.fabric.plugins.module_utils._host.eswitch.switching import present_mode
-from ansible_collections.rdma.fabric.plugins.module_utils._host.managers.plan import BOOT_UNIT, persistence
+from ansible_collections.rdma.fabric.plugins.module_utils._host.managers.plan import BOOT_UNIT, is_refused, persistence
+from ansible_collections.rdma.fabric.plugins.module_utils._host.mtu.plan import FUNCTIONS
+from ansible_collections.rdma.fabric.plugins.module_utils._host.mtu.stack import Stack
 from ansible_collections.rdma.fabric.plugins.module_utils._host.operations import MARKER
 from ansible_collections.rdma.fabric.plugins.module_utils._host.qos.wish import lasting
 from ansible_collections.rdma.fabric.plugins.module_utils._host.steps import PLANNED
@@ -36,6 +38,7 @@ def wishes(context: Context) -> list[dict[str, Any]]:
     these wishes makes names that one (``pf``).
     """
     kept = {entry.interface.key: entry for entry in persistence(context)}
+    stack = Stack(context)
     found = []
     for interface in context.kept_interfaces:
         wish = {key: value for key, value in interface.wanted.items() if key not in _ELSEWHERE and value}
@@ -45,15 +48,33 @@ def wishes(context: Context) -> list[dict[str, Any]]:
         keep = kept.get(interface.key)
         if keep is not None and keep.manager == BOOT_UNIT:
             wish.update({key: value for key, value in (("mtu", keep.mtu), ("state", keep.state)) if value is not None})
-        elif keep is not None and keep.mtu is not None and wish.get("vf_mtu"):
-            # The functions' MTU is set before the interface's manager starts, and must not exceed this one.
-            wish["mtu"] = keep.mtu
+        carried = _carried_for_functions(context, interface, wish, stack)
+        if carried and "mtu" not in wish:
+            wish["mtu"] = carried
         qos = lasting(context, interface)
         if qos:
             wish["qos"] = qos
         if wish:
             found.append({**_selector(interface), **dict(sorted(wish.items()))})
     return _with_makers(context, found)
+
+
+def _carried_for_functions(context: Context, interface: Interface, wish: Mapping[str, Any], stack: Stack) -> int:
+    """Return the MTU that a port needs for its functions before its own manager or its bond gives it that, else 0.
+
+    They are set up first, and none may exceed the port. It gets what it has today: not less than a file of udev's may
+    have given it.
+    """
+    if not wish.get("vfs") or interface.netdev is None or interface.nic is None:
+        return 0
+    own = [
+        other.wanted.get("mtu")
+        for other in context.kept_interfaces
+        if (other.nic or {}).get("pf") == interface.nic["address"] and not is_refused(context, f"mtu:{other.key}")
+    ]
+    needed = max(int(mtu or 0) for mtu in (wish.get("vf_mtu"), *own))
+    carried = stack.final(str(interface.netdev["name"]))
+    return carried if 0 < needed <= carried else 0
 
 
 def _with_makers(context: Context, found: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -139,6 +160,7 @@ def _hold_back(context: Context, interface: Interface, wish: dict[str, Any]) -> 
         (f"vfs:{interface.key}:driver", "vf_driver"),
         (f"guids:{interface.key}", "vf_guids"),
         (f"queues:{interface.key}", "queues"),
+        (f"mtu:{interface.key}{FUNCTIONS}", "vf_mtu"),
     ):
         if step_id in waiting:
             wish.pop(key, None)

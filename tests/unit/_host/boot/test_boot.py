@@ -100,6 +100,34 @@ class TestWishes:
     def test_an_mtu_for_functions_that_are_not_made_is_left_out(self) -> None:
         assert wishes_of(given.interface(pci=PF, vf_mtu=9000)) is None
 
+    @pytest.mark.parametrize("mtu", [9000, 9216])
+    def test_a_port_keeps_the_mtu_that_it_has_of_others_for_its_functions(self, mtu: int) -> None:
+        state = given.two_ports()
+        state["netdevs"][0]["mtu"] = mtu
+        wanted = given.interface(pci=PF, vfs=2, vf_mtu=9000)
+        assert wishes_of(wanted, state=state) == [{"pci": PF, "mtu": mtu, "vf_mtu": 9000, "vfs": 2}]
+        assert wishes_of(given.interface(pci=PF, vfs=2), state=state) == [{"pci": PF, "vfs": 2}]
+
+    def test_a_port_gets_the_mtu_of_its_bond_for_its_functions(self) -> None:
+        state = given.two_ports()
+        state["netdevs"][0]["master"] = "bond0"
+        state["netdevs"].append(given.netdev("bond0", None, kind="bond", lower=["ens1"]))
+        wanted = given.interface(pci=PF, vfs=2, vf_mtu=9000)
+        (wish, *_bond) = wishes_of(wanted, given.interface(current_name="bond0", mtu=9000), state=state)
+        assert wish == {"pci": PF, "mtu": 9000, "vf_mtu": 9000, "vfs": 2}
+
+    def test_a_port_keeps_its_mtu_for_a_function_with_an_entry_of_its_own(self) -> None:
+        state = given.with_functions(given.two_ports(), PF, 1)
+        state["netdevs"][0]["mtu"] = 9000
+        own = given.interface(pci="0000:18:00.1", mtu=4200)
+        assert wishes_of(given.interface(pci=PF, vfs=1), own, state=state) == [
+            {"pci": PF, "mtu": 9000, "vfs": 1},
+            {"pci": "0000:18:00.1", "pf": PF, "mtu": 4200},
+        ]
+
+    def test_an_mtu_of_functions_that_is_refused_now_is_not_tried_at_boot(self) -> None:
+        assert wishes_of(given.interface(pci=PF, vfs=2, vf_mtu=9000)) == [{"pci": PF, "vfs": 2}]
+
     def test_a_managed_interface_is_only_prepared_for_its_functions(self) -> None:
         state = given.two_ports()
         file = {

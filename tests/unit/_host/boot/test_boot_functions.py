@@ -132,6 +132,18 @@ def test_a_function_whose_interface_does_not_come_is_told_after_a_short_wait() -
     assert f"{VF0}: no driver is bound to it after 30 seconds" in result["problems"]
 
 
+def test_functions_get_their_mtu_before_whoever_raises_the_port_has_started() -> None:
+    before, desired = booted(), wish({"pci": PF, "vfs": 2, "vf_mtu": 9000})
+    before.tree.add_file(f"{net(before, PF)}/mtu", "9000\n")
+    assert not applied(before, desired, EVERYTHING).get("failed")
+    kernel = rebooted(before)
+    assert kernel.read(f"{net(kernel, PF)}/mtu") == "1500\n"
+    assert started(kernel)["problems"] == []
+    assert kernel.read(f"{net(kernel, VF0)}/mtu") == "9000\n"
+    kernel.revive()
+    assert (applied(kernel, desired, EVERYTHING)["msg"], kernel.mutations) == ("nothing to do", [])
+
+
 def test_whatever_disturbs_the_start_is_told_and_the_next_run_gets_there() -> None:
     entries = (OF_THE_PORT, {"pci": VF0, **OWN})
     calm, desired = prepared(*entries)
