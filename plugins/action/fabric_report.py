@@ -53,6 +53,8 @@ class ActionModule(FabricAction):
             title=arguments["title"],
             validation=validation,
             unfinished=arguments["unfinished"],
+            wanted=arguments["wanted"],
+            proof=arguments["proof"],
         )
         data_file, page_file = run_dir / "report.json", run_dir / "report.html"
         older = read_older(data_file)

@@ -67,6 +67,18 @@ options:
       - Result of M(rdma.fabric.k8s_batch). Without it the objects of O(rendered) are listed as rendered only.
       - 'V({skipped: reason}) says why no cluster was touched.'
     type: dict
+  proof:
+    description:
+      - Result of M(rdma.fabric.fabric_validate). Where it failed before a pair was tested, the report says so and
+        leaves out a C(validate.json) that an earlier run has written.
+    type: dict
+  wanted:
+    description:
+      - What the run was to bring about beside the hosts. A part of it without a result has failed before it began.
+    type: list
+    elements: str
+    choices: [push, proof]
+    default: []
   unfinished:
     description:
       - Hosts that the run did not bring to the end, as M(rdma.fabric.fabric_hosts) returns them.

@@ -150,6 +150,16 @@ def test_a_user_without_rights_is_told_which_and_nothing_is_tried_beyond(
     assert 'User "nobody" cannot list resource "configmaps"' in failure["msg"]
     assert "grant the user this verb on this resource" in failure["msg"]
     assert failure["applied"] == []
+    summary = user.report()["summary"]
+    assert (summary["verdict"], summary["failed"]) == ("attention", ["push"])
+    assert summary["not_done"][0]["why"] == f"the batch apply failed: {failure['msg']}"
+
+
+def test_a_proof_without_a_cluster_is_told_in_the_report(fabric: Json, user: User, host: Path) -> None:
+    message = user.run("validate", inventory=host, variables=fabric).refused().message
+    summary = user.report()["summary"]
+    assert (summary["verdict"], summary["failed"]) == ("attention", ["proof"])
+    assert summary["not_done"][0] == {"what": "The proof on the wire", "why": f"it failed: {message}"}
 
 
 def test_a_user_with_some_rights_gets_as_far_as_they_go_and_the_next_run_goes_on(

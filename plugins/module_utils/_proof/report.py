@@ -20,6 +20,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._proof.report_hosts im
     natural_key,
     step_counts,
 )
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.report_parts import PUSH, Parts
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.report_remarks import ATTENTION, KINDS, fleet_remarks
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.report_topology import device_map, topology_classes
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.report_validation import (
@@ -46,6 +47,7 @@ _STEP_KEYS = (
     "consent",
     "detail",
 )
+_THE_PUSH = "The push to a cluster"
 _REQUEST_SECTIONS = ("node_policies", "networks", "attachments", "objects")
 
 
@@ -60,12 +62,16 @@ def build_report(
     title: str,
     validation: dict[str, Any] | None = None,
     unfinished: Sequence[Mapping[str, str]] = (),
+    wanted: Sequence[str] = (),
+    proof: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Return the report of one run.
 
     ``hosts`` are host documents, ``cluster`` the result of the batch apply (None: not asked for), ``rendered`` the
     waves, ``validation`` the document of a wire proof; all of them have passed ``report_input``. ``unfinished``: hosts
-    that the run did not bring to the end (``host``, ``why``). ``generated_at`` is an ISO 8601 time in UTC.
+    that the run did not bring to the end (``host``, ``why``). ``wanted`` are the parts that the run was to bring about
+    beside the hosts (``report_parts.PARTS``), ``proof`` is the result of the task that proves. ``generated_at`` is an
+    ISO 8601 time in UTC.
     """
     documents = sorted(hosts, key=lambda document: natural_key(document["host"]))
     expected = None if spec is None else sorted(spec.get("hosts") or {}, key=natural_key)
@@ -74,7 +80,10 @@ def build_report(
     remarks = fleet_remarks(documents, expected, {each["host"]: each["why"] for each in unfinished})
     rows = [host_row(document) for document in documents]
     _refer(rows, classes, plans, remarks)
-    pushed = cluster_section(cluster, rendered, whole=not unfinished)
+    parts = Parts(wanted, cluster, proof, whole=not unfinished)
+    pushed = cluster_section(cluster, rendered, parts.push_missing())
+    # A proof that this run was to repeat and did not would pass for its own.
+    validation = None if parts.proof_missing() else validation
     report = {
         "format": FORMAT,
         "title": title,
@@ -91,7 +100,7 @@ def build_report(
         "remark_kinds": {kind: KINDS[kind] for kind in KINDS if any(r["kind"] == kind for r in remarks)},
         "notices": list(dict.fromkeys([*notices, *((cluster or {}).get("notices") or [])])),
     }
-    report["summary"] = _summary(report)
+    report["summary"] = _summary(report, parts)
     return report
 
 
@@ -215,7 +224,7 @@ def _waiting(report: dict[str, Any]) -> list[dict[str, Any]]:
     return [wait for wait in report["cluster"]["waits"] if not wait["ready"]]
 
 
-def _summary(report: dict[str, Any]) -> dict[str, Any]:
+def _summary(report: dict[str, Any], parts: Parts) -> dict[str, Any]:
     rows, cluster = report["hosts"], report["cluster"]
     rails = [rail for row in rows for rail in row["rails"]]
     families = [family for row in rows for family in row["nics"]]
@@ -236,43 +245,60 @@ def _summary(report: dict[str, Any]) -> dict[str, Any]:
         "remarks": {"attention": attention, "notes": len(report["remarks"]) - attention},
         "notices": len(report["notices"]),
         "pairs": dict(report["validation"]["counts"]) if report["validation"] else None,
+        "failed": parts.failed(),
     }
     summary["verdict"] = _verdict(summary)
     summary["headline"] = _headline(summary, bool(cluster["skipped"]), report["validation"])
-    summary["not_done"] = _not_done(report, summary)
+    summary["not_done"] = _not_done(report, summary, parts)
     return summary
 
 
 def _verdict(summary: dict[str, Any]) -> str:
     steps, objects, waits = summary["steps"], summary["objects"], summary["waits"]
     failed = summary["pairs"] is not None and summary["pairs"]["fail"] > 0
-    if failed or summary["remarks"]["attention"] or steps["refused"] or waits["ready"] < waits["total"]:
+    if (
+        failed
+        or summary["failed"]
+        or summary["remarks"]["attention"]
+        or steps["refused"]
+        or waits["ready"] < waits["total"]
+    ):
         return "attention"
     return "pending" if steps["total"] or objects["rendered"] else "settled"
 
 
 def _headline(summary: dict[str, Any], skipped: bool, validation: dict[str, Any] | None) -> str:
-    steps, objects = summary["steps"]["total"], summary["objects"]
+    refused, objects, waits = summary["steps"]["refused"], summary["objects"], summary["waits"]
+    steps = summary["steps"]["total"] - refused
     present = objects["total"] - objects["deleted"]
-    remarks = summary["remarks"]["attention"]
+    remarks, lame = summary["remarks"]["attention"], waits["total"] - waits["ready"]
     parts = [
+        *(f"the {part} failed" for part in summary["failed"]),
         f"{counted(summary['hosts']['total'], 'host')} planned",
         *([f"{counted(summary['executed'], 'step')} executed"] if summary["executed"] else []),
         f"{counted(steps, 'step')} {'waits' if steps == 1 else 'wait'}" if steps else "no step waits",
+        *([f"{counted(refused, 'step')} refused"] if refused else []),
         f"{counted(present, 'object')} {'rendered' if skipped else 'in the cluster'}",
-        counted(remarks, "remark") if remarks else "nothing stands out",
+        *([f"{counted(lame, 'workload')} not ready"] if lame else []),
+        *([counted(remarks, "remark")] if remarks else []),
+        *([] if summary["verdict"] == "attention" else ["nothing stands out"]),
     ]
     if validation:
         parts.insert(0, proof_words(validation))
     return ", ".join(parts)
 
 
-def _not_done(report: dict[str, Any], summary: dict[str, Any]) -> list[dict[str, str]]:
+def _not_done(report: dict[str, Any], summary: dict[str, Any], parts: Parts) -> list[dict[str, str]]:
     done: list[dict[str, str]] = []
 
     def say(what: str, why: str) -> None:
         done.append({"what": what, "why": why})
 
+    skipped = report["cluster"]["skipped"]
+    if PUSH in summary["failed"]:
+        say(_THE_PUSH, skipped)
+    if parts.proof_missing():
+        say("The proof on the wire", str(parts.proof_missing()))
     steps, hosts = summary["steps"], summary["hosts"]
     if steps["planned"]:
         say(f"{counted(steps['planned'], 'planned step')}", "the hosts were read and planned")
@@ -293,8 +319,8 @@ def _not_done(report: dict[str, Any], summary: dict[str, Any]) -> list[dict[str,
         say("GPUDirect transfers", "the wire proof writes between host memories")
     elif hosts["total"]:
         say("RDMA and GPUDirect transfers", "nothing was sent between hosts; links are as the hosts report them")
-    if report["cluster"]["skipped"]:
-        say("The push to a cluster", report["cluster"]["skipped"])
+    if skipped and PUSH not in summary["failed"]:
+        say(_THE_PUSH, skipped)
     idle = [wait for wait in report["cluster"]["waits"] if wait["ready"] and wait["desired"] == 0]
     if idle:
         say(f"Pods of {counted(len(idle), 'workload')}", "no node of the cluster matches, so none was started")

@@ -15,14 +15,14 @@ _REMOVED_WAVE = "prune"
 
 
 def cluster_section(
-    cluster: dict[str, Any] | None, rendered: list[dict[str, Any]], *, whole: bool = True
+    cluster: dict[str, Any] | None, rendered: list[dict[str, Any]], missing: str | None = None
 ) -> dict[str, Any]:
     """Return what happened to every object, grouped by wave, and what the batch apply waited for.
 
     Without a result of the batch apply the rendered objects are listed with the action ``rendered`` and ``skipped``
-    says why nothing was pushed. ``whole``: every host of the run was brought to the end.
+    says why nothing was pushed. ``missing`` says why a push that was to follow did not come to its end.
     """
-    skipped = _skipped(cluster, rendered, whole)
+    skipped = missing or _skipped(cluster, rendered)
     if cluster is None or skipped:
         objects = [_rendered(wave["name"], item) for wave in rendered for item in wave["objects"]]
         waits: list[dict[str, Any]] = []
@@ -38,13 +38,9 @@ def cluster_section(
     }
 
 
-def _skipped(cluster: dict[str, Any] | None, rendered: list[dict[str, Any]], whole: bool) -> str | None:
-    if cluster is None and not whole:
-        return "not every host of the run was brought to the end"
+def _skipped(cluster: dict[str, Any] | None, rendered: list[dict[str, Any]]) -> str | None:
     if cluster is None:
         return "no cluster was asked for, the objects were rendered only"
-    if cluster.get("failed"):
-        return f"the batch apply failed: {cluster.get('msg') or 'no message'}"
     if "results" in cluster:
         return None
     if cluster.get("skipped") is True and not rendered:

@@ -68,7 +68,9 @@ def test_the_input_is_left_as_it_is() -> None:
 
 
 def test_the_headline_counts_what_was_planned_pushed_and_remarked() -> None:
-    assert report_of()["summary"]["headline"] == ("7 hosts planned, 56 steps wait, 9 objects in the cluster, 4 remarks")
+    assert report_of()["summary"]["headline"] == (
+        "7 hosts planned, 54 steps wait, 2 steps refused, 9 objects in the cluster, 1 workload not ready, 4 remarks"
+    )
 
 
 def test_a_fleet_with_nothing_to_do_is_settled() -> None:
@@ -84,8 +86,45 @@ def test_a_refused_step_needs_attention_and_a_planned_one_waits(status: str) -> 
     host = sample_fleet.document(
         "h", sample_fleet.plain_facts("h"), [sample_fleet.step("mtu:eno1", "set MTU 9000", status)]
     )
-    verdict = report_of([host], cluster={**sample_fleet.batch_result(), "waits": []})["summary"]["verdict"]
-    assert verdict == {"refused": "attention", "planned": "pending"}[status]
+    summary = report_of([host], cluster={**sample_fleet.batch_result(), "waits": []})["summary"]
+    assert (summary["verdict"], summary["headline"]) == {
+        "refused": ("attention", "1 host planned, no step waits, 1 step refused, 9 objects in the cluster"),
+        "planned": ("pending", "1 host planned, 1 step waits, 9 objects in the cluster, nothing stands out"),
+    }[status]
+
+
+PLAIN = sample_fleet.document("cpu-01", sample_fleet.plain_facts("cpu-01"), [])
+
+
+@pytest.mark.parametrize(
+    ("cluster", "why"),
+    [
+        ({"failed": True, "msg": "the API server refused"}, "the batch apply failed: the API server refused"),
+        (None, "the run failed before the push; its own error says why"),
+    ],
+)
+def test_a_push_that_failed_is_what_a_report_tells_first(cluster: Any, why: str) -> None:
+    report = report_of([PLAIN], cluster=cluster, wanted=["push"])
+    jsonschema.validate(json.loads(report_text(report)), SCHEMA)
+    summary = report["summary"]
+    assert (summary["verdict"], summary["failed"]) == ("attention", ["push"])
+    assert summary["headline"] == "the push failed, 1 host planned, no step waits, 9 objects rendered"
+    assert summary["not_done"][0] == {"what": "The push to a cluster", "why": why}
+    assert recap_lines(report)[:2] == [summary["headline"], f"not done: The push to a cluster: {why}"]
+    assert [item["what"] for item in summary["not_done"]].count("The push to a cluster") == 1
+
+
+def test_a_push_that_hosts_kept_from_beginning_has_not_failed_itself() -> None:
+    left_behind = [{"host": "cpu-01", "why": "unreachable: refused"}]
+    summary = report_of([PLAIN], cluster=None, wanted=["push"], unfinished=left_behind)["summary"]
+    assert (summary["verdict"], summary["failed"]) == ("attention", [])
+    assert "failed" not in summary["headline"]
+
+
+def test_a_run_that_never_was_to_push_has_nothing_failed() -> None:
+    summary = report_of([PLAIN], cluster=None)["summary"]
+    assert (summary["verdict"], summary["failed"]) == ("pending", [])
+    assert summary["headline"].endswith("9 objects rendered, nothing stands out")
 
 
 def test_a_workload_that_is_not_ready_needs_attention() -> None:

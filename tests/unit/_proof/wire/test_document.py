@@ -33,17 +33,18 @@ EIGHT = [f"dgx-{number:02d}" for number in range(1, 9)]
 HOSTILE = ["<script>alert(1)</script>", '"&\x00\ud800', "{{ 7 * 7 }}", "\u202egpj.exe"]
 
 
-def report_of(proof: Json | None) -> Json:
-    return build_report(
-        spec=None,
-        hosts=[],
-        cluster=None,
-        rendered=[],
-        notices=[],
-        generated_at="2026-01-02T03:04:05Z",
-        title="Proof",
-        validation=proof,
-    )
+def report_of(shown: Json | None, **others: Any) -> Json:
+    inputs: Json = {
+        "spec": None,
+        "hosts": [],
+        "cluster": None,
+        "rendered": [],
+        "notices": [],
+        "generated_at": "2026-01-02T03:04:05Z",
+        "title": "Proof",
+        "validation": shown,
+    }
+    return build_report(**{**inputs, **others})
 
 
 def parsed(text: str) -> ET.Element:
@@ -207,3 +208,39 @@ def test_another_document_is_refused_by_place(change: Callable[[Json], Any], wor
     proof = document(TWO)
     change(proof)
     assert any(words in violation.sentence() for violation in validation_violations("validate.json", proof))
+
+
+NO_KUBECONFIG = {"failed": True, "msg": "there is no kubeconfig /nowhere/config"}
+
+
+@pytest.mark.parametrize(
+    ("result", "why"),
+    [
+        (NO_KUBECONFIG, "it failed: there is no kubeconfig /nowhere/config"),
+        (None, "the run failed before the proof; its own error says why"),
+    ],
+)
+def test_a_proof_that_failed_before_any_pair_is_told_and_an_earlier_one_is_not_shown(result: Any, why: str) -> None:
+    report = report_of(document(TWO), wanted=["proof"], proof=result, cluster={"skipped": "validate pushes nothing"})
+    jsonschema.validate(report, SCHEMA)
+    assert report["validation"] is None
+    summary = report["summary"]
+    assert (summary["verdict"], summary["failed"], summary["pairs"]) == ("attention", ["proof"], None)
+    assert summary["headline"].startswith("the proof failed, ")
+    assert summary["not_done"][0] == {"what": "The proof on the wire", "why": why}
+    assert f"not done: The proof on the wire: {why}" in recap_lines(report)
+
+
+def test_a_proof_that_hosts_kept_from_beginning_is_told_as_that() -> None:
+    left_behind = [{"host": "rdma-1", "why": "unreachable: refused"}]
+    report = report_of(document(TWO), wanted=["proof"], unfinished=left_behind)
+    assert (report["validation"], report["summary"]["failed"]) == (None, [])
+    said = {"what": "The proof on the wire", "why": "not every host of the run was brought to the end"}
+    assert said in report["summary"]["not_done"]
+
+
+def test_a_proof_with_a_verdict_tells_its_own_failures() -> None:
+    result = {"failed": True, "verdict": "fail", "msg": "the fabric does not pass"}
+    report = report_of(document(TWO, bad=("rdma-2",)), wanted=["proof"], proof=result)
+    assert (report["summary"]["failed"], report["summary"]["verdict"]) == ([], "attention")
+    assert report["validation"]["verdict"] == "fail"
