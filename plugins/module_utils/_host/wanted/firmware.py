@@ -10,7 +10,7 @@ from typing import Any, Dict, Mapping
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.wanted.place import Place, is_mapping, kind_of, shown
 
-PARAMETER = re.compile(r"[A-Z][A-Z0-9_]{1,63}")
+_NAME = re.compile(r"[A-Z][A-Z0-9_]{1,63}")
 _VALUE = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _WORDS = {"true": "1", "false": "0"}
 
@@ -24,7 +24,7 @@ def firmware(place: Place, value: Any) -> Parameters | None:
         return None
     wanted: Parameters = {}
     for name, item in value.items():
-        if not isinstance(name, str) or not PARAMETER.fullmatch(name):
+        if not isinstance(name, str) or not _NAME.fullmatch(name):
             place.violation(
                 f"has the key {shown(name)}, which is no parameter of a firmware",
                 "names are in capitals, as mstconfig shows them: NUM_OF_VFS, SRIOV_EN, LINK_TYPE_P1",
