@@ -56,7 +56,16 @@ def _candidates(actual: Actual, key: str, value: str, new_name: str | None) -> l
         # The entry's own name counts too: after the rename the interface is found by nothing else.
         names = [name for name in (value, new_name) if name in actual.netdevs]
         netdevs = [actual.netdevs[name] for name in names[:1]]
-    return [(actual.nics.get(netdev["pci"] or ""), netdev) for netdev in netdevs]
+    return [(_function_of(actual, netdev), netdev) for netdev in netdevs]
+
+
+def _function_of(actual: Actual, netdev: Netdev) -> Nic | None:
+    """Return the PCI function that an interface is the port of.
+
+    Representors, sub-functions and IPoIB interfaces of other partitions lie on the function beside its port: what is
+    asked of one of them is not asked of the port.
+    """
+    return actual.nics.get(netdev["pci"] or "") if netdev["kind"] == "physical" else None
 
 
 def same_address(actual: str | None, wanted: str) -> bool:

@@ -97,6 +97,18 @@ class TestMatching:
         )
         assert the_step("mtu", state, interface(pci=PF, mtu=9000))["target"] == f"{PF} (ens1)"
 
+    @pytest.mark.parametrize("kind", ["ipoib-child", "representor", "sub-function"])
+    def test_an_entry_about_what_lies_beside_a_port_leaves_the_port_alone(self, kind: str) -> None:
+        child = netdev("child", PF, kind=kind, port_name="pf0vf0" if kind == "representor" else None)
+        state = facts([nic(PF, "ens1")], [netdev("ens1", PF), child])
+        wanted = desired(interface(current_name="child", mtu=1400, state="down"), interface(pci=PF, mtu=9000))
+        steps = [step for step in make_plan(wanted, state)["steps"] if step["concern"] in {"naming", "mtu", "link"}]
+        assert [(step["id"], step["to"]) for step in steps] == [
+            ("mtu:child", 1400),
+            (f"mtu:{PF}", 9000),
+            ("link:child", "down"),
+        ]
+
     def test_an_interface_found_by_its_old_name_is_found_again_after_the_rename(self) -> None:
         wanted = desired(interface(current_name="ens1", name="rail0", mtu=9000))
         state = two_ports()
