@@ -54,7 +54,8 @@ class ActionModule(FabricAction):
         if arguments["confirm"]:
             return self._confirm(arguments["confirm"], task_vars)
         name = str(task_vars.get("inventory_hostname", ""))
-        self._refuse_unread(name, task_vars)
+        if arguments["check_variables"]:
+            self._refuse_unread(name, task_vars)
         desired = check_desired(arguments["desired"])
         recorded = arguments["recorded_host"]
         output = Path(arguments["output_file"]).expanduser() if arguments["output_file"] else None

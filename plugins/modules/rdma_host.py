@@ -124,10 +124,16 @@ options:
       - Steps that wait for a consent never fail it.
     type: bool
     default: true
+  check_variables:
+    description:
+      - Whether variables of hosts, such as C(rdma_fabric_interfaces), are refused that the task sees otherwise than the
+        inventory has them.
+      - Those are variables of a role or a play. P(rdma.fabric.fabric_spec#module) does not read them, so nothing of
+        them is in the O(desired) that it made.
+    type: bool
+    default: false
 notes:
   - Applying needs root on the host, and the programs C(ip) and C(modprobe).
-  - Variables of hosts, such as C(rdma_fabric_interfaces), that the task sees otherwise than the inventory has them are
-    refused. P(rdma.fabric.fabric_spec#module) does not read those of a role or a play.
 seealso:
   - module: rdma.fabric.fabric_spec
   - module: rdma.fabric.rdma_facts
@@ -367,6 +373,7 @@ def main() -> None:
             "mode": {"type": "str", "choices": ["apply", "preview"], "default": "apply"},
             "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
             "strict": {"type": "bool", "default": True},
+            "check_variables": {"type": "bool", "default": False},
         },
         required_one_of=[("desired", "confirm")],
         mutually_exclusive=[("desired", "confirm")],

@@ -71,7 +71,17 @@ class Role:
     def run(self, answers: list[dict[str, Any]], consent: bool, *arguments: str) -> tuple[int, str, list[str]]:
         """Return status, output and the calls in their order; ``answers`` are those of rdma_host."""
         self._log.unlink(missing_ok=True)
-        options = ["desired", "recorded_host", "output_file", "mode", "state", "strict", "msg", "reboot_timeout"]
+        options = [
+            "desired",
+            "recorded_host",
+            "output_file",
+            "mode",
+            "state",
+            "strict",
+            "check_variables",
+            "msg",
+            "reboot_timeout",
+        ]
         for name, given in ((HOST, answers), (REBOOT, [{}])):
             text = FAKE.format(name=name, options=options, log=self._log, answers=given)
             (self._folder / "library" / f"{name}.py").write_text(text, encoding="utf-8")

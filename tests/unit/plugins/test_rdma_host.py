@@ -244,11 +244,13 @@ def test_a_wrong_desired_state_is_refused_before_anything_runs(plan: Plan, desir
 
 def test_variables_that_preflight_did_not_read_are_refused_before_anything_runs(plan: Plan) -> None:
     inventory = {"hostvars": {"egx-01": {"rdma_fabric_uplinks": ["eno1"]}}}
-    result = plan(variables={**inventory, "rdma_fabric_uplinks": ["eno1"], "rdma_fabric_interfaces": []})
+    of_play = {**inventory, "rdma_fabric_uplinks": ["eno1"], "rdma_fabric_interfaces": []}
+    result = plan(variables=of_play, check_variables=True)
     assert result["failed"]
     assert [found["source"] for found in result["violations"]] == ["host egx-01: rdma_fabric_interfaces"]
     same = {**inventory, "rdma_fabric_uplinks": ["eno1"]}
-    assert plan(live=lambda _arguments: {"changed": False, "msg": "nothing to do"}, variables=same)["msg"]
+    for given in ({"variables": same, "check_variables": True}, {"variables": of_play}):
+        assert not plan(live=lambda _arguments: {"changed": False, "msg": "nothing to do"}, **given).get("failed")
 
 
 class TestModule:
