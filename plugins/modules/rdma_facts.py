@@ -142,6 +142,8 @@ facts:
         - What new names have to reckon with. C(udev) and C(rdma) tell whether and where these programs are.
           C(initramfs) is the image of the running kernel, what makes it, and whether it may hold network drivers.
           C(references) are the files that call an interface by its name.
+        - C(others) are rules of udev and C(.link) files that name an interface at boot, by its name now.
+          M(rdma.fabric.rdma_host) looks for them where it is asked for a name.
       type: dict
     owners:
       description:

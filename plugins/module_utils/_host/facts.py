@@ -99,7 +99,7 @@ def gather(
         "uplinks": read_uplinks(probe, tables, netdevs, connection_address, named_uplinks),
         "labels": node_labels(system, nics, bool(gpus)),
         "boot": boot,
-        "naming": read_naming(probe, system, netdev_facts),
+        "naming": read_naming(probe, system, netdev_facts, nics, desired),
         "owners": read_owners(probe),
         "vf_users": read_users(probe, renewed, nics, {netdev["name"]: netdev for netdev in netdev_facts}),
         **cards,

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from typing import Mapping
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.context import Context, Interface
-from ansible_collections.rdma.fabric.plugins.module_utils._host.naming.files import Files, name_file
+from ansible_collections.rdma.fabric.plugins.module_utils._host.naming.files import Files, name_file, name_path
 from ansible_collections.rdma.fabric.plugins.module_utils._host.naming.order import Rename, Turn, in_turn, refusals_of
+from ansible_collections.rdma.fabric.plugins.module_utils._host.naming.others import overruling
 from ansible_collections.rdma.fabric.plugins.module_utils._host.naming.release import renames_live
 from ansible_collections.rdma.fabric.plugins.module_utils._host.naming.representors import Representors
 
@@ -46,8 +47,9 @@ class Name:
 class Names:
     """All wanted names of a host, sorted by what becomes of them.
 
-    ``turns``: renames now, in order. ``staged``: uplinks, which get their name at boot. ``kept``: names that are right
-    and that a boot would not give. ``refusals``: why a rename can't be done, by current name.
+    ``overruled``: why a boot would give another name, by current name. ``turns``: renames now, in order. ``staged``:
+    uplinks, which get their name at boot. ``kept``: names that are right and that a boot would not give. ``refusals``:
+    why a rename can't be done, by current name.
     """
 
     def __init__(self, context: Context) -> None:
@@ -55,6 +57,7 @@ class Names:
         self._leaving = Representors(context).leaving
         names = _wanted_names(context)
         self.by_current: dict[str, Name] = {name.current: name for name in names}
+        self.overruled = {name.current: why for name in names for why in [_overruled(context, name)] if why}
         self.refusals = self._refused()
         going = [name for name in names if name.differs and name.current not in self.refusals]
         self.staged = [name for name in going if not name.live]
@@ -66,7 +69,8 @@ class Names:
         """Return why renames can't be done."""
         renames = {current: name for current, name in self.by_current.items() if name.differs}
         placeless = [current for current, name in renames.items() if name.interface.nic is None]
-        refused = dict.fromkeys(placeless, "it has no PCI function, so no boot file could find it")
+        refused = {current: why for current, why in self.overruled.items() if current in renames}
+        refused.update(dict.fromkeys(placeless, "it has no PCI function, so no boot file could find it"))
         return refusals_of(renames, refused, lambda name, so_far: self._held(renames[name], renames, so_far))
 
     def _held(self, name: Name, renames: Mapping[str, Name], refused: Mapping[str, str]) -> str:
@@ -82,6 +86,27 @@ class Names:
         if not leaving.live and (name.live or not self._context.consents_to("uplink_change")):
             return f"{who}, and as an uplink it keeps it until the next boot"
         return ""
+
+
+def _overruled(context: Context, name: Name) -> str:
+    """Return why a boot would not give the name although our file says it; empty when nothing stands against it."""
+    if name.interface.nic is None:
+        return ""
+    others = ((context.actual.facts.get("naming") or {}).get("others") or {}).get(name.current) or []
+    path = name_path(name.interface)
+    other = overruling(others, path, name.wanted)
+    if other is None:
+        return ""
+    file, theirs = other["file"], f"names it {other['name']}" if other["name"] else "has it named by a policy"
+    if other["kind"] == "link":
+        return (
+            f"{file} is used in place of {path} and {theirs} at every boot: give that file a name that sorts after it, "
+            f"or write Name={name.wanted} there"
+        )
+    way = "remove that rule"
+    if "netplan" in file:
+        way = "remove its set-name from /etc/netplan and run netplan generate"
+    return f"{file} {theirs} at every boot, whatever {path} says: {way}, or ask for the name {other['name']}"
 
 
 def _wanted_names(context: Context) -> list[Name]:

@@ -51,6 +51,8 @@ def plan(context: Context) -> ConcernPlan:
     steps += [_at_boot(context, name) for name in names.staged if name.boot_differs]
     steps += [_keep(context, name) for name in names.kept]
     steps += [_refused(context, names.by_current[current], why) for current, why in sorted(names.refusals.items())]
+    lost = sorted(set(names.overruled) - set(names.refusals))
+    steps += [_lost(context, names.by_current[current], names.overruled[current]) for current in lost]
     rdma_steps, notices = rdma.plan(context)
     steps += rdma_steps
     steps += _tidy(context, steps)
@@ -164,6 +166,20 @@ def _refused(context: Context, name: Name, refusal: str) -> Step:
         after=name.wanted,
         reason=_reason(name),
         detail=refusal,
+    )
+
+
+def _lost(context: Context, name: Name, why: str) -> Step:
+    """Return the refusal of a name that is right now and that a boot takes away."""
+    return refused_step(
+        "naming",
+        f"{name.interface.key}:boot",
+        target=context.target_of(name.interface),
+        action=f"name it {name.wanted} at every boot",
+        before=name.current,
+        after=name.wanted,
+        reason=_reason(name),
+        detail=why,
     )
 
 

@@ -13,6 +13,7 @@ import re
 import shlex
 from typing import Any, Iterable, Mapping
 
+from ansible_collections.rdma.fabric.plugins.module_utils._host.naming.others import read_others
 from ansible_collections.rdma.fabric.plugins.module_utils._host.read.probe import Probe
 
 UDEVADM = ("/usr/bin/udevadm", "/bin/udevadm", "/sbin/udevadm")
@@ -42,10 +43,17 @@ _NETWORK_PARAMETERS = re.compile(r"(?:^|\s)(?:ip=|netroot=|rd\.neednet|nfsroot=|
 _PLAIN_NAME = r"(?<![\w.-]){}(?![\w-]|\.\w)"
 
 
-def read_naming(probe: Probe, system: Mapping[str, Any], netdevs: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+def read_naming(
+    probe: Probe,
+    system: Mapping[str, Any],
+    netdevs: Iterable[Mapping[str, Any]],
+    nics: Iterable[Mapping[str, Any]] = (),
+    desired: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
     """Return ``udev`` (whether it is installed), ``rdma`` (the program's path), ``initramfs`` and ``references``.
 
-    ``system`` and ``netdevs`` are in the shape of the facts; only interfaces of hardware get new names.
+    ``system``, ``netdevs`` and ``nics`` are in the shape of the facts; only interfaces of hardware get new names.
+    ``others``, as ``read_others`` tells them, are looked for where a name is asked for.
     """
     hardware = [netdev for netdev in netdevs if netdev["kind"] == "physical"]
     return {
@@ -53,7 +61,12 @@ def read_naming(probe: Probe, system: Mapping[str, Any], netdevs: Iterable[Mappi
         "rdma": _first(probe, RDMA),
         "initramfs": _initramfs(probe, system["kernel"], system["cmdline"]),
         "references": _references(probe, [netdev["name"] for netdev in hardware]),
+        "others": read_others(probe, hardware, nics) if _asks_for_names(desired or {}) else {},
     }
+
+
+def _asks_for_names(desired: Mapping[str, Any]) -> bool:
+    return not desired.get("removing") and any(entry.get("name") for entry in desired.get("interfaces") or [])
 
 
 def _first(probe: Probe, paths: Iterable[str]) -> str | None:

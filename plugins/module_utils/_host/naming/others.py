@@ -1,0 +1,229 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Finds rules and ``.link`` files of others that name an interface at boot. Private to this collection: it may change.
+
+By udev(7) all rules are read in the order of their files' names and the last NAME counts; 80-net-setup-link.rules takes
+the name of a ``.link`` file only where no rule has given one. By systemd.link(5) the first file that fits is used as a
+whole. Of files with one name the first directory's counts. Only what plainly fits an interface is told: a line with a
+match that can't be judged from here may never come true.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from fnmatch import fnmatchcase
+from typing import Any, Callable, Dict, Iterable, Iterator, Mapping, NamedTuple
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.managers import ini
+from ansible_collections.rdma.fabric.plugins.module_utils._host.read.probe import Probe, printable
+
+_PLACES = ("/etc", "/run", "/usr/local/lib", "/usr/lib", "/lib")
+_OURS = "rdma-fabric-"
+# What the kernel calls it at first is known but for its number: patterns fit, names do not.
+_KERNELS_NAMES = {"ether": "eth9999", "infiniband": "ib9999"}
+# Values with these signs stand for what other lines and programs found out.
+_PLAIN_NAME = re.compile(r'(?<![A-Z_])NAME\s*:?=\s*"[^"$%]+"')
+_TOKEN = re.compile(r'\s*([A-Z]+)(?:\{([^}]*)\})?\s*(==|!=|\+=|-=|:=|=)\s*(i?)"([^"\\]*)"\s*,?')
+# With one equals sign these ask something as well (udev(7)).
+_ASKING = ("PROGRAM", "IMPORT")
+_NET = "/sys/class/net"
+_MOST_FILES = 512
+
+Other = Dict[str, Any]
+
+
+class Device(NamedTuple):
+    """What rules may ask of an interface when it appears; ``mac`` is None where a bond has given it another."""
+
+    name: str
+    mac: str | None
+    link_type: str
+    pci: str
+    driver: str
+    place: str
+
+
+class Token(NamedTuple):
+    """One ``KEY{attribute}operator"value"`` of a rule."""
+
+    key: str
+    attribute: str
+    operator: str
+    value: str
+
+
+def read_others(
+    probe: Probe, netdevs: Iterable[Mapping[str, Any]], nics: Iterable[Mapping[str, Any]]
+) -> dict[str, list[Other]]:
+    """Return what names interfaces of PCI functions at boot, by their present names and in the order of file names.
+
+    Each has ``file``, ``kind`` (rule or link), ``name`` (None where a policy makes it) and ``final`` (later rules do
+    not change it). Files of ours are left out.
+    """
+    by_address = {nic["address"]: nic for nic in nics}
+    devices = [_device(probe, netdev, by_address.get(netdev["pci"])) for netdev in netdevs if netdev["pci"]]
+    rules = [
+        (path, tuple(_lines(text)))
+        for path, text in _files(probe, "udev/rules.d", ".rules")
+        if _PLAIN_NAME.search(text)
+    ]
+    links = [(path, ini.settings(text)) for path, text in _files(probe, "systemd/network", ".link")]
+    found = {}
+    for device in devices:
+        others = [other for path, lines in rules for other in _by_rules(probe, device, path, lines)]
+        others += [_by_link(path, settings) for path, settings in links if _fits(device, settings)]
+        if others:
+            found[device.name] = others
+    return found
+
+
+def overruling(others: Iterable[Other], path: str, wanted: str) -> Other | None:
+    """Return what names an interface otherwise although our file ``path`` names it; None when nothing does."""
+    ours = posixpath.basename(path)
+    by_rule = path.endswith(".rules")
+    winner: Other | None = None
+    for other in others:
+        theirs = posixpath.basename(other["file"])
+        if other["kind"] == "link":
+            # Ours is a rule: it goes before all of them.
+            wins = not by_rule and winner is None and theirs < ours
+        else:
+            wins = not (winner and winner["final"]) and (not by_rule or theirs > ours or other["final"])
+        winner = other if wins else winner
+    return None if winner is None or winner["name"] == wanted else winner
+
+
+def _device(probe: Probe, netdev: Mapping[str, Any], nic: Mapping[str, Any] | None) -> Device:
+    own = ((nic or {}).get("sriov") or {}).get("port_mac")
+    mac = netdev["mac"] if not netdev["master"] else own
+    target = (probe.target(f"{_NET}/{netdev['name']}") or "").replace("../../devices", "/devices")
+    return Device(
+        name=netdev["name"],
+        mac=mac.lower() if mac else None,
+        link_type=netdev["link_type"],
+        pci=netdev["pci"],
+        driver=str((nic or {}).get("driver") or ""),
+        place=posixpath.dirname(target),
+    )
+
+
+def _files(probe: Probe, directory: str, ending: str) -> Iterator[tuple[str, str]]:
+    """Yield the files that count with their texts, in the order of their names; those of ours are left out."""
+    found: dict[str, str] = {}
+    for place in _PLACES:
+        for name in probe.names(f"{place}/{directory}"):
+            if name.endswith(ending) and _OURS not in name:
+                found.setdefault(name, f"{place}/{directory}/{name}")
+    for name in sorted(found)[:_MOST_FILES]:
+        text = probe.content(found[name])
+        if text:
+            yield found[name], text
+
+
+def _lines(text: str) -> Iterator[list[Token] | None]:
+    """Yield each rule of a file; None for one that is written in a way that is not understood here."""
+    joined = ""
+    for raw in text.splitlines():
+        line = raw.strip()
+        if line.startswith("#") or not (line or joined):
+            continue
+        if line.endswith("\\"):
+            joined += line[:-1]
+            continue
+        tokens, place = [], 0
+        line, joined = joined + line, ""
+        while place < len(line):
+            match = _TOKEN.match(line, place)
+            if match is None:
+                break
+            key, attribute, operator, folded, value = match.groups()
+            # What is compared without case can't be judged.
+            tokens.append(Token("IMPORT" if folded else key, attribute or "", operator, value))
+            place = match.end()
+        yield tokens if place == len(line) else None
+
+
+def _by_rules(probe: Probe, device: Device, path: str, lines: Iterable[list[Token] | None]) -> Iterator[Other]:
+    label = ""
+    for tokens in lines:
+        if tokens is None:
+            continue
+        given = {token.key: token for token in tokens if token.operator in ("=", ":=")}
+        if label:
+            label = "" if "LABEL" in given and given["LABEL"].value == label else label
+            continue
+        answers = [_answer(probe, device, token) for token in tokens if _asks(token)]
+        if False in answers:
+            continue
+        if "GOTO" in given:
+            # Where it can't be told whether a line is jumped over, nothing is said about it.
+            label = given["GOTO"].value
+        elif "NAME" in given and None not in answers:
+            name, final = given["NAME"].value, given["NAME"].operator == ":="
+            if name and "$" not in name and "%" not in name:
+                yield {"file": printable(path), "kind": "rule", "name": printable(name, 64), "final": final}
+
+
+def _asks(token: Token) -> bool:
+    return token.operator in ("==", "!=") or token.key in _ASKING
+
+
+def _answer(probe: Probe, device: Device, token: Token) -> bool | None:
+    """Say whether a match holds for the interface when it appears; None when that can't be told."""
+    if token.operator not in ("==", "!="):
+        return None
+    known: dict[str, str | None] = {"SUBSYSTEM": "net", "ACTION": "add"}
+    # Another parent, or the name by then, may fit as well.
+    likely = {
+        "SUBSYSTEMS": "pci",
+        "DRIVERS": device.driver,
+        "KERNELS": device.pci,
+        "KERNEL": _KERNELS_NAMES.get(device.link_type, ""),
+        "DEVPATH": f"{device.place}/{_KERNELS_NAMES.get(device.link_type, '')}",
+    }
+    if token.key == "ATTR" and token.attribute == "address":
+        known["ATTR"] = device.mac
+    elif token.key == "ATTR" and re.fullmatch(r"type|dev_id|dev_port|phys_port_name", token.attribute):
+        states = ("EOPNOTSUPP", "EINVAL")
+        known["ATTR"] = probe.text(f"{_NET}/{device.name}/{token.attribute}", states, 64)
+        if not known["ATTR"]:
+            return False
+    elif token.key == "ENV" and token.attribute == "ID_PATH":
+        likely["ENV"] = f"pci-{device.pci}"
+    text = known.get(token.key)
+    if text is not None:
+        return _is_like(text, token.value) == (token.operator == "==")
+    return True if token.operator == "==" and _is_like(likely.get(token.key, ""), token.value) else None
+
+
+def _is_like(text: str, patterns: str) -> bool:
+    return bool(text) and any(fnmatchcase(text, pattern) for pattern in patterns.split("|"))
+
+
+def _fits(device: Device, settings: list[ini.Setting]) -> bool:
+    """Say whether a ``.link`` file is one that plainly fits the interface; one that matches by nothing is not used."""
+
+    def has_mac(words: list[str]) -> bool:
+        return device.mac is not None and device.mac in [re.sub("[-.]", ":", word.lower()) for word in words]
+
+    def is_any(text: str) -> Callable[[list[str]], bool]:
+        return lambda words: bool(text) and any(fnmatchcase(text, word) for word in words)
+
+    judges: dict[str, Callable[[list[str]], bool]] = {
+        "MACAddress": has_mac,
+        "PermanentMACAddress": has_mac,
+        "Path": is_any(f"pci-{device.pci}"),
+        # Of IPoIB it is another one than the function's.
+        "Driver": is_any(device.driver if device.link_type == "ether" else ""),
+        "Type": is_any(device.link_type),
+        "OriginalName": lambda words: "*" in words,
+    }
+    asked = ini.lists(settings, "Match")
+    return bool(asked) and all(key in judges and judges[key](words) for key, words in asked.items())
+
+
+def _by_link(path: str, settings: list[ini.Setting]) -> Other:
+    name = None if ini.last(settings, "Link", "NamePolicy") else ini.last(settings, "Link", "Name")
+    return {"file": printable(path), "kind": "link", "name": printable(name, 64) if name else None, "final": True}

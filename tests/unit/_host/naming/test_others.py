@@ -1,0 +1,211 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Rules of udev and ``.link`` files of others that would give an interface another name at boot."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts import gather
+from ansible_collections.rdma.fabric.tests.unit._host import mlx5
+from ansible_collections.rdma.fabric.tests.unit._host.families import PF
+from ansible_collections.rdma.fabric.tests.unit._host.igb import APPLY, MAC, OTHER_MAC, REMOVE, applied, booted, wish
+from ansible_collections.rdma.fabric.tests.unit._host.igb import PF as PORT
+from ansible_collections.rdma.fabric.tests.unit._host.kernel.machine import Kernel
+
+NETPLAN = "/run/udev/rules.d/99-netplan-rails.rules"
+PERSISTENT = "/etc/udev/rules.d/70-persistent-net.rules"
+OURS = "/etc/systemd/network/05-rdma-fabric-0000-01-00.0.link"
+# As netplan writes it for set-name beside a MAC address.
+BY_MAC = f'SUBSYSTEM=="net", ACTION=="add", DRIVERS=="?*", ATTR{{address}}=="{MAC}", NAME="fabric7"\n'
+WISH = wish({"pci": PORT, "name": "rail0"})
+
+
+def host(**files: str) -> Kernel:
+    """The guest, with these files by path."""
+    kernel = booted()
+    for path, text in files.items():
+        kernel.tree.add_file(path, text)
+    return kernel
+
+
+def refusals(outcome: dict[str, Any]) -> list[str]:
+    return [step["detail"] for step in outcome["plan"]["steps"] if step["status"] == "refused"]
+
+
+class TestRules:
+    def test_a_name_that_netplan_gives_at_boot_is_in_the_way(self) -> None:
+        kernel = host(**{NETPLAN: BY_MAC})
+        outcome = applied(kernel, WISH)
+        (why,) = refusals(outcome)
+        assert NETPLAN in why and "fabric7" in why and "set-name" in why
+        assert kernel.mutations == []
+        kernel.tree.discard(NETPLAN)
+        assert not applied(kernel, WISH).get("failed")
+        assert kernel.exists("/sys/class/net/rail0")
+
+    @pytest.mark.parametrize("place", ["/etc", "/run", "/usr/lib", "/lib"])
+    @pytest.mark.parametrize("number", ["10", "70", "99"])
+    def test_a_rule_goes_before_our_link_file_wherever_it_is(self, place: str, number: str) -> None:
+        path = f"{place}/udev/rules.d/{number}-site.rules"
+        (why,) = refusals(applied(host(**{path: BY_MAC}), WISH))
+        assert path in why and "remove that rule" in why
+
+    def test_a_name_that_is_right_and_lost_at_boot_is_told(self) -> None:
+        kernel = host()
+        applied(kernel, WISH)
+        kernel.revive()
+        kernel.tree.add_file(PERSISTENT, BY_MAC)
+        outcome = applied(kernel, WISH)
+        (step,) = outcome["plan"]["steps"]
+        assert (step["id"], step["status"]) == (f"naming:{PORT}:boot", "refused")
+        assert PERSISTENT in step["detail"]
+        assert kernel.mutations == []
+        assert not applied(kernel, wish(), REMOVE).get("failed"), "a removal asks for no name"
+        assert kernel.exists("/sys/class/net/enp1s0f0")
+
+    def test_the_last_name_counts(self) -> None:
+        same = BY_MAC.replace("fabric7", "rail0")
+        assert refusals(applied(host(**{PERSISTENT: BY_MAC, NETPLAN: same}), WISH)) == []
+        (why,) = refusals(applied(host(**{PERSISTENT: same, NETPLAN: BY_MAC}), WISH))
+        assert NETPLAN in why
+        (why,) = refusals(applied(host(**{PERSISTENT: BY_MAC.replace("NAME=", "NAME:="), NETPLAN: same}), WISH))
+        assert PERSISTENT in why
+
+    def test_a_file_of_the_same_name_in_etc_hides_the_other(self) -> None:
+        hidden = NETPLAN.replace("/run/", "/etc/")
+        assert refusals(applied(host(**{NETPLAN: BY_MAC, hidden: "# nothing\n"}), WISH)) == []
+
+    @pytest.mark.parametrize(
+        "rule",
+        [
+            BY_MAC.replace("ATTR{address}==", 'ATTR{type}=="1", ATTR{dev_port}=="0", KERNEL=="eth*", ATTR{address}=='),
+            f'SUBSYSTEM=="net", ACTION=="add|change", KERNELS=="{PORT}", NAME="fabric7"',
+            f'SUBSYSTEM=="net", ENV{{ID_PATH}}=="pci-{PORT}", NAME="fabric7"',
+            f'ACTION!="add", GOTO="end"\nSUBSYSTEM=="net", \\\n DEVPATH=="*/{PORT}/net/*", NAME="fabric7"\nLABEL="end"',
+            f'SUBSYSTEM=="net", DRIVERS=="igb", ATTR{{address}}=="{OTHER_MAC}|{MAC}", NAME:="fabric7"',
+        ],
+    )
+    def test_what_plainly_fits_is_found(self, rule: str) -> None:
+        assert len(refusals(applied(host(**{PERSISTENT: f"# mine\n\n{rule}\n"}), WISH))) == 1
+
+    @pytest.mark.parametrize(
+        "rule",
+        [
+            BY_MAC.replace(MAC, OTHER_MAC),
+            BY_MAC.replace("net", "tty"),
+            BY_MAC.replace('"add"', '"remove"'),
+            BY_MAC.replace("==", "!="),
+            BY_MAC.replace("NAME=", 'PROGRAM="/bin/false", NAME='),
+            BY_MAC.replace("NAME=", 'ENV{SITE}=="1", NAME='),
+            BY_MAC.replace("fabric7", "$env{ID_NET_NAME_PATH}"),
+            BY_MAC.replace("NAME=", "ENV{MY_NAME}="),
+            BY_MAC.replace("NAME=", "SYMLINK+="),
+            BY_MAC.replace('"fabric7"', "fabric7"),
+            BY_MAC.replace("ATTR{address}==", 'ATTR{no_such}=="1", ATTR{address}=='),
+            'SUBSYSTEM=="net", KERNEL=="eth0", NAME="fabric7"',
+            f'ENV{{SITE}}!="1", GOTO="end"\n{BY_MAC}LABEL="end"',
+            f'SUBSYSTEM=="net", GOTO="end"\n{BY_MAC}LABEL="end"',
+            f"# {BY_MAC}",
+            "\\",
+            '"' * 5000,
+            "NAME=" * 5000,
+        ],
+    )
+    def test_what_does_not_or_may_not_fit_is_in_nobodys_way(self, rule: str) -> None:
+        outcome = applied(host(**{PERSISTENT: f"{rule}\n"}), WISH)
+        assert (refusals(outcome), outcome.get("failed")) == ([], None)
+
+    def test_beside_our_rule_only_later_ones_count(self) -> None:
+        """In switchdev mode ours is a rule itself."""
+        wanted = mlx5.wish(name="rail0", eswitch_mode="switchdev")
+        rule = f'SUBSYSTEM=="net", KERNELS=="{PF}", NAME="fabric7"\n'
+
+        def refused(path: str, text: str) -> list[str]:
+            kernel = mlx5.booted()
+            kernel.tree.add_file(path, text)
+            outcome = applied(kernel, wanted)
+            assert kernel.exists("/etc/udev/rules.d/70-rdma-fabric-0000-18-00.0.rules") == (not refusals(outcome))
+            return refusals(outcome)
+
+        assert refused(PERSISTENT, rule) == []
+        assert refused("/etc/systemd/network/00-site.link", f"[Match]\nPath=pci-{PF}\n[Link]\nName=fabric7\n") == []
+        (why,) = refused(NETPLAN, rule)
+        assert NETPLAN in why
+        (why,) = refused(PERSISTENT, rule.replace("NAME=", "NAME:="))
+        assert PERSISTENT in why
+
+
+class TestLinkFiles:
+    EARLIER = "/etc/systemd/network/00-site.link"
+
+    @pytest.mark.parametrize(
+        "match",
+        [
+            f"PermanentMACAddress={MAC}",
+            f"MACAddress={OTHER_MAC} {MAC.upper().replace(':', '-')}",
+            f"Path=pci-{PORT}",
+            "Path=pci-0000:01:*\nType=ether",
+            "Driver=igb",
+            "OriginalName=*",
+        ],
+    )
+    def test_one_that_sorts_before_ours_is_used_in_its_place(self, match: str) -> None:
+        text = f"# site\n[Match]\n{match}\n[Link]\nName=fabric7\n"
+        (why,) = refusals(applied(host(**{self.EARLIER: text}), WISH))
+        assert self.EARLIER in why and OURS in why and "fabric7" in why and "Name=rail0" in why
+
+    @pytest.mark.parametrize(
+        "match",
+        [
+            f"PermanentMACAddress={OTHER_MAC}",
+            f"PermanentMACAddress={MAC}\nKernelCommandLine=site",
+            f"PermanentMACAddress={MAC}\nDriver=mlx5_core",
+            f"Path=!pci-{PORT}",
+            "OriginalName=eth0",
+            "",
+        ],
+    )
+    def test_one_that_may_not_fit_is_in_nobodys_way(self, match: str) -> None:
+        text = f"[Match]\n{match}\n[Link]\nName=fabric7\n"
+        assert refusals(applied(host(**{self.EARLIER: text}), WISH)) == []
+
+    def test_one_that_sorts_after_ours_is_never_used(self) -> None:
+        netplan = "/run/systemd/network/10-netplan-rails.link"
+        text = f"[Match]\nPermanentMACAddress={MAC}\n[Link]\nName=fabric7\n"
+        assert refusals(applied(host(**{netplan: text}), WISH)) == []
+
+    def test_one_that_gives_the_same_name_is_fine_and_one_with_a_policy_is_not(self) -> None:
+        text = f"[Match]\nPermanentMACAddress={MAC}\n[Link]\nName=rail0\n"
+        assert refusals(applied(host(**{self.EARLIER: text}), WISH)) == []
+        (why,) = refusals(applied(host(**{self.EARLIER: f"{text}NamePolicy=path\n"}), WISH))
+        assert "policy" in why
+
+
+class TestReading:
+    FILES = frozenset({PERSISTENT, TestLinkFiles.EARLIER})
+
+    @pytest.mark.parametrize("variables", [{}, {"mtu": 9000}, {"rdma_name": "mlx5_rail0"}])
+    def test_nothing_is_read_unless_a_name_is_asked_for(
+        self, variables: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        kernel = host(**dict.fromkeys(self.FILES, BY_MAC))
+        seen: list[str] = []
+
+        def read(path: str) -> str:
+            seen.append(path)
+            return kernel.tree.read(path)
+
+        monkeypatch.setattr(kernel, "read", read)
+        facts = gather(kernel, desired=wish({"pci": PORT, **variables}))
+        assert facts["naming"]["others"] == {} and not self.FILES & set(seen)
+        assert gather(kernel, desired=WISH)["naming"]["others"] and self.FILES & set(seen)
+
+    def test_a_second_run_finds_nothing_in_the_way_of_what_it_wrote(self) -> None:
+        kernel = host()
+        applied(kernel, WISH, APPLY)
+        kernel.revive()
+        assert (applied(kernel, WISH)["changed"], kernel.mutations) == (False, [])
