@@ -12,7 +12,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.program imp
 from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.unit import UNIT, UNIT_FILE, WISHES_FILE
 from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.wishes import MAKER, wished_in
 from ansible_collections.rdma.fabric.plugins.module_utils._host.context import ConcernPlan, Context
-from ansible_collections.rdma.fabric.plugins.module_utils._host.managers.plan import Persistence, persistence
+from ansible_collections.rdma.fabric.plugins.module_utils._host.managers.plan import NOBODY, Persistence, persistence
 from ansible_collections.rdma.fabric.plugins.module_utils._host.managers.routing import KeptRoutes, kept_routes
 from ansible_collections.rdma.fabric.plugins.module_utils._host.read.boot import content_of
 from ansible_collections.rdma.fabric.plugins.module_utils._host.steps import BOOT, Step, make_step, refused_step
@@ -67,7 +67,7 @@ def _refused(entry: Persistence) -> Step:
         action=f"keep {_told(entry)}",
         before=None,
         after=[entry.mtu, entry.state],
-        reason=f"{entry.manager} configures {entry.name} at boot",
+        reason=f"{'no manager' if entry.manager == NOBODY else entry.manager} configures {entry.name} at boot",
         detail=entry.refusal,
     )
 

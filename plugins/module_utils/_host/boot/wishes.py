@@ -55,7 +55,7 @@ def wishes(context: Context) -> list[dict[str, Any]]:
         if qos:
             wish["qos"] = qos
         if wish:
-            found.append({**_selector(interface), **dict(sorted(wish.items()))})
+            found.append({**_selector(context, interface), **dict(sorted(wish.items()))})
     return _with_makers(context, found)
 
 
@@ -166,7 +166,9 @@ def _hold_back(context: Context, interface: Interface, wish: dict[str, Any]) -> 
             wish.pop(key, None)
 
 
-def _selector(interface: Interface) -> dict[str, str]:
-    if interface.nic is not None:
-        return {"pci": str(interface.nic["address"])}
-    return {"current_name": str(interface.wanted.get("name") or (interface.netdev or {}).get("name"))}
+def _selector(context: Context, interface: Interface) -> dict[str, str]:
+    """Return how the boot unit finds an interface: by name only what is not the one port of its function."""
+    nic, netdev = interface.nic, interface.netdev
+    if nic is not None and (netdev is None or context.actual.port_of(nic) is not None):
+        return {"pci": str(nic["address"])}
+    return {"current_name": str(interface.wanted.get("name") or (netdev or {}).get("name"))}

@@ -30,6 +30,10 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.managers.owner i
 from ansible_collections.rdma.fabric.plugins.module_utils._host.steps import REFUSED
 
 BOOT_UNIT = "boot unit"
+# Who configures what is no manager's and comes too late for the boot unit.
+NOBODY = "nobody"
+# Bonds, VLANs and their like are made by managers, which start after the boot unit.
+_THERE_AT_BOOT = ("physical", "representor", "sub-function")
 
 
 class Persistence(NamedTuple):
@@ -76,7 +80,7 @@ def _decide(context: Context, interface: Interface, netdev: Netdev, mtu: int | N
     owner = owner_of(context.actual, netdev, name)
     plain = Persistence(interface, name, BOOT_UNIT, mtu, state)
     if owner is None:
-        return plain
+        return plain if _is_there_at_boot(plain) else _too_late(plain._replace(manager=NOBODY), f"where {name} is made")
     plain = plain._replace(owner=owner, manager=owner.manager)
     return _BY_MANAGER[owner.manager](context, plain, owner, netdev)
 
@@ -86,9 +90,25 @@ def is_refused(context: Context, step_id: str) -> bool:
     return any(step["id"] == step_id and step["status"] == REFUSED for step in context.earlier)
 
 
-def _by_the_boot_unit(entry: Persistence) -> Persistence:
-    """Return the same wish, done before the manager starts: it leaves alone what its files say nothing about."""
-    return entry._replace(manager=BOOT_UNIT)
+def _by_the_boot_unit(entry: Persistence, advice: str, *, has_state: bool) -> Persistence:
+    """Return the same wish, done before the manager starts: it leaves alone what its files say nothing about.
+
+    What only the manager makes is refused, with ``advice``, unless its files say the same; ``has_state``: the state.
+    """
+    if _is_there_at_boot(entry):
+        return entry._replace(manager=BOOT_UNIT)
+    has_mtu = entry.mtu is None or (entry.owner is not None and entry.owner.mtu == str(entry.mtu))
+    return entry if has_mtu and has_state else _too_late(entry, advice)
+
+
+def _is_there_at_boot(entry: Persistence) -> bool:
+    return bool(entry.interface.netdev and entry.interface.netdev["kind"] in _THERE_AT_BOOT)
+
+
+def _too_late(entry: Persistence, advice: str) -> Persistence:
+    return entry._replace(
+        refusal=f"{entry.name} is made only after the boot unit has run; next: say this {advice}, or leave it out here"
+    )
 
 
 def sharing(context: Context, interface: Interface, owner: Owner) -> list[tuple[str, Interface | None]]:
@@ -132,7 +152,8 @@ def _for_networkd(context: Context, entry: Persistence, owner: Owner, _netdev: N
     elif entry.state == "down":
         said = "no ActivationPolicy=down"
     else:
-        return _by_the_boot_unit(entry)
+        has_state = networkd.drop_in_text(dict(owner.settings), None, entry.state) is None
+        return _by_the_boot_unit(entry, f"in a .network file that names {entry.name} alone", has_state=has_state)
     return entry._replace(
         refusal=f"{owner.file} has {said} and is not about {entry.name} alone; give {entry.name} a file of its own"
     )
@@ -166,7 +187,8 @@ def _for_ifupdown(_context: Context, entry: Persistence, owner: Owner, _netdev: 
     if entry.mtu is not None and owner.mtu not in {None, str(entry.mtu)}:
         return entry._replace(refusal=f"{owner.file} sets mtu {owner.mtu} for {entry.name}; change it there")
     if not owner.settings["included"] or (entry.state == "up" and not owner.settings["auto"]):
-        return _by_the_boot_unit(entry)
+        has_state = entry.state is None or (entry.state == "up") == bool(owner.settings["auto"])
+        return _by_the_boot_unit(entry, f"in its stanza in {owner.file}", has_state=has_state)
     return entry._replace(path=ifupdown.OWN_FILE) if entry.mtu is not None else entry
 
 

@@ -24,6 +24,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.managers.owner i
     owner_of,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.managers.plan import (
+    NOBODY,
     boot_name,
     is_refused,
     sharing,
@@ -36,8 +37,6 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.wanted.routes im
     Rule,
     version_of,
 )
-
-NOBODY = "nobody"
 
 
 class KeptRoutes(NamedTuple):

@@ -80,6 +80,12 @@ class TestWishes:
         wanted = given.interface(current_name="ens1", name="rail0", mtu=9000, state="up", vfs=4, vf_mtu=9000)
         assert wishes_of(wanted) == [{"pci": PF, "mtu": 9000, "state": "up", "vf_mtu": 9000, "vfs": 4}]
 
+    def test_a_port_that_shares_its_function_is_selected_by_its_name(self) -> None:
+        ports = [given.netdev("ens1", PF), given.netdev("ens1d1", PF, mac="a0:88:c2:47:11:d9", port_name="p1")]
+        state = given.facts([given.nic(PF, netdevs=["ens1", "ens1d1"])], ports)
+        wanted = given.interface(current_name="ens1d1", mtu=9000)
+        assert wishes_of(wanted, state=state) == [{"current_name": "ens1d1", "mtu": 9000}]
+
     def test_names_are_kept_by_files_of_their_own(self) -> None:
         assert wishes_of(given.interface(pci=PF, name="rail0")) is None
 
@@ -149,6 +155,14 @@ class TestPlan:
         (step,) = [step for step in plan["steps"] if step["id"] == f"boot:{PORT}:systemd-networkd"]
         assert step["status"] == "refused"
         assert "/etc/systemd/network/20-x.network has MTUBytes=1500" in step["detail"]
+
+    def test_what_is_made_after_the_boot_unit_has_run_is_refused_to_keep(self) -> None:
+        state = given.two_ports()
+        state["netdevs"].append(given.netdev("bond0", None, kind="bond"))
+        plan = make_plan(given.desired(given.interface(current_name="bond0", mtu=9000)), state)
+        (step,) = [step for step in plan["steps"] if step["concern"] == "boot"]
+        assert (step["status"], step["reason"]) == ("refused", "no manager configures bond0 at boot")
+        assert "next: say this where bond0 is made" in step["detail"]
 
     def test_a_failed_start_of_this_boot_is_told_until_it_succeeds(self) -> None:
         kernel = host()

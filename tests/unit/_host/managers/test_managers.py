@@ -353,3 +353,45 @@ def test_owner_of_an_interface_without_facts_about_managers_is_nobody() -> None:
     facts = given.two_ports()
     actual = Actual(facts)
     assert owner_of(actual, actual.netdevs["ens1"], "ens1") is None
+
+
+def of_bond(document: dict[str, Any], kind: str = "bond", **wanted: Any) -> Persistence:
+    """How an interface that only its manager makes keeps what is wanted of it."""
+    state = given.two_ports()
+    state["netdevs"].append(given.netdev("bond0", None, kind=kind, port_name=None, mac="02:00:00:00:00:0a"))
+    (found,) = persistence(context(document, {"current_name": "bond0", "mtu": 9000, **wanted}, state=state))
+    return found
+
+
+@pytest.mark.parametrize("match", ["Name=bond*", "Kind=bond"])
+def test_a_bond_is_never_left_to_the_boot_unit_that_runs_before_there_is_one(match: str) -> None:
+    found = of_bond(network(match))
+    assert (found.manager, found.path) == ("systemd-networkd", "")
+    assert "next: say this in a .network file that names bond0 alone" in found.refusal
+    assert of_bond(network("Name=bond0")).path.endswith("/90-rdma-fabric.conf")
+
+
+@pytest.mark.parametrize("kind", ["bond", "vlan", "bridge", "virtual", "ipoib-child"])
+def test_what_somebody_makes_after_the_boot_unit_is_refused(kind: str) -> None:
+    found = of_bond({}, kind)
+    assert (found.manager, found.path, "where bond0 is made" in found.refusal) == ("nobody", "", True)
+
+
+def test_a_file_for_many_interfaces_that_says_the_same_of_a_bond_keeps_it() -> None:
+    says = network("Name=bond*", "MTUBytes=9000")
+    for state in (None, "up"):
+        assert (of_bond(says, state=state).manager, of_bond(says, state=state).refusal) == ("systemd-networkd", "")
+    manual = network("Name=bond*", "MTUBytes=9000\nActivationPolicy=manual")
+    assert of_bond(manual).refusal == ""
+    assert "bond0 is made only after" in of_bond(manual, state="up").refusal
+
+
+def test_a_stanza_that_is_not_joined_by_ours_has_to_say_it_of_a_bond() -> None:
+    def stanza(mtu: int) -> dict[str, Any]:
+        text = f"auto bond0\niface bond0 inet manual\n mtu {mtu}\n"
+        return {"files": {NETWORKING: "", "/etc/network/interfaces": text}}
+
+    assert of_bond(stanza(9000)).refusal == of_bond(stanza(9000), state="up").refusal == ""
+    assert "sets mtu 1500" in of_bond(stanza(1500)).refusal
+    bare = {"files": {NETWORKING: "", "/etc/network/interfaces": "auto bond0\niface bond0 inet manual\n"}}
+    assert "next: say this in its stanza in /etc/network/interfaces" in of_bond(bare).refusal
