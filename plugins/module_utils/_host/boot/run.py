@@ -47,7 +47,7 @@ _SETTLE_SECONDS = 60
 _LOCK_SECONDS = 30.0
 _FUNCTIONS = "/sys/bus/pci/devices"
 # What is set with the interface of a port, which may come after its driver.
-_THROUGH_THE_INTERFACE = ("mtu", "state", "qos", "vf_settings", "vf_guids")
+_THROUGH_THE_INTERFACE = ("mtu", "state", "qos", "queues", "vf_mtu", "vf_settings", "vf_guids")
 _USAGE = "usage: python3 -I -S PROGRAM [--root DIRECTORY] boot|devices|guard\n"
 
 

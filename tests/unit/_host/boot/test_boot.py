@@ -352,8 +352,9 @@ class TestStart:
         assert kernel.read("/sys/class/net/ens2f0/mtu") == "9000\n"
         assert kernel.now() < 10
 
-    def test_the_wait_is_for_driver_and_interface_too(self) -> None:
-        wishes = {"format": 1, "interfaces": [{"pci": PORT, "mtu": 9000}]}
+    @pytest.mark.parametrize("wanted", [{"mtu": 9000}, {"queues": {"channels": 8}}])
+    def test_the_wait_is_for_driver_and_interface_too(self, wanted: dict[str, Any]) -> None:
+        wishes = {"format": 1, "interfaces": [{"pci": PORT, **wanted}]}
         kernel = host(**{WISHES_FILE: json.dumps(wishes)})
         kernel.tree.discard(kernel.realpath(f"/sys/bus/pci/devices/{PORT}") + "/net")
         kernel.tree.discard("/sys/class/net/ens2f0")
