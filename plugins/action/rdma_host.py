@@ -22,6 +22,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.recorded import 
     RecordedHost,
     load_recording,
 )
+from ansible_collections.rdma.fabric.plugins.module_utils._host.steps import REFUSED
 from ansible_collections.rdma.fabric.plugins.module_utils._host.wanted.guard import DEFAULT
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput
 from ansible_collections.rdma.fabric.plugins.plugin_utils._action import (
@@ -105,9 +106,12 @@ class ActionModule(FabricAction):
             state=arguments["state"],
         )
         try:
-            return preview(host, desired, run, desired["connection_address"])
+            outcome: dict[str, Any] = preview(host, desired, run, desired["connection_address"])
         except BadOriginals as error:
             raise ActionFailure(f"{path}: {error}") from error
+        if any(step["status"] == REFUSED for step in outcome["plan"]["steps"]):
+            outcome["plan"]["notices"].append(host.gaps())
+        return outcome
 
     def _run_module(
         self, desired: HostDesired, arguments: Mapping[str, Any], task_vars: dict[str, Any]

@@ -199,6 +199,7 @@ class RecordedHost:
         self._binary = self._resolved(document.get("binary", {}))
         self._errors = self._resolved(document.get("errors", {}))
         self._commands: dict[str, Any] = document.get("commands", {})
+        self._not_held: dict[str, None] = {}
         self._children: dict[str, dict[str, None]] = {"/": {}}
         for entries in self._files, self._binary, self._errors, self._links:
             for path in entries:
@@ -257,8 +258,18 @@ class RecordedHost:
         """Return what the program gave when the host was recorded."""
         found = self._commands.get(" ".join(argv))
         if found is None:
+            self._not_held[posixpath.basename(argv[0])] = None
             raise HostError("ENOENT", argv[0])
         return CommandResult(found["rc"], found["stdout"], found["stderr"])
+
+    def gaps(self) -> str:
+        """Return what the recording did not hold of all that it was asked for, in a sentence for a plan's notices."""
+        programs = f"what {', '.join(sorted(self._not_held))} would answer, nor " if self._not_held else ""
+        return (
+            f"the recording does not hold {programs}files that it was made without; where a step is refused because "
+            "such a program or file is missing, the host itself may have it; next: record the host again, or preview "
+            "the host itself"
+        )
 
     def _decode(self, place: str, path: str, limit: int = READ_LIMIT) -> bytes:
         if place in self._binary:

@@ -165,6 +165,17 @@ class TestRecordedHost:
         assert result["failed"]
         assert str(path) in result["msg"]
 
+    def test_a_refusal_on_a_recording_is_told_to_be_about_what_the_recording_holds(
+        self, plan: Plan, recording: Path
+    ) -> None:
+        wish = {"interfaces": [{"pci": PF, "mtu": 9000, "queues": {"rx_ring": 8192}}]}
+        result = plan(recorded_host=str(recording), desired=wish)
+        assert "refused" in [step["status"] for step in result["plan"]["steps"]]
+        (notice,) = [each for each in result["plan"]["notices"] if "the recording does not hold" in each]
+        assert "ethtool" in notice
+        assert "next: record the host again" in notice
+        assert not any("the recording" in each for each in plan(recorded_host=str(recording))["plan"]["notices"])
+
     def test_a_missing_recording_is_one_clear_error(self, plan: Plan, tmp_path: Path) -> None:
         result = plan(recorded_host=str(tmp_path / "none.json"))
         assert (result["failed"], "none.json: No such file" in result["msg"]) == (True, True)
@@ -279,7 +290,7 @@ class TestModule:
         assert result["diff"]["prepared"].startswith("refused: naming 0000:ff:1f.7: find the interface")
 
     def test_a_step_to_execute_is_a_change_in_check_mode_only(self) -> None:
-        wanted = {"kernel_modules": ["rdma_fabric_no_such_module"]}
+        wanted = {"limits": {"memlock": "unlimited"}}
         assert self.run(wanted)["changed"] is True
         shown = self.run(wanted, check=False, mode="preview")
         assert (shown.get("failed"), shown["changed"]) == (None, False)

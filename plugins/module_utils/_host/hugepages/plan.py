@@ -54,7 +54,7 @@ def plan(context: Context) -> ConcernPlan:
         if not supported(context, pool.size):
             steps.append(_unsupported(context, pool))
         elif _waits_for_reboot(context, pool):
-            notices.append(f"{pool.wanted} huge pages of {pool.size} are reserved from the next reboot on")
+            notices.append(_later(context, pool))
         elif found(context).get("pages", {}).get(pool.key) != pool.wanted:
             steps.append(_pool_step(context, pool))
     return steps, notices
@@ -80,6 +80,14 @@ def _waits_for_reboot(context: Context, pool: Pool) -> bool:
     now = found(context).get("pages", {}).get(pool.key) or 0
     running = context.actual.facts.get("settings", {}).get("kernel_arguments", {}).get("running", [])
     return bool(now < pool.wanted and not contains(running, argument_of(pool.size, pool.wanted)))
+
+
+def _later(context: Context, pool: Pool) -> str:
+    """Return what becomes of pages that only a kernel argument reserves, whose step may be refused."""
+    pages = f"{pool.wanted} huge pages of {pool.size}"
+    if context.actual.facts.get("settings", {}).get("kernel_arguments", {}).get("cannot"):
+        return f"{pages} are reserved neither now nor by a reboot: the refused kernel argument says why"
+    return f"{pages} are reserved from the next reboot on"
 
 
 def _too_much(context: Context, wanted: list[Pool]) -> Step | None:

@@ -20,9 +20,22 @@ def kernel_name(name: str) -> str:
 
 
 def wanted_modules(context: Context) -> list[str]:
-    """Return the names of the modules that are to be loaded at every boot; what the kernel has built in is left out."""
-    wanted = {kernel_name(name) for name in context.desired["kernel_modules"]}
+    """Return the names of the modules that are to be loaded at every boot; what the kernel has built in is left out.
+
+    So is a name that the kernel has no module of, unless the host's own file lists it: another kernel had it.
+    """
+    listed = listed_modules(context)
+    wanted = {kernel_name(name) for name in context.desired["kernel_modules"]} - set(missing_modules(context))
+    wanted |= {name for name in missing_modules(context) if name in listed}
     return sorted(name for name in wanted if not context.actual.modules.get(name, {}).get("builtin"))
+
+
+def missing_modules(context: Context) -> list[str]:
+    """Return the wanted names that the kernel has no module of; what else is asked for may bring them."""
+    if context.desired.get("driver") is not None or context.desired.get("peer_memory") is not None:
+        return []
+    wanted = {kernel_name(name) for name in context.desired["kernel_modules"]}
+    return sorted(name for name in wanted if context.actual.modules.get(name, {}).get("missing"))
 
 
 def listed_modules(context: Context) -> list[str]:

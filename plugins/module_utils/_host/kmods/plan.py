@@ -11,9 +11,17 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.kmods.files impo
     boot_files,
     kernel_name,
     listed_modules,
+    missing_modules,
     wanted_modules,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._host.steps import BOOT, NOW, Step, make_step, moment
+from ansible_collections.rdma.fabric.plugins.module_utils._host.steps import (
+    BOOT,
+    NOW,
+    Step,
+    make_step,
+    moment,
+    refused_step,
+)
 
 # Programs open what these offer and other modules call them: the kernel counts both, so one with a count of 0 is in
 # nobody's way (drivers/infiniband/core). Nothing counts the interfaces of a driver, of ib_ipoib or 8021q, nor what
@@ -25,8 +33,10 @@ def plan(context: Context) -> ConcernPlan:
     """Return a step for each wanted module that is not loaded, or not loaded at boot, and for what is not wanted."""
     if context.removing:
         return _unloading(context)
-    steps = []
+    steps = [_refused(context, name) for name in missing_modules(context)]
     for name in wanted_modules(context):
+        if name in missing_modules(context):
+            continue
         now = not context.actual.modules.get(name, {}).get("loaded")
         boot = name not in listed_modules(context)
         if now or boot:
@@ -53,6 +63,23 @@ def _load(name: str, now: bool, boot: bool) -> Step:
         when=moment(now, boot),
         undo=f"rmmod {name} and remove it from {LOAD_FILE}" if now else f"remove it from {LOAD_FILE}",
         detail=f"{LOAD_FILE} loads it at every boot",
+    )
+
+
+def _refused(context: Context, name: str) -> Step:
+    kernel = context.actual.facts["system"]["kernel"]
+    return refused_step(
+        "modules",
+        name,
+        target=name,
+        action=f"load the kernel module {name}",
+        before="not loaded",
+        after="loaded",
+        reason=f"rdma_fabric_kernel_modules asks for {name}",
+        detail=(
+            f"the running kernel {kernel} has no module of this name (modinfo); next: "
+            "correct the name, or install the package that has the module for this kernel"
+        ),
     )
 
 

@@ -24,6 +24,8 @@ _GPU = ("nvidia", "nvidia_peermem", "nv_peer_mem", "nvidia_fs", "gdrdrv")
 # What would hold ib_core when the driver is changed: storage over RDMA, what else uses it, drivers of other vendors.
 _HOLDERS = (*STORAGE, *STORAGE_CLIENTS, "knem", "xpmem")
 _OF_INTEREST = frozenset((*_MLX, *_RDMA, *_GPU, *_HOLDERS, *THIRD_PARTY))
+# kmod's tools/modinfo.c; it is in no other language.
+_NOT_FOUND = re.compile(r"^modinfo: ERROR: Module (\S+) not found\.$", re.MULTILINE)
 _DRIVER_VERSION = re.compile(r"(MLNX_OFED_LINUX|OFED-internal|MLNX_EN|mlnx-en)-(\d+\.\d+-[\d.]*\d)")
 _VENDOR_VERSION = re.compile(r"\d+\.\d+-\d+(\.\d+)+")
 _GPU_DRIVER = re.compile(r"NVRM version:\s+(.*?)\s(\d{3,4}\.\d+(?:\.\d+)*)\s")
@@ -41,7 +43,8 @@ class LoadedModule(NamedTuple):
 def read_modules(probe: Probe, kernel: str, also: Iterable[str]) -> dict[str, dict[str, Any]]:
     """Return the modules of RDMA and GPUs that are loaded or built in, and those in ``also`` whatever their state.
 
-    Names have ``_`` as in /proc/modules; ``also`` may be written with ``-``.
+    Names have ``_`` as in /proc/modules; ``also`` may be written with ``-``. One of ``also`` that is not loaded has
+    ``missing`` where modinfo(8) says that the running kernel has no such module.
     """
     asked = {name.replace("-", "_") for name in also}
     loaded = parse_modules(probe.content(MODULES) or "")
@@ -52,7 +55,16 @@ def read_modules(probe: Probe, kernel: str, also: Iterable[str]) -> dict[str, di
         is_builtin = name in builtin or (name in present and name not in loaded)
         if name in loaded or is_builtin or name in asked:
             result[name] = _entry(probe, name, loaded.get(name), is_builtin and name not in loaded)
+    for name in _missing(probe, kernel, sorted(name for name in asked if not result[name]["loaded"])):
+        result[name]["missing"] = True
     return result
+
+
+def _missing(probe: Probe, kernel: str, names: list[str]) -> list[str]:
+    """Return those of ``names`` that the kernel has no module of; a host without modinfo does not tell."""
+    found = probe.command("modinfo", "-k", kernel, *names) if kernel and names else None
+    told = set(_NOT_FOUND.findall(found.stderr)) if found is not None else set()
+    return [name for name in names if name in told]
 
 
 def parse_modules(text: str) -> dict[str, LoadedModule]:

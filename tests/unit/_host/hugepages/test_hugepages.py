@@ -77,6 +77,15 @@ class TestLargestSizes:
         assert (outcome["reboot_required"], pages(kernel, "1Gi")) == (True, 0)
         assert "from the next reboot on" in outcome["plan"]["notices"][0]
 
+    def test_a_refused_argument_promises_no_pages(self) -> None:
+        kernel = host()
+        for program in [path for path in kernel.state()["files"] if path.endswith(("update-grub", "grub-mkconfig"))]:
+            kernel.tree.discard(program)
+        plan = previewed(kernel, hugepages={"1Gi": 4})["plan"]
+        assert [step["status"] for step in plan["steps"] if step["concern"] == "kernel_arguments"] == ["refused"]
+        (notice,) = plan["notices"]
+        assert "4 huge pages of 1Gi are reserved neither now nor by a reboot" in notice
+
     def test_after_the_reboot_they_are_there(self) -> None:
         kernel = host()
         applied(kernel, hugepages={"1Gi": 4})
