@@ -368,6 +368,12 @@ class TestMtu:
         assert [step["id"] for step in steps] == [f"mtu:{PF}", f"mtu:{PF}:vfs"]
         assert "4 new virtual functions" in steps[1]["action"]
 
+    def test_new_functions_start_with_the_mtu_of_their_kind_of_link(self) -> None:
+        infiniband = facts([nic(PF, "ibp24s0", link_layer="InfiniBand")], [ipoib("ibp24s0", PF)])
+        wanted = interface(pci=PF, vf_mtu=1500, vfs=2)
+        assert [step["id"] for step in plan_steps("mtu", infiniband, wanted)] == [f"mtu:{PF}:vfs"]
+        assert plan_steps("mtu", two_ports(), wanted) == []
+
     def test_functions_that_need_consent_are_not_counted_on(self) -> None:
         state = with_functions(two_ports(), PF, 2)
         _pf, functions = plan_steps("mtu", state, interface(pci=PF, mtu=9000, vf_mtu=9000, vfs=4))

@@ -53,7 +53,7 @@ def plan(context: Context) -> ConcernPlan:
         changes.extend(_interface_change(context, interface, interface.netdev, stack))
         notices.extend(_roce_hint(context, interface, interface.netdev))
         if interface.nic is not None and interface.nic["function"] == "pf":
-            vf_changes, vf_notices = _functions_change(context, interface, interface.nic, stack)
+            vf_changes, vf_notices = _functions_change(context, interface, interface.netdev, stack)
             changes.extend(vf_changes)
             notices.extend(vf_notices)
     changes.sort(key=lambda change: change.place)
@@ -111,14 +111,14 @@ def _roce_hint(context: Context, interface: Interface, netdev: Netdev) -> list[s
 
 
 def _functions_change(
-    context: Context, interface: Interface, nic: Nic, stack: Stack
+    context: Context, interface: Interface, netdev: Netdev, stack: Stack
 ) -> tuple[list[_Change], list[str]]:
     """Plan the virtual functions of one physical function: those that exist, or those the plan creates."""
-    name = str((interface.netdev or {})["name"])
+    name = str(netdev["name"])
     vf_mtu, most = interface.wanted.get("vf_mtu"), stack.final(name)
     new = new_functions(context, interface.key)
     if new is not None:
-        return _new_functions(context, interface, nic, stack, new)
+        return _new_functions(context, interface, netdev, stack, new), []
     wrong = _differing(context, interface, stack)
     if vf_mtu is None:
         to = most
@@ -127,10 +127,10 @@ def _functions_change(
         to = vf_mtu
         reason = f"rdma_fabric_interfaces asks for a vf_mtu of {vf_mtu}"
     if not wrong:
-        unused = vf_mtu is not None and not context.actual.vf_addresses(nic)
+        unused = vf_mtu is not None and not context.actual.vf_addresses(interface.nic or {})
         text = f"{context.target_of(interface)}: vf_mtu has no effect, there are no virtual functions"
         return [], [text] if unused else []
-    lowered, level = bool(interface.netdev and most < interface.netdev["mtu"]), stack.level(name) + 1
+    lowered, level = most < int(netdev["mtu"]), stack.level(name) + 1
     refusal = stack.carrier_problem(name, to) or next(
         filter(None, (_function_refusal(context, stack, vf, port, to) for vf, port in wrong)), ""
     )
@@ -190,13 +190,11 @@ def _function_refusal(context: Context, stack: Stack, vf: Nic, port: Netdev, wan
     return limit_problem(vf, port, wanted) or context.uplink_refusal(vf, port)
 
 
-def _new_functions(
-    context: Context, interface: Interface, nic: Nic, stack: Stack, count: int
-) -> tuple[list[_Change], list[str]]:
+def _new_functions(context: Context, interface: Interface, netdev: Netdev, stack: Stack, count: int) -> list[_Change]:
     vf_mtu = interface.wanted.get("vf_mtu")
-    is_default = nic["link_layer"] == "Ethernet" and vf_mtu == DEFAULT_ETHERNET_MTU
+    is_default = netdev["link_type"] == "ether" and vf_mtu == DEFAULT_ETHERNET_MTU
     if vf_mtu is None or not count or is_default:
-        return [], []
+        return []
     wording: dict[str, Any] = {
         "target": context.target_of(interface),
         "action": f"set the MTU of its {count} new virtual functions to {vf_mtu}",
@@ -205,11 +203,11 @@ def _new_functions(
         "reason": f"rdma_fabric_interfaces asks for a vf_mtu of {vf_mtu}; new functions start with their driver's own",
     }
     key = f"{interface.key}{FUNCTIONS}"
-    name = str((interface.netdev or {})["name"])
+    name = str(netdev["name"])
     refusal, level = stack.carrier_problem(name, vf_mtu), stack.level(name) + 1
     step = (
         refused_step("mtu", key, **wording, detail=refusal)
         if refusal
         else make_step("mtu", key, **wording, undo="removing the functions ends it", when=NOW)
     )
-    return [_Change(lowered=False, level=level, step=step)], []
+    return [_Change(lowered=False, level=level, step=step)]

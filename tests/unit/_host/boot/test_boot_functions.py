@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from ansible_collections.rdma.fabric.plugins.module_utils._host import awaited, originals
 from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.run import start
 from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.unit import RESULT_FILE, WISHES_FILE
 from ansible_collections.rdma.fabric.plugins.module_utils._host.outcome import Run
@@ -98,8 +99,10 @@ def net(kernel: Kernel, address: str) -> str:
 @pytest.mark.parametrize("selector", [{"pci": VF0}, {"current_name": "enp1s0f0v0"}])
 def test_a_function_with_an_entry_of_its_own_is_set_up_once_it_is_made(selector: dict[str, Any]) -> None:
     kernel, desired = prepared(OF_THE_PORT, {**selector, **OWN})
+    kept = kernel.read(originals.PATH)
     result = started(kernel)
     assert (result["problems"], result["seconds"] < SHORT) == ([], True)
+    assert (kernel.read(originals.PATH), kernel.exists(awaited.PATH)) == (kept, False)
     assert kernel.read(f"{net(kernel, VF0)}/mtu") == "4200\n"
     assert int(kernel.read(f"{net(kernel, VF0)}/flags"), 16) & 1
     kernel.revive()
