@@ -59,8 +59,17 @@ def with_steps(known: Mapping[str, Any], steps: Iterable[Step]) -> Originals:
     for step_id, value in first.items():
         before = kept[step_id]
         if _has_parts(step_id) and isinstance(value, dict) and isinstance(before, dict):
-            kept[step_id] = {**value, **before}
+            kept[step_id] = _with_parts(before, value)
     return {step_id: None if _of_own_functions(step_id, kept) else value for step_id, value in kept.items()}
+
+
+def _with_parts(first: Mapping[str, Any], later: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the first value with the parts, and their parts, that only a later one has."""
+    merged = {**later, **first}
+    for key, value in later.items():
+        if isinstance(value, dict) and isinstance(merged[key], dict):
+            merged[key] = _with_parts(merged[key], value)
+    return merged
 
 
 def _of_own_functions(step_id: str, kept: Mapping[str, Any]) -> bool:

@@ -25,7 +25,11 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.operations impor
     Work,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.ports import port_of
-from ansible_collections.rdma.fabric.plugins.module_utils._host.read.functions import parse_port_settings, show_command
+from ansible_collections.rdma.fabric.plugins.module_utils._host.read.functions import (
+    NO_ADDRESS,
+    parse_port_settings,
+    show_command,
+)
 from ansible_collections.rdma.fabric.plugins.module_utils._host.restoring import wanted_interface
 from ansible_collections.rdma.fabric.plugins.module_utils._host.sriov.binding import (
     PCI,
@@ -37,7 +41,13 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.sriov.binding im
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.sriov.drivers import DRIVER
 from ansible_collections.rdma.fabric.plugins.module_utils._host.sriov.driving import driving
-from ansible_collections.rdma.fabric.plugins.module_utils._host.sriov.functions import BOUND, SUFFIX, renews, word
+from ansible_collections.rdma.fabric.plugins.module_utils._host.sriov.functions import (
+    BEFORE,
+    BOUND,
+    SUFFIX,
+    renews,
+    word,
+)
 from ansible_collections.rdma.fabric.plugins.module_utils._host.steps import Step, key_of
 from ansible_collections.rdma.fabric.plugins.module_utils._host.wanted.vf_driver import NETDEVICE, VFIO
 
@@ -107,12 +117,15 @@ def work(context: Context, step: Step) -> Work:
 
 
 def restore(desired: HostDesired, key: str, original: Any) -> None:
-    """Ask for the number of functions that a device had; what they were like went with the functions of then."""
-    if key.endswith(DRIVER):
+    """Ask for the number of functions that a device had, and for what those were like that stay."""
+    if key.endswith(SUFFIX):
+        if isinstance(original, dict):
+            wanted_interface(desired, key[: -len(SUFFIX)]).update({"vf_settings": {}, BEFORE: original})
+    elif key.endswith(DRIVER):
         found = set(original.values()) if isinstance(original, dict) else set()
         if found:
             wanted_interface(desired, key[: -len(DRIVER)])["vf_driver"] = VFIO if found == {VFIO} else NETDEVICE
-    elif not key.endswith(SUFFIX) and isinstance(original, int):
+    elif isinstance(original, int):
         wanted_interface(desired, key)["vfs"] = original
 
 
@@ -221,6 +234,9 @@ def _settings_problem(host: Host, interface: Interface, wanted: Mapping[int, Map
 
 
 def _address_problem(host: Host, link: str, mac: str) -> list[str]:
+    if mac == NO_ADDRESS:
+        # The port gives the function none; its driver makes one up.
+        return []
     try:
         names = host.list(f"{link}/net")
     except HostError:

@@ -14,11 +14,12 @@ from typing import Any, Sequence
 from ansible_collections.rdma.fabric.plugins.module_utils._host.context import ConcernPlan, Context, Interface
 from ansible_collections.rdma.fabric.plugins.module_utils._host.desired import CONSENTS
 from ansible_collections.rdma.fabric.plugins.module_utils._host.firmware.bluefield import arm_side_refusal
-from ansible_collections.rdma.fabric.plugins.module_utils._host.sriov.holders import held
+from ansible_collections.rdma.fabric.plugins.module_utils._host.sriov.holders import given_away, held
 from ansible_collections.rdma.fabric.plugins.module_utils._host.sriov.settings import (
     Changes,
     Settings,
     differences,
+    former_settings,
     port_mac,
     wanted_settings,
     without_driver,
@@ -41,33 +42,46 @@ SUFFIX = ":settings"
 _INTERRUPTING = ("vlan", "link_state")
 # Stands among the settings of a function that is to be bound to its driver, and nothing else of it is said so.
 BOUND = "bound"
+# While removing, the key of an entry with what its functions were like before the first run, by number.
+BEFORE = "vf_settings_before"
 
 
 def plan(context: Context, interface: Interface, about_number: Sequence[Step]) -> ConcernPlan:
     """Return the step that sets up the virtual functions, those included that a step of ``about_number`` creates."""
-    if not interface.wanted.get("vf_settings"):
+    before = interface.wanted.get(BEFORE)
+    if not interface.wanted.get("vf_settings") and (before is None or about_number):
         return [], []
     created = next((step for step in about_number if is_executable(step)), None)
     sriov = (interface.nic or {}).get("sriov") or {}
     count = int(created["to"]) if created else int(sriov.get("enabled") or 0)
+    if not count and before is not None:
+        return [], []
     if not count:
         skipped = f"{context.target_of(interface)}: vf_settings has no effect, there are no virtual functions"
         return [], [] if interface.wanted.get("vfs") == 0 else [skipped]
     mac = port_mac(interface.nic or {}, interface.netdev)
-    wanted = wanted_settings(interface.wanted, mac, count)
+    wanted = wanted_settings(interface.wanted, mac, count) if before is None else former_settings(before, count)
     changes = differences(wanted, None if created else sriov.get("settings"))
     if created is None and interface.nic is not None:
         for number in without_driver(context.actual, interface.nic, wanted):
             changes.setdefault(number, {})[BOUND] = True
+    notices = _unknown_numbers(context, interface, count)
+    away = {} if created else _given_away(context, interface, changes)
+    if away and not context.removing:
+        changes = {number: settings for number, settings in changes.items() if number not in away}
+        notices.append(
+            f"{context.target_of(interface)}: virtual {numbered(sorted(away))} keeps other vf_settings, which whoever "
+            f"has it may have set ({'; '.join(away.values())}); a run after it is given back sets those of this entry"
+        )
     if not changes and not _needs_mac(interface, mac):
-        return [], _unknown_numbers(context, interface, count)
+        return [], notices
     refusal = _refusal(context, interface, mac, changes if created is None else {})
     step = (
         _refused(context, interface, changes, refusal)
         if refusal
         else _change(context, interface, changes, created is not None)
     )
-    return [step], _unknown_numbers(context, interface, count)
+    return [step], notices
 
 
 def new_functions(context: Context, address: str) -> int | None:
@@ -91,6 +105,12 @@ def new_functions(context: Context, address: str) -> int | None:
 def renews(settings: Settings) -> bool:
     """Say whether a function gets another interface with these settings."""
     return "mac" in settings or BOUND in settings
+
+
+def _given_away(context: Context, interface: Interface, changes: Changes) -> dict[int, str]:
+    """Return who has the functions that are to be changed, by number: sriov-cni and libvirt set theirs up too."""
+    found = enumerate(given_away(context.actual, nic) for nic in context.actual.vfs_of(interface.nic or {}))
+    return {number: who for number, who in found if who and number in changes}
 
 
 def _needs_mac(interface: Interface, mac: str | None) -> bool:
@@ -125,7 +145,8 @@ def _refusal(context: Context, interface: Interface, mac: str | None, changes: C
     if refusal:
         return refusal
     renewed = {number for number, settings in changes.items() if "mac" in settings}
-    return held(context.actual, [vf for number, vf in enumerate(context.actual.vfs_of(nic)) if number in renewed])
+    kept = renewed | set(_given_away(context, interface, changes))
+    return held(context.actual, [vf for number, vf in enumerate(context.actual.vfs_of(nic)) if number in kept])
 
 
 def _wording(context: Context, interface: Interface, changes: Changes) -> dict[str, Any]:
@@ -192,7 +213,7 @@ def _change(context: Context, interface: Interface, changes: Changes, created: b
 
 
 def _busy(context: Context, interface: Interface, numbers: Sequence[int]) -> list[int]:
-    """Return those of the functions that a pod or guest has, or whose interface is up: a down one serves nobody."""
+    """Return those of the functions that are in use, or whose interface is up: a down one serves nobody."""
     functions = context.actual.vfs_of(interface.nic or {})
     return [
         number

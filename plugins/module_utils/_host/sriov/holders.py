@@ -20,6 +20,13 @@ def held(actual: Actual, functions: Iterable[Nic]) -> str:
     return "; ".join(filter(None, (_held(actual, nic) for nic in functions)))
 
 
+def given_away(actual: Actual, nic: Nic) -> str:
+    """Return which pod or guest has a virtual function as its own, by what the host lacks; empty when none has."""
+    if nic["driver"] in USER_SPACE_DRIVERS or in_another_namespace(nic, actual.nics.values()):
+        return _held(actual, nic)
+    return ""
+
+
 def _held(actual: Actual, nic: Nic) -> str:
     users = (actual.facts.get("vf_users") or {}).get(nic["address"])
     if users is not None:

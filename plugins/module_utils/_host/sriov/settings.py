@@ -47,6 +47,15 @@ def wanted_settings(wanted: Mapping[str, Any], mac: str | None, count: int) -> l
     return functions
 
 
+def former_settings(before: Mapping[str, Any], count: int) -> list[Settings]:
+    """Return what each function was like, by its number in ``before``; what its driver did not tell is not known."""
+    found = [before.get(str(number)) for number in range(count)]
+    return [
+        {key: settings[key] for key in VF_KEYS if settings.get(key) is not None} if isinstance(settings, dict) else {}
+        for settings in found
+    ]
+
+
 def _mac(wanted: Any, mac: str | None, number: int) -> str | None:
     if wanted == DETERMINISTIC:
         return deterministic_mac(mac, number) if mac else None

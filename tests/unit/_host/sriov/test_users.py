@@ -175,9 +175,9 @@ class TestUsers:
 
     def test_a_new_address_does_not_reach_into_a_function_in_use(self) -> None:
         kernel = with_functions(2)
-        vfs.to_another_namespace(kernel, VF1)
+        stand_on(kernel, functions(kernel)[VF1], "vlan20", master=False)
         detail = self.refusal(kernel, 2, vf_settings={"mac": "deterministic"})
-        assert detail == f"{VF1}: its interface is in another network namespace"
+        assert detail.startswith(f"{VF1}: its interface ")
 
 
 class TestInfiniBand:

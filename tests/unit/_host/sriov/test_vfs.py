@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from ansible_collections.rdma.fabric.plugins.module_utils._host import originals
 from ansible_collections.rdma.fabric.plugins.module_utils._host.access import HostError
 from ansible_collections.rdma.fabric.plugins.module_utils._host.sriov.settings import deterministic_mac
 from ansible_collections.rdma.fabric.tests.fixtures.hosts.fleet import FLEET
@@ -234,13 +235,46 @@ class TestSettings:
         kernel.revive()
         assert applied(kernel, desired)["plan"]["steps"] == []
 
-    def test_another_vlan_of_a_function_in_a_pod_is_told_as_what_it_interrupts(self) -> None:
+    @pytest.mark.parametrize("wanted", [{"vlan": 7}, {"trust": True}, {"mac": {"1": "02:aa:00:00:00:01"}}])
+    def test_a_function_in_a_pod_keeps_what_the_pod_was_given(self, wanted: dict[str, Any]) -> None:
+        """sriov-cni sets the functions of pods up through the port, as libvirt does those of machines."""
         kernel = with_functions(2)
         vfs.to_another_namespace(kernel, VF1)
-        (step,) = igb.previewed(kernel, wish({"pci": PF, "vf_settings": {"vlan": 7}}))["plan"]["steps"]
-        assert step["interrupts"] == "traffic on virtual function 1 for a moment"
-        (step,) = igb.previewed(kernel, wish({"pci": PF, "vf_settings": {"trust": True}}))["plan"]["steps"]
-        assert step["interrupts"] == "nothing"
+        outcome = applied(kernel, wish({"pci": PF, "vf_settings": wanted}, **ALLOWED))
+        assert [line for line in igb.what_changed(kernel) if " vf 1 " in line] == []
+        assert "virtual function 1 keeps other vf_settings" in str(outcome["plan"]["notices"])
+        assert outcome["plan"]["steps"] == []
+
+    def test_a_removal_waits_for_what_a_pod_has(self) -> None:
+        kernel = booted()
+        kernel.set_attribute(f"{vfs.PCI}/{PF}/sriov_numvfs", "2", 1)
+        kernel.sleep(10)
+        applied(kernel, wish({"pci": PF, "vf_settings": {"vlan": 7}}))
+        vfs.to_another_namespace(kernel, VF1)
+        outcome = applied(kernel, wish(), igb.REMOVE)
+        refused = [step["id"] for step in outcome["plan"]["steps"] if step["status"] == "refused"]
+        assert f"vfs:{PF}:settings" in refused
+        assert settings(kernel, "enp1s0f0")[1]["vlan_list"] == [{"vlan": 7}]
+
+    def test_a_removal_brings_back_what_functions_were_like_that_stay(self) -> None:
+        kernel = booted()
+        kernel.set_attribute(f"{vfs.PCI}/{PF}/sriov_numvfs", "2", 1)
+        kernel.run(("ip", "link", "set", "dev", "enp1s0f0", "vf", "1", "vlan", "9"), 10)
+        kernel.sleep(10)
+        before = settings(kernel, "enp1s0f0")
+        for wanted in ({"vlan": 7}, {"vlan": 8, "trust": True, "mac": "deterministic"}):
+            assert not applied(kernel, wish({"pci": PF, "vf_settings": wanted}, **ALLOWED)).get("failed")
+        outcome = applied(kernel, wish(**ALLOWED), igb.REMOVE)
+        assert not outcome.get("failed"), outcome["msg"]
+        assert settings(kernel, "enp1s0f0") == before
+        assert outcome["plan"]["steps"] == [] and not kernel.exists(originals.PATH)
+
+    def test_functions_that_go_are_not_set_back(self) -> None:
+        kernel = with_functions(2)
+        applied(kernel, wish({"pci": PF, "vfs": 2, "vf_settings": {"vlan": 7}}, **ALLOWED))
+        kernel.revive()
+        outcome = applied(kernel, wish(**ALLOWED), igb.REMOVE)
+        assert [step["id"] for step in outcome["executed"]] == [f"vfs:{PF}"]
 
     def test_an_interface_that_does_not_come_back_is_told(self, monkeypatch: pytest.MonkeyPatch) -> None:
         kernel = with_functions(2)
