@@ -37,6 +37,7 @@ BEFORE: dict[str, list[dict[str, Any]]] = {
 SHOWN = {
     "fabric_hosts": '"msg": []',
     "fabric_render": "rdma-shared",
+    "fabric_ready": '"server": "https://127.0.0.1:',
     "fabric_report": "report.html",
     "fabric_spec": "rdmaSharedDevicePlugin",
     "k8s_batch": '"changed": true',
