@@ -15,6 +15,7 @@ from ansible.errors import AnsibleError
 
 CONFIRMED = "confirmed"
 REVERTED = "reverted"
+UNKNOWN = "unknown"
 # The host looks once in half a second, and taking back takes its time.
 _REVERT_MARGIN = 60.0
 _PAUSE = 3.0
@@ -40,6 +41,8 @@ def settle(result: dict[str, Any], ask: Ask, reset: Callable[[], None]) -> dict[
             return {**result, "guard": {**guard, "state": CONFIRMED}}
         if state == REVERTED:
             return _failed(result, answer, _reverted(answer))
+        if state == UNKNOWN:
+            return _failed(result, {**guard, "state": UNKNOWN}, _forgotten(guard))
         if time.monotonic() >= end:
             return _failed(result, {**guard, "state": state or "unreachable"}, _unknown(guard, error))
         time.sleep(_PAUSE)
@@ -97,6 +100,15 @@ def _reverted(answer: Mapping[str, Any]) -> str:
     if answer.get("problems"):
         said += f", except for this: {'; '.join(answer['problems'])}"
     return f"{said}; next: find out what the change needs of switches, routes or firewalls, and run again"
+
+
+def _forgotten(guard: Mapping[str, Any]) -> str:
+    """Return the sentence for a host that has told before what became of the change, and nobody heard it."""
+    return (
+        f"{' and '.join(guard['steps'])}: the host has nothing of this change of the uplink under guard any more, so "
+        "it was confirmed or taken back, and the answer that said which was lost; next: run again, or preview the host "
+        "to see whether the change is there"
+    )
 
 
 def _unknown(guard: Mapping[str, Any], error: str) -> str:

@@ -10,7 +10,7 @@ import pytest
 from ansible.errors import AnsibleConnectionFailure
 
 from ansible_collections.rdma.fabric.plugins.plugin_utils import _guard
-from ansible_collections.rdma.fabric.plugins.plugin_utils._guard import settle_after_loss
+from ansible_collections.rdma.fabric.plugins.plugin_utils._guard import settle, settle_after_loss
 
 LINE = "planned: mtu eth0: set the MTU to 9000 (now 1500)"
 LOST = AnsibleConnectionFailure("no route to host")
@@ -97,3 +97,21 @@ def test_a_host_that_stays_away_is_unreachable_in_the_end(clock: Clock) -> None:
     with pytest.raises(AnsibleConnectionFailure):
         settled(Host(LOST))
     assert 40 <= clock.now <= 180
+
+
+def test_a_confirmation_whose_answer_was_lost_ends_the_wait(clock: Clock) -> None:
+    """The host keeps nothing of what it has told; that it takes back what stays would be wrong to say."""
+    answers = iter([LOST, {"failed": True, "guard": {"state": "unknown", "steps": [], "problems": []}}])
+
+    def ask() -> Any:
+        answer = next(answers)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    guard = {"token": "abc", "seconds": 120, "steps": [LINE]}
+    result = settle({"changed": True, "msg": "1 of 1 step executed", "guard": guard}, ask, lambda: None)
+    assert (result["failed"], result["changed"], result["guard"]["state"]) == (True, True, "unknown")
+    assert result["msg"].startswith(LINE) and "confirmed or taken back" in result["msg"]
+    assert "by itself" not in result["msg"] and "next: " in result["msg"]
+    assert clock.now < 10
