@@ -145,6 +145,8 @@ def only_one(lock: Path) -> Iterator[None]:
 
 def make_venv() -> None:
     """Start from an empty virtual environment."""
+    if VENV.is_symlink():
+        raise EnvironmentProblem(f"{VENV} is a link, and what it leads to was made for another place: remove the link")
     if VENV.exists():
         shutil.rmtree(VENV)
     run_logged([sys.executable, "-m", "venv", str(VENV)], "making .venv")

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tools.environment import missing_stages, stage_digest, stamp_path
+from tools import environment
+from tools.environment import EnvironmentProblem, make_venv, missing_stages, stage_digest, stamp_path
 
 DIGESTS = {"run": "run-digest", "test": "test-digest"}
 
@@ -58,3 +59,15 @@ def test_a_digest_covers_lock_python_and_place(tmp_path: Path, change: str) -> N
     base = "3.12.1 /usr" if change == "python" else "3.11.2 /usr"
     place = Path("/two") if change == "checkout" else Path("/one")
     assert stage_digest("run", tmp_path, base, place) != before
+
+
+def test_the_environment_of_another_place_is_not_removed_through_a_link(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    others = tmp_path / "others"
+    others.mkdir()
+    monkeypatch.setattr(environment, "VENV", tmp_path / ".venv")
+    environment.VENV.symlink_to(others)
+    with pytest.raises(EnvironmentProblem, match="remove the link"):
+        make_venv()
+    assert others.is_dir()
