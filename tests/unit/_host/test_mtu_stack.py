@@ -131,6 +131,22 @@ class TestPorts:
 
 
 class TestAbove:
+    @pytest.mark.parametrize("kept_by", ["bond", "uplink"])
+    def test_nothing_is_built_on_a_function_whose_common_step_is_refused(self, kept_by: str) -> None:
+        state = on(with_functions(two_ports(), RAIL, 2, mtu=1500), "v18n0", "top", kind="macvlan")
+        state["netdevs"][0]["mtu"] = 9000
+        if kept_by == "bond":
+            bond_of(state, "v18n1")
+        else:
+            state["uplinks"] = [{"netdev": "v18n1", "pci": "0000:18:00.2", "reasons": ["default route"]}]
+        port = interface(pci=RAIL, mtu=9000, vf_mtu=4000, vfs=2)
+        steps = mtu_steps(state, port, interface(current_name="top", mtu=4000))
+        assert {step["id"]: step["status"] for step in steps} == {
+            f"mtu:{RAIL}:vfs": "refused",
+            "mtu:top": "refused",
+        }
+        assert "it stands on v18n0, which carries 1500" in steps[-1]["detail"]
+
     def test_a_vlan_above_what_it_stands_on_is_refused_with_what_to_raise(self) -> None:
         state = on(bond_of(two_ports(), "ens1"), "bond0", "backend")
         (step,) = mtu_steps(state, interface(current_name="backend", mtu=9000))

@@ -10,7 +10,7 @@ from typing import Any
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.actual import Netdev, Nic
 from ansible_collections.rdma.fabric.plugins.module_utils._host.context import ConcernPlan, Context, Interface
-from ansible_collections.rdma.fabric.plugins.module_utils._host.mtu.stack import IPOIB_2K_MAX, Stack, limit_problem
+from ansible_collections.rdma.fabric.plugins.module_utils._host.mtu.stack import IPOIB_2K_MAX, Stack
 from ansible_collections.rdma.fabric.plugins.module_utils._host.sriov.functions import new_functions
 from ansible_collections.rdma.fabric.plugins.module_utils._host.steps import NOTHING, NOW, Step, make_step, refused_step
 
@@ -119,7 +119,7 @@ def _functions_change(
     new = new_functions(context, interface.key)
     if new is not None:
         return _new_functions(context, interface, netdev, stack, new), []
-    wrong = _differing(context, interface, stack)
+    wrong = stack.differing(interface)
     if vf_mtu is None:
         to = most
         reason = f"no virtual function may exceed the MTU {most} of its physical one"
@@ -132,7 +132,7 @@ def _functions_change(
         return [], [text] if unused else []
     lowered, level = most < int(netdev["mtu"]), stack.level(name) + 1
     refusal = stack.carrier_problem(name, to) or next(
-        filter(None, (_function_refusal(context, stack, vf, port, to) for vf, port in wrong)), ""
+        filter(None, (stack.function_refusal(vf, port, to) for vf, port in wrong)), ""
     )
     names = ", ".join(context.name_of(port) for _vf, port in wrong)
     busy = [context.name_of(port) for _vf, port in wrong if port["up"]]
@@ -158,36 +158,8 @@ def _functions_change(
 
 
 def differing_functions(context: Context, interface: Interface) -> list[tuple[Nic, Netdev]]:
-    """Return the virtual functions, with their ports, whose MTU differs from what their physical one asks for.
-
-    Those that are wanted interfaces with an MTU themselves are left out. Where nothing is asked of them, a function
-    above its physical one differs: it would lose its larger frames.
-    """
-    return _differing(context, interface, Stack(context))
-
-
-def _differing(context: Context, interface: Interface, stack: Stack) -> list[tuple[Nic, Netdev]]:
-    if interface.nic is None or interface.netdev is None:
-        return []
-    own = {other.key for other in context.interfaces if other.wanted.get("mtu") is not None}
-    functions = [vf for vf in context.actual.vfs_of(interface.nic) if vf["address"] not in own]
-    ports = [(vf, port) for vf in functions for port in [context.actual.port_of(vf)] if port is not None]
-    vf_mtu, most = interface.wanted.get("vf_mtu"), stack.final(interface.netdev["name"])
-
-    def differs(port: Netdev) -> bool:
-        name = port["name"]
-        mtu = port["mtu"] if stack.setter(name) == name else stack.final(name)
-        return bool(mtu > most if vf_mtu is None else mtu != vf_mtu)
-
-    return [(vf, port) for vf, port in ports if differs(port)]
-
-
-def _function_refusal(context: Context, stack: Stack, vf: Nic, port: Netdev, wanted: int) -> str:
-    """Return why a virtual function can't have an MTU that its physical one carries."""
-    setter = stack.setter(port["name"])
-    if setter != port["name"]:
-        return f"{port['name']} belongs to {setter}, which sets the MTU of its members; set it there"
-    return limit_problem(vf, port, wanted) or context.uplink_refusal(vf, port)
+    """Return the virtual functions, with their ports, that a step about all of one physical function sets."""
+    return Stack(context).differing(interface)
 
 
 def _new_functions(context: Context, interface: Interface, netdev: Netdev, stack: Stack, count: int) -> list[_Change]:

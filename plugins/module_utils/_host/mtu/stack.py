@@ -34,6 +34,7 @@ class Stack:
         self._finals: dict[str, int] = {}
         self._levels: dict[str, int] = {}
         self._set_together: dict[str, list[str]] = {}
+        self._functions_stay: dict[str, bool] = {}
         for name in self._netdevs:
             self._set_together.setdefault(self.setter(name), []).append(name)
 
@@ -66,13 +67,52 @@ class Stack:
         return now if self.refusal(self._netdevs[name], wanted) else int(wanted)
 
     def _of_a_function(self, name: str, now: int) -> int:
-        """Return what becomes of a virtual function without a wish of its own: its physical one's tells."""
+        """Return what becomes of a virtual function without a wish of its own: its physical one's tells.
+
+        One step sets all functions of a physical one: where one of them refuses, none is set.
+        """
         physical = self._physical(name)
         wish = self._interfaces.get(physical)
         if wish is None:
             return now
         most, wanted = self.final(physical), wish.wanted.get("vf_mtu")
-        return min(now, most) if wanted is None or wanted > most else int(wanted)
+        if wanted is not None and wanted > most:
+            return min(now, most)
+        to = most if wanted is None else int(wanted)
+        if physical not in self._functions_stay:
+            refusals = (self.function_refusal(vf, port, to) for vf, port in self.differing(wish))
+            self._functions_stay[physical] = any(refusals)
+        if self._functions_stay[physical]:
+            return now
+        return min(now, to) if wanted is None else to
+
+    def differing(self, interface: Interface) -> list[tuple[Nic, Netdev]]:
+        """Return the virtual functions, with their ports, whose MTU differs from what their physical one asks for.
+
+        Those that are wanted interfaces with an MTU themselves are left out. Where nothing is asked of them, a function
+        above its physical one differs: it would lose its larger frames.
+        """
+        if interface.nic is None or interface.netdev is None:
+            return []
+        actual = self._context.actual
+        own = {other.key for other in self._context.interfaces if other.wanted.get("mtu") is not None}
+        functions = [vf for vf in actual.vfs_of(interface.nic) if vf["address"] not in own]
+        ports = [(vf, port) for vf in functions for port in [actual.port_of(vf)] if port is not None]
+        vf_mtu, most = interface.wanted.get("vf_mtu"), self.final(interface.netdev["name"])
+
+        def differs(port: Netdev) -> bool:
+            name = port["name"]
+            mtu = port["mtu"] if self.setter(name) == name else self.final(name)
+            return bool(mtu > most if vf_mtu is None else mtu != vf_mtu)
+
+        return [(vf, port) for vf, port in ports if differs(port)]
+
+    def function_refusal(self, vf: Nic, port: Netdev, wanted: int) -> str:
+        """Return why a virtual function can't have an MTU that its physical one carries, empty when it can."""
+        setter = self.setter(port["name"])
+        if setter != port["name"]:
+            return f"{port['name']} belongs to {setter}, which sets the MTU of its members; set it there"
+        return limit_problem(vf, port, wanted) or self._context.uplink_refusal(vf, port)
 
     def refusal(self, netdev: Netdev, wanted: int) -> str:
         """Return why an interface can't have this MTU; empty when it can, or when its bond gives it just that."""
