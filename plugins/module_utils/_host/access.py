@@ -161,7 +161,7 @@ class LiveHost:
         try:
             descriptor = os.open(self._local(path), os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
             with os.fdopen(descriptor, "rb") as stream:
-                return stream.read(limit)
+                return stream.read(limit) or b""
         except OSError as error:
             raise HostError(errno_name(error), path) from error
 

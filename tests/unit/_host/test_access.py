@@ -106,6 +106,10 @@ def test_a_fifo_in_the_place_of_a_file_does_not_block(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "fifo")
     started = time.monotonic()
     assert LiveHost(str(tmp_path)).read("/fifo") == ""
+    # Neither does one that somebody has open to write to.
+    writer = os.open(tmp_path / "fifo", os.O_RDWR)
+    assert LiveHost(str(tmp_path)).read("/fifo") == ""
+    os.close(writer)
     assert time.monotonic() - started < 60
 
 

@@ -10,7 +10,6 @@ are more than one answer may hold.
 from __future__ import annotations
 
 import json
-import re
 from typing import Any, Dict, Iterable, Mapping, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.driver.blockers import (
@@ -22,6 +21,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.driver.blockers 
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.driver.snapshot import take_snapshot
 from ansible_collections.rdma.fabric.plugins.module_utils._host.read.probe import Probe, pci_address_in, printable
+from ansible_collections.rdma.fabric.plugins.module_utils._host.read.stations import stations_of_others
 
 Entries = Sequence[Mapping[str, Any]]
 
@@ -32,9 +32,6 @@ _NET = "/sys/class/net"
 _AUXILIARY = "/sys/bus/auxiliary/devices"
 # The kinds of interfaces that are hardware; others of a PCI function (IPoIB of another partition) are made by somebody.
 _HARDWARE = ("physical", "representor", "sub-function")
-# An address of one station: the lowest bit of its first octet is not set.
-_UNICAST = re.compile(r"[0-9a-f][02468ace](:[0-9a-f]{2}){5}")
-_MOST_ADDRESSES = 3
 
 
 def read_snapshot(
@@ -78,12 +75,15 @@ def read_stacked(
             found.append({"on": str(parent), "name": printable(name), "kind": SUBFUNCTION})
     ports = [name for nic in functions for name in nic["netdevs"]]
     lowers = list(ports)
+    others = stations_of_others(probe, ports, known.values())
     for name in lowers:
         layer = [{"on": name, "name": upper, "kind": _kind(probe, upper, known)} for upper in _uppers(probe, name)]
         found += layer
         lowers += [entry["name"] for entry in layer if entry["kind"] == VLAN and entry["name"] not in lowers]
-        if name in ports and all(entry["kind"] == VRF for entry in layer if entry["name"] == known[name]["master"]):
-            found += _addresses_of_others(probe, name, known)
+        # A bond's or bridge's port takes frames for those above it.
+        is_own = name in ports and all(e["kind"] == VRF for e in layer if e["name"] == known[name]["master"])
+        if is_own and name in others:
+            found.append({"on": name, "name": others[name], "kind": ADDRESS})
     return found
 
 
@@ -108,24 +108,6 @@ def _kind(probe: Probe, name: str, known: Mapping[str, Mapping[str, Any]]) -> st
     if kind == "bridge" and probe.text(f"{_NET}/{name}/bridge/vlan_filtering") == "1":
         return FILTERING
     return kind
-
-
-def _addresses_of_others(probe: Probe, name: str, known: Mapping[str, Mapping[str, Any]]) -> list[Stacked]:
-    """Return the addresses of stations in a port's filter that no interface here has.
-
-    An interface on a port that is in another network namespace is not seen from here, but a macvlan has the port take
-    its address (macvlan_open, drivers/net/macvlan.c), through VLANs as well, and that is seen.
-    """
-    if known[name]["link_type"] != "ether":
-        return []
-    own = {netdev["mac"] for netdev in known.values()}
-    result = probe.command("bridge", "-json", "fdb", "show", "dev", name)
-    shown = [str(entry.get("mac")) for entry in _entries(result.stdout if result and result.rc == 0 else "")]
-    others = [address for address in shown if _UNICAST.fullmatch(address) and address not in own]
-    if not others:
-        return []
-    more = f" and {len(others) - _MOST_ADDRESSES} more" if len(others) > _MOST_ADDRESSES else ""
-    return [{"on": name, "name": ", ".join(others[:_MOST_ADDRESSES]) + more, "kind": ADDRESS}]
 
 
 def _routes_of(probe: Probe, version: int, name: str) -> list[dict[str, Any]]:

@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any, Dict, Iterable, Iterator, List, Mapping, NamedTuple, Sequence
+from typing import Any, Dict, Iterable, List, Mapping, NamedTuple, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.access import HostError
 from ansible_collections.rdma.fabric.plugins.module_utils._host.read.netdev import INFINIBAND, NET
 from ansible_collections.rdma.fabric.plugins.module_utils._host.read.pci import PCI
 from ansible_collections.rdma.fabric.plugins.module_utils._host.read.probe import Probe, natural, parse_int, printable
 from ansible_collections.rdma.fabric.plugins.module_utils._host.read.settings import parse_addresses
+from ansible_collections.rdma.fabric.plugins.module_utils._host.read.stations import stations_of_others
 from ansible_collections.rdma.fabric.plugins.module_utils._host.read.uplink import (
     IP_ADDRESSES,
     IPV6_ADDRESSES,
@@ -172,39 +173,31 @@ def _addressed(probe: Probe) -> set[str]:
 def _carried(
     probe: Probe, ports: Iterable[str], netdevs: Mapping[str, Mapping[str, Any]]
 ) -> dict[str, dict[str, None]]:
-    """Return what stands on each interface: VLANs, bonds, bridges, VRFs and what pods have of it, by name.
+    """Return what stands on each interface: VLANs, bonds, bridges, VRFs, macvlans that pods have of it.
 
-    No link of sysfs leads to a partition of IPoIB or out of a namespace, but ``iflink`` of both is the number of the
-    interface below. That of a pair's end (veth) is the number of the other end, wherever that is: in a pod it is an end
-    that is here, so no port; here it may be any number in a pod, so only IPoIB is looked at here.
+    No link of sysfs leads to a partition of IPoIB, but its ``iflink`` is the number of the interface below. What a pod
+    has is only told by its address: files that a container shows are its own, and may lead anywhere on this host.
     """
     carried: dict[str, dict[str, None]] = {name: {} for name in ports}
     for name, uppers in carried.items():
         uppers.update((upper, None) for upper, netdev in netdevs.items() if name in netdev["lower"])
         uppers.update({netdevs[name]["master"]: None} if netdevs[name]["master"] else {})
     numbers = {_number(probe, f"{NET}/{name}/ifindex"): name for name in carried}
-    for upper, number in _stacked(probe, NET, INFINIBAND) if carried else []:
+    for partition, number in _partitions(probe) if carried else []:
         if number in numbers:
-            carried[numbers[number]][upper] = None
-    own = _names(probe, NET)
-    for pid, _namespace in _elsewhere(probe) if carried else []:
-        directory = f"/proc/{pid}/root{NET}"
-        # A pod may have the sysfs of the host mounted.
-        for upper, number in _stacked(probe, directory) if _names(probe, directory) != own else []:
-            if number in numbers:
-                carried[numbers[number]][f"{upper} of {_holder(probe, pid)}"] = None
+            carried[numbers[number]][partition] = None
+    for name, addresses in stations_of_others(probe, carried, netdevs.values()).items():
+        if not carried[name]:
+            carried[name][f"the address {addresses} of a pod or guest"] = None
     return carried
 
 
-def _stacked(probe: Probe, directory: str, link_type: int | None = None) -> list[tuple[str, int]]:
-    """Return the interfaces in a directory that name another one (``iflink``), each with the number of that one.
-
-    ``link_type`` leaves out those of any other type.
-    """
+def _partitions(probe: Probe) -> list[tuple[str, int]]:
+    """Return the interfaces of IPoIB that stand on another one, each with the number of that one (``iflink``)."""
     found = []
-    for name in _names(probe, directory):
-        base = f"{directory}/{name}"
-        if link_type in (None, _number(probe, f"{base}/type")):
+    for name in _names(probe, NET):
+        base = f"{NET}/{name}"
+        if _number(probe, f"{base}/type") == INFINIBAND:
             number = _number(probe, f"{base}/iflink")
             if number is not None and number != _number(probe, f"{base}/ifindex"):
                 found.append((printable(name), number))
@@ -228,12 +221,15 @@ def _note_namespaces(probe: Probe, users: Users, away: Mapping[str, str | None])
 def _namespace_holders(probe: Probe, lost: Mapping[str, str]) -> dict[str, str]:
     """Return the pod or process whose namespace has the part of a function, by PCI address.
 
-    The sysfs that a container mounts shows what its own namespace has, below the same PCI functions.
+    The sysfs that a container mounts shows what its own namespace has, below the same PCI functions. Names are looked
+    at and nothing is opened there: files that a container shows may be its own.
     """
+    own = _target(probe, "/proc/self/ns/net")
     holders: dict[str, str] = {}
-    seen = set()
-    for pid, namespace in _elsewhere(probe):
-        if namespace in seen:
+    seen = {own}
+    for pid in _processes(probe):
+        namespace = _target(probe, f"/proc/{pid}/ns/net")
+        if namespace is None or namespace in seen:
             continue
         found = [a for a, part in lost.items() if _names(probe, f"/proc/{pid}/root{PCI}/{a}/{part}")]
         # A process without a sysfs of its own shows nothing; another one of the same namespace may.
@@ -241,15 +237,6 @@ def _namespace_holders(probe: Probe, lost: Mapping[str, str]) -> dict[str, str]:
             seen.add(namespace)
         holders.update((address, _holder(probe, pid)) for address in found)
     return holders
-
-
-def _elsewhere(probe: Probe) -> Iterator[tuple[str, str]]:
-    """Yield the processes that have another network namespace than this one, with that namespace."""
-    own = _target(probe, "/proc/self/ns/net")
-    for pid in _processes(probe):
-        namespace = _target(probe, f"/proc/{pid}/ns/net")
-        if namespace is not None and namespace != own:
-            yield pid, namespace
 
 
 def _holder(probe: Probe, pid: str) -> str:

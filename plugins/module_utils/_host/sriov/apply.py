@@ -42,12 +42,12 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.sriov.binding im
 from ansible_collections.rdma.fabric.plugins.module_utils._host.sriov.drivers import DRIVER
 from ansible_collections.rdma.fabric.plugins.module_utils._host.sriov.driving import driving
 from ansible_collections.rdma.fabric.plugins.module_utils._host.sriov.functions import (
-    BEFORE,
     BOUND,
     SUFFIX,
     renews,
     word,
 )
+from ansible_collections.rdma.fabric.plugins.module_utils._host.sriov.settings import BEFORE
 from ansible_collections.rdma.fabric.plugins.module_utils._host.steps import Step, key_of
 from ansible_collections.rdma.fabric.plugins.module_utils._host.wanted.vf_driver import NETDEVICE, VFIO
 

@@ -16,6 +16,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.desired import C
 from ansible_collections.rdma.fabric.plugins.module_utils._host.firmware.bluefield import arm_side_refusal
 from ansible_collections.rdma.fabric.plugins.module_utils._host.sriov.holders import given_away, held
 from ansible_collections.rdma.fabric.plugins.module_utils._host.sriov.settings import (
+    BEFORE,
     Changes,
     Settings,
     differences,
@@ -42,8 +43,6 @@ SUFFIX = ":settings"
 _INTERRUPTING = ("vlan", "link_state")
 # Stands among the settings of a function that is to be bound to its driver, and nothing else of it is said so.
 BOUND = "bound"
-# While removing, the key of an entry with what its functions were like before the first run, by number.
-BEFORE = "vf_settings_before"
 
 
 def plan(context: Context, interface: Interface, about_number: Sequence[Step]) -> ConcernPlan:

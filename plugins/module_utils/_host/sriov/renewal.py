@@ -19,7 +19,9 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.guids.wanted imp
 from ansible_collections.rdma.fabric.plugins.module_utils._host.matching import match_interfaces
 from ansible_collections.rdma.fabric.plugins.module_utils._host.read.users import USER_SPACE_DRIVERS
 from ansible_collections.rdma.fabric.plugins.module_utils._host.sriov.settings import (
+    BEFORE,
     differences,
+    former_settings,
     port_mac,
     wanted_settings,
 )
@@ -49,13 +51,20 @@ def _renewed(actual: Actual, interface: Interface) -> list[Nic]:
     mode = interface.wanted.get("eswitch_mode")
     if interface.wanted.get("vfs") not in (None, enabled) or mode not in (None, present_mode(actual, interface)):
         return functions
-    wanted = wanted_settings(interface.wanted, port_mac(nic, interface.netdev), len(functions))
+    before = interface.wanted.get(BEFORE)
+    mac = port_mac(nic, interface.netdev)
+    wanted = (
+        wanted_settings(interface.wanted, mac, len(functions))
+        if before is None
+        else former_settings(before, len(functions))
+    )
     changes = differences(wanted, sriov.get("settings"))
     own = port_guid(actual, nic, interface.netdev)
     return [
         function
         for number, function in enumerate(functions)
         if "mac" in changes.get(number, {})
+        or (number in changes and function["driver"] in USER_SPACE_DRIVERS)
         or _has_another_driver(function, interface.wanted.get("vf_driver"))
         or _has_another_guid(actual, interface, function, number, own)
     ]

@@ -15,6 +15,8 @@ Settings = Dict[str, Any]
 # By the function's number.
 Changes = Dict[int, Settings]
 
+# While removing, the key of an entry with what its functions were like before the first run, by number.
+BEFORE = "vf_settings_before"
 # IEEE 802: bit 0 of the first octet is for groups, bit 1 says that no manufacturer gave the address.
 _GROUP, _LOCAL = 0x01, 0x02
 

@@ -432,9 +432,13 @@ def ip(kernel: Kernel, argv: Sequence[str]) -> CommandResult | None:
 
 @only_on_stacks("bridge", lambda argv: True)
 def bridge(kernel: Kernel, argv: Sequence[str]) -> CommandResult:
-    assert list(argv[:-1]) == ["bridge", "-json", "fdb", "show", "dev"]
-    own = ["33:33:00:00:00:01", "01:00:5e:00:00:01", *network_of(kernel).get("filters", {}).get(argv[-1], [])]
-    shown = [{"mac": address, "ifname": argv[-1], "flags": ["self"], "state": "permanent"} for address in own]
+    assert list(argv) == ["bridge", "-json", "fdb", "show"]
+    filters = network_of(kernel).get("filters", {})
+    shown = [
+        {"mac": address, "ifname": name, "flags": ["self"], "state": "permanent"}
+        for name in kernel.list(NET)
+        for address in ("33:33:00:00:00:01", "01:00:5e:00:00:01", *filters.get(name, []))
+    ]
     return CommandResult(0, json.dumps(shown), "")
 
 

@@ -145,20 +145,18 @@ class TestUsers:
         kernel.tree.add_link(f"/sys/class/net/{name}/master", "../../../../../virtual/net/bond7")
         assert self.refusal(kernel, 4) == f"{VF0}: its interface {name} carries bond7"
 
-    def test_a_macvlan_of_a_pod_is_named_with_the_pod(self) -> None:
+    def test_a_macvlan_of_a_pod_is_told_by_its_address(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """The pod's files are not opened for it: what a container shows as its sysfs may lead anywhere on the host."""
         kernel = with_functions(2)
         name = functions(kernel)[VF0]
-        kernel.tree.add_file(f"/sys/class/net/{name}/ifindex", "12\n")
-        kernel.tree.add_link("/proc/self/ns/net", "net:[1]")
-        uid = "0c1d2e3f-1111-2222-3333-444455556666"
-        base = process(kernel, 4711, "pause", "2", f"0::/kubepods/pod{uid}/ab")
-        for interface, below in (("lo", 1), ("eth0", 34), ("net1", 12)):
-            for key, value in (("type", 1), ("iflink", below), ("ifindex", 1 if interface == "lo" else 3)):
-                kernel.tree.add_file(f"{base}/root/sys/class/net/{interface}/{key}", f"{value}\n")
-        stack.add_virtual(kernel, "veth34", type="1", flags="0x1003", ifindex="34", iflink="12", uevent="")
-        kernel.tree.add_link(f"{process(kernel, 815, 'exporter', '3')}/root", "/")
-        assert self.refusal(kernel, 4) == f"{VF0}: its interface {name} carries net1 of pod {uid}"
-        kernel.tree.discard(f"{base}/root/sys/class/net/net1")
+        own = kernel.read(f"/sys/class/net/{name}/address").strip()
+        entries = [{"ifname": name, "mac": mac} for mac in ("33:33:00:00:00:01", own, "0a:58:0a:f4:01:07")]
+        real = Kernel.run
+        given = {"bridge -json fdb show": CommandResult(0, json.dumps(entries), "")}
+        monkeypatch.setattr(Kernel, "run", lambda *call: given.get(" ".join(call[1])) or real(*call))
+        detail = f"{VF0}: its interface {name} carries the address 0a:58:0a:f4:01:07 of a pod or guest"
+        assert self.refusal(kernel, 4) == detail
+        given["bridge -json fdb show"] = CommandResult(0, json.dumps(entries[:2]), "")
         assert not applied(kernel, wish({"pci": PF, "vfs": 4}, **ALLOWED)).get("failed")
 
     def test_an_rdma_program_is_named(self) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from ansible_collections.rdma.fabric.plugins.module_utils._host import originals
 from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.run import start
 from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.unit import RESULT_FILE
 from ansible_collections.rdma.fabric.plugins.module_utils._host.converge import preview
@@ -79,6 +80,26 @@ class TestGiving:
         process(kernel, 2, "kthreadd", "/dev/null")
         done(kernel, wish(ALLOWED, **GIVEN, vf_settings={"mac": {"1": "02:aa:00:00:00:01"}}))
         assert drivers(kernel) == ["vfio-pci", "vfio-pci"]
+
+    def test_settings_reach_functions_that_nobody_has_open_and_no_others(self) -> None:
+        kernel = given()
+        process(kernel, 2, "kthreadd", "/dev/null")
+        done(kernel, wish(**GIVEN, vf_settings={"vlan": 100}))
+        outcome = done(kernel, wish(**GIVEN, vf_settings={"vlan": 200}))
+        assert [entry["id"] for entry in outcome["executed"]] == [f"vfs:{PF}:settings"]
+        group = kernel.link(f"{vfs.PCI}/{functions(kernel)[0]}/iommu_group").rsplit("/", 1)[1]
+        process(kernel, 77, "qemu", f"/dev/vfio/{group}")
+        outcome = applied(kernel, wish(**GIVEN, vf_settings={"vlan": 300}))
+        assert [step["to"] for step in outcome["plan"]["steps"]] == []
+        assert "virtual function 0 keeps other vf_settings" in str(outcome["plan"]["notices"])
+
+    def test_a_removal_sets_functions_back_that_were_with_vfio_before(self) -> None:
+        kernel = given()
+        process(kernel, 2, "kthreadd", "/dev/null")
+        kernel.remove(originals.PATH)
+        done(kernel, wish(vf_settings={"vlan": 100}))
+        done(kernel, wish(), REMOVE)
+        assert not kernel.exists(originals.PATH)
 
     def test_functions_with_interfaces_need_consent(self) -> None:
         kernel = booted()
