@@ -5,11 +5,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Mapping, NamedTuple
+from typing import Mapping, NamedTuple
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.context import Context
 from ansible_collections.rdma.fabric.plugins.module_utils._host.operations import MARKER
 from ansible_collections.rdma.fabric.plugins.module_utils._host.sysctl import names, uplink
+from ansible_collections.rdma.fabric.plugins.module_utils._host.sysctl.asked import asked, value_of
 from ansible_collections.rdma.fabric.plugins.module_utils._host.sysctl.multirail import multirail_settings
 from ansible_collections.rdma.fabric.plugins.module_utils._host.sysctl.read import parse
 
@@ -33,7 +34,7 @@ class Setting(NamedTuple):
 def settings(context: Context) -> tuple[list[Setting], list[str]]:
     """Return every wanted setting in order of the names, and what is to be said about them."""
     derived, notices = multirail_settings(context)
-    explicit = {_named(context, name): value for name, value in context.desired["sysctls"].items()}
+    explicit = asked(context)
     found = [_setting(context, name, value, "rdma_fabric_sysctls") for name, value in explicit.items()]
     found += [
         _setting(context, name, value, "rdma_fabric_multirail")
@@ -56,13 +57,6 @@ def _key(context: Context, name: str) -> str:
         if port is not None and context.name_of(port) == interface:
             return names.for_interface(name, str(nic["address"]))
     return name
-
-
-def _named(context: Context, name: str) -> str:
-    """Return a setting by its name; one that a removal brings back has the PCI address in place of the interface."""
-    nic = context.actual.nics.get(names.interface_of(name) or "")
-    port = context.actual.port_of(nic) if nic is not None else None
-    return name if port is None else names.for_interface(name, context.name_of(port))
 
 
 def _goes(context: Context, name: str) -> bool:
@@ -90,13 +84,6 @@ def listed(context: Context) -> dict[str, str]:
     """Return what the host's own file sets now."""
     text = context.boot_files.get(names.FILE)
     return {given.name: given.value for given in parse(text)} if isinstance(text, str) else {}
-
-
-def value_of(context: Context, name: str) -> str | None:
-    """Return the value of a setting as the facts have it, None when it is unknown."""
-    values: Mapping[str, Any] = context.actual.facts.get("settings", {}).get("sysctl", {})
-    value = values.get(name)
-    return None if value is None else " ".join(str(value).split())
 
 
 def _setting(context: Context, name: str, wanted: str, variable: str) -> Setting:

@@ -17,12 +17,12 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.steps import (
     refused_step,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.sysctl import names, uplink
+from ansible_collections.rdma.fabric.plugins.module_utils._host.sysctl.asked import value_of
 from ansible_collections.rdma.fabric.plugins.module_utils._host.sysctl.files import (
     Setting,
     boot_files,
     listed,
     settings,
-    value_of,
 )
 
 CONCERN = "sysctl"

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 
 import pytest
 
+from ansible_collections.rdma.fabric.plugins.module_utils._host.originals import PATH as ORIGINALS
 from ansible_collections.rdma.fabric.plugins.module_utils._host.read.settings import parse_addresses
 from ansible_collections.rdma.fabric.plugins.module_utils._host.sysctl.multirail import shared_subnets
 from ansible_collections.rdma.fabric.plugins.module_utils._host.sysctl.names import FILE, same_value
@@ -257,6 +258,23 @@ class TestInterfaces:
         ]
         applied(kernel, run=REMOVE)
         assert [kernel.read(f"/proc/sys/net/ipv4/conf/ens2f{port}/rp_filter") for port in (0, 1)] == ["1\n", "1\n"]
+
+    def test_what_an_earlier_version_kept_by_the_name_is_the_value_that_comes_back(self) -> None:
+        """It kept what was before its first run; what this one adds by the address is a value of ours."""
+        kernel = host()
+        applied(kernel, sysctls={"net.ipv4.conf.ens2f0.arp_ignore": 1})
+        kept = json.loads(kernel.read(ORIGINALS))
+        first = kept["settings"].pop("sysctl:net/ipv4/conf/0000:37:00.0/arp_ignore")
+        kept["settings"]["sysctl:net.ipv4.conf.ens2f0.arp_ignore"] = first
+        kernel.tree.add_file(ORIGINALS, json.dumps(kept))
+        applied(kernel, sysctls={"net.ipv4.conf.ens2f0.arp_ignore": 2})
+        applied(kernel, run=REMOVE)
+        assert kernel.read("/proc/sys/net/ipv4/conf/ens2f0/arp_ignore") == "0\n"
+
+    def test_a_wish_by_the_name_wins_over_one_by_the_address(self) -> None:
+        kernel = host()
+        applied(kernel, sysctls={"net.ipv4.conf.ens2f0.arp_ignore": 1, "net/ipv4/conf/0000:37:00.0/arp_ignore": 2})
+        assert kernel.read("/proc/sys/net/ipv4/conf/ens2f0/arp_ignore") == "1\n"
 
     def test_the_name_that_the_plan_takes_away_is_refused(self) -> None:
         wish: dict[str, Any] = {
