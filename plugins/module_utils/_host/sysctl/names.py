@@ -16,6 +16,7 @@ MULTIRAIL = MappingProxyType({"arp_announce": "2", "arp_ignore": "1", "rp_filter
 _NAME = re.compile(r"[A-Za-z0-9_@+:./-]+")
 _PER_INTERFACE = re.compile(r"net/(?:ipv4|ipv6|mpls)/(?:conf|neigh)/([^/]+)/[^/]+")
 _IPV6_FORWARDING = re.compile(r"net/ipv6/conf/[^/]+/forwarding")
+_ACCEPT_RA = re.compile(r"net/ipv6/conf/[^/]+/accept_ra")
 _ALL_INTERFACES = ("all", "default")
 
 
@@ -74,6 +75,16 @@ def accept_ra_of(name: str, interface: str) -> str | None:
     if not _IPV6_FORWARDING.fullmatch(place(name)):
         return None
     return canonical(f"net/ipv6/conf/{interface}/accept_ra")
+
+
+def is_accept_ra(name: str) -> bool:
+    """Return whether a setting decides what IPv6 forwarding does to an interface."""
+    return _ACCEPT_RA.fullmatch(place(name)) is not None
+
+
+def forwarding_of(interface: str) -> str:
+    """Return the setting that says whether an interface forwards IPv6; that of ``all`` is written to every one."""
+    return canonical(f"net/ipv6/conf/{interface}/forwarding")
 
 
 def same_value(one: str, other: str) -> bool:

@@ -62,6 +62,8 @@ def _value(probe: Probe, name: str) -> str | None:
 def _with_relatives(name: str, interfaces: Iterable[str]) -> Iterator[str]:
     yield name
     yield from filter(None, (names.accept_ra_of(name, interface) for interface in interfaces))
+    if names.is_accept_ra(name):
+        yield from (names.forwarding_of(interface) for interface in (*interfaces, "all"))
     if names.interface_of(name) is not None:
         yield names.for_interface(name, "all")
         yield from (names.for_interface(name, interface) for interface in interfaces)

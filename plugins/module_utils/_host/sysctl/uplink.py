@@ -17,11 +17,13 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.context import C
 from ansible_collections.rdma.fabric.plugins.module_utils._host.desired import CONSENTS
 from ansible_collections.rdma.fabric.plugins.module_utils._host.read.uplink import ADVERTISED, IPV4, IPV6
 from ansible_collections.rdma.fabric.plugins.module_utils._host.sysctl import names
+from ansible_collections.rdma.fabric.plugins.module_utils._host.sysctl.asked import asked, value_of
 
 _ALL, _DEFAULT = "all", "default"
 _IPV6 = "net/ipv6/conf/"
 # Accepts advertisements even while it forwards.
 _ALWAYS = "2"
+_ACCEPT_RA = f"{_IPV6}accept_ra"
 
 
 class _Cut(NamedTuple):
@@ -36,7 +38,7 @@ def _becomes(value: str) -> Callable[[str, str | None], bool]:
     return lambda wanted, now: names.same_value(wanted, value)
 
 
-def _is_on(wanted: str, now: str | None) -> bool:
+def _is_on(wanted: str, now: str | None = None) -> bool:
     return not names.same_value(wanted, "0")
 
 
@@ -50,7 +52,7 @@ _CUTS = MappingProxyType(
     {
         "net/ipv4/conf/arp_ignore": _Cut(IPV4, "its answers to ARP", _becomes("8")),
         f"{_IPV6}disable_ipv6": _Cut(IPV6, "IPv6 with all of its addresses", _is_on),
-        f"{_IPV6}accept_ra": _Cut(ADVERTISED, _ROUTE, _accepts_less),
+        _ACCEPT_RA: _Cut(ADVERTISED, _ROUTE, _accepts_less),
         f"{_IPV6}accept_ra_defrtr": _Cut(ADVERTISED, _ROUTE, _becomes("0")),
         f"{_IPV6}accept_ra_pinfo": _Cut(ADVERTISED, _ADDRESSES, _becomes("0")),
         f"{_IPV6}autoconf": _Cut(ADVERTISED, _ADDRESSES, _becomes("0")),
@@ -71,7 +73,7 @@ def cut_by(context: Context, name: str, wanted: str, now: str | None) -> str:
         return ""
     if not cut.harms(wanted, now):
         return ""
-    harmed = [uplink for uplink in _uplinks_with(context, cut.need) if _is_harmed(context, name, found[1], uplink)]
+    harmed = [uplink for uplink in _uplinks_with(context, cut.need) if _is_harmed(context, name, wanted, uplink)]
     return "; ".join(
         f"it takes {cut.takes} from {uplink}, which carries the uplink ({_reason(context, uplink)})"
         for uplink in harmed
@@ -98,13 +100,35 @@ def _uplinks_with(context: Context, need: str) -> Iterator[str]:
             yield str(uplink["netdev"])
 
 
-def _is_harmed(context: Context, name: str, interface: str, uplink: str) -> bool:
+def _is_harmed(context: Context, name: str, wanted: str, uplink: str) -> bool:
     accept_ra = names.accept_ra_of(name, uplink)
     if accept_ra is not None:
-        return bool(context.actual.facts.get("settings", {}).get("sysctl", {}).get(accept_ra) != _ALWAYS)
+        return value_of(context, accept_ra) != _ALWAYS
+    key, interface = _split(name) or ("", "")
+    if key == _ACCEPT_RA and _is_on(wanted) and not _forwards(context, uplink):
+        return False
     # An uplink gets its name at the next boot, where the setting waits for it.
     later = (each.wanted.get("name") for each in context.interfaces if each.netdev and each.netdev["name"] == uplink)
     return interface in (_ALL, _DEFAULT, uplink, *later)
+
+
+def _forwards(context: Context, uplink: str) -> bool:
+    """Return whether an uplink forwards IPv6 once the plan is done, or the plan has another interface forward.
+
+    Either takes the route from an uplink that accepts advertisements only while it does not forward. What is unknown
+    counts as forwarding.
+    """
+    wishes = {name: value for name, value in asked(context).items() if names.accept_ra_of(name, uplink) is not None}
+    if any(map(_is_on, wishes.values())):
+        return True
+    # What is written to "all" reaches every interface, but where it is 0 already nothing is written.
+    of_all = names.forwarding_of(_ALL)
+    if of_all in wishes and _is_on(value_of(context, of_all) or ""):
+        return False
+    netdev = context.actual.netdevs.get(uplink)
+    if netdev is not None and names.forwarding_of(context.name_of(netdev)) in wishes:
+        return False
+    return _is_on(value_of(context, names.forwarding_of(uplink)) or "")
 
 
 def _reason(context: Context, uplink: str) -> str:

@@ -13,7 +13,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.read.uplink impo
 from ansible_collections.rdma.fabric.plugins.module_utils._host.sysctl.names import FILE
 from ansible_collections.rdma.fabric.tests.unit._host.host_facts import interface
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.machine import Kernel
-from ansible_collections.rdma.fabric.tests.unit._host.system_hosts import applied, host, previewed
+from ansible_collections.rdma.fabric.tests.unit._host.system_hosts import REMOVE, applied, host, previewed
 
 UPLINK, RAIL = "eno1", "ens2f0"
 ZERO = "0" * 32
@@ -31,6 +31,8 @@ VALUES = {
     "hop_limit": "64",
 }
 WORDS = "which carries the uplink (default route); rdma_fabric_allow_uplink_change: true allows the change"
+# What of advertisements an interface accepts: the kernel asks its own setting only.
+OWN = ("accept_ra", "accept_ra_defrtr", "accept_ra_pinfo", "autoconf")
 ALLOWED: dict[str, Any] = {"consents": {"uplink_change": True}}
 
 
@@ -49,20 +51,19 @@ def statuses(kernel: Kernel, wish: dict[str, Any], **more: Any) -> dict[str, str
     return {step["target"]: step["status"] for step in steps if step["target"] != FILE}
 
 
-@pytest.mark.parametrize(
-    ("key", "value", "routes"),
-    [
-        ("ipv4.conf.{}.arp_ignore", 8, ""),
-        ("ipv6.conf.{}.disable_ipv6", 1, STATIC),
-        ("ipv6.conf.{}.accept_ra", 0, ADVERTISED),
-        ("ipv6.conf.{}.accept_ra_defrtr", 0, ADVERTISED),
-        ("ipv6.conf.{}.accept_ra_pinfo", 0, ADVERTISED),
-        ("ipv6.conf.{}.autoconf", 0, ADVERTISED),
-        ("ipv6.conf.{}.addr_gen_mode", 1, ADVERTISED),
-        ("ipv6.conf.{}.forwarding", 1, ADVERTISED),
-    ],
+CUTS = (
+    ("ipv4.conf.{}.arp_ignore", 8, ""),
+    ("ipv6.conf.{}.disable_ipv6", 1, STATIC),
+    ("ipv6.conf.{}.addr_gen_mode", 1, ADVERTISED),
+    ("ipv6.conf.{}.forwarding", 1, ADVERTISED),
 )
-@pytest.mark.parametrize("name", [UPLINK, "all", "default"])
+OWN_CUTS = tuple((f"ipv6.conf.{{}}.{key}", 0, ADVERTISED) for key in OWN)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "routes", "name"),
+    [(*cut, name) for cut in (*CUTS, *OWN_CUTS) for name in (UPLINK, "all", "default")],
+)
 def test_what_would_cut_the_uplink_is_refused_and_not_kept_for_the_next_boot(
     key: str, value: int, routes: str, name: str
 ) -> None:
@@ -95,9 +96,9 @@ def test_what_the_uplink_does_not_rest_on_may_change(setting: str, value: int, r
 
 def test_what_is_so_already_is_kept_for_the_next_boot() -> None:
     kernel = node(ADVERTISED)
-    kernel.tree.add_file("/proc/sys/net/ipv6/conf/all/accept_ra", "0\n")
-    applied(kernel, sysctls={"net.ipv6.conf.all.accept_ra": 0})
-    assert "net.ipv6.conf.all.accept_ra = 0" in kernel.read(FILE)
+    kernel.tree.add_file("/proc/sys/net/ipv6/conf/default/accept_ra", "0\n")
+    applied(kernel, sysctls={"net.ipv6.conf.default.accept_ra": 0})
+    assert "net.ipv6.conf.default.accept_ra = 0" in kernel.read(FILE)
 
 
 def test_a_rail_that_begins_to_forward_takes_the_advertised_route_unless_it_stays_accepted() -> None:
@@ -107,8 +108,49 @@ def test_a_rail_that_begins_to_forward_takes_the_advertised_route_unless_it_stay
     assert statuses(kernel, wish) == {f"net.ipv6.conf.{RAIL}.forwarding": "refused"}
     kernel.tree.add_file(f"/proc/sys/net/ipv6/conf/{UPLINK}/accept_ra", "2\n")
     assert statuses(kernel, wish) == {f"net.ipv6.conf.{RAIL}.forwarding": "planned"}
-    less = {f"net.ipv6.conf.{UPLINK}.accept_ra": 1}
-    assert statuses(kernel, less) == {f"net.ipv6.conf.{UPLINK}.accept_ra": "refused"}
+
+
+ACCEPT_RA = f"net.ipv6.conf.{UPLINK}.accept_ra"
+
+
+@pytest.mark.parametrize(
+    ("present", "more", "status"),
+    [
+        ({}, {}, "planned"),
+        ({UPLINK: 1}, {}, "refused"),
+        ({"all": 1, UPLINK: 0}, {}, "planned"),
+        ({"all": 1, UPLINK: 1}, {"all": 0}, "planned"),
+        ({"all": 0, UPLINK: 1}, {"all": 0}, "refused"),
+        ({UPLINK: 1}, {UPLINK: 0}, "planned"),
+        ({UPLINK: 1}, {RAIL: 0}, "refused"),
+        ({}, {"all": 1}, "refused"),
+        ({}, {RAIL: 1}, "refused"),
+        ({UPLINK: None}, {}, "refused"),
+    ],
+)
+def test_to_accept_only_while_it_does_not_forward_costs_the_route_where_it_does(
+    present: dict[str, Any], more: dict[str, int], status: str
+) -> None:
+    kernel = node(ADVERTISED)
+    kernel.tree.add_file(f"/proc/sys/net/ipv6/conf/{UPLINK}/accept_ra", "2\n")
+    for name, value in present.items():
+        path = f"/proc/sys/net/ipv6/conf/{name}/forwarding"
+        kernel.tree.add_file(path, "" if value is None else f"{value}\n")
+    wish = {ACCEPT_RA: 1, **{f"net.ipv6.conf.{name}.forwarding": value for name, value in more.items()}}
+    assert statuses(kernel, wish)[ACCEPT_RA] == status
+
+
+def test_a_removal_takes_back_that_the_uplink_accepts_while_it_forwards() -> None:
+    kernel = node(ADVERTISED)
+    applied(kernel, sysctls={ACCEPT_RA: 2})
+    applied(kernel, sysctls={ACCEPT_RA: 2, f"net.ipv6.conf.{UPLINK}.forwarding": 1})
+    outcome = applied(kernel, run=REMOVE)
+    assert not outcome.get("failed"), outcome["msg"]
+    assert [kernel.read(f"/proc/sys/net/ipv6/conf/{UPLINK}/{key}") for key in ("accept_ra", "forwarding")] == [
+        "1\n",
+        "0\n",
+    ]
+    assert applied(kernel, run=REMOVE)["msg"] == "nothing to do"
 
 
 def test_one_that_only_a_variable_names_rests_on_everything() -> None:
