@@ -35,7 +35,6 @@ DEFAULT_ROUTES = MappingProxyType(
 NAMED = "named in rdma_fabric_uplinks"
 # What the traffic of an uplink rests on.
 IPV4, IPV6, ADVERTISED = "ipv4", "ipv6", "router advertisements"
-EVERYTHING = (IPV4, IPV6, ADVERTISED)
 _FAMILIES = MappingProxyType({4: IPV4, 6: IPV6})
 # No gateway, or the mask of a default route.
 _NONE = "00000000"
@@ -43,6 +42,8 @@ _UNICAST = "unicast"
 _RTF_UP = 0x1
 _RTF_REJECT = 0x200
 _RTF_ADDRCONF = 0x40000
+# The scope of addresses of the link in /proc/net/if_inet6 (include/net/ipv6.h, IPV6_ADDR_LINKLOCAL).
+_LINK_SCOPE = 0x20
 
 Address = Union[ipaddress.IPv4Address, ipaddress.IPv6Address]
 
@@ -140,7 +141,8 @@ def read_uplinks(
     """Return the interfaces to protect with every reason; for a bond, bridge or VLAN its hardware is named too.
 
     ``needs`` is what their traffic rests on, nothing for what only carries others. ``named`` are those that a variable
-    names; one that is not among ``netdevs`` is left out.
+    names; one that is not among ``netdevs`` is left out. What nobody says of those is looked up: IPv6 counts where they
+    have an address of it, advertisements where a default route by them is of one.
     """
     pci = {netdev.raw_name: netdev.pci_parent for netdev in netdevs}
     uplinks: dict[str, _Uplink] = {}
@@ -153,7 +155,7 @@ def read_uplinks(
             _protect(probe, uplinks, name, reason, {_FAMILIES[address.version]})
     for name in named:
         if name in pci:
-            _protect(probe, uplinks, name, NAMED, EVERYTHING)
+            _protect(probe, uplinks, name, NAMED, _needs_of_named(probe, name))
     return [
         {
             "netdev": printable(name),
@@ -163,6 +165,14 @@ def read_uplinks(
         }
         for name in sorted(uplinks, key=natural)
     ]
+
+
+def _needs_of_named(probe: Probe, name: str) -> set[str]:
+    """Return what an interface that a variable names rests on beside its default routes."""
+    for fields in map(str.split, (probe.content(IPV6_ADDRESSES) or "").splitlines()):
+        if len(fields) >= 6 and fields[5] == name and parse_int(fields[3], 16) != _LINK_SCOPE:
+            return {IPV4, IPV6}
+    return {IPV4}
 
 
 def _protect(probe: Probe, uplinks: dict[str, _Uplink], name: str, reason: str, needs: Iterable[str]) -> None:

@@ -5,7 +5,8 @@
 
 Sources: Documentation/networking/ip-sysctl.rst; for the route that forwarding takes away net/ipv6/addrconf.c
 (addrconf_fixup_forwarding) and net/ipv6/route.c (rt6_purge_dflt_routers): whichever interface begins to forward, the
-kernel forgets the default routers of all that don't accept advertisements while forwarding.
+kernel forgets the default routers of all that don't accept advertisements while forwarding. What an interface accepts
+of advertisements is its own setting alone (ipv6_accept_ra, addrconf_prefix_rcv).
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ _IPV6 = "net/ipv6/conf/"
 # Accepts advertisements even while it forwards.
 _ALWAYS = "2"
 _ACCEPT_RA = f"{_IPV6}accept_ra"
+# Those for ``all`` change no interface: whatever accepts advertisements asks the interface's own.
+_OWN_ONLY = (_ACCEPT_RA, f"{_IPV6}accept_ra_defrtr", f"{_IPV6}accept_ra_pinfo", f"{_IPV6}autoconf")
 
 
 class _Cut(NamedTuple):
@@ -105,6 +108,8 @@ def _is_harmed(context: Context, name: str, wanted: str, uplink: str) -> bool:
     if accept_ra is not None:
         return value_of(context, accept_ra) != _ALWAYS
     key, interface = _split(name) or ("", "")
+    if key in _OWN_ONLY and interface == _ALL:
+        return False
     if key == _ACCEPT_RA and _is_on(wanted) and not _forwards(context, uplink):
         return False
     # An uplink gets its name at the next boot, where the setting waits for it.

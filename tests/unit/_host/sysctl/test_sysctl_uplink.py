@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.read.uplink import IPV6_ROUTE
+from ansible_collections.rdma.fabric.plugins.module_utils._host.read.uplink import IPV6_ADDRESSES, IPV6_ROUTE
 from ansible_collections.rdma.fabric.plugins.module_utils._host.sysctl.names import FILE
 from ansible_collections.rdma.fabric.tests.unit._host.host_facts import interface
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.machine import Kernel
@@ -62,7 +62,10 @@ OWN_CUTS = tuple((f"ipv6.conf.{{}}.{key}", 0, ADVERTISED) for key in OWN)
 
 @pytest.mark.parametrize(
     ("key", "value", "routes", "name"),
-    [(*cut, name) for cut in (*CUTS, *OWN_CUTS) for name in (UPLINK, "all", "default")],
+    [
+        *((*cut, name) for cut in (*CUTS, *OWN_CUTS) for name in (UPLINK, "default")),
+        *((*cut, "all") for cut in CUTS),
+    ],
 )
 def test_what_would_cut_the_uplink_is_refused_and_not_kept_for_the_next_boot(
     key: str, value: int, routes: str, name: str
@@ -153,9 +156,34 @@ def test_a_removal_takes_back_that_the_uplink_accepts_while_it_forwards() -> Non
     assert applied(kernel, run=REMOVE)["msg"] == "nothing to do"
 
 
-def test_one_that_only_a_variable_names_rests_on_everything() -> None:
-    wish = {f"net.ipv6.conf.{RAIL}.disable_ipv6": 1}
-    assert statuses(node(), wish, uplinks=[RAIL]) == {f"net.ipv6.conf.{RAIL}.disable_ipv6": "refused"}
+@pytest.mark.parametrize("key", OWN)
+def test_what_changes_no_interface_may_be_set_for_all(key: str) -> None:
+    """The kernel asks the interface's own; seen with Linux 6.18: with all four 0 it takes route and address."""
+    setting = f"net.ipv6.conf.all.{key}"
+    assert statuses(node(ADVERTISED), {setting: 0}) == {setting: "planned"}
+
+
+@pytest.mark.parametrize(
+    ("scope", "key", "value", "status"),
+    [
+        ("00", "disable_ipv6", 1, "refused"),
+        ("20", "disable_ipv6", 1, "planned"),
+        ("00", "accept_ra", 0, "planned"),
+        ("00", "forwarding", 1, "planned"),
+    ],
+)
+@pytest.mark.parametrize("name", [RAIL, "all", "default"])
+def test_one_that_only_a_variable_names_rests_on_the_ipv6_that_it_has(
+    name: str, scope: str, key: str, value: int, status: str
+) -> None:
+    kernel = node()
+    kernel.tree.add_file(IPV6_ADDRESSES, f"20010db8{'0' * 23}1 05 40 {scope} 80 {RAIL:>8}\n")
+    setting = f"net.ipv6.conf.{name}.{key}"
+    assert statuses(kernel, {setting: value}, uplinks=[RAIL]) == {setting: status}
+
+
+def test_one_that_is_named_keeps_the_route_that_routers_advertise() -> None:
+    assert statuses(node(ADVERTISED), {ACCEPT_RA: 0}, uplinks=[UPLINK]) == {ACCEPT_RA: "refused"}
 
 
 def test_the_name_that_the_uplink_gets_at_the_next_boot_counts() -> None:
