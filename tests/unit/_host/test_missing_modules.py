@@ -14,11 +14,18 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.desired import c
 from ansible_collections.rdma.fabric.plugins.module_utils._host.kmods.files import LOAD_FILE
 from ansible_collections.rdma.fabric.plugins.module_utils._host.outcome import Run
 from ansible_collections.rdma.fabric.tests.fixtures.hosts.fleet import FLEET
+from ansible_collections.rdma.fabric.tests.unit._host.driver.hosts import driver_host
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.machine import Kernel
+from ansible_collections.rdma.fabric.tests.unit._host.kernel.stack import module_file, release
 
 APPLY = Run(check=False, diff=True, mode="apply", recorded=False, strict=False)
 CHECK = Run(check=True, diff=True, mode="apply", recorded=False)
 NOT_FOUND = "modinfo: ERROR: Module ib_umd not found.\n"
+VENDOR = {"version": "24.10-1.1.4.0-0", "image": "doca-driver"}
+ASKED = [
+    {"driver": {"flavour": "doca-ofed", "version": "24.10-1.1.4.0"}},
+    {"requests": [{"source": "NicClusterPolicy nic", "node_selector": {}, "driver": VENDOR}]},
+]
 
 
 def host(answer: dict[str, Any] | None, listed: str | None = None) -> Kernel:
@@ -59,11 +66,42 @@ def test_what_a_host_does_not_tell_stays_planned(told: dict[str, Any] | None) ->
     assert {step["id"] for step in run(host(told))["executed"]} >= {"modules:ib_umd", "modules:rdma_ucm"}
 
 
-def test_what_a_driver_may_bring_is_not_refused() -> None:
+def driven(wish: dict[str, Any], kernel: Kernel) -> dict[str, Any]:
+    wish = {"kernel_modules": ["knem-x"], "consents": {"driver_reload": True}, **wish}
+    kernel.revive()
+    return apply(kernel, check_desired(wish), APPLY, None, kernel)
+
+
+@pytest.mark.parametrize("wish", ASKED)
+def test_what_only_the_driver_brings_is_loaded_by_the_run_after_its_own(wish: dict[str, Any]) -> None:
+    kernel = driver_host("ubuntu-24.04")
+    planned = preview(kernel, check_desired({"kernel_modules": ["knem-x"], **wish}), CHECK, None)["plan"]
+    assert "knem_x: the kernel has no such module yet; it is loaded by the run after the driver's" in planned["notices"]
+    first = driven(wish, kernel)
+    assert [step["id"] for step in first["executed"]][-1] == "driver:load"
+    assert "modules:knem_x" not in {step["id"] for step in first["executed"]}
+    assert not kernel.exists(LOAD_FILE)
+    kernel.tree.add_file(f"/lib/modules/{release(kernel)}/updates/dkms/knem_x.ko", module_file("vendor", depends=""))
+    second = driven(wish, kernel)
+    assert ([step["id"] for step in second["executed"]], second["plan"]["steps"]) == (["modules:knem_x"], [])
+    assert "knem_x\n" in kernel.read(LOAD_FILE)
+    assert not driven(wish, kernel)["changed"]
+
+
+@pytest.mark.parametrize("wish", ASKED)
+def test_what_the_driver_did_not_bring_is_refused_by_the_run_after_its_own(wish: dict[str, Any]) -> None:
+    kernel = driver_host("ubuntu-24.04")
+    left = driven(wish, kernel)["plan"]
+    assert [(step["id"], step["status"]) for step in left["steps"]] == [("modules:knem_x", "refused")]
+    assert left["notices"] == []
+
+
+def test_peer_memory_is_waited_for_as_well() -> None:
     kernel = host(answer(NOT_FOUND))
-    wish = check_desired({"kernel_modules": ["rdma_ucm", "ib-umd"], "driver": {"flavour": "inbox"}})
-    plan = preview(kernel, wish, CHECK, None)["plan"]
-    assert {step["status"] for step in plan["steps"] if step["id"] == "modules:ib_umd"} == {"planned"}
+    wish = {"kernel_modules": ["rdma_ucm", "ib-umd"], "peer_memory": {"mechanism": "nvidia-peermem"}}
+    plan = preview(kernel, check_desired(wish), CHECK, None)["plan"]
+    assert "modules:ib_umd" not in {step["id"] for step in plan["steps"]}
+    assert "it is loaded by the run after peer memory's" in plan["notices"][-1]
 
 
 def test_a_name_that_another_kernel_had_stays_in_the_file_of_the_boot() -> None:

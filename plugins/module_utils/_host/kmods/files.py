@@ -31,9 +31,7 @@ def wanted_modules(context: Context) -> list[str]:
 
 
 def missing_modules(context: Context) -> list[str]:
-    """Return the wanted names that the kernel has no module of; what else is asked for may bring them."""
-    if context.desired.get("driver") is not None or context.desired.get("peer_memory") is not None:
-        return []
+    """Return the wanted names that the kernel has no module of (modinfo)."""
     wanted = {kernel_name(name) for name in context.desired["kernel_modules"]}
     return sorted(name for name in wanted if context.actual.modules.get(name, {}).get("missing"))
 

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.context import ConcernPlan, Context
+from ansible_collections.rdma.fabric.plugins.module_utils._host.driver import plan as driver
 from ansible_collections.rdma.fabric.plugins.module_utils._host.kmods.files import (
     LOAD_FILE,
     boot_files,
@@ -14,6 +15,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.kmods.files impo
     missing_modules,
     wanted_modules,
 )
+from ansible_collections.rdma.fabric.plugins.module_utils._host.peer_memory import plan as peer_memory
 from ansible_collections.rdma.fabric.plugins.module_utils._host.steps import (
     BOOT,
     NOW,
@@ -33,9 +35,16 @@ def plan(context: Context) -> ConcernPlan:
     """Return a step for each wanted module that is not loaded, or not loaded at boot, and for what is not wanted."""
     if context.removing:
         return _unloading(context)
-    steps = [_refused(context, name) for name in missing_modules(context)]
+    missing = missing_modules(context)
+    coming = _coming(context) if missing else ""
+    steps = [] if coming else [_refused(context, name) for name in missing]
+    notices = [
+        f"{name}: the kernel has no such module yet; it is loaded by the run after {coming}'s"
+        for name in missing
+        if coming
+    ]
     for name in wanted_modules(context):
-        if name in missing_modules(context):
+        if name in missing:
             continue
         now = not context.actual.modules.get(name, {}).get("loaded")
         boot = name not in listed_modules(context)
@@ -44,7 +53,19 @@ def plan(context: Context) -> ConcernPlan:
     unwanted = sorted(set(listed_modules(context)) - set(wanted_modules(context)))
     if boot_files(context) and (unwanted or (not steps and context.boot_differs(boot_files(context)))):
         steps.append(_tidy(unwanted))
-    return steps, []
+    return steps, notices
+
+
+def _coming(context: Context) -> str:
+    """Return what is asked for, is not there yet and may bring modules; empty when nothing is.
+
+    It is set up after the modules are loaded: that is for the next run. A driver of which nothing is left to do has
+    brought what it has.
+    """
+    steps, left_to_others = driver.plan(context)
+    if steps or (left_to_others and context.actual.nvidia_nics()):
+        return "the driver"
+    return "peer memory" if peer_memory.plan(context)[0] else ""
 
 
 def _load(name: str, now: bool, boot: bool) -> Step:
