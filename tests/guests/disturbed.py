@@ -34,8 +34,9 @@ WISH: dict[str, Any] = {
     "consents": {"vf_reset": True},
 }
 CONCERNS = {"kernel_arguments", "modules", "naming", "vfs", "mtu", "sysctl", "limits", "hugepages", "boot"}
-# What a module of the wish needs stays when the module goes.
-PREPARE = "modprobe ib_core"
+# Nothing unloads the driver that comes with the first virtual function, what update-grub looks at disks with, and what
+# a module needs.
+PREPARE = "modprobe -a igbvf dm_mod ib_core"
 
 
 class Disturbed:

@@ -25,9 +25,6 @@ SYSCTLS = ("net", "vm")
 # What the kernel works out anew at each start, what counts, and what acts when it is read or written.
 VOLATILE = ("stat_refresh", "flush", "netdev_rss_key", "tcp_mem", "udp_mem", "nf_conntrack_count", "reserve_kbytes")
 
-# What is loaded with the first virtual function, and by update-grub to look at disks; no removal unloads them.
-UNTIL_THE_NEXT_BOOT = {"dm_mod", "igbvf"}
-
 
 def entries(tree: Path) -> Iterator[Path]:
     """Give everything below a directory, itself included; nothing where there is none."""
@@ -100,14 +97,13 @@ def routing() -> Iterator[str]:
 def snapshot() -> dict[str, Any]:
     """Give the snapshot."""
     pages = Path("/sys/kernel/mm/hugepages").glob("hugepages-*/nr_hugepages")
-    loaded = {line.split()[0] for line in Path("/proc/modules").read_text(encoding="utf-8").splitlines()}
     return {
         "files": {str(path): told(path) for tree in TREES for path in entries(Path(tree))},
         "sysctls": dict(sysctls()),
         "links": links(),
         "routing": sorted(routing()),
         "rdma": {link["ifname"]: link.get("netdev") for link in answer("rdma", "-j", "link", "show")},
-        "modules": sorted(loaded - UNTIL_THE_NEXT_BOOT),
+        "modules": sorted(line.split()[0] for line in Path("/proc/modules").read_text(encoding="utf-8").splitlines()),
         "hugepages": {path.parent.name: path.read_text(encoding="utf-8").strip() for path in pages},
         "cmdline": Path("/proc/cmdline").read_text(encoding="utf-8").split(),
     }
