@@ -17,6 +17,7 @@ from ansible_collections.rdma.fabric.tests.integration.playbooks import Outcome,
 from ansible_collections.rdma.fabric.tests.lab.control_plane import ControlPlane
 from ansible_collections.rdma.fabric.tests.lab.guests.reach import read_state
 from ansible_collections.rdma.fabric.tests.lab.guests.waiting import ssh_argv
+from tools.checkout import PROGRAMS
 
 Json = dict[str, Any]
 
@@ -62,6 +63,12 @@ class Fleet:
         done = subprocess.run(argv, input=stdin, check=False, capture_output=True, text=True, timeout=seconds)
         assert done.returncode == 0, f"{guest}: {done.stderr}{done.stdout}"
         return done.stdout
+
+    def snapshots_after_start(self) -> dict[str, Json]:
+        """Give a snapshot of each guest, started anew: earlier tests leave modules that only a start unloads."""
+        argv = [str(PROGRAMS / "ansible"), "rdma_fabric", "-i", str(self._inventory), "-m", "ansible.builtin.reboot"]
+        subprocess.run(argv, check=True, capture_output=True, timeout=RUN_SECONDS)
+        return {guest: self.snapshot(guest) for guest in self.guests}
 
     def snapshot(self, guest: str) -> Json:
         """Give everything of a guest that a run may touch, once the guest has started to the end."""

@@ -46,7 +46,7 @@ def fleet(lab: Path, cluster: ControlPlane, tmp_path_factory: pytest.TempPathFac
 @pytest.fixture(scope="module")
 def before(fleet: Fleet) -> dict[str, Json]:
     """What the guests are like before anything was done to them."""
-    return {guest: fleet.snapshot(guest) for guest in fleet.guests}
+    return fleet.snapshots_after_start()
 
 
 def subnet(fleet: Fleet) -> ipaddress.IPv4Network:

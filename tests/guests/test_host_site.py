@@ -76,7 +76,7 @@ def fleet(lab: Path, cluster: ControlPlane, tmp_path_factory: pytest.TempPathFac
 @pytest.fixture(scope="module")
 def before(fleet: Fleet) -> dict[str, Json]:
     """What the guests are like before anything was done to them."""
-    return {guest: fleet.snapshot(guest) for guest in fleet.guests}
+    return fleet.snapshots_after_start()
 
 
 def state(fleet: Fleet, guest: str) -> list[str]:
