@@ -132,7 +132,7 @@ def test_a_run_costs_one_module_per_host_and_skips_none_of_them(second: Observed
     assert costs["site.steady.skipped_per_host"] == 0
     # Localhost is in the play of the hosts so that it never ends the run, and has nothing to do there.
     besides = [key for key in second.outcome.counts["localhost"] if not key.startswith("ok ")]
-    assert besides == ["skipped rdma.fabric.rdma_host"]
+    assert besides == ["skipped ansible.builtin.include_role"]
 
 
 def test_check_mode_after_it_reports_no_change_at_all(
@@ -201,4 +201,19 @@ def test_the_pattern_of_hosts_counts_wherever_it_is_set(tmp_path: Path) -> None:
     path = tmp_path / "hosts.json"
     path.write_text(json.dumps(inventory))
     outcome = User(tmp_path / "user").run("preview", inventory=path).succeeded()
+    assert outcome.counts["one"]["ok rdma.fabric.rdma_host"] == 1
+
+
+@pytest.mark.parametrize("playbook", ["site", "preview"])
+def test_wishes_made_of_variables_that_only_hosts_have_are_no_matter_of_localhost(
+    playbook: str, tmp_path: Path
+) -> None:
+    """They are in group_vars/all, so localhost has them too, and they make no sense there."""
+    egx = {"rdma_fabric_recorded_host": str(RECORDINGS / f"egx-01{SUFFIX}"), "my_modules": ["ib_umad"]}
+    wishes = {"rdma_fabric_kernel_modules": "{{ my_modules }}"}
+    path = tmp_path / "hosts.json"
+    path.write_text(json.dumps({"all": {"vars": wishes, "children": {"rdma_fabric": {"hosts": {"one": egx}}}}}))
+    outcome = User(tmp_path / "user").run(playbook, inventory=path).succeeded()
+    assert outcome.failures == {}
+    assert "my_modules" not in outcome.output
     assert outcome.counts["one"]["ok rdma.fabric.rdma_host"] == 1
