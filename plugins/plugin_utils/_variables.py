@@ -191,22 +191,29 @@ def unread(
 ) -> list[Violation]:
     """Return the variables that a task on ``host`` has and that preflight did not read, as it looks at the inventory's.
 
-    Variables of a role, a play, a block or a task are such. ``template`` makes a value of ``of_task`` plain.
+    Variables of a role, a play, a block or a task are such. What asks for nothing is as good as not given.
+    ``template`` makes a value plain.
     """
     violations: list[Violation] = []
     for name in (*WISHES, *CONSENTS.values()):
         if name in _OF_THE_ROLE or name not in of_task:
             continue
+        of_fabric = template(of_inventory[name]) if name in of_inventory else None
+        if _as_read(name, template(of_task[name])) == _as_read(name, of_fabric):
+            continue
         if name not in of_inventory:
             problem = "is set where only this task sees it"
-        elif template(of_task[name]) != template(of_inventory[name]):
-            problem = "has another value for this task than in the inventory"
         else:
-            continue
+            problem = "has another value for this task than in the inventory"
         problem = f"{problem}, in the variables of a role or play: preflight did not read that, it would be ignored"
         hint = "set it in the inventory, group_vars or host_vars, or with -e"
         violations.append(Violation(f"host {one_line(host)}: {name}", "", problem, hint))
     return violations
+
+
+def _as_read(name: str, value: Any) -> Any:
+    """Return a value as the desired state takes it: a consent that is withheld is none."""
+    return None if value is False and name in CONSENTS.values() else value
 
 
 def nearest(name: str) -> str:

@@ -12,8 +12,9 @@ from typing import Any, ClassVar, Collection, Dict, Mapping
 import pytest
 import yaml
 from ansible.errors import AnsibleUndefinedVariable
+from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.desired import HOST_VARIABLES
+from ansible_collections.rdma.fabric.plugins.module_utils._host.desired import HOST_VARIABLES, parse_host_variables
 from ansible_collections.rdma.fabric.plugins.module_utils._host.wanted.interfaces import INTERFACE_KEYS
 from ansible_collections.rdma.fabric.plugins.plugin_utils._action import plain
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variables import (
@@ -124,6 +125,15 @@ def test_every_variable_of_hosts_is_documented_with_the_role_and_in_the_guide() 
     assert len(rows) == len(set(rows))
 
 
+@pytest.mark.parametrize("name", [name for name in HOST_VARIABLES if name.startswith("rdma_fabric_")])
+def test_a_variable_that_preflight_takes_as_not_given_is_none_for_the_role_either(name: str) -> None:
+    """A line of group_vars with nothing behind the colon is null; preflight let it pass, and then every host failed."""
+    specification = yaml.safe_load((CHECKOUT / "roles" / "host" / "meta" / "argument_specs.yml").read_text())
+    options = specification["argument_specs"]["main"]["options"]
+    assert parse_host_variables("gpu01", {name: None}) == parse_host_variables("gpu01", {})
+    assert ArgumentSpecValidator(options).validate({name: None}).error_messages == []
+
+
 class TestAroundTheFabric:
     """What is said about the hosts of the inventory that the fabric's pattern does not match."""
 
@@ -190,6 +200,16 @@ class TestUnread:
         assert self.said({**inventory, "rdma_fabric_kernel_modules": ("x",)}, inventory) == []
         (found,) = self.said({"rdma_fabric_sysctls": {"a": 2}}, inventory)
         assert "rdma_fabric_sysctls: has another value for this task than in the inventory" in found
+
+    @pytest.mark.parametrize("value", [None, False])
+    def test_a_consent_that_is_withheld_and_a_wish_for_nothing_are_as_good_as_not_given(self, value: Any) -> None:
+        consent = {"rdma_fabric_allow_vf_reset": value}
+        assert self.said({**consent, "rdma_fabric_driver": None}, {}) == []
+        assert self.said(consent, {"rdma_fabric_allow_vf_reset": False, "rdma_fabric_driver": None}) == []
+        (found,) = self.said(consent, {"rdma_fabric_allow_vf_reset": True})
+        assert "rdma_fabric_allow_vf_reset: has another value for this task than in the inventory" in found
+        (found,) = self.said({"rdma_fabric_multirail": False}, {})
+        assert "rdma_fabric_multirail: is set where only this task sees it" in found
 
     def test_what_the_role_reads_itself_may_be_set_anywhere(self) -> None:
         task = {"rdma_fabric_allow_reboot": True, "rdma_fabric_recorded_host": "a", "rdma_fabric_host_mode": "preview"}
