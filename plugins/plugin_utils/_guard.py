@@ -18,6 +18,9 @@ REVERTED = "reverted"
 UNKNOWN = "unknown"
 # The host looks once in half a second, and taking back takes its time.
 _REVERT_MARGIN = 60.0
+# The longest that one operation on an uplink may take: the host gives it that on top, so that nothing is taken back
+# while a run is at work. Making virtual functions and changing the mode of an e-switch have this limit.
+_OPERATION = 120.0
 _PAUSE = 3.0
 
 Ask = Callable[[], Mapping[str, Any]]
@@ -54,10 +57,10 @@ def settle_after_loss(
     """Return the result of a task that lost its connection while it may have changed the uplink.
 
     ``look`` returns what the host has under guard, over a new connection, and changes nothing. What the task did is not
-    known, so nothing is confirmed: the host takes its change back after ``seconds``. Raises ``lost`` where the host has
-    nothing of the task under guard, or can't be reached.
+    known, so nothing is confirmed: the host takes its change back after ``seconds``, and after the limit of the
+    operation that ran. Raises ``lost`` where the host has nothing of the task under guard, or can't be reached.
     """
-    end = time.monotonic() + seconds + _REVERT_MARGIN
+    end = time.monotonic() + _OPERATION + seconds + _REVERT_MARGIN
     while time.monotonic() < end:
         try:
             reset()
@@ -113,7 +116,9 @@ def _forgotten(guard: Mapping[str, Any]) -> str:
 
 def _unknown(guard: Mapping[str, Any], error: str) -> str:
     why = f" ({error})" if error else ""
+    seconds = guard["seconds"]
     return (
         f"{' and '.join(guard['steps'])}: the host could not be asked after this change of the uplink{why}; it takes "
-        f"it back by itself {guard['seconds']} seconds after it was made; next: look at its console if it stays away"
+        f"it back by itself {seconds} seconds after the last step, {seconds + _OPERATION:g} at most; next: look at its "
+        "console if it stays away"
     )

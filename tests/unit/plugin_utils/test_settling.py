@@ -9,6 +9,8 @@ from typing import Any, Iterator
 import pytest
 from ansible.errors import AnsibleConnectionFailure
 
+from ansible_collections.rdma.fabric.plugins.module_utils._host.eswitch.switching import _SECONDS as SWITCHING_SECONDS
+from ansible_collections.rdma.fabric.plugins.module_utils._host.sriov.apply import _CREATION_SECONDS
 from ansible_collections.rdma.fabric.plugins.plugin_utils import _guard
 from ansible_collections.rdma.fabric.plugins.plugin_utils._guard import settle, settle_after_loss
 
@@ -82,7 +84,7 @@ def test_a_change_that_still_waits_is_never_confirmed(clock: Clock) -> None:
     with pytest.raises(AnsibleConnectionFailure):
         settled(host)
     assert host.asked == 0
-    assert 40 <= clock.now <= 180
+    assert 160 <= clock.now <= 300
 
 
 def test_a_host_without_a_change_under_guard_or_with_anothers_was_just_not_reached(clock: Clock) -> None:
@@ -96,7 +98,32 @@ def test_a_host_without_a_change_under_guard_or_with_anothers_was_just_not_reach
 def test_a_host_that_stays_away_is_unreachable_in_the_end(clock: Clock) -> None:
     with pytest.raises(AnsibleConnectionFailure):
         settled(Host(LOST))
-    assert 40 <= clock.now <= 180
+    assert 160 <= clock.now <= 300
+
+
+@pytest.mark.parametrize("limit", [_CREATION_SECONDS, SWITCHING_SECONDS])
+def test_a_change_that_ended_in_the_middle_of_a_long_operation_is_waited_for(clock: Clock, limit: float) -> None:
+    """The host gives the operation all of its limit before the time of the guard begins."""
+    host = Host(REVERTED)
+
+    def look() -> Any:
+        if clock.now < limit + 40:
+            raise LOST
+        return host.look()
+
+    result = settle_after_loss(LOST, 40, look, host.ask, host.reset)
+    assert "has taken it back by itself" in result["msg"]
+
+
+def test_a_host_that_can_not_be_asked_is_told_with_when_it_takes_the_change_back_at_most(clock: Clock) -> None:
+    def ask() -> Any:
+        raise LOST
+
+    guard = {"token": "abc", "seconds": 40, "steps": [LINE]}
+    result = settle({"changed": True, "msg": "1 of 1 step executed", "guard": guard}, ask, lambda: None)
+    assert result["guard"]["state"] == "unreachable"
+    assert "takes it back by itself 40 seconds after the last step, 160 at most; next: look" in result["msg"]
+    assert "no route to host" in result["msg"]
 
 
 def test_a_confirmation_whose_answer_was_lost_ends_the_wait(clock: Clock) -> None:
