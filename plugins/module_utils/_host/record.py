@@ -42,7 +42,11 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.read.functions i
 from ansible_collections.rdma.fabric.plugins.module_utils._host.read.netdev import NET
 from ansible_collections.rdma.fabric.plugins.module_utils._host.read.probe import Probe
 from ansible_collections.rdma.fabric.plugins.module_utils._host.read.rdma import INFINIBAND
-from ansible_collections.rdma.fabric.plugins.module_utils._host.read.uplink import DEFAULT_ROUTES, IP_ADDRESSES
+from ansible_collections.rdma.fabric.plugins.module_utils._host.read.uplink import (
+    DEFAULT_ROUTES,
+    IP_ADDRESSES,
+    IPV6_ADDRESSES,
+)
 from ansible_collections.rdma.fabric.plugins.module_utils._host.read.users import POD_LOGS
 from ansible_collections.rdma.fabric.plugins.module_utils._host.recorded import FORMAT, Document
 from ansible_collections.rdma.fabric.plugins.module_utils._host.routing.read import commands as routing_commands
@@ -241,6 +245,7 @@ def _read_extras(recorder: Recorder, facts: dict[str, Any]) -> None:
     paths = [f"{NET}/{netdev['name']}/{name}" for netdev in facts["netdevs"] for name in _NETDEV_EXTRAS]
     paths += [f"{INFINIBAND}/{device['name']}/{name}" for device in facts["rdma"] for name in _HCA_EXTRAS]
     paths += [f"/sys/bus/pci/devices/{nic['address']}/{name}" for nic in facts["nics"] for name in _PCI_EXTRAS]
+    paths.append(IPV6_ADDRESSES)
     for module in _MODULES_WITH_PARAMETERS:
         base = f"/sys/module/{module}/parameters"
         paths += [f"{base}/{name}" for name in _names(recorder, base)]

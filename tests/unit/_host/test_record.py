@@ -184,6 +184,18 @@ def test_the_next_hops_of_a_default_route_are_in_a_recording(secretive: Tree) ->
     ]
 
 
+@pytest.mark.parametrize(("scope", "needs"), [("00", ["ipv4", "ipv6"]), ("20", ["ipv4"])])
+def test_the_ipv6_that_a_named_uplink_rests_on_is_in_a_recording(secretive: Tree, scope: str, needs: list[str]) -> None:
+    address = "20010db800000000a288c2fffe471234"
+    secretive.files["/proc/net/if_inet6"] = f"{address} 05 40 {scope} 80 enxa088c2471234\n"
+    secretive.files["/proc/net/ipv6_route"] = ""
+    document = record(RecordedHost(secretive.document()), "replacement")
+    assert [word for word in IDENTITY if word in json.dumps(document)] == []
+    (name,) = [nic["netdevs"][0] for nic in gather(RecordedHost(document))["nics"] if nic["address"] == RAIL0]
+    uplinks = gather(RecordedHost(document), desired=check_desired({"uplinks": [name]}))["uplinks"]
+    assert [uplink["needs"] for uplink in uplinks if uplink["netdev"] == name] == [needs]
+
+
 def test_what_plans_about_cards_need_is_in_a_recording() -> None:
     host = RecordedHost(FLEET["roce-h100-01"]().document())
     again = RecordedHost(record(host, "gpu01"))

@@ -193,6 +193,20 @@ class TestNamed:
         layers = {"br-ex": [], "ovs-system": ["eth0"]}
         assert uplinks(named=["br-ex"], layers=layers) == {"br-ex": [self.REASON], "eth0": [reason]}
 
+    @pytest.mark.parametrize(
+        ("addresses", "needs"),
+        [({}, ["ipv4", "ipv6"]), ({PLACES["if_inet6"]: ""}, ["ipv4"])],
+    )
+    def test_where_a_recording_tells_no_addresses_it_rests_on_ipv6_too(
+        self, addresses: dict[str, str], needs: list[str]
+    ) -> None:
+        document = {
+            "files": {"/sys/devices/pci0000:00/0000:00:01.0/net/eth0/mtu": "1500", **addresses},
+            "links": {"/sys/class/net/eth0": "/sys/devices/pci0000:00/0000:00:01.0/net/eth0"},
+        }
+        (uplink,) = gather(RecordedHost(document), desired=check_desired({"uplinks": ["eth0"]}))["uplinks"]
+        assert uplink["needs"] == needs
+
     def test_it_is_one_reason_among_others(self) -> None:
         document = {
             "files": {"/sys/devices/pci0000:00/0000:00:01.0/net/eth0/mtu": "1500", PLACES["route"]: HEADER + DEFAULT},

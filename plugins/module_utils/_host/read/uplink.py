@@ -168,8 +168,11 @@ def read_uplinks(
 
 
 def _needs_of_named(probe: Probe, name: str) -> set[str]:
-    """Return what an interface that a variable names rests on beside its default routes."""
-    for fields in map(str.split, (probe.content(IPV6_ADDRESSES) or "").splitlines()):
+    """Return what an interface that a variable names rests on beside its default routes; IPv6 where it is unknown."""
+    content = probe.content(IPV6_ADDRESSES)
+    if content is None:
+        return {IPV4, IPV6}
+    for fields in map(str.split, content.splitlines()):
         if len(fields) >= 6 and fields[5] == name and parse_int(fields[3], 16) != _LINK_SCOPE:
             return {IPV4, IPV6}
     return {IPV4}
