@@ -23,7 +23,10 @@ from typing import Any, Iterator
 TREES = ("/etc", "/usr/local", "/boot", "/var/lib/rdma-fabric", "/run/rdma-fabric")
 SYSCTLS = ("net", "vm")
 # What the kernel works out anew at each start, what counts, and what acts when it is read or written.
-VOLATILE = ("stat_refresh", "flush", "netdev_rss_key", "tcp_mem", "udp_mem", "nf_conntrack_count", "reserve_kbytes")
+VOLATILE = (
+    *("stat_refresh", "flush", "netdev_rss_key", "nf_conntrack_count", "reserve_kbytes"),
+    *("tcp_mem", "tcp_rmem", "tcp_wmem", "udp_mem"),
+)
 
 
 def entries(tree: Path) -> Iterator[Path]:
