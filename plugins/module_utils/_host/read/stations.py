@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Reads for whom else ports take frames: what pods have on them is not seen from here, its address is.
 
-A macvlan has its port take its address (macvlan_open, drivers/net/macvlan.c), through VLANs as well, in whatever network
-namespace it is. Private to this collection: it may change.
+A macvlan has its port take its address (macvlan_open, drivers/net/macvlan.c), through VLANs as well, in whatever
+network namespace it is. Private to this collection: it may change.
 """
 
 from __future__ import annotations
