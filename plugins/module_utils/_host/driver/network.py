@@ -9,7 +9,6 @@ are more than one answer may hold.
 
 from __future__ import annotations
 
-import json
 from typing import Any, Dict, Iterable, Mapping, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.driver.blockers import (
@@ -20,7 +19,13 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.driver.blockers 
     VRF,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.driver.snapshot import take_snapshot
-from ansible_collections.rdma.fabric.plugins.module_utils._host.read.probe import Probe, pci_address_in, printable
+from ansible_collections.rdma.fabric.plugins.module_utils._host.read.probe import (
+    Probe,
+    objects,
+    parsed,
+    pci_address_in,
+    printable,
+)
 from ansible_collections.rdma.fabric.plugins.module_utils._host.read.stations import stations_of_others
 
 Entries = Sequence[Mapping[str, Any]]
@@ -119,15 +124,9 @@ def _routes_of(probe: Probe, version: int, name: str) -> list[dict[str, Any]]:
 def _ask(probe: Probe, *words: str) -> list[dict[str, Any]]:
     """Return the entries of one answer of ``ip``; what is no complete JSON list of mappings has none."""
     result = probe.command("ip", "-json", *words)
-    return _entries(result.stdout if result is not None and result.rc == 0 else "")
-
-
-def _entries(text: str) -> list[dict[str, Any]]:
-    try:
-        entries = json.loads(text)
-    except (ValueError, RecursionError):
-        return []
-    return [entry for entry in entries if isinstance(entry, dict) and entry] if isinstance(entries, list) else []
+    shown = objects(parsed(result.stdout)) if result is not None and result.rc == 0 else []
+    # iproute2 prints an empty object for each interface that was not asked for.
+    return [entry for entry in shown if entry]
 
 
 def _first(entries: Sequence[dict[str, Any]]) -> dict[str, Any]:

@@ -9,13 +9,12 @@ which shows one device at a time: those that something is asked of.
 
 from __future__ import annotations
 
-import json
 import re
 from typing import Any, Dict, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.access import CommandResult
 from ansible_collections.rdma.fabric.plugins.module_utils._host.context import Interface
-from ansible_collections.rdma.fabric.plugins.module_utils._host.read.probe import Probe, printable
+from ansible_collections.rdma.fabric.plugins.module_utils._host.read.probe import Probe, parsed, printable
 
 LEGACY = "legacy"
 SWITCHDEV = "switchdev"
@@ -78,11 +77,7 @@ def _unknown(problem: str) -> dict[str, Any]:
 
 def parse(text: str, address: str) -> dict[str, Any]:
     """Parse what ``show_command`` prints; a text that was cut off tells nothing."""
-    shown: Any = {}
-    try:
-        shown = json.loads(text)
-    except (ValueError, RecursionError):
-        return _unknown("")
+    shown = parsed(text)
     for key in ("dev", f"pci/{address}"):
         shown = shown.get(key) if isinstance(shown, dict) else None
     if not isinstance(shown, dict):

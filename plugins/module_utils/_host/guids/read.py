@@ -9,13 +9,12 @@ of the vendor's mlx5_ib do (``device/sriov/N/node`` and ``port`` of the RDMA dev
 
 from __future__ import annotations
 
-import json
 from typing import Any, Dict, List, Mapping, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.access import Host, HostError
 from ansible_collections.rdma.fabric.plugins.module_utils._host.context import Interface
 from ansible_collections.rdma.fabric.plugins.module_utils._host.read.functions import show_command
-from ansible_collections.rdma.fabric.plugins.module_utils._host.read.probe import Probe
+from ansible_collections.rdma.fabric.plugins.module_utils._host.read.probe import Probe, parsed
 from ansible_collections.rdma.fabric.plugins.module_utils._host.wanted.vf_guids import guid_number, guid_text
 
 INFINIBAND = "/sys/class/infiniband"
@@ -76,10 +75,7 @@ def read_files(host: Host, device: str, count: int) -> Functions:
 
 def parse(text: str) -> Functions:
     """Parse what ``show_command`` prints of an InfiniBand port; a text that was cut off tells nothing."""
-    try:
-        links = json.loads(text)
-    except (ValueError, RecursionError):
-        return []
+    links = parsed(text)
     link = links[0] if isinstance(links, list) and links and isinstance(links[0], dict) else {}
     entries = link.get("vfinfo_list")
     entries = entries if isinstance(entries, list) else []

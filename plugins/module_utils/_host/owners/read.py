@@ -14,7 +14,12 @@ import json
 import re
 from typing import Any, Dict, Iterable
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.read.probe import Probe, is_pci_address, printable
+from ansible_collections.rdma.fabric.plugins.module_utils._host.read.probe import (
+    Probe,
+    is_pci_address,
+    parsed,
+    printable,
+)
 from ansible_collections.rdma.fabric.plugins.module_utils._host.read.users import POD_LOGS
 
 SRIOV, NIC = "sriov_operator", "nic_operator"
@@ -90,10 +95,7 @@ def _parts(probe: Probe, address: str) -> list[str]:
 
 
 def _state(text: str) -> dict[str, Any]:
-    try:
-        state = json.loads(text)
-    except (ValueError, RecursionError):
-        return {}
+    state = parsed(text)
     return state if isinstance(state, dict) else {}
 
 

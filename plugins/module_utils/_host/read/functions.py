@@ -8,10 +8,9 @@ Only netlink tells it (IFLA_VFINFO_LIST), so ``ip`` is asked: once per port that
 
 from __future__ import annotations
 
-import json
 from typing import Any, Dict, NamedTuple
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.read.probe import Probe, printable
+from ansible_collections.rdma.fabric.plugins.module_utils._host.read.probe import Probe, parsed, printable
 
 NO_ADDRESS = "00:00:00:00:00:00"
 
@@ -40,10 +39,7 @@ def parse_port_settings(text: str) -> PortSettings:
     """Parse what ``show_command`` prints: each function as ``{"mac", "vlan", "trust", "spoofchk", "max_tx_rate",
     "link_state"}``, None for a setting that the driver does not tell. A text that was cut off tells nothing.
     """
-    try:
-        links = json.loads(text)
-    except (ValueError, RecursionError):
-        return PortSettings(None, None)
+    links = parsed(text)
     link = links[0] if isinstance(links, list) and links and isinstance(links[0], dict) else {}
     entries = link.get("vfinfo_list", [])
     permanent = link.get("permaddr")

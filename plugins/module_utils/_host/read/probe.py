@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Any
 
@@ -57,6 +58,19 @@ def is_pci_address(text: str) -> bool:
 def natural(text: str) -> tuple[Any, ...]:
     """Return a key that sorts ``mlx5_2`` before ``mlx5_10``."""
     return tuple((int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", text))
+
+
+def parsed(text: str) -> Any:
+    """Return what a program printed as JSON, None where it is none or was cut off."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def objects(value: Any) -> list[dict[str, Any]]:
+    """Return the objects of a list that was JSON, none where it is no list."""
+    return [entry for entry in value if isinstance(entry, dict)] if isinstance(value, list) else []
 
 
 class Probe:

@@ -9,11 +9,10 @@ network namespace it is. Private to this collection: it may change.
 
 from __future__ import annotations
 
-import json
 import re
 from typing import Any, Iterable, Mapping
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.read.probe import Probe
+from ansible_collections.rdma.fabric.plugins.module_utils._host.read.probe import Probe, objects, parsed
 
 FILTERS = ("bridge", "-json", "fdb", "show")
 # An address of one station: the lowest bit of its first octet is not set.
@@ -27,7 +26,8 @@ def stations_of_others(probe: Probe, ports: Iterable[str], netdevs: Iterable[Map
     own = {netdev["mac"] for netdev in known}
     ethernet = {netdev["name"] for netdev in known if netdev["link_type"] == "ether"}.intersection(ports)
     found: dict[str, list[str]] = {}
-    for entry in _entries(probe) if ethernet else []:
+    result = probe.command(*FILTERS) if ethernet else None
+    for entry in objects(parsed(result.stdout)) if result is not None and result.rc == 0 else []:
         port, address = str(entry.get("ifname")), str(entry.get("mac"))
         if port in ethernet and address not in own and _UNICAST.fullmatch(address):
             found.setdefault(port, []).append(address)
@@ -37,12 +37,3 @@ def stations_of_others(probe: Probe, ports: Iterable[str], netdevs: Iterable[Map
 def _listed(addresses: list[str]) -> str:
     more = f" and {len(addresses) - _MOST} more" if len(addresses) > _MOST else ""
     return ", ".join(addresses[:_MOST]) + more
-
-
-def _entries(probe: Probe) -> list[dict[str, Any]]:
-    result = probe.command(*FILTERS)
-    try:
-        entries = json.loads(result.stdout) if result is not None and result.rc == 0 else []
-    except (ValueError, RecursionError):
-        return []
-    return [entry for entry in entries if isinstance(entry, dict)] if isinstance(entries, list) else []

@@ -13,7 +13,6 @@ for IPv6 where the hops are an object of their own). Whoever plans changes asks 
 from __future__ import annotations
 
 import ipaddress
-import json
 from types import MappingProxyType
 from typing import Any, Iterable, NamedTuple, Union
 
@@ -23,7 +22,14 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.read.netdev impo
     switched_carriers_of,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.read.node_address import read_node_addresses
-from ansible_collections.rdma.fabric.plugins.module_utils._host.read.probe import Probe, natural, parse_int, printable
+from ansible_collections.rdma.fabric.plugins.module_utils._host.read.probe import (
+    Probe,
+    natural,
+    objects,
+    parse_int,
+    parsed,
+    printable,
+)
 
 ROUTE = "/proc/net/route"
 IPV6_ROUTE = "/proc/net/ipv6_route"
@@ -124,9 +130,9 @@ def parse_ipv6_default(text: str) -> dict[str, set[str]]:
 def parse_hops(text: str) -> list[str]:
     """Parse ``ip -json route show default`` and return the interface of every next hop."""
     hops = []
-    for route in _objects(_parsed(text)):
+    for route in objects(parsed(text)):
         if route.get("type", _UNICAST) == _UNICAST:
-            hops += [route, *_objects(route.get("nexthops"))]
+            hops += [route, *objects(route.get("nexthops"))]
     return [hop["dev"] for hop in hops if isinstance(hop.get("dev"), str)]
 
 
@@ -232,20 +238,9 @@ def _ipv6_owner(text: str, address: ipaddress.IPv6Address) -> list[str]:
 def parse_ip_addresses(text: str) -> dict[str, str]:
     """Parse ``ip -json address show`` and return the interface of every address."""
     owners: dict[str, str] = {}
-    for link in _objects(_parsed(text)):
+    for link in objects(parsed(text)):
         name = link.get("ifname")
         if isinstance(name, str):
-            addresses = (entry.get("local") for entry in _objects(link.get("addr_info")))
+            addresses = (entry.get("local") for entry in objects(link.get("addr_info")))
             owners.update((address, name) for address in addresses if isinstance(address, str))
     return owners
-
-
-def _parsed(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return None
-
-
-def _objects(value: Any) -> list[dict[str, Any]]:
-    return [entry for entry in value if isinstance(entry, dict)] if isinstance(value, list) else []

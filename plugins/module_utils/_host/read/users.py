@@ -9,14 +9,20 @@ here. Every process is looked at, so this is read only where the number of funct
 
 from __future__ import annotations
 
-import json
 import re
 from typing import Any, Dict, Iterable, List, Mapping, NamedTuple, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.access import HostError
 from ansible_collections.rdma.fabric.plugins.module_utils._host.read.netdev import INFINIBAND, NET
 from ansible_collections.rdma.fabric.plugins.module_utils._host.read.pci import PCI
-from ansible_collections.rdma.fabric.plugins.module_utils._host.read.probe import Probe, natural, parse_int, printable
+from ansible_collections.rdma.fabric.plugins.module_utils._host.read.probe import (
+    Probe,
+    natural,
+    objects,
+    parse_int,
+    parsed,
+    printable,
+)
 from ansible_collections.rdma.fabric.plugins.module_utils._host.read.settings import parse_addresses
 from ansible_collections.rdma.fabric.plugins.module_utils._host.read.stations import stations_of_others
 from ansible_collections.rdma.fabric.plugins.module_utils._host.read.uplink import (
@@ -277,13 +283,9 @@ def _note_rdma(probe: Probe, users: Users, functions: Sequence[Mapping[str, Any]
 def _kernel_users(probe: Probe) -> list[tuple[str, str]]:
     """Return the devices on which kernel modules have queue pairs, with those modules."""
     result = probe.command(*QUEUE_PAIRS)
-    try:
-        entries = json.loads(result.stdout) if result is not None else []
-    except (ValueError, RecursionError):
-        return []
     found = []
-    for entry in entries if isinstance(entries, list) else []:
-        device, name = (entry.get("ifname"), entry.get("comm")) if isinstance(entry, dict) else (None, None)
+    for entry in objects(parsed(result.stdout)) if result is not None else []:
+        device, name = entry.get("ifname"), entry.get("comm")
         if isinstance(device, str) and isinstance(name, str) and "pid" not in entry:
             module = printable(name.strip("[]"), 64)
             if module not in _OF_EVERY_DEVICE:
