@@ -1,31 +1,32 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Writes the files that keep settings over a reboot, and installs the boot unit. Private: it may change."""
+"""Writes the files that keep settings over a reboot, and installs the boot unit."""
 
 from __future__ import annotations
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.access import Host
 from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.files import manager_files, unit_files
-from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.program import program_path, program_text
-from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.unit import (
-    CONFIRMED_FILE,
-    ENABLED_BY,
-    RESULT_FILE,
-    UNIT,
-    UNIT_FILE,
-    WISHES_FILE,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.context import Context
-from ansible_collections.rdma.fabric.plugins.module_utils._host.managers.files import mode_of
-from ansible_collections.rdma.fabric.plugins.module_utils._host.operations import (
+from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.manager_files import mode_of
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.operations import (
     Operation,
     PutFile,
     RemoveFile,
     Run,
     Work,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._host.steps import Step, key_of
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import Step, key_of
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import Host
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import (
+    CONFIRMED_FILE,
+    ENABLED_BY,
+    RESULT_FILE,
+    STAGED_FILE,
+    UNIT,
+    UNIT_FILE,
+    WISHES_FILE,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.program import program_path, program_text
 
 _RELOAD = Run(("systemctl", "daemon-reload"))
 _ENABLE = Run(("systemctl", "enable", UNIT))
@@ -36,6 +37,9 @@ _DISABLE = RemoveFile(ENABLED_BY)
 def work(context: Context, step: Step) -> Work:
     """Return how a manager's file is written, or how the boot unit is installed, updated or removed."""
     path = key_of(step)
+    if not path.startswith("/"):
+        # The step about the unit, which comes before, has taken it out of the unit's file.
+        return Work(())
     if path != UNIT_FILE:
         return _file_work(context, path)
     files = unit_files(context)
@@ -45,14 +49,12 @@ def work(context: Context, step: Step) -> Work:
 def _file_work(context: Context, path: str) -> Work:
     text = manager_files(context)[path]
     former = context.boot_files.get(path)
-    undo: list[Operation] = [RemoveFile(path)] if former is None else []
-    if isinstance(former, str):
-        undo = [PutFile(path, former, mode_of(path))]
+    undo: Operation = RemoveFile(path) if former is None else PutFile(path, former, mode_of(path))
 
     def verify(host: Host) -> str:
         return "" if host.read(path) == text else f"{path} holds something else"
 
-    return Work([PutFile(path, text, mode_of(path))], undo, verify)
+    return Work([PutFile(path, text, mode_of(path))], [undo], verify)
 
 
 def installation(program: str, programs: list[str], files: dict[str, str]) -> list[Operation]:
@@ -73,7 +75,7 @@ def removal(programs: list[str]) -> Work:
     systemd forgets the unit before the rest goes: as long as anything is left, the next run does all of it again.
     """
     # The path of this program is among them even when it is gone: its directory goes with it.
-    rest = (WISHES_FILE, *programs, program_path(), RESULT_FILE, CONFIRMED_FILE)
+    rest = (WISHES_FILE, *programs, program_path(), RESULT_FILE, CONFIRMED_FILE, STAGED_FILE)
     return Work([_DISABLE, RemoveFile(UNIT_FILE), _RELOAD, *map(RemoveFile, rest)], verify=_is_gone)
 
 
@@ -82,8 +84,7 @@ def _install(context: Context, files: dict[str, str]) -> Work:
     if UNIT_FILE not in context.boot_files:
         undo = [_DISABLE, *(RemoveFile(path) for path in (UNIT_FILE, WISHES_FILE, program_path())), _RELOAD]
     else:
-        former = ((path, context.boot_files.get(path)) for path in files)
-        undo = [PutFile(path, text, 0o600) for path, text in former if isinstance(text, str) and path == WISHES_FILE]
+        undo = _former_wishes(context)
 
     def verify(host: Host) -> str:
         if not host.exists(program_path()):
@@ -91,6 +92,12 @@ def _install(context: Context, files: dict[str, str]) -> Work:
         return "" if _is_enabled(host) else f"{UNIT} is not enabled"
 
     return Work(installation(program_path(), _programs(context), files), undo, verify)
+
+
+def _former_wishes(context: Context) -> list[Operation]:
+    """Return how the boot unit gets its former wishes: a unit that is only there for a guard has none."""
+    former = context.boot_files.get(WISHES_FILE)
+    return [RemoveFile(WISHES_FILE) if former is None else PutFile(WISHES_FILE, former, 0o600)]
 
 
 def _programs(context: Context) -> list[str]:

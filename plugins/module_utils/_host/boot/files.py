@@ -1,39 +1,74 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Every file that keeps settings over a reboot: those of the interfaces' managers, the boot unit's. Pure. Private."""
+"""Every file that keeps settings over a reboot: those of the interfaces' managers, the boot unit's. Pure."""
 
 from __future__ import annotations
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.program import program_path
-from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.unit import UNIT_FILE, WISHES_FILE, unit_text
-from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.wishes import wishes, wishes_text
-from ansible_collections.rdma.fabric.plugins.module_utils._host.context import Context
-from ansible_collections.rdma.fabric.plugins.module_utils._host.managers.files import files
-from ansible_collections.rdma.fabric.plugins.module_utils._host.managers.plan import persistence
-from ansible_collections.rdma.fabric.plugins.module_utils._host.managers.routing import kept_routes
-from ansible_collections.rdma.fabric.plugins.module_utils._host.pcie.plan import lasting
+from typing import Any, Mapping, Sequence
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.kept_routes import kept_routes
+from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.losses import held_back
+from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.manager_files import files
+from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.persisted import wishes
+from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.persistence import persistence
+from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.unit import unit_text
+from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.pcie.plan import lasting
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import BOOT, is_executable
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.managers.owner import WICKED
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import UNIT_FILE, WISHES_FILE
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.program import program_path
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import CONSENTS
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.persisted import wishes_text
 
 
 def boot_files(context: Context) -> dict[str, str]:
     """Return the text of every file by path; the program is not among them, its name tells its content."""
-    return {**manager_files(context), **unit_files(context)}
+    return {**_of_the_guard(context), **manager_files(context), **unit_files(context)}
+
+
+def guards_next_boot(context: Context) -> bool:
+    """Return whether the boot unit is needed for a change of the uplink that acts at the next boot.
+
+    It is staged already, or an earlier step of this plan does that.
+    """
+    guard = context.actual.facts.get("boot", {}).get("guard") or {}
+    return guard.get("state") == "staged" or any(
+        step["when"] == BOOT and step["consent"] == CONSENTS["uplink_change"] and is_executable(step)
+        for step in context.earlier
+    )
+
+
+def unit_of(context: Context, found: Sequence[Mapping[str, Any]] = ()) -> str:
+    """Return the boot unit of this host, for the wishes ``found``."""
+    managers = context.actual.facts.get("boot", {}).get("managers") or {}
+    return unit_text(context.python, program_path(), found, with_wicked=WICKED in managers)
+
+
+def _of_the_guard(context: Context) -> dict[str, str]:
+    return {UNIT_FILE: unit_of(context)} if guards_next_boot(context) else {}
 
 
 def manager_files(context: Context) -> dict[str, str]:
     """Return the files that managers of interfaces read."""
-    return {} if context.removing else files(persistence(context), kept_routes(context))
+    return {} if context.removing else files(context.once(persistence), context.once(kept_routes))
+
+
+def wanted_wishes(context: Context) -> list[dict[str, Any]]:
+    """Return what the boot unit would bring about if every consent were given."""
+    return [] if context.removing else wishes(context)
+
+
+def staying(context: Context) -> list[str]:
+    """Return the files that a removal leaves: what goes only with a consent, and what guards the next boot."""
+    return list({**_of_the_guard(context), **unit_files(context)})
 
 
 def unit_files(context: Context) -> dict[str, str]:
     """Return the boot unit and its wishes, none when nothing is left to it."""
-    found = [] if context.removing else wishes(context)
+    found = held_back(context, wanted_wishes(context))
     pcie = lasting(context)
     if not found and not pcie:
         return {}
-    return {WISHES_FILE: wishes_text(found, pcie), UNIT_FILE: unit_text(python_of(context), program_path())}
-
-
-def python_of(context: Context) -> str:
-    """Return the interpreter of the boot unit; a recording made before there was one has the usual place."""
-    return str(context.actual.facts.get("boot", {}).get("python") or "/usr/bin/python3")
+    return {WISHES_FILE: wishes_text(found, pcie), UNIT_FILE: unit_of(context, found)}

@@ -1,22 +1,35 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Plans what keeps settings over a reboot: files of interfaces' managers and the boot unit. Private: it may change."""
+"""Plans what keeps settings over a reboot: files of interfaces' managers and the boot unit."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.files import manager_files, unit_files
-from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.program import program_path
-from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.unit import UNIT, UNIT_FILE, WISHES_FILE
-from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.wishes import MAKER, wished_in
-from ansible_collections.rdma.fabric.plugins.module_utils._host.context import ConcernPlan, Context
-from ansible_collections.rdma.fabric.plugins.module_utils._host.managers.plan import NOBODY, Persistence, persistence
-from ansible_collections.rdma.fabric.plugins.module_utils._host.managers.routing import KeptRoutes, kept_routes
-from ansible_collections.rdma.fabric.plugins.module_utils._host.read.boot import content_of
-from ansible_collections.rdma.fabric.plugins.module_utils._host.steps import BOOT, Step, make_step, refused_step
-from ansible_collections.rdma.fabric.plugins.module_utils._host.wanted.routes import route_text, rule_text
+from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.files import (
+    guards_next_boot,
+    manager_files,
+    unit_files,
+    wanted_wishes,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.kept_routes import KeptRoutes, kept_routes
+from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.losses import Loss, losses
+from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.persistence import NOBODY, Persistence, persistence
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import ConcernPlan, Context
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import (
+    BOOT,
+    NEEDS_CONSENT,
+    PLANNED,
+    Step,
+    make_step,
+    refused_step,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import UNIT, UNIT_FILE, WISHES_FILE
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.program import program_path
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import CONSENTS
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.persisted import MAKER, wished_in
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.routes import route_text, rule_text
 
 CONCERN = "boot"
 
@@ -26,18 +39,22 @@ def plan(context: Context) -> ConcernPlan:
 
     Files of managers that are no longer wanted are removed with all other leftovers.
     """
-    found = [] if context.removing else persistence(context)
-    routed = [] if context.removing else kept_routes(context)
+    found = [] if context.removing else context.once(persistence)
+    routed = [] if context.removing else context.once(kept_routes)
     steps = [_file_step(context, path, found, routed) for path in _differing(context)]
     steps += [_refused(entry) for entry in found if entry.refusal]
     steps += [_refused_routes(entry) for entry in routed if entry.refusal]
     steps += _unit_step(context)
+    # Where the same change waits now, its step names the consent already.
+    waiting = {step["id"] for step in context.earlier}
+    lost = losses(context, wanted_wishes(context))
+    steps += [_loss_step(loss) for loss in lost if not (loss.consent and loss.step_now in waiting)]
     return sorted(steps, key=lambda step: str(step["id"])), [*_last_boot(context), *_guarded(context)]
 
 
 def _differing(context: Context) -> list[str]:
     wanted = manager_files(context)
-    return [path for path, text in wanted.items() if context.boot_files.get(path) != content_of(text)]
+    return [path for path, text in wanted.items() if context.boot_files.get(path) != text]
 
 
 def _file_step(context: Context, path: str, found: list[Persistence], routed: list[KeptRoutes]) -> Step:
@@ -104,11 +121,13 @@ def _unit_step(context: Context) -> list[Step]:
     files = unit_files(context)
     wanted = [program_path()] if files else []
     there = [path for path in (UNIT_FILE, WISHES_FILE) if path in context.boot_files]
-    same = all(context.boot_files.get(path) == content_of(text) for path, text in files.items())
+    same = all(context.boot_files.get(path) == text for path, text in files.items())
     if files:
         if same and state.get("enabled") and state.get("programs") == wanted:
             return []
-    elif not (there or state.get("enabled") or state.get("programs") or boot.get("result")):
+    elif guards_next_boot(context) or not (
+        there or state.get("enabled") or state.get("programs") or boot.get("result")
+    ):
         return []
     before = wished_in(context.boot_files.get(WISHES_FILE))
     after = wished_in(files.get(WISHES_FILE))
@@ -126,6 +145,23 @@ def _unit_step(context: Context) -> list[Step]:
             when=BOOT,
         )
     ]
+
+
+def _loss_step(loss: Loss) -> Step:
+    return make_step(
+        CONCERN,
+        f"{loss.device}:{loss.key}",
+        target=loss.target,
+        action=f"let {loss.name} go with the next boot",
+        before=loss.value,
+        after=None,
+        reason="nothing asks for it any more",
+        interrupts=f"{loss.consequence}, from the next boot on",
+        undo="ask for it again before the next boot",
+        when=BOOT,
+        status=NEEDS_CONSENT if loss.consent else PLANNED,
+        consent=CONSENTS[loss.consent] if loss.consent else None,
+    )
 
 
 def _reason(wanted: bool, same_wishes: bool) -> str:
@@ -152,6 +188,11 @@ def _last_boot(context: Context) -> list[str]:
     result = context.actual.facts.get("boot", {}).get("result")
     if not result or result["ok"] or not result["this_boot"]:
         return []
+    if result.get("running"):
+        return [
+            "the boot unit did not end when this host started: it is still at work, or it was ended from outside (its "
+            f"time was over, or it was killed); next: read its journal (journalctl -b -u {UNIT})"
+        ]
     problems = "; ".join(result["problems"]) or f"read its journal: journalctl -b -u {UNIT}"
     return [f"the boot unit could not do everything when this host started: {problems}"]
 
@@ -161,6 +202,8 @@ def _guarded(context: Context) -> list[str]:
     if not guard:
         return []
     what = "a change of the uplink" + (f" ({'; '.join(guard['steps'])})" if guard["steps"] else "")
+    if guard["state"] == "staged":
+        return [f"{what} acts at the next boot; the first run after it confirms it"]
     if guard["state"] == "armed":
         return [f"{what} waits for its confirmation; until then no run changes this host"]
     return [f"{what} was not confirmed in time and was taken back by the host; the next run that applies fails with it"]

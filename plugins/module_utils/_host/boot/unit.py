@@ -1,28 +1,38 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Where the boot unit and its parts stand, and the unit's text. Private to this collection: it may change."""
+"""The text of the boot unit."""
 
 from __future__ import annotations
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.operations import MARKER
+from typing import Any, Iterable, Mapping
 
-UNIT = "rdma-fabric-host.service"
-UNIT_FILE = f"/etc/systemd/system/{UNIT}"
-ENABLED_BY = f"/etc/systemd/system/multi-user.target.wants/{UNIT}"
-WISHES_FILE = "/etc/rdma-fabric/host.json"
-PROGRAM_DIRECTORY = "/usr/local/lib/rdma-fabric"
-RESULT_FILE = "/var/lib/rdma-fabric/boot.json"
-# A change of the uplink under guard, and the names its record has while and after somebody acts on it.
-GUARD_FILE = "/var/lib/rdma-fabric/guard.json"
-REVERTING_FILE = "/var/lib/rdma-fabric/guard-reverting.json"
-REVERTED_FILE = "/var/lib/rdma-fabric/guard-reverted.json"
-CONFIRMED_FILE = "/var/lib/rdma-fabric/guard-confirmed.json"
-BOOT_ID = "/proc/sys/kernel/random/boot_id"
-# A hanging device must not keep the host from its network for longer.
-START_SECONDS = 300
-# Isolated and without site packages: nothing but the program and the standard library is imported.
-PYTHON_OPTIONS = ("-I", "-S")
+from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.rates import has_rates
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import (
+    GUARD_FILE,
+    MARKER,
+    PROGRAM_DIRECTORY,
+    PYTHON_OPTIONS,
+    REVERTING_FILE,
+    STAGED_FILE,
+    WISHES_FILE,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.persisted import MAKER
+
+# What the unit waits for at most before and beside its steps: another run, udev, devices that come late, and those
+# that it makes itself. Firmware of large NICs takes its time; the step that makes functions has waited for theirs.
+LOCK_SECONDS = 30
+SETTLE_SECONDS = 60
+DEVICE_SECONDS = 90
+NEW_DEVICE_SECONDS = 30
+# What a link takes to come up: a cable is trained, and a switch may have to agree.
+LINK_SECONDS = 60
+_GRACE = 90
+# By key of a wish, how long its step waits at most; a test holds the sum to what the steps say themselves.
+_WAITS = {"vfs": 400, "eswitch_mode": 700, "vf_guids": 200, "qos": 250}
+# Any other waits for new interfaces and gives a command its minute: one that hangs ends the steps of its port.
+_ONE_WAIT = 100
+_SELECTORS = ("pci", "current_name", MAKER)
 _AFTER = (
     "local-fs.target",
     "systemd-remount-fs.service",
@@ -31,8 +41,8 @@ _AFTER = (
     "openibd.service",
     "sys-kernel-config.mount",
 )
+_NETWORK = "network-pre.target"
 _BEFORE = (
-    "network-pre.target",
     "systemd-networkd.service",
     "NetworkManager.service",
     "networking.service",
@@ -45,11 +55,29 @@ _BEFORE = (
 )
 
 
-def unit_text(python: str, program: str) -> str:
+def start_seconds(wishes: Iterable[Mapping[str, Any]]) -> int:
+    """Return when systemd ends the unit: later than all of its waits together could."""
+    fixed = LOCK_SECONDS + SETTLE_SECONDS + DEVICE_SECONDS + NEW_DEVICE_SECONDS + _GRACE
+    listed = list(wishes)
+    rated = sum(map(has_rates, listed))
+    # They are tried before the link is waited for and after it; the port is brought up first.
+    of_rates = LINK_SECONDS + 3 * _ONE_WAIT * rated if rated else 0
+    return (
+        fixed + of_rates + sum(_WAITS.get(key, _ONE_WAIT) for wish in listed for key in wish if key not in _SELECTORS)
+    )
+
+
+def unit_text(python: str, program: str, wishes: Iterable[Mapping[str, Any]] = (), *, with_wicked: bool = False) -> str:
     """Return the unit: it runs once, after the drivers and before everything that uses the network.
+
+    ``with_wicked``: its daemon configures nothing by itself and starts after network-pre.target, and the vendor's
+    driver starts after the daemon (MLNX_OFED, openibd.service: After=wickedd.service). So what is after openibd can't
+    be before that target: systemd would break the cycle by leaving out one of them. The unit then only goes before
+    wicked.service, which brings interfaces up.
 
     Without wishes and without a guard to take back it does nothing, so a unit that is left behind does no harm.
     """
+    first = [] if with_wicked else [_NETWORK]
     return "\n".join(
         [
             f"# {MARKER}",
@@ -58,18 +86,19 @@ def unit_text(python: str, program: str) -> str:
             "DefaultDependencies=no",
             f"RequiresMountsFor=/etc /usr/local/lib /var/lib {PROGRAM_DIRECTORY}",
             f"After={' '.join(_AFTER)}",
-            "Wants=network-pre.target",
-            f"Before={' '.join(_BEFORE)}",
+            *(f"Wants={target}" for target in first),
+            f"Before={' '.join((*first, *_BEFORE))}",
             "Conflicts=shutdown.target",
             f"ConditionPathExists=|{WISHES_FILE}",
             f"ConditionPathExists=|{GUARD_FILE}",
             f"ConditionPathExists=|{REVERTING_FILE}",
+            f"ConditionPathExists=|{STAGED_FILE}",
             "",
             "[Service]",
             "Type=oneshot",
             "RemainAfterExit=yes",
             f"ExecStart={python} {' '.join(PYTHON_OPTIONS)} {program} boot",
-            f"TimeoutStartSec={START_SECONDS}",
+            f"TimeoutStartSec={start_seconds(wishes)}",
             "UMask=0077",
             "",
             "[Install]",

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Puts changes of the uplink under guard while a plan is executed. Private to this collection: it may change."""
+"""Puts changes of the uplink under guard while a plan is executed."""
 
 from __future__ import annotations
 
@@ -9,39 +9,44 @@ import contextlib
 import posixpath
 from typing import Callable
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.access import HostError, Machine
 from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.apply import installation
-from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.files import python_of
-from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.program import is_program, program_path
-from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.unit import (
-    GUARD_FILE,
-    PROGRAM_DIRECTORY,
-    REVERTED_FILE,
-    REVERTING_FILE,
-    UNIT_FILE,
-    unit_text,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.clock import Clock
-from ansible_collections.rdma.fabric.plugins.module_utils._host.context import Context
-from ansible_collections.rdma.fabric.plugins.module_utils._host.execute import perform
-from ansible_collections.rdma.fabric.plugins.module_utils._host.failures import Fault
+from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.files import unit_of
+from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.naming.files import STAMP
+from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.qos.request import CUTTING, key_for
+from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.routing.ours import RULES_KEY, unwanted_rules
+from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.routing.reach import rules_of_uplinks
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.execute import perform
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.failures import Fault
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.operations import Work
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import BOOT, Step, describe, key_of
 from ansible_collections.rdma.fabric.plugins.module_utils._host.guard.record import (
     Record,
     extended,
+    followed_by,
+    staged,
     text_of,
     with_step,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.guard.revert import (
     Answer,
     boot_id,
+    forget_if_gone,
     read_record,
     unreported,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._host.operations import Work
-from ansible_collections.rdma.fabric.plugins.module_utils._host.qos.wish import CUTTING, key_for
-from ansible_collections.rdma.fabric.plugins.module_utils._host.routing.ours import RULES_KEY, unwanted_rules
-from ansible_collections.rdma.fabric.plugins.module_utils._host.routing.reach import rules_of_uplinks
-from ansible_collections.rdma.fabric.plugins.module_utils._host.steps import BOOT, Step, describe, key_of
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import HostError, Machine
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.clock import Clock
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import (
+    GUARD_FILE,
+    PROGRAM_DIRECTORY,
+    REVERTED_FILE,
+    REVERTING_FILE,
+    STAGED_FILE,
+    UNIT_FILE,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.program import is_program, program_path
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.guard import seconds_after_boot
 
 Launch = Callable[[str, str, str], None]
 
@@ -117,6 +122,8 @@ class Guard:
             self._record = self._armed(context)
         if self._record is not None and (touches or step["concern"] in _KEEPING):
             self._keep(with_step(self._record, describe(step), work.undo, self._clock.now()))
+        if work.undo_after_boot:
+            self._stage(context, step, work)
 
     def during(self, seconds: float) -> None:
         """Give an operation of at most ``seconds`` its time, so that nothing is taken back while a run is at work.
@@ -136,22 +143,42 @@ class Guard:
 
         A record that is gone is told by the confirmation.
         """
+        with contextlib.suppress(HostError):
+            forget_if_gone(self._machine, self._clock)
         if self._record is None:
             return None
         with contextlib.suppress(HostError, Fault):
             self._keep(extended(self._record, self._clock.now()))
         return {"token": self._token, "seconds": self._seconds, "steps": list(self._record.steps)}
 
-    def _armed(self, context: Context) -> Record:
-        """Make sure that the host can take changes back by itself, after a reboot too, and start the process."""
-        program, python = program_path(), python_of(context)
-        files = {} if UNIT_FILE in context.boot_files else {UNIT_FILE: unit_text(python, program)}
+    def _stage(self, context: Context, step: Step, work: Work) -> None:
+        """Keep what takes a change back that acts at the next boot; a new initramfs only follows such a change."""
+        known = read_record(self._machine, STAGED_FILE)
+        if key_of(step) == STAMP:
+            record = known and followed_by(known, work.undo_after_boot)
+        else:
+            if known is None:
+                self._install(context)
+            seconds = seconds_after_boot(self._seconds)
+            fresh = Record(self._token, boot_id(self._machine), seconds, 0.0, at_boot=True)
+            record = staged(known or fresh, describe(step), work.undo_after_boot)
+        if record is not None and record != known:
+            self._machine.replace(STAGED_FILE, text_of(record), 0o600)
+
+    def _install(self, context: Context) -> None:
+        """Make sure that the host can take changes back by itself, after a reboot too."""
+        program = program_path()
+        files = {} if UNIT_FILE in context.boot_files else {UNIT_FILE: unit_of(context)}
         for operation in installation(program, self._programs(program), files):
             perform(operation, self._machine, self._clock)
+
+    def _armed(self, context: Context) -> Record:
+        """Prepare the host, and start the process that waits."""
+        self._install(context)
         record = Record(self._token, boot_id(self._machine), self._seconds, self._clock.now() + self._seconds)
         self._machine.replace(GUARD_FILE, text_of(record), 0o600)
         self._record = record
-        self._launch(python, program, self._token)
+        self._launch(context.python, program_path(), self._token)
         return record
 
     def _programs(self, program: str) -> list[str]:

@@ -1,15 +1,12 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A confirmation as a task tells it: whatever does not stay fails. Private to this collection: it may change."""
+"""A confirmation as a task tells it: whatever does not stay fails."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.access import Machine
-from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.unit import GUARD_FILE
-from ansible_collections.rdma.fabric.plugins.module_utils._host.clock import Clock
 from ansible_collections.rdma.fabric.plugins.module_utils._host.guard.revert import (
     CONFIRMED,
     REVERTED,
@@ -18,6 +15,9 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.guard.revert imp
     confirm,
     read_record,
 )
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import Machine
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.clock import Clock
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import GUARD_FILE
 
 
 def confirmation(machine: Machine, clock: Clock, token: str, *, check: bool) -> dict[str, Any]:

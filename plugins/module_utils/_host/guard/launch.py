@@ -1,30 +1,33 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Starts the process that takes changes back, so that nothing but a reboot ends it. Private: it may change."""
+"""Starts the process that takes changes back, so that nothing but a reboot ends it."""
 
 from __future__ import annotations
 
 import subprocess
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.access import HostError, Machine
-from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.unit import PYTHON_OPTIONS
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import HostError, Machine
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import PYTHON_OPTIONS
 
 _SECONDS = 20.0
 _TOKEN_LETTERS = 12
 
 
-def launch(machine: Machine, python: str, program: str, token: str, root: str = "/") -> None:
+def launch(machine: Machine, python: str, program: str, token: str, root: str = "/", *, at_boot: bool = False) -> None:
     """Start ``program guard`` as a unit of its own, outside of the session that this code runs in.
 
     systemd ends the processes of a session with it where KillUserProcesses= says so (logind.conf(5)); without systemd a
     session of its own is enough. Raises HostError when neither can be started.
+
+    ``at_boot``: while the host starts nothing may wait for it, and it must not wait for the network.
     """
     command = [python, *PYTHON_OPTIONS, program, "guard"]
     name = f"--unit=rdma-fabric-guard-{token[:_TOKEN_LETTERS]}"
     description = "--description=Takes a change of the uplink back unless it is confirmed (rdma.fabric)"
+    early = ["--no-block", "--property=DefaultDependencies=no"] if at_boot else []
     try:
-        if machine.run(["systemd-run", "--quiet", "--collect", name, description, *command], _SECONDS).rc == 0:
+        if machine.run(["systemd-run", "--quiet", "--collect", *early, name, description, *command], _SECONDS).rc == 0:
             return
     except HostError:
         # No systemd here: the plain way is left.

@@ -1,14 +1,13 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A change of the uplink that is taken back unless it is confirmed: the record of one. Pure. Private: it may change."""
+"""A change of the uplink that is taken back unless it is confirmed: the record of one. Pure."""
 
 from __future__ import annotations
 
-import json
 from typing import Any, NamedTuple, Sequence
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.operations import (
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.operations import (
     Operation,
     PutFile,
     RemoveFile,
@@ -16,8 +15,14 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.operations impor
     SetAttribute,
     WaitFor,
 )
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import GUARD_FILE
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.state_file import BrokenState, StateFile
 
-FORMAT = 1
+FILE = StateFile(
+    GUARD_FILE,
+    "the record of an uplink change, so that the host can't take it back",
+    "look at the uplink, bring back by hand what is wrong, and remove the file",
+)
 _OPERATIONS: dict[str, Any] = {kind.__name__: kind for kind in (PutFile, RemoveFile, SetAttribute, Run)}
 # What a record read back must hold of each field of an operation; anything else is no record of ours.
 _FIELDS: dict[str, Any] = {
@@ -47,7 +52,8 @@ class Record(NamedTuple):
     """One guarded change, or several of one run.
 
     ``deadline`` is in seconds of the host's monotonic clock, which only counts within the boot ``boot_id``. ``undo``
-    takes the changes back, in this order; ``steps`` are their printed lines. ``problems`` are what a revert left.
+    takes the changes back, in this order; ``steps`` are their printed lines. ``problems`` are what a revert left. Those
+    ``at_boot`` act when the host is started next, and the time begins then.
     """
 
     token: str
@@ -57,6 +63,7 @@ class Record(NamedTuple):
     steps: tuple[str, ...] = ()
     undo: tuple[Operation, ...] = ()
     problems: tuple[str, ...] = ()
+    at_boot: bool = False
 
 
 def with_step(record: Record, line: str, undo: Sequence[Operation], now: float) -> Record:
@@ -64,6 +71,22 @@ def with_step(record: Record, line: str, undo: Sequence[Operation], now: float) 
     kept = tuple(operation for operation in undo if not isinstance(operation, WaitFor))
     steps, operations = (*record.steps, line), (*kept, *record.undo)
     return extended(record._replace(steps=steps, undo=operations), now)
+
+
+def staged(record: Record, line: str, undo: Sequence[Operation]) -> Record:
+    """Return the record of changes at the next boot with one more, or as it is where it has this one."""
+    operations = tuple(undo)
+    if record.undo[: len(operations)] == operations:
+        return record
+    return record._replace(steps=(*record.steps, line), undo=(*operations, *record.undo))
+
+
+def followed_by(record: Record, undo: Sequence[Operation]) -> Record:
+    """Return the record with operations that come after all that takes its changes back."""
+    operations = tuple(undo)
+    return (
+        record if record.undo[-len(operations) :] == operations else record._replace(undo=(*record.undo, *operations))
+    )
 
 
 def extended(record: Record, now: float, busy: float = 0.0) -> Record:
@@ -80,20 +103,17 @@ def text_of(record: Record) -> str:
     """Return the record as its file holds it."""
     document = {
         **record._asdict(),
-        "format": FORMAT,
         "undo": [{"do": type(operation).__name__, **operation._asdict()} for operation in record.undo],
     }
-    return json.dumps(document, indent=1, ensure_ascii=True) + "\n"
+    return FILE.text(document)
 
 
 def parse(text: str) -> Record:
     """Return the record that a file holds; raises ``BadRecord``."""
     try:
-        document = json.loads(text)
-    except ValueError as error:
-        raise BadRecord(f"it is no JSON: {error}") from error
-    if not isinstance(document, dict) or document.get("format") != FORMAT:
-        raise BadRecord(f"it is no record of format {FORMAT}")
+        document = FILE.parse(text)
+    except BrokenState as error:
+        raise BadRecord(str(error)) from error
     for key, shape in _SHAPES.items():
         if not isinstance(document.get(key), shape):
             raise BadRecord(f"it has no usable {key}")
@@ -105,6 +125,7 @@ def parse(text: str) -> Record:
         steps=tuple(map(str, document["steps"])),
         undo=tuple(map(_operation, document["undo"])),
         problems=tuple(map(str, document.get("problems") or ())),
+        at_boot=document.get("at_boot") is True,
     )
 
 

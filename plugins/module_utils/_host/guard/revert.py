@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Takes unconfirmed changes back, and takes confirmations. Private to this collection: it may change.
+"""Takes unconfirmed changes back, and takes confirmations.
 
 Whoever gives the record another name may act on it: a confirmation and the end of the time never both do, and a record
 that is half taken back when its process is killed is found and taken back again.
@@ -12,21 +12,15 @@ from __future__ import annotations
 import contextlib
 from typing import Any, Callable, ContextManager, NamedTuple
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.access import HostError, Machine
 from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.apply import removal
-from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.program import is_program
-from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.unit import (
-    BOOT_ID,
-    CONFIRMED_FILE,
-    GUARD_FILE,
-    PROGRAM_DIRECTORY,
-    REVERTED_FILE,
-    REVERTING_FILE,
-    WISHES_FILE,
+from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.naming.files import is_naming_file
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.execute import attempts, perform
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.failures import explain, told
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.operations import (
+    CommandFailed,
+    PutFile,
+    RemoveFile,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._host.clock import Clock
-from ansible_collections.rdma.fabric.plugins.module_utils._host.execute import attempts, perform
-from ansible_collections.rdma.fabric.plugins.module_utils._host.failures import explain, told
 from ansible_collections.rdma.fabric.plugins.module_utils._host.guard.record import (
     BadRecord,
     Record,
@@ -34,7 +28,19 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.guard.record imp
     parse,
     text_of,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._host.operations import CommandFailed
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import HostError, Machine
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.clock import Clock
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import (
+    BOOT_ID,
+    CONFIRMED_FILE,
+    GUARD_FILE,
+    PROGRAM_DIRECTORY,
+    REVERTED_FILE,
+    REVERTING_FILE,
+    STAGED_FILE,
+    WISHES_FILE,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.program import is_program
 
 CONFIRMED = "confirmed"
 REVERTED = "reverted"
@@ -77,6 +83,58 @@ def revert_if_due(machine: Machine, clock: Clock) -> bool:
     if due or read_record(machine, REVERTING_FILE) is not None:
         return revert(machine, clock)
     return False
+
+
+def begin(machine: Machine, clock: Clock) -> Record | None:
+    """Return the changes that act at this start of the host and wait for their confirmation from now on.
+
+    None where nothing was staged, or where it was taken back before the start. Raises HostError.
+    """
+    record = read_record(machine, STAGED_FILE)
+    now = boot_id(machine)
+    if record is None or record.boot_id == now or forget_if_gone(machine, clock):
+        return None
+    begun = record._replace(boot_id=now, deadline=clock.now() + record.seconds)
+    machine.replace(GUARD_FILE, text_of(begun), 0o600)
+    machine.remove(STAGED_FILE)
+    return begun
+
+
+def forget_if_gone(machine: Machine, clock: Clock) -> bool:
+    """Forget what is staged for the next boot once its files are as they were before; return whether they are."""
+    record = read_record(machine, STAGED_FILE)
+    if record is None:
+        return False
+    # Of several changes of one file the one that is taken back last tells how it was.
+    former = {op.path: op for op in record.undo if isinstance(op, (PutFile, RemoveFile)) and is_naming_file(op.path)}
+    if not all(_holds(machine, operation) for operation in former.values()):
+        return False
+    machine.remove(STAGED_FILE)
+    _leave_no_unit(machine, clock)
+    return True
+
+
+def _holds(machine: Machine, former: PutFile | RemoveFile) -> bool:
+    if isinstance(former, RemoveFile):
+        return not machine.exists(former.path)
+    try:
+        return machine.read(former.path) == former.text
+    except HostError:
+        return False
+
+
+def confirm_start(machine: Machine, clock: Clock) -> str:
+    """Confirm what acted at the start of the host: a run of this boot has reached it. Return what is to be told.
+
+    Raises HostError.
+    """
+    record = read_record(machine, GUARD_FILE)
+    if record is None or not record.at_boot or is_due(record, boot_id(machine), clock.now()):
+        return ""
+    answer = confirm(machine, clock, record.token)
+    if answer.state != CONFIRMED:
+        return ""
+    return f"{' and '.join(answer.steps)}: confirmed, as this run has reached the host after its boot"
 
 
 def revert(machine: Machine, clock: Clock) -> bool:
@@ -152,7 +210,7 @@ def boot_id(machine: Machine) -> str:
 
 def _leave_no_unit(machine: Machine, clock: Clock) -> None:
     """Remove a boot unit that was only there to take the change back after a reboot."""
-    if machine.exists(WISHES_FILE):
+    if machine.exists(WISHES_FILE) or machine.exists(STAGED_FILE):
         return
     try:
         programs = [f"{PROGRAM_DIRECTORY}/{name}" for name in machine.list(PROGRAM_DIRECTORY)]

@@ -1,0 +1,172 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the next boot takes away: settings of the boot unit that nothing asks for any more. Pure.
+
+The running host keeps them until then, so each is a step of its own, with the consent that the same change would need
+now. Without it the boot unit goes on bringing the setting back.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Mapping, NamedTuple
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.persisted import KEPT
+from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.persistence import persistence
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import is_executable
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.claims import unowned
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import Netdev, Nic
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.managers.owner import owner_of
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.vf_users import held
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import WISHES_FILE
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.persisted import MAKER, wished_in
+
+Wish = Mapping[str, Any]
+
+# They go with the functions.
+_OF_FUNCTIONS = ("vf_mtu", "vf_settings", "vf_driver", "vf_guids")
+# What functions that are in use lose a setting of by a change that renews them.
+_RENEWING = ("vf_settings", "vf_driver", "vf_guids")
+
+
+class Loss(NamedTuple):
+    """One setting that the next boot takes away from the device ``device`` (its PCI address, or its name without one).
+
+    ``consent`` is the consent that is missing, empty when nothing is.
+    """
+
+    device: str
+    target: str
+    key: str
+    value: Any
+    consequence: str
+    consent: str
+
+    @property
+    def name(self) -> str:
+        """Return how people call the setting."""
+        return KEPT[self.key].name
+
+    @property
+    def step_now(self) -> str:
+        """Return the id of the step that changes the setting on the running host."""
+        return KEPT[self.key].step_id(self.device)
+
+
+def device_of(wish: Wish) -> str:
+    """Return what a wish selects."""
+    return str(wish.get("pci") or wish.get("current_name"))
+
+
+def losses(context: Context, wishes: list[dict[str, Any]]) -> list[Loss]:
+    """Return what goes with the next boot when the boot unit gets ``wishes`` in place of those that it has."""
+    after = {device_of(wish): wish for wish in wishes}
+    found: list[Loss] = []
+    for former in _former(context):
+        device = device_of(former)
+        nic = context.actual.nics.get(device)
+        netdev = _netdev(context, device, nic)
+        if nic is None and netdev is None:
+            continue
+        gone = [key for key in sorted(KEPT) if former.get(key) and not after.get(device, {}).get(key)]
+        gone = [key for key in gone if _is_lost(context, former, key, nic, netdev)]
+        gone = [key for key in gone if "vfs" not in gone or key not in _OF_FUNCTIONS]
+        lost = [_loss(context, former, key, nic, netdev) for key in gone]
+        # No function may exceed the MTU of its port: that one goes when they go.
+        held_by = next((loss.consent for loss in lost if loss.key == "vfs" and former.get("vf_mtu")), "")
+        found += [loss._replace(consent=loss.consent or held_by) if loss.key == "mtu" else loss for loss in lost]
+    without = {loss.device for loss in found if loss.key == "vfs"}
+    makers = {device_of(former): former.get(MAKER) for former in _former(context)}
+    return [loss for loss in found if makers[loss.device] not in without]
+
+
+def held_back(context: Context, wishes: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the wishes, with every setting that goes only with a consent which is not given."""
+    kept = {device_of(wish): dict(wish) for wish in wishes}
+    former = {device_of(wish): wish for wish in _former(context)}
+    for loss in losses(context, wishes):
+        if not loss.consent:
+            continue
+        old = former[loss.device]
+        wish = kept.setdefault(loss.device, {key: old[key] for key in ("pci", "current_name", MAKER) if key in old})
+        wish[loss.key] = old[loss.key]
+        if loss.key == "vfs":
+            # As many as there are; what belongs to them stays with them, and so do their own wishes.
+            wish["vfs"] = _number(context.actual.nics[loss.device])
+            needed = (*_OF_FUNCTIONS, "mtu") if old.get("vf_mtu") else _OF_FUNCTIONS
+            wish.update({key: old[key] for key in needed if key in old and key not in wish})
+            for device, other in former.items():
+                if other.get(MAKER) == loss.device:
+                    kept.setdefault(device, dict(other))
+    return [_ordered(wish) for wish in kept.values()]
+
+
+def _ordered(wish: dict[str, Any]) -> dict[str, Any]:
+    first = [key for key in ("pci", "current_name", MAKER) if key in wish]
+    return {key: wish[key] for key in (*first, *sorted(set(wish) - set(first)))}
+
+
+def _former(context: Context) -> list[dict[str, Any]]:
+    found = wished_in(context.boot_files.get(WISHES_FILE)) or []
+    return [wish for wish in found if "pcie" not in wish]
+
+
+def _netdev(context: Context, device: str, nic: Nic | None) -> Netdev | None:
+    return context.actual.port_of(nic) if nic is not None else context.actual.netdevs.get(device)
+
+
+def _number(nic: Nic) -> int:
+    return int((nic.get("sriov") or {}).get("enabled") or 0)
+
+
+def _is_lost(context: Context, former: Wish, key: str, nic: Nic | None, netdev: Netdev | None) -> bool:
+    """Return whether the host has the setting now, keeps it until it boots, and nobody else brings it then."""
+    now = [step for step in context.earlier if step["id"] == KEPT[key].step_id(device_of(former))]
+    if any(map(is_executable, now)) or (context.removing and not now):
+        # It changes with this run, or it was there before the first one and goes the way it came.
+        return False
+    if not unowned(context.actual.facts, nic, {key: former[key]}).get(key):
+        return False
+    if key in (*_OF_FUNCTIONS, "vfs", "eswitch_mode") and (nic is None or (key != "eswitch_mode" and not _number(nic))):
+        return False
+    return key not in ("mtu", "state") or _is_of_the_unit(context, former, key, netdev)
+
+
+def _is_of_the_unit(context: Context, former: Wish, key: str, netdev: Netdev | None) -> bool:
+    """Return whether an interface has its MTU or state of the boot unit alone: no manager and no bond gives it that."""
+    if netdev is None or netdev.get("master"):
+        return False
+    if not context.removing and any(
+        entry.path and entry.interface.key == device_of(former) and getattr(entry, key) is not None
+        for entry in context.once(persistence)
+    ):
+        return False
+    if key == "state":
+        return bool(netdev["up"] == (former["state"] == "up"))
+    owner = owner_of(context.actual, netdev, str(netdev["name"]))
+    return netdev["mtu"] == former["mtu"] and (owner is None or owner.mtu != str(former["mtu"]))
+
+
+def _loss(context: Context, former: Wish, key: str, nic: Nic | None, netdev: Netdev | None) -> Loss:
+    device = device_of(former)
+    needed = ["uplink_change"] if context.actual.uplink_reason(nic, netdev) is not None else []
+    functions = context.actual.vfs_of(nic) if nic is not None else []
+    if (key in ("vfs", "eswitch_mode") and functions) or (key in _RENEWING and held(context.actual, functions)):
+        needed.append("vf_reset")
+    missing = [consent for consent in needed if not context.consents_to(consent)]
+    target = context.target(nic, netdev)
+    return Loss(device, target, key, former[key], _consequence(context, former, key, nic), next(iter(missing), ""))
+
+
+def _consequence(context: Context, former: Wish, key: str, nic: Nic | None) -> str:
+    if key == "vfs" and nic is not None:
+        count = _number(nic)
+        noun = "virtual function" if count == 1 else "virtual functions"
+        return f"its {count} {noun}, which no boot makes any more: {', '.join(context.actual.vf_addresses(nic))}"
+    if key == "mtu":
+        return f"its MTU of {former[key]}, which is the driver's own then (Ethernet: 1500)"
+    if key == "state":
+        return f"its state {former[key]}, which nothing sets then"
+    name = KEPT[key].name
+    return f"{name}, which {'is' if name.endswith(('mode', 'driver')) else 'are'} as the driver or firmware has it"

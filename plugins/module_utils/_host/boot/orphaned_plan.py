@@ -1,0 +1,29 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Plans and does the removal of files of ours that nothing wants any more."""
+
+from __future__ import annotations
+
+import re
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import ConcernPlan, Context
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import NOTHING, key_of, removal_step
+
+# As files of systemd-networkd, netplan, NetworkManager and ifupdown say it.
+_MTU = re.compile(r"^ *(?:MTUBytes=|mtu:? |[\w-]+\.mtu=)(\d+)$", re.MULTILINE)
+
+
+def plan(context: Context) -> ConcernPlan:
+    """Return a step for each file of ours that no concern wants and that no concern's own step is about."""
+    own_steps = {key_of(step) for step in context.earlier}
+    return [
+        {**removal_step("leftovers", path), "interrupts": _loss(context.boot_files[path])}
+        for path in sorted(set(context.boot_files) - set(context.wanted_files) - own_steps)
+    ], []
+
+
+def _loss(text: str) -> str:
+    """Return what a file of a manager of interfaces keeps and the next boot no longer has."""
+    kept = sorted({int(mtu) for mtu in _MTU.findall(text)})
+    return f"MTU {', '.join(map(str, kept))} that it keeps, from the next boot on" if kept else NOTHING

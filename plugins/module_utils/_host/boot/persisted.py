@@ -1,0 +1,150 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the boot unit is to bring about: the part of a host's wishes that no other file keeps. Pure."""
+
+from __future__ import annotations
+
+from typing import Any, Mapping, NamedTuple
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.persistence import (
+    BOOT_UNIT,
+    is_refused,
+    persistence,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.links.mtu_plan import FUNCTIONS
+from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.links.mtu_stack import Stack
+from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.qos.request import lasting
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import PLANNED
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.eswitch import present_mode
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import is_guest_function
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interfaces import Interface
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.persisted import MAKER
+
+
+class Kept(NamedTuple):
+    """A key of an interface that the boot unit brings back.
+
+    ``name`` is what people call it; ``concern`` and ``suffix`` make the id of the step that sets it now. Most are set
+    through the interface of a port, which may come after its driver. ``held``: it is not kept while that step is
+    refused or waits for consent.
+    """
+
+    name: str
+    concern: str
+    suffix: str = ""
+    through_interface: bool = True
+    held: bool = False
+
+    def step_id(self, device: str) -> str:
+        """Return the id of the step that sets it on a device now."""
+        return f"{self.concern}:{device}{self.suffix}"
+
+
+KEPT = {
+    "eswitch_mode": Kept("the e-switch mode", "eswitch", through_interface=False),
+    "irq_affinity": Kept("the CPUs of the interrupts", "irq_affinity", held=True),
+    "mtu": Kept("the MTU", "mtu"),
+    "qos": Kept("the QoS settings", "qos"),
+    "queues": Kept("the rings and channels", "queues", held=True),
+    "state": Kept("the link state", "link"),
+    "vf_driver": Kept("the driver of the virtual functions", "vfs", ":driver", through_interface=False, held=True),
+    "vf_guids": Kept("the GUIDs of the virtual functions", "guids", held=True),
+    "vf_mtu": Kept("the MTU of the virtual functions", "mtu", FUNCTIONS, held=True),
+    "vf_settings": Kept("the settings of the virtual functions", "vfs", ":settings", held=True),
+    "vfs": Kept("the virtual functions", "vfs", through_interface=False),
+}
+# The boot unit applies these and no others, in the order of every plan.
+CONCERNS = frozenset({"pcie", *(kept.concern for kept in KEPT.values())})
+# Kept by files of their own concern, and by the managers of interfaces.
+_NAMES = ("pci", "mac", "current_name", "name", "rdma_name", "representor_prefix")
+_ELSEWHERE = (*_NAMES, "mtu", "state", "qos", "firmware", "routes", "routing-policy")
+# Only functions that the boot unit makes itself are there when it runs.
+_OF_FUNCTIONS = ("vfs", "vf_mtu", "vf_settings", "vf_driver", "vf_guids")
+
+
+def wishes(context: Context) -> list[dict[str, Any]]:
+    """Return what the boot unit does for each interface, in the shape of ``interfaces`` of the desired state.
+
+    Interfaces are selected by their PCI function, which is there before any name is. A virtual function that another of
+    these wishes makes names that one (``pf``).
+    """
+    kept = {entry.interface.key: entry for entry in context.once(persistence)}
+    stack = Stack(context)
+    found = []
+    for interface in context.kept_interfaces:
+        wish = {key: value for key, value in interface.wanted.items() if key not in _ELSEWHERE and value}
+        _hold_back(context, interface, wish)
+        if not wish.get("vfs"):
+            wish = {key: value for key, value in wish.items() if key not in _OF_FUNCTIONS}
+        keep = kept.get(interface.key)
+        if keep is not None and keep.manager == BOOT_UNIT:
+            wish.update({key: value for key, value in (("mtu", keep.mtu), ("state", keep.state)) if value is not None})
+        carried = _carried_for_functions(context, interface, wish, stack)
+        if carried and "mtu" not in wish:
+            wish["mtu"] = carried
+        qos = lasting(context, interface)
+        if qos:
+            wish["qos"] = qos
+        if wish:
+            found.append({**_selector(context, interface), **dict(sorted(wish.items()))})
+    return _with_makers(context, found)
+
+
+def _carried_for_functions(context: Context, interface: Interface, wish: Mapping[str, Any], stack: Stack) -> int:
+    """Return the MTU that a port needs for its functions before its own manager or its bond gives it that, else 0.
+
+    They are set up first, and none may exceed the port. It gets what it has today: not less than a file of udev's may
+    have given it.
+    """
+    if not wish.get("vfs") or interface.netdev is None or interface.nic is None:
+        return 0
+    own = [
+        other.wanted.get("mtu")
+        for other in context.kept_interfaces
+        if (other.nic or {}).get("pf") == interface.nic["address"] and not is_refused(context, f"mtu:{other.key}")
+    ]
+    needed = max(int(mtu or 0) for mtu in (wish.get("vf_mtu"), *own))
+    carried = stack.final(str(interface.netdev["name"]))
+    return carried if 0 < needed <= carried else 0
+
+
+def _with_makers(context: Context, found: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Note which functions are there only after the wish of another one: nobody waits for those at boot."""
+    makers = {str(wish["pci"]) for wish in found if wish.get("vfs") and wish.get("pci")}
+
+    def noted(wish: dict[str, Any]) -> dict[str, Any]:
+        maker = (context.actual.nics.get(wish.get("pci") or "") or {}).get("pf")
+        return {"pci": wish["pci"], MAKER: maker, **wish} if maker in makers else wish
+
+    return [noted(wish) for wish in found]
+
+
+def _hold_back(context: Context, interface: Interface, wish: dict[str, Any]) -> None:
+    """Keep the number of virtual functions that is there where the wanted one is refused or waits for consent.
+
+    A virtual machine's own function has none. Settings that the plan does not make now are not made at boot either, and
+    an e-switch that does not get its mode now keeps the one that it has.
+    """
+    nic = interface.nic or {}
+    waiting = {step["id"] for step in context.earlier if step["status"] != PLANNED}
+    held = interface.wanted.get("vfs") is not None and f"vfs:{interface.key}" in waiting
+    if held or (nic and is_guest_function(nic)):
+        wish.pop("vfs", None)
+        now = (nic.get("sriov") or {}).get("enabled")
+        if now:
+            wish["vfs"] = now
+    if interface.wanted.get("eswitch_mode") is not None and f"eswitch:{interface.key}" in waiting:
+        wish["eswitch_mode"] = present_mode(context.actual, interface)
+    for key, kept in KEPT.items():
+        if kept.held and kept.step_id(interface.key) in waiting:
+            wish.pop(key, None)
+
+
+def _selector(context: Context, interface: Interface) -> dict[str, str]:
+    """Return how the boot unit finds an interface: by name only what is not the one port of its function."""
+    nic, netdev = interface.nic, interface.netdev
+    if nic is not None and (netdev is None or context.actual.port_of(nic) is not None):
+        return {"pci": str(nic["address"])}
+    return {"current_name": str(interface.wanted.get("name") or (netdev or {}).get("name"))}

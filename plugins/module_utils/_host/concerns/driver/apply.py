@@ -1,0 +1,226 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What executing the driver's steps means."""
+
+from __future__ import annotations
+
+from typing import Callable
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.driver import packages
+from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.driver.files import (
+    ORDER_FILE,
+    ordering_files,
+    repository_files,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.driver.needs import (
+    Case,
+    case_of,
+    interrupted_reload,
+    replaces_what_runs,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.driver.reload import (
+    reload_of_stack,
+    reload_work,
+    restore_work,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.driver.request import Wish, wish_of
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.failures import Fault
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.operations import (
+    Operation,
+    RemoveFile,
+    Run,
+    Work,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import Step, key_of
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts import module_graph
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.read import (
+    CONTAINER_BLACKLIST,
+    read_on_disk,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.snapshot import empty_snapshot
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.status import (
+    installed_flavour,
+    is_inbox_path,
+    vendor_builds,
+    vendor_packages,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import NETDEV_DRIVER
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import Host
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.driver import ARCHIVE, DISTRIBUTION
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.driver_families import (
+    DKMS,
+    Family,
+    wanted_packages,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.driver_version import parse_driver_version
+
+ERRORS = packages.ERRORS
+_BUILD_SECONDS = 3600.0
+_INITRD_SECONDS = 900.0
+_LOAD_SECONDS = 300.0
+_ARCHIVE_DIRECTORY = "/var/lib/rdma-fabric/driver-archive"
+_DAEMON_RELOAD = Run(("systemctl", "daemon-reload"))
+Verify = Callable[[Host], str]
+
+
+def work(context: Context, step: Step) -> Work:
+    """Return what executing a step of the driver means."""
+    wish = wish_of(context)
+    if not isinstance(wish, Wish):
+        return Work(())
+    case = case_of(context, wish)
+    key = key_of(step)
+    if key == "blacklist":
+        return Work([RemoveFile(CONTAINER_BLACKLIST)])
+    if key.startswith("/"):
+        reread = [_DAEMON_RELOAD] if key == ORDER_FILE else []
+        return Work([RemoveFile(key), *reread], context.boot_undo({key: ""}))
+    if key.startswith("build:"):
+        return _build(case, key.split(":", 1)[1])
+    return {
+        "repository": _repository,
+        "order": _order,
+        "packages": _packages,
+        "initrd": _initrd,
+        "load": _load,
+        "restore": _restore,
+    }[key](case)
+
+
+def _repository(case: Case) -> Work:
+    files = repository_files(case)
+    refresh: list[Operation] = []
+    if case.family is not None:
+        refresh = packages.refresh_repository(case.family, case.wish.settings["repository"])
+    return Work([*case.context.boot_operations(files), *refresh], case.context.boot_undo(files))
+
+
+def _order(case: Case) -> Work:
+    files = ordering_files(case)
+    reread: list[Operation] = [_DAEMON_RELOAD] if ORDER_FILE in files else []
+    return Work([*case.context.boot_operations(files), *reread], [*case.context.boot_undo(files), *reread])
+
+
+def _packages(case: Case) -> Work:
+    family = case.family
+    if family is None:
+        return Work(())
+    if not case.wish.is_vendor:
+        return Work(_removal(case, family), verify=_on_disk(case))
+    former = installed_flavour(case.state, case.actual.stack)
+    do: list[Operation] = []
+    if former not in {None, case.wish.flavour}:
+        # Two vendors' stacks own the same files; the older one goes first (DOCA-Host installation guide).
+        do += packages.remove(family, vendor_packages(case.state))
+    return Work([*do, *_installation(case, family)], verify=_on_disk(case))
+
+
+def _installation(case: Case, family: Family) -> list[Operation]:
+    settings = case.wish.settings
+    names = wanted_packages(family, settings["build"], case.state["kernel"], settings["with_firmware_update"])
+    archive = str(settings["archive"] or "")
+    if settings["source"] != ARCHIVE:
+        return packages.install(family, names, refresh=settings["source"] == DISTRIBUTION)
+    if archive.endswith((".deb", ".rpm")):
+        # It holds a repository and makes it known when it is installed.
+        return [*packages.install(family, [archive], refresh=False), *packages.install(family, names, refresh=True)]
+    return _installer(case, archive)
+
+
+def _installer(case: Case, archive: str) -> list[Operation]:
+    """Return how an MLNX_OFED archive is installed by its own program; the directory is emptied before and after."""
+    settings, directory = case.wish.settings, _ARCHIVE_DIRECTORY
+    # The archive for Debian and Ubuntu knows no --quiet, and ends with 22 (EINVAL) for it (MLNX_OFED, mlnxofedinstall).
+    words = ["--force", "-q"]
+    words += [] if settings["with_firmware_update"] else ["--without-fw-update"]
+    words += ["--dkms"] if settings["build"] == DKMS else []
+    # 1 and 32: nothing was mounted there.
+    leave = Run(("umount", directory), accepted=(0, 1, 32))
+    clear = Run(("rm", "-rf", "--one-file-system", directory), 600.0)
+    if archive.endswith(".iso"):
+        opened: list[Operation] = [Run(("mount", "-o", "loop,ro", archive, directory))]
+    else:
+        opened = [Run(("tar", "-xf", archive, "-C", directory, "--strip-components=1"), 900.0)]
+    run = Run((f"{directory}/mlnxofedinstall", *words), _BUILD_SECONDS)
+    return [leave, clear, Run(("mkdir", "-p", directory)), *opened, run, leave, clear]
+
+
+def _removal(case: Case, family: Family) -> list[Operation]:
+    """Return the way back to the inbox driver: the vendor's packages go, its builds of shared names are replaced."""
+    gone: list[Operation] = [RemoveFile(path) for path in packages.OWNED if path in case.context.boot_files]
+    gone += packages.remove(family, vendor_packages(case.state))
+    if case.state["built"] and not vendor_packages(case.state):
+        # 3: DKMS does not know it any more.
+        for source in _sources(case):
+            gone.append(Run(("dkms", "remove", source, "--all"), _BUILD_SECONDS, (0, 3)))
+    gone += packages.replace_by_distribution(family, vendor_builds(case.state))
+    return [*gone, Run(("depmod", "-a", case.state["kernel"]), 300.0)]
+
+
+def _sources(case: Case) -> list[str]:
+    """Return what DKMS has built the driver from, as it names it: ``mlnx-ofa_kernel/25.10``."""
+    return sorted({f"{build['name']}/{build['version']}" for build in case.state["built"]})
+
+
+def _build(case: Case, kernel: str) -> Work:
+    do: list[Operation] = []
+    sources = _sources(case)
+    if sources:
+        do.append(Run(("dkms", "install", sources[-1], "-k", kernel), _BUILD_SECONDS))
+    else:
+        do.append(Run(("dkms", "autoinstall", "-k", kernel), _BUILD_SECONDS))
+    return Work(do)
+
+
+def _initrd(case: Case) -> Work:
+    if case.family is None:
+        return Work(())
+    argv = tuple(word.format(kernel=case.state["kernel"]) for word in case.family.rebuild_initrd)
+    return Work([Run(argv, _INITRD_SECONDS)])
+
+
+def _load(case: Case) -> Work:
+    if not replaces_what_runs(case):
+        return Work(
+            [Run(("modprobe", name), _LOAD_SECONDS) for name in module_graph.ALWAYS_LOADED],
+            [Run(("modprobe", "-r", name), _LOAD_SECONDS) for name in reversed(module_graph.ALWAYS_LOADED)],
+        )
+    snapshot = interrupted_reload(case) or case.state["snapshot"]
+    if snapshot is None:
+        raise Fault("the network of the host was not read, so it could not be brought back after a reload")
+    by_service = case.wish.is_vendor and (case.state["openibd"] or _installs(case))
+    return reload_work(reload_of_stack(case.state, by_service), snapshot, module_graph.IDENTITY)
+
+
+def _restore(case: Case) -> Work:
+    snapshot = interrupted_reload(case) or empty_snapshot(NETDEV_DRIVER)
+    return restore_work(reload_of_stack(case.state, by_service=False), snapshot)
+
+
+def _installs(case: Case) -> bool:
+    """Return whether the vendor's service comes with the packages that an earlier step of this plan installs."""
+    return case.context.planned("driver:packages") is not None
+
+
+def _on_disk(case: Case) -> Verify:
+    """Check that modprobe would load the wanted driver, before anything is unloaded for it."""
+    kernel, wish = case.state["kernel"], case.wish
+
+    def verify(host: Host) -> str:
+        found = (read_on_disk(Probe(host), kernel, (NETDEV_DRIVER,)) or {}).get(NETDEV_DRIVER)
+        if found is None:
+            return f"there is no {NETDEV_DRIVER} for kernel {kernel} on the disk"
+        if is_inbox_path(found["path"]) == wish.is_vendor:
+            where = "still the kernel's own" if wish.is_vendor else "still a vendor's"
+            return (
+                f"the {NETDEV_DRIVER} that would be loaded is {where} ({found['path']}): it was not built for {kernel}"
+            )
+        release = parse_driver_version(found["version"] or "")
+        if wish.version is not None and release is not None and release.fields != wish.version.fields:
+            return f"the repository gave {release.release}, {wish.version.release} is asked for"
+        return ""
+
+    return verify

@@ -1,0 +1,87 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Files of ours about the driver."""
+
+from __future__ import annotations
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.driver import packages
+from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.driver.needs import (
+    Case,
+    case_of,
+    needs_packages,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.driver.request import Unclear, Wish, wish_of
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import MARKER
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.driver import CONTAINER, REPOSITORY
+
+# Pods must not start before the driver: kubelet waits for what loads it (systemd.unit(5), Before=).
+ORDER_FILE = "/etc/systemd/system/openibd.service.d/rdma-fabric.conf"
+# systemd-modules-load.service runs before sysinit.target, and so before kubelet.
+LOAD_FILE = "/etc/modules-load.d/rdma-fabric-driver.conf"
+# Kernels of SUSE refuse modules that SUSE does not support without it.
+UNSUPPORTED_FILE = "/etc/modprobe.d/rdma-fabric-driver.conf"
+INBOX_MODULES = ("mlx5_core", "mlx5_ib", "ib_umad", "rdma_ucm")
+_OWN = (ORDER_FILE, LOAD_FILE, UNSUPPORTED_FILE)
+
+
+def repository_files(case: Case) -> dict[str, str]:
+    """Return the files of the repository that is asked for."""
+    settings = case.wish.settings
+    if not case.wish.is_vendor or settings["source"] != REPOSITORY or case.family is None:
+        return {}
+    return packages.repository_files(case.family, settings["repository"])
+
+
+def ordering_files(case: Case) -> dict[str, str]:
+    """Return the files that have the driver loaded at boot, before anything that needs it."""
+    if not case.wish.is_vendor:
+        lines = (f"# {MARKER}", *INBOX_MODULES)
+        return {} if case.wish.returns else {LOAD_FILE: "".join(f"{line}\n" for line in lines)}
+    files = {}
+    if case.state["openibd"] or needs_packages(case):
+        files[ORDER_FILE] = f"# {MARKER}\n[Unit]\nBefore=kubelet.service\n"
+    if case.family is not None and case.family.manager == "zypper":
+        files[UNSUPPORTED_FILE] = f"# {MARKER}\nallow_unsupported_modules 1\n"
+    return files
+
+
+def boot_files(context: Context) -> dict[str, str]:
+    """Return every file that the driver's concern wants; what it wrote stays while nobody asks for anything else."""
+    wish = wish_of(context)
+    if isinstance(wish, Wish):
+        if wish.settings["source"] == CONTAINER:
+            return {}
+        case = case_of(context, wish)
+        return {**repository_files(case), **ordering_files(case)}
+    return {path: text for path, text in _present(context).items() if isinstance(text, str)}
+
+
+def staying(context: Context) -> list[str]:
+    """Return the files of ours that a removal leaves with the vendor's driver: without them it may not be loaded."""
+    return [path for path in _present(context) if path != LOAD_FILE]
+
+
+def staying_notices(context: Context) -> list[str]:
+    """Say while removing what stays with the vendor's driver, and what takes both away."""
+    left = ", ".join(sorted(staying(context))) if context.removing else ""
+    if not left:
+        return []
+    return [
+        f"the vendor's NIC driver stays, and with it {left}: without, it may not be loaded at boot; next: a task with "
+        "rdma.fabric.mofed_driver and state: absent, which returns the host to the kernel's driver and removes them"
+    ]
+
+
+def unwanted_files(context: Context, wish: Wish | Unclear | None) -> list[str]:
+    """Return the files of ours that the driver does not need any more."""
+    if not isinstance(wish, Wish):
+        return []
+    wanted = boot_files(context)
+    return [path for path in _present(context) if path not in wanted]
+
+
+def _present(context: Context) -> dict[str, object]:
+    known = {*_OWN, *packages.OWNED}
+    return {path: text for path, text in context.boot_files.items() if path in known}

@@ -1,0 +1,248 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""How packages are installed, replaced and removed: argument lists for apt, dnf and zypper."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import Any, Mapping, Sequence
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.operations import (
+    Operation,
+    PutFile,
+    RemoveFile,
+    Run,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import MARKER
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.driver_families import Family
+
+REPOSITORY = "rdma-fabric-driver"
+KEY_FILE = "/etc/pki/rpm-gpg/RPM-GPG-KEY-rdma-fabric-driver"
+_REPOSITORY_FILES = {
+    "apt": f"/etc/apt/sources.list.d/{REPOSITORY}.sources",
+    "dnf": f"/etc/yum.repos.d/{REPOSITORY}.repo",
+    "zypper": f"/etc/zypp/repos.d/{REPOSITORY}.repo",
+}
+PIN = "/etc/apt/preferences.d/rdma-fabric-inbox.pref"
+# Every path at which these functions may put a file.
+OWNED = (*_REPOSITORY_FILES.values(), KEY_FILE, PIN)
+# Building modules for one kernel takes minutes on a small machine.
+_INSTALL_SECONDS = 3600.0
+_REFRESH_SECONDS = 600.0
+# No questions, no restarts of services behind our back, and patience with another package manager that is about to end.
+_APT = (
+    "env",
+    "DEBIAN_FRONTEND=noninteractive",
+    "NEEDRESTART_SUSPEND=1",
+    "apt-get",
+    "--yes",
+    "-o",
+    "DPkg::Lock::Timeout=60",
+    "-o",
+    "Dpkg::Options::=--force-confold",
+)
+_DNF = ("dnf", "--assumeyes")
+_ZYPPER = ("zypper", "--non-interactive")
+
+_LOCKED = "another package manager is at work; next: wait for it (or for unattended upgrades) to end and run again"
+_FULL = "a file system is full; next: free space in /var, /usr and /boot and run again"
+_UNREACHABLE = (
+    "the repository can't be reached; next: look at its URL, the proxy and the mirror, or use a local one (source: "
+    "repository with a path), and run again"
+)
+_UNSIGNED = (
+    "the repository's signature does not fit the key; next: give the public key that signed it (repository.gpg_key) "
+    "and run again; nothing of it was installed"
+)
+_NOT_OFFERED = (
+    "no repository of this host has the package for this system and kernel; next: check that source, release and "
+    "repository are those for this distribution, and that headers of the running kernel are still published (else "
+    "update the kernel and reboot first)"
+)
+_MIXED = (
+    "packages of the distribution and of the vendor contradict each other; next: run apt-get -f install or dnf "
+    "distro-sync once, remove foreign repositories of rdma-core, and run again"
+)
+_BUILD = (
+    "the modules could not be built for this kernel; next: read /var/lib/dkms/*/*/build/make.log; a release that is "
+    "older than the kernel does not compile, take a newer one"
+)
+# Texts of apt, dpkg, dnf, rpm, zypper and dkms (with LC_ALL=C).
+ERRORS: Mapping[str, str] = MappingProxyType(
+    {
+        "Could not get lock": _LOCKED,
+        "Unable to acquire the dpkg frontend lock": _LOCKED,
+        "Unable to lock directory": _LOCKED,
+        "is used by another process": _LOCKED,
+        "System management is locked": _LOCKED,
+        "can't create transaction lock": _LOCKED,
+        "Failed to obtain rpm transaction lock": _LOCKED,
+        "No space left on device": _FULL,
+        "You don't have enough free space": _FULL,
+        "needs more space on the": _FULL,
+        "more space needed on the": _FULL,
+        "Not enough space available": _FULL,
+        "NO_PUBKEY": _UNSIGNED,
+        "is not signed": _UNSIGNED,
+        "GPG check FAILED": _UNSIGNED,
+        "Signature verification failed": _UNSIGNED,
+        "signatures couldn't be verified": _UNSIGNED,
+        "repomd.xml GPG signature verification error": _UNSIGNED,
+        "Public key for": _UNSIGNED,
+        "Could not resolve": _UNREACHABLE,
+        "Could not connect": _UNREACHABLE,
+        "Connection timed out": _UNREACHABLE,
+        "Failed to fetch": _UNREACHABLE,
+        "Cannot download repomd.xml": _UNREACHABLE,
+        "Failed to download metadata": _UNREACHABLE,
+        "Failed to retrieve new repository metadata": _UNREACHABLE,
+        "Temporary failure resolving": _UNREACHABLE,
+        "Unable to locate package": _NOT_OFFERED,
+        "has no installation candidate": _NOT_OFFERED,
+        "Unable to find a match": _NOT_OFFERED,
+        "No match for argument": _NOT_OFFERED,
+        "No provider of": _NOT_OFFERED,
+        "not found in package names": _NOT_OFFERED,
+        "held broken packages": _MIXED,
+        "unmet dependencies": _MIXED,
+        "conflicting requests": _MIXED,
+        "Bad return status for module build": _BUILD,
+        "Error! Your kernel headers": (
+            "headers of the kernel are missing; next: install them (linux-headers-..., kernel-devel-...) and run again"
+        ),
+        "Key was rejected by service": (
+            "Secure Boot is on and the firmware does not trust the key that signed the module; next: enrol it (mokutil "
+            "--import, then confirm at the console during a reboot)"
+        ),
+        "Required key not available": (
+            "Secure Boot is on and the module is not signed; next: let DKMS sign it with an enrolled key"
+        ),
+        "disagrees about version of symbol": (
+            "modules of two stacks are mixed; next: rebuild what stands on ib_core (the GPU driver's DKMS module, "
+            "Lustre) and reboot"
+        ),
+        "Unknown symbol": (
+            "modules of two stacks are mixed; next: run depmod -a, rebuild what stands on ib_core, and reboot"
+        ),
+        "is in use": (
+            "something came to use the module after the plan was made; next: run again, the plan names it then"
+        ),
+        "EBUSY": "something came to use the module after the plan was made; next: run again, the plan names it then",
+    }
+)
+
+
+def repository_files(family: Family, repository: Mapping[str, Any]) -> dict[str, str]:
+    """Return the files that make a repository known to the package manager, by path; an armoured key is among them."""
+    path = _REPOSITORY_FILES[family.manager]
+    url = str(repository["url"])
+    url = f"file://{url}" if url.startswith("/") else url
+    key = repository["gpg_key"] if repository["gpg_check"] else None
+    if family.manager == "apt":
+        return {path: _sources(url, key)}
+    armoured = key is not None and not key.startswith("/")
+    lines = [
+        f"# {MARKER}",
+        f"[{REPOSITORY}]",
+        "name=NIC driver",
+        f"baseurl={url}",
+        "enabled=1",
+        # The vendor's packages have the names of the distribution's; the lower number goes first.
+        "priority=50",
+        f"gpgcheck={int(key is not None)}",
+        *([f"gpgkey=file://{KEY_FILE if armoured else key}"] if key else []),
+    ]
+    if family.manager == "dnf":
+        lines.append("module_hotfixes=1")
+    files = {path: "".join(f"{line}\n" for line in lines)}
+    return {KEY_FILE: f"# {MARKER}\n{str(key).strip()}\n", **files} if armoured else files
+
+
+def refresh_repository(family: Family, repository: Mapping[str, Any]) -> list[Operation]:
+    """Return how the package manager reads our repository's index, and no other one's."""
+    if family.manager == "apt":
+        ours = (
+            "-o",
+            f"Dir::Etc::SourceList={_REPOSITORY_FILES['apt']}",
+            "-o",
+            "Dir::Etc::SourceParts=-",
+            "-o",
+            "APT::Get::List-Cleanup=false",
+            "-o",
+            # Without it an unreachable repository is only a warning.
+            "APT::Update::Error-Mode=any",
+        )
+        return [Run((*_APT, *ours, "update"), _REFRESH_SECONDS)]
+    key = repository["gpg_key"] if repository["gpg_check"] else None
+    imported: list[Operation] = []
+    if key:
+        imported.append(Run(("rpm", "--import", key if key.startswith("/") else KEY_FILE)))
+    if family.manager == "dnf":
+        return [*imported, Run((*_DNF, f"--repo={REPOSITORY}", "makecache", "--refresh"), _REFRESH_SECONDS)]
+    return [*imported, Run((*_ZYPPER, "refresh", "--force", REPOSITORY), _REFRESH_SECONDS)]
+
+
+def install(family: Family, names: Sequence[str], refresh: bool) -> list[Operation]:
+    """Return how packages (or package files, by absolute path) are installed; ``refresh`` reads all indexes before."""
+    if family.manager == "apt":
+        # A package manager that was killed leaves half configured packages; without any this does nothing.
+        mended = Run(("env", "DEBIAN_FRONTEND=noninteractive", "dpkg", "--configure", "--pending"), _INSTALL_SECONDS)
+        update = [Run((*_APT, "update"), _REFRESH_SECONDS)] if refresh else []
+        return [mended, *update, Run((*_APT, "--no-install-recommends", "install", *names), _INSTALL_SECONDS)]
+    if family.manager == "dnf":
+        fresh = ("--refresh",) if refresh else ()
+        return [Run((*_DNF, *fresh, "install", *names), _INSTALL_SECONDS)]
+    update = [Run((*_ZYPPER, "refresh"), _REFRESH_SECONDS)] if refresh else []
+    words = ("install", "--no-recommends", "--allow-vendor-change", "--auto-agree-with-licenses")
+    return [*update, Run((*_ZYPPER, *words, *names), _INSTALL_SECONDS)]
+
+
+def remove(family: Family, names: Sequence[str]) -> list[Operation]:
+    """Return how packages are removed with their configuration; what is not installed is no error."""
+    if not names:
+        return []
+    if family.manager == "apt":
+        mended = Run(("env", "DEBIAN_FRONTEND=noninteractive", "dpkg", "--configure", "--pending"), _INSTALL_SECONDS)
+        return [mended, Run((*_APT, "purge", *names), _INSTALL_SECONDS)]
+    if family.manager == "dnf":
+        return [Run((*_DNF, "--noautoremove", "remove", *names), _INSTALL_SECONDS)]
+    # 104: none of them is installed any more.
+    return [Run((*_ZYPPER, "remove", *names), _INSTALL_SECONDS, (0, 104))]
+
+
+def replace_by_distribution(family: Family, names: Sequence[str]) -> list[Operation]:
+    """Return how packages that the vendor built are replaced by the distribution's older ones, whatever their name."""
+    if not names:
+        return []
+    if family.manager == "apt":
+        here = [family.renamed.get(name, name) for name in names]
+        # apt removes what ends with a minus in the same transaction.
+        gone = [f"{name}-" for name in names if name in family.renamed]
+        # Only a priority above 1000 lets apt go back to an older version.
+        origins = "".join(
+            f"Package: {' '.join(here)}\nPin: release o={origin}\nPin-Priority: 1001\n\n"
+            for origin in ("Debian", "Ubuntu")
+        )
+        return [
+            PutFile(PIN, f"Explanation: {MARKER}\n{origins}"),
+            Run((*_APT, "update"), _REFRESH_SECONDS),
+            Run((*_APT, "--allow-downgrades", "install", *here, *gone), _INSTALL_SECONDS),
+            RemoveFile(PIN),
+        ]
+    if family.manager == "dnf":
+        return [Run((*_DNF, "distro-sync", *names), _INSTALL_SECONDS)]
+    return [Run((*_ZYPPER, "install", "--force", "--allow-vendor-change", *names), _INSTALL_SECONDS)]
+
+
+def _sources(url: str, key: str | None) -> str:
+    """Return a deb822 source (sources.list(5)): a flat repository, trusted by its own key only."""
+    lines = [f"# {MARKER}", "Types: deb", f"URIs: {url}", "Suites: ./"]
+    if key is None:
+        lines.append("Trusted: yes")
+    elif key.startswith("/"):
+        lines.append(f"Signed-By: {key}")
+    else:
+        lines.append("Signed-By:")
+        lines += [f" {line.strip() or '.'}" for line in key.strip().splitlines()]
+    return "".join(f"{line}\n" for line in lines)

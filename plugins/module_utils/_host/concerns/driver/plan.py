@@ -1,0 +1,396 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Plans the driver stack of the NICs: packages, builds, initial RAM disk, reload.
+
+Loading is the last step and the only one that interrupts. Where something stands in its way it is left to the next
+reboot, and says what that is.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.driver import needs
+from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.driver.files import (
+    ordering_files,
+    repository_files,
+    staying_notices,
+    unwanted_files,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.driver.needs import Case, case_of
+from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.driver.preflight import refusals
+from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.driver.request import (
+    VARIABLE,
+    Unclear,
+    Wish,
+    wish_of,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.driver.storage import lost_storage
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import ConcernPlan, Context
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import (
+    BOOT,
+    NEEDS_CONSENT,
+    NEEDS_REBOOT,
+    NOTHING,
+    NOW,
+    NOW_AND_BOOT,
+    PLANNED,
+    Step,
+    make_step,
+    refused_step,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver import blockers, openib
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.read import CONTAINER_BLACKLIST
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.status import (
+    container_owns,
+    installed_flavour,
+    installed_release,
+    stack_blockers,
+    stale_blacklist,
+    vendor_builds,
+    vendor_packages,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import NETDEV_DRIVER, HostState
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.driver import (
+    CONTAINER,
+    NEVER,
+    REQUIRED,
+    UNLOAD,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.driver_families import (
+    FLAVOUR_TITLES,
+    INBOX,
+    inbox_package,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import CONSENTS
+
+CONSENT = "driver_reload"
+
+
+def plan(context: Context) -> ConcernPlan:
+    """Return the steps from the driver that a host has to the one that is asked for, none when none is."""
+    wish = wish_of(context)
+    if wish is None or context.removing:
+        return [], staying_notices(context)
+    if isinstance(wish, Unclear):
+        return ([_unclear(context, wish)], []) if context.actual.nvidia_nics() else ([], [])
+    if wish.is_vendor and not context.actual.nvidia_nics():
+        noticed = wish.asked_by == VARIABLE
+        return [], [f"{wish.asked_by}: {wish.title} is left out: this host has no NVIDIA NIC"] if noticed else []
+    case = case_of(context, wish)
+    if wish.settings["source"] == CONTAINER:
+        return _container(case)
+    changes = needs.needs_packages(case) or bool(needs.kernels_to_build(case))
+    if changes or (container_owns(case.state) and not needs.runs_wanted(case)):
+        refused = refusals(wish, case.state, context.actual.facts["system"], case.family)
+        if refused:
+            return [_refused(case, *refusal) for refusal in refused], []
+    return [*_files(case), *_disk(case), *_load(case)], _remarks(case)
+
+
+def _remarks(case: Case) -> list[str]:
+    """Say what a vendor's driver costs, and what the owner of the host has set otherwise than it needs it."""
+    lost = lost_storage(case)
+    if not case.wish.is_vendor or case.state["openib"]["onboot"] is not False:
+        return lost
+    return [
+        *lost,
+        f"{openib.FILE} has no ONBOOT=yes: at boot openibd loads nothing, and only what udev loads for the cards is "
+        "there (no ib_umad, rdma_ucm or ib_ipoib); next: set ONBOOT=yes there, or name these modules in "
+        "rdma_fabric_kernel_modules",
+    ]
+
+
+def _unclear(context: Context, wish: Unclear) -> Step:
+    asked = [request.get("driver") for request in context.desired["requests"] if request.get("driver")]
+    return refused_step(
+        "driver",
+        "wish",
+        target=NETDEV_DRIVER,
+        action=wish.action,
+        before=_running(context.actual),
+        after=[{key: section.get(key) for key in ("repository", "image", "version")} for section in asked],
+        reason=wish.reason,
+        detail=wish.detail,
+    )
+
+
+def _container(case: Case) -> ConcernPlan:
+    """Leave the modules to the driver container, and say what it has not done yet."""
+    title = case.wish.title
+    if needs.runs_wanted(case):
+        return [], []
+    if container_owns(case.state):
+        return [], [f"{title} is asked for, {_present(case.actual)}: the driver container is to bring it"]
+    return [], [f"{title} is asked for from a driver container, and none has run on this host yet"]
+
+
+def _refused(case: Case, key: str, action: str, detail: str) -> Step:
+    return refused_step(
+        "driver",
+        key,
+        target=NETDEV_DRIVER,
+        action=action,
+        before=_running(case.actual),
+        after=_wanted(case.wish),
+        reason=_reason(case),
+        detail=detail,
+    )
+
+
+def _files(case: Case) -> list[Step]:
+    """Plan what is only written: a stale blacklist away, the repository, the order at boot, files nobody needs."""
+    steps = []
+    if stale_blacklist(case.state):
+        steps.append(
+            make_step(
+                "driver",
+                "blacklist",
+                target=CONTAINER_BLACKLIST,
+                action="remove the blacklist of a driver container that is gone",
+                before="present",
+                after="absent",
+                reason="with it the next boot would load no driver for the NICs",
+                when=BOOT,
+                undo="nothing: the container writes it again when it needs it",
+            )
+        )
+    for key, files, action in (
+        ("repository", repository_files(case), "make the repository known to the package manager"),
+        ("order", ordering_files(case), "load the driver at boot before anything that needs it"),
+    ):
+        if files and case.context.boot_differs(files):
+            steps.append(
+                make_step(
+                    "driver",
+                    key,
+                    target=", ".join(files),
+                    action=action,
+                    before=[path for path in files if path in case.context.boot_files],
+                    after=list(files),
+                    reason=f"{case.wish.asked_by} asks for {case.wish.title}",
+                    when=BOOT if key == "order" else NOW_AND_BOOT,
+                    undo="bring the former files back",
+                )
+            )
+    for path in unwanted_files(case.context, case.wish):
+        steps.append(
+            make_step(
+                "driver",
+                path,
+                target=path,
+                action="remove a file of rdma.fabric that the driver does not need any more",
+                before="present",
+                after="absent",
+                reason=f"{case.wish.asked_by} asks for {case.wish.title}",
+                when=BOOT,
+                undo="bring the file back",
+            )
+        )
+    return steps
+
+
+def _disk(case: Case) -> list[Step]:
+    """Plan what changes the disk: packages, builds for kernels, the initial RAM disk."""
+    steps = []
+    common: dict[str, Any] = {"target": NETDEV_DRIVER, "reason": _reason(case), "when": BOOT}
+    if needs.needs_packages(case):
+        steps.append(
+            make_step(
+                "driver",
+                "packages",
+                action=_packages_action(case),
+                before=_installed(case),
+                after=_wanted(case.wish),
+                undo=_packages_undo(case),
+                detail=_packages_detail(case),
+                **common,
+            )
+        )
+    for kernel in needs.kernels_to_build(case):
+        steps.append(
+            make_step(
+                "driver",
+                f"build:{kernel}",
+                action=f"build the installed driver for kernel {kernel}",
+                before="not built",
+                after="built",
+                undo=f"dkms remove it for {kernel}",
+                **common,
+            )
+        )
+    if needs.needs_initrd(case):
+        steps.append(
+            make_step(
+                "driver",
+                "initrd",
+                action="rebuild the initial RAM disk",
+                before="holds another driver than the disk",
+                after="holds the driver of the disk",
+                undo="it is rebuilt with whatever driver is on the disk",
+                detail="the kernel would otherwise start with the former driver",
+                **common,
+            )
+        )
+    return steps
+
+
+def _load(case: Case) -> list[Step]:
+    """Plan the reload, or say what keeps it from being done now; an interrupted one is finished first."""
+    interrupted = needs.interrupted_reload(case) is not None
+    if not needs.needs_load(case):
+        return [_restore(case)] if interrupted else []
+    swaps = needs.replaces_what_runs(case)
+    wording: dict[str, Any] = {
+        "target": NETDEV_DRIVER,
+        "action": f"load {case.wish.title}" + (f" in place of {_name(case.actual)}" if swaps else ""),
+        "before": _running(case.actual),
+        "after": _wanted(case.wish),
+        "reason": _reason(case),
+    }
+    if not swaps:
+        lacking = _lacking(case)
+        if lacking:
+            return [refused_step("driver", "load", **wording, detail=lacking)]
+        return [make_step("driver", "load", **wording, when=NOW, undo="modprobe -r it")]
+    settings = case.wish.settings
+    found = stack_blockers(case.actual, case.state, settings["storage_modules"] == UNLOAD)
+    if interrupted:
+        # What was taken away is brought back by the reload as well; only the uplink must not go with it.
+        found = [blocker for blocker in found if blocker.kind == blockers.UPLINK]
+    first = [_restore(case)] if interrupted else []
+    if found and settings["reload"] == REQUIRED:
+        detail = f"{blockers.sentence(found)}: end or detach them, or take reload: if_idle, which leaves it to a reboot"
+        return [*first, refused_step("driver", "load", **wording, detail=detail)]
+    if found or settings["reload"] == NEVER:
+        ways = "reboot, or end or detach what can be and run again" if found else "reboot"
+        detail = f"it is loaded at the next boot, not now: {blockers.sentence(found) or 'reload: never'}; next: {ways}"
+        return [*first, make_step("driver", "load", **wording, when=BOOT, status=NEEDS_REBOOT, detail=detail)]
+    allowed = case.context.consents_to(CONSENT)
+    return [
+        *([] if allowed else first),
+        make_step(
+            "driver",
+            "load",
+            **wording,
+            interrupts=_interrupted(case.context),
+            undo="load the driver that is on the disk again and bring the network back",
+            when=NOW,
+            status=PLANNED if allowed else NEEDS_CONSENT,
+            consent=CONSENTS[CONSENT],
+            detail=_load_detail(case),
+        ),
+    ]
+
+
+def _lacking(case: Case) -> str:
+    """Say what keeps a driver from being loaded that no step of this plan installs; empty when nothing does."""
+    on_disk = case.state["on_disk"]
+    if on_disk is None or NETDEV_DRIVER in on_disk or needs.needs_packages(case):
+        return ""
+    kernel = case.state["kernel"]
+    package = f": install {inbox_package(case.family, kernel)}" if case.family is not None else ""
+    return f"the kernel {kernel} has no {NETDEV_DRIVER} on this host{package}"
+
+
+def _restore(case: Case) -> Step:
+    return make_step(
+        "driver",
+        "restore",
+        target=NETDEV_DRIVER,
+        action="finish a reload that was interrupted",
+        before="interrupted",
+        after="finished",
+        reason="an earlier run ended while the driver was being reloaded; what it took away was written down",
+        when=NOW,
+        undo="nothing is taken away",
+    )
+
+
+def _running(actual: HostState) -> dict[str, Any]:
+    return {"flavour": actual.stack["flavour"], "version": actual.stack.get("version")}
+
+
+def _installed(case: Case) -> dict[str, Any]:
+    release = installed_release(case.state, case.actual.stack)
+    flavour = installed_flavour(case.state, case.actual.stack)
+    return {"flavour": flavour, "version": release.release if release else None}
+
+
+def _wanted(wish: Wish) -> dict[str, Any]:
+    return {"flavour": wish.flavour, "version": wish.version.release if wish.version else None}
+
+
+def _name(actual: HostState) -> str:
+    """Return what runs, for a person; a stack without a driver of NVIDIA's NICs has no better name."""
+    flavour = actual.stack["flavour"]
+    if flavour not in FLAVOUR_TITLES:
+        return "the loaded RDMA stack"
+    version = actual.stack.get("version") if flavour != INBOX else None
+    return " ".join(filter(None, (FLAVOUR_TITLES[flavour], version)))
+
+
+def _present(actual: HostState) -> str:
+    if not needs.drives_nics(actual):
+        return "this host has no mlx5 driver loaded"
+    return f"this host runs {_name(actual)}"
+
+
+def _reason(case: Case) -> str:
+    return f"{case.wish.asked_by} asks for {case.wish.title}, {_present(case.actual)}"
+
+
+def _packages_action(case: Case) -> str:
+    wish, present = case.wish, _installed(case)
+    title = FLAVOUR_TITLES.get(present["flavour"] or "", "")
+    if not wish.is_vendor:
+        return (
+            f"remove {title if present['flavour'] != INBOX else 'the packages of the vendor'} and keep the inbox driver"
+        )
+    if not title or present["flavour"] == INBOX:
+        return f"install {wish.title}"
+    release = installed_release(case.state, case.actual.stack)
+    if release is None or wish.version is None:
+        return f"replace {title} by {wish.title}"
+    verb = "upgrade" if release.fields < wish.version.fields else "downgrade"
+    return f"{verb} {title} {release.release} to {wish.title}"
+
+
+def _packages_undo(case: Case) -> str:
+    present = _installed(case)
+    if present["flavour"] in {None, INBOX}:
+        return "state: absent removes the packages again"
+    return f"ask for {FLAVOUR_TITLES[present['flavour']]} {present['version'] or ''} again".replace("  ", " ")
+
+
+def _packages_detail(case: Case) -> str:
+    parts = []
+    if case.wish.settings["with_firmware_update"] and case.wish.is_vendor:
+        parts.append("firmware of the NICs is burned if it is older than the release's")
+    if not case.wish.is_vendor:
+        removed = vendor_packages(case.state)
+        replaced = vendor_builds(case.state)
+        if removed:
+            parts.append(f"removes {', '.join(removed)}")
+        if replaced:
+            parts.append(f"replaces {', '.join(replaced)} by the distribution's")
+    parts.append("what is loaded stays loaded")
+    return "; ".join(parts)
+
+
+def _interrupted(context: Context) -> str:
+    """Name every interface that a reload takes away; the uplink never is among them."""
+    nics = [nic for nic in context.actual.nvidia_nics() if nic["driver"] == NETDEV_DRIVER]
+    names = [port["name"] for nic in nics for port in context.actual.ports_of(nic)]
+    return f"traffic on {', '.join(names)}" if names else NOTHING
+
+
+def _load_detail(case: Case) -> str:
+    parts = ["links, addresses, routes, bonds, VLANs and virtual functions are brought back"]
+    functions = sum(len(case.actual.vf_addresses(nic)) for nic in case.actual.nvidia_nics())
+    if functions:
+        parts.append(f"the {functions} virtual functions are removed and created again")
+    if needs.interrupted_reload(case) is not None:
+        parts.append("an interrupted reload is taken up")
+    return "; ".join(parts)

@@ -1,0 +1,137 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What forbids a change of the driver, all of it at once and before anything changes. Pure."""
+
+from __future__ import annotations
+
+from typing import Any, Mapping, NamedTuple
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.driver.request import Wish
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.read import CONTAINER_READY
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.status import State, container_owns
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.driver import ARCHIVE
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.driver_families import (
+    DKMS,
+    FLAVOUR_TITLES,
+    SUPPORTED,
+    Family,
+    headers_of,
+)
+
+# What an installation with a DKMS build needs at most (measured by NVIDIA for doca-ofed; an initial RAM disk is 150).
+_NEEDED_MIB = {"/boot": 150, "/usr": 2048, "/var": 2048}
+_MACHINES = ("x86_64", "aarch64")
+
+
+class Refusal(NamedTuple):
+    """One reason against the change: a short name for the step's id, what was to be found out, why, and what to do."""
+
+    key: str
+    action: str
+    detail: str
+
+
+def refusals(wish: Wish, state: State, system: Mapping[str, Any], family: Family | None) -> list[Refusal]:
+    """Return every reason why packages of the driver can't be changed on this host now."""
+    if container_owns(state):
+        return [
+            Refusal(
+                "owner",
+                "find out who looks after the driver",
+                f"the Network Operator's driver container owns the modules ({CONTAINER_READY}): remove ofedDriver "
+                "from its policy and wait for the container to end, or set source: container",
+            )
+        ]
+    if system.get("ostree"):
+        detail = "this host's system is an ostree image, so drivers are layered by its own tools or run in a container"
+        return [Refusal("system", "check the system", detail)]
+    if family is None:
+        return [_unknown_system(wish, system)]
+    found = _environment(state)
+    if wish.is_vendor:
+        found = [*_platform(wish, system, family), *_build(wish, state, system, family), *found]
+    return found
+
+
+def _unknown_system(wish: Wish, system: Mapping[str, Any]) -> Refusal:
+    name = system["os"].get("name") or system["os"].get("id") or "an unknown distribution"
+    return Refusal(
+        "system",
+        "check the system",
+        f"packages of {FLAVOUR_TITLES[wish.flavour]} are not known for {name}; known: {', '.join(SUPPORTED)}; its "
+        "own inbox driver is left as it is",
+    )
+
+
+def _platform(wish: Wish, system: Mapping[str, Any], family: Family) -> list[Refusal]:
+    found = []
+    machine = system.get("machine")
+    if machine and machine not in _MACHINES:
+        found.append(Refusal("machine", "check the machine", f"there are no packages for {machine}"))
+    if wish.settings["build"] not in family.kernel_packages:
+        detail = f"there are no precompiled modules for {family.name}: build: dkms"
+        found.append(Refusal("packages", "check the packages", detail))
+    return found
+
+
+def _build(wish: Wish, state: State, system: Mapping[str, Any], family: Family) -> list[Refusal]:
+    """Check what building and loading needs before anything is unloaded: headers, and a key that the firmware "
+    "trusts."""
+    found = []
+    kernel = state["kernel"]
+    builds = wish.settings["build"] == DKMS
+    if builds and state["headers"].get(kernel) is False and state["headers_offered"] is False:
+        detail = (
+            f"headers of the running kernel {kernel} are neither installed nor in any repository of this host "
+            f"({headers_of(family, kernel)[0]}): add the repository that has them, or update the kernel and reboot "
+            "first"
+        )
+        found.append(Refusal("headers", "check the kernel headers", detail))
+    if system.get("secure_boot") and state["key"] is not None:
+        found.extend(_secure_boot(state["key"], wish.settings["signing_key"], builds))
+    if wish.settings["source"] == ARCHIVE and state["archive"] is False:
+        detail = f"{wish.settings['archive']} is not on this host: copy it there first"
+        found.append(Refusal("archive", "check the archive", detail))
+    return found
+
+
+def _secure_boot(key: Mapping[str, Any], signing_key: str | None, builds: bool) -> list[Refusal]:
+    action = "check Secure Boot"
+    if not builds and not signing_key:
+        detail = (
+            "Secure Boot is on: give the certificate that signed the precompiled modules (signing_key), so that it "
+            "can be looked up before the driver is replaced"
+        )
+        return [Refusal("secure_boot", action, detail)]
+    if key["path"] is None:
+        detail = (
+            "Secure Boot is on and this host has no key to sign modules with: create and enrol one "
+            "(update-secureboot-policy --new-key or dkms generate_mok, then mokutil --import), or give it with "
+            "signing_key"
+        )
+        return [Refusal("secure_boot", action, detail)]
+    if key["enrolled"]:
+        return []
+    problem = "is not enrolled" if key["enrolled"] is False else "can't be looked up (mokutil is not installed)"
+    detail = (
+        f"Secure Boot is on and the key {key['path']} {problem}: the new modules would not load and the NICs would "
+        f"be gone; run mokutil --import {key['path']}, confirm at the console during a reboot, and run again"
+    )
+    return [Refusal("secure_boot", action, detail)]
+
+
+def _environment(state: State) -> list[Refusal]:
+    found = []
+    if state["locks"]:
+        who = ", ".join(sorted({f"{lock['program']} (pid {lock['pid']})" for lock in state["locks"]}))
+        detail = f"{who} holds the package manager's lock: wait for it to end and run again"
+        found.append(Refusal("lock", "check the package manager", detail))
+    short = [
+        f"{path} has {state['free_mib'][path]} MiB free, {needed} MiB are needed"
+        for path, needed in _NEEDED_MIB.items()
+        if state["free_mib"].get(path, needed) < needed
+    ]
+    if short:
+        found.append(Refusal("space", "check the disk space", f"{'; '.join(short)}: free space and run again"))
+    return found

@@ -1,0 +1,59 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Brings together what the entries of one card ask of its firmware, and compares values. Pure."""
+
+from __future__ import annotations
+
+from typing import Any, Mapping, NamedTuple
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.firmware import card_of
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interfaces import Interface
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.firmware import meanings
+
+CURRENT, NEXT = 1, 2
+
+
+class Card(NamedTuple):
+    """A card whose firmware is asked for: the device to name, its entries, what they want, what they contradict in."""
+
+    device: str
+    interfaces: tuple[Interface, ...]
+    wanted: Mapping[str, str]
+    contradictions: tuple[str, ...]
+    read: Mapping[str, Any]
+
+    def value(self, name: str, column: int) -> str | None:
+        """Return the value of a parameter as the tool shows it, None for one that the card does not have."""
+        values = self.read["parameters"].get(name)
+        return None if values is None else str(values[column])
+
+
+def cards_of(context: Context) -> list[Card]:
+    """Return the cards that entries of the desired state ask firmware values of; ports of one card are one."""
+    cards = (context.actual.facts.get("firmware") or {}).get("cards") or {}
+    by_card: dict[str, list[Interface]] = {}
+    for interface in context.interfaces:
+        if interface.nic is not None and interface.wanted.get("firmware"):
+            by_card.setdefault(card_of(interface.key), []).append(interface)
+    found = []
+    for card, interfaces in sorted(by_card.items()):
+        read = cards.get(card)
+        if read is None:
+            problem = "it is no physical function of an NVIDIA card"
+            read = {"device": interfaces[0].key, "problem": problem, "parameters": {}, "near": {}}
+        wanted: dict[str, str] = {}
+        contradictions = []
+        for interface in interfaces:
+            for name, value in interface.wanted["firmware"].items():
+                if name in wanted and not same(wanted[name], value):
+                    contradictions.append(f"{name} is {wanted[name]} and {value}")
+                wanted[name] = value
+        found.append(Card(read["device"], tuple(interfaces), wanted, tuple(contradictions), read))
+    return found
+
+
+def same(shown: str, wanted: str) -> bool:
+    """Say whether a value as a tool shows it (``ETH(2)``) is the wanted one (``eth``, ``2``, ``ETH(2)``)."""
+    return bool(meanings(shown) & meanings(wanted))

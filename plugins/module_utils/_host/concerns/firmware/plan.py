@@ -1,0 +1,272 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Plans values of cards' firmware: what is set for the next boot, and what waits for it.
+
+A value takes effect when the card is reset, which a reboot does for most cards. One that a reboot did not bring is not
+waited for again: such cards need a reset of their own or a power cycle, and a host is never rebooted twice for it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.firmware.cards import (
+    CURRENT,
+    NEXT,
+    Card,
+    cards_of,
+    same,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.firmware.effects import (
+    ADVANCED,
+    HIDDEN,
+    WARNED_OF,
+    cutting,
+    unknown,
+    wording,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import ConcernPlan, Context
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import (
+    BOOT,
+    NEEDS_CONSENT,
+    NEEDS_REBOOT,
+    NOTHING,
+    PLANNED,
+    Step,
+    make_step,
+    refused_step,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.bluefield import (
+    arm_side_refusal,
+    number_of,
+    remark,
+    restriction,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.cards import functions_of_card
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.firmware import card_of
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import CONSENTS
+
+CONCERN = "firmware"
+PENDING = ":reboot"
+ALLOW = "rdma_fabric_firmware_allow"
+_OF_THE_MODE = "INTERNAL_CPU_"
+
+
+def plan(context: Context) -> ConcernPlan:
+    """Return a step for each card whose next boot has other values than wanted, or whose values wait for it."""
+    steps: list[Step] = []
+    for card in cards_of(context):
+        steps += _steps(context, card)
+    return steps, _remarks(context)
+
+
+def _remarks(context: Context) -> list[str]:
+    """Return what is to be said of each BlueField whose mode decides something."""
+    said: dict[str, str] = {}
+    for interface in context.interfaces:
+        if interface.nic is not None and card_of(interface.key) not in said:
+            sentence = remark(context.actual, interface.nic)
+            said[card_of(interface.key)] = f"{context.target_of(interface)}: {sentence}" if sentence else ""
+    return [sentence for sentence in said.values() if sentence]
+
+
+def _steps(context: Context, card: Card) -> list[Step]:
+    problem = _problem(context, card)
+    if problem:
+        return [_refused(context, card, list(card.wanted), problem)]
+    hidden = _hidden(card)
+    shown = {name: value for name, value in card.wanted.items() if name not in hidden}
+    changes = [name for name, value in shown.items() if not same(str(card.value(name, NEXT)), value)]
+    waiting = [
+        name for name, value in shown.items() if name not in changes and not same(str(card.value(name, CURRENT)), value)
+    ]
+    steps = []
+    if changes:
+        refusal = _refusal(context, card, changes)
+        steps.append(_refused(context, card, changes, refusal) if refusal else _change(context, card, changes))
+    if waiting:
+        refusal = _uplink_refusal(context, card, waiting)
+        steps.append(_held_back(context, card, waiting, refusal) if refusal else _waiting(context, card, waiting))
+    return steps
+
+
+def _problem(context: Context, card: Card) -> str:
+    """Return why nothing can be said of the card's parameters; empty when it can."""
+    if card.read["problem"]:
+        restricted = restriction(context.actual, card.interfaces[0].nic or {})
+        cause = f"; {restricted}" if restricted else _lockdown(context, card)
+        return f"its firmware can't be read: {card.read['problem']}{cause}"
+    if card.contradictions:
+        return f"its ports share one configuration, and their entries disagree: {', '.join(card.contradictions)}"
+    missing = [name for name in card.wanted if card.value(name, NEXT) is None and name not in _hidden(card)]
+    if missing:
+        hidden = [name for name in missing if name in HIDDEN]
+        advice = f"; {', '.join(hidden)} may be hidden: ask for {ADVANCED}: true as well" if hidden else ""
+        return f"it has no {', '.join(f'{name}{_near(card, name)}' for name in missing)}{advice}"
+    return ""
+
+
+def _hidden(card: Card) -> list[str]:
+    """Return the parameters that the card will show once it has started with its advanced settings on."""
+    if same(str(card.value(ADVANCED, CURRENT)), "True") or not same(card.wanted.get(ADVANCED, "False"), "True"):
+        return []
+    return [name for name in card.wanted if name in HIDDEN and card.value(name, NEXT) is None]
+
+
+def _near(card: Card, name: str) -> str:
+    near = card.read["near"].get(name) or []
+    return f" (nearest: {', '.join(near)})" if near else ""
+
+
+def _lockdown(context: Context, card: Card) -> str:
+    # mstflint opens the card by fwctl where it is there (Mellanox/mstflint, mtcr_ul/fwctrl.c).
+    lockdown = context.actual.facts["system"].get("lockdown")
+    if lockdown in (None, "none"):
+        return ""
+    pairs = " ".join(f"{name}={value}" for name, value in card.wanted.items())
+    return (
+        f"; the kernel's lockdown ({lockdown}, as with Secure Boot) forbids access to firmware: load mlx5_fwctl (Linux "
+        "6.15, DOCA-OFED), through which a mstflint that knows it reaches the card, or run mstconfig -y -d "
+        f"{card.device} set {pairs} on a kernel without it"
+    )
+
+
+def _refusal(context: Context, card: Card, changes: list[str]) -> str:
+    """Return everything that stands against setting these values; empty when nothing does."""
+    nic = card.interfaces[0].nic or {}
+    restricted = restriction(context.actual, nic)
+    if restricted:
+        return restricted
+    reasons = [_warned(card, changes), _unknown(context, changes)]
+    if not all(name.startswith(_OF_THE_MODE) for name in changes):
+        reasons.append(arm_side_refusal(context.actual, nic))
+    reasons.append(_uplink_refusal(context, card, changes))
+    return "; ".join(filter(None, reasons))
+
+
+def _warned(card: Card, changes: list[str]) -> str:
+    warned = [name for name in changes if name in WARNED_OF]
+    if not warned:
+        return ""
+    commands = (f"mstconfig -d {card.device} set {name}={card.wanted[name]}" for name in warned)
+    return (
+        f"mstconfig warns of damage and lost warranty before it sets {' and '.join(warned)}, and no run answers that "
+        f"for you: read it yourself ({' && '.join(commands)}), or leave it out"
+    )
+
+
+def _unknown(context: Context, changes: list[str]) -> str:
+    names = [name for name in unknown(changes) if name not in (context.desired.get("firmware_allow") or ())]
+    if not names:
+        return ""
+    return (
+        f"what {', '.join(names)} does to the card is not known here: look it up (mstconfig -d DEVICE show_confs), and "
+        f"name it in {ALLOW} of this host to have it set nevertheless"
+    )
+
+
+def _uplink_refusal(context: Context, card: Card, names: list[str]) -> str:
+    """Return why a start of the card with these values is refused for the node's sake; empty when it may come."""
+    names = cutting(names)
+    if not names or context.consents_to("uplink_change"):
+        return ""
+    allow = f"{CONSENTS['uplink_change']}: true allows it"
+    what = f"{', '.join(names)} may change {wording(names)}"
+    if not _is_uplink_known(context):
+        return (
+            f"{what}, and which card carries the uplink is not known: name its interface in rdma_fabric_uplinks, or "
+            f"{allow}"
+        )
+    for nic in functions_of_card(context.actual, card.device):
+        netdevs = [context.actual.netdevs.get(name) for name in nic["netdevs"]]
+        for netdev in netdevs or [None]:
+            reason = context.actual.uplink_reason(nic, netdev)
+            if reason is not None:
+                return f"its card carries the uplink ({context.target(nic, netdev)}: {reason}) and {what}; {allow}"
+    return ""
+
+
+def _is_uplink_known(context: Context) -> bool:
+    """Say whether the device that carries an uplink is known, of one uplink at least."""
+    actual = context.actual
+    named = (actual.netdevs.get(name) or {} for name in actual.uplink_names)
+    return any(uplink.get("pci") for uplink in (*actual.facts["uplinks"], *named))
+
+
+def _wording(context: Context, card: Card, names: list[str], action: str) -> dict[str, Any]:
+    return {
+        "target": context.target_of(card.interfaces[0]),
+        "action": action,
+        "before": {name: card.value(name, NEXT) for name in names},
+        "after": {name: card.wanted[name] for name in names},
+        "reason": "firmware of rdma_fabric_interfaces asks for it",
+    }
+
+
+def _told(card: Card, names: list[str], column: int) -> str:
+    return ", ".join(f"{name}={card.wanted[name]} (now {card.value(name, column)})" for name in names)
+
+
+def _refused(context: Context, card: Card, names: list[str], detail: str) -> Step:
+    wording = _wording(context, card, names, f"set {_told(card, names, NEXT)} in its firmware")
+    return refused_step(CONCERN, card.device, **wording, detail=detail)
+
+
+def _change(context: Context, card: Card, names: list[str]) -> Step:
+    allowed = context.consents_to(CONCERN)
+    hidden = ", ".join(_hidden(card))
+    later = f"; {hidden} can be set after that, when the card shows it" if hidden else ""
+    return make_step(
+        CONCERN,
+        card.device,
+        **_wording(context, card, names, f"set {_told(card, names, NEXT)} in its firmware for the next boot"),
+        interrupts=_interrupts(names),
+        undo="set the former values",
+        when=BOOT,
+        status=PLANNED if allowed else NEEDS_CONSENT,
+        consent=CONSENTS[CONCERN],
+        detail=f"takes effect when the card is reset, with a reboot or a power cycle; all of its ports share it{later}",
+    )
+
+
+def _interrupts(names: list[str]) -> str:
+    changed = wording(names)
+    return f"{NOTHING} before the card starts with it, which may change {changed}" if changed else NOTHING
+
+
+def _held_back(context: Context, card: Card, names: list[str], refusal: str) -> Step:
+    """Return the step about values that wait for the next boot, which no run may bring about."""
+    wording_of_step = _wording(context, card, names, f"start the card with {_told(card, names, CURRENT)}")
+    wording_of_step["before"] = {name: card.value(name, CURRENT) for name in names}
+    former = " ".join(f"{name}={number_of(str(card.value(name, CURRENT)))}" for name in names)
+    detail = f"the next boot has it already; {refusal}, mstconfig -d {card.device} set {former} takes it back"
+    return refused_step(CONCERN, f"{card.device}{PENDING}", **wording_of_step, detail=detail)
+
+
+def _waiting(context: Context, card: Card, names: list[str]) -> Step:
+    """Return the step that only a reset of the card can do: refused once a reboot has not done it."""
+    wording = _wording(context, card, names, f"reset the card: {_told(card, names, CURRENT)} for the next boot")
+    wording["before"] = {name: card.value(name, CURRENT) for name in names}
+    key = f"{card.device}{PENDING}"
+    since = (context.actual.facts.get("firmware") or {}).get("set_since_boot") or {}
+    if not set(names) <= set(since.get(card.device) or ()):
+        return refused_step(
+            CONCERN,
+            key,
+            **wording,
+            detail=(
+                "it was set before this host started, or by somebody else since, and a reboot alone may not bring it: "
+                f"reset the card (mstfwreset -d {card.device} reset, with no virtual functions and its ports down) or "
+                "power cycle the machine, and run again"
+            ),
+        )
+    return make_step(
+        CONCERN,
+        key,
+        **wording,
+        interrupts="everything on this node",
+        when=BOOT,
+        status=NEEDS_REBOOT,
+        undo=f"set {', '.join(f'{name}={card.value(name, CURRENT)}' for name in names)} before the next boot",
+    )

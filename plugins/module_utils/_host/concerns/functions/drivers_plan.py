@@ -1,0 +1,159 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Plans which driver virtual functions are bound to: the one of their interfaces, or vfio-pci.
+
+``driver_override`` of a function decides (Documentation/ABI/testing/sysfs-bus-pci); the kernel forgets it with the
+function, so the boot unit sets it again.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Dict, Optional, Sequence
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.functions.settings_plan import numbered
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.effects import BOUND
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import (
+    BOOT,
+    NEEDS_CONSENT,
+    NEEDS_REBOOT,
+    NOTHING,
+    NOW,
+    PLANNED,
+    Step,
+    is_executable,
+    make_step,
+    refused_step,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interfaces import Interface
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.iommu import INTEL
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.users import USER_SPACE_DRIVERS
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.vf_users import held
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import CONSENTS
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.vf_driver import VFIO
+
+# Ends the keys of these steps.
+DRIVER = ":driver"
+
+# Kernel arguments that are there with the next boot.
+_COMING = (PLANNED, NEEDS_REBOOT)
+
+# The driver of a function by its number, None where none is bound.
+Drivers = Dict[int, Optional[str]]
+
+
+def plan(context: Context, interface: Interface, earlier: Sequence[Step]) -> list[Step]:
+    """Return the step that binds functions, those included that a step of ``earlier`` creates."""
+    asked = interface.wanted.get("vf_driver")
+    if interface.nic is None or asked is None:
+        return []
+    created = next((s for s in earlier if is_executable(s) and s["id"] == f"vfs:{interface.key}"), None)
+    now = _present(context, interface, created)
+    bound_already = {
+        int(number)
+        for step in earlier
+        if step["id"].endswith(":settings") and is_executable(step)
+        for number, settings in step["to"].items()
+        if BOUND in settings and asked != VFIO
+    }
+    wrong = {
+        number: driver
+        for number, driver in now.items()
+        if number not in bound_already and not _is_right(context, interface, driver, asked, created is not None)
+    }
+    if not wrong:
+        return []
+    return [_step(context, interface, wrong, asked, created is not None)]
+
+
+def _present(context: Context, interface: Interface, created: Step | None) -> Drivers:
+    if created is not None:
+        return dict.fromkeys(range(int(created["to"])))
+    addresses = context.actual.vf_addresses(interface.nic or {})
+    known = context.actual.nics
+    return {number: known[address]["driver"] for number, address in enumerate(addresses) if address in known}
+
+
+def _is_right(context: Context, interface: Interface, driver: str | None, asked: str, created: bool) -> bool:
+    """Say whether a function may stay as it is; a new one gets the driver of its interface by itself."""
+    binds = ((interface.nic or {}).get("sriov") or {}).get("autoprobe") is not False
+    if asked == VFIO:
+        return driver == VFIO
+    if driver is None:
+        return created or not binds
+    return driver not in USER_SPACE_DRIVERS
+
+
+def _step(context: Context, interface: Interface, wrong: Drivers, wanted: str, created: bool) -> Step:
+    numbers = sorted(wrong)
+    what = "vfio-pci" if wanted == VFIO else "the driver of their interfaces"
+    wording: dict[str, Any] = {
+        "target": context.target_of(interface),
+        "action": f"bind virtual {numbered(numbers)} to {what}",
+        "before": {str(number): wrong[number] for number in numbers},
+        "after": dict.fromkeys(map(str, numbers), wanted),
+        "reason": f"vf_driver of rdma_fabric_interfaces asks for {wanted}",
+    }
+    key = f"{interface.key}{DRIVER}"
+    if wanted == VFIO and _lacks_iommu(context, interface, created) and _iommu_is_coming(context):
+        return make_step(
+            "vfs",
+            key,
+            **wording,
+            when=BOOT,
+            status=NEEDS_REBOOT,
+            detail="vfio-pci needs an IOMMU, which is on after the next boot",
+        )
+    refusal = _refusal(context, interface, wrong, wanted, created)
+    if refusal:
+        return refused_step("vfs", key, **wording, detail=refusal)
+    busy = [] if created else [number for number in numbers if wrong[number] is not None]
+    status = PLANNED if not busy or context.consents_to("vf_reset") else NEEDS_CONSENT
+    return make_step(
+        "vfs",
+        key,
+        **wording,
+        interrupts=f"whatever uses virtual {numbered(busy)}, whose driver changes" if busy else NOTHING,
+        undo="removing the functions ends it" if created else "bind the former drivers",
+        when=NOW,
+        status=status,
+        consent=CONSENTS["vf_reset"] if busy else None,
+        detail="loads vfio-pci, sets driver_override and binds the functions again" if wanted == VFIO else "",
+    )
+
+
+def _refusal(context: Context, interface: Interface, wrong: Drivers, wanted: str, created: bool) -> str:
+    nic = interface.nic or {}
+    if nic["function"] != "pf":
+        return "it is no physical function"
+    functions = [] if created else context.actual.vfs_of(nic)
+    if wanted == VFIO and _lacks_iommu(context, interface, created):
+        return _without_iommu(context)
+    refusal = context.uplink_refusal(nic, interface.netdev)
+    return refusal or held(context.actual, [vf for number, vf in enumerate(functions) if number in wrong])
+
+
+def _lacks_iommu(context: Context, interface: Interface, created: bool) -> bool:
+    """Say whether a function is in no group of an IOMMU; new ones get groups where their physical one has one."""
+    nic = interface.nic or {}
+    functions = [] if created else context.actual.vfs_of(nic)
+    return not all(function.get("iommu") for function in functions or [nic])
+
+
+def _iommu_is_coming(context: Context) -> bool:
+    """Say whether the arguments of the next boot switch one on that the firmware shows."""
+    shown = (context.actual.facts["system"].get("iommu") or {}).get("firmware")
+    return shown is not None and any(
+        step["concern"] == "kernel_arguments" and step["status"] in _COMING and "iommu" in str(step["to"])
+        for step in context.earlier
+    )
+
+
+def _without_iommu(context: Context) -> str:
+    problem = "no IOMMU is on, and vfio-pci gives nothing away without one: "
+    shown = (context.actual.facts["system"].get("iommu") or {}).get("firmware")
+    bios = "" if shown else "switch VT-d (Intel) or AMD-Vi (AMD) on in the BIOS, "
+    arguments = "[intel_iommu=on, iommu=pt]" if shown == INTEL else "[iommu=pt]"
+    also = "" if shown else ", on Intel processors intel_iommu=on as well"
+    return f"{problem}{bios}add rdma_fabric_kernel_arguments: {arguments}{also}, and reboot"

@@ -1,0 +1,178 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Plans the mode of e-switches: legacy or switchdev."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.functions.eswitch_mode import (
+    representors_in_use,
+    switches,
+    unbound_functions,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.functions.settings_plan import numbered
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import ConcernPlan, Context
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import (
+    NEEDS_CONSENT,
+    NOTHING,
+    NOW,
+    PLANNED,
+    Step,
+    make_step,
+    refused_step,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.bluefield import arm_side_refusal
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.eswitch import (
+    LEGACY,
+    SWITCHDEV,
+    offload_wanted,
+    present_mode,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interfaces import Interface
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.vf_users import held
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import CONSENTS
+
+CONCERN = "eswitch"
+# Ends the key of the step that lets rules reach the hardware.
+OFFLOAD = ":offload"
+
+
+def plan(context: Context) -> ConcernPlan:
+    """Return a step for each port whose e-switch is not in its mode, or is not by then.
+
+    A new number of functions is made in legacy mode; the step after it brings switchdev back.
+    """
+    steps: list[Step] = []
+    for interface in context.interfaces:
+        of_mode = _steps(context, interface)
+        steps += [*of_mode, *_offload(context, interface, of_mode)]
+    return steps, []
+
+
+def functions_then(context: Context, interface: Interface) -> int:
+    """Return how many virtual functions a port has when its e-switch is switched."""
+    created = context.planned(f"vfs:{interface.key}")
+    if created is not None:
+        return int(created["to"])
+    return int(((interface.nic or {}).get("sriov") or {}).get("enabled") or 0)
+
+
+def mode_then(context: Context, interface: Interface) -> str:
+    """Return the mode that a port is in when its e-switch is switched."""
+    return LEGACY if context.planned(f"vfs:{interface.key}") else present_mode(context.actual, interface)
+
+
+def _steps(context: Context, interface: Interface) -> list[Step]:
+    wanted = interface.wanted.get("eswitch_mode")
+    now = present_mode(context.actual, interface)
+    if wanted is None or (not switches(interface) and wanted == now):
+        return []
+    if wanted == mode_then(context, interface):
+        return _binding(context, interface, wanted)
+    wording: dict[str, Any] = {
+        "target": context.target_of(interface),
+        "action": f"set the e-switch to {wanted} mode" + (f" (now {now})" if now != wanted else " again"),
+        "before": now,
+        "after": wanted,
+        "reason": f"rdma_fabric_interfaces asks for eswitch_mode {wanted}",
+    }
+    refusal = _refusal(context, interface, wanted)
+    if refusal:
+        return [refused_step(CONCERN, interface.key, **wording, detail=refusal)]
+    return [_change(context, interface, wanted, wording)]
+
+
+def _offload(context: Context, interface: Interface, of_mode: list[Step]) -> list[Step]:
+    """Return the step without which packets between functions go through the processor: rules stay out of the card.
+
+    It comes after the mode, with which some drivers make the interface anew.
+    """
+    told = (context.actual.facts.get("eswitch") or {}).get(interface.key, {}).get("offload")
+    wanted = offload_wanted(interface)
+    if wanted is None or told is None or told is wanted or any(step["status"] != PLANNED for step in of_mode):
+        return []
+    reason = "in switchdev mode the e-switch forwards what such rules say, and hw-tc-offload is off"
+    return [
+        make_step(
+            CONCERN,
+            f"{interface.key}{OFFLOAD}",
+            target=context.target_of(interface),
+            action=f"{'let rules of tc and Open vSwitch reach' if wanted else 'keep rules of tc out of'} the hardware",
+            before=told,
+            after=wanted,
+            reason=reason if wanted else "it was so before rdma.fabric changed it",
+            undo=f"switch hw-tc-offload {'off' if wanted else 'on'}",
+            when=NOW,
+        )
+    ]
+
+
+def _binding(context: Context, interface: Interface, mode: str) -> list[Step]:
+    """Return the step that binds functions which a run that was ended between two modes left without driver."""
+    numbers = unbound_functions(context.actual, interface)
+    if not numbers or context.planned(f"vfs:{interface.key}"):
+        return []
+    return [
+        make_step(
+            CONCERN,
+            interface.key,
+            target=context.target_of(interface),
+            action=f"bind virtual {numbered(numbers)} to the driver",
+            before=mode,
+            after=mode,
+            reason="a run that was ended before they were bound again left them without driver",
+            undo="nothing is lost with it",
+            when=NOW,
+        )
+    ]
+
+
+def _refusal(context: Context, interface: Interface, wanted: str) -> str:
+    nic = interface.nic
+    if nic is None or nic["function"] != "pf":
+        return "it is no physical function, and only those have an e-switch"
+    if not switches(interface):
+        return f"its driver is {nic['driver'] or 'none'}, and only e-switches of mlx5_core are switched"
+    if nic.get("link_layer") == "InfiniBand":
+        return "it is an InfiniBand port, and switchdev is a mode of Ethernet ports"
+    problem = (context.actual.facts.get("eswitch") or {}).get(interface.key, {}).get("problem")
+    if problem:
+        return f"its mode can't be read ({problem}): run as root, with iproute2 and a driver that has the mode"
+    refusal = arm_side_refusal(context.actual, nic) or context.uplink_refusal(nic, interface.netdev)
+    if refusal or context.planned(f"vfs:{interface.key}"):
+        return refusal
+    used = representors_in_use(context.actual, interface) if wanted == LEGACY else ""
+    return f"{used}; take them out first" if used else held(context.actual, context.actual.vfs_of(nic))
+
+
+def _change(context: Context, interface: Interface, wanted: str, wording: dict[str, Any]) -> Step:
+    count = functions_then(context, interface)
+    existing = 0 if context.planned(f"vfs:{interface.key}") else count
+    consent = CONSENTS["vf_reset"] if existing else None
+    status = PLANNED if not existing or context.consents_to("vf_reset") else NEEDS_CONSENT
+    return make_step(
+        CONCERN,
+        interface.key,
+        **wording,
+        interrupts=_interrupted(interface, existing),
+        undo=f"set {mode_then(context, interface)} mode",
+        when=NOW,
+        status=status,
+        consent=consent,
+        detail=_detail(count, wanted),
+    )
+
+
+def _interrupted(interface: Interface, existing: int) -> str:
+    parts = [f"traffic on its {existing} virtual functions, which are bound again"] if existing else []
+    if (interface.netdev or {}).get("up"):
+        parts.append(f"traffic on {(interface.netdev or {})['name']} for a moment")
+    return " and ".join(parts) or NOTHING
+
+
+def _detail(count: int, wanted: str) -> str:
+    made = "; each function gets a representor" if count and wanted == SWITCHDEV else ""
+    noun = "driver of its function" if count == 1 else f"drivers of its {count} functions"
+    return (f"unbinds the {noun}, sets the mode and binds them again" if count else "it has no functions") + made

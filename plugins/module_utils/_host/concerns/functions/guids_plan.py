@@ -1,0 +1,164 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Plans the GUIDs of InfiniBand virtual functions.
+
+A new function has none, and its port stays down without one. The physical function keeps node and port GUID for each
+(ndo_set_vf_guid of the kernel); a function takes them when its driver is bound.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Dict, Mapping
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.functions.eswitch_mode import unbound_functions
+from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.functions.settings_plan import numbered
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import ConcernPlan, Context
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.effects import BOUND
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import (
+    NEEDS_CONSENT,
+    NOTHING,
+    NOW,
+    PLANNED,
+    Step,
+    make_step,
+    refused_step,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.bluefield import arm_side_refusal
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interfaces import Interface
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.vf_guids import (
+    device_guid,
+    has_guid,
+    port_guid,
+    wanted_guid,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.vf_users import held
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import CONSENTS
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.vf_guids import DETERMINISTIC, size_of
+
+CONCERN = "guids"
+GUID, LINK_STATE = "guid", "link_state"
+AUTO, DISABLED = "auto", "disable"
+
+# By the function's number: which of ``guid``, ``link_state`` and ``bound`` it is to get.
+Changes = Dict[int, Dict[str, Any]]
+
+
+def plan(context: Context) -> ConcernPlan:
+    """Return a step for each port whose functions have other GUIDs than wanted, or have not taken them yet."""
+    steps: list[Step] = []
+    notices: list[str] = []
+    for interface in context.interfaces:
+        if not interface.wanted.get("vf_guids"):
+            continue
+        created = context.planned(f"vfs:{interface.key}")
+        count = int(created["to"]) if created else int(((interface.nic or {}).get("sriov") or {}).get("enabled") or 0)
+        if count:
+            steps += _steps(context, interface, count, created is not None)
+        elif interface.wanted.get("vfs") != 0:
+            notices.append(f"{context.target_of(interface)}: vf_guids has no effect, there are no virtual functions")
+    return steps, notices
+
+
+def _steps(context: Context, interface: Interface, count: int, created: bool) -> list[Step]:
+    nic = interface.nic or {}
+    own = port_guid(context.actual, nic, interface.netdev) if interface.nic else None
+    guids = [wanted_guid(interface.wanted["vf_guids"], number, own) for number in range(count)]
+    changes = _changes(context, interface, guids, created)
+    refusal = _refusal(context, interface, guids, {} if created else changes)
+    if not changes and not refusal:
+        return []
+    wording = _wording(context, interface, changes)
+    if refusal:
+        return [refused_step(CONCERN, interface.key, **wording, detail=refusal)]
+    busy = [] if created else _bound(context, interface, changes)
+    status = PLANNED if not busy or context.consents_to("vf_reset") else NEEDS_CONSENT
+    return [
+        make_step(
+            CONCERN,
+            interface.key,
+            **wording,
+            interrupts=f"traffic on virtual {numbered(busy)}, whose driver is bound again" if busy else NOTHING,
+            undo="removing the functions ends it" if created else "set the former GUIDs",
+            when=NOW,
+            status=status,
+            consent=CONSENTS["vf_reset"] if busy else None,
+            detail="ports of functions come up when the subnet manager allows virtual ports (OpenSM: virt_enabled 2)",
+        )
+    ]
+
+
+def _changes(context: Context, interface: Interface, guids: list[str | None], created: bool) -> Changes:
+    known = ((context.actual.facts.get(CONCERN) or {}).get(interface.key) or {}).get("functions") or []
+    functions = [] if created else context.actual.vfs_of(interface.nic or {})
+    unbound = [] if created else unbound_functions(context.actual, interface)
+    changes: Changes = {}
+    for number, guid in enumerate(guids):
+        now: Mapping[str, Any] = known[number] if not created and number < len(known) else {}
+        taken = device_guid(context.actual, functions[number]) if number < len(functions) else None
+        change: dict[str, Any] = {}
+        if guid is not None and not has_guid(now, taken, guid):
+            change[GUID] = guid
+        if now.get(LINK_STATE) == DISABLED or created:
+            change[LINK_STATE] = AUTO
+        if number in unbound:
+            change[BOUND] = True
+        if change:
+            changes[number] = change
+    return changes
+
+
+def _refusal(context: Context, interface: Interface, guids: list[str | None], changes: Changes) -> str:
+    nic = interface.nic
+    if nic is None or nic["function"] != "pf":
+        return "it is no physical function"
+    if nic.get("link_layer") != "InfiniBand":
+        return "it is no InfiniBand port: functions of an Ethernet port have addresses (mac of vf_settings)"
+    refusal = arm_side_refusal(context.actual, nic) or _guids_problem(context, interface, guids)
+    refusal = refusal or context.uplink_refusal(nic, interface.netdev)
+    again = {number for number, change in changes.items() if GUID in change}
+    return refusal or held(context.actual, [vf for n, vf in enumerate(context.actual.vfs_of(nic)) if n in again])
+
+
+def _guids_problem(context: Context, interface: Interface, guids: list[str | None]) -> str:
+    if None in guids:
+        if interface.wanted["vf_guids"] == DETERMINISTIC:
+            return "the GUID of the port is not known, from which those of its functions are made"
+        size = size_of(interface.wanted["vf_guids"])
+        return f"vf_guids holds {size} GUIDs for {len(guids)} functions: add GUIDs, or lower vfs"
+    files = ((context.actual.facts.get(CONCERN) or {}).get(interface.key) or {}).get("files")
+    if interface.netdev is None and files is None:
+        return "it has no network interface, through which the driver takes GUIDs: load ib_ipoib"
+    return _taken_elsewhere(context, interface, guids)
+
+
+def _taken_elsewhere(context: Context, interface: Interface, guids: list[str | None]) -> str:
+    """Return which wanted GUID another device of this host has."""
+    own = set(context.actual.vf_addresses(interface.nic or {}))
+    for nic in context.actual.nics.values():
+        guid = device_guid(context.actual, nic)
+        if nic["address"] not in own and guid in guids:
+            return f"{guid} is the GUID of {nic['address']} already; give each function its own"
+    return ""
+
+
+def _wording(context: Context, interface: Interface, changes: Changes) -> dict[str, Any]:
+    known = ((context.actual.facts.get(CONCERN) or {}).get(interface.key) or {}).get("functions") or []
+    parts: list[str] = []
+    for key, what in ((GUID, "set the GUIDs of"), (LINK_STATE, "let the links follow the port for"), (BOUND, "bind")):
+        numbers = sorted(number for number, change in changes.items() if key in change)
+        if numbers and not (key == LINK_STATE and parts):
+            parts.append(f"{what} virtual {numbered(numbers)}")
+    return {
+        "target": context.target_of(interface),
+        "action": " and ".join(parts) or "give the virtual functions GUIDs",
+        "before": {str(number): known[number] if number < len(known) else None for number in sorted(changes)},
+        "after": {str(number): change for number, change in sorted(changes.items())},
+        "reason": "vf_guids of rdma_fabric_interfaces asks for it",
+    }
+
+
+def _bound(context: Context, interface: Interface, changes: Changes) -> list[int]:
+    """Return the functions that are to take another GUID and have a driver now."""
+    functions = context.actual.vfs_of(interface.nic or {})
+    return [n for n, function in enumerate(functions) if GUID in changes.get(n, {}) and function["driver"]]

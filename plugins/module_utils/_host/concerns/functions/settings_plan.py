@@ -1,0 +1,212 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Plans addresses, VLANs and rights of virtual functions.
+
+The physical function keeps them (ndo_set_vf_* of the kernel); a new address reaches a function when its driver is bound
+again.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Sequence
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import ConcernPlan, Context
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.effects import BOUND, SUFFIX
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import (
+    NEEDS_CONSENT,
+    NOTHING,
+    NOW,
+    PLANNED,
+    Step,
+    is_executable,
+    make_step,
+    refused_step,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.bluefield import arm_side_refusal
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interfaces import Interface
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.vf_settings import (
+    BEFORE,
+    Changes,
+    Settings,
+    differences,
+    former_settings,
+    port_mac,
+    wanted_settings,
+    without_driver,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.vf_users import given_away, held
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import CONSENTS
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.vf_settings import DETERMINISTIC, VF_KEYS
+
+# Settings whose change stops traffic for a moment or for good.
+_INTERRUPTING = ("vlan", "link_state")
+
+
+def plan(context: Context, interface: Interface, about_number: Sequence[Step]) -> ConcernPlan:
+    """Return the step that sets up the virtual functions, those included that a step of ``about_number`` creates."""
+    before = interface.wanted.get(BEFORE)
+    if not interface.wanted.get("vf_settings") and (before is None or about_number):
+        return [], []
+    created = next((step for step in about_number if is_executable(step)), None)
+    sriov = (interface.nic or {}).get("sriov") or {}
+    count = int(created["to"]) if created else int(sriov.get("enabled") or 0)
+    if not count and before is not None:
+        return [], []
+    if not count:
+        skipped = f"{context.target_of(interface)}: vf_settings has no effect, there are no virtual functions"
+        return [], [] if interface.wanted.get("vfs") == 0 else [skipped]
+    mac = port_mac(interface.nic or {}, interface.netdev)
+    wanted = wanted_settings(interface.wanted, mac, count) if before is None else former_settings(before, count)
+    changes = differences(wanted, None if created else sriov.get("settings"))
+    if created is None and interface.nic is not None:
+        for number in without_driver(context.actual, interface.nic, wanted):
+            changes.setdefault(number, {})[BOUND] = True
+    notices = _unknown_numbers(context, interface, count)
+    away = {} if created else _given_away(context, interface, changes)
+    if away and not context.removing:
+        changes = {number: settings for number, settings in changes.items() if number not in away}
+        notices.append(
+            f"{context.target_of(interface)}: virtual {numbered(sorted(away))} keeps other vf_settings, which whoever "
+            f"has it may have set ({'; '.join(away.values())}); a run after it is given back sets those of this entry"
+        )
+    if not changes and not _needs_mac(interface, mac):
+        return [], notices
+    refusal = _refusal(context, interface, mac, changes if created is None else {})
+    step = (
+        _refused(context, interface, changes, refusal)
+        if refusal
+        else _change(context, interface, changes, created is not None)
+    )
+    return [step], notices
+
+
+def _given_away(context: Context, interface: Interface, changes: Changes) -> dict[int, str]:
+    """Return who has the functions that are to be changed, by number: sriov-cni and libvirt set theirs up too."""
+    found = enumerate(given_away(context.actual, nic) for nic in context.actual.vfs_of(interface.nic or {}))
+    return {number: who for number, who in found if who and number in changes}
+
+
+def _needs_mac(interface: Interface, mac: str | None) -> bool:
+    return interface.wanted["vf_settings"].get("mac") == DETERMINISTIC and not mac
+
+
+def _unknown_numbers(context: Context, interface: Interface, count: int) -> list[str]:
+    """Say which addresses are given for functions that do not exist."""
+    given = interface.wanted["vf_settings"].get("mac")
+    numbers = (
+        sorted((int(number) for number in given if int(number) >= count), key=int) if isinstance(given, dict) else []
+    )
+    if not numbers:
+        return []
+    listed = ", ".join(map(str, numbers))
+    return [f"{context.target_of(interface)}: vf_settings.mac of {listed} has no effect, there are {count} functions"]
+
+
+def _refusal(context: Context, interface: Interface, mac: str | None, changes: Changes) -> str:
+    nic = interface.nic
+    if nic is None or nic["function"] != "pf":
+        return "it is no physical function"
+    if nic.get("link_layer") == "InfiniBand":
+        return (
+            "it is an InfiniBand port: its virtual functions have GUIDs and partitions instead of addresses and VLANs"
+        )
+    if interface.netdev is None:
+        return "it has no network interface, through which the driver takes these settings"
+    if _needs_mac(interface, mac):
+        return "the address of the port is not known, from which those of its functions are made"
+    refusal = arm_side_refusal(context.actual, nic) or context.uplink_refusal(nic, interface.netdev)
+    if refusal:
+        return refusal
+    renewed = {number for number, settings in changes.items() if "mac" in settings}
+    kept = renewed | set(_given_away(context, interface, changes))
+    return held(context.actual, [vf for number, vf in enumerate(context.actual.vfs_of(nic)) if number in kept])
+
+
+def _wording(context: Context, interface: Interface, changes: Changes) -> dict[str, Any]:
+    keys = [key for key in VF_KEYS if any(key in settings for settings in changes.values())]
+    unbound = [number for number, settings in sorted(changes.items()) if BOUND in settings]
+    set_up = [number for number, settings in sorted(changes.items()) if set(settings) - {BOUND}]
+    known = ((interface.nic or {}).get("sriov") or {}).get("settings") or []
+    before = {
+        str(number): _former(known[number], settings) if number < len(known) else None
+        for number, settings in sorted(changes.items())
+    }
+    what = f"set {', '.join(keys)} of virtual {numbered(set_up)}" if set_up else ""
+    bind = f"bind virtual {numbered(unbound)} to the driver" if unbound else ""
+    return {
+        "target": context.target_of(interface),
+        "action": " and ".join(filter(None, (what, bind))) or "set up the virtual functions",
+        "before": before,
+        "after": {str(number): settings for number, settings in sorted(changes.items())},
+        "reason": "vf_settings of rdma_fabric_interfaces asks for it",
+    }
+
+
+def _former(known: Settings, settings: Settings) -> Settings:
+    return {key: False if key == BOUND else known.get(key) for key in settings}
+
+
+def numbered(numbers: Sequence[int]) -> str:
+    """Return ``function 3``, ``functions 0 to 7`` or ``functions 0, 2``."""
+    if len(numbers) == 1:
+        return f"function {numbers[0]}"
+    if list(numbers) == list(range(numbers[0], numbers[-1] + 1)):
+        return f"functions {numbers[0]} to {numbers[-1]}"
+    return f"functions {', '.join(map(str, numbers))}"
+
+
+def _refused(context: Context, interface: Interface, changes: Changes, refusal: str) -> Step:
+    key = f"{interface.key}{SUFFIX}"
+    return refused_step("vfs", key, **_wording(context, interface, changes), detail=refusal)
+
+
+def _change(context: Context, interface: Interface, changes: Changes, created: bool) -> Step:
+    renewed = [number for number, settings in sorted(changes.items()) if "mac" in settings]
+    paused = [n for n, settings in sorted(changes.items()) if any(key in settings for key in _INTERRUPTING)]
+    status, consent, interrupts = PLANNED, None, NOTHING
+    busy = [] if created else _busy(context, interface, [*renewed, *paused])
+    if set(busy) & set(renewed):
+        consent = CONSENTS["vf_reset"]
+        status = PLANNED if context.consents_to("vf_reset") else NEEDS_CONSENT
+        interrupts = f"traffic on virtual {numbered(busy)}, whose driver is bound again"
+    elif busy:
+        interrupts = f"traffic on virtual {numbered(busy)} for a moment"
+    undo = "removing the functions ends it" if created else "set what was set before"
+    return make_step(
+        "vfs",
+        f"{interface.key}{SUFFIX}",
+        **_wording(context, interface, changes),
+        interrupts=interrupts,
+        undo=f"{undo}; functions keep a new address until their driver is bound again" if renewed else undo,
+        when=NOW,
+        status=status,
+        consent=consent,
+        detail=_detail(interface),
+    )
+
+
+def _busy(context: Context, interface: Interface, numbers: Sequence[int]) -> list[int]:
+    """Return those of the functions that are in use, or whose interface is up: a down one serves nobody."""
+    functions = context.actual.vfs_of(interface.nic or {})
+    return [
+        number
+        for number, function in enumerate(functions)
+        if number in numbers
+        and (held(context.actual, [function]) or any(port["up"] for port in context.actual.ports_of(function)))
+    ]
+
+
+def _detail(interface: Interface) -> str:
+    given = interface.wanted["vf_settings"]
+    shown = [f"{key} {word(given[key])}" for key in VF_KEYS if given.get(key) is not None]
+    return ", ".join(shown)
+
+
+def word(value: Any) -> str:
+    """Return a setting as ``ip link`` takes it and a person reads it; addresses by number for the latter only."""
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    if isinstance(value, dict):
+        return " ".join(f"{number}={mac}" for number, mac in sorted(value.items(), key=lambda item: int(item[0])))
+    return str(value)

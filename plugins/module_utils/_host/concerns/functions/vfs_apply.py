@@ -1,0 +1,241 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Creates and removes virtual functions and sets them up."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import Any, Mapping
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.functions.binding import (
+    PCI,
+    bind,
+    links,
+    settle,
+    unbind,
+    wait_for_interfaces,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.functions.drivers_apply import driving
+from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.functions.drivers_plan import DRIVER
+from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.functions.eswitch_mode import (
+    set_mode,
+    switch_to,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.functions.settings_plan import word
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.effects import BOUND, SUFFIX, renews
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.operations import (
+    Operation,
+    Run,
+    SetAttribute,
+    WaitFor,
+    Work,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.ports import port_of
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import Step, key_of
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.eswitch import LEGACY, SWITCHDEV, present_mode
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.functions import (
+    NO_ADDRESS,
+    parse_port_settings,
+    show_command,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interfaces import Interface
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.vf_settings import BEFORE
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import Host, HostError
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.former import wanted_interface
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import HostSpec
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.vf_driver import NETDEVICE, VFIO
+
+# The write returns when every function is probed, and never when the firmware hangs.
+_CREATION_SECONDS = 120.0
+_REMOVAL_SECONDS = 60.0
+_LINKS_SECONDS = 120.0
+
+ERRORS = MappingProxyType(
+    {
+        "EBUSY": (
+            "the driver says that the functions are in use (by virtual machines or RDMA programs), or somebody else "
+            "changes them at the same time; next: end who uses them (rdma resource show, the pods of this node), see "
+            "that no SR-IOV operator owns the card, and run again"
+        ),
+        "ERANGE": ("it is more than sriov_totalvfs; next: raise NUM_OF_VFS in the firmware (mstconfig), or lower vfs"),
+        "EINVAL": (
+            "the driver does not take it: for a number of functions the BIOS gave them no memory (BARs), for a rate "
+            "it is above the link's speed or the link is down; next: read the kernel's log (dmesg), switch SR-IOV and "
+            "Above 4G Decoding on in the BIOS, or change vf_settings, and run again"
+        ),
+        "ENOMEM": (
+            "the BIOS reserved too little memory for the functions (dmesg: not enough MMIO resources for SR-IOV); "
+            "next: switch SR-IOV, ARI and Above 4G Decoding on in the BIOS, or boot with pci=realloc, and run again"
+        ),
+        "ENOENT": (
+            "no driver is bound to the device, or it makes no virtual functions, or the firmware has SR-IOV off; "
+            "next: load the driver, switch SRIOV_EN on in the firmware (mstconfig) and reboot, and run again"
+        ),
+        "ENOSPC": (
+            "the machine has no interrupts (MSI-X vectors) left for the functions; next: lower vfs or the number of "
+            "channels of other cards (ethtool -L), or keep drivers away that are not needed, and run again"
+        ),
+        "EIO": (
+            "a command of the firmware failed; next: read the kernel's log (dmesg: mlx5_cmd_out_err, syndrome) and "
+            "devlink health, reset or update the firmware, and run again"
+        ),
+        "ETIMEDOUT": (
+            "the driver does not come back: its firmware hangs; next: read devlink health and the kernel's log (dmesg: "
+            "device's health compromised), power cycle the machine or update the firmware, and run again"
+        ),
+        "not found in directory": (
+            "this kernel has no vfio-pci; next: install the package with the kernel's additional modules (such as "
+            "linux-modules-extra), or use vf_driver netdevice"
+        ),
+        "EPERM": (
+            "the host does not own the card's e-switch, as with a BlueField in DPU mode or a card of several hosts, or "
+            "the module does not run as root; next: set the functions up on the card's Arm side, or leave vf_settings "
+            "out"
+        ),
+        "EOPNOTSUPP": (
+            "the driver does not have this setting, in this mode of its e-switch at least; next: leave it out of "
+            "vf_settings and run again"
+        ),
+    }
+)
+
+
+def work(context: Context, step: Step) -> Work:
+    """Return how virtual functions are made, removed or set up."""
+    key = key_of(step)
+    if key.endswith(SUFFIX):
+        return _setting_up(context, key[: -len(SUFFIX)], step)
+    if key.endswith(DRIVER):
+        return driving(context, key[: -len(DRIVER)], step)
+    return _number(context, key, int(step["from"]), int(step["to"]))
+
+
+def restore(desired: HostSpec, key: str, original: Any) -> None:
+    """Ask for the number of functions that a device had, and for what those were like that stay."""
+    if key.endswith(SUFFIX):
+        if isinstance(original, dict):
+            wanted_interface(desired, key[: -len(SUFFIX)]).update({"vf_settings": {}, BEFORE: original})
+    elif key.endswith(DRIVER):
+        found = set(original.values()) if isinstance(original, dict) else set()
+        if found:
+            wanted_interface(desired, key[: -len(DRIVER)])["vf_driver"] = VFIO if found == {VFIO} else NETDEVICE
+    elif isinstance(original, int):
+        wanted_interface(desired, key)["vfs"] = original
+
+
+def _number(context: Context, address: str, now: int, wanted: int) -> Work:
+    """0 comes before another number (EBUSY else); the equal number is never written, some drivers refuse that too."""
+    leaves = _leaves_switchdev(context, address)
+    do: list[Operation] = []
+    if leaves:
+        # The driver changes the mode while no driver of a function is bound, and makes functions in legacy mode.
+        do += [*(unbind(address, number) for number in range(now)), set_mode(address, LEGACY)]
+    if now:
+        do += _write(address, 0, f"the {now} virtual functions of {address} to be gone")
+    if wanted:
+        do += _create(context, address, wanted)
+    undo = _write(address, 0, f"the virtual functions of {address} to be gone")
+    if now:
+        # Nobody uses them: the run has just made them, or they were still to be removed with consent.
+        undo += _create(context, address, now)
+    if leaves:
+        undo += switch_to(context, address, SWITCHDEV, now)
+    return Work(do, undo, lambda host: _number_problem(host, address, wanted))
+
+
+def _leaves_switchdev(context: Context, address: str) -> bool:
+    interface = next(interface for interface in context.interfaces if interface.key == address)
+    return present_mode(context.actual, interface) == SWITCHDEV
+
+
+def _write(address: str, number: int, what: str) -> list[Operation]:
+    seconds = _CREATION_SECONDS if number else _REMOVAL_SECONDS
+    return [
+        SetAttribute(f"{PCI}/{address}/sriov_numvfs", str(number), seconds),
+        WaitFor(what, lambda host: _linked(host, address) == number, _LINKS_SECONDS if number else _REMOVAL_SECONDS),
+    ]
+
+
+def _create(context: Context, address: str, number: int) -> list[Operation]:
+    do = _write(address, number, f"{number} virtual functions of {address}")
+    # The first function of its kind has udev load their driver.
+    do += settle(context)
+    do.append(wait_for_interfaces(address, range(number)))
+    return do
+
+
+def _linked(host: Host, address: str) -> int:
+    """Return how many virtual functions are there, linked in both directions."""
+    return sum(host.exists(f"{link}/physfn") for link in links(host, address))
+
+
+def _number_problem(host: Host, address: str, wanted: int) -> str:
+    now = host.read(f"{PCI}/{address}/sriov_numvfs").strip()
+    linked = _linked(host, address)
+    if now == str(wanted) and linked == wanted:
+        return ""
+    return f"{address} has {now} virtual functions, {linked} of them linked, not {wanted}"
+
+
+def _setting_up(context: Context, address: str, step: Step) -> Work:
+    interface = next(interface for interface in context.interfaces if interface.key == address)
+    binds = ((interface.nic or {}).get("sriov") or {}).get("autoprobe") is not False
+    do: list[Operation] = []
+    undo: list[Operation] = []
+    bound: list[int] = []
+    for text, settings in step["to"].items():
+        number = int(text)
+        known = (step["from"] or {}).get(text) or {}
+        former = {key: value for key, value in known.items() if value is not None}
+        again = [bind(address, number)] if binds and renews(settings) else []
+        bound += [number] if again else []
+        if again and BOUND not in settings:
+            do.append(unbind(address, number))
+        do += [*_set(address, number, settings), *again]
+        undo += [*_set(address, number, former), *again]
+    if bound:
+        do += [*settle(context), wait_for_interfaces(address, bound)]
+    wanted = {int(number): _without_bound(settings) for number, settings in step["to"].items()}
+    return Work(do, undo, lambda host: _settings_problem(host, interface, wanted, binds))
+
+
+def _without_bound(settings: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in settings.items() if key != BOUND}
+
+
+def _set(address: str, number: int, settings: Mapping[str, Any]) -> list[Operation]:
+    """Return the command for one function; every setting of it goes in one request to the kernel."""
+    argv: list[str] = []
+    words = {"link_state": "state"}
+    for key, value in _without_bound(settings).items():
+        argv += [words.get(key, key), word(value)]
+    return [Run(("ip", "link", "set", "dev", f"{{port:{address}}}", "vf", str(number), *argv))] if argv else []
+
+
+def _settings_problem(host: Host, interface: Interface, wanted: Mapping[int, Mapping[str, Any]], binds: bool) -> str:
+    """Return which settings do not read back, on the physical function or, for an address, on the function itself."""
+    result = host.run(show_command(port_of(host, interface.key)), 30.0)
+    actual = parse_port_settings(result.stdout).functions or []
+    problems = []
+    for number, settings in wanted.items():
+        now = actual[number] if number < len(actual) else {}
+        wrong = [f"{key} is {now.get(key)}, not {value}" for key, value in settings.items() if now.get(key) != value]
+        if not wrong and binds and "mac" in settings:
+            wrong = _address_problem(host, f"{PCI}/{interface.key}/virtfn{number}", settings["mac"])
+        if wrong:
+            problems.append(f"function {number}: {', '.join(wrong)}")
+    return "; ".join(problems)
+
+
+def _address_problem(host: Host, link: str, mac: str) -> list[str]:
+    if mac == NO_ADDRESS:
+        # The port gives the function none; its driver makes one up.
+        return []
+    try:
+        names = host.list(f"{link}/net")
+    except HostError:
+        return []
+    addresses = {name: host.read(f"{link}/net/{name}/address").strip() for name in names}
+    return [f"its interface {name} has the address {now}" for name, now in addresses.items() if now != mac]

@@ -1,0 +1,246 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Plans the number of virtual functions and how each is set up.
+
+The order of writes and the reasons to leave a device alone are the kernel's (Documentation/PCI/pci-iov-howto.rst,
+drivers/pci/iov.c): a number other than 0 can only be written over 0, and destroying functions asks nobody.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Mapping
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.functions import drivers_plan as drivers
+from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.functions import settings_plan as functions
+from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.functions.eswitch_mode import (
+    representors_in_use,
+    switches,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import ConcernPlan, Context
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import (
+    BOOT,
+    NEEDS_CONSENT,
+    NEEDS_REBOOT,
+    NOTHING,
+    NOW,
+    PLANNED,
+    Step,
+    key_of,
+    make_step,
+    refused_step,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.eswitch import SWITCHDEV, present_mode
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.firmware import card_of
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import Nic, is_guest_function
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interfaces import Interface
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.vf_users import held
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import CONSENTS
+
+# Firmware values that are there with the next boot.
+_COMING = (PLANNED, NEEDS_REBOOT)
+
+
+def plan(context: Context) -> ConcernPlan:
+    """Return a step for each physical function with another number of virtual functions, other settings or drivers.
+
+    The number that holds at boot is the boot unit's.
+    """
+    steps: list[Step] = []
+    notices: list[str] = []
+    for interface in context.interfaces:
+        count_steps, said = _number(context, interface)
+        steps += count_steps
+        notices += [*said, *_made_anew(context, count_steps), *_also_made(context, interface)]
+        found, said = functions.plan(context, interface, count_steps)
+        steps += [*found, *drivers.plan(context, interface, [*count_steps, *found])]
+        notices += said
+    return steps, notices
+
+
+def _number(context: Context, interface: Interface) -> tuple[list[Step], list[str]]:
+    wanted, nic = interface.wanted.get("vfs"), interface.nic
+    if wanted is None:
+        return [], []
+    if wanted and nic is not None and is_guest_function(nic):
+        skipped = (
+            f"{context.target_of(interface)}: vfs {wanted} is skipped: it is a virtual function of a machine below "
+            "this one, and has no sriov_totalvfs"
+        )
+        return [], [skipped]
+    now = int(((nic or {}).get("sriov") or {}).get("enabled") or 0)
+    others = _made_by_others(context, interface, wanted)
+    if wanted == now and not others:
+        return [], []
+    if not others and _waits_for_firmware(context, interface, wanted):
+        return [_waiting(context, interface, wanted, now)], []
+    refusal = others or _refusal(context, interface, wanted)
+    if refusal:
+        return [_refused(context, interface, wanted, now, refusal)], []
+    return [_change(context, interface, wanted, now)], []
+
+
+def _others(context: Context, interface: Interface) -> list[Mapping[str, Any]]:
+    """Return the files of the host's network configuration that make virtual functions of the port as well."""
+    found = context.actual.facts.get("boot", {}).get("vf_counts") or {}
+    return list(found.get((interface.netdev or {}).get("name")) or [])
+
+
+def _made_by_others(context: Context, interface: Interface, wanted: int) -> str:
+    """Return which files make another number of functions at boot; empty when none does, or when ours go."""
+    others = [entry for entry in _others(context, interface) if entry["count"] != wanted]
+    if not others or context.removing:
+        return ""
+    said = " and ".join(f"{entry['file']} asks for {entry['count']}" for entry in others)
+    return (
+        f"{said}, and each boot would make one number and then the other; next: ask for {wanted} there, remove it "
+        "there, or leave vfs out here"
+    )
+
+
+def _also_made(context: Context, interface: Interface) -> list[str]:
+    """Name the files that make the same number of functions: that number has two owners."""
+    wanted = interface.wanted.get("vfs")
+    files = [entry["file"] for entry in _others(context, interface) if entry["count"] == wanted]
+    if not files or context.removing:
+        return []
+    return [f"{context.target_of(interface)}: {', '.join(files)} asks for {wanted} virtual functions as well: keep one"]
+
+
+def _made_anew(context: Context, steps: list[Step]) -> list[str]:
+    """Say which entries are about functions that a step destroys: what comes back is as the driver makes it."""
+    gone = {key_of(step) for step in steps if step["status"] == PLANNED and step["from"]}
+    return [
+        f"{context.target_of(interface)}: this plan destroys the virtual functions of {interface.nic['pf']}, and what "
+        "this one's own entry sets goes with it; the run after it sets it again"
+        for interface in context.interfaces
+        if interface.nic is not None and interface.nic.get("pf") in gone and not context.removing
+    ]
+
+
+def _waits_for_firmware(context: Context, interface: Interface, wanted: int) -> bool:
+    """Say whether the card offers as many functions once its firmware has the values that this plan sets or awaits."""
+    nic = interface.nic
+    if nic is None or nic["function"] != "pf" or wanted <= int((nic.get("sriov") or {}).get("total") or 0):
+        return False
+    steps = [step for step in context.earlier if step["concern"] == "firmware" and _is_of(step, nic)]
+    coming = {name: value for step in steps if step["status"] in _COMING for name, value in step["to"].items()}
+    return str(coming.get("NUM_OF_VFS", "")).isdecimal() and int(coming["NUM_OF_VFS"]) >= wanted
+
+
+def _is_of(step: Step, nic: Nic) -> bool:
+    return card_of(nic["address"]) == card_of(key_of(step))
+
+
+def _waiting(context: Context, interface: Interface, wanted: int, now: int) -> Step:
+    return make_step(
+        "vfs",
+        interface.key,
+        **_wording(context, interface, wanted, now),
+        interrupts=NOTHING,
+        when=BOOT,
+        status=NEEDS_REBOOT,
+        detail="its firmware offers as many after the next boot",
+    )
+
+
+def _refusal(context: Context, interface: Interface, wanted: int) -> str:
+    """Return why the number can't be set; empty when it can."""
+    nic = interface.nic
+    if nic is None:
+        return "it has no PCI function that could have virtual ones"
+    problem = _capability_problem(nic, wanted) or context.uplink_refusal(nic, interface.netdev)
+    if problem:
+        return problem
+    if present_mode(context.actual, interface) == SWITCHDEV:
+        if interface.wanted.get("eswitch_mode") is None or not switches(interface):
+            return (
+                "its e-switch is in switchdev mode, and a new number removes the representors: say with eswitch_mode "
+                "which mode it shall have then"
+            )
+        used = representors_in_use(context.actual, interface)
+        if used:
+            return f"{used}, and a new number removes them all; take them out first"
+    return held(context.actual, context.actual.vfs_of(nic))
+
+
+def _capability_problem(nic: Nic, wanted: int) -> str:
+    if nic["function"] == "vf":
+        return f"it is itself a virtual function of {nic['pf']}; give vfs to that one"
+    total = (nic.get("sriov") or {}).get("total") or 0
+    if not total:
+        return (
+            "it offers no SR-IOV: switch it on in its firmware (firmware of this entry: SRIOV_EN true, NUM_OF_VFS "
+            f"{wanted}) and in the BIOS"
+        )
+    if wanted > total:
+        return (
+            f"it offers at most {total}: raise NUM_OF_VFS in its firmware (firmware of this entry: NUM_OF_VFS "
+            f"{wanted}) or lower vfs"
+        )
+    return "" if nic["driver"] else "no driver is bound to it, and the driver makes the virtual functions"
+
+
+def _wording(context: Context, interface: Interface, wanted: int, now: int) -> dict[str, Any]:
+    noun = "virtual function" if wanted == 1 else "virtual functions"
+    action = f"create {wanted} {noun} (now {now})" if wanted else f"remove the virtual functions (now {now})"
+    return {
+        "target": context.target_of(interface),
+        "action": action,
+        "before": now,
+        "after": wanted,
+        "reason": f"rdma_fabric_interfaces asks for {wanted} {noun}, the device has {now}",
+    }
+
+
+def _refused(context: Context, interface: Interface, wanted: int, now: int, refusal: str) -> Step:
+    return refused_step("vfs", interface.key, **_wording(context, interface, wanted, now), detail=refusal)
+
+
+def _change(context: Context, interface: Interface, wanted: int, now: int) -> Step:
+    nic = interface.nic or {}
+    existing = context.actual.vf_addresses(nic)
+    status, consent = PLANNED, None
+    if now:
+        consent = CONSENTS["vf_reset"]
+        status = PLANNED if context.consents_to("vf_reset") else NEEDS_CONSENT
+    lost = _interrupted(interface)
+    if now:
+        lost = f"traffic on its {now} virtual functions, which are destroyed"
+        lost += f": {', '.join(existing)}" if existing else ""
+    return make_step(
+        "vfs",
+        interface.key,
+        **_wording(context, interface, wanted, now),
+        interrupts=lost,
+        undo=(
+            f"write 0, then {now}: the functions return without the addresses and settings given to them since"
+            if now
+            else "write 0 to sriov_numvfs"
+        ),
+        when=NOW,
+        status=status,
+        consent=consent,
+        detail=_detail(context, interface, wanted, now),
+    )
+
+
+def _interrupted(interface: Interface) -> str:
+    """Return what the first virtual functions interrupt: igb, for one, restarts the link of the physical function."""
+    netdev = interface.netdev or {}
+    if not netdev.get("up"):
+        return NOTHING
+    return f"traffic on {netdev['name']} for a moment, where the driver restarts the link to make functions"
+
+
+def _detail(context: Context, interface: Interface, wanted: int, now: int) -> str:
+    nic = interface.nic or {}
+    if now and wanted:
+        how = f"writes 0, waits until the {now} are gone, then writes {wanted} to sriov_numvfs"
+    else:
+        how = f"writes {wanted} to sriov_numvfs"
+    if present_mode(context.actual, interface) == SWITCHDEV:
+        how = f"sets the e-switch to legacy mode, {how}"
+    if wanted and nic.get("link_layer") == "InfiniBand":
+        how += "; InfiniBand functions stay down until they have GUIDs and the subnet manager allows virtual ports"
+    return how

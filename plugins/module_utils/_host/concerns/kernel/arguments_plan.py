@@ -1,0 +1,146 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Plans kernel arguments: what the next boot gets, and what waits for it."""
+
+from __future__ import annotations
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.kernel.arguments_files import (
+    arguments_of_ours,
+    asked_arguments,
+    boot_files,
+    found,
+    missing_arguments,
+    next_line,
+    own_arguments,
+    own_file,
+    problem_of,
+    wanted_arguments,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.kernel.iommu import remarks
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import ConcernPlan, Context
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import (
+    BOOT,
+    NEEDS_REBOOT,
+    Step,
+    make_step,
+    refused_step,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.kernel_arguments import GRUBBY, SYSTEMD_BOOT
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.arguments import (
+    RDMA_MODES,
+    contains,
+    count,
+)
+
+CONCERN = "kernel_arguments"
+PENDING = "reboot"
+_TARGET = "kernel command line"
+
+
+def plan(context: Context) -> ConcernPlan:
+    """Return refusals of what does not fit, a step that changes the next boot's line, or one that awaits the reboot,
+    and what keeps arguments about the IOMMU from having an effect."""
+    steps = [_unfit(context, argument) for argument in asked_arguments(context) if problem_of(context, argument)]
+    adds, removes = missing_arguments(context), unwanted_arguments(context)
+    if adds or removes or context.boot_differs(boot_files(context)):
+        steps.append(_change(context, adds, removes))
+    else:
+        steps += _pending(context)
+    return steps, [*remarks(context), *_mode_remarks(context)]
+
+
+def _mode_remarks(context: Context) -> list[str]:
+    """Tell that RDMA is in another mode than the one that the kernel was booted with for our sake."""
+    wanted, now = context.desired.get("rdma_mode"), context.actual.facts.get("settings", {}).get("rdma_mode")
+    if wanted is None or now in (None, wanted) or not contains(found(context).get("running", []), RDMA_MODES[wanted]):
+        return []
+    return [
+        f"RDMA is in {now} mode although the kernel was booted with {RDMA_MODES[wanted]}: somebody changed it (rdma "
+        f"system set netns {now}); the next boot brings {wanted} mode back"
+    ]
+
+
+def unwanted_arguments(context: Context) -> list[str]:
+    """Return the arguments that are ours and that nothing asks for any more."""
+    wanted = arguments_of_ours(context)
+    return [argument for argument in own_arguments(context) if argument not in wanted]
+
+
+def _unfit(context: Context, argument: str) -> Step:
+    return refused_step(
+        CONCERN,
+        argument,
+        target=_TARGET,
+        action=f"boot with {argument}",
+        before=None,
+        after=argument,
+        reason=f"rdma_fabric_kernel_arguments asks for {argument}",
+        detail=problem_of(context, argument),
+    )
+
+
+def _change(context: Context, adds: list[str], removes: list[str]) -> Step:
+    parts = [f"with {' '.join(adds)}"] if adds else []
+    parts += [f"without {' '.join(removes)}"] if removes else []
+    action = f"boot {' and '.join(parts)}" if parts else f"write {own_file(context)} as rdma.fabric writes it"
+    reason = f"the next boot would not have {' '.join(adds)}" if adds else "nothing asks for them any more"
+    if not parts:
+        reason = "somebody changed it"
+    before, after = own_arguments(context), arguments_of_ours(context)
+    if found(context).get("cannot"):
+        return refused_step(
+            CONCERN,
+            own_file(context),
+            target=_TARGET,
+            action=action,
+            before=before,
+            after=after,
+            reason=reason,
+            detail=str(found(context)["cannot"]),
+        )
+    return make_step(
+        CONCERN,
+        own_file(context),
+        target=_TARGET,
+        action=action,
+        before=before,
+        after=after,
+        reason=reason,
+        when=BOOT,
+        undo=f"write the former arguments and run {how(context)} again",
+        detail=f"{how(context)} writes them; they take effect with a reboot",
+    )
+
+
+def how(context: Context) -> str:
+    """Return what writes the next boot's line, for a sentence."""
+    loader = found(context).get("loader")
+    if loader == GRUBBY:
+        return "grubby"
+    return "kernel-install" if loader == SYSTEMD_BOOT else str((found(context).get("update") or ["update-grub"])[0])
+
+
+def _pending(context: Context) -> list[Step]:
+    """Return a step that only a reboot can do: the next boot's line is right, the running one is not yet."""
+    running, following = list(found(context).get("running", [])), next_line(context)
+    adds = [a for a in wanted_arguments(context) if contains(following, a) and not contains(running, a)]
+    removes = [a for a in found(context).get("removed", []) if count(running, a) and not count(following, a)]
+    if not adds and not removes:
+        return []
+    parts = [f"{' '.join(adds)} set"] if adds else []
+    parts += [f"{' '.join(removes)} removed"] if removes else []
+    return [
+        make_step(
+            CONCERN,
+            PENDING,
+            target=_TARGET,
+            action=f"reboot into it: {', '.join(parts)} for the next boot",
+            before=running,
+            after=following,
+            reason="the kernel reads its command line only while it boots",
+            interrupts="everything on this node",
+            when=BOOT,
+            status=NEEDS_REBOOT,
+        )
+    ]

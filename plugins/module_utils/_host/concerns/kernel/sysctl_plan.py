@@ -1,0 +1,156 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Plans settings of /proc/sys: now and at boot."""
+
+from __future__ import annotations
+
+from typing import Any, Mapping
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.kernel import sysctl_uplink as uplink
+from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.kernel.sysctl_files import (
+    Setting,
+    boot_files,
+    listed,
+    settings,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.kernel.sysctl_targets import value_of
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import ConcernPlan, Context
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import (
+    BOOT,
+    NOTHING,
+    NOW,
+    Step,
+    make_step,
+    refused_step,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec import sysctl_names
+
+CONCERN = "sysctl"
+# The kernel uses the larger of the interface's own value and that of all interfaces (inetdevice.h, IN_DEV_MAXCONF).
+_LARGER_COUNTS = ("arp_announce", "arp_filter", "arp_ignore", "rp_filter")
+_THE_UPLINK = "what reaches the node by the uplink"
+_UNGUARDED = "this is under no guard: nothing takes it back where the node is not reached any more"
+
+
+def plan(context: Context) -> ConcernPlan:
+    """Return a step for each setting that differs now, one for our file, and refusals of what can't hold."""
+    wanted, notices = settings(context)
+    steps = [step for setting in wanted for step in _steps_of(context, setting)]
+    files = boot_files(context)
+    if files and not context.removing and context.boot_differs(files):
+        steps.append(_file_step(context, wanted))
+    for setting in wanted:
+        if not setting.problem and not context.removing:
+            steps += _overridden(context, setting)
+            notices += _remarks(context, setting, {other.name: other.wanted for other in wanted})
+    return steps, notices
+
+
+def _steps_of(context: Context, setting: Setting) -> list[Step]:
+    if setting.problem:
+        return [
+            refused_step(
+                CONCERN,
+                setting.key,
+                target=setting.name,
+                action=f"set {setting.name} to {setting.wanted}",
+                before=setting.now,
+                after=setting.wanted,
+                reason=_asked(context, setting),
+                detail=setting.problem,
+            )
+        ]
+    if setting.waits or (setting.now is not None and sysctl_names.same_value(setting.now, setting.wanted)):
+        return []
+    cut = uplink.cut_by(context, setting.name, setting.wanted, setting.now)
+    return [
+        make_step(
+            CONCERN,
+            setting.key,
+            target=setting.name,
+            action=f"set {setting.name} to {setting.wanted}",
+            before=setting.now,
+            after=setting.wanted,
+            reason=f"{_asked(context, setting)}, it is {setting.now or 'not known now'}",
+            interrupts=_THE_UPLINK if cut else NOTHING,
+            when=NOW,
+            undo=f"set it to {setting.now}" if setting.now is not None else "",
+            detail=f"{cut}; {_UNGUARDED}" if cut else "",
+        )
+    ]
+
+
+def _asked(context: Context, setting: Setting) -> str:
+    if context.removing:
+        return f"it was {setting.wanted} before rdma.fabric changed it"
+    return f"{setting.variable} asks for {setting.wanted}"
+
+
+def _file_step(context: Context, wanted: list[Setting]) -> Step:
+    lasting = {setting.name: setting.wanted for setting in wanted if not setting.problem}
+    former = listed(context)
+    gone = sorted(set(former) - set(lasting))
+    settings_text = "1 setting" if len(lasting) == 1 else f"{len(lasting)} settings"
+    return make_step(
+        CONCERN,
+        sysctl_names.FILE,
+        target=sysctl_names.FILE,
+        action=f"have {settings_text} set at every boot",
+        before=former,
+        after=lasting,
+        reason="what is set now would be lost with a reboot, and an interface that appears later would lack it",
+        when=BOOT,
+        undo=f"write the former {sysctl_names.FILE}" if former else f"remove {sysctl_names.FILE}",
+        detail=f"{', '.join(gone)} no longer; what is set now stays until the reboot" if gone else "",
+    )
+
+
+def _overridden(context: Context, setting: Setting) -> list[Step]:
+    """Return a refusal when a file that is applied after ours sets another value at boot."""
+    later: Mapping[str, Any] = context.actual.facts.get("settings", {}).get("sysctl_later", {})
+    other = later.get(setting.name)
+    if other is None or sysctl_names.same_value(str(other["value"]), setting.wanted):
+        return []
+    return [
+        refused_step(
+            CONCERN,
+            f"{setting.name}:boot",
+            target=setting.name,
+            action=f"have {setting.name} set to {setting.wanted} at every boot",
+            before=other["value"],
+            after=setting.wanted,
+            reason=_asked(context, setting),
+            detail=(
+                f"{other['file']} is applied after {sysctl_names.FILE} and sets it to {other['value']}: remove it there"
+            ),
+        )
+    ]
+
+
+def _remarks(context: Context, setting: Setting, wanted: Mapping[str, str]) -> list[str]:
+    remarks = []
+    if setting.waits:
+        remarks.append(
+            f"{setting.name}: there is no interface {setting.waits} now; it is set when one of that name appears"
+        )
+    main_file = context.actual.facts.get("settings", {}).get("sysctl_conf", {})
+    other = main_file.get(setting.name)
+    if other is not None and not sysctl_names.same_value(str(other), setting.wanted):
+        remarks.append(f"/etc/sysctl.conf sets {setting.name} to {other}: sysctl --system would undo {setting.wanted}")
+    return remarks + _hidden(context, setting, wanted)
+
+
+def _hidden(context: Context, setting: Setting, wanted: Mapping[str, str]) -> list[str]:
+    """Say where the value of all interfaces is the larger one, so that the interface's own has no effect."""
+    interface = sysctl_names.interface_of(setting.name)
+    if interface is None or setting.name.replace("/", ".").rsplit(".", 1)[-1] not in _LARGER_COUNTS:
+        return []
+    of_all = sysctl_names.for_interface(setting.name, "all")
+    value = wanted.get(of_all) or value_of(context, of_all) or ""
+    if not value.isdecimal() or not setting.wanted.isdecimal() or int(value) <= int(setting.wanted):
+        return []
+    return [
+        f"{setting.name} = {setting.wanted} has no effect: {of_all} is {value}, and the kernel uses the larger one; "
+        f"lower {of_all} in rdma_fabric_sysctls"
+    ]

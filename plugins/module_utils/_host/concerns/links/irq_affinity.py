@@ -1,0 +1,295 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Puts interrupts of NICs on CPUs, one after the other, and keeps irqbalance from moving them.
+
+The boot unit sets them again at boot; irqbalance is told by files that it reads whenever it starts.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from types import MappingProxyType
+from typing import Any, Mapping
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import ConcernPlan, Context
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.handler import Handler
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.operations import (
+    Found,
+    Operation,
+    PutFile,
+    RemoveFile,
+    Run,
+    SetAttribute,
+    Work,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import (
+    NOW,
+    NOW_AND_BOOT,
+    Step,
+    is_executable,
+    key_of,
+    make_step,
+    refused_step,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import Nic
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interfaces import Interface
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interrupts import (
+    DROP_IN,
+    SCRIPT,
+    affinity_file,
+    cpus_of,
+    interrupts_of,
+    list_of_cpus,
+    running_irqbalance,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import Host
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import MARKER
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.former import wanted_interface
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import HostSpec
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.interfaces import LOCAL_NODE
+
+CONCERN = "irq_affinity"
+IRQBALANCE = "irqbalance"
+# Steps on an interface after which its driver may use other interrupts.
+_RENEWING = ("eswitch", "mtu", "link", "queues", "qos")
+_MANAGED = (
+    "the kernel keeps the CPUs of this interrupt to itself (a managed interrupt, or one that can't be moved); next: "
+    "leave irq_affinity out for this interface, and run again"
+)
+
+
+# Which CPU serves which interrupt: a list of CPUs, taken in turn, or the CPUs of each by its place among them.
+Rule = Any
+
+
+def plan(context: Context) -> ConcernPlan:
+    """Return a step for each interface with an interrupt on other CPUs than it is asked for."""
+    steps = [step for interface in context.interfaces for step in _steps(context, interface)]
+    return steps, [] if context.removing else _remarks(context)
+
+
+def _facts(context: Context) -> Mapping[str, Any]:
+    found: Mapping[str, Any] = context.actual.facts.get("interrupts") or {}
+    return found
+
+
+def _irqs(context: Context, interface: Interface) -> dict[str, str]:
+    """Return the CPUs of the interrupts of an interface by number, in their order."""
+    irqs: dict[str, str] = (_facts(context).get("interfaces") or {}).get(interface.key, {}).get("irqs", {})
+    return {irq: irqs[irq] for irq in sorted(irqs, key=int)}
+
+
+def _steps(context: Context, interface: Interface) -> list[Step]:
+    wanted = interface.wanted.get(CONCERN)
+    if not wanted:
+        return []
+    rule, refusal = _rule(context, interface, wanted)
+    irqs = _irqs(context, interface)
+    pairs = zip(irqs.values(), _in_turn(rule, len(irqs)))
+    differing = {str(place): now for place, (now, cpus) in enumerate(pairs) if cpus not in ("", now)}
+    if not (differing or refusal or _renewed(context, interface)):
+        return []
+    action, reason = f"put {len(irqs)} interrupts back on their CPUs", "they had them before the first run"
+    if isinstance(rule, str):
+        action = f"put its interrupts in turn on CPUs {rule}"
+        reason = f"rdma_fabric_interfaces asks for irq_affinity {wanted}"
+    target = context.target_of(interface)
+    wording = {"target": target, "action": action, "before": differing, "after": rule, "reason": reason}
+    if refusal:
+        return [refused_step(CONCERN, interface.key, **wording, detail=refusal)]
+    return [make_step(CONCERN, interface.key, **wording, undo="give each interrupt its former CPUs", when=NOW)]
+
+
+def _renewed(context: Context, interface: Interface) -> bool:
+    """Return whether an earlier step lets the driver use other interrupts."""
+    planned = {step["id"]: step["concern"] for step in context.earlier if is_executable(step)}
+    return "driver" in planned.values() or any(f"{concern}:{interface.key}" in planned for concern in _RENEWING)
+
+
+def _rule(context: Context, interface: Interface, wanted: Rule) -> tuple[Rule, str]:
+    """Return on which CPUs the interrupts go, and why that can't be done, empty when it can."""
+    if not isinstance(wanted, str):
+        return wanted, ""
+    if interface.nic is None:
+        return wanted, "it is no PCI function, so no interrupts are its own; ask for it on the interfaces below it"
+    if not _irqs(context, interface) and not _renewed(context, interface):
+        return wanted, "its driver uses no interrupts (MSI-X) now: none is bound, or the interface has never been up"
+    if wanted == LOCAL_NODE:
+        return _local(context, interface.nic)
+    online = _facts(context)["online"]
+    missing = sorted(set(cpus_of(wanted)) - set(cpus_of(online)))
+    return wanted, f"CPUs {list_of_cpus(missing)} are not online here ({online})" if missing else ""
+
+
+def _local(context: Context, nic: Nic) -> tuple[Rule, str]:
+    """Return the CPUs of a function's NUMA node; those that isolcpus keeps free are left out."""
+    facts = _facts(context)
+    if nic["numa_node"] is None and context.actual.facts["system"]["numa_nodes"] > 1:
+        return LOCAL_NODE, "the firmware does not tell its NUMA node; give a list of CPUs"
+    local = set(cpus_of(facts["interfaces"][nic["address"]]["local"])) - set(cpus_of(facts["isolated"]))
+    near = [cpu for cpu in cpus_of(facts["online"]) if cpu in local]
+    if not near:
+        return LOCAL_NODE, "no CPU of its NUMA node is online and not isolated (isolcpus); give a list of CPUs"
+    return list_of_cpus(near), ""
+
+
+def _in_turn(rule: Rule, count: int) -> list[str]:
+    """Return the CPUs of each of so many interrupts, empty for one that is left alone."""
+    if not isinstance(rule, str):
+        return [str(rule.get(str(place), "")) for place in range(count)]
+    if rule == LOCAL_NODE:
+        return [""] * count
+    cpus = cpus_of(rule)
+    return [str(cpus[place % len(cpus)]) for place in range(count)]
+
+
+def _remarks(context: Context) -> list[str]:
+    """Name interrupts that a CPU serves which is none of theirs; the kernel moves them when they come next."""
+    remarks = []
+    for interface in context.interfaces:
+        elsewhere = (_facts(context).get("interfaces") or {}).get(interface.key, {}).get("elsewhere") or {}
+        if elsewhere and interface.wanted.get(CONCERN):
+            told = ", ".join(f"{irq} (CPU {elsewhere[irq]})" for irq in sorted(elsewhere, key=int))
+            remarks.append(
+                f"{context.target_of(interface)}: other CPUs than smp_affinity_list has still serve the interrupts "
+                f"{told}; the kernel moves each when it comes next"
+            )
+    return remarks
+
+
+def work(context: Context, step: Step) -> Work:
+    """Return how the interrupts of one function get their CPUs: those that its driver uses when the step runs."""
+    address = key_of(step)
+
+    def verify(host: Host) -> str:
+        wrong = [f"{operation.path} is not {operation.text}" for operation in _writes(host, address, step["to"])]
+        return f"{'; '.join(wrong)}; next: find out who writes it (tuned, a script of the vendor)" if wrong else ""
+
+    return Work([_setting(address, step["to"])], [_setting(address, step["from"])], verify)
+
+
+def _setting(address: str, rule: Rule) -> Found:
+    return Found(f"place the interrupts of {address}", lambda host: _writes(host, address, rule))
+
+
+def _writes(host: Host, address: str, rule: Rule) -> list[SetAttribute]:
+    """Return the writes that are still to be done."""
+    irqs = interrupts_of(host, address)
+    wanted = [(affinity_file(irq), cpus) for irq, cpus in zip(irqs, _in_turn(rule, len(irqs))) if cpus]
+    return [SetAttribute(path, cpus) for path, cpus in wanted if host.read(path).strip() != cpus]
+
+
+def restore(desired: HostSpec, key: str, original: Any) -> None:
+    """Ask for the CPUs that the interrupts had, each by its place among them."""
+    if isinstance(original, dict):
+        wanted_interface(desired, key)[CONCERN] = original
+
+
+def plan_irqbalance(context: Context) -> ConcernPlan:
+    """Return a step that tells irqbalance which interrupts to leave alone, or that it may have them again."""
+    facts = _facts(context).get("irqbalance")
+    wanted = boot_files(context)
+    if facts is None or (facts["policy"] and not wanted):
+        return ([_refused_policy(context, facts)] if facts and _functions(context) else []), []
+    ours = [path for path in context.boot_files if path == DROP_IN or path.startswith(SCRIPT)]
+    running = facts["running"]
+    script = _script_of(wanted)
+    told = running is None or (script in running.split() if script else SCRIPT not in running)
+    if told and (not context.boot_differs(wanted) if wanted else DROP_IN not in ours):
+        return [], []
+    functions = ", ".join(_functions(context))
+    return [
+        make_step(
+            IRQBALANCE,
+            DROP_IN,
+            target=IRQBALANCE,
+            action=f"leave the interrupts of {functions} alone" if wanted else "balance all interrupts again",
+            before=sorted(ours),
+            after=sorted(wanted),
+            reason="it would move them" if wanted else "nothing asks for irq_affinity any more",
+            undo="bring its former files back and start it again",
+            when=NOW_AND_BOOT,
+            detail="it is started again where it runs" if facts["systemd"] else "",
+        )
+    ], []
+
+
+def _refused_policy(context: Context, facts: Mapping[str, Any]) -> Step:
+    return refused_step(
+        IRQBALANCE,
+        DROP_IN,
+        target=IRQBALANCE,
+        action=f"leave the interrupts of {', '.join(_functions(context))} alone",
+        before=[facts["policy"]],
+        after=[],
+        reason="it would move them",
+        detail=f"it has a policy script already ({facts['policy']}); let that print ban=true for these functions and "
+        "leave irq_affinity to it, or remove it",
+    )
+
+
+def _functions(context: Context) -> list[str]:
+    """Return the addresses of the functions whose interrupts are placed."""
+    if context.removing:
+        return []
+    return [one.key for one in context.interfaces if one.nic is not None and one.wanted.get(CONCERN)]
+
+
+def boot_files(context: Context) -> dict[str, str]:
+    """Return irqbalance's drop-in and the script that it asks about each interrupt, none where nothing is placed.
+
+    ``ban=true`` takes an interrupt from it (irqbalance(1), --policyscript); it gets the function's directory in
+    /sys/bus/pci/devices. The name of the script tells its text, so the running process tells which one it has asked.
+    """
+    facts = _facts(context).get("irqbalance")
+    functions = _functions(context)
+    if not functions or facts is None or not facts["start"] or facts["policy"]:
+        return {}
+    text = (
+        f'#!/bin/sh\n# {MARKER}\ncase "$1" in\n{" | ".join(f"*/{one}" for one in functions)}) echo ban=true ;;\nesac\n'
+    )
+    script = f"{SCRIPT}{hashlib.sha256(text.encode('ascii')).hexdigest()[:16]}"
+    start = f"{facts['start']} --policyscript={script}"
+    return {script: text, DROP_IN: f"# {MARKER}\n[Service]\nExecStart=\nExecStart={start}\n"}
+
+
+def _script_of(files: Mapping[str, str]) -> str:
+    """Return the argument that names our script, empty without one."""
+    return next((f"--policyscript={path}" for path in files if path.startswith(SCRIPT)), "")
+
+
+def work_irqbalance(context: Context, step: Step) -> Work:
+    """Return how irqbalance gets its files and reads them; a script that is left is removed with other leftovers."""
+    systemd = _facts(context)["irqbalance"]["systemd"]
+    reload: list[Operation] = [
+        Run(("systemctl", "daemon-reload"), 90.0),
+        Run(("systemctl", "try-restart", "irqbalance.service"), 90.0),
+    ]
+    after = reload if systemd else []
+    files = boot_files(context)
+    script = _script_of(files)
+    do: list[Operation] = [PutFile(path, text, _mode(path)) for path, text in files.items()]
+    do = do or [RemoveFile(DROP_IN)]
+    changed = list(files) or [DROP_IN]
+    former = {path: context.boot_files.get(path) for path in reversed(changed)}
+    undo: list[Operation] = [
+        RemoveFile(path) if text is None else PutFile(path, text, _mode(path)) for path, text in former.items()
+    ]
+
+    def verify(host: Host) -> str:
+        running = running_irqbalance(Probe(host)) if systemd else None
+        if running is None or (script in running.split() if script else SCRIPT not in running):
+            return ""
+        return f"irqbalance runs as {running}; next: look for a later drop-in that sets ExecStart (systemctl cat)"
+
+    return Work([*do, *after], [*undo, *after], verify)
+
+
+def _mode(path: str) -> int:
+    return 0o644 if path == DROP_IN else 0o755
+
+
+HANDLER = Handler(work, MappingProxyType({"EIO": _MANAGED, "EPERM": _MANAGED}), restore, parts=True)
+HANDLER_OF_IRQBALANCE = Handler(work_irqbalance)

@@ -1,0 +1,53 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Brings network interfaces up and takes them down."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import Any
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.operations import Run, Work
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.ports import fill
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import Step, key_of
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import Host
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.former import wanted_interface
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import HostSpec
+
+# IFF_UP of include/uapi/linux/if.h, as /sys/class/net/NAME/flags has it.
+_UP = 0x1
+# The driver brings its firmware and queues up.
+_SECONDS = 60.0
+_GONE = "the interface is gone or has another name now; next: run again, the plan is made from what is there"
+ERRORS = MappingProxyType(
+    {
+        "EIO": "the device does not come up; next: read the kernel's log (dmesg), repair the cause and run again",
+        "Cannot find device": _GONE,
+        "ENODEV": _GONE,
+        "ERFKILL": "a switch has the device off; next: rfkill unblock it and run again",
+    }
+)
+
+
+def work(context: Context, step: Step) -> Work:
+    """Return how the administrative state of one interface is set."""
+    key, to = key_of(step), str(step["to"])
+    name = context.port_name(next(interface for interface in context.interfaces if interface.key == key))
+
+    def verify(host: Host) -> str:
+        port = fill(name, host)
+        is_up = bool(int(host.read(f"/sys/class/net/{port}/flags").strip(), 16) & _UP)
+        return "" if is_up == (to == "up") else f"{port} is {'up' if is_up else 'down'}"
+
+    return Work([_set(name, to)], [_set(name, str(step["from"]))], verify)
+
+
+def restore(desired: HostSpec, key: str, original: Any) -> None:
+    """Ask for the administrative state that an interface had."""
+    wanted_interface(desired, key)["state"] = original
+
+
+def _set(name: str, state: str) -> Run:
+    return Run(("ip", "link", "set", "dev", name, state), _SECONDS)

@@ -1,0 +1,192 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Plans MTUs in an order in which nothing ever exceeds what it stands on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.links.mtu_stack import IPOIB_2K_MAX, Stack
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import ConcernPlan, Context
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.effects import new_functions
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import (
+    NOTHING,
+    NOW,
+    Step,
+    make_step,
+    refused_step,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import Netdev, Nic
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interfaces import Interface
+
+DEFAULT_ETHERNET_MTU = 1500
+ROCE_HEADERS = 96
+IB_MTUS = (4096, 2048, 1024, 512, 256)
+# Ends the key of a step that is about all virtual functions of one physical one.
+FUNCTIONS = ":vfs"
+
+
+@dataclass(frozen=True)
+class _Change:
+    """One MTU change with its place in the order: from the top of a stack down, and then from the bottom up."""
+
+    lowered: bool
+    level: int
+    step: Step
+
+    @property
+    def place(self) -> tuple[bool, int, str]:
+        return not self.lowered, -self.level if self.lowered else self.level, str(self.step["id"])
+
+
+def roce_mtu(mtu: int) -> int:
+    """Return the InfiniBand MTU that RoCE uses over an Ethernet ``mtu`` (bytes); 0 when none fits.
+
+    The kernel takes the largest that leaves room for the transport headers (iboe_get_mtu, include/rdma/ib_addr.h).
+    """
+    return next((ib_mtu for ib_mtu in IB_MTUS if ib_mtu <= mtu - ROCE_HEADERS), 0)
+
+
+def plan(context: Context) -> ConcernPlan:
+    """Return a step for each device whose MTU differs from the wanted one, and hints on what RoCE makes of it."""
+    changes: list[_Change] = []
+    notices: list[str] = []
+    stack = Stack(context)
+    for interface in context.interfaces:
+        if interface.netdev is None:
+            continue
+        changes.extend(_interface_change(context, interface, interface.netdev, stack))
+        notices.extend(_roce_hint(context, interface, interface.netdev))
+        if interface.nic is not None and interface.nic["function"] == "pf":
+            vf_changes, vf_notices = _functions_change(context, interface, interface.netdev, stack)
+            changes.extend(vf_changes)
+            notices.extend(vf_notices)
+    changes.sort(key=lambda change: change.place)
+    return [change.step for change in changes], notices
+
+
+def _interface_change(context: Context, interface: Interface, netdev: Netdev, stack: Stack) -> list[_Change]:
+    wanted = interface.wanted.get("mtu")
+    if wanted is None:
+        return []
+    name, now = str(netdev["name"]), int(netdev["mtu"])
+    refusal = stack.refusal(netdev, wanted)
+    if not refusal and (wanted == now or stack.setter(name) != name):
+        return []
+    lowered, level = wanted < now, stack.level(name)
+    wording: dict[str, Any] = {
+        "target": context.target_of(interface),
+        "action": f"set the MTU to {wanted} (now {now})",
+        "before": now,
+        "after": wanted,
+        "reason": f"rdma_fabric_interfaces asks for an MTU of {wanted}",
+    }
+    if refusal:
+        return [_Change(lowered, level, refused_step("mtu", interface.key, **wording, detail=refusal))]
+    shown = context.name_of(netdev)
+    step = make_step(
+        "mtu",
+        interface.key,
+        **wording,
+        interrupts=f"traffic on {shown} for a moment: the driver rebuilds its queues" if netdev["up"] else NOTHING,
+        undo=f"set the MTU to {now}",
+        when=NOW,
+        detail=_partition_hint(netdev, wanted),
+    )
+    return [_Change(lowered, level, step)]
+
+
+def _partition_hint(netdev: Netdev, wanted: int) -> str:
+    if netdev["link_type"] == "infiniband" and netdev["mtu"] <= IPOIB_2K_MAX < wanted:
+        return f"above {IPOIB_2K_MAX} only when the subnet manager's partition allows an MTU of 4K"
+    return ""
+
+
+def _roce_hint(context: Context, interface: Interface, netdev: Netdev) -> list[str]:
+    wanted, nic = interface.wanted.get("mtu"), interface.nic
+    if wanted is None or nic is None or netdev["link_type"] != "ether" or not nic["rdma"]:
+        return []
+    ib_mtu = roce_mtu(wanted)
+    if ib_mtu >= IB_MTUS[0]:
+        return []
+    return [
+        f"{context.target_of(interface)}: an MTU of {wanted} leaves RoCE an InfiniBand MTU of {ib_mtu}; "
+        f"{IB_MTUS[0]} needs at least {IB_MTUS[0] + ROCE_HEADERS}, usually 4200 or 9000"
+    ]
+
+
+def _functions_change(
+    context: Context, interface: Interface, netdev: Netdev, stack: Stack
+) -> tuple[list[_Change], list[str]]:
+    """Plan the virtual functions of one physical function: those that exist, or those the plan creates."""
+    name = str(netdev["name"])
+    vf_mtu, most = interface.wanted.get("vf_mtu"), stack.final(name)
+    new = new_functions(context, interface.key)
+    if new is not None:
+        return _new_functions(context, interface, netdev, stack, new), []
+    wrong = stack.differing(interface)
+    if vf_mtu is None:
+        to = most
+        reason = f"no virtual function may exceed the MTU {most} of its physical one"
+    else:
+        to = vf_mtu
+        reason = f"rdma_fabric_interfaces asks for a vf_mtu of {vf_mtu}"
+    if not wrong:
+        unused = vf_mtu is not None and not context.actual.vf_addresses(interface.nic or {})
+        text = f"{context.target_of(interface)}: vf_mtu has no effect, there are no virtual functions"
+        return [], [text] if unused else []
+    lowered, level = most < int(netdev["mtu"]), stack.level(name) + 1
+    refusal = stack.carrier_problem(name, to) or next(
+        filter(None, (stack.function_refusal(vf, port, to) for vf, port in wrong)), ""
+    )
+    names = ", ".join(context.name_of(port) for _vf, port in wrong)
+    busy = [context.name_of(port) for _vf, port in wrong if port["up"]]
+    wording: dict[str, Any] = {
+        "target": context.target_of(interface),
+        "action": f"set the MTU of {names} to {to}",
+        "before": sorted({port["mtu"] for _vf, port in wrong}),
+        "after": to,
+        "reason": reason,
+    }
+    key = f"{interface.key}{FUNCTIONS}"
+    if refusal:
+        return [_Change(lowered, level, refused_step("mtu", key, **wording, detail=refusal))], []
+    step = make_step(
+        "mtu",
+        key,
+        **wording,
+        interrupts=f"traffic on {', '.join(busy)} for a moment" if busy else NOTHING,
+        undo="set the former MTUs: " + ", ".join(f"{port['name']} {port['mtu']}" for _vf, port in wrong),
+        when=NOW,
+    )
+    return [_Change(lowered, level, step)], []
+
+
+def differing_functions(context: Context, interface: Interface) -> list[tuple[Nic, Netdev]]:
+    """Return the virtual functions, with their ports, that a step about all of one physical function sets."""
+    return Stack(context).differing(interface)
+
+
+def _new_functions(context: Context, interface: Interface, netdev: Netdev, stack: Stack, count: int) -> list[_Change]:
+    vf_mtu = interface.wanted.get("vf_mtu")
+    is_default = netdev["link_type"] == "ether" and vf_mtu == DEFAULT_ETHERNET_MTU
+    if vf_mtu is None or not count or is_default:
+        return []
+    wording: dict[str, Any] = {
+        "target": context.target_of(interface),
+        "action": f"set the MTU of its {count} new virtual functions to {vf_mtu}",
+        "before": None,
+        "after": vf_mtu,
+        "reason": f"rdma_fabric_interfaces asks for a vf_mtu of {vf_mtu}; new functions start with their driver's own",
+    }
+    key = f"{interface.key}{FUNCTIONS}"
+    name = str(netdev["name"])
+    refusal, level = stack.carrier_problem(name, vf_mtu), stack.level(name) + 1
+    step = (
+        refused_step("mtu", key, **wording, detail=refusal)
+        if refusal
+        else make_step("mtu", key, **wording, undo="removing the functions ends it", when=NOW)
+    )
+    return [_Change(lowered=False, level=level, step=step)]

@@ -1,0 +1,158 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Plans huge pages: now and at boot."""
+
+from __future__ import annotations
+
+from typing import Iterator, NamedTuple
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.memory.hugepages_files import boot_files, found
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import ConcernPlan, Context
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import (
+    BOOT,
+    NOW,
+    Step,
+    make_step,
+    refused_step,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.hugepages import (
+    argument_of,
+    supports,
+    takes_argument,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.arguments import contains
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.memory import PAGE_SIZES
+
+CONCERN = "hugepages"
+# Programs, the page cache and the kernel itself need the rest.
+_MOST_OF_MEMORY = 0.9
+
+
+class Pool(NamedTuple):
+    """The pages of one size, of the whole host (``node`` is None) or of one NUMA node."""
+
+    size: str
+    node: str | None
+    wanted: int
+
+    @property
+    def key(self) -> str:
+        """Return what its step and its fact are called by."""
+        return self.size if self.node is None else f"{self.size}:{self.node}"
+
+    @property
+    def place(self) -> str:
+        """Return where the pages are, for a sentence."""
+        return "" if self.node is None else f" on NUMA node {self.node}"
+
+
+def plan(context: Context) -> ConcernPlan:
+    """Return a step for each of our files that differs and for each pool, or one refusal when memory lacks."""
+    wanted = list(pools(context))
+    refusal = _too_much(context, wanted)
+    if refusal is not None:
+        return [refusal], []
+    steps = [] if context.removing else [_file_step(context, path) for path in sorted(_differing(context))]
+    notices = []
+    for pool in wanted:
+        if not supports(context.actual.facts, pool.size):
+            steps.append(_unsupported(context, pool))
+        elif _waits_for_reboot(context, pool):
+            notices.append(_later(context, pool))
+        elif found(context).get("pages", {}).get(pool.key) != pool.wanted:
+            steps.append(_pool_step(context, pool))
+    return steps, notices
+
+
+def pools(context: Context) -> Iterator[Pool]:
+    """Yield every wanted pool, in the order of sizes and nodes."""
+    for size, wanted in sorted(context.desired["hugepages"].items(), key=lambda item: PAGE_SIZES[item[0]]):
+        if isinstance(wanted, dict):
+            yield from (Pool(size, node, pages) for node, pages in wanted.items())
+        else:
+            yield Pool(size, None, wanted)
+
+
+def _differing(context: Context) -> list[str]:
+    return [path for path, text in boot_files(context).items() if context.boot_differs({path: text})]
+
+
+def _waits_for_reboot(context: Context, pool: Pool) -> bool:
+    """Return whether a kernel argument reserves the pages that is not in effect yet: there is memory for them then."""
+    if context.removing or pool.node is not None or not takes_argument(pool.size, pool.wanted):
+        return False
+    now = found(context).get("pages", {}).get(pool.key) or 0
+    running = context.actual.facts.get("settings", {}).get("kernel_arguments", {}).get("running", [])
+    return bool(now < pool.wanted and not contains(running, argument_of(pool.size, pool.wanted)))
+
+
+def _later(context: Context, pool: Pool) -> str:
+    """Return what becomes of pages that only a kernel argument reserves, whose step may be refused."""
+    pages = f"{pool.wanted} huge pages of {pool.size}"
+    if context.actual.facts.get("settings", {}).get("kernel_arguments", {}).get("cannot"):
+        return f"{pages} are reserved neither now nor by a reboot: the refused kernel argument says why"
+    return f"{pages} are reserved from the next reboot on"
+
+
+def _too_much(context: Context, wanted: list[Pool]) -> Step | None:
+    memory = found(context).get("memory")
+    kib = sum(pool.wanted * PAGE_SIZES[pool.size] for pool in wanted)
+    if memory is None or kib <= memory * _MOST_OF_MEMORY:
+        return None
+    return refused_step(
+        CONCERN,
+        "memory",
+        target="huge pages",
+        action=f"reserve {kib >> 10} MiB",
+        before=found(context).get("pages", {}),
+        after={pool.key: pool.wanted for pool in wanted},
+        reason="rdma_fabric_hugepages asks for it",
+        detail=f"it has {memory >> 10} MiB; at most {int(memory * _MOST_OF_MEMORY) >> 10} of them may be reserved",
+    )
+
+
+def _unsupported(context: Context, pool: Pool) -> Step:
+    return refused_step(
+        CONCERN,
+        pool.key,
+        target=f"huge pages of {pool.size}",
+        action=f"reserve {pool.wanted}{pool.place}",
+        before=None,
+        after=pool.wanted,
+        reason="rdma_fabric_hugepages asks for it",
+        detail=f"processor and kernel have {', '.join(found(context)['sizes'])}",
+    )
+
+
+def _pool_step(context: Context, pool: Pool) -> Step:
+    now = found(context).get("pages", {}).get(pool.key)
+    return make_step(
+        CONCERN,
+        pool.key,
+        target=f"huge pages of {pool.size}",
+        action=f"reserve {pool.wanted}{pool.place}",
+        before=now,
+        after=pool.wanted,
+        reason=(
+            f"there were {pool.wanted} before rdma.fabric changed it"
+            if context.removing
+            else f"rdma_fabric_hugepages asks for {pool.wanted}, there are {'unknown' if now is None else now}"
+        ),
+        when=NOW,
+        undo="" if now is None else f"reserve {now}",
+    )
+
+
+def _file_step(context: Context, path: str) -> Step:
+    return make_step(
+        CONCERN,
+        path,
+        target=path,
+        action="reserve huge pages at every boot",
+        before=context.boot_files.get(path),
+        after=boot_files(context)[path],
+        reason="what is reserved now would be gone after a reboot",
+        when=BOOT,
+        undo=f"write the former {path}" if path in context.boot_files else f"remove {path}",
+    )

@@ -1,0 +1,54 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Writes limits of logins and services and lets systemd read them."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.memory.limits_files import (
+    boot_files,
+    found,
+    wanted_limits,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.memory.limits_plan import RELOAD
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.operations import (
+    Operation,
+    RemoveFile,
+    Run,
+    Work,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import Step, key_of
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.limits import SHOW_DEFAULTS, parse_defaults
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import Host
+
+_RELOAD = Run(("systemctl", "daemon-reload"), 90.0)
+_SHOW_SECONDS = 10.0
+ERRORS = MappingProxyType(
+    {"ENOENT": "systemctl is missing though systemd runs the host; next: install systemd's package again"}
+)
+
+
+def work(context: Context, step: Step) -> Work:
+    """Return how one file is written or removed, or how systemd is told."""
+    key = key_of(step)
+    if key == RELOAD:
+        wanted = wanted_limits(context)
+        return Work([_RELOAD], verify=lambda host: _problem(host, wanted))
+    reload: list[Operation] = [_RELOAD] if found(context).get("systemd") else []
+    wanted_files = {} if context.removing else boot_files(context)
+    if key not in wanted_files:
+        return Work([RemoveFile(key), *reload], context.boot_undo({key: ""}))
+    files = {key: wanted_files[key]}
+    return Work(context.boot_operations(files), context.boot_undo(files))
+
+
+def _problem(host: Host, wanted: dict[str, object]) -> str:
+    result = host.run(SHOW_DEFAULTS, _SHOW_SECONDS)
+    now = parse_defaults(result.stdout)
+    other = [f"{key} is {now[key]}, not {value}" for key, value in wanted.items() if now[key] not in (None, value)]
+    if not other:
+        return ""
+    return f"{', '.join(other)}; next: look for a later file in /etc/systemd/system.conf.d that sets it, and run again"

@@ -1,0 +1,59 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Our files about limits: for logins, for services, for what starts containers. Pure."""
+
+from __future__ import annotations
+
+from typing import Any, Mapping
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.limits import INFINITY, LIMITS, MANAGER_FILE
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import MARKER
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.memory import UNLIMITED
+
+LOGIN_FILE = "/etc/security/limits.d/90-rdma-fabric.conf"
+"""Read by PAM for every new login."""
+_UNIT_FILE = "/etc/systemd/system/{unit}.d/90-rdma-fabric.conf"
+
+
+def found(context: Context) -> Mapping[str, Any]:
+    """Return what the facts tell of limits, nothing for a host that was not asked."""
+    settings: Mapping[str, Any] = context.actual.facts.get("settings", {}).get("limits", {})
+    return settings
+
+
+def wanted_limits(context: Context) -> dict[str, Any]:
+    """Return the wanted limits in systemd's units: bytes, files, or ``infinity``."""
+    limits = {}
+    for key, value in context.desired["limits"].items():
+        if value is not None:
+            limits[key] = INFINITY if value == UNLIMITED else value * 1024 if key == "memlock" else value
+    return limits
+
+
+def unit_file(unit: str) -> str:
+    """Return our drop-in of a unit."""
+    return _UNIT_FILE.format(unit=unit)
+
+
+def boot_files(context: Context) -> dict[str, str]:
+    """Return our files, none when no limit is wanted."""
+    wanted = wanted_limits(context)
+    if not wanted:
+        return {}
+    files = {LOGIN_FILE: _login_text(context.desired["limits"]), MANAGER_FILE: _text("Manager", "DefaultLimit", wanted)}
+    for unit in found(context).get("units", {}):
+        files[unit_file(unit)] = _text("Service", "Limit", wanted)
+    return files
+
+
+def _login_text(limits: Mapping[str, Any]) -> str:
+    """Return lines for everybody and for root, for whom the line of everybody does not count (limits.conf(5))."""
+    lines = [f"{who} - {key} {value}" for key, value in limits.items() if value is not None for who in ("*", "root")]
+    return "".join(f"{line}\n" for line in (f"# {MARKER}", *lines))
+
+
+def _text(section: str, prefix: str, limits: Mapping[str, Any]) -> str:
+    lines = [f"{prefix}{LIMITS[key]}={value}" for key, value in limits.items()]
+    return "".join(f"{line}\n" for line in (f"# {MARKER}", f"[{section}]", *lines))

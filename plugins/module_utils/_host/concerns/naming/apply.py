@@ -1,0 +1,262 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Gives interfaces and RDMA devices their names.
+
+The file comes first: a run that is ended right after it finds the name wrong and goes on from there. udev reads changed
+files by itself; telling it only saves it a few seconds of doubt.
+"""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import Any
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.naming import known_names, rdma, representors
+from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.naming.files import (
+    STAMP,
+    Files,
+    is_naming_file,
+    representors_file,
+    stamp_of_digest,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.naming.names import Name, Names
+from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.naming.order import Turn
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.operations import (
+    Operation,
+    PutFile,
+    RemoveFile,
+    Run,
+    Work,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import BOOT, Step, key_of
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import Host, HostError
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import MARKER
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.former import wanted_interface
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import HostSpec
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.syntax import new_name_problem
+
+# A rename with down and up around it is one program, so that ending this one never leaves the interface down. The file
+# of its commands stands where a next run finds and removes it when this one is ended before.
+BATCH = "/etc/systemd/network/rdma-fabric-rename"
+_INITRAMFS_SECONDS = 900.0
+# Each configures the interface that has its former name again. One that does not run is left alone; a unit that the
+# host does not have gives status 5 (systemctl(1)), and the others are restarted all the same.
+RESTART_MANAGERS = Run(
+    (
+        "systemctl",
+        "--no-block",
+        "try-restart",
+        "systemd-networkd.service",
+        "NetworkManager.service",
+        "networking.service",
+        "wicked.service",
+    ),
+    accepted=(0, 5),
+)
+ERRORS = MappingProxyType(
+    {
+        "EEXIST": (
+            "another interface, or an alternative name of one, has this name (ip link show NAME tells which); next: "
+            "give that one another name or choose another one in rdma_fabric_interfaces, and run again"
+        ),
+        "EBUSY": (
+            "the interface is up and this kernel renames none that is; next: take it down (state: down) for the run "
+            "that renames it, and run again"
+        ),
+        "ENODEV": "the device is gone or has another name now; next: run again, the plan is made from what is there",
+        "EINVAL": "the kernel does not take this name; next: choose another one in rdma_fabric_interfaces, run again",
+    }
+)
+
+
+def work(context: Context, step: Step) -> Work:
+    """Return how a name is given now or at boot or both, how a naming file goes, how the initramfs is made again."""
+    key = key_of(step)
+    if key == STAMP:
+        return _initramfs(context, step)
+    if is_naming_file(key):
+        return Work([RemoveFile(key), *_reload(context)], context.boot_undo({key: ""}))
+    if key.endswith(representors.KEY):
+        return _representors(context, key, step)
+    if key.endswith(rdma.SUFFIX):
+        return _rdma_device(context, key[: -len(rdma.SUFFIX)])
+    names = context.once(Names)
+    name = next(name for name in names.by_current.values() if name.interface.key == key)
+    if step["when"] == BOOT:
+        return _at_boot(context, name)
+    return _interface(context, name, next(turn for turn in names.turns if turn.rename.key == key))
+
+
+def restore(desired: HostSpec, key: str, original: Any) -> None:
+    """Ask for the name that an interface, an RDMA device or a representor had."""
+    if key == representors.KEY and isinstance(original, dict):
+        for address, names in representors.originals_by_port(original).items():
+            wanted_interface(desired, address)["representor_names"] = names
+    elif key.endswith(representors.SUFFIX):
+        return
+    elif isinstance(original, str) and not key.startswith("/"):
+        is_rdma = key.endswith(rdma.SUFFIX)
+        entry = wanted_interface(desired, key[: -len(rdma.SUFFIX)] if is_rdma else key)
+        entry["rdma_name" if is_rdma else "name"] = original
+
+
+def _files_only(context: Context, files: Files) -> Work:
+    return Work([*context.boot_operations(files), *_reload(context)], context.boot_undo(files))
+
+
+def _at_boot(context: Context, name: Name) -> Work:
+    """Return how a name is given at the next boot; an uplink's that differs can be taken back after that boot.
+
+    The interface is found by its new name then: a port of virtio has it below another device.
+    """
+    work = _files_only(context, name.files)
+    netdev = name.interface.netdev
+    if name.live or not name.differs or netdev is None or not known_names.leads_back(context, netdev, name.wanted):
+        return work
+    link = ("ip", "link", "set", "dev")
+    gone = (0, 1)
+    back: list[Operation] = [*work.undo, *_reload(context)]
+    back += [
+        Run((*link, name.wanted, "down"), accepted=gone),
+        Run((*link, name.wanted, "name", name.current), accepted=gone),
+        Run((*link, name.current, "up"), accepted=gone),
+        # Where it could not be renamed, it must not stay down either.
+        Run((*link, name.wanted, "up"), accepted=gone),
+        RESTART_MANAGERS,
+    ]
+    return work._replace(undo_after_boot=back)
+
+
+def _reload(context: Context) -> list[Operation]:
+    has_udev = (context.actual.facts.get("naming") or {}).get("udev")
+    return [Run(("udevadm", "control", "--reload"))] if has_udev else []
+
+
+def _interface(context: Context, name: Name, turn: Turn) -> Work:
+    do: list[Operation] = [*context.boot_operations(name.files), *_reload(context)]
+    undo: list[Operation] = []
+    if turn.parking is not None:
+        holder = context.once(Names).by_current[turn.parking.holder]
+        do += _renaming(holder, turn.parking.holder, turn.parking.temporary)
+        undo = _renaming_back(holder, turn.parking.holder)
+    if new_name_problem(name.wanted):
+        # An original name comes back. Where our file named the interface at boot, udev kept it as an alternative one.
+        alternative = ("ip", "link", "property", "del", "dev", turn.current, "altname", name.wanted)
+        do.append(Run(alternative, accepted=(0, 1, 2, 255)))
+    do += _renaming(name, turn.current, name.wanted)
+    undo = [*_renaming_back(name, turn.current), *undo, *context.boot_undo(name.files)]
+
+    def verify(host: Host) -> str:
+        return _not_there(host, f"/sys/bus/pci/devices/{name.interface.key}/net", name.wanted)
+
+    return Work(do, undo, verify)
+
+
+def _renaming(name: Name, current: str, wanted: str) -> list[Operation]:
+    if not name.goes_down:
+        return [Run(("ip", "link", "set", "dev", current, "name", wanted))]
+    return _batch(_rename_line(current, wanted, goes_down=True))
+
+
+def _rename_line(current: str, wanted: str, *, goes_down: bool) -> str:
+    line = f"link set dev {current} name {wanted}\n"
+    return f"link set dev {current} down\n{line}link set dev {wanted} up\n" if goes_down else line
+
+
+def _batch(lines: str) -> list[Operation]:
+    """Return how ``ip`` does all of this in one process."""
+    return [PutFile(BATCH, f"# {MARKER}\n{lines}", 0o600), Run(("ip", "-batch", BATCH)), RemoveFile(BATCH)]
+
+
+def _renaming_back(name: Name, former: str) -> list[Operation]:
+    """Return how an interface gets its former name back, found by its place: it may not have lost it yet."""
+    return _back(f"{{port:{name.interface.key}}}", former, goes_down=name.goes_down)
+
+
+def _representors(context: Context, key: str, step: Step) -> Work:
+    if key.endswith(representors.SUFFIX):
+        return _files_only(context, representors_file(key[: -len(representors.SUFFIX)], str(step["to"])))
+    return _representors_now(context.once(representors.Representors))
+
+
+def _representors_now(found: representors.Representors) -> Work:
+    """A host may have hundreds, so one process renames all; each is given its former name by what it stands for."""
+    lines = ""
+    undo: list[Operation] = []
+    for turn in found.turns:
+        one = found.of_key(turn.rename.key)
+        back = _representor_back(one, turn.current)
+        if turn.parking is not None:
+            holder = found.of_key(turn.parking.key)
+            lines += _rename_line(turn.parking.holder, turn.parking.temporary, goes_down=holder.goes_down)
+            back += _representor_back(holder, turn.parking.holder)
+        lines += _rename_line(turn.current, one.wanted, goes_down=one.goes_down)
+        undo = [*back, *undo]
+    wanted = list(found.by_current.values())
+    going = {turn.rename.key for turn in found.turns}
+
+    def verify(host: Host) -> str:
+        wrong = [_misnamed(host, one) for one in wanted if one.key in going]
+        return "; ".join(filter(None, wrong))
+
+    return Work(_batch(lines), undo, verify)
+
+
+def _representor_back(one: representors.Representor, former: str) -> list[Operation]:
+    return _back(f"{{representor:{one.address}:{one.port_name}}}", former, goes_down=one.goes_down)
+
+
+def _back(place: str, former: str, *, goes_down: bool) -> list[Operation]:
+    link = ("ip", "link", "set", "dev", place)
+    rename = Run((*link, "name", former))
+    return [Run((*link, "down")), rename, Run((*link, "up"))] if goes_down else [rename]
+
+
+def _misnamed(host: Host, one: representors.Representor) -> str:
+    path = f"/sys/bus/pci/devices/{one.address}/net/{one.wanted}/phys_port_name"
+    try:
+        now = host.read(path).strip()
+    except HostError as error:
+        return f"{path} can't be read ({error.code})"
+    return "" if now == one.port_name else f"{one.wanted} is the representor {now}, not {one.port_name}"
+
+
+def _rdma_device(context: Context, address: str) -> Work:
+    devices = rdma.Devices(context)
+    device = next(device for device in devices.by_current.values() if device.interface.key == address)
+    turn = next((turn for turn in devices.turns if turn.rename.key == address), None)
+    if turn is None:
+        return _files_only(context, device.files)
+    do: list[Operation] = [*context.boot_operations(device.files), *_reload(context)]
+    undo: list[Operation] = []
+    if turn.parking is not None:
+        do.append(_rdma_rename(turn.parking.holder, turn.parking.temporary))
+        undo.append(_rdma_rename(f"{{rdma:{turn.parking.key}}}", turn.parking.holder))
+    do.append(_rdma_rename(turn.current, device.wanted))
+    undo = [_rdma_rename(f"{{rdma:{address}}}", turn.current), *undo, *context.boot_undo(device.files)]
+
+    def verify(host: Host) -> str:
+        return _not_there(host, f"/sys/bus/pci/devices/{address}/infiniband", device.wanted)
+
+    return Work(do, undo, verify)
+
+
+def _rdma_rename(current: str, wanted: str) -> Run:
+    return Run(("rdma", "dev", "set", current, "name", wanted))
+
+
+def _not_there(host: Host, directory: str, wanted: str) -> str:
+    try:
+        names = host.list(directory)
+    except HostError as error:
+        return f"{directory} can't be read ({error.code})"
+    return "" if wanted in names else f"{directory} has {', '.join(names) or 'nothing'}, not {wanted}"
+
+
+def _initramfs(context: Context, step: Step) -> Work:
+    update = context.actual.facts["naming"]["initramfs"]["update"]
+    stamp: Operation = PutFile(STAMP, stamp_of_digest(str(step["to"]))) if step["to"] else RemoveFile(STAMP)
+    rebuild = Run(tuple(update), _INITRAMFS_SECONDS)
+    return Work([rebuild, stamp], undo_after_boot=[rebuild, *context.boot_undo({STAMP: ""})])

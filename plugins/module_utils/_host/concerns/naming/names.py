@@ -1,0 +1,154 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Compares the names that interfaces have with those they shall have. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Mapping
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.naming import known_names
+from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.naming.files import (
+    Files,
+    Replaced,
+    name_file,
+    name_path,
+    replaced_by,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.naming.order import (
+    Rename,
+    Turn,
+    in_turn,
+    refusals_of,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.naming.representors import Representors
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.competing_rules import overruling
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interfaces import Interface
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.live_rename import renames_live
+
+
+@dataclass(frozen=True)
+class Name:
+    """One interface that shall have a name."""
+
+    interface: Interface
+    current: str
+    wanted: str
+    uplink: str | None
+    boot_differs: bool
+    goes_down: bool
+    """Whether the interface has to be down for a rename."""
+    replaced: Replaced
+    """The ``.link`` file of others that the file of ours takes the place of."""
+
+    @property
+    def live(self) -> bool:
+        """Return whether the name may change while the host runs."""
+        return self.uplink is None
+
+    @property
+    def differs(self) -> bool:
+        """Return whether the interface has another name now."""
+        return self.current != self.wanted
+
+    @property
+    def files(self) -> Files:
+        """Return the file that gives the name at boot."""
+        return name_file(self.interface, self.wanted, self.replaced)
+
+
+class Names:
+    """All wanted names of a host, sorted by what becomes of them.
+
+    ``overruled``: why a boot would give another name, by current name. ``turns``: renames now, in order. ``staged``:
+    uplinks, which get their name at boot. ``kept``: names that are right and that a boot would not give. ``refusals``:
+    why a rename can't be done, by current name.
+    """
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._leaving = context.once(Representors).leaving
+        names = _wanted_names(context)
+        self.by_current: dict[str, Name] = {name.current: name for name in names}
+        self.overruled = {name.current: why for name in names for why in [_overruled(context, name)] if why}
+        self.refusals = self._refused()
+        going = [name for name in names if name.differs and name.current not in self.refusals]
+        self.staged = [name for name in going if not name.live]
+        self.kept = [name for name in names if not name.differs and name.boot_differs]
+        renames = [Rename(name.interface.key, name.current, name.wanted) for name in going if name.live]
+        self.turns: list[Turn] = in_turn(renames, context.actual.netdevs)
+
+    def _refused(self) -> dict[str, str]:
+        """Return why renames can't be done."""
+        renames = {current: name for current, name in self.by_current.items() if name.differs}
+        refused = {name.current: why for name in renames.values() for why in [_unknown(self._context, name)] if why}
+        placeless = [current for current, name in renames.items() if name.interface.nic is None]
+        refused.update({current: why for current, why in self.overruled.items() if current in renames})
+        refused.update(dict.fromkeys(placeless, "it has no PCI function, so no boot file could find it"))
+        return refusals_of(renames, refused, lambda name, so_far: self._held(renames[name], renames, so_far))
+
+    def _held(self, name: Name, renames: Mapping[str, Name], refused: Mapping[str, str]) -> str:
+        holder = self._context.actual.netdevs.get(name.wanted)
+        if holder is None or name.wanted in self._leaving:
+            return ""
+        who = f"{name.wanted} is the name of {holder.get('pci') or 'another interface'} now"
+        leaving = renames.get(name.wanted)
+        if leaving is None:
+            return f"{who}; give that one another name in rdma_fabric_interfaces"
+        if name.wanted in refused:
+            return f"{who}, and its own rename is refused"
+        if not leaving.live and (name.live or not self._context.consents_to("uplink_change")):
+            return f"{who}, and as an uplink it keeps it until the next boot"
+        return ""
+
+
+def _unknown(context: Context, name: Name) -> str:
+    """Return why the host's network configuration would not find the interface under its new name, else nothing."""
+    return known_names.refusal(context, name.interface.netdev or {}, name.wanted, is_uplink=not name.live)
+
+
+def _overruled(context: Context, name: Name) -> str:
+    """Return why a boot would not give the name although our file says it; empty when nothing stands against it."""
+    if name.interface.nic is None:
+        return ""
+    others = ((context.actual.facts.get("naming") or {}).get("others") or {}).get(name.current) or []
+    path = name_path(name.interface)
+    unjudged = name.replaced.get("unjudged") if path.endswith(".link") else None
+    if unjudged:
+        return (
+            f"udev uses one .link file for an interface, and {path} would take the place of {', '.join(unjudged)}, of "
+            "which it can't be told from here whether it is about this one; next: let it match by Path= or "
+            "PermanentMACAddress=, and run again"
+        )
+    other = overruling(others, path, name.wanted)
+    if other is None:
+        return ""
+    file, theirs = other["file"], f"names it {other['name']}" if other["name"] else "has it named by a policy"
+    if other["kind"] == "link":
+        return (
+            f"{file} is used in place of {path} and {theirs} at every boot: give that file a name that sorts after it, "
+            f"or write Name={name.wanted} there"
+        )
+    way = "remove that rule"
+    if "netplan" in file:
+        way = "remove its set-name from /etc/netplan and run netplan generate"
+    return f"{file} {theirs} at every boot, whatever {path} says: {way}, or ask for the name {other['name']}"
+
+
+def _wanted_names(context: Context) -> list[Name]:
+    goes_down = not renames_live(str(context.actual.facts["system"]["kernel"]))
+    found = []
+    for interface in context.interfaces:
+        wanted, netdev = interface.wanted.get("name"), interface.netdev
+        if wanted is None or netdev is None:
+            continue
+        if interface.nic is None and netdev["name"] == wanted:
+            continue
+        uplink = context.actual.uplink_reason(interface.nic, netdev)
+        replaced = replaced_by(context, interface)
+        differs = context.boot_differs(name_file(interface, wanted, replaced))
+        down = goes_down and bool(netdev["up"])
+        found.append(Name(interface, netdev["name"], wanted, uplink, differs, down, replaced))
+    return found

@@ -1,0 +1,290 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Plans the names of interfaces and RDMA devices: a file for every boot, a rename now where nothing is cut.
+
+Rules of systemd.link(5) and of the kernel: the first matching file decides, a name in use can't be given again
+(EEXIST), and a file that matches by path finds the function whatever address or name it has.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Iterable
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.naming import known_names, rdma, representors
+from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.naming.files import (
+    RDMA_RULES,
+    REPRESENTOR_RULES,
+    STAMP,
+    digest,
+    in_initramfs,
+    is_naming_file,
+    name_path,
+    rebuilds_initramfs,
+    stamp_text,
+    wanted_files,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.naming.names import Name, Names
+from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.naming.order import Turn
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import ConcernPlan, Context
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import (
+    BOOT,
+    NEEDS_CONSENT,
+    NOTHING,
+    PLANNED,
+    Step,
+    is_executable,
+    key_of,
+    make_step,
+    moment,
+    refused_step,
+    removal_step,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.guard import seconds_after_boot
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import CONSENTS
+
+
+def plan(context: Context) -> ConcernPlan:
+    """Return a step for each name that is not right now or not kept at boot, in an order in which names are free."""
+    steps, said = representors.plan(context)
+    names = context.once(Names)
+    steps += [_rename(context, names.by_current[turn.rename.current], turn) for turn in names.turns]
+    steps += [_at_boot(context, name) for name in names.staged if name.boot_differs]
+    steps += [_keep(context, name) for name in names.kept]
+    steps += [_refused(context, names.by_current[current], why) for current, why in sorted(names.refusals.items())]
+    lost = sorted(set(names.overruled) - set(names.refusals))
+    steps += [_lost(context, names.by_current[current], names.overruled[current]) for current in lost]
+    rdma_steps, notices = rdma.plan(context)
+    steps += rdma_steps
+    steps += _tidy(context, steps)
+    steps += _initramfs(context, steps)
+    return steps, [*said, *_notices(context, names), *notices, *_initramfs_notices(context, steps)]
+
+
+def _reason(name: Name) -> str:
+    return (
+        f"the interface at {name.interface.key} shall be {name.wanted} at every boot; "
+        f"{name.current} follows from slot numbering and driver and may change with them"
+    )
+
+
+def _rename(context: Context, name: Name, turn: Turn) -> Step:
+    interface = name.interface
+    netdev = interface.netdev or {}
+    path = name_path(interface)
+    details = [_file_sentence(context, path), *_taken_over(name)]
+    if turn.parking is not None:
+        details.insert(
+            0, f"two interfaces exchange names: {turn.parking.holder} is parked as {turn.parking.temporary} first"
+        )
+    if netdev.get("master"):
+        details.append(f"it belongs to {netdev['master']}: name it there as well")
+    return make_step(
+        "naming",
+        interface.key,
+        target=context.target_of(interface),
+        action=f"rename {name.current} to {name.wanted}",
+        before=name.current,
+        after=name.wanted,
+        reason=_reason(name),
+        interrupts=_interrupts(name),
+        undo=f"{_undo_of_file(context, path)} and rename {name.wanted} to {name.current}",
+        when=moment(now_differs=True, boot_differs=name.boot_differs),
+        detail="; ".join(details),
+    )
+
+
+def _interrupts(name: Name) -> str:
+    if not (name.interface.netdev or {}).get("up"):
+        return NOTHING
+    if name.goes_down:
+        return (
+            f"traffic on {name.current}: kernels before 6.2 rename no interface that is up, so its link goes down for "
+            "a moment, and with it go routes over it and its IPv6 addresses"
+        )
+    return f"what finds {name.current} by its name; its link stays up"
+
+
+def _file_sentence(context: Context, path: str) -> str:
+    return f"{path} is removed" if context.removing else f"{path} names it at boot"
+
+
+def _taken_over(name: Name) -> list[str]:
+    """Say which settings of another's ``.link`` file our file has, as udev uses ours alone."""
+    lines = [line for line in name.replaced.get("lines") or () if not line.startswith("[")]
+    if not lines or not name_path(name.interface).endswith(".link"):
+        return []
+    return [f"it has {', '.join(lines)} of {name.replaced['file']}, which udev does not use for it any more"]
+
+
+def _undo_of_file(context: Context, path: str) -> str:
+    known = path in context.boot_files
+    if context.removing:
+        return f"write {path}" if known else f"leave {path} away"
+    return f"write the former {path}" if known else f"remove {path}"
+
+
+def _keep(context: Context, name: Name) -> Step:
+    """Return the step for a name that is right and that a boot would not give."""
+    path, removing = name_path(name.interface), context.removing
+    return make_step(
+        "naming",
+        name.interface.key,
+        target=context.target_of(name.interface),
+        action=f"leave the name {name.wanted} to the system" if removing else f"name it {name.wanted} at every boot",
+        before=name.current,
+        after=name.wanted,
+        reason=f"{path} is there" if removing else f"it is {name.wanted} now, and {path} does not say so",
+        undo=_undo_of_file(context, path),
+        when=BOOT,
+        detail="; ".join((_file_sentence(context, path), *_taken_over(name))),
+    )
+
+
+def _at_boot(context: Context, name: Name) -> Step:
+    interface = name.interface
+    path = name_path(interface)
+    details = (
+        _file_sentence(context, path),
+        *_taken_over(name),
+        f"it carries the uplink ({name.uplink}), so it is not renamed while the host runs",
+        _after_boot(context, name),
+    )
+    return make_step(
+        "naming",
+        interface.key,
+        target=context.target_of(interface),
+        action=f"rename {name.current} to {name.wanted} at the next boot",
+        before=name.current,
+        after=name.wanted,
+        reason=_reason(name),
+        undo=f"{_undo_of_file(context, path)} before the next boot",
+        when=BOOT,
+        status=PLANNED if context.consents_to("uplink_change") else NEEDS_CONSENT,
+        consent=CONSENTS["uplink_change"],
+        detail="; ".join(details),
+    )
+
+
+def _after_boot(context: Context, name: Name) -> str:
+    """Say what becomes of a name that cuts the host off."""
+    if not known_names.leads_back(context, name.interface.netdev or {}, name.wanted):
+        return (
+            f"the host can't take it back, as no configuration knows {name.current} any more: leave {name.current} "
+            f"beside {name.wanted} there until the host has started"
+        )
+    minutes = seconds_after_boot(context.desired["revert_seconds"]) // 60
+    return f"it is taken back {minutes} minutes after that boot unless a run has reached the host by then"
+
+
+def _refused(context: Context, name: Name, refusal: str) -> Step:
+    return refused_step(
+        "naming",
+        name.interface.key,
+        target=context.target_of(name.interface),
+        action=f"rename {name.current} to {name.wanted}",
+        before=name.current,
+        after=name.wanted,
+        reason=_reason(name),
+        detail=refusal,
+    )
+
+
+def _lost(context: Context, name: Name, why: str) -> Step:
+    """Return the refusal of a name that is right now and that a boot takes away."""
+    return refused_step(
+        "naming",
+        f"{name.interface.key}:boot",
+        target=context.target_of(name.interface),
+        action=f"name it {name.wanted} at every boot",
+        before=name.current,
+        after=name.wanted,
+        reason=_reason(name),
+        detail=why,
+    )
+
+
+def _notices(context: Context, names: Names) -> list[str]:
+    """Name configuration that knows interfaces by the names that they lose too, and renames that wait for a boot."""
+    losing = [names.by_current[turn.rename.current] for turn in names.turns] + names.staged
+    left = [(name, known_names.notice(context, name.interface.netdev or {}, name.wanted)) for name in losing]
+    found = [f"{context.target_of(name.interface)}: {said}" for name, said in left if said]
+    found += [
+        f"{context.target_of(name.interface)}: it is called {name.wanted} from the next boot on"
+        for name in names.staged
+        if not name.boot_differs
+    ]
+    return found
+
+
+def _tidy(context: Context, planned: Iterable[Step]) -> list[Step]:
+    """Return a step for each naming file of ours that nothing wants: it has to go before an initramfs is made."""
+    wanted = {} if context.removing else wanted_files(context)
+    with_own_step = {key_of(step) for step in planned}
+    steps = []
+    for path in sorted(filter(is_naming_file, context.boot_files)):
+        covered = _key_of_file(path) in with_own_step if context.removing else path in wanted
+        if not covered:
+            steps.append(
+                removal_step(
+                    "naming",
+                    path,
+                    reason="rdma.fabric wrote it, and rdma_fabric_interfaces asks for no such name any more",
+                )
+            )
+    return steps
+
+
+def _key_of_file(path: str) -> str:
+    """Return the key of the step about a naming file: its name ends with a PCI address."""
+    domain, bus, rest = path.rsplit(".", 1)[0].rsplit("-", 2)
+    address = f"{domain.rsplit('-', 1)[-1]}:{bus}:{rest}"
+    if path.startswith(RDMA_RULES):
+        return f"{address}{rdma.SUFFIX}"
+    return f"{address}{representors.SUFFIX}" if path.startswith(REPRESENTOR_RULES) else address
+
+
+def _initramfs(context: Context, planned: list[Step]) -> list[Step]:
+    """Return the step that makes the initramfs again when it was made with other naming files."""
+    known = context.boot_files.get(STAMP)
+    if not rebuilds_initramfs(context):
+        return []
+    files = _files_after(context, planned)
+    if known == stamp_text(files) or (known is None and not files):
+        return []
+    initramfs = context.actual.facts["naming"]["initramfs"]
+    return [
+        make_step(
+            "naming",
+            STAMP,
+            target=initramfs["image"],
+            action="make the initramfs again",
+            before=None if known is None else str(known).strip().rsplit("\n", 1)[-1],
+            after=digest(files) if files else None,
+            reason="it may hold network drivers, and it names interfaces by the files that it was made with",
+            undo=f"{' '.join(initramfs['update'])} after the files are as they were",
+            when=BOOT,
+            detail=f"runs {' '.join(initramfs['update'])}, which takes a while; {STAMP} says what it was made with",
+        )
+    ]
+
+
+def _files_after(context: Context, planned: Iterable[Step]) -> dict[str, Any]:
+    """Return the naming files that an initramfs may hold once the executable steps are done."""
+    wanted = {} if context.removing else in_initramfs(wanted_files(context))
+    files = in_initramfs({path: text for path, text in context.boot_files.items() if is_naming_file(path)})
+    done = {key_of(step) for step in planned if is_executable(step)}
+    for path in sorted({*files, *wanted}):
+        key = _key_of_file(path)
+        if path in wanted and key in done:
+            files[path] = wanted[path]
+        elif path not in wanted and {path, key} & done:
+            files.pop(path, None)
+    return files
+
+
+def _initramfs_notices(context: Context, planned: Iterable[Step]) -> list[str]:
+    initramfs = (context.actual.facts.get("naming") or {}).get("initramfs")
+    if not initramfs or initramfs["update"] or not any(is_executable(step) for step in planned):
+        return []
+    return [f"{initramfs['image']} may name interfaces by older files: make it again with the program that made it"]

@@ -1,0 +1,67 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Sets registers of PCIe and reads them back."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import Any
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.pcie.plan import ACS
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.operations import SetRegister, Work
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.ports import PCI_DEVICES
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import Step, key_of
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import Host
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.pci_config import (
+    ACS_CONTROL,
+    DEVICE_CONTROL,
+    LONGEST,
+    MAX_READ_REQUEST,
+    read_request_bits,
+    registers,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import HostSpec
+
+_WHOLE_REGISTER = 0xFFFF
+_FORBIDDEN = (
+    "the kernel lets nobody write to configuration space; next: run as root (become: true) on the host itself, and "
+    "look at /sys/kernel/security/lockdown"
+)
+ERRORS = MappingProxyType(
+    {
+        "EPERM": _FORBIDDEN,
+        "EACCES": _FORBIDDEN,
+        "ENOENT": "the device is gone; next: look at lspci and the kernel's log (dmesg), and run again",
+        "ENODEV": "the device is gone; next: look at lspci and the kernel's log (dmesg), and run again",
+    }
+)
+
+
+def work(_context: Context, step: Step) -> Work:
+    """Return how a register gets its value, or its former one back."""
+    what, address = key_of(step).split(":", 1)
+    former, wanted = int(step["from"]), int(step["to"])
+    name = "acs" if what == ACS else "max_read_request"
+
+    def verify(host: Host) -> str:
+        now = registers(host.read_bytes(f"{PCI_DEVICES}/{address}/config", LONGEST))[name]
+        if now == wanted:
+            return ""
+        shown = f"{now:#06x}, not {wanted:#06x}" if what == ACS and now is not None else f"{now}, not {wanted}"
+        return f"{address} has {shown}: its hardware or firmware keeps that bit"
+
+    return Work([_set(what, address, wanted)], [_set(what, address, former)], verify)
+
+
+def restore(desired: HostSpec, key: str, original: Any) -> None:
+    """Ask for the value that a register had."""
+    if isinstance(original, int):
+        desired["pcie"].setdefault("registers", {})[key] = original
+
+
+def _set(what: str, address: str, value: int) -> SetRegister:
+    if what == ACS:
+        return SetRegister(address, ACS_CONTROL, value, _WHOLE_REGISTER)
+    return SetRegister(address, DEVICE_CONTROL, read_request_bits(value), MAX_READ_REQUEST)

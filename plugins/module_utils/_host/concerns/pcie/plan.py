@@ -1,0 +1,204 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Plans registers of PCIe: ACS of bridges between NICs and GPUs, MaxReadReq of NICs.
+
+Sources: PCI Express Base Specification (Access Control Services, Device Control), rdma-core's rdma_topo and the
+installation guides of GPUDirect. The kernel switches ACS on at every start where an IOMMU is on.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Mapping, Sequence
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.pcie.remarks import some
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import ConcernPlan, Context
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import (
+    NEEDS_CONSENT,
+    NOW,
+    PLANNED,
+    Step,
+    make_step,
+    refused_step,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.pcie_path import pcie_of, redirected_pairs
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import WISHES_FILE
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.pci_config import (
+    COMPLETION_REDIRECT,
+    REQUEST_REDIRECT,
+    UPSTREAM_FORWARDING,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import CONSENTS
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.pcie import DIRECT
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.persisted import wished_in
+
+CONCERN, CONSENT = "pcie", "acs_change"
+ACS, READ_REQUEST = "acs", "max_read_request"
+# What keeps traffic from the straight way; source validation (bit 0) may stay, it only checks who sends.
+CLEARED = REQUEST_REDIRECT | COMPLETION_REDIRECT | UPSTREAM_FORWARDING
+# Their switches need other values on either side, and their data-direct function an IOMMU group with the GPU.
+_ASYMMETRIC = ("ConnectX-8", "ConnectX-9")
+_VFIO = "vfio-pci"
+
+
+def plan(context: Context) -> ConcernPlan:
+    """Return a step for each bridge and NIC whose register differs now; the boot unit sets them again."""
+    if context.removing:
+        return _former(context), []
+    return [*_acs_steps(context), *_read_request_steps(context)], []
+
+
+def lasting(context: Context) -> dict[str, Any]:
+    """Return the part of the wish that the boot unit brings about: what is not refused and does not wait."""
+    if context.removing:
+        return {}
+    wanted = wish_of(context)
+    held = {step["id"] for step in context.earlier if step["concern"] == CONCERN and step["status"] != PLANNED}
+    kept: dict[str, Any] = {}
+    consented = context.consents_to(CONSENT) or _is_kept(context)
+    if wanted.get("acs") and consented and not any(f":{ACS}:" in step_id for step_id in held):
+        kept["acs"] = wanted["acs"]
+    lasts = wanted.get("max_read_request") and not context.has_nic_operator
+    if lasts and not any(f":{READ_REQUEST}:" in step_id for step_id in held):
+        kept["max_read_request"] = wanted["max_read_request"]
+    return kept
+
+
+def _is_kept(context: Context) -> bool:
+    """Return whether the boot unit clears ACS already: that was consented to, and needs it no more."""
+    wishes = wished_in(context.boot_files.get(WISHES_FILE)) or []
+    return any("acs" in wish.get("pcie", {}) for wish in wishes)
+
+
+def wish_of(context: Context) -> Mapping[str, Any]:
+    """Return what is asked for about PCIe."""
+    wanted: Mapping[str, Any] = context.desired.get("pcie") or {}
+    return wanted
+
+
+def _acs_steps(context: Context) -> list[Step]:
+    if wish_of(context).get("acs") != DIRECT:
+        return []
+    pairs: dict[str, list[str]] = {}
+    for pair in redirected_pairs(context.actual):
+        for bridge in pair.bridges:
+            pairs.setdefault(bridge, []).append(f"{pair.nic} and {pair.gpu}")
+    nics = sorted({pair.nic for pair in redirected_pairs(context.actual)})
+    refusal = _environment(context) or _isolation(context) or _asymmetric(context, nics)
+    return [_acs_step(context, bridge, pairs[bridge], refusal) for bridge in sorted(pairs)]
+
+
+def _acs_step(context: Context, bridge: str, pairs: list[str], refusal: str) -> Step:
+    now = int(pcie_of(context.actual)["bridges"][bridge])
+    wording: dict[str, Any] = {
+        "target": f"bridge {bridge}",
+        "action": f"let traffic between {some(pairs)} take the straight way",
+        "before": now,
+        "after": now & ~CLEARED,
+        "reason": f"rdma_fabric_pcie asks for acs: {DIRECT}, ACS sends it up to the processor",
+    }
+    if refusal:
+        return refused_step(CONCERN, f"{ACS}:{bridge}", **wording, detail=refusal)
+    return make_step(
+        CONCERN,
+        f"{ACS}:{bridge}",
+        **wording,
+        when=NOW,
+        undo=f"write {now:#06x} to its ACS control register again",
+        status=PLANNED if context.consents_to(CONSENT) else NEEDS_CONSENT,
+        consent=CONSENTS[CONSENT],
+        detail=f"its ACS control register: {now:#06x} to {now & ~CLEARED:#06x}; devices below it are isolated less",
+    )
+
+
+def _read_request_steps(context: Context) -> list[Step]:
+    wanted = wish_of(context).get("max_read_request")
+    if wanted is None:
+        return []
+    functions = pcie_of(context.actual)["functions"]
+    refusal = _environment(context)
+    steps = []
+    for nic in context.actual.nvidia_nics():
+        now = functions.get(nic["address"], {}).get("max_read_request")
+        if now is not None and now != wanted:
+            steps.append(_read_request_step(context, nic["address"], now, wanted, refusal))
+    return steps
+
+
+def _read_request_step(context: Context, address: str, now: int, wanted: int, refusal: str) -> Step:
+    nic = context.actual.nics[address]
+    wording: dict[str, Any] = {
+        "target": context.target(nic, context.actual.port_of(nic)),
+        "action": f"set MaxReadReq to {wanted} bytes",
+        "before": now,
+        "after": wanted,
+        "reason": f"rdma_fabric_pcie asks for max_read_request: {wanted}, it is {now}",
+    }
+    if refusal:
+        return refused_step(CONCERN, f"{READ_REQUEST}:{address}", **wording, detail=refusal)
+    return make_step(CONCERN, f"{READ_REQUEST}:{address}", **wording, when=NOW, undo=f"set it to {now} bytes")
+
+
+def _environment(context: Context) -> str:
+    """Say why registers of PCIe can't be set from here; empty when they can."""
+    system = context.actual.facts["system"]
+    if pcie_of(context.actual)["virtual"]:
+        return "this is a virtual machine: bridges and registers of its devices belong to the machine that it runs on"
+    if system.get("lockdown") not in {None, "none"}:
+        return (
+            f"the kernel is locked down ({system['lockdown']}), so nobody may write to configuration space: change it "
+            "in the BIOS, or switch Secure Boot off"
+        )
+    return ""
+
+
+def _isolation(context: Context) -> str:
+    """Say who relies on the isolation that ACS gives; empty when nobody does."""
+    held = pcie_of(context.actual)["passed_through"]
+    if held:
+        return (
+            f"a virtual machine or a DPDK program may hold {some(held)} (vfio): it could reach other devices past the "
+            "IOMMU then; leave acs out on such a host"
+        )
+    wanted = [i for i in context.interfaces if i.wanted.get("vf_driver") == _VFIO]
+    if wanted:
+        names = some([context.target_of(interface) for interface in wanted])
+        return f"vf_driver of {names} gives functions to virtual machines, which needs the isolation: leave acs out"
+    return ""
+
+
+def _asymmetric(context: Context, nics: Sequence[str]) -> str:
+    found = [address for address in nics if context.actual.nics[address]["family"] in _ASYMMETRIC]
+    if not found:
+        return ""
+    return (
+        f"{some(found)}: the switches of this generation need other values on the side of the NIC than on that of the "
+        "GPU; rdma_topo of rdma-core writes them as kernel arguments (config_acs)"
+    )
+
+
+def _former(context: Context) -> list[Step]:
+    """Return the steps that bring original values back; what can't be read any more has none."""
+    pcie = pcie_of(context.actual)
+    steps = []
+    for key, original in sorted(wish_of(context).get("registers", {}).items()):
+        what, address = key.split(":", 1)
+        now = pcie["bridges"].get(address) if what == ACS else pcie["functions"].get(address, {}).get(READ_REQUEST)
+        if now is None or now == original:
+            continue
+        name = "its ACS control register" if what == ACS else "MaxReadReq"
+        value = f"{original:#06x}" if what == ACS else f"{original} bytes"
+        steps.append(
+            make_step(
+                CONCERN,
+                key,
+                target=f"bridge {address}" if what == ACS else address,
+                action=f"set {name} to {value} again",
+                before=now,
+                after=original,
+                reason="it was that before rdma.fabric changed it",
+                when=NOW,
+                undo="ask for the present value again",
+            )
+        )
+    return steps

@@ -1,0 +1,113 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Says what slows traffic between NICs and GPUs down. Pure; nothing here changes a host."""
+
+from __future__ import annotations
+
+from typing import Any, Iterable, Mapping, Sequence
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.devices import MELLANOX
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import HostState
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.pcie_path import pcie_of, redirected_pairs
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import named
+
+_LEAST_READ_REQUEST = 512
+_MOST_NAMED = 4
+
+
+def remarks(actual: HostState, wanted: Mapping[str, Any]) -> list[str]:
+    """Return one sentence for each kind of flaw: redirected traffic, translated addresses, strict order, slow links.
+
+    ``wanted`` is ``pcie`` of the desired state: what it asks for has steps, so nothing is said about it.
+    """
+    found = [_translated(actual), _strict(actual), _narrow(actual), _slow(actual)]
+    if wanted.get("acs") is None:
+        found.insert(0, _redirected(actual))
+    if wanted.get("max_read_request") is None:
+        found.append(_short_reads(pcie_of(actual)["functions"]))
+    return [sentence for sentence in found if sentence]
+
+
+def _redirected(actual: HostState) -> str:
+    found = redirected_pairs(actual)
+    if not found:
+        return ""
+    count = f"{len(found)} pair{'s' if len(found) > 1 else ''}"
+    pairs = [f"{pair.nic} and {pair.gpu}" for pair in found]
+    bridges = sorted({bridge for pair in found for bridge in pair.bridges})
+    return (
+        f"PCIe: ACS sends the traffic of {count} of NIC and GPU ({some(pairs)}) up to the processor instead of "
+        f"straight through the switch, at {some(bridges)}; where no virtual machine is given devices, "
+        "rdma_fabric_pcie: {acs: direct} changes that"
+    )
+
+
+def _translated(actual: HostState) -> str:
+    """Name NICs of the host's own drivers whose addresses an IOMMU translates, where GPUs are."""
+    if not actual.facts["gpus"]:
+        return ""
+    names = [
+        str(nic["address"])
+        for nic in _fabric(actual)
+        if nic["driver"] != "vfio-pci" and str((nic["iommu"] or {}).get("type") or "").startswith("DMA")
+    ]
+    # Documentation/admin-guide/kernel-parameters.txt: iommu= is for x86 and PowerPC, iommu.passthrough= for Arm too.
+    argument = "iommu.passthrough=1" if actual.facts["system"]["machine"] == "aarch64" else "iommu=pt"
+    return _about(names, "an IOMMU translates the addresses of", f"add {argument} to rdma_fabric_kernel_arguments")
+
+
+def _strict(actual: HostState) -> str:
+    """Name NICs that may not let writes pass each other, where GPUs are: devices may unless the BIOS forbids it."""
+    if not actual.facts["gpus"]:
+        return ""
+    functions = pcie_of(actual)["functions"]
+    addresses = [str(nic["address"]) for nic in _fabric(actual)]
+    names = [name for name in addresses if functions.get(name, {}).get("relaxed_ordering") is False]
+    return _about(names, "relaxed ordering is switched off for", "allow it in the BIOS (PCIe relaxed ordering)")
+
+
+def _narrow(actual: HostState) -> str:
+    names = [
+        f"{device['address']} (x{device['link']['width']} of x{device['link']['max_width']})"
+        for device in (*_fabric(actual), *actual.facts["gpus"])
+        if _below(device["link"], "width")
+    ]
+    return _about(names, "fewer lanes than the device has:", "reseat the card; look at slot, riser and BIOS")
+
+
+def _slow(actual: HostState) -> str:
+    """Name slow links of NICs; an idle GPU slows its link down by itself."""
+    names = [
+        f"{nic['address']} ({nic['link']['speed_gts']:g} of {nic['link']['max_speed_gts']:g} GT/s)"
+        for nic in _fabric(actual)
+        if _below(nic["link"], "speed_gts")
+    ]
+    return _about(names, "a slower link than the device has:", "look at slot, riser and BIOS")
+
+
+def _short_reads(functions: Mapping[str, Mapping[str, Any]]) -> str:
+    names = [
+        f"{address} ({found['max_read_request']} bytes)"
+        for address, found in sorted(functions.items())
+        if found["max_read_request"] < _LEAST_READ_REQUEST
+    ]
+    return _about(names, "a short MaxReadReq:", "rdma_fabric_pcie: {max_read_request: 4096} sets it")
+
+
+def _fabric(actual: HostState) -> list[dict[str, Any]]:
+    return [nic for nic in actual.nics.values() if nic["pf"] is None and (nic["rdma"] or nic["vendor"] == MELLANOX)]
+
+
+def _below(link: Mapping[str, Any], key: str) -> bool:
+    now, best = link[key], link[f"max_{key}"]
+    return now is not None and best is not None and now < best
+
+
+def _about(names: Sequence[str], what: str, advice: str) -> str:
+    return f"PCIe: {what} {some(names)}; {advice}" if names else ""
+
+
+def some(names: Iterable[str]) -> str:
+    """Return the first few names, and how many there are beside them."""
+    return named(list(names), _MOST_NAMED)

@@ -1,0 +1,174 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Decides how GPUs give NICs access to their memory. Pure.
+
+The rules, with their sources:
+- DMA-BUF needs the open GPU kernel modules from R515, a GPU of Turing or newer and an RDMA stack that registers DMA-BUF
+  regions (NVIDIA GPU driver README, chapter GPUDirect RDMA; drivers/infiniband/core/umem_dmabuf.c).
+- nvidia-peermem comes with the GPU driver from R470 and needs an RDMA stack that takes peer-memory clients, by ib_core,
+  by ib_uverbs, or by another of its modules (facts/peer_memory.py has the sources). Built without that symbol its
+  initialisation always ends with EINVAL and the kernel log stays empty (nvidia-peermem.c).
+- nv_peer_mem is its predecessor for older GPU drivers, built on its own (Mellanox/nv_peer_memory).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Mapping, NamedTuple, Sequence
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.peer_memory import (
+    AUTO,
+    DMA_BUF,
+    LEGACY,
+    MODULE_OF,
+    NONE,
+    PEERMEM,
+)
+
+DMA_BUF_KERNEL = (5, 12)
+DMA_BUF_GPU_DRIVER = 515
+PEERMEM_GPU_DRIVER = 470
+# Modules of a stack that took peer-memory clients in one of its releases.
+_EXPORTERS = ("ib_core", "ib_uverbs")
+_VENDOR_STACKS = ("mlnx-ofed", "doca-ofed")
+# The first two digits of an NVIDIA GPU's device id tell the generation (the public PCI id list).
+_GENERATIONS = {
+    "Pascal": ("13", "15", "1b", "1c"),
+    "Volta": ("1d",),
+    "Turing": ("1e", "1f", "21"),
+    "Ampere": ("20", "22", "24", "25"),
+    "Hopper": ("23",),
+    "Ada": ("26", "27", "28"),
+    "Blackwell": ("29", "2b", "2c", "2d", "2e", "2f", "31"),
+}
+_GENERATION_OF = {digits: name for name, all_digits in _GENERATIONS.items() for digits in all_digits}
+_BEFORE_OPEN_MODULES = ("Pascal", "Volta")
+
+
+class Situation(NamedTuple):
+    """What the choice depends on.
+
+    ``running`` and ``on_disk`` are the symbols as ``read_peer_memory`` tells them, ``modules`` those on the disk.
+    ``stack_replaced`` says that a stack with peer-memory symbols will run before peer memory is set up. ``exporter`` is
+    the module that takes peer-memory clients, None where nothing tells it.
+    """
+
+    gpu_devices: Sequence[str]
+    gpu_driver: str | None
+    gpu_flavour: str | None
+    kernel: str
+    stack: str
+    running: Mapping[str, bool | None]
+    on_disk: Mapping[str, bool | None]
+    modules: Mapping[str, Mapping[str, Any]] | None
+    stack_replaced: bool = False
+    exporter: str | None = None
+
+
+class Decision(NamedTuple):
+    """The mechanism, why it is that one, and what stands in its way (empty when nothing does)."""
+
+    mechanism: str
+    cause: str
+    obstacle: str = ""
+
+
+def decide(wanted: str, situation: Situation) -> Decision:
+    """Return the mechanism for ``wanted``: ``auto``, ``none`` or the name of one."""
+    if wanted == NONE:
+        return Decision(NONE, "none is wanted")
+    driver = leading_number(situation.gpu_driver)
+    if driver is None:
+        obstacle = "the NVIDIA GPU driver is not loaded; install it first, nvidia-peermem is a part of it"
+        return Decision(PEERMEM if wanted == AUTO else wanted, "", obstacle)
+    missing = _missing_for_dma_buf(situation, driver)
+    if wanted == DMA_BUF:
+        return Decision(DMA_BUF, "DMA-BUF is asked for", "; ".join(missing))
+    if wanted == AUTO and not missing:
+        return Decision(
+            DMA_BUF, f"the open GPU driver {situation.gpu_driver} shares memory by DMA-BUF without a module"
+        )
+    mechanism = wanted if wanted != AUTO else PEERMEM if driver >= PEERMEM_GPU_DRIVER else LEGACY
+    cause = f"{mechanism} is asked for" if wanted != AUTO else f"no DMA-BUF: {'; '.join(missing)}"
+    return Decision(mechanism, cause, _module_obstacle(mechanism, situation, driver))
+
+
+def generation(device: str) -> str | None:
+    """Return the generation of a GPU by its PCI device id (four hex digits); None when the table has none."""
+    return _GENERATION_OF.get(device.lower()[:2])
+
+
+def leading_number(version: Any) -> int | None:
+    """Return the branch of a GPU driver's version: 570 of ``570.86.15``."""
+    match = re.match(r"\d{1,6}", str(version or ""))
+    return int(match[0]) if match else None
+
+
+def _missing_for_dma_buf(situation: Situation, driver: int) -> list[str]:
+    missing = []
+    if situation.gpu_flavour != "open":
+        missing.append("the GPU driver's kernel modules are the proprietary ones")
+    if driver < DMA_BUF_GPU_DRIVER:
+        missing.append(f"GPU driver {situation.gpu_driver} is older than R{DMA_BUF_GPU_DRIVER}")
+    old = sorted({name for name in map(generation, situation.gpu_devices) if name in _BEFORE_OPEN_MODULES})
+    if old:
+        missing.append(f"{' and '.join(old)} GPUs have no DMA-BUF")
+    if not _registers_dma_buf(situation):
+        missing.append(f"the RDMA stack of kernel {situation.kernel} registers no DMA-BUF regions")
+    return missing
+
+
+def _registers_dma_buf(situation: Situation) -> bool:
+    """Say whether the RDMA stack registers DMA-BUF regions: by the symbol, by the kernel's version only without it.
+
+    ib_uverbs, which has the symbol, may not be loaded yet: the modules on the disk tell then.
+    """
+    if situation.running.get("dma_buf"):
+        return True
+    on_disk = situation.on_disk.get("dma_buf")
+    if on_disk is not None:
+        return on_disk
+    match = re.match(r"(\d{1,4})\.(\d{1,4})", situation.kernel)
+    return match is not None and (int(match[1]), int(match[2])) >= DMA_BUF_KERNEL
+
+
+def _module_obstacle(mechanism: str, situation: Situation, driver: int) -> str:
+    if mechanism == PEERMEM and driver < PEERMEM_GPU_DRIVER:
+        return f"GPU driver {situation.gpu_driver} has no {PEERMEM}: it comes with R{PEERMEM_GPU_DRIVER} and newer"
+    return _symbol_obstacle(mechanism, situation) or _file_obstacle(mechanism, situation)
+
+
+def _symbol_obstacle(mechanism: str, situation: Situation) -> str:
+    running, on_disk = situation.running.get("peer_memory"), situation.on_disk.get("peer_memory")
+    if running or situation.stack_replaced:
+        return ""
+    if on_disk and running is False:
+        return (
+            f"the running RDMA stack takes no peer-memory clients, the one on the disk does: {mechanism} can be loaded "
+            "after the driver was reloaded or the host rebooted"
+        )
+    if running is None and (on_disk or situation.stack in _VENDOR_STACKS):
+        return ""
+    return (
+        f"{mechanism} needs an RDMA stack with peer-memory symbols, which inbox drivers lack: ask for an ofedDriver or "
+        "use the open GPU kernel modules, which share memory by DMA-BUF"
+    )
+
+
+def _file_obstacle(mechanism: str, situation: Situation) -> str:
+    """Judge the module's file: whether it is there, and whether it was built with the symbols of the stack."""
+    if situation.modules is None:
+        return ""
+    module = situation.modules.get(MODULE_OF[mechanism])
+    if module is None:
+        return f"the module {mechanism} is not on the disk for kernel {situation.kernel}: install or build it first"
+    exporters = {*_EXPORTERS, situation.exporter}
+    if exporters & set(module["depends"]):
+        return ""
+    of_stack = situation.exporter or " or ".join(_EXPORTERS)
+    return (
+        f"{module['path']} was built without peer-memory symbols (it does not depend on {of_stack}): loading it always "
+        "ends with 'Invalid argument' and an empty kernel log; rebuild it after the RDMA stack was installed (dkms "
+        "remove and install of the GPU driver), or use DMA-BUF"
+    )

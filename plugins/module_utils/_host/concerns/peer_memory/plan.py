@@ -1,0 +1,151 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Plans how GPUs give NICs access to their memory."""
+
+from __future__ import annotations
+
+from typing import Any, Sequence
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.peer_memory.files import OWN, wanted_files
+from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.peer_memory.request import Wish, wish_of
+from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.peer_memory.status import (
+    loaded_mechanisms,
+    nvidia_gpus,
+    operator_evidence,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import ConcernPlan, Context
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import (
+    NEEDS_REBOOT,
+    NOW,
+    Step,
+    make_step,
+    moment,
+    refused_step,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import HostState
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.peer_memory import MODULE_OF, NONE
+
+KEY = "gpudirect"
+
+
+def plan(context: Context) -> ConcernPlan:
+    """Return a step when a module has to be loaded, unloaded, or kept from the next boot; without a request none."""
+    wish = wish_of(context)
+    if wish is None or context.removing:
+        return _returning(context)
+    if wish.left_alone:
+        return [], _left_alone(wish)
+    wording = _wording(context, wish)
+    if wish.decision.obstacle:
+        return [refused_step("peer_memory", KEY, **wording, detail=wish.decision.obstacle)], []
+    files = wanted_files(context, wish)
+    unwanted = [path for path in OWN if path in context.boot_files and path not in files]
+    now = loaded_mechanisms(context.actual) != _wanted_modules(wish)
+    boot = context.boot_differs(files) or bool(unwanted)
+    notices = _notices(wish)
+    if not now and not boot:
+        return [], notices
+    used = _used(context.actual, _wanted_modules(wish))
+    if used:
+        detail = f"it stays until the next boot: {used}"
+        steps = (
+            [_step(wording, now=now, boot=True, detail=detail, status=NEEDS_REBOOT)]
+            if not boot
+            else [_step(wording, now=False, boot=True, detail=detail)]
+        )
+        return steps, notices
+    return [_step(wording, now=now, boot=boot, detail=wish.decision.cause)], notices
+
+
+def _left_alone(wish: Wish) -> list[str]:
+    if not wish.operator:
+        return []
+    evidence = ", ".join(wish.operator)
+    return [f"{wish.asked_by}: peer memory is left to the GPU Operator, which owns the GPU driver here ({evidence})"]
+
+
+def _notices(wish: Wish) -> list[str]:
+    if wish.decision.mechanism in MODULE_OF or wish.decision.mechanism == NONE:
+        return []
+    return [f"{wish.asked_by}: peer memory needs no module here: {wish.decision.cause}"]
+
+
+def _wanted_modules(wish: Wish) -> list[str]:
+    return [wish.decision.mechanism] if wish.decision.mechanism in MODULE_OF else []
+
+
+def _wording(context: Context, wish: Wish) -> dict[str, Any]:
+    mechanism = wish.decision.mechanism
+    loaded = loaded_mechanisms(context.actual)
+    if mechanism in MODULE_OF:
+        action = f"give the NICs access to GPU memory by {mechanism}"
+    else:
+        action = f"unload {' and '.join(loaded) or 'nothing'} and load no peer-memory module at boot"
+    others = [name for name in loaded if name != mechanism and mechanism in MODULE_OF]
+    if others:
+        action += f" in place of {' and '.join(others)}"
+    return {
+        "target": _target(context.actual),
+        "action": action,
+        "before": loaded,
+        "after": _wanted_modules(wish),
+        "reason": f"{wish.asked_by} asks for peer memory; {wish.decision.cause or 'none is active'}",
+    }
+
+
+def _step(wording: dict[str, Any], *, now: bool, boot: bool, detail: str, **more: Any) -> Step:
+    before = " and ".join(wording["before"]) or "no module"
+    return make_step(
+        "peer_memory",
+        KEY,
+        **wording,
+        undo=f"return to {before}",
+        when=moment(now, boot),
+        detail=detail,
+        **more,
+    )
+
+
+def _returning(context: Context) -> ConcernPlan:
+    """Return a step when a module is to be unloaded that was not loaded before the first run, or one it replaced."""
+    actual = context.actual
+    loaded = loaded_mechanisms(actual)
+    before: list[str] = context.desired.get("peer_memory_before", loaded)
+    away = [name for name in loaded if name not in before]
+    if not away:
+        return [], []
+    names = " and ".join(away)
+    operator = operator_evidence(actual, actual.facts["labels"])
+    obstacle = (
+        f"the GPU Operator owns the GPU driver here ({', '.join(operator)})" if operator else _used(actual, before)
+    )
+    if obstacle:
+        return [], [f"peer memory: {names} stays loaded until the next boot: {obstacle}"]
+    step = make_step(
+        "peer_memory",
+        KEY,
+        target=_target(actual),
+        action=f"unload {names}" + (f" and load {' and '.join(before)} again" if before else ""),
+        before=loaded,
+        after=before,
+        reason="rdma.fabric loaded it",
+        undo=f"return to {names}",
+        when=NOW,
+    )
+    return [step], []
+
+
+def _target(actual: HostState) -> str:
+    count = len(nvidia_gpus(actual))
+    return f"{count} GPU{'s' if count != 1 else ''}"
+
+
+def _used(actual: HostState, wanted: Sequence[str]) -> str:
+    """Return which module can't be unloaded now because GPU programs use it; empty when none has to be or all can."""
+    used = [
+        name
+        for name in loaded_mechanisms(actual)
+        if name not in wanted and actual.modules[MODULE_OF[name]].get("refcount")
+    ]
+    return f"{' and '.join(used)} is in use by GPU programs" if used else ""

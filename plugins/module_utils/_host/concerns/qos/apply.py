@@ -1,0 +1,382 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Makes settings of RoCE QoS, by files of the vendor's driver or by dcb."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import Any, Callable, Mapping, NamedTuple
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.qos import state
+from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.qos.files import UNIT_FILE, boot_files
+from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.qos.request import CUTTING
+from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.qos.wording import told, value_of
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.operations import (
+    Operation,
+    Run,
+    SetAttribute,
+    WaitFor,
+    Work,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.ports import fill
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import Step, key_of
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts import qos_paths
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import NETDEV_DRIVER
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interfaces import Interface
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.qos import dcb_command, pause_command
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import Host, HostError
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec import qos_values
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.former import wanted_interface
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import HostSpec
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.qos import DSCP, OS
+
+_SECONDS = 30.0
+# The driver takes the link down and up; optics of 400 Gb/s take their time.
+_LINK_SECONDS = 60.0
+_CM_SECONDS = 10.0
+_RELOAD = Run(("systemctl", "daemon-reload"))
+# Whoever sets sizes (mlnx_qos --buffer_size) takes the buffers from the driver until that is loaded anew: manual_buffer
+# in drivers/net/ethernet/mellanox/mlx5/core/en_dcbnl.c, mlx5e_dcbnl_setbuffer and mlx5e_dcbnl_initialize.
+_BUFFERS = (
+    "the driver does not take it: with this MTU and cable length the card has too little receive buffer for what is to "
+    "be lossless, or another program has divided the buffers; next: name fewer priorities in pfc, lower mtu or "
+    "cable_length, or reload the driver, which then divides the buffers by itself again, and run again"
+)
+_UNSUPPORTED = (
+    "the driver or this card's firmware does not have the setting; next: leave it out of qos, or install a driver that "
+    "has it, and run again"
+)
+ERRORS = MappingProxyType(
+    {
+        "EINVAL": _BUFFERS,
+        "ENOMEM": _BUFFERS,
+        "EOPNOTSUPP": _UNSUPPORTED,
+        "ENOTSUP": _UNSUPPORTED,
+        "EPERM": (
+            "the kernel lets nobody set it here; next: run as root (become: true) on the host itself; of DCBX: end "
+            "lldpad, which holds it, and run again"
+        ),
+        "ENODEV": (
+            "the interface or RDMA device is gone or has another name now; next: run again, the plan is made from what "
+            "is there"
+        ),
+        "ENOENT": (
+            "the driver has no such file now, or an entry was changed by another program such as lldpad meanwhile; "
+            "next: end that program, and run again"
+        ),
+        "EIO": (
+            "a command of the firmware failed; next: read the kernel's log (dmesg: mlx5_cmd_out_err, syndrome), update "
+            "the firmware, and run again"
+        ),
+        "unknown filesystem type 'configfs'": (
+            "the kernel has no configfs; next: install the kernel's modules, or leave tos out and set it in programs "
+            "(NCCL_IB_TC)"
+        ),
+        "Module rdma_cm not found": (
+            "the running kernel has no RDMA-CM; next: install its modules (linux-modules-extra, kernel-modules), or "
+            "leave tos out, and run again"
+        ),
+    }
+)
+
+
+class _Subject(NamedTuple):
+    """What a step is about: the interface, what the facts tell of its port, its names for operations, the values."""
+
+    interface: Interface
+    port: Mapping[str, Any]
+    name: str
+    device: str
+    now: Any
+    to: Any
+
+    def has(self, which: str) -> bool:
+        """Return whether the port has a file of the vendor's driver."""
+        return state.has_file(self.port, which)
+
+
+class _Making(NamedTuple):
+    """The way from one value to another (None: not known, or as the kernel has it), and how the value is read back."""
+
+    change: Callable[[_Subject, Any, Any], list[Operation]]
+    read: Callable[[_Subject, Host], Any]
+
+
+def work(context: Context, step: Step) -> Work:
+    """Return how one setting of one interface is made, or one of our files written."""
+    if key_of(step).startswith("/"):
+        return _file_work(context, key_of(step))
+    setting, _colon, key = key_of(step).partition(":")
+    interface = next(interface for interface in context.interfaces if interface.key == key)
+    port = state.port_of(context, interface)
+    name = context.port_name(interface)
+    subject = _Subject(interface, port, name, _device_of(interface, port), step["from"], step["to"])
+    making = _MAKINGS[setting]
+    do = making.change(subject, subject.now, subject.to)
+    undo = making.change(subject, subject.to, subject.now) if subject.now is not None or setting == "tos" else []
+    if setting == "tos":
+        do = [*_ready_for_tos(context, subject), *do, *_without_former_name(context, subject)]
+    if setting in CUTTING and _keeps_its_link(context, interface):
+        do.append(_wait_for_link(name))
+
+    def verify(host: Host) -> str:
+        found = making.read(subject, host)
+        if found == subject.to:
+            return ""
+        return f"{told(setting, subject.to)} was asked for, it is {value_of(setting, found)}"
+
+    return Work(do, undo, verify)
+
+
+def _file_work(context: Context, path: str) -> Work:
+    files = {path: boot_files(context)[path]}
+    # systemd reads a unit that it has not seen when it is first asked for it, a changed one only when it is told to.
+    reload = [_RELOAD] if path == UNIT_FILE else []
+    return Work([*context.boot_operations(files), *reload], [*context.boot_undo(files), *reload])
+
+
+def restore(desired: HostSpec, key: str, original: Any) -> None:
+    """Ask for the value that a setting had; a directory of RDMA-CM that was not there is removed again."""
+    setting, _colon, interface = key.partition(":")
+    if setting not in _MAKINGS:
+        return
+    if original is None and setting != "tos":
+        return
+    entry = wanted_interface(desired, interface)
+    entry["qos"] = dict(entry.get("qos") or {})
+    exact = setting in {"dscp_priority", "ecn"}
+    entry["qos"][setting] = {state.EXACTLY: original} if exact else original
+
+
+def _device_of(interface: Interface, port: Mapping[str, Any]) -> str:
+    """Return the RDMA device for an operation: as a placeholder where it belongs to a PCI function of its own."""
+    nic = interface.nic
+    name = str((port.get("rdma") or {}).get("name") or "")
+    return f"{{rdma:{nic['address']}}}" if nic is not None and name in (nic.get("rdma") or ()) else name
+
+
+def _keeps_its_link(context: Context, interface: Interface) -> bool:
+    netdev = interface.netdev or {}
+    down = context.planned(f"link:{interface.key}")
+    has_link = netdev.get("up") and netdev.get("carrier") and not (down is not None and down["to"] == "down")
+    return bool(has_link and (interface.nic or {}).get("driver") == NETDEV_DRIVER)
+
+
+def _wait_for_link(name: str) -> WaitFor:
+    return WaitFor(
+        "the link, which the driver takes down and up for this",
+        lambda host: host.read(f"{qos_paths.NET}/{fill(name, host)}/carrier").strip() == "1",
+        _LINK_SECONDS,
+    )
+
+
+def _attribute(path: str, text: str, tolerated: tuple[str, ...] = ()) -> Operation:
+    return SetAttribute(path, text, _SECONDS, tolerated)
+
+
+def _dcb(*words: str) -> Operation:
+    return Run(("dcb", *words), _SECONDS)
+
+
+def _asked(host: Host, command: tuple[str, ...]) -> str:
+    return host.run(command, _SECONDS).stdout
+
+
+def _shown(subject: _Subject, host: Host, what: str) -> str:
+    return _asked(host, dcb_command(what, fill(subject.name, host)))
+
+
+def _text(host: Host, path: str) -> str:
+    return host.read(fill(path, host))
+
+
+def _set_dcbx(subject: _Subject, _now: Any, to: Any) -> list[Operation]:
+    if to == OS:
+        # The versions that mlx5 has from the start; the mode is replaced as a whole.
+        return [_dcb("dcbx", "set", "dev", subject.name, "host", "cee", "ieee")]
+    return [Run(("mlnx_qos", "-i", subject.name, "-d", "fw"), _SECONDS)]
+
+
+def _set_pause(subject: _Subject, _now: Any, to: Mapping[str, bool]) -> list[Operation]:
+    words = [word for side in ("rx", "tx") for word in (side, "on" if to[side] else "off")]
+    return [Run(("ethtool", "-A", subject.name, *words), _SECONDS)]
+
+
+def _set_trust(subject: _Subject, _now: Any, to: Any) -> list[Operation]:
+    if subject.has(qos_paths.TRUST):
+        return [_attribute(qos_paths.file(subject.name, qos_paths.TRUST), str(to))]
+    if to == DSCP:
+        # The first entry makes mlx5 trust DSCP, the last that goes makes it trust PCP again (en_dcbnl.c).
+        table = qos_values.expanded(subject.port.get("dscp") or {}) or qos_values.default_table()
+        return [_entries("replace", subject.name, table)]
+    return [_dcb("app", "flush", "dev", subject.name, "dscp-prio")]
+
+
+def _read_trust(subject: _Subject, host: Host) -> Any:
+    if subject.has(qos_paths.TRUST):
+        return _text(host, qos_paths.file(subject.name, qos_paths.TRUST)).strip()
+    return DSCP if qos_values.app_table(_shown(subject, host, "app")) else "pcp"
+
+
+def _entries(verb: str, name: str, table: Mapping[int, int]) -> Operation:
+    pairs = [f"{dscp}:{priority}" for dscp, priority in sorted(table.items())]
+    return _dcb("app", verb, "dev", name, "dscp-prio", *pairs)
+
+
+def _set_priorities(subject: _Subject, now: Any, to: Mapping[str, int]) -> list[Operation]:
+    """Write what differs between the two tables."""
+    present, wanted = qos_values.expanded(now or {}), qos_values.expanded(to)
+    differing = {dscp: priority for dscp, priority in wanted.items() if present.get(dscp) != priority}
+    if subject.has(qos_paths.DSCP2PRIO):
+        # As mlnx_qos writes it: two numbers, each with a blank behind.
+        path = qos_paths.file(subject.name, qos_paths.DSCP2PRIO)
+        return [_attribute(path, f"{dscp} {priority} ") for dscp, priority in differing.items()]
+    gone = {dscp: priority for dscp, priority in present.items() if dscp not in wanted}
+    do = [_entries("replace", subject.name, differing)] if differing else []
+    return [*do, _entries("del", subject.name, gone)] if gone else do
+
+
+def _read_priorities(subject: _Subject, host: Host) -> Any:
+    if subject.has(qos_paths.DSCP2PRIO):
+        table = qos_values.table_of(_text(host, qos_paths.file(subject.name, qos_paths.DSCP2PRIO))) or {}
+    else:
+        table = qos_values.app_table(_shown(subject, host, "app"))
+    if subject.now is None:
+        # Of a table that could not be read before, the wanted part counts.
+        table = {dscp: table[dscp] for dscp in qos_values.expanded(subject.to) if dscp in table}
+    return qos_values.compact(table)
+
+
+def _set_pfc(subject: _Subject, _now: Any, to: list[int]) -> list[Operation]:
+    if subject.has(qos_paths.PFC):
+        return [_attribute(qos_paths.file(subject.name, qos_paths.PFC), qos_values.bits_text(to))]
+    words = [f"{priority}:on" for priority in to]
+    return [_dcb("pfc", "set", "dev", subject.name, "prio-pfc", "all:off", *words)]
+
+
+def _read_pfc(subject: _Subject, host: Host) -> Any:
+    if subject.has(qos_paths.PFC):
+        return qos_values.bits_of(_text(host, qos_paths.file(subject.name, qos_paths.PFC)))
+    return qos_values.pfc_state(_shown(subject, host, "pfc"))["pfc"]
+
+
+def _set_cable(subject: _Subject, _now: Any, to: int) -> list[Operation]:
+    if subject.has(qos_paths.CABLE):
+        return [_attribute(qos_paths.file(subject.name, qos_paths.CABLE), str(to))]
+    return [_dcb("pfc", "set", "dev", subject.name, "delay", str(to))]
+
+
+def _read_cable(subject: _Subject, host: Host) -> Any:
+    if subject.has(qos_paths.CABLE):
+        text = _text(host, qos_paths.file(subject.name, qos_paths.CABLE)).strip()
+        return int(text) if text.isdecimal() else None
+    return qos_values.pfc_state(_shown(subject, host, "pfc"))["cable_length"]
+
+
+def _set_ets(subject: _Subject, _now: Any, to: Mapping[str, list[Any]]) -> list[Operation]:
+    words: list[str] = []
+    for word, key in (("prio-tc", "prio_tc"), ("tc-tsa", "tc_tsa"), ("tc-bw", "tc_bw")):
+        words += [word, *(f"{number}:{value}" for number, value in enumerate(to[key]))]
+    return [_dcb("ets", "set", "dev", subject.name, *words)]
+
+
+def _set_ecn(subject: _Subject, now: Any, to: Mapping[str, list[int]]) -> list[Operation]:
+    """Write the switches that differ; the driver answers EPERM where one is on already."""
+    do: list[Operation] = []
+    for point in qos_values.POINTS:
+        on, was = set(to.get(point) or ()), set((now or {}).get(point) or ())
+        for priority in sorted(on ^ was):
+            path = qos_paths.ecn(subject.name, point, priority)
+            do.append(_attribute(path, "1", ("EPERM",)) if priority in on else _attribute(path, "0"))
+    return do
+
+
+def _read_ecn(subject: _Subject, host: Host) -> Any:
+    return {
+        point: [
+            p for p in range(qos_values.PRIORITIES) if _text(host, qos_paths.ecn(subject.name, point, p)).strip() == "1"
+        ]
+        for point in qos_values.POINTS
+    }
+
+
+def _notification(setting: str) -> _Making:
+    def path(subject: _Subject) -> str:
+        address = None if subject.interface.nic is None else str(subject.interface.nic["address"])
+        return qos_paths.notification(subject.name, address, setting)[subject.port[f"{setting}_in"]]
+
+    def read(subject: _Subject, host: Host) -> Any:
+        text = _text(host, path(subject)).strip()
+        return int(text) if text.isdecimal() else None
+
+    return _Making(lambda subject, _now, to: [_attribute(path(subject), str(to))], read)
+
+
+def _ready_for_tos(context: Context, subject: _Subject) -> list[Operation]:
+    """Return what makes the directory that holds the setting: RDMA-CM, configfs, and mkdir(2) in it."""
+    host = state.of_host(context)
+    do: list[Operation] = []
+    if not host.get("rdma_cm"):
+        do.append(Run(("modprobe", "rdma_cm"), _SECONDS))
+        if not host.get("configfs"):
+            # systemd mounts it too when its module appears; whoever is second gets 32.
+            do.append(Run(("mount", "-t", "configfs", "configfs", qos_paths.CONFIGFS), _SECONDS, (0, 32)))
+        do.append(
+            WaitFor(f"{qos_paths.RDMA_CM} of the kernel", lambda host: host.exists(qos_paths.RDMA_CM), _CM_SECONDS)
+        )
+    if state.is_renamed(context, subject.interface):
+        # Either name may have had a directory: it only means something while a device has that name.
+        do.append(Run(("mkdir", qos_paths.directory(subject.device)), _SECONDS, (0, 1)))
+    elif subject.now is None:
+        do.append(Run(("mkdir", qos_paths.directory(subject.device)), _SECONDS))
+    return do
+
+
+def _without_former_name(context: Context, subject: _Subject) -> list[Operation]:
+    """Return what removes the directory of a name that the device has no more."""
+    former = (subject.port.get("rdma") or {}).get("name")
+    if not former or not state.is_renamed(context, subject.interface):
+        return []
+    return [Run(("rmdir", qos_paths.directory(str(former))), _SECONDS, (0, 1))]
+
+
+def _set_tos(subject: _Subject, _now: Any, to: Any) -> list[Operation]:
+    """Write the type of service; the kernel keeps it when the directory goes, so 0 is written before that."""
+    path = qos_paths.tos(subject.device)
+    if to is not None:
+        return [_attribute(path, str(to))]
+    gone = Run(("rmdir", qos_paths.directory(subject.device)), _SECONDS, (0, 1))
+    return [_attribute(path, "0", ("ENOENT",)), gone]
+
+
+def _read_tos(subject: _Subject, host: Host) -> Any:
+    try:
+        text = _text(host, qos_paths.tos(subject.device)).strip()
+    except HostError as error:
+        if error.code == "ENOENT":
+            return None
+        raise
+    return int(text) if text.isdecimal() else None
+
+
+_MAKINGS: Mapping[str, _Making] = {
+    "dcbx": _Making(_set_dcbx, lambda subject, host: qos_values.owner_in(_shown(subject, host, "dcbx"))),
+    "pause": _Making(
+        _set_pause, lambda subject, host: qos_values.pause_of(_asked(host, pause_command(fill(subject.name, host))))
+    ),
+    "trust": _Making(_set_trust, _read_trust),
+    "dscp_priority": _Making(_set_priorities, _read_priorities),
+    "cable_length": _Making(_set_cable, _read_cable),
+    "ets": _Making(_set_ets, lambda subject, host: qos_values.ets_state(_shown(subject, host, "ets"))),
+    "pfc": _Making(_set_pfc, _read_pfc),
+    "ecn": _Making(_set_ecn, _read_ecn),
+    "cnp_dscp": _notification("cnp_dscp"),
+    "cnp_priority": _notification("cnp_priority"),
+    "traffic_class": _Making(
+        lambda subject, _now, to: [_attribute(qos_paths.traffic_class(subject.device), str(to))],
+        lambda subject, host: qos_values.traffic_class_of(_text(host, qos_paths.traffic_class(subject.device))),
+    ),
+    "tos": _Making(_set_tos, _read_tos),
+}

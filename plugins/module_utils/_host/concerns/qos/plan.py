@@ -1,0 +1,205 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Plans RoCE QoS: one step for each setting of an interface.
+
+The kernel forgets all of it at a reboot; the boot unit makes it again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Mapping
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.qos import state
+from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.qos.files import boot_files
+from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.qos.refusals import firmware_default, inability
+from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.qos.request import CONCERN, CUTTING, key_for
+from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.qos.wording import name_of, told, value_of
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import ConcernPlan, Context
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import (
+    BOOT,
+    NOTHING,
+    NOW,
+    Step,
+    make_step,
+    refused_step,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interfaces import Interface
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.qos_scope import asked, given
+
+_OF_DCBX = ("trust", "dscp_priority", "ets", "pfc")
+_LOSSLESS = (
+    "priority flow control of the host alone loses packets all the same: the switch needs the same priorities, trust "
+    "and ECN on every port of these"
+)
+# torvalds/linux, drivers/net/ethernet/mellanox/mlx5/core/en_dcbnl.c, mlx5e_dcbnl_ieee_setpfc.
+_CABLE = (
+    "cable_length counts where the sizes of buffers were set by hand (mlnx_qos --buffer_size); until then the driver "
+    "keeps it and leaves the headroom as it is"
+)
+
+
+def plan(context: Context) -> ConcernPlan:
+    """Return a step for each setting that differs, in an order in which none undoes another, and remarks."""
+    steps: list[Step] = []
+    notices: list[str] = []
+    for interface in context.interfaces:
+        wanted = asked(context.desired, interface)
+        port = state.port_of(context, interface)
+        for setting in _sequence(wanted):
+            steps += _step(context, interface, port, setting, wanted)
+        remarks = _lost if context.removing else _remarks
+        notices += remarks(context, interface, port, wanted)
+    notices = _of_host(context, steps) + notices
+    # What is refused is not kept, so the files follow from the steps.
+    after = replace(context, earlier=(*context.earlier, *steps))
+    return steps + _file_steps(after, boot_files(after)), notices
+
+
+def _file_steps(context: Context, files: Mapping[str, str]) -> list[Step]:
+    return [
+        make_step(
+            CONCERN,
+            path,
+            target=path,
+            action="set soft RDMA devices up whenever they appear",
+            before=context.boot_files.get(path),
+            after=text,
+            reason="software makes these devices after the boot unit has run",
+            when=BOOT,
+            undo=f"write the former {path}" if path in context.boot_files else f"remove {path}",
+        )
+        for path, text in sorted(files.items())
+        if context.boot_differs({path: text})
+    ]
+
+
+def _sequence(wanted: Mapping[str, Any]) -> list[str]:
+    """Return the settings in order: flow control goes on when priorities are what they shall be, and off before."""
+    order = list(wanted)
+    if wanted.get("pfc") == []:
+        order.remove("pfc")
+        order.insert(1 if order[:1] == ["dcbx"] else 0, "pfc")
+    return order
+
+
+def _step(
+    context: Context, interface: Interface, port: Mapping[str, Any], setting: str, wanted: Mapping[str, Any]
+) -> list[Step]:
+    if setting == "ecn" and firmware_default(context, interface, port, wanted):
+        return []
+    now, to = state.now_and_wanted(context, interface, port, setting, wanted)
+    problem = inability(context, interface, port, setting, wanted)
+    if context.removing and problem:
+        # Told by a remark: an original value that has nowhere to go is no reason to keep all others.
+        return []
+    if (state.holds(context, interface, setting, now, to) and not problem) or (
+        setting == "pause" and _is_needless(context, interface, port, wanted)
+    ):
+        return []
+    if not problem and setting in CUTTING:
+        problem = context.uplink_refusal(interface.nic, interface.netdev)
+    wording: dict[str, Any] = {
+        "target": context.target_of(interface),
+        "action": f"set {told(setting, to)} (now {value_of(setting, now)})",
+        "before": now,
+        "after": to,
+        "reason": _reason(context, interface, setting),
+    }
+    key = key_for(setting, interface)
+    if problem:
+        return [refused_step(CONCERN, key, **wording, detail=problem)]
+    return [
+        make_step(
+            CONCERN,
+            key,
+            **wording,
+            interrupts=f"the link of {context.target_of(interface)} for seconds" if setting in CUTTING else NOTHING,
+            undo="" if now is None else f"set {told(setting, now)}",
+            when=NOW,
+        )
+    ]
+
+
+def _is_needless(context: Context, interface: Interface, port: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
+    """Return whether global pause stays as it is although priority flow control is asked for.
+
+    Where nobody asked, it only goes off where it can be told, and for a flow control that can be had.
+    """
+    if "pause" in given(context.desired, interface):
+        return False
+    return port.get("pause") is None or bool(inability(context, interface, port, "pfc", wanted))
+
+
+def _reason(context: Context, interface: Interface, setting: str) -> str:
+    if context.removing:
+        return "it was so before rdma.fabric changed it"
+    if setting in (interface.wanted.get("qos") or {}):
+        return f"rdma_fabric_interfaces asks for {setting}"
+    if setting in (context.desired.get("roce_qos") or {}):
+        return f"rdma_fabric_roce_qos asks for {setting}"
+    return "priority flow control is asked for, and global pause excludes it"
+
+
+def _lost(context: Context, interface: Interface, port: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[str]:
+    """Say which original values can't be brought back, and why."""
+    remarks = []
+    for setting in wanted:
+        problem = inability(context, interface, port, setting, wanted)
+        if problem:
+            value = value_of(setting, state.now_and_wanted(context, interface, port, setting, wanted)[1])
+            what = f"{context.target_of(interface)}: {name_of(setting)}"
+            remarks.append(f"{what} can't be set to {value} again: {problem}")
+    return remarks
+
+
+def _remarks(context: Context, interface: Interface, port: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[str]:
+    target = context.target_of(interface)
+    remarks = []
+    if port.get("dcbx") == "firmware" and "dcbx" not in wanted and any(key in wanted for key in _OF_DCBX):
+        remarks.append(
+            f"{target}: its firmware runs DCBX, so the switch may change what is set here; dcbx os ends that"
+        )
+    if firmware_default(context, interface, port, wanted):
+        remarks.append(
+            f"{target}: this driver does not show whether ECN is on; the firmware has it on for every priority unless "
+            "ROCE_CC_PRIO_MASK_P1 says otherwise (mstconfig)"
+        )
+    return remarks + _small_headroom(context, interface, port, wanted)
+
+
+def _small_headroom(
+    context: Context, interface: Interface, port: Mapping[str, Any], wanted: Mapping[str, Any]
+) -> list[str]:
+    """Say where a lossless priority would lose frames: what is under way when the other side is told to stop.
+
+    That is at least one frame of each side's (802.1Qbb, annex on buffer requirements).
+    """
+    netdev = interface.netdev
+    lossless = set(port.get("pfc") or ()) & set(wanted.get("pfc") or ())
+    if netdev is None or not lossless:
+        return []
+    mtu = interface.wanted.get("mtu") or netdev["mtu"]
+    rooms: Mapping[str, int] = port.get("headroom") or {}
+    return [
+        f"{context.target_of(interface)}: priority {priority} is lossless with {rooms[str(priority)]} bytes of "
+        f"headroom, less than two frames of MTU {mtu}: make its buffer larger (mlnx_qos --buffer_size)"
+        for priority in sorted(lossless)
+        if str(priority) in rooms and rooms[str(priority)] < 2 * mtu
+    ]
+
+
+def _of_host(context: Context, steps: list[Step]) -> list[str]:
+    asked_keys = {key for interface in context.interfaces for key in asked(context.desired, interface)}
+    remarks = []
+    if not context.removing and any(step["id"].startswith(f"{CONCERN}:pfc:") and step["to"] for step in steps):
+        remarks.append(_LOSSLESS)
+    if not context.removing and any(step["id"].startswith(f"{CONCERN}:cable_length:") for step in steps):
+        remarks.append(_CABLE)
+    if state.of_host(context).get("lldpad") and asked_keys & {*_OF_DCBX, "dcbx"}:
+        remarks.append(
+            "lldpad is there and sets trust, PFC and ETS by itself as the switch tells it to: switch it off "
+            "(systemctl disable --now lldpad), or leave these settings to it"
+        )
+    return remarks

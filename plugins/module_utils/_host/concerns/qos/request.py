@@ -1,0 +1,48 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What is asked of one interface, with what follows from it. Pure."""
+
+from __future__ import annotations
+
+from typing import Any, Mapping
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import REFUSED
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import NETDEV_DRIVER
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interfaces import Interface
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.qos_scope import OF_DEVICE, given
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.qos import Qos
+
+CONCERN = "qos"
+# Drivers take the link down and up for these.
+CUTTING = ("pause", "pfc")
+
+
+def lasting(context: Context, interface: Interface) -> Qos:
+    """Return what the boot unit makes again: all that is given and not refused."""
+    refused = {step["id"] for step in context.earlier if step["status"] == REFUSED}
+    wanted = given(context.desired, interface)
+    return {key: value for key, value in wanted.items() if step_id(key, interface) not in refused}
+
+
+def key_for(setting: str, interface: Interface) -> str:
+    """Return what the step about one setting of an interface is called by within this concern."""
+    return f"{setting}:{interface.key}"
+
+
+def step_id(setting: str, interface: Interface) -> str:
+    """Return the id of the step about one setting of an interface."""
+    return f"{CONCERN}:{key_for(setting, interface)}"
+
+
+def without_soft_devices(desired: Mapping[str, Any], facts: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what can be had while the host starts: software makes RDMA devices on other cards' ports later."""
+    drivers = {nic["address"]: nic["driver"] for nic in facts["nics"]}
+
+    def had(entry: Mapping[str, Any]) -> Mapping[str, Any]:
+        if not entry.get("qos") or drivers.get(entry.get("pci")) in {None, NETDEV_DRIVER}:
+            return entry
+        return {**entry, "qos": {key: value for key, value in entry["qos"].items() if key not in OF_DEVICE}}
+
+    return {**desired, "interfaces": list(map(had, desired["interfaces"]))}

@@ -1,0 +1,151 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Compares wanted routes and rules with what is there, and tells ours from others'. Pure.
+
+Ours have a protocol of their own, as every routing daemon's have (rtm_protocol, include/uapi/linux/rtnetlink.h).
+systemd-networkd gives its own protocol to all rules, and netplan knows none: what they bring at boot is ours when a
+file of ours asks them to.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Iterable, Mapping, NamedTuple, Sequence
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interfaces import Interface
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.live_rename import renames_live
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.managers.routes import PROTOCOL, kept_in
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.routes import (
+    ROUTES,
+    RULES,
+    Route,
+    Rule,
+    route_key,
+    route_text,
+    rule_key,
+    rule_text,
+)
+
+# The key of the step about rules that no interface has any more.
+RULES_KEY = "rules"
+# RTPROT_KERNEL: made for an address. RTPROT_STATIC: what the host's administrator configured.
+_KERNEL, _STATIC = 2, 4
+
+
+class Changes(NamedTuple):
+    """What is to be done about an interface's routes and rules; ``former`` are routes that others take the place of."""
+
+    add: list[Route]
+    replace: list[Route]
+    former: list[Route]
+    remove: list[Route]
+    add_rules: list[Rule]
+
+    @property
+    def any(self) -> bool:
+        """Return whether there is anything to do."""
+        return bool(self.add or self.replace or self.remove or self.add_rules)
+
+
+def told(context: Context, interface: Interface) -> Mapping[str, Any]:
+    """Return what the facts tell of an interface: ``routes`` and ``addresses``, None or missing where unknown."""
+    interfaces: Mapping[str, Mapping[str, Any]] = _facts(context).get("interfaces") or {}
+    return interfaces.get(interface.key) or {}
+
+
+def told_rules(context: Context) -> Sequence[Rule] | None:
+    """Return the rules of the host, None where they can't be read."""
+    rules: Sequence[Rule] | None = _facts(context).get("rules")
+    return rules
+
+
+def uplink_addresses(context: Context) -> Sequence[str]:
+    """Return the addresses of the interfaces that must not be cut, as ``192.168.77.11/24``."""
+    addresses: Sequence[str] = _facts(context).get("uplinks") or ()
+    return addresses
+
+
+def _facts(context: Context) -> Mapping[str, Any]:
+    facts: Mapping[str, Any] = context.actual.facts.get("routing") or {}
+    return facts
+
+
+def changes(context: Context, interface: Interface, waiting: Iterable[Route] = ()) -> Changes:
+    """Return what an interface lacks and what it has too much; routes that have to wait are left out."""
+    wanted: list[Route] = interface.wanted.get(ROUTES) or []
+    there = told(context, interface).get("routes") or ()
+    if loses_link(context, interface):
+        # The kernel makes its own again, for the addresses that stay.
+        there = [route for route in there if route["protocol"] == _KERNEL]
+    now = {route_key(route): route for route in there}
+    asked, held = {route_key(route) for route in wanted}, {route_key(route) for route in waiting}
+    ready = [route for route in wanted if route_key(route) not in held]
+    other = [route for route in ready if route_key(route) in now and now[route_key(route)]["via"] != route["via"]]
+    rules = {rule_key(rule) for rule in told_rules(context) or ()}
+    kept, _of_rules = _kept_keys(context)
+    return Changes(
+        add=[route for route in ready if route_key(route) not in now],
+        replace=other,
+        former=[now[route_key(route)] for route in other],
+        remove=[route for key, route in now.items() if key not in asked and _is_ours(route, kept, _way(route))],
+        add_rules=[rule for rule in interface.wanted.get(RULES) or [] if rule_key(rule) not in rules],
+    )
+
+
+def others(context: Context, interface: Interface) -> dict[str, dict[str, Any]]:
+    """Return the wanted routes and rules that are there without us, by how they are told: a removal leaves them."""
+    routes, rules = _kept_keys(context)
+    there = {
+        _way(route)
+        for route in told(context, interface).get("routes") or ()
+        if not _is_ours(route, routes, _way(route))
+    }
+    rules_there = {rule_key(rule) for rule in told_rules(context) or () if not _is_ours(rule, rules, rule_key(rule))}
+    found = [(f"route {route_text(route)}", route) for route in interface.wanted.get(ROUTES) or ()]
+    found = [(text, route) for text, route in found if _way(route) in there]
+    found += [
+        (f"rule {rule_text(rule)}", rule) for rule in interface.wanted.get(RULES) or () if rule_key(rule) in rules_there
+    ]
+    return dict(found)
+
+
+def loses_link(context: Context, interface: Interface) -> bool:
+    """Return whether the plan takes an interface down and up before its routes are set: old kernels rename that way."""
+    netdev = interface.netdev
+    renamed = netdev is not None and context.name_of(netdev) != netdev["name"]
+    return renamed and not renames_live(str(context.actual.facts["system"]["kernel"]))
+
+
+def unwanted_rules(context: Context) -> list[Rule]:
+    """Return the rules of ours that no entry asks for, those included of which the interface is not found."""
+    entries = context.desired["interfaces"]
+    wanted = {rule_key(rule) for entry in entries for rule in entry.get(RULES) or ()}
+    kept = _kept_keys(context)[1]
+    if context.removing and all(entry.get(RULES) is None for entry in entries):
+        # No run has set one: those that our file names were there before.
+        kept = set()
+    return [
+        rule
+        for rule in told_rules(context) or ()
+        if rule_key(rule) not in wanted and _is_ours(rule, kept, rule_key(rule))
+    ]
+
+
+def is_our_route(context: Context, route: Mapping[str, Any]) -> bool:
+    """Return whether a route is there because of us."""
+    return _is_ours(route, _kept_keys(context)[0], _way(route))
+
+
+def _is_ours(entry: Mapping[str, Any], kept: set[Any], key: Any) -> bool:
+    return bool(entry["protocol"] == PROTOCOL) or (entry["protocol"] == _STATIC and key in kept)
+
+
+def _way(route: Mapping[str, Any]) -> tuple[Any, str | None]:
+    """Return what a route is and by which gateway."""
+    return route_key(route), route["via"]
+
+
+def _kept_keys(context: Context) -> tuple[set[Any], set[Any]]:
+    routes, rules = kept_in(context.boot_files)
+    return {_way(route) for route in routes}, {rule_key(rule) for rule in rules}

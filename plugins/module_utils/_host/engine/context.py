@@ -1,0 +1,142 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What every concern plans from, and what it hands back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any, Callable, List, Mapping, Tuple, TypeVar
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine import steps
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.operations import Operation, PutFile, RemoveFile
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import Step
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.claims import nic_daemon, unowned
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import HostState, Netdev, Nic
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interfaces import Interface
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import CONSENTS, HostSpec
+
+ConcernPlan = Tuple[List[Step], List[str]]
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Context:
+    """The wanted and the actual state of one host, and the steps of the concerns planned before."""
+
+    desired: HostSpec
+    actual: HostState
+    interfaces: tuple[Interface, ...] = ()
+    earlier: tuple[Step, ...] = field(default=())
+    brings_modules: Callable[[Context], str] = lambda _context: ""
+    """Says what this plan sets up that may bring missing kernel modules; empty when nothing does."""
+    wanted_files: tuple[str, ...] = ()
+    """Paths of every file that some concern wants on the host; known when the last concern is planned."""
+    _made: dict[Callable[..., Any], Any] = field(default_factory=dict, compare=False, repr=False)
+    """What ``once`` has made; every context of one plan has the same."""
+
+    def once(self, make: Callable[[Context], T]) -> T:
+        """Return what ``make`` makes of this context, made once for one reading of the host, its plan and execution.
+
+        Steps that it looks at have to be planned when it is asked for first.
+        """
+        if make not in self._made:
+            self._made[make] = make(self)
+        made: T = self._made[make]
+        return made
+
+    @property
+    def removing(self) -> bool:
+        """Return whether everything of ours is to go: no file is wanted then, originals are the wish."""
+        return bool(self.desired.get("removing"))
+
+    @property
+    def boot_files(self) -> Mapping[str, str]:
+        """Return the files of ours that the host has: the whole text by path."""
+        files: Mapping[str, str] = self.actual.facts.get("boot", {}).get("files", {})
+        return files
+
+    @property
+    def python(self) -> str:
+        """Return the interpreter of the boot unit; a recording made before there was one has the usual place."""
+        return str(self.actual.facts.get("boot", {}).get("python") or "/usr/bin/python3")
+
+    def boot_differs(self, files: Mapping[str, str]) -> bool:
+        """Return whether any of the files (text by path) is to be written, or to be removed while all are."""
+        if self.removing:
+            return any(path in self.boot_files for path in files)
+        return any(self.boot_files.get(path) != text for path, text in files.items())
+
+    def boot_operations(self, files: Mapping[str, str]) -> list[Operation]:
+        """Return how the host gets these files, or gets rid of them while everything of ours is to go."""
+        if self.removing:
+            return [RemoveFile(path) for path in files]
+        return [PutFile(path, text) for path, text in files.items()]
+
+    def boot_undo(self, files: Mapping[str, str]) -> list[Operation]:
+        """Return how the former state of these files comes back."""
+        undo: list[Operation] = []
+        for path in reversed(list(files)):
+            former = self.boot_files.get(path)
+            undo.append(RemoveFile(path) if former is None else PutFile(path, former))
+        return undo
+
+    @property
+    def kept_interfaces(self) -> tuple[Interface, ...]:
+        """Return the wanted interfaces with what is kept for the next boot: not what operators look after."""
+        if self.consents_to("takeover"):
+            return self.interfaces
+        facts = self.actual.facts
+        return tuple(
+            replace(interface, wanted=unowned(facts, interface.nic, interface.wanted)) for interface in self.interfaces
+        )
+
+    @property
+    def has_nic_operator(self) -> bool:
+        """Return whether NVIDIA's NIC configuration operator sets this host's NICs up and is left to it."""
+        return bool(nic_daemon(self.actual.facts)) and not self.consents_to("takeover")
+
+    def consents_to(self, consent: str) -> bool:
+        """Return whether the host's variables allow what ``consent`` (a key of ``CONSENTS``) stands for."""
+        return bool(self.desired["consents"][consent])
+
+    def planned(self, step_id: str) -> Step | None:
+        """Return the earlier step of this id when a run would execute it."""
+        return next((step for step in self.earlier if step["id"] == step_id and steps.is_executable(step)), None)
+
+    def destroys(self, nic: Nic | None) -> bool:
+        """Return whether an earlier step of a removal destroys this virtual function with all others of its port."""
+        if not self.removing or nic is None or nic["function"] != "vf":
+            return False
+        return self.planned(f"vfs:{nic.get('pf')}") is not None
+
+    def name_of(self, netdev: Netdev) -> str:
+        """Return the name of ``netdev`` once the planned renames are done."""
+        renamed = self.planned(f"naming:{netdev.get('pci')}")
+        if renamed is not None and renamed["when"] != steps.BOOT and renamed["from"] == netdev["name"]:
+            return str(renamed["to"])
+        return str(netdev["name"])
+
+    def port_name(self, interface: Interface) -> str:
+        """Return the name of the interface for an operation: a placeholder where a PCI function has just this one."""
+        nic, netdev = interface.nic, interface.netdev
+        if nic is not None and self.actual.port_of(nic) is not None:
+            return f"{{port:{nic['address']}}}"
+        return self.name_of(netdev) if netdev is not None else ""
+
+    def target(self, nic: Nic | None, netdev: Netdev | None) -> str:
+        """Return how a step names its device: ``0000:18:00.0 (rail0)``."""
+        if netdev is None:
+            return str(nic["address"]) if nic else ""
+        return f"{nic['address']} ({self.name_of(netdev)})" if nic else self.name_of(netdev)
+
+    def target_of(self, interface: Interface) -> str:
+        """Return how a step names ``interface``."""
+        return self.target(interface.nic, interface.netdev)
+
+    def uplink_refusal(self, nic: Nic | None, netdev: Netdev | None) -> str:
+        """Return why a live change of this device is refused for the node's sake; empty when it may be done."""
+        reason = self.actual.uplink_reason(nic, netdev)
+        if reason is None or self.consents_to("uplink_change"):
+            return ""
+        return f"it carries the uplink ({reason}); {CONSENTS['uplink_change']}: true allows the change"

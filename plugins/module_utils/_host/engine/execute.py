@@ -1,0 +1,289 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Executes a plan step by step on a machine."""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass, field
+from typing import Callable, Iterator, Optional, Protocol, Sequence
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.failures import NEXT, Fault, explain, told
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.handler import Handler
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.operations import (
+    CommandFailed,
+    Each,
+    Found,
+    Operation,
+    PutFile,
+    RemoveFile,
+    Run,
+    SetAttribute,
+    SetRegister,
+    WaitFor,
+    Work,
+    limit_of,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.ports import PCI_DEVICES, NoPort, fill
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import Plan, Step, describe, is_executable
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import HostError, Machine, encoded
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.clock import Clock
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.pci_config import LONGEST, offset_of
+
+# A wait looks at the host this often at first, then ever less often.
+_FIRST_INTERVAL = 0.05
+_LONGEST_INTERVAL = 1.0
+
+
+@dataclass(frozen=True)
+class Failure:
+    """The step that failed, none when it was the bookkeeping before or after them; ``error`` is one line with what,
+    where, why and the next step."""
+
+    step: Step | None
+    error: str
+    undone: tuple[str, ...] = ()
+    not_undone: tuple[str, ...] = ()
+
+
+@dataclass
+class Execution:
+    """What became of a plan: ``done`` steps with their seconds, the one that failed, those it did not come to."""
+
+    done: list[tuple[Step, float]] = field(default_factory=list)
+    failure: Failure | None = None
+    not_reached: list[Step] = field(default_factory=list)
+
+    @property
+    def lines(self) -> list[str]:
+        """Return the executed steps as the printed plan has them, in order."""
+        return [describe(step) for step, _seconds in self.done]
+
+
+HandlerOf = Callable[[str], Optional[Handler]]
+
+
+class _StepFailed(Exception):
+    """Why a step ended, at which operation, and how many operations before it were done."""
+
+    def __init__(self, error: Exception, operation: Operation | None, done: int) -> None:
+        self.error = error
+        self.operation = operation
+        self.done = done
+        super().__init__(str(error))
+
+
+class Watch(Protocol):
+    """What is told of every step before it runs, and of every operation; HostError and Fault keep it from running."""
+
+    def before(self, context: Context, step: Step, work: Work) -> None:
+        """Prepare for a step."""
+
+    def during(self, seconds: float) -> None:
+        """Prepare for an operation that may take so long; what a step has done is undone when that fails."""
+
+
+def execute(
+    plan: Plan,
+    context: Context,
+    machine: Machine,
+    clock: Clock,
+    *,
+    handler_of: HandlerOf,
+    watch: Watch | None = None,
+) -> Execution:
+    """Execute the steps of ``plan`` that are to be executed, in order, and verify each; the first failure ends it.
+
+    ``context`` is the one that the plan was made from, with all its steps as earlier ones. No error of the machine is
+    raised: it is in the result.
+    """
+    execution = Execution()
+    waiting = [step for step in plan["steps"] if is_executable(step)]
+    while waiting:
+        step = waiting.pop(0)
+        started = clock.now()
+        failure = _failure_of(step, context, machine, clock, handler=handler_of(step["concern"]), watch=watch)
+        if failure is not None:
+            execution.failure = failure
+            execution.not_reached = waiting
+            break
+        execution.done.append((step, round(clock.now() - started, 3)))
+    return execution
+
+
+def _failure_of(
+    step: Step, context: Context, machine: Machine, clock: Clock, *, handler: Handler | None, watch: Watch | None
+) -> Failure | None:
+    if handler is None:
+        return Failure(step, f"this release has no code to execute steps of the concern {step['concern']}")
+    work = Work(())
+    try:
+        work = handler.work(context, step)
+        if watch is not None:
+            watch.before(context, step, work)
+        _do(work, machine, clock, watch)
+    except _StepFailed as failed:
+        error = explain(failed.error, failed.operation, handler.errors)
+        where = f"could not {told(failed.operation)}: " if failed.operation else ""
+        undone, not_undone = _undo(work, machine, clock, watch) if failed.done else ((), ())
+        return Failure(step, f"{where}{error}", undone, not_undone)
+    except Exception as error:
+        # Whatever a concern's own code raises: the run must still tell what it did and what it did not.
+        return Failure(step, explain(error, None, handler.errors))
+    return None
+
+
+def _do(work: Work, machine: Machine, clock: Clock, watch: Watch | None) -> None:
+    done = 0
+    for operation in work.do:
+        ready = operation
+        try:
+            if watch is not None:
+                watch.during(limit_of(operation))
+            ready = filled(operation, machine)
+            perform(ready, machine, clock)
+        except Exception as error:
+            # A wait, a program that is late and a part of what was found have had an effect all the same.
+            late = isinstance(operation, Found) or (isinstance(error, HostError) and error.code == "ETIMEDOUT")
+            raise _StepFailed(error, ready, done + late) from error
+        done += 1
+    try:
+        if watch is not None:
+            watch.during(0.0)
+        problem = work.verify(machine)
+    except Exception as error:
+        raise _StepFailed(error, None, done) from error
+    if problem:
+        raise _StepFailed(Fault(f"it was done and does not hold: {problem}"), None, done)
+
+
+def perform(operation: Operation, machine: Machine, clock: Clock) -> None:
+    """Do one operation; raises HostError, CommandFailed or Fault."""
+    if isinstance(operation, PutFile):
+        if not _holds_already(machine, operation):
+            machine.replace(operation.path, operation.text, operation.mode)
+    elif isinstance(operation, RemoveFile):
+        machine.remove(operation.path)
+    elif isinstance(operation, SetAttribute):
+        _set_attribute(operation, machine)
+    elif isinstance(operation, SetRegister):
+        _set_register(operation, machine)
+    elif isinstance(operation, Run):
+        result = machine.run(operation.argv, operation.timeout)
+        if result.rc not in operation.accepted:
+            raise CommandFailed(operation.argv, result.rc, result.stderr or result.stdout)
+    elif isinstance(operation, Each):
+        _do_each(operation, machine, clock)
+    elif isinstance(operation, Found):
+        for one in operation.operations(machine):
+            perform(filled(one, machine), machine, clock)
+    else:
+        _wait(operation, machine, clock)
+
+
+def filled(operation: Operation, machine: Machine) -> Operation:
+    """Return the operation with the names that its placeholders stand for at this moment."""
+    if isinstance(operation, Run):
+        return operation._replace(argv=tuple(fill(argument, machine) for argument in operation.argv))
+    if isinstance(operation, (WaitFor, SetRegister, Each, Found)):
+        return operation
+    if isinstance(operation, SetAttribute):
+        return operation._replace(path=fill(operation.path, machine), text=fill(operation.text, machine))
+    return operation._replace(path=fill(operation.path, machine))
+
+
+def _holds_already(machine: Machine, wanted: PutFile) -> bool:
+    """Say whether a file needs no write; one of several steps that share a file has written it then."""
+    try:
+        text = encoded(wanted.text)
+        return machine.read_bytes(wanted.path, len(text) + 1) == text
+    except HostError:
+        return False
+
+
+def _set_attribute(wanted: SetAttribute, machine: Machine) -> None:
+    try:
+        machine.set_attribute(wanted.path, wanted.text, wanted.timeout)
+    except HostError as error:
+        if error.code not in wanted.tolerated:
+            raise
+
+
+def _set_register(wanted: SetRegister, machine: Machine) -> None:
+    """Change some bits of a register; one that has them already is not written."""
+    path = f"{PCI_DEVICES}/{wanted.address}/config"
+    config = machine.read_bytes(path, LONGEST)
+    offset = offset_of(config, wanted.register)
+    if offset is None:
+        raise Fault(f"the configuration space of {wanted.address} shows no register {wanted.register}")
+    now = int.from_bytes(config[offset : offset + 2], "little")
+    changed = now & ~wanted.mask | wanted.value & wanted.mask
+    if changed != now:
+        machine.write_at(path, offset, changed.to_bytes(2, "little"))
+
+
+def _do_each(wanted: Each, machine: Machine, clock: Clock) -> None:
+    problems: list[str] = []
+    missing: set[str] = set()
+    for operation, error in attempts(wanted.operations, machine, clock):
+        # An interface that is not there fails every operation that is about it: once is enough.
+        if error is None or (isinstance(error, NoPort) and str(error) in missing):
+            continue
+        if isinstance(error, NoPort):
+            missing.add(str(error))
+        problems.append(f"could not {told(operation)}: {explain(error, operation, {})}")
+    if problems:
+        raise Fault(f"{'; '.join(problems)}; {NEXT}{wanted.advice}")
+
+
+def attempts(
+    operations: Sequence[Operation], machine: Machine, clock: Clock
+) -> Iterator[tuple[Operation, Exception | None]]:
+    """Do each operation, whatever became of the one before; yield it as it was done, with its error."""
+    for operation in operations:
+        ready = operation
+        try:
+            ready = filled(operation, machine)
+            perform(ready, machine, clock)
+        except Exception as error:
+            yield ready, error
+        else:
+            yield ready, None
+
+
+def _wait(wanted: WaitFor, machine: Machine, clock: Clock) -> None:
+    end = clock.now() + wanted.seconds
+    interval = _FIRST_INTERVAL
+    while not _met(wanted, machine):
+        left = end - clock.now()
+        if left <= 0:
+            raise Fault(f"waited {wanted.seconds:g} seconds for {wanted.what}")
+        clock.sleep(min(interval, left))
+        interval = min(interval * 2, _LONGEST_INTERVAL)
+
+
+def _met(wanted: WaitFor, machine: Machine) -> bool:
+    try:
+        return wanted.condition(machine)
+    except HostError:
+        # What is waited for may not even be readable yet.
+        return False
+
+
+def _undo(work: Work, machine: Machine, clock: Clock, watch: Watch | None) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Take back what a step has done; each operation is tried, whatever became of the one before."""
+    undone: list[str] = []
+    not_undone: list[str] = []
+    for wanted in work.undo:
+        # What keeps a step from going on must not keep it from being taken back.
+        with contextlib.suppress(HostError, Fault):
+            if watch is not None:
+                watch.during(limit_of(wanted))
+        ((operation, error),) = attempts((wanted,), machine, clock)
+        if error is None:
+            undone.append(told(operation))
+        else:
+            not_undone.append(f"could not {told(operation)}: {explain(error, operation, {})}")
+    return tuple(undone), tuple(not_undone)

@@ -1,0 +1,117 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What an error means and what to do about it, where no concern knows better."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+from typing import Mapping
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.operations import (
+    CommandFailed,
+    Each,
+    Found,
+    Operation,
+    PutFile,
+    RemoveFile,
+    Run,
+    SetAttribute,
+    SetRegister,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.ports import NoPort
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import HostError
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.syntax import one_line
+
+NEXT = "next: "
+_LONGEST_STDERR = 400
+_AGAIN = "remove the cause and run again; what was done stays and is not done twice"
+_GENERAL = {
+    "EPERM": "the kernel forbids it; next: run as root (become: true) and look at lockdown and a container's rights",
+    "EACCES": "it needs root; next: run as root (become: true), and look at SELinux or AppArmor",
+    "ENOSPC": "the file system is full; next: free some space on it and run again",
+    "EFBIG": "it is longer than any file of ours; next: look at what wrote it, restore or remove it, and run again",
+    "EDQUOT": "the quota is used up; next: free some space and run again",
+    "EROFS": (
+        "the file system is mounted read only; next: mount it writable, or find out in the kernel's log why it is not, "
+        "and run again"
+    ),
+    "EIO": "the device or the disk reports an error; next: read the kernel's log (dmesg), repair it and run again",
+    "EBUSY": "it is in use; next: find out who uses it, end that, and run again",
+    "ETIMEDOUT": "no answer in time; next: look in the kernel's log (dmesg) for what hangs, and run again",
+    "ENODEV": "the device went away; next: find out why in the kernel's log (dmesg) and run again",
+    "ENXIO": "the device went away; next: find out why in the kernel's log (dmesg) and run again",
+    "ENOMEM": "there is no memory left; next: free some and run again",
+    "ENOENT": "it is not there (any more); next: run again, the plan is made from what is there then",
+    "EOPNOTSUPP": "the driver does not support it; next: leave the setting out, or use a driver that has it",
+}
+_NO_PROGRAM = "the program is not installed or not on PATH; next: install the package that has it and run again"
+
+
+class Fault(Exception):
+    """An operation that came back without an error of the host: a wait without end, a result that does not hold."""
+
+
+def told(operation: Operation) -> str:
+    """Return what the operation does, for a sentence."""
+    if isinstance(operation, PutFile):
+        return f"write {operation.path}"
+    if isinstance(operation, RemoveFile):
+        return f"remove {operation.path}"
+    if isinstance(operation, SetAttribute):
+        return f"write {operation.text.strip()} to {operation.path}"
+    if isinstance(operation, SetRegister):
+        bits = f"{operation.value & operation.mask:#06x} in {operation.mask:#06x}"
+        return f"set {bits} of {operation.register} of {operation.address}"
+    if isinstance(operation, Run):
+        return f"run {' '.join(operation.argv)}"
+    return operation.what if isinstance(operation, (Each, Found)) else f"wait for {operation.what}"
+
+
+def explain(error: Exception, operation: Operation | None, known: Mapping[str, str]) -> str:
+    """Return one line that says what went wrong, why, and after ``next:`` what to do.
+
+    ``known`` are the meanings that the concern gives, by the errno's name or by a text that a program prints; they go
+    before the general ones.
+    """
+    code, what = _code_and_text(error)
+    if isinstance(error, CommandFailed):
+        code = next((text for text in known if text in error.stderr), code)
+    if isinstance(error, (HostError, CommandFailed)):
+        is_program = isinstance(operation, Run) and isinstance(error, HostError)
+        general = _NO_PROGRAM if is_program and code == "ENOENT" else _GENERAL.get(code, "")
+        meaning = (not is_program and known.get(code)) or general or known.get(code, "")
+    elif isinstance(error, (Fault, NoPort)):
+        meaning = known.get(code, "")
+    else:
+        meaning = f"this is a fault of the collection; {NEXT}report it with this line"
+    text = f"{what}; {meaning}" if meaning else what
+    return one_line(text if NEXT in text else f"{text}; {NEXT}{_AGAIN}")
+
+
+def _code_and_text(error: Exception) -> tuple[str, str]:
+    if isinstance(error, HostError):
+        number = getattr(errno, error.code, None)
+        return error.code, f"{error.path}: {os.strerror(number)} ({error.code})" if number else str(error)
+    if isinstance(error, CommandFailed):
+        stderr = error.stderr.strip()[:_LONGEST_STDERR]
+        return errno_in(stderr), f"{error.argv[0]} ended with {error.rc}: {stderr or 'it said nothing'}"
+    if isinstance(error, (Fault, NoPort)):
+        return "", str(error)
+    return "", f"{type(error).__name__}: {error}"
+
+
+def errno_in(text: str) -> str:
+    """Return the name of the errno whose description (in English, LC_ALL=C) stands in ``text``, empty without one.
+
+    Of several the longest is meant: "No such device or address" holds "No such device".
+    """
+    found = ""
+    longest = 0
+    for number, name in errno.errorcode.items():
+        description = os.strerror(number)
+        if len(description) > longest and re.search(rf"\b{re.escape(description)}", text):
+            found, longest = "EOPNOTSUPP" if number == errno.EOPNOTSUPP else name, len(description)
+    return found

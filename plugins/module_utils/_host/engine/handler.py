@@ -1,0 +1,30 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""How the steps of one concern are executed, and what brings an original value back."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import Any, Callable, Mapping, NamedTuple
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.operations import Work
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import Step
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import HostSpec
+
+
+class Handler(NamedTuple):
+    """How steps of one concern are executed.
+
+    ``errors`` are causes and next steps (``...; next: ...``) for failures of its operations, by the errno's name or by
+    a text that a program prints.
+    ``restore`` adds to an empty desired state what brings an original value back: it gets the key of the step that
+    first changed it and the step's ``from``. Without it a removal leaves the setting as it is.
+    ``parts``: a mapping in ``from`` holds values of their own, so that another step of the same key may add some.
+    """
+
+    work: Callable[[Context, Step], Work]
+    errors: Mapping[str, str] = MappingProxyType({})
+    restore: Callable[[HostSpec, str, Any], None] | None = None
+    parts: bool = False

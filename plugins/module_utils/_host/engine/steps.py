@@ -1,0 +1,149 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The steps of a host's plan: their shape, their order, their one printed line."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any, Dict, Iterable
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.syntax import one_line
+
+Step = Dict[str, Any]
+Plan = Dict[str, Any]
+
+PLANNED = "planned"
+NEEDS_CONSENT = "needs_consent"
+REFUSED = "refused"
+# Everything is done, and it holds from the next reboot on.
+NEEDS_REBOOT = "needs_reboot"
+STATUSES = (PLANNED, NEEDS_CONSENT, REFUSED, NEEDS_REBOOT)
+
+NOW = "now"
+BOOT = "boot"
+NOW_AND_BOOT = "now+boot"
+
+NOTHING = "nothing"
+_BEFORE_BOOT = "ask for the former state, and run again before the next boot"
+
+_DIGESTED = ("id", "from", "to", "when", "status")
+
+
+def make_step(
+    concern: str,
+    key: str,
+    *,
+    target: str,
+    action: str,
+    before: Any,
+    after: Any,
+    reason: str,
+    interrupts: str = NOTHING,
+    undo: str = "",
+    when: str = NOW_AND_BOOT,
+    status: str = PLANNED,
+    consent: str | None = None,
+    detail: str = "",
+) -> Step:
+    """Return one step.
+
+    ``key`` names what the step is about within its concern (a PCI address, a module), so that ids stay equal from
+    run to run. ``before`` and ``after`` are JSON values. ``consent`` is the variable that allows the step.
+    """
+    return {
+        "id": f"{concern}:{key}",
+        "concern": concern,
+        "target": target,
+        "action": action,
+        "from": before,
+        "to": after,
+        "when": when,
+        "reason": reason,
+        "interrupts": interrupts,
+        "undo": undo or (_BEFORE_BOOT if status == NEEDS_REBOOT else ""),
+        "status": status,
+        "consent": consent,
+        "detail": detail,
+    }
+
+
+def refused_step(
+    concern: str, key: str, *, target: str, action: str, before: Any, after: Any, reason: str, detail: str
+) -> Step:
+    """Return a step that will not be done whatever is allowed; ``detail`` says why and what to do about it."""
+    return make_step(
+        concern,
+        key,
+        target=target,
+        action=action,
+        before=before,
+        after=after,
+        reason=reason,
+        undo="nothing is changed",
+        status=REFUSED,
+        detail=detail,
+    )
+
+
+def moment(now_differs: bool, boot_differs: bool) -> str:
+    """Return when a step acts: on the running host, on the next boot, or on both; at least one must differ."""
+    if now_differs and boot_differs:
+        return NOW_AND_BOOT
+    return NOW if now_differs else BOOT
+
+
+def removal_step(
+    concern: str,
+    path: str,
+    *,
+    reason: str = "rdma.fabric wrote it, and nothing that is asked for needs it any more",
+    when: str = BOOT,
+    detail: str = "",
+) -> Step:
+    """Return a step that removes a file of ours."""
+    return make_step(
+        concern,
+        path,
+        target=path,
+        action=f"remove {path}",
+        before="there",
+        after="removed",
+        reason=reason,
+        when=when,
+        undo=f"write {path} again",
+        detail=detail,
+    )
+
+
+def key_of(step: Step) -> str:
+    """Return what the step is about within its concern, as ``make_step`` was given it."""
+    return str(step["id"]).split(":", 1)[1]
+
+
+def is_executable(step: Step) -> bool:
+    """Return whether a run that applies the plan would execute the step."""
+    return bool(step["status"] == PLANNED)
+
+
+def describe(step: Step) -> str:
+    """Return the line that stands for the step wherever a plan is printed: console, diff, report.
+
+    Text that came from a host can't break out of the line.
+    """
+    line = f"{step['status'].replace('_', ' ')}: {step['concern']} {step['target']}: {step['action']}"
+    if step["status"] != REFUSED:
+        line += f" [{step['when']}; interrupts {step['interrupts']}]"
+    if step["status"] == NEEDS_CONSENT:
+        line += f" allow it with {step['consent']}: true"
+    if step["detail"]:
+        line += f" - {step['detail']}"
+    return one_line(line)
+
+
+def digest(steps: Iterable[Step]) -> str:
+    """Return ``sha256:...`` over what the steps change, when, and whether they are done; wording does not count."""
+    essence = [{key: step[key] for key in _DIGESTED} for step in steps]
+    text = json.dumps(essence, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    return f"sha256:{hashlib.sha256(text.encode('ascii')).hexdigest()}"

@@ -1,0 +1,225 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Turns what policies ask of a host's ports into entries of its interfaces. Pure.
+
+The merge of policies is that of the SR-IOV network operator (its ``api/v1/helper.go``: Apply, mergeConfigs).
+"""
+
+from __future__ import annotations
+
+from typing import Any, Dict, Mapping, NamedTuple, Sequence
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import HostState, Nic
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.labels import selects
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.matching import match_interfaces
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import HostSpec, check_spec
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.vf_driver import VFIO
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, Violation
+
+Request = Mapping[str, Any]
+Entry = Dict[str, Any]
+
+DETERMINISTIC = "deterministic"
+_VHOST_MODULES = ("tun", "vhost_net")
+# What the check of interfaces is held against.
+_CHECKED = ("interfaces", "roce_qos", "kernel_modules", "kernel_arguments", "rdma_mode", "hugepages", "peer_memory")
+
+
+class _Group(NamedTuple):
+    """The functions of a port that one policy asks for, by their first and last number."""
+
+    source: str
+    functions: tuple[int, int]
+    asked: Mapping[str, Any]
+
+
+class _Port(NamedTuple):
+    """What all policies together ask of a port; of several groups the first one counts most."""
+
+    vfs: int
+    mtu: int
+    groups: list[_Group]
+
+
+def asks_by_facts(desired: HostSpec) -> bool:
+    """Return whether any request is about what only the facts of a host show to be meant."""
+    return any(request.get("functions") or request.get("rdma_mode") for request in desired["requests"])
+
+
+def with_requests(desired: HostSpec, facts: Mapping[str, Any]) -> tuple[HostSpec, list[str]]:
+    """Return the desired state with what requests ask of this host's ports and its RDMA, and what is to be said.
+
+    What the host's own variables say counts first. Raises InvalidInput for what no desired state can hold.
+    """
+    actual = HostState(dict(facts), desired["uplinks"])
+    labels = {**facts["labels"], **desired["node_labels"]}
+    all_fitting = [each for each in desired["requests"] if selects(each.get("node_selector") or {}, labels)]
+    mode, said_of_mode = _rdma_mode(desired, all_fitting)
+    fitting = [request for request in all_fitting if request.get("functions")]
+    matched, _unmatched = match_interfaces(desired["interfaces"], actual)
+    own = {interface.key: interface.wanted for interface in matched}
+    ports, notices = _merged(fitting, actual, own)
+    violations: list[Violation] = []
+    entries = list(desired["interfaces"])
+    for address, port in sorted(ports.items()):
+        wanted = _entry(actual, actual.nics[address], port, violations)
+        known = own.get(address)
+        if known is None:
+            entries.append({"pci": address, **wanted})
+        else:
+            place = next(index for index, entry in enumerate(entries) if entry is known)
+            entries[place], said = _beside(dict(known), wanted, _called(actual, actual.nics[address]), port)
+            notices += said
+    if violations:
+        raise InvalidInput(violations)
+    modules = list(desired["kernel_modules"])
+    if any(request["functions"]["vhost_net"] for request in fitting):
+        known_modules = [name.replace("-", "_") for name in modules]
+        modules += [name for name in _VHOST_MODULES if name not in known_modules]
+    merged = {**desired, "interfaces": entries, "kernel_modules": modules, "rdma_mode": mode}
+    checked = check_spec({key: merged[key] for key in _CHECKED})["interfaces"]
+    return {**merged, "interfaces": checked}, [*notices, *said_of_mode]
+
+
+def _rdma_mode(desired: HostSpec, requests: Sequence[Request]) -> tuple[str | None, list[str]]:
+    """Return the wanted mode of RDMA, and where the host's own variable says something else."""
+    asked = {str(request["rdma_mode"]): str(request["source"]) for request in requests if request.get("rdma_mode")}
+    if len(asked) > 1:
+        problem = "ask for different modes of RDMA on one host"
+        hint = "select each node by one of them"
+        raise InvalidInput([Violation(" and ".join(sorted(asked.values())), "", problem, hint)])
+    own = desired["rdma_mode"]
+    said = [
+        f"rdma_fabric_rdma_mode is {own}, {source} asks for {mode}"
+        for mode, source in asked.items()
+        if own is not None and own != mode
+    ]
+    return own or next(iter(asked), None), said
+
+
+def _merged(
+    requests: Sequence[Request], actual: HostState, own: Mapping[str, Mapping[str, Any]]
+) -> tuple[dict[str, _Port], list[str]]:
+    """Return what is asked of each port, by its address, and which policies come to nothing."""
+    ports: dict[str, _Port] = {}
+    notices: list[str] = []
+    before = None
+    for request in requests:
+        asked = request["functions"]
+        chosen = [nic for nic in actual.nics.values() if _is_chosen(asked, nic, actual, own)]
+        if not chosen:
+            notices.append(f"{request['source']} selects this host and none of its ports")
+        for nic in chosen:
+            group = _Group(str(request["source"]), _functions(asked, _all_names(actual, nic, own)), asked)
+            port = _Port(asked["vfs"], asked["mtu"] or 0, [group])
+            known = ports.get(nic["address"])
+            if known is not None:
+                port = _over(port, known, asked["priority"] == before, _called(actual, nic), notices)
+            ports[nic["address"]] = port
+        before = asked["priority"]
+    return ports, notices
+
+
+def _over(port: _Port, known: _Port, equal: bool, called: str, notices: list[str]) -> _Port:
+    """Return what a policy makes of a port that earlier ones are about."""
+    group = port.groups[0]
+    kept = []
+    for other in known.groups:
+        overlap = other.functions[0] <= group.functions[1] and group.functions[0] <= other.functions[1]
+        if overlap and other.asked["resource"] != group.asked["resource"]:
+            notices.append(f"{called}: {group.source} takes precedence over {other.source}")
+        elif not overlap and other.asked["resource"] != group.asked["resource"]:
+            kept.append(other)
+    groups = [group, *kept]
+    if not equal and not kept:
+        return port
+    return _Port(max(port.vfs, known.vfs), max(port.mtu, known.mtu), groups)
+
+
+def _is_chosen(asked: Mapping[str, Any], nic: Nic, actual: HostState, own: Mapping[str, Mapping[str, Any]]) -> bool:
+    if nic["function"] != "pf":
+        return False
+    if any(asked[key] and asked[key] != nic[key] for key in ("vendor", "device")):
+        return False
+    if asked["pci"] and nic["address"] not in asked["pci"]:
+        return False
+    names = _all_names(actual, nic, own)
+    return not asked["ports"] or any(port["name"] in names for port in asked["ports"])
+
+
+def _all_names(actual: HostState, nic: Nic, own: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """Return the names of a port: one that this very run renames has either."""
+    new = (own.get(nic["address"]) or {}).get("name")
+    return [*_names(actual, nic), *([str(new)] if new else [])]
+
+
+def _names(actual: HostState, nic: Nic) -> list[str]:
+    return [str(netdev["name"]) for netdev in actual.ports_of(nic)]
+
+
+def _called(actual: HostState, nic: Nic) -> str:
+    return " ".join([nic["address"], *(f"({name})" for name in _names(actual, nic)[:1])])
+
+
+def _functions(asked: Mapping[str, Any], names: Sequence[str]) -> tuple[int, int]:
+    for port in asked["ports"]:
+        if port["range"] and port["name"] in names:
+            return port["range"][0], port["range"][1]
+    return 0, asked["vfs"] - 1
+
+
+def _entry(actual: HostState, nic: Nic, port: _Port, violations: list[Violation]) -> Entry:
+    """Return the settings of a port; note what one entry can't hold."""
+    called = _called(actual, nic)
+    first = port.groups[0].asked
+    for key, what in {"vf_driver": "deviceType", "mtu": "mtu"}.items():
+        if len({group.asked[key] for group in port.groups}) > 1:
+            sources = " and ".join(group.source for group in port.groups)
+            problem = f"ask for functions of one port with different {what}, which is not supported yet"
+            violations.append(Violation(sources, called, problem, f"give them the same {what}, or different ports"))
+    layer = first["link_layer"]
+    if layer and nic["link_layer"] and layer != nic["link_layer"]:
+        number = int(nic["address"][-1]) + 1
+        value = "IB" if layer == "InfiniBand" else "ETH"
+        hint = (
+            f"set firmware: {{LINK_TYPE_P{number}: {value}}} in rdma_fabric_interfaces for it, with "
+            "rdma_fabric_allow_firmware, and reboot; or select other ports"
+        )
+        problem = f"asks for {layer}, and the port is {nic['link_layer']}"
+        violations.append(Violation(port.groups[0].source, called, problem, hint))
+    entry: Entry = {"vfs": port.vfs, "vf_driver": first["vf_driver"], "eswitch_mode": first["eswitch_mode"]}
+    if port.mtu:
+        _add_mtu(entry, port.mtu, actual.port_of(nic))
+    if first["vf_driver"] != VFIO:
+        layer = layer or nic["link_layer"]
+        if layer == "InfiniBand":
+            entry["vf_guids"] = DETERMINISTIC
+        elif layer and any(group.asked["rdma"] for group in port.groups):
+            # mlx5 derives the GUID of a function's RDMA device from the address that its port gives it.
+            entry["vf_settings"] = {"mac": DETERMINISTIC}
+    return entry
+
+
+def _add_mtu(entry: Entry, mtu: int, port: Mapping[str, Any] | None) -> None:
+    """Add the MTU of functions; that of their port is raised where it is lower, and never lowered."""
+    if entry["vf_driver"] != VFIO:
+        entry["vf_mtu"] = mtu
+    if port is None or port["mtu"] > mtu or (port["mtu"] == mtu and port["master"]):
+        return
+    entry["mtu"] = mtu
+
+
+def _beside(own: Entry, wanted: Entry, called: str, port: _Port) -> tuple[Entry, list[str]]:
+    """Return the host's own entry with what it leaves open, and where it says something else."""
+    notices = []
+    sources = ", ".join(group.source for group in port.groups)
+    for key, value in wanted.items():
+        given = own.get(key)
+        if key == "vf_settings" and given is not None:
+            own[key] = {**given, "mac": given.get("mac") or value["mac"]}
+        elif given is None:
+            own[key] = value
+        elif given != value and value is not None and key not in ("mtu", "vf_guids"):
+            notices.append(f"{called}: {key} is {given} by rdma_fabric_interfaces, {sources} asks for {value}")
+    return own, notices

@@ -1,0 +1,94 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Reads what stands on a host for its next boot and what became of the last one."""
+
+from __future__ import annotations
+
+import json
+import posixpath
+from typing import Any, Iterable
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.managers.read import read_managers
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.pending_reboot import read_awaited
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine import paths, program
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import HostError
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe, printable
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.state_file import BrokenState, StateFile
+
+RESULT = StateFile(
+    paths.RESULT_FILE,
+    "what became of the last boot",
+    f"read the journal of the boot unit (journalctl -u {paths.UNIT}), and remove the file",
+)
+_PYTHON = "/usr/bin/python3"
+_OWN_INTERPRETER = "/proc/self/exe"
+_MOST_LINES = 8
+_GUARD_STATES = (
+    ("armed", paths.GUARD_FILE),
+    ("reverting", paths.REVERTING_FILE),
+    ("reverted", paths.REVERTED_FILE),
+    ("staged", paths.STAGED_FILE),
+)
+
+
+def read_boot_state(probe: Probe, netdevs: Iterable[str]) -> dict[str, Any]:
+    """Return ``managers``, ``unit`` (enabled, programs), ``python``, ``result`` of the boot unit, ``guard``, and what
+    is ``awaited`` of a reboot."""
+    names = [posixpath.join(paths.PROGRAM_DIRECTORY, name) for name in probe.names(paths.PROGRAM_DIRECTORY)]
+    return {
+        "managers": read_managers(probe, netdevs),
+        "unit": {
+            "enabled": probe.target(paths.ENABLED_BY) is not None,
+            "programs": [printable(path) for path in names if program.is_program(path)],
+        },
+        "python": _python(probe),
+        "result": _result(probe),
+        "guard": _guard(probe),
+        "awaited": read_awaited(probe),
+    }
+
+
+def _python(probe: Probe) -> str:
+    """Return the interpreter for the boot unit: the one of this code, by its general name if that leads there."""
+    own = probe.target(_OWN_INTERPRETER)
+    try:
+        general = probe.host.realpath(_PYTHON)
+    except HostError:
+        general = None
+    return _PYTHON if own is None or own == general else printable(own)
+
+
+def _guard(probe: Probe) -> dict[str, Any] | None:
+    """Return what became of a guarded change of the uplink that no run has told of yet, None when there is none."""
+    for state, path in _GUARD_STATES:
+        text = probe.content(path)
+        if text is not None:
+            return {"state": state, "steps": _steps_of(text)}
+    return None
+
+
+def _steps_of(text: str) -> list[str]:
+    """Return the printed lines of the guarded steps; a broken record has none to tell."""
+    try:
+        steps = json.loads(text)["steps"]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return []
+    return [printable(str(step), 512) for step in steps[:_MOST_LINES]] if isinstance(steps, list) else []
+
+
+def _result(probe: Probe) -> dict[str, Any] | None:
+    """Return what the boot unit wrote last, None when it never did or its file is broken."""
+    text = probe.content(paths.RESULT_FILE)
+    try:
+        document = RESULT.parse(text or "")
+    except BrokenState:
+        return None
+    problems = document.get("problems")
+    lines = problems if isinstance(problems, list) else []
+    return {
+        "this_boot": document.get("boot_id") == probe.text(paths.BOOT_ID),
+        "ok": document.get("ok") is True,
+        "running": document.get("running") is True,
+        "problems": [printable(str(line), 512) for line in lines[:_MOST_LINES]],
+    }

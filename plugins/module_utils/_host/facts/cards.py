@@ -1,0 +1,66 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Tells which functions of the host are of one card. Pure.
+
+All functions behind one PCI slot are, and so are those with one system image GUID: a card of two PCI slots (Socket
+Direct) or of several hosts has one (mlx5 joins devices to such a group by it: torvalds/linux,
+drivers/net/ethernet/mellanox/mlx5/core/main.c, mlx5_devcom_register_device). The second half of a Socket Direct card
+has neither network interface nor RDMA device (lib/sd.c, mlx5_sd_get_adev), so nothing tells whose half it is: it is
+taken for a half of every card of its kind.
+"""
+
+from __future__ import annotations
+
+from typing import Sequence
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.firmware import card_of
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import HostState, Nic
+
+_NO_GUID = "0000:0000:0000:0000"
+
+
+def functions_of_card(actual: HostState, address: str) -> list[Nic]:
+    """Return every function, virtual ones included, of the card that has the function at ``address``."""
+    nics = list(actual.nics.values())
+    slots: set[str] = {card_of(address)}
+    guids: set[str] = set()
+    kinds: set[str] = set()
+    members: list[Nic] = []
+    grown = True
+    while grown:
+        found = [nic for nic in nics if _is_member(actual, nic, slots, guids, kinds)]
+        grown = len(found) > len(members)
+        members = found
+        for nic in members:
+            slots.add(card_of(_physical(nic)))
+            guids |= guids_of(actual, nic)
+            if is_bare_half(nic):
+                kinds.add(_kind(nic))
+    return members
+
+
+def guids_of(actual: HostState, nic: Nic) -> set[str]:
+    """Return the system image GUIDs that RDMA devices of a function tell."""
+    devices: Sequence[Nic] = actual.facts.get("rdma") or ()
+    found = {str(device.get("system_image_guid") or "") for device in devices if device["pci"] == nic["address"]}
+    return found - {"", _NO_GUID}
+
+
+def is_bare_half(nic: Nic) -> bool:
+    """Say whether a physical function has neither an interface nor an RDMA device, which would tell its card."""
+    return nic["function"] == "pf" and not nic["netdevs"] and not nic["rdma"]
+
+
+def _is_member(actual: HostState, nic: Nic, slots: set[str], guids: set[str], kinds: set[str]) -> bool:
+    if card_of(_physical(nic)) in slots or guids_of(actual, nic) & guids:
+        return True
+    return nic["function"] == "pf" and _kind(nic) in kinds
+
+
+def _physical(nic: Nic) -> str:
+    return str(nic.get("pf") or nic["address"])
+
+
+def _kind(nic: Nic) -> str:
+    return f"{nic['vendor']}:{nic['device']}:{nic['subsystem']}"

@@ -1,0 +1,306 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Finds rules and ``.link`` files of others that name an interface at boot, and those that a file of ours replaces.
+
+By udev(7) all rules are read in the order of their files' names and the last NAME counts; 80-net-setup-link.rules takes
+the name of a ``.link`` file only where no rule has given one. By systemd.link(5) the first file that fits is used as a
+whole, with its drop-ins (``NAME.link.d/*.conf``). Of files with one name the first directory's counts. Only what
+plainly fits an interface is told: a line with a match that can't be judged from here may never come true.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from fnmatch import fnmatchcase
+from typing import Any, Dict, Iterable, Iterator, Mapping, NamedTuple
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.managers import ini, networkd
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe, files_by_name, printable
+
+_PLACES = ("/etc", "/run", "/usr/local/lib", "/usr/lib", "/lib")
+_OURS = "rdma-fabric-"
+# What the kernel calls it at first is known but for its number: patterns fit, names do not.
+_KERNELS_NAMES = {"ether": "eth9999", "infiniband": "ib9999"}
+# Values with these signs stand for what other lines and programs found out.
+_PLAIN_NAME = re.compile(r'(?<![A-Z_])NAME\s*:?=\s*"[^"$%]+"')
+_TOKEN = re.compile(r'\s*([A-Z]+)(?:\{([^}]*)\})?\s*(==|!=|\+=|-=|:=|=)\s*(i?)"([^"\\]*)"\s*,?')
+# With one equals sign these ask something as well (udev(7)).
+_ASKING = ("PROGRAM", "IMPORT")
+_NET = "/sys/class/net"
+_MOST_FILES = 512
+
+# Of one that we name, which is then used alone.
+OUR_LINK = "/etc/systemd/network/05-rdma-fabric-{}.link"
+# Stands in a file of ours before the path of the file whose settings it has.
+SETTINGS_OF = "# Other settings are those of "
+# udev's own notes about an interface, by its number; what it used is in there.
+_UDEV_DATA = "/run/udev/data/n"
+_USED = "E:ID_NET_LINK_FILE="
+_NAMES = ("Name", "NamePolicy")
+_MOST_LINES = 64
+
+Other = Dict[str, Any]
+
+
+class Device(NamedTuple):
+    """What rules may ask of an interface when it appears; ``mac`` is None where a bond has given it another."""
+
+    name: str
+    mac: str | None
+    link_type: str
+    pci: str
+    driver: str
+    place: str
+
+
+class Token(NamedTuple):
+    """One ``KEY{attribute}operator"value"`` of a rule."""
+
+    key: str
+    attribute: str
+    operator: str
+    value: str
+
+
+def read_others(
+    probe: Probe, netdevs: Iterable[Mapping[str, Any]], nics: Iterable[Mapping[str, Any]]
+) -> tuple[dict[str, list[Other]], dict[str, Other]]:
+    """Return what names interfaces of PCI functions at boot, by their present names and in the order of file names.
+
+    Each has ``file``, ``kind`` (rule or link), ``name`` (None where a policy makes it) and ``final`` (later rules do
+    not change it). Files of ours are left out. The second part is the ``.link`` file that a file of ours takes the
+    place of: ``file``, ``lines`` (what it sets beside names) and ``unjudged`` (files of which it can't be told).
+    """
+    by_address = {nic["address"]: nic for nic in nics}
+    devices = [_device(probe, netdev, by_address.get(netdev["pci"])) for netdev in netdevs if netdev["pci"]]
+    rules = [
+        (path, tuple(_lines(text)))
+        for path, text in _files(probe, "udev/rules.d", ".rules")
+        if _PLAIN_NAME.search(text)
+    ]
+    texts = [(path, f"{text}\n{_drop_ins(probe, path)}") for path, text in _files(probe, "systemd/network", ".link")]
+    links = [(path, ini.settings(text)) for path, text in texts]
+    found, replaced = {}, {}
+    for device in devices:
+        others = [other for path, lines in rules for other in _by_rules(probe, device, path, lines)]
+        others += [_by_link(path, settings) for path, settings in links if _fits(device, settings)]
+        if others:
+            found[device.name] = others
+        instead = _replaced(probe, device, texts)
+        if instead["lines"] or instead["unjudged"]:
+            replaced[device.name] = instead
+    return found, replaced
+
+
+def link_files(
+    probe: Probe, netdevs: Iterable[Mapping[str, Any]], nics: Iterable[Mapping[str, Any]]
+) -> Iterator[tuple[str, str, str]]:
+    """Yield the name of each interface with path and text of the ``.link`` file that plainly fits it first."""
+    by_address = {nic["address"]: nic for nic in nics}
+    texts = [(path, f"{text}\n{_drop_ins(probe, path)}") for path, text in _files(probe, "systemd/network", ".link")]
+    for netdev in netdevs:
+        device = _device(probe, netdev, by_address.get(netdev["pci"]))
+        first = next((entry for entry in texts if _fits(device, ini.settings(entry[1]))), None)
+        if first is not None:
+            yield device.name, first[0], first[1]
+
+
+def overruling(others: Iterable[Other], path: str, wanted: str) -> Other | None:
+    """Return what names an interface otherwise although our file ``path`` names it; None when nothing does."""
+    ours = posixpath.basename(path)
+    by_rule = path.endswith(".rules")
+    winner: Other | None = None
+    for other in others:
+        theirs = posixpath.basename(other["file"])
+        if other["kind"] == "link":
+            # Ours is a rule: it goes before all of them.
+            wins = not by_rule and winner is None and theirs < ours
+        else:
+            wins = not (winner and winner["final"]) and (not by_rule or theirs > ours or other["final"])
+        winner = other if wins else winner
+    return None if winner is None or winner["name"] == wanted else winner
+
+
+def _device(probe: Probe, netdev: Mapping[str, Any], nic: Mapping[str, Any] | None) -> Device:
+    own = ((nic or {}).get("sriov") or {}).get("port_mac")
+    mac = netdev["mac"] if not netdev["master"] else own
+    target = (probe.target(f"{_NET}/{netdev['name']}") or "").replace("../../devices", "/devices")
+    return Device(
+        name=netdev["name"],
+        mac=mac.lower() if mac else None,
+        link_type=netdev["link_type"],
+        pci=netdev["pci"],
+        driver=str((nic or {}).get("driver") or ""),
+        place=posixpath.dirname(target),
+    )
+
+
+def _files(probe: Probe, directory: str, ending: str) -> Iterator[tuple[str, str]]:
+    """Yield the files that count with their texts, in the order of their names; those of ours are left out."""
+    found = files_by_name(probe, [f"{place}/{directory}" for place in _PLACES], ending)
+    for path in [path for path in found if _OURS not in posixpath.basename(path)][:_MOST_FILES]:
+        text = probe.content(path)
+        if text:
+            yield path, text
+
+
+def _drop_ins(probe: Probe, path: str) -> str:
+    """Return the text of all drop-ins of a ``.link`` file, in the order of their names."""
+    directories = [f"{place}/systemd/network/{posixpath.basename(path)}.d" for place in _PLACES]
+    return "\n".join(probe.content(drop_in) or "" for drop_in in files_by_name(probe, directories, ".conf"))
+
+
+def _replaced(probe: Probe, device: Device, texts: Iterable[tuple[str, str]]) -> Other:
+    """Return the ``.link`` file that udev would use for the interface without ours."""
+    ours = OUR_LINK.format(device.pci.replace(":", "-"))
+    index = probe.text(f"{_NET}/{device.name}/ifindex", limit=16)
+    noted = (probe.content(f"{_UDEV_DATA}{index}") or "") if index else ""
+    used = next((line[len(_USED) :] for line in noted.splitlines() if line.startswith(_USED)), "")
+    written = probe.content(ours) or ""
+    unjudged: list[str] = []
+    for path, text in texts:
+        fits = _judged(device, ini.settings(text))
+        lines = _settings_beside_names(text)
+        if fits is None and (written or (used and used != ours)):
+            # udev has judged it already: by its notes, or when ours was written.
+            fits = path == used or f"{SETTINGS_OF}{path}" in written.splitlines()
+        if fits is None and lines and posixpath.basename(path) > posixpath.basename(ours):
+            unjudged.append(printable(path))
+        if fits:
+            is_replaced = posixpath.basename(path) > posixpath.basename(ours)
+            return {"file": printable(path), "lines": lines if is_replaced else [], "unjudged": unjudged}
+    return {"file": None, "lines": [], "unjudged": unjudged}
+
+
+def _settings_beside_names(text: str) -> list[str]:
+    """Return the sections of a ``.link`` file as lines, without what it matches and how it names."""
+    lines: list[str] = []
+    for section, settings in ini.sections(text):
+        kept = [s for s in settings if section != "Link" or s.key not in _NAMES]
+        if section not in ("", "Match") and kept:
+            lines += [f"[{printable(section)}]", *(printable(f"{setting.key}={setting.value}") for setting in kept)]
+    return lines[:_MOST_LINES]
+
+
+def _lines(text: str) -> Iterator[list[Token] | None]:
+    """Yield each rule of a file; None for one that is written in a way that is not understood here."""
+    joined = ""
+    for raw in text.splitlines():
+        line = raw.strip()
+        if line.startswith("#") or not (line or joined):
+            continue
+        if line.endswith("\\"):
+            joined += line[:-1]
+            continue
+        tokens, place = [], 0
+        line, joined = joined + line, ""
+        while place < len(line):
+            match = _TOKEN.match(line, place)
+            if match is None:
+                break
+            key, attribute, operator, folded, value = match.groups()
+            # What is compared without case can't be judged.
+            tokens.append(Token("IMPORT" if folded else key, attribute or "", operator, value))
+            place = match.end()
+        yield tokens if place == len(line) else None
+
+
+def _by_rules(probe: Probe, device: Device, path: str, lines: Iterable[list[Token] | None]) -> Iterator[Other]:
+    label = ""
+    for tokens in lines:
+        if tokens is None:
+            continue
+        given = {token.key: token for token in tokens if token.operator in ("=", ":=")}
+        if label:
+            label = "" if "LABEL" in given and given["LABEL"].value == label else label
+            continue
+        answers = [_answer(probe, device, token) for token in tokens if _asks(token)]
+        if False in answers:
+            continue
+        if "GOTO" in given:
+            # Where it can't be told whether a line is jumped over, nothing is said about it.
+            label = given["GOTO"].value
+        elif "NAME" in given and None not in answers:
+            name, final = given["NAME"].value, given["NAME"].operator == ":="
+            if name and "$" not in name and "%" not in name:
+                yield {"file": printable(path), "kind": "rule", "name": printable(name, 64), "final": final}
+
+
+def _asks(token: Token) -> bool:
+    return token.operator in ("==", "!=") or token.key in _ASKING
+
+
+def _answer(probe: Probe, device: Device, token: Token) -> bool | None:
+    """Say whether a match holds for the interface when it appears; None when that can't be told."""
+    if token.operator not in ("==", "!="):
+        return None
+    known: dict[str, str | None] = {"SUBSYSTEM": "net", "ACTION": "add"}
+    # Another parent, or the name by then, may fit as well.
+    likely = {
+        "SUBSYSTEMS": "pci",
+        "DRIVERS": device.driver,
+        "KERNELS": device.pci,
+        "KERNEL": _KERNELS_NAMES.get(device.link_type, ""),
+        "DEVPATH": f"{device.place}/{_KERNELS_NAMES.get(device.link_type, '')}",
+    }
+    if token.key == "ATTR" and token.attribute == "address":
+        known["ATTR"] = device.mac
+    elif token.key == "ATTR" and re.fullmatch(r"type|dev_id|dev_port|phys_port_name", token.attribute):
+        states = ("EOPNOTSUPP", "EINVAL")
+        known["ATTR"] = probe.text(f"{_NET}/{device.name}/{token.attribute}", states, 64)
+        if not known["ATTR"]:
+            return False
+    elif token.key == "ENV" and token.attribute == "ID_PATH":
+        likely["ENV"] = f"pci-{device.pci}"
+    text = known.get(token.key)
+    if text is not None:
+        return _is_like(text, token.value) == (token.operator == "==")
+    return True if token.operator == "==" and _is_like(likely.get(token.key, ""), token.value) else None
+
+
+def _is_like(text: str, patterns: str) -> bool:
+    return bool(text) and any(fnmatchcase(text, pattern) for pattern in patterns.split("|"))
+
+
+def _fits(device: Device, settings: list[ini.Setting]) -> bool:
+    """Say whether a ``.link`` file is one that plainly fits the interface."""
+    return _judged(device, settings) is True
+
+
+def _judged(device: Device, settings: list[ini.Setting]) -> bool | None:
+    """Say whether a ``.link`` file fits the interface, None when that can't be told from here.
+
+    One that matches by nothing is not used. A name is compared with the kernel's first one, which is not known in full.
+    """
+    link = networkd.Link(
+        name=device.name,
+        current_name=device.name,
+        mac=device.mac or "",
+        path=f"pci-{device.pci}",
+        # Of IPoIB it is another one than the function's.
+        driver=device.driver if device.link_type == "ether" else "",
+        type=device.link_type,
+        kind="",
+        file=None,
+    )
+
+    def is_met(key: str, words: list[str]) -> bool | None:
+        if key == "OriginalName":
+            first = _KERNELS_NAMES.get(device.link_type, "")
+            return True if "*" in words or any(fnmatchcase(first, word) for word in words) else None
+        if key == "Driver" and not link.driver:
+            return None
+        return networkd.fits(key, words, link)
+
+    asked = ini.lists(settings, "Match")
+    answers = [is_met(key, words) for key, words in asked.items()]
+    if False in answers or not asked:
+        return False
+    return None if None in answers else True
+
+
+def _by_link(path: str, settings: list[ini.Setting]) -> Other:
+    name = None if ini.last(settings, "Link", "NamePolicy") else ini.last(settings, "Link", "Name")
+    return {"file": printable(path), "kind": "link", "name": printable(name, 64) if name else None, "final": True}

@@ -1,0 +1,149 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Names everything that stands in the way of unloading a driver. Pure."""
+
+from __future__ import annotations
+
+from typing import Any, Collection, Iterable, Mapping, NamedTuple, Sequence
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts import module_graph
+
+STORAGE, FOREIGN, HOLDER, PROGRAM, REFERENCE, FUNCTION, INTERFACE, UPLINK, SETTING = (
+    "storage",
+    "other vendor",
+    "module",
+    "program",
+    "reference",
+    "function",
+    "interface",
+    "uplink",
+    "setting",
+)
+# Kinds of what stands on a port, beside the kernel's own.
+VLAN, VRF, ADDRESS, SUBFUNCTION, FILTERING = ("vlan", "vrf", "address", "sub-function", "bridge that filters VLANs")
+_OF_MACHINES = ("vfio-pci", "mlx5_vfio_pci")
+# They stay, and take their ports back from whoever gives them: no daemon and no table of their own knows the port.
+_MASTERS = ("bond", "bridge", VRF)
+IPOIB = "ib_ipoib"
+_HARMLESS = frozenset((*module_graph.REPLACED, *module_graph.PEER_MEMORY))
+
+
+class Blocker(NamedTuple):
+    """What holds the driver: its ``kind``, what it is called, and what it does, as a clause for people."""
+
+    kind: str
+    name: str
+    text: str
+
+    def as_dict(self) -> dict[str, str]:
+        """Return it as plain data."""
+        return dict(self._asdict())
+
+
+def module_blockers(loaded: Mapping[str, Mapping[str, Any]], unload_storage: bool) -> list[Blocker]:
+    """Return the loaded modules that keep the stack from being unloaded.
+
+    ``loaded`` is that part of the driver's state. ``unload_storage``: storage modules that nothing uses are unloaded.
+    """
+    found = []
+    for name, module in loaded.items():
+        users = ", ".join(module["users"])
+        if name in module_graph.STORAGE or name in module_graph.STORAGE_CLIENTS:
+            if unload_storage and name in module_graph.STORAGE and not _used_from_outside(module, loaded):
+                continue
+            state = "is in use" if module["refcount"] else "is loaded"
+            found.append(Blocker(STORAGE, name, f"{name} (storage over RDMA) {state}"))
+        elif name in module_graph.THIRD_PARTY:
+            found.append(Blocker(FOREIGN, name, f"{name}, another vendor's RDMA driver, uses ib_core"))
+        elif name in module_graph.PEER_MEMORY:
+            if module["refcount"]:
+                found.append(Blocker(HOLDER, name, f"{name} is in use by GPU programs"))
+        elif name not in _HARMLESS:
+            used = f", itself used by {users}" if users else ""
+            found.append(Blocker(HOLDER, name, f"{name} uses the stack{used}"))
+    return found
+
+
+def user_blockers(loaded: Mapping[str, Mapping[str, Any]], users: Iterable[Mapping[str, Any]]) -> list[Blocker]:
+    """Return the programs that have verbs devices open; a reference that none of them explains is one as well.
+
+    A module's count goes over its number of using modules when programs, containers or the kernel itself hold it.
+    """
+    programs: dict[int, tuple[str, list[str]]] = {}
+    for user in users:
+        programs.setdefault(user["pid"], (user["program"], []))[1].append(user["path"])
+    found = [
+        Blocker(PROGRAM, program, f"{program} (pid {pid}) has {', '.join(paths)} open")
+        for pid, (program, paths) in programs.items()
+    ]
+    if found:
+        return found
+    for name in module_graph.REPLACED:
+        module = loaded.get(name)
+        if module is not None and module["refcount"] > len(module["users"]):
+            surplus = module["refcount"] - len(module["users"])
+            text = (
+                f"{name} has {surplus} reference{'s' if surplus > 1 else ''} by no module and no program that is seen"
+            )
+            found.append(Blocker(REFERENCE, name, text))
+    return found
+
+
+def function_blockers(
+    nics: Iterable[Mapping[str, Any]], netdevs: Mapping[str, Mapping[str, Any]], loaded: Collection[str]
+) -> list[Blocker]:
+    """Return functions whose loss nobody could mend: given to a machine or a container, or of a switchdev e-switch.
+
+    ``nics`` are those that the driver takes away: physical functions and their virtual ones. ``loaded`` are modules:
+    without IPoIB no function of InfiniBand has an interface anywhere.
+    """
+    found = []
+    for nic in nics:
+        if nic["function"] == "vf" and nic["driver"] in _OF_MACHINES:
+            text = f"{nic['address']} is given to a virtual machine ({nic['driver']})"
+            found.append(Blocker(FUNCTION, nic["address"], text))
+        elif nic["driver"] and not nic["netdevs"] and (nic["link_layer"] != "InfiniBand" or IPOIB in loaded):
+            text = (
+                f"{nic['address']} has no interface here: a container's network namespace has it, or the first half of "
+                "a Socket Direct card"
+            )
+            found.append(Blocker(FUNCTION, nic["address"], text))
+        elif any(netdevs.get(name, {}).get("switch_id") for name in nic["netdevs"]):
+            text = f"{nic['address']} is in switchdev mode: its representors and their rules would be lost"
+            found.append(Blocker(FUNCTION, nic["address"], text))
+    return found
+
+
+def stacked_blockers(stacked: Iterable[Mapping[str, str]]) -> list[Blocker]:
+    """Return what stands on interfaces and is not brought back; ``stacked`` is what ``read_stacked`` returns.
+
+    VLANs on a port are made again, and a bond, a bridge and a VRF are given their ports again.
+    """
+    found = []
+    vlans = {entry["name"] for entry in stacked if entry["kind"] == VLAN}
+    for entry in stacked:
+        name, kind, on = entry["name"], entry["kind"], entry["on"]
+        if kind in _MASTERS or (kind == VLAN and on not in vlans):
+            continue
+        if kind == ADDRESS:
+            text = f"{on} takes frames for {name}, as for the interface of a container, which would be lost"
+        elif kind == FILTERING:
+            text = f"{on} is a port of {name}, a {kind}: the port's VLANs would be lost"
+        else:
+            text = f"{name} ({kind}) on {on} would be lost, or would lose it"
+        found.append(Blocker(INTERFACE, name, text))
+    return found
+
+
+def sentence(blockers: Sequence[Blocker]) -> str:
+    """Return all of them in one clause, the first twelve by name."""
+    named = "; ".join(blocker.text for blocker in blockers[:12])
+    return named if len(blockers) <= 12 else f"{named}; and {len(blockers) - 12} more"
+
+
+def _used_from_outside(module: Mapping[str, Any], loaded: Mapping[str, Mapping[str, Any]]) -> bool:
+    """Say whether more than modules that nothing uses either holds the module."""
+    if module["refcount"] > len(module["users"]):
+        return True
+    return any(_used_from_outside(loaded[user], loaded) for user in module["users"] if user in loaded)

@@ -1,0 +1,310 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Reads the driver stack of a host: wanted aside, what is installed, on the disk, loaded, and at the next boot.
+
+ Programs are only asked for what no small file tells: the package database,
+``modinfo`` (modules.dep has no versions), ``stat`` (change times), ``df`` and ``mokutil``.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Dict, Mapping
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts import module_graph
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver import openib
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.elf import (
+    LONGEST,
+    beginning_of_module,
+    build_id,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.users import read_open_files
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.kernel import (
+    MODULES,
+    SYS_MODULE,
+    parse_modules,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe, natural, printable
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.driver_families import (
+    FIRMWARE_UPDATER,
+    Family,
+    family_of,
+    header_patterns,
+    headers_of,
+)
+
+DriverState = Dict[str, Any]
+
+# NVIDIA's driver container: it makes the first when the driver is ready, holds the second, and writes the third while
+# it swaps modules (Mellanox/doca-driver-build). A crash in between leaves the third behind.
+CONTAINER_READY = "/run/mellanox/drivers/.driver-ready"
+CONTAINER_LOCK = "/run/mellanox/drivers/.lock"
+CONTAINER_BLACKLIST = "/etc/modprobe.d/blacklist-ofed-modules.conf"
+SIGNING_KEYS = ("/var/lib/shim-signed/mok/MOK.der", "/var/lib/dkms/mok.pub")
+# Below /run: a reboot brings the network back by itself, and what was written down before it must not be restored.
+JOURNAL = "/run/rdma-fabric-driver-reload.json"
+_OPENIBD = ("/etc/init.d/openibd", "/usr/lib/systemd/system/openibd.service", "/etc/systemd/system/openibd.service")
+_DKMS = "/var/lib/dkms"
+# By what packages it: Debian's (ofed_scripts/generate_dkms_conf.sh of MLNX_OFED), RPM's (Mellanox/doca-driver-build,
+# entrypoint.sh, discover_dkms_module_info), and Canonical's (Azure/azhpc-images, components/install_doca.sh).
+_DKMS_SOURCES = re.compile(r"mlnx-ofed-kernel|mlnx-ofa_kernel|doca-ofed-\d+\.\d+(?:-dkms)?")
+_SPACE = ("/boot", "/usr", "/var")
+_PATTERNS = (
+    "doca-*",
+    "mlnx-*",
+    "mlx-*",
+    "ofed-*",
+    "mft*",
+    "kernel-mft*",
+    "kmod-*",
+    "iser*",
+    "isert*",
+    "srp*",
+    "knem*",
+    "xpmem*",
+    "libxpmem*",
+    "mlnxofed-*",
+    "fwctl*",
+    "ucx*",
+    "sharp",
+    "hcoll",
+    "openmpi*",
+    "opensm*",
+    "libopensm*",
+    "rshim",
+    "clusterkit",
+    "ibarr",
+    "ibutils2",
+    "ngauge",
+    "linux-modules-doca-ofed-*",
+)
+_MODINFO_FIELDS = ("filename", "version", "srcversion", "depends", "signer")
+
+
+def read_driver(probe: Probe, system: Mapping[str, Any], settings: Mapping[str, Any] | None = None) -> DriverState:
+    """Return the state of the driver stack as plain JSON data; what the host does not tell is None.
+
+    ``system`` is that part of the facts, ``settings`` what is wanted (it names files to look at). ``loaded`` has the
+    modules of the stack and everything that stands on them, ``on_disk`` those that modprobe would load. ``packages``
+    are those of the stack by name.
+    """
+    kernel = str(system["kernel"])
+    family = family_of(system["os"])
+    wanted = settings or {}
+    archive = wanted.get("archive")
+    on_disk = read_on_disk(probe, kernel, module_graph.IDENTITY)
+    opened = read_open_files(probe.host)
+    kernels = _boot_kernels(probe)
+    return {
+        "kernel": kernel,
+        "next_kernel": kernels[-1] if kernels else None,
+        "family": family.name if family else None,
+        "packages": _packages(probe, family),
+        "on_disk": on_disk,
+        "loaded": _loaded(probe),
+        "built": _built(probe),
+        "headers": {name: probe.host.exists(f"/lib/modules/{name}/build/Makefile") for name in {kernel, *kernels[-1:]}},
+        "headers_offered": _headers_offered(probe, family, kernel),
+        "initrd": _initrd(probe, family, kernel, on_disk),
+        "users": opened.verbs,
+        "locks": opened.locks,
+        "container": {
+            "ready": probe.host.exists(CONTAINER_READY),
+            "lock": probe.host.exists(CONTAINER_LOCK),
+            "blacklist": probe.host.exists(CONTAINER_BLACKLIST),
+        },
+        "key": _key(probe, wanted.get("signing_key")) if system.get("secure_boot") else None,
+        "free_mib": _free_space(probe),
+        "openibd": any(probe.host.exists(path) for path in _OPENIBD),
+        "openib": openib.parse(probe.content(openib.FILE)),
+        "archive": probe.host.exists(archive) if archive else None,
+        "journal": probe.content(JOURNAL),
+    }
+
+
+def read_on_disk(
+    probe: Probe, kernel: str, names: tuple[str, ...], identify: bool = True
+) -> dict[str, dict[str, Any]] | None:
+    """Return what modprobe would load, by module: path, version, srcversion, build id, dependencies, signer.
+
+    A module that is not there is left out; a built-in one has the path ``(builtin)``. None: the host does not tell.
+    The build id costs reading the whole file, so with ``identify`` it is read where there is no srcversion.
+    """
+    result = probe.command("modinfo", "-k", kernel, *names) if kernel else None
+    if result is None:
+        return None
+    found = {}
+    for fields in map(parse_modinfo, _blocks(result.stdout)):
+        path = fields.get("filename")
+        if not path:
+            continue
+        name = re.sub(r"\.ko(\.\w+)?$", "", path.rsplit("/", 1)[-1]).replace("-", "_")
+        name = fields.get("name", name).replace("-", "_")
+        asked = identify and path.startswith("/") and not fields.get("srcversion")
+        packed = probe.data(path, LONGEST) if asked else None
+        found[name] = {
+            "path": path,
+            "version": fields.get("version") or None,
+            "srcversion": fields.get("srcversion") or None,
+            "build_id": build_id(beginning_of_module(path, packed)) if packed else None,
+            "depends": [item.replace("-", "_") for item in fields.get("depends", "").split(",") if item],
+            "signer": fields.get("signer") or None,
+        }
+    return {name: found[name] for name in names if name in found}
+
+
+def _blocks(text: str) -> list[str]:
+    """Return what modinfo tells of each module.
+
+    It begins with ``filename:``, for a built-in one with ``name:``, which others have further down (kmod-project/kmod,
+    tools/modinfo.c, modinfo_do).
+    """
+    blocks: list[str] = []
+    seen: set[str] = set()
+    for line in text.splitlines(keepends=True):
+        key = line.partition(":")[0]
+        if not blocks or (key in {"name", "filename"} and key in seen):
+            blocks.append("")
+            seen = set()
+        seen.add(key)
+        blocks[-1] += line
+    return blocks
+
+
+def parse_modinfo(text: str) -> dict[str, str]:
+    """Return the fields of one module as ``modinfo`` prints them; the first of a repeated field counts."""
+    fields: dict[str, str] = {}
+    for line in text.splitlines():
+        key, colon, value = line.partition(":")
+        if colon and key in {*_MODINFO_FIELDS, "name"}:
+            fields.setdefault(key, printable(value.strip()))
+    return fields
+
+
+def _loaded(probe: Probe) -> dict[str, dict[str, Any]]:
+    """Return the loaded modules of the stack and all that use them, directly or not."""
+    present = parse_modules(probe.content(MODULES) or "")
+    wanted = [name for name in module_graph.REPLACED if name in present]
+    for name in wanted:
+        wanted.extend(user for user in present[name].users if user in present and user not in wanted)
+    return {
+        name: {
+            "refcount": present[name].refcount,
+            "users": present[name].users,
+            **(read_identity(probe, name) if name in module_graph.IDENTITY else {}),
+        }
+        for name in sorted(wanted)
+    }
+
+
+def read_identity(probe: Probe, name: str) -> dict[str, Any]:
+    """Return what tells a loaded module's build: version, srcversion and build id, each None where not told."""
+    base = f"{SYS_MODULE}/{name}"
+    note = probe.data(f"{base}/notes/.note.gnu.build-id")
+    return {
+        "version": probe.text(f"{base}/version", limit=64) or None,
+        "srcversion": probe.text(f"{base}/srcversion", limit=64) or None,
+        "build_id": build_id(note) if note else None,
+    }
+
+
+def _packages(probe: Probe, family: Family | None) -> dict[str, str] | None:
+    if family is None:
+        return None
+    patterns = (
+        *_PATTERNS,
+        *family.userspace,
+        *family.build_tools,
+        *header_patterns(family),
+        FIRMWARE_UPDATER,
+    )
+    if family.manager == "apt":
+        asked = "${Package}\t${Version}\t${db:Status-Status}\n"
+        result = probe.command("dpkg-query", "--show", f"--showformat={asked}", *patterns)
+    else:
+        result = probe.command("rpm", "-qa", "--queryformat", "%{NAME}\t%{VERSION}-%{RELEASE}\tinstalled\n", *patterns)
+    if result is None:
+        return None
+    rows = (line.split("\t") for line in result.stdout.splitlines())
+    return {printable(row[0], 128): printable(row[1], 128) for row in rows if len(row) == 3 and row[2] == "installed"}
+
+
+def _boot_kernels(probe: Probe) -> list[str]:
+    """Return the kernels that have an image in /boot and modules, oldest first; rescue images do not count."""
+    images = {name[len("vmlinuz-") :] for name in probe.names("/boot") if name.startswith("vmlinuz-")}
+    return sorted(
+        (name for name in probe.names("/lib/modules") if name in images and "rescue" not in name), key=natural
+    )
+
+
+def _built(probe: Probe) -> list[dict[str, str]]:
+    """Return for which kernels DKMS has built the driver: /var/lib/dkms/NAME/VERSION/KERNEL/ARCH/module."""
+    builds = []
+    for name in filter(_DKMS_SOURCES.fullmatch, probe.names(_DKMS)):
+        for version in probe.names(f"{_DKMS}/{name}"):
+            for kernel in _built_for(probe, f"{_DKMS}/{name}/{version}"):
+                builds.append({"name": name, "version": printable(version, 128), "kernel": printable(kernel, 128)})
+    return builds
+
+
+def _built_for(probe: Probe, base: str) -> list[str]:
+    kernels = [kernel for kernel in probe.names(base) if kernel not in {"build", "source"}]
+    machines = {kernel: probe.names(f"{base}/{kernel}") for kernel in kernels}
+    return [
+        kernel
+        for kernel, found in machines.items()
+        if any(probe.names(f"{base}/{kernel}/{machine}/module") for machine in found)
+    ]
+
+
+def _headers_offered(probe: Probe, family: Family | None, kernel: str) -> bool | None:
+    """Say whether a repository that is known to the host has the missing headers, without going to the network."""
+    if family is None or probe.host.exists(f"/lib/modules/{kernel}/build/Makefile"):
+        return None
+    package = headers_of(family, kernel)[0].partition("=")[0]
+    if family.manager == "apt":
+        result = probe.command("apt-cache", "policy", package)
+        return None if result is None else bool(re.search(r"(?m)^ +Candidate: (?!\(none\))", result.stdout))
+    if family.manager == "dnf":
+        result = probe.command("dnf", "--quiet", "--cacheonly", "repoquery", package)
+        return bool(result.stdout.strip()) if result is not None and result.rc == 0 else None
+    result = probe.command("zypper", "--non-interactive", "--no-refresh", "search", "--match-exact", package)
+    # zypper ends with 104 when nothing matches.
+    return {0: True, 104: False}.get(result.rc) if result is not None else None
+
+
+def _initrd(
+    probe: Probe, family: Family | None, kernel: str, on_disk: Mapping[str, Mapping[str, Any]] | None
+) -> dict[str, Any] | None:
+    """Tell whether the initial RAM disk is older than the driver's files: then it can't hold them.
+
+    The kernel would start with the module in it, and the one on the disk would only be loaded by a later reload.
+    """
+    core = (on_disk or {}).get("mlx5_core", {}).get("path", "")
+    if family is None or not core.startswith("/"):
+        return None
+    image = family.initrd.format(kernel=kernel)
+    result = probe.command("stat", "--format=%Z %n", image, core)
+    rows = (line.partition(" ") for line in (result.stdout if result else "").splitlines())
+    changed = {path: int(seconds) for seconds, _space, path in rows if seconds.isdecimal()}
+    if image not in changed or core not in changed:
+        return None
+    return {"image": image, "stale": changed[image] < changed[core]}
+
+
+def _key(probe: Probe, given: str | None) -> dict[str, Any]:
+    """Tell whether the firmware trusts the key that local builds are signed with; only asked with Secure Boot on."""
+    candidates = (given,) if given else SIGNING_KEYS
+    path = next((candidate for candidate in candidates if probe.host.exists(candidate)), None)
+    result = probe.command("mokutil", "--test-key", path) if path else None
+    if result is None:
+        return {"path": path, "enrolled": None}
+    return {"path": path, "enrolled": "already enrolled" in result.stdout}
+
+
+def _free_space(probe: Probe) -> dict[str, int]:
+    result = probe.command("df", "--portability", "--block-size=1048576", *_SPACE)
+    rows = [line.split() for line in (result.stdout if result else "").splitlines()[1:]]
+    free = [int(row[3]) for row in rows if len(row) >= 6 and row[3].isdecimal()]
+    return dict(zip(_SPACE, free)) if len(free) == len(_SPACE) else {}

@@ -1,0 +1,189 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Compares what is installed, on the disk, loaded, and at the next boot. Pure."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Mapping
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts import module_graph
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver import blockers, openib
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import NETDEV_DRIVER, HostState
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.driver_families import (
+    DOCA_OFED,
+    INBOX,
+    MLNX_OFED,
+    is_vendor_build,
+    is_vendor_package,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.driver_version import (
+    FIRST_DOCA_ONLY,
+    DriverVersion,
+    parse_driver_version,
+    parse_installed,
+    parse_packaged,
+)
+
+State = Mapping[str, Any]
+
+# The state of a host that was not asked about its driver, such as a recorded one: nothing of it is known.
+UNREAD: State = {
+    "kernel": "",
+    "next_kernel": None,
+    "family": None,
+    "packages": None,
+    "on_disk": None,
+    "loaded": {},
+    "built": [],
+    "headers": {},
+    "headers_offered": None,
+    "initrd": None,
+    "users": [],
+    "locks": [],
+    "container": {"ready": False, "lock": False, "blacklist": False},
+    "key": None,
+    "free_mib": {},
+    "openibd": False,
+    "openib": openib.UNREAD,
+    "archive": None,
+    "journal": None,
+    "snapshot": None,
+    "stacked": [],
+}
+_KERNEL_PACKAGES = re.compile(r"mlnx-ofed-kernel-(?:dkms|modules).*|(?:kmod-)?mlnx-ofa_kernel(?:-dkms|-kmp-default)?")
+# modprobe looks into the kernel's own directory last; whatever stands elsewhere replaces it.
+# Below /usr where /lib is a link to it, below a profile of the system on NixOS.
+_KERNELS_OWN = re.compile(r"(?:/[^/]+)*/lib/modules/[^/]+/kernel/")
+
+
+def same_build(loaded: Mapping[str, Any] | None, on_disk: Mapping[str, Any] | None) -> bool | None:
+    """Say whether a loaded module is the one that modprobe would load; None when nothing tells.
+
+    Build ids decide, then srcversions. Equal versions prove nothing, unequal ones do; two absent values never count
+    as equal: some distributions' kernels have no srcversion at all.
+    """
+    if loaded is None or on_disk is None:
+        return None
+    for key in ("build_id", "srcversion"):
+        if loaded.get(key) and on_disk.get(key):
+            return bool(loaded[key] == on_disk[key])
+    if loaded.get("version") and on_disk.get("version") and loaded["version"] != on_disk["version"]:
+        return False
+    return None
+
+
+def runs_what_is_installed(state: State) -> bool | None:
+    """Say whether every module that identifies the stack runs as it is on the disk; None when nothing tells."""
+    on_disk = state["on_disk"] or {}
+    known = [name for name in module_graph.IDENTITY if name in state["loaded"] and name in on_disk]
+    answers = [same_build(state["loaded"][name], on_disk[name]) for name in known]
+    if False in answers:
+        return False
+    return True if answers and None not in answers else None
+
+
+def disk_flavour(state: State) -> str | None:
+    """Return whether the driver on the disk is the kernel's own (``inbox``) or a vendor's (``vendor``)."""
+    path = (state["on_disk"] or {}).get(NETDEV_DRIVER, {}).get("path", "")
+    if not path:
+        return None
+    return INBOX if is_inbox_path(path) else "vendor"
+
+
+def is_inbox_path(path: str) -> bool:
+    """Say whether the file of a module is the kernel's own, or the module is built into the kernel."""
+    return path == "(builtin)" or _KERNELS_OWN.match(path) is not None
+
+
+def vendor_packages(state: State) -> list[str]:
+    """Return the installed packages that only the vendor has; they go when the host returns to the inbox driver."""
+    return sorted(name for name, version in (state["packages"] or {}).items() if is_vendor_package(name, version))
+
+
+def vendor_builds(state: State) -> list[str]:
+    """Return the packages of the distribution's names that the vendor built; they are replaced, not removed."""
+    return sorted(
+        name
+        for name, version in (state["packages"] or {}).items()
+        if not is_vendor_package(name, version) and is_vendor_build(version)
+    )
+
+
+def installed_release(state: State, stack: Mapping[str, Any]) -> DriverVersion | None:
+    """Return the release that is installed: of the kernel package, of the module on the disk, of ``ofed_info``."""
+    for name, version in sorted((state["packages"] or {}).items()):
+        if _KERNEL_PACKAGES.fullmatch(name):
+            found = parse_packaged(version)
+            if found is not None:
+                return found
+    if disk_flavour(state) == "vendor":
+        found = parse_driver_version((state["on_disk"] or {})[NETDEV_DRIVER].get("version") or "")
+        if found is not None:
+            return found
+    if state["packages"] is not None and not vendor_packages(state):
+        return None
+    return parse_installed(str(stack.get("installed") or ""))
+
+
+def installed_flavour(state: State, stack: Mapping[str, Any]) -> str | None:
+    """Return the flavour that is installed, ``inbox`` without packages of the vendor; None when nothing tells."""
+    if state["packages"] is None:
+        installed = str(stack.get("installed") or "")
+        return None if not installed else DOCA_OFED if installed.startswith("OFED-internal") else MLNX_OFED
+    if not vendor_packages(state):
+        return INBOX
+    release = installed_release(state, stack)
+    if any(name.startswith("doca-") for name in state["packages"]):
+        return DOCA_OFED
+    newer = release is not None and release.fields[:2] >= FIRST_DOCA_ONLY
+    if newer or str(stack.get("installed") or "").startswith("OFED-internal"):
+        return DOCA_OFED
+    return DOCA_OFED if stack["flavour"] == DOCA_OFED else MLNX_OFED
+
+
+def container_owns(state: State) -> bool:
+    """Say whether NVIDIA's driver container owns the modules: it is ready, or in the middle of a swap."""
+    container = state["container"]
+    return bool(container["ready"] or (container["lock"] and container["blacklist"]))
+
+
+def stale_blacklist(state: State) -> bool:
+    """Say whether a driver container left its blacklist behind: the next boot would have no NIC driver."""
+    return bool(state["container"]["blacklist"]) and not container_owns(state)
+
+
+def stack_blockers(actual: HostState, state: State, unload_storage: bool = False) -> list[blockers.Blocker]:
+    """Return everything that stands in the way of a reload of the stack, the uplink included."""
+    nics = [nic for nic in actual.nvidia_nics() if nic["driver"] == NETDEV_DRIVER or nic["function"] == "vf"]
+    found = blockers.module_blockers(state["loaded"], unload_storage)
+    found += blockers.user_blockers(state["loaded"], state["users"])
+    found += blockers.function_blockers(nics, actual.netdevs, state["loaded"])
+    found += blockers.stacked_blockers(state["stacked"])
+    if state["openib"]["may_stop"] is False:
+        found.append(blockers.Blocker(blockers.SETTING, openib.FILE, f"{openib.FILE} forbids it (ALLOW_STOP)"))
+    names = [port["name"] for nic in nics for port in actual.ports_of(nic)]
+    names += [entry["name"] for entry in state["stacked"] if entry["kind"] == blockers.VLAN]
+    for name in names:
+        reason = actual.uplink_reason(None, {"name": name})
+        if reason:
+            found.append(blockers.Blocker(blockers.UPLINK, name, f"{name} carries the uplink ({reason})"))
+    return found
+
+
+def summarize(actual: HostState, state: State) -> dict[str, Any]:
+    """Return the state in a few values: installed, on the disk, running, next boot, owner, what blocks a reload."""
+    stack = actual.stack
+    release = installed_release(state, stack)
+    return {
+        "running": {"flavour": stack["flavour"], "version": stack.get("version")},
+        "installed": {"flavour": installed_flavour(state, stack), "version": release.release if release else None},
+        "on_disk": disk_flavour(state),
+        "runs_what_is_installed": runs_what_is_installed(state),
+        "initial_ram_disk_is_stale": state["initrd"]["stale"] if state["initrd"] else None,
+        "owner": "driver container" if container_owns(state) else "host",
+        "stale_blacklist": stale_blacklist(state),
+        "supported": state["family"] is not None,
+        "reload_blockers": [blocker.as_dict() for blocker in stack_blockers(actual, state)],
+    }

@@ -1,0 +1,72 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Finds who has files open that a driver change has to wait for."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, NamedTuple
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import Host, HostError
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import natural, printable
+
+VERBS = "/dev/infiniband/"
+# Package managers keep these open while they hold their lock.
+LOCKS = (
+    "/var/lib/dpkg/lock",
+    "/var/lib/dpkg/lock-frontend",
+    "/var/lib/apt/lists/lock",
+    "/var/cache/apt/archives/lock",
+    "/var/lib/rpm/.rpm.lock",
+    "/usr/lib/sysimage/rpm/.rpm.lock",
+    "/var/cache/dnf/metadata_lock.pid",
+    "/run/zypp.pid",
+)
+_MOST = 64
+
+User = Dict[str, Any]
+
+
+class OpenFiles(NamedTuple):
+    """Processes by what they have open: ``{"pid", "program", "path"}`` each, in order of their numbers."""
+
+    verbs: list[User]
+    locks: list[User]
+
+
+def read_open_files(host: Host) -> OpenFiles:
+    """Return which processes have verbs devices and package managers' locks open, each device and process once.
+
+    Processes in containers are seen as well; a process that ends meanwhile is left out.
+    """
+    found = OpenFiles([], [])
+    for pid in sorted((name for name in _names(host, "/proc") if name.isdecimal()), key=natural):
+        paths = {_target(host, f"/proc/{pid}/fd/{number}") for number in _names(host, f"/proc/{pid}/fd")}
+        verbs = sorted(path for path in paths if path.startswith(VERBS))
+        locks = sorted(path for path in paths if path in LOCKS)
+        if verbs or locks:
+            program = _program(host, pid)
+            found.verbs.extend({"pid": int(pid), "program": program, "path": printable(path)} for path in verbs)
+            found.locks.extend({"pid": int(pid), "program": program, "path": path} for path in locks)
+    return OpenFiles(found.verbs[:_MOST], found.locks[:_MOST])
+
+
+def _names(host: Host, path: str) -> list[str]:
+    try:
+        return host.list(path)
+    except HostError:
+        return []
+
+
+def _target(host: Host, path: str) -> str:
+    try:
+        return host.link(path)
+    except HostError:
+        return ""
+
+
+def _program(host: Host, pid: str) -> str:
+    try:
+        return printable(host.read(f"/proc/{pid}/comm").strip(), 32) or "?"
+    except HostError:
+        return "?"

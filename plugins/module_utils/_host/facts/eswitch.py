@@ -1,0 +1,99 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Reads the mode of e-switches.
+
+Only netlink tells it (the kernel's Documentation/networking/devlink/devlink-eswitch-attr.rst), so ``devlink`` is asked,
+which shows one device at a time: those that something is asked of.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Dict, Sequence
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import HostState
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interfaces import Interface
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import CommandResult
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe, parsed, printable
+
+LEGACY = "legacy"
+SWITCHDEV = "switchdev"
+
+Eswitches = Dict[str, Dict[str, Any]]
+# ethtool(8), -k: a feature that the driver has and that can be changed; others are [fixed].
+_OFFLOAD = re.compile(r"^hw-tc-offload: (on|off)$", re.MULTILINE)
+
+
+def show_command(address: str) -> tuple[str, ...]:
+    """Return the command that shows the e-switch of a physical function."""
+    return ("devlink", "-j", "dev", "eswitch", "show", f"pci/{address}")
+
+
+def read_eswitches(probe: Probe, ports: Sequence[Interface]) -> Eswitches:
+    """Return ``{address: {"mode", "inline_mode", "encap_mode", "problem"}}`` of the ports whose mode is asked for.
+
+    What devlink does not tell is None; ``problem`` says why the mode is not known, empty when it is. ``offload`` of a
+    port that shall be in switchdev mode tells whether rules of tc reach its hardware, None where nobody can change it.
+    """
+    asked = [port for port in ports if port.wanted.get("eswitch_mode") is not None]
+    found = {port.key: _told(probe.command(*show_command(port.key)), port.key) for port in asked}
+    for port in ports:
+        if offload_wanted(port) is not None and port.netdev is not None:
+            result = probe.command(*features_command(port.netdev["name"]))
+            told = parse_offload(result.stdout if result is not None else "")
+            found.setdefault(port.key, _unknown(""))["offload"] = told
+    return found
+
+
+def present_mode(actual: HostState, interface: Interface) -> str:
+    """Return the mode of a port's e-switch; only a port in switchdev mode has a switch id, and others are legacy."""
+    told = (actual.facts.get("eswitch") or {}).get(interface.key, {}).get("mode")
+    if told:
+        return str(told)
+    return SWITCHDEV if (interface.netdev or {}).get("switch_id") else LEGACY
+
+
+def offload_wanted(port: Interface) -> bool | None:
+    """Return whether rules of tc shall reach a port's hardware, None where nobody asks; a removal knows how it was."""
+    original = port.wanted.get("offload")
+    return True if port.wanted.get("eswitch_mode") == SWITCHDEV else original if isinstance(original, bool) else None
+
+
+def features_command(name: str) -> tuple[str, ...]:
+    """Return the command that shows the offloads of an interface."""
+    return ("ethtool", "-k", name)
+
+
+def parse_offload(text: str) -> bool | None:
+    """Parse what ``features_command`` prints: whether rules are offloaded, None where that is fixed or not told."""
+    found = _OFFLOAD.search(text)
+    return None if found is None else found.group(1) == "on"
+
+
+def _told(result: CommandResult | None, address: str) -> dict[str, Any]:
+    if result is None:
+        return _unknown("devlink (iproute2) can't be run")
+    if result.rc:
+        return _unknown(printable(f"devlink: {result.stderr.strip() or 'it said nothing'}"))
+    shown = parse(result.stdout, address)
+    return shown if shown["mode"] else _unknown("devlink does not tell the mode")
+
+
+def _unknown(problem: str) -> dict[str, Any]:
+    return {"mode": None, "inline_mode": None, "encap_mode": None, "problem": problem}
+
+
+def parse(text: str, address: str) -> dict[str, Any]:
+    """Parse what ``show_command`` prints; a text that was cut off tells nothing."""
+    shown = parsed(text)
+    for key in ("dev", f"pci/{address}"):
+        shown = shown.get(key) if isinstance(shown, dict) else None
+    if not isinstance(shown, dict):
+        return _unknown("")
+    # encap is what the member was called before iproute2 4.20.
+    encap = "encap-mode" if "encap-mode" in shown else "encap"
+    words = {"mode": "mode", "inline_mode": "inline-mode", "encap_mode": encap}
+    told = {key: shown.get(word) for key, word in words.items()}
+    known = {key: printable(value, 32) if isinstance(value, str) else None for key, value in told.items()}
+    return {**known, "problem": ""}

@@ -1,0 +1,82 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Reads how a physical function has set up its virtual ones.
+
+Only netlink tells it (IFLA_VFINFO_LIST), so ``ip`` is asked: once per port that has virtual functions.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Dict, NamedTuple
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe, parsed, printable
+
+NO_ADDRESS = "00:00:00:00:00:00"
+
+Settings = Dict[str, Any]
+
+
+class PortSettings(NamedTuple):
+    """The port's permanent address where it differs from the present one, and its virtual functions by number."""
+
+    permanent_mac: str | None
+    functions: list[Settings] | None
+
+
+def show_command(name: str) -> tuple[str, ...]:
+    """Return the command that shows a port with its virtual functions."""
+    return ("ip", "-json", "link", "show", "dev", name)
+
+
+def read_port_settings(probe: Probe, name: str) -> PortSettings:
+    """Return how the virtual functions of port ``name`` are set up; None for what can't be read."""
+    result = probe.command(*show_command(name))
+    return parse_port_settings(result.stdout if result is not None and result.rc == 0 else "")
+
+
+def parse_port_settings(text: str) -> PortSettings:
+    """Parse what ``show_command`` prints: each function as ``{"mac", "vlan", "trust", "spoofchk", "max_tx_rate",
+    "link_state"}``, None for a setting that the driver does not tell. A text that was cut off tells nothing.
+    """
+    links = parsed(text)
+    link = links[0] if isinstance(links, list) and links and isinstance(links[0], dict) else {}
+    entries = link.get("vfinfo_list", [])
+    permanent = link.get("permaddr")
+    entries = entries if isinstance(entries, list) else []
+    numbers = [entry.get("vf") if isinstance(entry, dict) else None for entry in entries]
+    # With a gap in the numbers it would not be known which function an entry means.
+    if not link or numbers != list(range(len(entries))):
+        return PortSettings(_text(permanent), None)
+    return PortSettings(_text(permanent), [_function(entry) for entry in entries])
+
+
+def _function(entry: dict[str, Any]) -> Settings:
+    rate = entry.get("rate")
+    return {
+        "mac": _text(entry.get("address")),
+        "vlan": _vlan(entry),
+        "trust": _flag(entry.get("trust")),
+        "spoofchk": _flag(entry.get("spoofchk")),
+        "max_tx_rate": _number(rate.get("max_tx") if isinstance(rate, dict) else entry.get("tx_rate")),
+        "link_state": _text(entry.get("link_state")),
+    }
+
+
+def _vlan(entry: dict[str, Any]) -> int:
+    """Return the VLAN, 0 for none: newer kernels tell a list, whose entry lacks what is 0."""
+    listed = entry.get("vlan_list")
+    first = listed[0] if isinstance(listed, list) and listed and isinstance(listed[0], dict) else entry
+    return _number(first.get("vlan")) or 0
+
+
+def _number(value: Any) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _flag(value: Any) -> bool | None:
+    return value if isinstance(value, bool) else None
+
+
+def _text(value: Any) -> str | None:
+    return printable(value, 64).lower() if isinstance(value, str) else None

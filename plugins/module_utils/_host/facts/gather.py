@@ -1,0 +1,219 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Everything the planner and the report need to know of one host, read in one pass."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Dict, Iterable, Mapping, NamedTuple
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.affected_vfs import renewed_functions
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.boot import read_boot_state
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.devices import PciId, nic_family
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.drivers import read_stack_state
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.eswitch import read_eswitches
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.firmware import read_firmware
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.functions import read_port_settings
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.guids import read_guids
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import HostState
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interfaces import Interface
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interrupts import every_function, read_interrupts
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.kernel import read_modules, read_stack
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.labels import node_labels
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.matching import Matched, match_spec
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.names import read_naming
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.netdev import Netdev, read_netdevs
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.own_files import read_boot
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.owners import read_owners
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.pci import (
+    Function,
+    gpu_entry,
+    nic_entry,
+    read_functions,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.pcie import read_pcie
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.qos import everything_of, read_qos
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.qos_scope import asked
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.queues import read_queues
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.rdma import read_rdma
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.remote_storage import read_remote_storage
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.routing import read_routing
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.settings import read_settings
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.system import read_system
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.topology import distances, rails
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.uplink import (
+    read_carried,
+    read_tables,
+    read_uplinks,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.users import read_users
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.vf_counts import read_vf_counts
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import Host
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe
+
+FORMAT = 1
+_LINK_LAYERS = {"infiniband": "InfiniBand", "ether": "Ethernet"}
+
+Facts = Dict[str, Any]
+
+
+class Reading(NamedTuple):
+    """A host as one pass found it: its facts, and the entries of the spec with their devices."""
+
+    facts: Facts
+    matched: Matched
+
+
+def gather(
+    host: Host,
+    connection_address: str | None = None,
+    kernel_modules: Iterable[str] = (),
+    desired: Mapping[str, Any] | None = None,
+) -> Facts:
+    """Read a host once and return its facts; see ``read_host``."""
+    return read_host(host, connection_address, kernel_modules, desired).facts
+
+
+def read_host(
+    host: Host,
+    connection_address: str | None = None,
+    kernel_modules: Iterable[str] = (),
+    desired: Mapping[str, Any] | None = None,
+    *,
+    everything: bool = False,
+) -> Reading:
+    """Read a host once; its facts are plain JSON data.
+
+    ``connection_address`` is the address Ansible reaches the host by (it makes an uplink; names are ignored),
+    ``kernel_modules`` are modules to report beside those of RDMA and GPUs, loaded or not. Of settings only those are
+    read that ``desired`` asks for; ``everything`` reads, for a recording, what any spec may ask for. No failed read is
+    fatal: what a host does not tell is None, and what it unexpectedly refused is in ``unreadable``.
+    """
+    probe = Probe(host)
+    system = read_system(probe)
+    functions = read_functions(probe)
+    tables = read_tables(probe, every_hop=desired is not None)
+    named_uplinks = (desired or {}).get("uplinks") or ()
+    carried = read_carried(probe, tables, read_remote_storage(probe))
+    carriers = [each.netdev for each in carried]
+    netdevs = read_netdevs(probe, [*tables.defaults, *named_uplinks, *carriers])
+    rdma = read_rdma(probe, netdevs)
+    nics = _nics(probe, functions, netdevs, rdma)
+    gpus = [gpu_entry(probe, function) for function in functions if function.id.is_gpu]
+    modules = read_modules(probe, system["kernel"], kernel_modules)
+    boot = {**read_boot(probe), **read_boot_state(probe, [netdev.raw_name for netdev in netdevs])}
+    netdev_facts = [netdev.facts for netdev in netdevs]
+    boot["vf_counts"] = read_vf_counts(probe, desired or {}, netdev_facts, nics)
+    actual = HostState({"nics": nics, "netdevs": netdev_facts, "rdma": rdma, "modules": {}, "stack": {}, "uplinks": []})
+    matched = match_spec(desired or {}, actual)
+    cards = _read_cards(probe, desired or {}, matched.interfaces, actual)
+    actual.facts.update(cards)
+    renewed = renewed_functions(matched.interfaces, actual)
+    settings = read_settings(probe, desired or {}, [netdev.facts["name"] for netdev in netdevs], boot["files"])
+    settings.update(read_qos(probe, desired or {}, matched.interfaces, rdma))
+    facts = {
+        "format": FORMAT,
+        "system": system,
+        "nics": nics,
+        "gpus": gpus,
+        "netdevs": netdev_facts,
+        "rdma": rdma,
+        "modules": modules,
+        "stack": read_stack(probe, modules),
+        "distances": distances(nics, gpus),
+        "rails": rails(nics, gpus),
+        "pcie": read_pcie(probe, nics, gpus),
+        "uplinks": read_uplinks(probe, tables, netdevs, connection_address, named_uplinks, carried=carried),
+        "labels": node_labels(system, nics, bool(gpus)),
+        "boot": boot,
+        "naming": read_naming(probe, system, netdev_facts, nics, desired),
+        "owners": read_owners(probe),
+        "vf_users": read_users(probe, renewed, nics, {netdev["name"]: netdev for netdev in netdev_facts}),
+        **cards,
+        "queues": read_queues(probe, matched.interfaces),
+        "interrupts": read_interrupts(probe, matched.interfaces, boot["files"]),
+        "settings": settings,
+    }
+    facts["routing"] = read_routing(probe, desired or {}, matched.interfaces, facts)
+    facts.update(read_stack_state(probe, desired or {}, facts))
+    if everything:
+        read_qos(probe, *everything_of(facts))
+        read_interrupts(probe, every_function(nics), ())
+    facts["unreadable"] = probe.unreadable()
+    return Reading(facts, matched)
+
+
+def _read_cards(probe: Probe, desired: Mapping[str, Any], interfaces: Iterable[Interface], actual: HostState) -> Facts:
+    """Read what only commands tell of NVIDIA cards: of the physical functions that are asked for."""
+    cards = {nic["address"] for nic in actual.nvidia_nics() if nic["function"] == "pf"}
+    # What is asked of all interfaces at once is asked of each.
+    ports = [
+        replace(port, wanted={**port.wanted, "qos": asked(desired, port) or None})
+        for port in interfaces
+        if port.key in cards
+    ]
+    return {
+        "eswitch": read_eswitches(probe, ports),
+        "firmware": read_firmware(probe, ports),
+        "guids": read_guids(probe, ports),
+    }
+
+
+def _nics(
+    probe: Probe, functions: list[Function], netdevs: list[Netdev], rdma: list[dict[str, Any]]
+) -> list[dict[str, Any]]:
+    """Join what the PCI function, its interfaces and its RDMA devices tell of every NIC."""
+    ids = {function.address: function.id for function in functions}
+    nics = []
+    for function in functions:
+        if not function.id.is_network:
+            continue
+        nic = nic_entry(probe, function)
+        ports = [netdev.facts for netdev in netdevs if netdev.is_port and netdev.pci_parent == function.address]
+        nic["netdevs"] = [port["name"] for port in ports]
+        devices = [device for device in rdma if _is_on(device, nic)]
+        nic["rdma"] = [device["name"] for device in devices]
+        nic["link_layer"] = _link_layer(ports, devices, function.id)
+        _set_up(probe, nic, ports)
+        nic["family"] = nic_family(function.id, _parent_id(function, ids), _first(devices, "firmware"))
+        nics.append(nic)
+    return nics
+
+
+def _is_on(device: Mapping[str, Any], nic: Mapping[str, Any]) -> bool:
+    """Say whether an RDMA device is the function's own, or a software one (rxe, siw) on one of its interfaces."""
+    if device["pci"] is not None:
+        return bool(device["pci"] == nic["address"])
+    return device["netdev"] in nic["netdevs"]
+
+
+def _set_up(probe: Probe, nic: dict[str, Any], ports: list[dict[str, Any]]) -> None:
+    """Add to a physical function how its virtual ones are set up; a bond's member also tells its own address."""
+    sriov = nic["sriov"]
+    if sriov is None:
+        return
+    sriov.update(settings=None, port_mac=None)
+    asked = [port for port in ports if port["link_type"] == "ether" and (sriov["enabled"] or port["master"])]
+    if sriov["total"] and len(asked) == 1:
+        sriov["port_mac"], sriov["settings"] = read_port_settings(probe, asked[0]["name"])
+
+
+def _parent_id(function: Function, ids: dict[str, PciId]) -> PciId | None:
+    return ids.get(function.physfn) if function.physfn is not None else None
+
+
+def _link_layer(ports: list[dict[str, Any]], devices: list[dict[str, Any]], pci_id: PciId) -> str | None:
+    """Ask the RDMA port first (it decides), then the interface, then the class of an InfiniBand function."""
+    for device in devices:
+        for port in device["ports"]:
+            if port["link_layer"]:
+                return str(port["link_layer"])
+    for port in ports:
+        if port["link_type"] in _LINK_LAYERS:
+            return _LINK_LAYERS[port["link_type"]]
+    return "InfiniBand" if pci_id.pci_class.startswith("0207") else None
+
+
+def _first(devices: list[dict[str, Any]], key: str) -> str | None:
+    return next((str(device[key]) for device in devices if device[key]), None)

@@ -1,0 +1,106 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Reads which GUIDs a physical function has set for its virtual ones.
+
+Netlink tells them with the interface of the port (IFLA_VF_IB_NODE_GUID, since Linux 5.5); where it does not, the files
+of the vendor's mlx5_ib do (``device/sriov/N/node`` and ``port`` of the RDMA device).
+"""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List, Mapping, Sequence
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.functions import show_command
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interfaces import Interface
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import Host, HostError
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe, parsed
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.vf_guids import guid_number, guid_text
+
+INFINIBAND = "/sys/class/infiniband"
+# What the file is called, and what the words in it mean to ip-link(8).
+FILES = {"node_guid": "node", "port_guid": "port", "link_state": "policy"}
+POLICIES = {"Follow": "auto", "Up": "enable", "Down": "disable"}
+
+# By number: ``{"node_guid", "port_guid", "link_state"}``, None for what is not told.
+Functions = List[Dict[str, Any]]
+
+
+def read_guids(probe: Probe, ports: Sequence[Interface]) -> dict[str, dict[str, Any]]:
+    """Return ``{address: {"functions": [...], "files": RDMA device or None}}`` of the ports that have GUIDs asked for.
+
+    ``files`` is the RDMA device whose directory has the vendor's files.
+    """
+    found: dict[str, dict[str, Any]] = {}
+    for port in ports:
+        if not port.wanted.get("vf_guids"):
+            continue
+        devices = (port.nic or {}).get("rdma") or []
+        files = next((name for name in devices if probe.host.exists(_directory(name))), None)
+        found[port.key] = {"functions": _functions(probe, port, files), "files": files}
+    return found
+
+
+def file_of(device: str, number: int, key: str) -> str:
+    """Return the vendor's file of a setting of one function."""
+    return f"{_directory(device)}/{number}/{FILES[key]}"
+
+
+def _directory(device: str) -> str:
+    return f"{INFINIBAND}/{device}/device/sriov"
+
+
+def _functions(probe: Probe, port: Interface, files: str | None) -> Functions:
+    enabled = int(((port.nic or {}).get("sriov") or {}).get("enabled") or 0)
+    if not enabled:
+        return []
+    shown: Functions = []
+    if port.netdev is not None:
+        result = probe.command(*show_command(port.netdev["name"]))
+        shown = parse(result.stdout if result is not None and result.rc == 0 else "")
+    if files is not None and not any(function["node_guid"] for function in shown):
+        shown = read_files(probe.host, files, enabled)
+    return shown
+
+
+def read_files(host: Host, device: str, count: int) -> Functions:
+    """Return what the vendor's files tell of each function."""
+    functions: Functions = []
+    for number in range(count):
+        words = {key: _content(host, file_of(device, number, key)) for key in FILES}
+        guids = {key: _guid(words[key]) for key in ("node_guid", "port_guid")}
+        functions.append({**guids, "link_state": POLICIES.get(words["link_state"] or "")})
+    return functions
+
+
+def parse(text: str) -> Functions:
+    """Parse what ``show_command`` prints of an InfiniBand port; a text that was cut off tells nothing."""
+    links = parsed(text)
+    link = links[0] if isinstance(links, list) and links and isinstance(links[0], dict) else {}
+    entries = link.get("vfinfo_list")
+    entries = entries if isinstance(entries, list) else []
+    numbers = [entry.get("vf") if isinstance(entry, dict) else None for entry in entries]
+    # With a gap in the numbers it would not be known which function an entry means.
+    return [_function(entry) for entry in entries] if numbers == list(range(len(entries))) else []
+
+
+def _function(entry: Mapping[str, Any]) -> dict[str, Any]:
+    state = entry.get("link_state")
+    return {
+        # iproute2 writes these two members with a space.
+        "node_guid": _guid(entry.get("node guid")),
+        "port_guid": _guid(entry.get("port guid")),
+        "link_state": state if state in POLICIES.values() else None,
+    }
+
+
+def _guid(value: Any) -> str | None:
+    number = guid_number(value) if isinstance(value, str) else None
+    return None if number is None else guid_text(number)
+
+
+def _content(host: Host, path: str) -> str | None:
+    try:
+        return host.read(path).strip()
+    except HostError:
+        return None

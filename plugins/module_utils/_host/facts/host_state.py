@@ -1,0 +1,115 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Facts of one host, indexed for planning, with what must not be cut."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Dict, Iterable, Mapping
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.devices import MELLANOX
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.uplink import NAMED
+
+Facts = Dict[str, Any]
+Nic = Dict[str, Any]
+Netdev = Dict[str, Any]
+
+NETDEV_DRIVER = "mlx5_core"
+_PHYSICAL_PORT = re.compile(r"p\d+")
+
+
+def pci_id(value: Any) -> str:
+    """Return a PCI id as four lower-case hex digits, however it was written."""
+    text = str(value or "").lower()
+    return text[2:] if text.startswith("0x") else text
+
+
+class HostState:
+    """The indexed facts of one host and its uplinks: the interfaces a change must not cut."""
+
+    def __init__(self, facts: Facts, named_uplinks: Iterable[str] = ()) -> None:
+        self.facts = facts
+        self.nics: dict[str, Nic] = {nic["address"]: nic for nic in _by(facts["nics"], "address")}
+        # An MTU that can't be read counts as 0: it differs from every wanted one.
+        self.netdevs: dict[str, Netdev] = {
+            netdev["name"]: {**netdev, "mtu": netdev["mtu"] or 0} for netdev in _by(facts["netdevs"], "name")
+        }
+        self.modules: dict[str, dict[str, Any]] = facts["modules"]
+        self.stack: dict[str, Any] = facts["stack"]
+        self._uplink_names: dict[str, str] = {}
+        self._uplink_addresses: dict[str, str] = {}
+        self._collect_uplinks(named_uplinks)
+
+    def _collect_uplinks(self, named: Iterable[str]) -> None:
+        for uplink in _by(self.facts["uplinks"], "netdev"):
+            self._add_uplink(uplink["netdev"], uplink.get("pci"), ", ".join(uplink["reasons"]))
+        for name in named:
+            if NAMED not in self._uplink_names.get(name, ""):
+                self._add_uplink(name, None, NAMED)
+        grown = True
+        while grown:
+            grown = False
+            for name, netdev in self.netdevs.items():
+                master = netdev.get("master")
+                if master in self._uplink_names and name not in self._uplink_names:
+                    self._add_uplink(name, None, f"part of {master}: {self._uplink_names[master]}")
+                    grown = True
+
+    def _add_uplink(self, name: str, address: str | None, reason: str) -> None:
+        known = self._uplink_names.get(name)
+        reason = reason if known is None or known == reason else f"{known}, {reason}"
+        self._uplink_names[name] = reason
+        address = address or self.netdevs.get(name, {}).get("pci")
+        if address:
+            self._uplink_addresses[address] = reason
+
+    @property
+    def uplink_names(self) -> tuple[str, ...]:
+        """Return the names of every uplink, those included that only a variable names."""
+        return tuple(sorted(self._uplink_names))
+
+    def uplink_reason(self, nic: Nic | None, netdev: Netdev | None) -> str | None:
+        """Return why a change of this device could cut the node off; ``None`` when it could not.
+
+        A physical function carries its virtual functions' traffic, so it is an uplink when one of them is.
+        """
+        if netdev is not None and netdev["name"] in self._uplink_names:
+            return self._uplink_names[netdev["name"]]
+        if nic is None:
+            return None
+        for address in (nic["address"], *self.vf_addresses(nic)):
+            if address in self._uplink_addresses:
+                return self._uplink_addresses[address]
+        return None
+
+    def vf_addresses(self, nic: Nic) -> list[str]:
+        """Return the addresses of the virtual functions that exist now, in their order."""
+        return list((nic.get("sriov") or {}).get("vfs") or [])
+
+    def vfs_of(self, nic: Nic) -> list[Nic]:
+        """Return the virtual functions of ``nic`` that the facts describe."""
+        return [self.nics[address] for address in self.vf_addresses(nic) if address in self.nics]
+
+    def ports_of(self, nic: Nic) -> list[Netdev]:
+        """Return the netdevs of the function itself; representors of its virtual functions are left out."""
+        netdevs = [self.netdevs[name] for name in sorted(nic["netdevs"]) if name in self.netdevs]
+        return [n for n in netdevs if not n.get("port_name") or _PHYSICAL_PORT.fullmatch(n["port_name"])]
+
+    def port_of(self, nic: Nic) -> Netdev | None:
+        """Return the netdev of the function when it has exactly one."""
+        ports = self.ports_of(nic)
+        return ports[0] if len(ports) == 1 else None
+
+    def nvidia_nics(self) -> list[Nic]:
+        """Return the NICs that an NVIDIA driver stack serves."""
+        return [nic for nic in self.nics.values() if pci_id(nic["vendor"]) == MELLANOX]
+
+
+def is_guest_function(nic: Nic) -> bool:
+    """Return whether ``nic`` is a virtual function whose physical function another system owns (a VM's view)."""
+    return nic["function"] == "vf" and not nic.get("pf")
+
+
+def _by(items: Iterable[Mapping[str, Any]], key: str) -> list[dict[str, Any]]:
+    return sorted((dict(item) for item in items), key=lambda item: str(item[key]))

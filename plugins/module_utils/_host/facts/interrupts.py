@@ -1,0 +1,164 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Reads which CPUs serve the interrupts of NICs, and what irqbalance makes of them.
+
+Sources: torvalds/linux, Documentation/core-api/irq/irq-affinity.rst (``smp_affinity_list``), Documentation/ABI/testing/
+sysfs-bus-pci (``msi_irqs``), kernel/irq/proc.c (what ``/proc/irq/N`` holds; an interrupt in use has a directory there
+by the name of its handler); irqbalance(1) and the unit that comes with irqbalance.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Dict, Iterable, Sequence
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import Nic
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interfaces import Interface
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import Host, HostError
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe, parse_int, printable
+
+DROP_IN = "/etc/systemd/system/irqbalance.service.d/90-rdma-fabric.conf"
+SCRIPT = "/etc/rdma-fabric/irqbalance-"
+"""Start of the path of our policy script; the rest is the digest of its text."""
+SHOW_IRQBALANCE = ("systemctl", "show", "-p", "MainPID", "irqbalance.service")
+_IRQ = "/proc/irq"
+_FILES = frozenset(
+    {
+        "affinity_hint",
+        "effective_affinity",
+        "effective_affinity_list",
+        "node",
+        "smp_affinity",
+        "smp_affinity_list",
+        "spurious",
+    }
+)
+_CPU = "/sys/devices/system/cpu"
+_LONGEST_LIST = 4096
+_UNITS = ("/etc/systemd/system", "/run/systemd/system", "/usr/lib/systemd/system", "/lib/systemd/system")
+_NAME = "irqbalance.service"
+_POLICY = re.compile(r"(?:--policyscript|(?<![\w-])-l)[= ]*([^\s\"']+)")
+
+Facts = Dict[str, Any]
+
+
+def affinity_file(irq: int) -> str:
+    """Return the file that tells and sets which CPUs may serve an interrupt."""
+    return f"{_IRQ}/{irq}/smp_affinity_list"
+
+
+def cpus_of(text: str) -> list[int]:
+    """Parse a list of CPUs as the kernel writes it (``0-3,8``), in its order."""
+    found: list[int] = []
+    for part in text.split(",") if text else ():
+        first, _dash, last = part.partition("-")
+        found += range(int(first), int(last or first) + 1)
+    return found
+
+
+def list_of_cpus(cpus: Sequence[int]) -> str:
+    """Return CPUs as the kernel writes a list of them."""
+    parts: list[list[int]] = []
+    for cpu in sorted(set(cpus)):
+        if parts and cpu == parts[-1][-1] + 1:
+            parts[-1][1:] = [cpu]
+        else:
+            parts.append([cpu])
+    return ",".join("-".join(map(str, part)) for part in parts)
+
+
+def _vector(address: str, irq: int | str = "") -> str:
+    return f"/sys/bus/pci/devices/{address}/msi_irqs/{irq}".rstrip("/")
+
+
+def interrupts_of(host: Host, address: str) -> list[int]:
+    """Return the numbers of the interrupts that the driver of a PCI function uses, in their order."""
+    try:
+        names = host.list(_vector(address))
+    except HostError:
+        return []
+    numbers = sorted(int(name) for name in names if name.isdecimal())
+    return [number for number in numbers if _is_in_use(host, number)]
+
+
+def _is_in_use(host: Host, number: int) -> bool:
+    try:
+        return not _FILES.issuperset(host.list(f"{_IRQ}/{number}"))
+    except HostError:
+        return False
+
+
+def read_interrupts(probe: Probe, interfaces: Iterable[Interface], own_files: Iterable[str]) -> Facts:
+    """Return ``online`` and ``isolated`` CPUs, ``interfaces`` (``{key: {"local", "irqs", "elsewhere"}}``) and
+    ``irqbalance``; nothing where nothing is asked for and nothing of ours is there.
+
+    All CPUs are lists in text. ``irqs`` are those that may serve each interrupt in use by its number, ``elsewhere``
+    that which does, where it is none of them (``effective_affinity_list``).
+    """
+    wanted = [interface for interface in interfaces if interface.wanted.get("irq_affinity")]
+    if not wanted and not any(path == DROP_IN or path.startswith(SCRIPT) for path in own_files):
+        return {}
+    return {
+        "online": _list(probe, f"{_CPU}/online"),
+        "isolated": _list(probe, f"{_CPU}/isolated"),
+        "interfaces": {one.key: _read_function(probe, one.key) for one in wanted if one.nic is not None},
+        "irqbalance": _read_irqbalance(probe),
+    }
+
+
+def every_function(nics: Iterable[Nic]) -> list[Interface]:
+    """Return what ``read_interrupts`` is asked with to read those of all NICs."""
+    return [Interface({"irq_affinity": True}, nic, None) for nic in nics]
+
+
+def _read_function(probe: Probe, address: str) -> Facts:
+    numbers = interrupts_of(probe.host, address)
+    # A recording holds the attributes that were read.
+    irqs = {str(irq): _list(probe, affinity_file(irq)) for irq in numbers if probe.text(_vector(address, irq))}
+    served = {irq: _list(probe, f"{_IRQ}/{irq}/effective_affinity_list") for irq in irqs}
+    return {
+        "local": _list(probe, f"/sys/bus/pci/devices/{address}/local_cpulist"),
+        "irqs": irqs,
+        "elsewhere": {irq: cpus for irq, cpus in served.items() if not set(cpus_of(cpus)) <= set(cpus_of(irqs[irq]))},
+    }
+
+
+def _list(probe: Probe, path: str) -> str:
+    """Return a list of CPUs, empty where it can't be read."""
+    text = probe.text(path, limit=_LONGEST_LIST) or ""
+    return text if re.fullmatch(r"\d{1,5}(-\d{1,5})?(,\d{1,5}(-\d{1,5})?)*", text) else ""
+
+
+def _read_irqbalance(probe: Probe) -> Facts | None:
+    """Return ``start`` (the command of its unit without a policy of ours), ``policy`` (a script that is not ours),
+    ``running`` (the command of its process, None without one) and ``systemd``; None where it is not installed."""
+    texts = [text for text in (probe.content(f"{place}/{_NAME}") for place in _UNITS) if text is not None][:1]
+    if not texts:
+        return None
+    for place in reversed(_UNITS):
+        paths = [f"{place}/{_NAME}.d/{name}" for name in probe.names(f"{place}/{_NAME}.d") if name.endswith(".conf")]
+        texts += [probe.content(path) or "" for path in paths if path != DROP_IN]
+    lines = "\n".join(texts).replace("\\\n", " ").splitlines()
+    starts = [line.partition("=")[2].strip() for line in lines if line.startswith("ExecStart=")]
+    files = [line.partition("=")[2].strip().lstrip("-") for line in lines if line.startswith("EnvironmentFile=")]
+    settings = "\n".join(probe.content(path) or "" for path in files if path.startswith("/"))
+    given = [starts[-1] if starts else "", *(line for line in settings.splitlines() if not line.startswith("#"))]
+    policies = [found[1] for found in map(_POLICY.search, given) if found]
+    systemd = probe.host.exists("/run/systemd/system")
+    return {
+        "start": printable(starts[-1], 1024) if starts else "",
+        "policy": printable(policies[-1]) if policies else "",
+        "running": running_irqbalance(probe) if systemd else None,
+        "systemd": systemd,
+    }
+
+
+def running_irqbalance(probe: Probe) -> str | None:
+    """Return the command that irqbalance runs with, None where it does not run."""
+    shown = probe.command(*SHOW_IRQBALANCE)
+    found = re.search(r"^MainPID=(\d+)$", shown.stdout if shown is not None and not shown.rc else "", re.MULTILINE)
+    process = (parse_int(found[1]) or 0) if found else 0
+    content = probe.content(f"/proc/{process}/cmdline") if process else None
+    # No recording has what processes run with.
+    return None if not content else printable(" ".join(content.rstrip("\0").split("\0")), 1024)

@@ -1,0 +1,157 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Reads kernel modules and from them the driver stack."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Iterable, NamedTuple
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.module_graph import (
+    STORAGE,
+    STORAGE_CLIENTS,
+    THIRD_PARTY,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe, printable
+
+MODULES = "/proc/modules"
+SYS_MODULE = "/sys/module"
+_OFED_INFO = "/usr/bin/ofed_info"
+_MLX = ("mlx5_core", "mlx5_ib", "mlx5_vdpa", "mlx5_fwctl", "mlx5_dpll", "mlx_compat", "mlx4_core", "mlx4_ib")
+_RDMA = ("ib_core", "ib_ipoib", "ib_umad", "ib_uverbs", "rdma_cm", "rdma_ucm", "vfio_pci")
+_GPU = ("nvidia", "nvidia_peermem", "nv_peer_mem", "nvidia_fs", "gdrdrv")
+# What would hold ib_core when the driver is changed: storage over RDMA, what else uses it, drivers of other vendors.
+_HOLDERS = (*STORAGE, *STORAGE_CLIENTS, "knem", "xpmem")
+_OF_INTEREST = frozenset((*_MLX, *_RDMA, *_GPU, *_HOLDERS, *THIRD_PARTY))
+# kmod's tools/modinfo.c; it is in no other language.
+_NOT_FOUND = re.compile(r"^modinfo: ERROR: Module (\S+) not found\.$", re.MULTILINE)
+_DRIVER_VERSION = re.compile(r"(MLNX_OFED_LINUX|OFED-internal|MLNX_EN|mlnx-en)-(\d+\.\d+-[\d.]*\d)")
+_VENDOR_VERSION = re.compile(r"\d+\.\d+-\d+(\.\d+)+")
+_GPU_DRIVER = re.compile(r"NVRM version:\s+(.*?)\s(\d{3,4}\.\d+(?:\.\d+)*)\s")
+# MLNX_OFED ended with 24.10; later releases exist as DOCA-OFED only.
+_LAST_MLNX_OFED = (24, 10)
+
+
+class LoadedModule(NamedTuple):
+    """One line of /proc/modules: reference count and the modules that use it."""
+
+    refcount: int
+    users: list[str]
+
+
+def read_modules(probe: Probe, kernel: str, also: Iterable[str]) -> dict[str, dict[str, Any]]:
+    """Return the modules of RDMA and GPUs that are loaded or built in, and those in ``also`` whatever their state.
+
+    Names have ``_`` as in /proc/modules; ``also`` may be written with ``-``. One of ``also`` that is not loaded has
+    ``missing`` where modinfo(8) says that the running kernel has no such module.
+    """
+    asked = {name.replace("-", "_") for name in also}
+    loaded = parse_modules(probe.content(MODULES) or "")
+    present = frozenset(probe.names(SYS_MODULE))
+    builtin = _built_in(probe, kernel)
+    result = {}
+    for name in sorted(_OF_INTEREST | asked):
+        is_builtin = name in builtin or (name in present and name not in loaded)
+        if name in loaded or is_builtin or name in asked:
+            result[name] = _entry(probe, name, loaded.get(name), is_builtin and name not in loaded)
+    for name in _missing(probe, kernel, sorted(name for name in asked if not result[name]["loaded"])):
+        result[name]["missing"] = True
+    return result
+
+
+def _missing(probe: Probe, kernel: str, names: list[str]) -> list[str]:
+    """Return those of ``names`` that the kernel has no module of; a host without modinfo does not tell."""
+    found = probe.command("modinfo", "-k", kernel, *names) if kernel and names else None
+    told = set(_NOT_FOUND.findall(found.stderr)) if found is not None else set()
+    return [name for name in names if name in told]
+
+
+def parse_modules(text: str) -> dict[str, LoadedModule]:
+    """Parse /proc/modules (``name size refcnt users, state address``); lines that are none are left out."""
+    loaded = {}
+    for line in text.splitlines():
+        fields = line.split()
+        if len(fields) >= 4 and fields[2].isdecimal():
+            users = [] if fields[3] == "-" else [printable(user) for user in fields[3].split(",") if user]
+            loaded[printable(fields[0], 64)] = LoadedModule(int(fields[2][:9]), users)
+    return loaded
+
+
+def _built_in(probe: Probe, kernel: str) -> frozenset[str]:
+    """Return what the kernel's build lists as built in, by the names /proc/modules would use."""
+    if not kernel or "/" in kernel:
+        return frozenset()
+    content = probe.content(f"/lib/modules/{kernel}/modules.builtin") or ""
+    stems = (line.rsplit("/", 1)[-1].split(".", 1)[0] for line in content.splitlines())
+    return frozenset(stem.replace("-", "_") for stem in stems if stem)
+
+
+def _entry(probe: Probe, name: str, loaded: LoadedModule | None, builtin: bool) -> dict[str, Any]:
+    base = f"{SYS_MODULE}/{name}"
+    there = loaded is not None
+    return {
+        "loaded": there or builtin,
+        "builtin": builtin,
+        "refcount": loaded.refcount if loaded else 0,
+        "users": loaded.users if loaded else [],
+        "version": (probe.text(f"{base}/version", limit=64) or None) if there else None,
+        "srcversion": (probe.text(f"{base}/srcversion", limit=64) or None) if there else None,
+        "out_of_tree": there and "O" in (probe.text(f"{base}/taint", limit=16) or ""),
+    }
+
+
+def read_stack(probe: Probe, modules: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """Return which driver runs the NICs and the GPUs, and how they peer.
+
+    ``flavour`` and ``version`` tell what is loaded; ``installed`` is what ``ofed_info -s`` says is on the disk, which
+    is no proof of what runs: both differ after an installation without a reload.
+    """
+    installed = _installed(probe)
+    flavour, version = _loaded_stack(modules, installed)
+    gpu_driver, gpu_flavour = _gpu_driver(probe)
+    peers = {"nvidia_peermem": "nvidia-peermem", "nv_peer_mem": "nv_peer_mem"}
+    return {
+        "flavour": flavour,
+        "version": version,
+        "installed": "-".join(installed) if installed else None,
+        "gpu_driver": gpu_driver,
+        "gpu_driver_flavour": gpu_flavour,
+        "peer_memory": next((text for name, text in peers.items() if modules.get(name, {}).get("loaded")), None),
+    }
+
+
+def _loaded_stack(modules: dict[str, dict[str, Any]], installed: tuple[str, str] | None) -> tuple[str, str | None]:
+    """Tell the vendor's driver from the kernel's own: taint O, a version of the vendor's form, or its mlx_compat.
+
+    Without a driver of NVIDIA's NICs the RDMA core tells, which software devices and other vendors' NICs use. Kernels
+    before 5.x give their own mlx5_core a version too (``5.0-0``), so that it has one proves nothing.
+    """
+    core = next((modules[name] for name in ("mlx5_core", "ib_core") if modules.get(name, {}).get("loaded")), None)
+    if core is None:
+        return "none", None
+    compat = modules.get("mlx_compat", {}).get("loaded", False)
+    if not (core["out_of_tree"] or compat or _VENDOR_VERSION.fullmatch(core["version"] or "")):
+        return "inbox", None
+    version = core["version"] or (installed[1] if installed else None)
+    if installed is not None:
+        return ("doca-ofed" if installed[0] == "OFED-internal" else "mlnx-ofed"), version
+    numbers = tuple(int(number) for number in re.findall(r"\d+", version or "")[:2])
+    return ("doca-ofed" if numbers > _LAST_MLNX_OFED else "mlnx-ofed"), version
+
+
+def _installed(probe: Probe) -> tuple[str, str] | None:
+    """Return name and version of the installed vendor stack; its program is only started where it exists."""
+    if not probe.host.exists(_OFED_INFO):
+        return None
+    result = probe.command(_OFED_INFO, "-s")
+    found = _DRIVER_VERSION.search(result.stdout) if result is not None else None
+    return (found.group(1), found.group(2)) if found else None
+
+
+def _gpu_driver(probe: Probe) -> tuple[str | None, str | None]:
+    content = probe.content("/proc/driver/nvidia/version") or ""
+    found = _GPU_DRIVER.search(content)
+    if not found:
+        return None, None
+    return found.group(2), "open" if "Open Kernel Module" in found.group(1) else "proprietary"

@@ -1,0 +1,156 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Reads the running kernel line, the next boot's, and what writes the latter."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Iterable, Mapping
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.grub import default_line
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.kernel_arguments_record import REMOVED, listed
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.masks import mask_parameters
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe, natural, printable
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.arguments import name_of, words_of
+
+GRUB, GRUBBY, SYSTEMD_BOOT, OSTREE = "grub", "grubby", "systemd-boot", "ostree"
+CMDLINE_FILE = "/etc/kernel/cmdline"
+_GRUBBY = ("/usr/sbin/grubby", "/sbin/grubby", "/usr/bin/grubby")
+# What writes grub.cfg, and where; the first that exists counts.
+_GRUB_PROGRAMS = (
+    ("/usr/sbin/grub-mkconfig", "/boot/grub"),
+    ("/usr/bin/grub-mkconfig", "/boot/grub"),
+    ("/usr/sbin/grub2-mkconfig", "/boot/grub2"),
+)
+_UPDATE_GRUB = ("/usr/sbin/update-grub", "/usr/bin/update-grub")
+_DROP_INS = "default/grub.d"
+# The boot loader interface (systemd.io/BOOT_LOADER_INTERFACE): attributes, then UTF-16.
+_LOADER_INFO = "/sys/firmware/efi/efivars/LoaderInfo-4a67b082-0a4c-41cf-b6c7-440b29bb8c4f"
+_ENTRIES = ("/boot/loader/entries", "/efi/loader/entries", "/boot/efi/loader/entries")
+_KERNEL_INSTALL = ("/usr/bin/kernel-install", "/bin/kernel-install")
+_IMAGES = ("/lib/modules/{version}/vmlinuz", "/boot/vmlinuz-{version}")
+
+
+def read_kernel_arguments(probe: Probe, asked: Iterable[str], own_files: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what matters about the arguments named in ``asked`` and about those that we have set.
+
+    ``running`` and ``next`` hold the words of those names only; ``next`` is None where it can't be told. ``loader`` is
+    grub, grubby, systemd-boot, ostree or None, ``update`` the program that makes its configuration. ``cannot`` says why
+    nothing of ours may write it. ``removed`` was taken out since the host booted.
+    """
+    loader = _loader(probe)
+    removed = listed(probe.content(REMOVED) or "")
+    own = [argument for text in own_files.values() for argument in listed(text)]
+    names = {name_of(argument) for argument in (*asked, *own, *removed)}
+    following = next_line(probe, loader["loader"])
+    return {
+        **loader,
+        "running": _only(names, words_of(probe.text("/proc/cmdline", limit=4096) or "")),
+        "next": None if following is None else _only(names, following),
+        "removed": removed,
+        "cpu_vendor": _cpu_vendor(probe),
+    }
+
+
+def next_line(probe: Probe, loader: str | None) -> list[str] | None:
+    """Return the kernel line that the boot loader's default entry has, None where it can't be told."""
+    if loader == GRUB:
+        directory = _grub_directory(probe)
+        text = probe.content(f"{directory}/grub.cfg") if directory else None
+        return None if text is None else default_line(text, probe.content(f"{directory}/grubenv") or "")
+    if loader == GRUBBY:
+        result = probe.command("grubby", "--info=DEFAULT")
+        found = re.search(r'^args="(.*)"\s*$', result.stdout, re.MULTILINE) if result and not result.rc else None
+        return words_of(found.group(1)) if found else None
+    return _boot_entry(probe) if loader == SYSTEMD_BOOT else None
+
+
+def _only(names: set[str], words: Iterable[str]) -> list[str]:
+    return [printable(word) for word in words if name_of(word) in names]
+
+
+def _loader(probe: Probe) -> dict[str, Any]:
+    """Return ``loader``, ``update`` and ``cannot``, and what systemd-boot's files need."""
+    if probe.host.exists("/run/ostree-booted"):
+        reason = "the kernel line of an ostree system belongs to rpm-ostree: use rpm-ostree kargs or a MachineConfig"
+        return {"loader": OSTREE, "update": [], "cannot": reason}
+    info = probe.data(_LOADER_INFO)
+    if info is not None and info[4:].decode("utf-16-le", "replace").startswith("systemd-boot"):
+        return _systemd_boot(probe)
+    if any(probe.host.exists(path) for path in _GRUBBY):
+        return {"loader": GRUBBY, "update": ["grubby"], "cannot": ""}
+    for program, directory in _GRUB_PROGRAMS:
+        if probe.host.exists(program):
+            return _grub(probe, program, directory)
+    return {"loader": None, "update": [], "cannot": "no boot loader was found whose configuration this release writes"}
+
+
+def _grub(probe: Probe, program: str, directory: str) -> dict[str, Any]:
+    update = ["update-grub"]
+    if not any(probe.host.exists(path) for path in _UPDATE_GRUB):
+        update = [program.rsplit("/", 1)[-1], "-o", f"{directory}/grub.cfg"]
+    reason = ""
+    if _DROP_INS not in (probe.content(program) or ""):
+        reason = (
+            f"{program} of this distribution reads no /etc/default/grub.d, and /etc/default/grub is yours: add the "
+            f"arguments to GRUB_CMDLINE_LINUX_DEFAULT there and run {' '.join(update)}"
+        )
+    return {"loader": GRUB, "update": update, "cannot": reason}
+
+
+def _grub_directory(probe: Probe) -> str | None:
+    directories = dict.fromkeys(directory for _program, directory in _GRUB_PROGRAMS)
+    return next((directory for directory in directories if probe.host.exists(f"{directory}/grub.cfg")), None)
+
+
+def _systemd_boot(probe: Probe) -> dict[str, Any]:
+    text = probe.content(CMDLINE_FILE)
+    words = words_of(text if text is not None else probe.text("/proc/cmdline", limit=4096) or "")
+    line = " ".join(word for word in words if name_of(word) not in {"BOOT_IMAGE", "initrd"})
+    versions = sorted(probe.names("/lib/modules"), key=natural)
+    images = {version: _image(probe, version) for version in versions}
+    reason = ""
+    if not any(probe.host.exists(path) for path in _KERNEL_INSTALL):
+        reason = "kernel-install, which writes the entries of systemd-boot, is not installed"
+    elif mask_parameters(line) != line:
+        reason = f"the kernel line holds what looks like a secret: add the arguments to {CMDLINE_FILE} yourself"
+    elif not any(images.values()):
+        reason = "no kernel image was found beside its modules, so kernel-install can't make its entry again"
+    return {
+        "loader": SYSTEMD_BOOT,
+        "update": ["kernel-install", "add"],
+        "cannot": reason,
+        "line": "" if reason else line,
+        "line_file": text is not None,
+        "kernels": {version: image for version, image in images.items() if image},
+    }
+
+
+def _image(probe: Probe, version: str) -> str | None:
+    paths = (pattern.format(version=version) for pattern in _IMAGES)
+    return next((path for path in paths if probe.host.exists(path)), None)
+
+
+def _boot_entry(probe: Probe) -> list[str] | None:
+    """Return the options of the entry with the newest version, which systemd-boot takes by default."""
+    for directory in _ENTRIES:
+        entries = [_entry(probe.content(f"{directory}/{name}") or "") for name in probe.names(directory)]
+        versions = [entry for entry in entries if entry[1]]
+        if versions:
+            return max(versions, key=lambda entry: natural(entry[0]))[1]
+    return None
+
+
+def _entry(text: str) -> tuple[str, list[str]]:
+    version, options = "", []
+    for line in text.splitlines():
+        key, _space, value = line.strip().partition(" ")
+        version = value.strip() if key == "version" else version
+        options += words_of(value) if key == "options" else []
+    return version, options
+
+
+def _cpu_vendor(probe: Probe) -> str | None:
+    found = re.search(r"^vendor_id\s*:\s*(\S{1,32})", probe.content("/proc/cpuinfo") or "", re.MULTILINE)
+    return printable(found.group(1)) if found else None

@@ -1,0 +1,50 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The labels node-feature-discovery and kubelet would give a host.
+
+``pci-15b3.present`` follows the rule the NVIDIA Network Operator installs (vendor 15b3 with class 0200 or 0207),
+``pci-10de.present`` the default of NFD's PCI source (display classes 0300 and 0302). Values are cleaned as NFD does.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Iterable, Mapping
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.devices import (
+    CLASS_ETHERNET,
+    CLASS_INFINIBAND,
+    MELLANOX,
+    NVIDIA,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.syntax import label_value_problem
+
+FEATURE = "feature.node.kubernetes.io"
+# Go's names of what uname calls a machine, as kubelet reports them.
+_ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64", "armv7l": "arm", "i686": "386"}
+_ILLEGAL = re.compile(r"[^-A-Za-z0-9_.]")
+
+
+def node_labels(system: dict[str, Any], nics: Iterable[dict[str, Any]], has_gpu: bool) -> dict[str, str]:
+    """Return the labels a node of these facts carries; what can't be a label value is left out."""
+    fabric_classes = (CLASS_ETHERNET, CLASS_INFINIBAND)
+    has_nic = any(nic["vendor"] == MELLANOX and nic["class"][:4] in fabric_classes for nic in nics)
+    values = {
+        "kubernetes.io/arch": _ARCHITECTURES.get(system["machine"], system["machine"]),
+        "kubernetes.io/hostname": system["hostname"].lower(),
+        "kubernetes.io/os": "linux",
+        f"{FEATURE}/kernel-version.full": _ILLEGAL.sub("_", system["kernel"]).strip("-_."),
+        f"{FEATURE}/system-os_release.ID": system["os"]["id"],
+        f"{FEATURE}/system-os_release.VERSION_ID": system["os"]["version_id"],
+    }
+    if has_nic:
+        values[f"{FEATURE}/pci-{MELLANOX}.present"] = "true"
+    if has_gpu:
+        values[f"{FEATURE}/pci-{NVIDIA}.present"] = "true"
+    return {key: value for key, value in sorted(values.items()) if value and not label_value_problem(value)}
+
+
+def selects(selector: Mapping[str, str], labels: Mapping[str, str]) -> bool:
+    """Return whether a node selector fits a node with these labels."""
+    return all(labels.get(key) == value for key, value in selector.items())

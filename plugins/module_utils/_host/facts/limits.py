@@ -1,0 +1,87 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Reads the limits that services and logins get."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe, parse_int
+
+LIMITS = {"memlock": "MEMLOCK", "nofile": "NOFILE"}
+"""Limits by the names of limits.conf(5), with those that systemd writes after ``Limit``."""
+INFINITY = "infinity"
+MANAGER_FILE = "/etc/systemd/system.conf.d/90-rdma-fabric.conf"
+"""Ours: the default of every service that sets no limit itself."""
+# What starts containers: they inherit the limits of the one that started them.
+RUNTIMES = (
+    "containerd.service",
+    "crio.service",
+    "docker.service",
+    "k3s.service",
+    "k3s-agent.service",
+    "rke2-server.service",
+    "rke2-agent.service",
+)
+SHOW_DEFAULTS = ("systemctl", "show", "-p", "DefaultLimitMEMLOCK", "-p", "DefaultLimitNOFILE")
+SHOW_UNITS = ("systemctl", "show", "-p", "Id", "-p", "MainPID", "-p", "LimitMEMLOCK", "-p", "LimitNOFILE")
+_UNIT_DIRECTORIES = ("/etc/systemd/system", "/run/systemd/system", "/usr/lib/systemd/system", "/lib/systemd/system")
+# /proc/PID/limits
+_ROWS = {"memlock": "Max locked memory", "nofile": "Max open files"}
+
+
+def read_limits(probe: Probe) -> dict[str, Any]:
+    """Return ``systemd`` (does it run the host), ``default`` limits of its services, and ``units`` that run containers.
+
+    A limit is bytes or files as a number, ``infinity``, or None where it is not known. Each unit has ``limits`` as they
+    hold for its next start and ``running``, those of its process, None when it does not run.
+    """
+    units = [unit for unit in RUNTIMES if any(probe.host.exists(f"{place}/{unit}") for place in _UNIT_DIRECTORIES)]
+    running = probe.host.exists("/run/systemd/system")
+    shown = probe.command(*SHOW_DEFAULTS) if running else None
+    return {
+        "systemd": running,
+        "default": _limits(_properties(shown.stdout) if shown and not shown.rc else {}, "DefaultLimit"),
+        "units": _units(probe, units, running),
+    }
+
+
+def parse_defaults(text: str) -> dict[str, Any]:
+    """Parse what SHOW_DEFAULTS prints."""
+    return _limits(_properties(text), "DefaultLimit")
+
+
+def _units(probe: Probe, units: list[str], running: bool) -> dict[str, Any]:
+    result = probe.command(*SHOW_UNITS, *units) if units and running else None
+    blocks = result.stdout.split("\n\n") if result is not None and not result.rc else []
+    properties = {block.get("Id", ""): block for block in map(_properties, blocks)}
+    found = {}
+    for unit in units:
+        known = properties.get(unit, {})
+        process = parse_int(known.get("MainPID", "0")) or 0
+        found[unit] = {
+            "limits": _limits(known, "Limit"),
+            "running": _of_process(probe.content(f"/proc/{process}/limits") or "") if process > 0 else None,
+        }
+    return found
+
+
+def _properties(text: str) -> dict[str, str]:
+    return dict(line.partition("=")[::2] for line in text.splitlines() if "=" in line)
+
+
+def _limits(properties: dict[str, str], prefix: str) -> dict[str, Any]:
+    return {key: _value(properties.get(f"{prefix}{name}", "")) for key, name in LIMITS.items()}
+
+
+def _of_process(text: str) -> dict[str, Any] | None:
+    """Return the soft limits, which are those that hold."""
+    found = {key: re.search(rf"^{row}\s+(\S+)", text, re.MULTILINE) for key, row in _ROWS.items()}
+    return {key: _value(match.group(1)) if match else None for key, match in found.items()} if text else None
+
+
+def _value(text: str) -> int | str | None:
+    # systemd before 228 prints infinity as the largest number.
+    return INFINITY if text in {INFINITY, "unlimited", "18446744073709551615"} else parse_int(text)

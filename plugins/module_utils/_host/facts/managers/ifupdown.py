@@ -1,0 +1,93 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""ifupdown: stanzas of interfaces(5), and one more stanza for an MTU and for routes.
+
+ifup applies every stanza of an interface one after the other, so a ``manual`` stanza with nothing but an MTU adds it to
+the user's own. It only counts where /etc/network/interfaces includes the directory, as Debian's does. A route needs the
+address, so it only gets there from a stanza that comes after the one with the address.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+from typing import Any, Dict, Mapping, Sequence
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.managers.routes import ifupdown_lines
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import MARKER
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.routes import Route, Rule
+
+MAIN_FILE = "/etc/network/interfaces"
+DIRECTORY = "/etc/network/interfaces.d"
+OWN_FILE = f"{DIRECTORY}/rdma-fabric"
+_STANZAS = (
+    "iface",
+    "mapping",
+    "auto",
+    "no-auto-down",
+    "no-scripts",
+    "source",
+    "source-directory",
+    "template",
+    "rename",
+)
+
+WHEN_UP = ("up", "post-up")
+
+Stanza = Dict[str, Any]
+
+
+def parse(text: str) -> tuple[dict[str, Stanza], list[str]]:
+    """Return the stanzas by interface and what is included.
+
+    A stanza has ``auto`` (brought up at boot), ``mtu`` (text or None), ``defined``, ``late`` (defined after the line
+    that includes our file) and ``commands`` (those of ip(8) that it runs when it is up).
+    """
+    stanzas: dict[str, Stanza] = {}
+    included: list[str] = []
+    current: Stanza | None = None
+    for words in lines(text):
+        first, rest = words[0], words[1:]
+        if first in _STANZAS or first.startswith("allow-"):
+            current = None
+        if first == "iface" and rest:
+            current = stanzas.setdefault(rest[0], _stanza())
+            current["defined"] = True
+            current["late"] = includes_own_file(included)
+        elif first in {"auto", "allow-hotplug", "allow-auto"}:
+            for name in rest:
+                stanzas.setdefault(name, _stanza())["auto"] = True
+        elif first in {"source", "source-directory"} and rest:
+            included.append(f"{rest[0].rstrip('/')}/*" if first == "source-directory" else rest[0])
+        elif current is not None and first == "mtu" and rest:
+            current["mtu"] = rest[0]
+        elif current is not None and first in WHEN_UP and rest[:1] == ["ip"]:
+            current["commands"].append(" ".join(rest))
+    return stanzas, included
+
+
+def _stanza() -> Stanza:
+    return {"auto": False, "mtu": None, "defined": False, "late": False, "commands": []}
+
+
+def includes_own_file(included: list[str]) -> bool:
+    """Return whether one of the patterns takes our file in; a relative one starts at /etc/network."""
+    full = [pattern if pattern.startswith("/") else f"/etc/network/{pattern}" for pattern in included]
+    return any(fnmatch.fnmatchcase(OWN_FILE, pattern) for pattern in full)
+
+
+def file_text(mtus: Mapping[str, int], routed: Mapping[str, tuple[Sequence[Route], Sequence[Rule]]]) -> str:
+    """Return our file: one stanza for each interface, by its name, with an MTU and with routes and rules."""
+    lines = [f"# {MARKER}"]
+    for name in sorted({**mtus, **routed}):
+        lines.append(f"iface {name} inet manual")
+        lines += [f"    mtu {mtus[name]}"] if name in mtus else []
+        lines += ifupdown_lines(name, *routed.get(name, ((), ())))
+    return "\n".join([*lines, ""])
+
+
+def lines(text: str) -> list[list[str]]:
+    """Return the words of each line that is no comment; a backslash at the end joins the next line."""
+    joined = text.replace("\\\n", " ")
+    stripped = [line.strip() for line in joined.splitlines()]
+    return [line.split() for line in stripped if line and not line.startswith("#")]

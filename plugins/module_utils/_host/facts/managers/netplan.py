@@ -1,0 +1,58 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""netplan: our own file beside the user's, merged by id.
+
+netplan reads /etc/netplan/*.yaml in the order of their names and merges definitions by their id, so a file that sorts
+late may add to a definition without repeating it (netplan's reference, "merging"). The ids are read from the names of
+what netplan generated: ``10-netplan-ID.network`` for systemd-networkd, ``netplan-ID.nmconnection`` for NetworkManager.
+"""
+
+from __future__ import annotations
+
+import json
+import posixpath
+from typing import Mapping, NamedTuple, Sequence
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.managers.routes import netplan_lines
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import MARKER
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.routes import Route, Rule
+
+OWN_FILE = "/etc/netplan/90-rdma-fabric.yaml"
+_NETWORKD = ("10-netplan-", ".network")
+_NETWORK_MANAGER = ("netplan-", ".nmconnection")
+
+
+class Addition(NamedTuple):
+    """What we add to one definition; only those of ``ethernets`` are complete without their own file."""
+
+    mtu: int | None = None
+    state: str | None = None
+    routes: Sequence[Route] = ()
+    rules: Sequence[Rule] = ()
+
+
+def definition_of(path: str) -> str | None:
+    """Return the id of the definition that netplan generated a file from, None when netplan did not make it."""
+    if not path.startswith("/run/"):
+        return None
+    name = posixpath.basename(path)
+    for prefix, suffix in (_NETWORKD, _NETWORK_MANAGER):
+        if name.startswith(prefix) and name.endswith(suffix):
+            return name[len(prefix) : -len(suffix)]
+    return None
+
+
+def file_text(additions: Mapping[str, Addition]) -> str:
+    """Return our file: what is added to each definition of ``ethernets``, by id."""
+    lines = [f"# {MARKER}", "network:", "  version: 2", "  ethernets:"]
+    for definition in sorted(additions):
+        addition = additions[definition]
+        # A JSON string is a string of YAML as well, whatever is in it.
+        lines.append(f"    {json.dumps(definition)}:")
+        if addition.mtu is not None:
+            lines.append(f"      mtu: {addition.mtu}")
+        if addition.state == "down":
+            lines.append('      activation-mode: "off"')
+        lines += netplan_lines(addition.routes, addition.rules)
+    return "\n".join([*lines, ""])

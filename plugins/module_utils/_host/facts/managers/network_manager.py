@@ -1,0 +1,115 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""NetworkManager: an MTU for each interface whose profile leaves it open.
+
+A [connection-NAME] section of NetworkManager.conf(5) gives the value of ``ethernet.mtu`` or ``infiniband.mtu`` to every
+profile that has none of its own, on the device it names. The user's profiles stay as they are, and removing the file
+removes the setting. Routes and rules have no such default: they are a profile's own. Interfaces that
+NetworkManager manages are up from its start on.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import ipaddress
+import re
+from typing import Any, Dict, Mapping, NamedTuple, Sequence
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.managers import ini
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import MARKER
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.routes import MAIN, Route, Rule
+
+OWN_FILE = "/etc/NetworkManager/conf.d/90-rdma-fabric.conf"
+
+# How a profile writes that a route has none.
+_NO_GATEWAY = (str(ipaddress.IPv4Address(0)), str(ipaddress.IPv6Address(0)))
+
+Profile = Dict[str, Any]
+
+
+class DeviceMtu(NamedTuple):
+    """The MTU of one device; ``link_type`` decides which property holds it."""
+
+    link_type: str
+    mtu: int
+
+
+def file_text(devices: Mapping[str, DeviceMtu]) -> str:
+    """Return our file: one section for each device, by the interface's name."""
+    lines = [f"# {MARKER}"]
+    for name in sorted(devices):
+        kind = "infiniband" if devices[name].link_type == "infiniband" else "ethernet"
+        lines += [
+            f"[connection-rdma-fabric-{name}]",
+            f"match-device=interface-name:={name}",
+            f"{kind}.mtu={devices[name].mtu}",
+        ]
+    return "\n".join([*lines, ""])
+
+
+def nmcli_route(route: Route) -> str:
+    """Return a route as nmcli(1) takes it: with its metric, as NetworkManager has one of its own for each interface."""
+    words = [route["to"], *([route["via"]] if route["via"] else []), str(route["metric"]), f"table={route['table']}"]
+    return " ".join([*words, *(["onlink=true"] if route["on-link"] else [])])
+
+
+def nmcli_rule(rule: Rule) -> str:
+    """Return a rule as nmcli(1) takes it and profiles hold it: one address has no prefix."""
+    networks = {key: ipaddress.ip_network(rule[key]) for key in ("from", "to") if rule[key]}
+    selectors = [f"{key} {net if net.num_addresses > 1 else net[0]}" for key, net in networks.items()]
+    return " ".join([f"priority {rule['priority']}", *selectors, f"table {rule['table']}"])
+
+
+def kept_by_profile(found: list[ini.Setting]) -> list[str]:
+    """Return the routes and rules of a profile (nm-settings-keyfile(5)) as nmcli takes them."""
+    texts = []
+    for family in ("ipv4", "ipv6"):
+        values = {setting.key: setting.value for setting in found if setting.section == family}
+        for key, value in values.items():
+            if re.fullmatch(r"route\d+", key):
+                texts.append(_keyfile_route(value, values.get(f"{key}_options", "")))
+            elif re.fullmatch(r"routing-rule\d+", key):
+                texts.append(value)
+    return texts
+
+
+def _keyfile_route(value: str, options: str) -> str:
+    given = dict(option.partition("=")[::2] for option in options.split(","))
+    words = [word for word in value.split(",") if word not in _NO_GATEWAY]
+    words.append(f"table={given.get('table', MAIN)}")
+    return " ".join([*words, *(["onlink=true"] if given.get("onlink") == "true" else [])])
+
+
+def profile_of(name: str, mac: str, profiles: Sequence[Profile]) -> Profile | None:
+    """Return the profile that names the interface, by its name or its address; None when only an open one fits."""
+    for profile in profiles:
+        if profile["interface"] == name or (profile["mac"] and profile["mac"] == mac):
+            return profile
+    return None
+
+
+def is_unmanaged(name: str, mac: str, driver: str, specs: Sequence[str]) -> bool:
+    """Return whether a list of device specifications (NetworkManager.conf(5), "Device List Format") names a device.
+
+    The last of ``except:`` entries and others that fits does not decide: an exception always wins.
+    """
+    judged = [
+        (spec.startswith("except:"), _fits(spec.partition("except:")[2] or spec, name, mac, driver)) for spec in specs
+    ]
+    if any(exception and fits for exception, fits in judged):
+        return False
+    return any(fits for exception, fits in judged if not exception)
+
+
+def _fits(spec: str, name: str, mac: str, driver: str) -> bool:
+    what, colon, value = spec.partition(":")
+    if spec == "*":
+        return True
+    if not colon:
+        return False
+    if what == "interface-name":
+        return name == value[1:] if value.startswith("=") else fnmatch.fnmatchcase(name, value)
+    if what == "mac":
+        return mac == value.lower()
+    return what == "driver" and fnmatch.fnmatchcase(driver, value)

@@ -1,0 +1,120 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""systemd-networkd: which ``.network`` file an interface gets, and a drop-in for it.
+
+Rules of systemd.network(5): the files of all directories are taken in the order of their names, a name in a directory
+of higher rank hides the others, and the first file whose [Match] section fits an interface is the only one for it.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import posixpath
+from typing import Any, Dict, Mapping, NamedTuple, Sequence
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.managers.routes import networkd_lines
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import MARKER
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.routes import Route, Rule
+
+# By rank: a file in the first hides one of the same name in the others.
+DIRECTORIES = (
+    "/etc/systemd/network",
+    "/run/systemd/network",
+    "/usr/local/lib/systemd/network",
+    "/usr/lib/systemd/network",
+)
+DROP_IN = "90-rdma-fabric.conf"
+_GLOB_SIGNS = frozenset("*?[!")
+_UP_POLICIES = (None, "up", "always-up")
+
+NetworkFile = Dict[str, Any]
+
+
+class Link(NamedTuple):
+    """What [Match] sections are compared with. ``kind`` is empty for hardware; ``file`` is what networkd uses now."""
+
+    name: str
+    current_name: str
+    mac: str
+    path: str
+    driver: str
+    type: str
+    kind: str
+    file: str | None
+
+
+def file_of(link: Link, files: Sequence[NetworkFile]) -> NetworkFile | None:
+    """Return the file that configures ``link`` once it has its name; ``files`` as ``read_networkd`` returns them."""
+    return next((file for file in files if matches(file, link)), None)
+
+
+def matches(file: NetworkFile, link: Link) -> bool:
+    """Return whether a file's [Match] section fits.
+
+    What can't be judged from outside (properties of udev, alternative names, the kernel's command line) is answered by
+    networkd's own choice for the interface: every rule that can be judged must fit all the same.
+    """
+    rules: Mapping[str, Sequence[str]] = file["match"]
+    judged = [fits(key, words, link) for key, words in rules.items() if key != "Name"]
+    if False in judged:
+        return False
+    named = "Name" not in rules or _globs(rules["Name"], link.name)
+    if not named:
+        # A name that fits none of the globs fits an alternative name when networkd has chosen the file nevertheless.
+        named = link.file == file["path"] and not _globs(rules["Name"], link.current_name)
+    return named and (None not in judged or link.file == file["path"])
+
+
+def names_interfaces(file: NetworkFile) -> bool:
+    """Return whether a file lists its interfaces one by one: then none that appears later is configured by it."""
+    rules: Mapping[str, Sequence[str]] = file["match"]
+    listed = [word for key in ("Name", "Path") for word in rules.get(key, ())]
+    literal = bool(listed) and not any(_GLOB_SIGNS.intersection(word) for word in listed)
+    return literal or bool({"MACAddress", "PermanentMACAddress"}.intersection(rules))
+
+
+def fits(key: str, words: Sequence[str], link: Link) -> bool | None:
+    """Return whether one rule of a [Match] section fits, None when that can't be told; so in ``.link`` files."""
+    if key in {"MACAddress", "PermanentMACAddress"}:
+        return link.mac in [_plain_address(word) for word in words]
+    judged = {"Path": link.path, "Driver": link.driver, "Type": link.type, "Kind": link.kind}
+    if key not in judged:
+        return None
+    return _globs(words, judged[key])
+
+
+def _globs(words: Sequence[str], text: str) -> bool:
+    """Return whether text fits one of the globs; an exclamation mark before the first turns the whole list round."""
+    inverted = bool(words) and words[0].startswith("!")
+    globs = [words[0][1:], *words[1:]] if inverted else list(words)
+    return any(fnmatch.fnmatchcase(text, glob) for glob in globs) != inverted
+
+
+def _plain_address(word: str) -> str:
+    """Return an address with colons; hyphens and Cisco's dots are accepted by networkd as well."""
+    digits = "".join(c for c in word.lower() if c in "0123456789abcdef")
+    return ":".join(digits[i : i + 2] for i in range(0, len(digits), 2)) if len(digits) >= 12 else word.lower()
+
+
+def drop_in_path(file: NetworkFile) -> str:
+    """Return where our additions to a ``.network`` file stand."""
+    return posixpath.join(DIRECTORIES[0], f"{posixpath.basename(file['path'])}.d", DROP_IN)
+
+
+def drop_in_text(
+    file: NetworkFile,
+    mtu: int | None,
+    state: str | None,
+    routes: Sequence[Route] = (),
+    rules: Sequence[Rule] = (),
+) -> str | None:
+    """Return our additions to ``file``, None when it needs none: networkd takes its interfaces up by itself."""
+    lines = [] if mtu is None else [f"MTUBytes={mtu}"]
+    if state == "down":
+        lines.append("ActivationPolicy=down")
+    elif state == "up" and file["activation"] not in _UP_POLICIES:
+        lines.append("ActivationPolicy=up")
+    lines = ["[Link]", *lines] if lines else []
+    lines += networkd_lines(routes, rules)
+    return "\n".join([f"# {MARKER}", *lines, ""]) if lines else None

@@ -1,0 +1,199 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Reads who manages the host's network, from files and from what the managers keep in /run."""
+
+from __future__ import annotations
+
+import posixpath
+from typing import Any, Dict, Iterable, Iterator
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.managers import (
+    ifupdown,
+    ini,
+    network_manager,
+    networkd,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe, files_by_name, printable
+
+Managers = Dict[str, Any]
+
+# systemd's places for what an enabled unit is wanted by; netplan enables networkd by a generator.
+_UNIT_DIRECTORIES = (
+    "/etc/systemd/system",
+    "/run/systemd/generator",
+    "/run/systemd/generator.late",
+    "/run/systemd/system",
+    "/usr/lib/systemd/system",
+)
+_TARGETS = ("multi-user.target.wants", "network-online.target.wants", "network.target.wants", "sysinit.target.wants")
+_MASK = "/dev/null"
+_NETWORKD_LINKS = "/run/systemd/netif/links"
+_NM_DEVICES = "/run/NetworkManager/devices"
+_NM_CONFIGURATION = ("/usr/lib/NetworkManager/conf.d", "/run/NetworkManager/conf.d", "/etc/NetworkManager/conf.d")
+_NM_PROFILES = ("/etc/NetworkManager/system-connections", "/run/NetworkManager/system-connections")
+_IFCFG = "/etc/sysconfig/network-scripts"
+_WICKED_IFCFG = "/etc/sysconfig/network"
+_PREFIX = "ifcfg-"
+_MOST_FILES = 64
+# Files for containers and virtual machines that every systemd has; none of them is about a host's own NICs.
+_SYSTEMD_FILES = ("80-6rd-", "80-container-", "80-vm-", "80-wifi-", "80-iwd", "80-namespace-")
+_MATCH_RULES = ("Name", "MACAddress", "PermanentMACAddress", "Path", "Driver", "Type", "Kind")
+_UNJUDGED = "other"
+
+
+def read_managers(probe: Probe, names: Iterable[str]) -> Managers:
+    """Return what each manager that runs or starts at boot says about the interfaces ``names``; others are left out."""
+    devices = {name: probe.text(f"/sys/class/net/{name}/ifindex", limit=16) or "" for name in names}
+    readers = {
+        "networkd": (_is_active(probe, "systemd-networkd.service", _NETWORKD_LINKS), _read_networkd),
+        "NetworkManager": (_is_active(probe, "NetworkManager.service", _NM_DEVICES), _read_network_manager),
+        "ifupdown": (_is_active(probe, "networking.service", None), _read_ifupdown),
+        "wicked": (_is_active(probe, "wicked.service", None), _read_wicked),
+    }
+    return {manager: read(probe, devices) for manager, (active, read) in readers.items() if active}
+
+
+def _is_active(probe: Probe, unit: str, running: str | None) -> bool:
+    """Return whether a unit starts at boot, or runs now as its directory in /run tells."""
+    if probe.target(f"{_UNIT_DIRECTORIES[0]}/{unit}") == _MASK:
+        return False
+    if running is not None and probe.host.exists(running):
+        return True
+    return any(probe.host.exists(f"{place}/{target}/{unit}") for place in _UNIT_DIRECTORIES for target in _TARGETS)
+
+
+def _read_networkd(probe: Probe, devices: dict[str, str]) -> dict[str, Any]:
+    links = {}
+    for name, index in devices.items():
+        state = dict(_assignments(probe.content(f"{_NETWORKD_LINKS}/{index}") or "")) if index else {}
+        if state.get("NETWORK_FILE"):
+            links[name] = printable(state["NETWORK_FILE"])
+    return {"files": [_network_file(probe, path) for path in _network_files(probe)], "links": links}
+
+
+def _network_files(probe: Probe) -> list[str]:
+    """Return the ``.network`` files that count, in the order in which they are tried; links to /dev/null mask."""
+    found = files_by_name(probe, networkd.DIRECTORIES, ".network")
+    hosts = [path for path in found if not posixpath.basename(path).startswith(_SYSTEMD_FILES)]
+    return [path for path in hosts if probe.target(path) != _MASK][:_MOST_FILES]
+
+
+def _network_file(probe: Probe, path: str) -> dict[str, Any]:
+    found = ini.settings(probe.content(path) or "")
+    match: dict[str, list[str]] = {}
+    for key, words in ini.lists(found, "Match").items():
+        kept = key if key in _MATCH_RULES else _UNJUDGED
+        match[kept] = [printable(word, 64) for word in words]
+    return {
+        "path": printable(path),
+        "match": match,
+        "mtu": _short(ini.last(found, "Link", "MTUBytes")),
+        "activation": _short(ini.last(found, "Link", "ActivationPolicy")),
+    }
+
+
+def _read_network_manager(probe: Probe, devices: dict[str, str]) -> dict[str, Any]:
+    managed = {}
+    for name, index in devices.items():
+        state = ini.settings(probe.content(f"{_NM_DEVICES}/{index}") or "") if index else []
+        value = ini.last(state, "device", "managed")
+        if value is not None:
+            managed[name] = value.lower() in {"true", "1", "yes"}
+    return {"managed": managed, "unmanaged": _unmanaged_specs(probe), "profiles": _profiles(probe)}
+
+
+def _unmanaged_specs(probe: Probe) -> list[str]:
+    """Return the device specifications of [keyfile] unmanaged-devices; the last file that has one decides."""
+    files: dict[str, str] = {}
+    for directory in _NM_CONFIGURATION:
+        files.update({name: f"{directory}/{name}" for name in probe.names(directory) if name.endswith(".conf")})
+    paths = [*(files[name] for name in sorted(files)), "/etc/NetworkManager/NetworkManager.conf"]
+    value = ""
+    for path in paths[-1:] + paths[:-1]:
+        value = ini.last(ini.settings(probe.content(path) or ""), "keyfile", "unmanaged-devices") or value
+    return [printable(spec.strip(), 64) for spec in value.replace(",", ";").split(";") if spec.strip()][:_MOST_FILES]
+
+
+def _profiles(probe: Probe) -> list[dict[str, Any]]:
+    found = [_keyfile(probe, path) for path in _paths(probe, _NM_PROFILES, suffix=".nmconnection")]
+    found += [_ifcfg(probe, path) for path in _paths(probe, (_IFCFG,), prefix=_PREFIX)]
+    return [profile for profile in found if profile["interface"] or profile["mac"]][:_MOST_FILES]
+
+
+def _keyfile(probe: Probe, path: str) -> dict[str, Any]:
+    found = ini.settings(probe.content(path) or "")
+
+    def either(key: str) -> str | None:
+        return next(
+            (value for kind in ("ethernet", "infiniband") for value in [ini.last(found, kind, key)] if value), None
+        )
+
+    return {
+        "path": printable(path),
+        "interface": _short(ini.last(found, "connection", "interface-name")),
+        "mac": (_short(either("mac-address")) or "").lower() or None,
+        "mtu": _short(either("mtu")),
+        "routes": [printable(text) for text in network_manager.kept_by_profile(found)][:_MOST_FILES],
+    }
+
+
+def _ifcfg(probe: Probe, path: str) -> dict[str, Any]:
+    values = dict(_assignments(probe.content(path) or ""))
+    return {
+        "path": printable(path),
+        "interface": _short(values.get("DEVICE")),
+        "mac": (_short(values.get("HWADDR")) or "").lower() or None,
+        "mtu": _short(values.get("MTU")),
+        "routes": [],
+    }
+
+
+def _read_ifupdown(probe: Probe, _devices: dict[str, str]) -> dict[str, Any]:
+    stanzas, included = ifupdown.parse(probe.content(ifupdown.MAIN_FILE) or "")
+    found = [(ifupdown.MAIN_FILE, stanzas)]
+    if ifupdown.includes_own_file(included):
+        files = [path for path in _paths(probe, (ifupdown.DIRECTORY,)) if path != ifupdown.OWN_FILE]
+        found += [(path, ifupdown.parse(probe.content(path) or "")[0]) for path in files]
+    known: dict[str, dict[str, Any]] = {}
+    for path, entries in found:
+        for name, stanza in entries.items():
+            empty: dict[str, Any] = {"file": None, "mtu": None, "auto": False, "late": False, "commands": []}
+            entry = known.setdefault(printable(name, 32), empty)
+            entry["auto"] = entry["auto"] or stanza["auto"]
+            # Files of the directory are included in the order of their names, ours among them.
+            comes_late = stanza["late"] if path == ifupdown.MAIN_FILE else path > ifupdown.OWN_FILE
+            entry["late"] = entry["late"] or (stanza["defined"] and comes_late)
+            entry["commands"] += [printable(command) for command in stanza["commands"]][:_MOST_FILES]
+            entry["file"] = path if stanza["defined"] else entry["file"]
+            entry["mtu"] = _short(stanza["mtu"]) or entry["mtu"]
+    return {
+        "included": ifupdown.includes_own_file(included),
+        "stanzas": dict(list(known.items())[:_MOST_FILES]),
+    }
+
+
+def _read_wicked(probe: Probe, _devices: dict[str, str]) -> dict[str, Any]:
+    names = [name[len(_PREFIX) :] for name in probe.names(_WICKED_IFCFG) if name.startswith(_PREFIX)]
+    return {"interfaces": [printable(name, 32) for name in names][:_MOST_FILES]}
+
+
+def _paths(probe: Probe, directories: Iterable[str], prefix: str = "", suffix: str = "") -> list[str]:
+    return [
+        f"{directory}/{name}"
+        for directory in directories
+        for name in probe.names(directory)
+        if name.startswith(prefix) and name.endswith(suffix)
+    ][:_MOST_FILES]
+
+
+def _assignments(text: str) -> Iterator[tuple[str, str]]:
+    """Yield what a file of shell assignments sets, without quotes."""
+    for line in text.splitlines():
+        key, equals, value = line.strip().partition("=")
+        if equals and not key.startswith("#"):
+            yield key.strip(), value.strip().strip("\"'")
+
+
+def _short(value: str | None) -> str | None:
+    return None if value is None else printable(value, 32)

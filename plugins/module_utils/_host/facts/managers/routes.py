@@ -1,0 +1,136 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Routes and rules in the words of each manager of interfaces, and read back from our files. Pure.
+
+systemd.network(5): [Route] and [RoutingPolicyRule]; netplan: ``routes`` and ``routing-policy``, each as a mapping of
+JSON, which is YAML as well; interfaces(5): commands of ip(8) that ifup runs once an address is there.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Iterable, Mapping
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.managers import ini
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.routes import (
+    ROUTES,
+    RULES,
+    Route,
+    Rule,
+    version_of,
+)
+
+# Free in /etc/iproute2/rt_protos of iproute2 and among those of FRR, Calico (80), OVN (84) and Cilium.
+PROTOCOL = 173
+_ROUTE_WORDS = {"Destination": "to", "Gateway": "via", "Table": "table", "Metric": "metric"}
+_RULE_WORDS = {"From": "from", "To": "to", "Table": "table", "Priority": "priority"}
+_NUMBERS = ("table", "metric", "priority")
+_SECTIONS = {"Route": _ROUTE_WORDS, "RoutingPolicyRule": _RULE_WORDS}
+_NETPLAN_ENTRY = "        - {"
+
+
+def networkd_lines(routes: Iterable[Route], rules: Iterable[Rule]) -> list[str]:
+    """Return the sections of a ``.network`` file."""
+    lines = []
+    for route in routes:
+        lines += ["[Route]", *_assignments(route, _ROUTE_WORDS)]
+        lines += ["GatewayOnLink=yes"] if route["on-link"] else []
+        lines += ["Scope=link"] if _is_on_the_link(route) else []
+        lines.append(f"Protocol={PROTOCOL}")
+    for rule in rules:
+        lines += ["[RoutingPolicyRule]", *_assignments(rule, _RULE_WORDS)]
+    return lines
+
+
+def netplan_lines(routes: Iterable[Route], rules: Iterable[Rule]) -> list[str]:
+    """Return the lines of one definition, indented as members of it."""
+    lines = []
+    for title, entries in ((ROUTES, routes), (RULES, rules)):
+        members = [f"{_NETPLAN_ENTRY[:-1]}{json.dumps(_netplan_entry(entry))}" for entry in entries]
+        lines += [f"      {title}:", *members] if members else []
+    return lines
+
+
+def ifupdown_lines(name: str, routes: Iterable[Route], rules: Iterable[Rule]) -> list[str]:
+    """Return the options of a stanza; one that fails must not keep the interface down."""
+    commands = [route_words("replace", route, name) for route in routes] + [rule_words("add", rule) for rule in rules]
+    return [f"    up ip {' '.join(words)} || true" for words in commands]
+
+
+def route_words(verb: str, route: Route, name: str, protocol: int = PROTOCOL) -> tuple[str, ...]:
+    """Return the arguments of ip(8) for a route by the interface ``name``."""
+    words = [f"-{version_of(route['to'])}", "route", verb, str(route["to"])]
+    words += ["via", str(route["via"])] if route["via"] else []
+    words += ["dev", name, "table", str(route["table"]), "metric", str(route["metric"]), "proto", str(protocol)]
+    return (*words, "onlink") if route["on-link"] else tuple(words)
+
+
+def rule_words(verb: str, rule: Rule, protocol: int = PROTOCOL) -> tuple[str, ...]:
+    """Return the arguments of ip(8) for a rule."""
+    words = [f"-{version_of(rule['from'] or rule['to'])}", "rule", verb]
+    words += [word for key in ("from", "to") if rule[key] for word in (key, str(rule[key]))]
+    words += ["table", str(rule["table"]), "priority", str(rule["priority"])]
+    return (*words, "protocol", str(protocol))
+
+
+def kept_in(files: Mapping[str, Any]) -> tuple[list[Route], list[Rule]]:
+    """Return the routes and rules that files of ours (text by path) ask systemd-networkd or netplan for.
+
+    Those of ifupdown have our protocol when they are there.
+    """
+    entries: list[dict[str, Any]] = []
+    for path, text in files.items():
+        if isinstance(text, str) and path.startswith(("/etc/systemd/network/", "/etc/netplan/")):
+            entries += _netplan_entries(text) if path.endswith(".yaml") else _networkd_entries(text)
+    routes = [{key: entry.get(key) for key in ("to", "via", "table", "metric")} for entry in entries]
+    rules = [{key: entry.get(key) for key in ("from", "to", "table", "priority")} for entry in entries]
+    return (
+        [route for route in routes if isinstance(route["to"], str) and _has_numbers(route, "metric")],
+        [rule for rule in rules if (rule["from"] or rule["to"]) and _has_numbers(rule, "priority")],
+    )
+
+
+def keeps_any(files: Mapping[str, Any]) -> bool:
+    """Return whether files of ours keep routes or rules."""
+    return any(kept_in(files)) or any(isinstance(text, str) and f"proto {PROTOCOL}" in text for text in files.values())
+
+
+def _assignments(entry: Mapping[str, Any], words: Mapping[str, str]) -> list[str]:
+    return [f"{word}={entry[key]}" for word, key in words.items() if entry[key] is not None]
+
+
+def _netplan_entry(entry: Mapping[str, Any]) -> dict[str, Any]:
+    found = {key: value for key, value in entry.items() if value is not None and value is not False}
+    return {**found, "scope": "link"} if _is_on_the_link(entry) else found
+
+
+def _is_on_the_link(entry: Mapping[str, Any]) -> bool:
+    """Return whether this is a route without a gateway; the kernel knows scopes of IPv4 only."""
+    return "via" in entry and entry["via"] is None and version_of(entry["to"]) == 4
+
+
+def _netplan_entries(text: str) -> list[dict[str, Any]]:
+    found = []
+    for line in text.splitlines():
+        if line.startswith(_NETPLAN_ENTRY):
+            try:
+                found.append(json.loads(line[len(_NETPLAN_ENTRY) - 1 :]))
+            except ValueError:
+                # Somebody has edited the file: what the line says now is theirs.
+                continue
+    return [entry for entry in found if isinstance(entry, dict)]
+
+
+def _networkd_entries(text: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = []
+    for section, lines in ini.sections(text):
+        words = _SECTIONS.get(section)
+        if words is not None:
+            entry = {words[line.key]: line.value for line in lines if line.key in words}
+            found.append({k: int(v) if k in _NUMBERS and v.isdigit() else v for k, v in entry.items()})
+    return found
+
+
+def _has_numbers(entry: Mapping[str, Any], key: str) -> bool:
+    return isinstance(entry["table"], int) and isinstance(entry[key], int)

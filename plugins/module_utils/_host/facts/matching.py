@@ -1,0 +1,207 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Finds the device that each wanted interface means."""
+
+from __future__ import annotations
+
+import difflib
+from typing import Any, Iterable, Mapping, NamedTuple
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import (
+    NETDEV_DRIVER,
+    HostState,
+    Netdev,
+    Nic,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interfaces import Interface
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.interfaces import SELECTORS
+
+_NEEDS_NETDEV = ("name", "mtu", "state", "routes", "routing-policy")
+_CANDIDATES = 3
+
+
+class Unmatched(NamedTuple):
+    """Why an entry has no device of its own: ``key`` tells it from others, ``detail`` what to do about it."""
+
+    key: str
+    target: str
+    action: str
+    after: Any
+    reason: str
+    detail: str
+
+
+class Matched(NamedTuple):
+    """The wanted interfaces with their devices, by PCI address, and the entries that have none of their own."""
+
+    interfaces: tuple[Interface, ...]
+    unmatched: list[Unmatched]
+
+
+def match_spec(desired: Mapping[str, Any], actual: HostState) -> Matched:
+    """Return the interfaces that ``desired`` has entries for; of a removal those that the host still has."""
+    wanted = desired.get("interfaces") or ()
+    return match_interfaces(_still_there(wanted, actual) if desired.get("removing") else wanted, actual)
+
+
+def match_interfaces(wanted: Iterable[Mapping[str, Any]], actual: HostState) -> Matched:
+    """Return the device of each wanted interface."""
+    interfaces: list[Interface] = []
+    unknown = []
+    for entry in wanted:
+        key, value = selector_of(entry)
+        found = _candidates(actual, key, value, entry.get("name"))
+        if len(found) == 1:
+            interfaces.append(Interface(entry, *found[0]))
+        else:
+            unknown.append((key, value, entry, found))
+    coming = any(_gets_functions(interface) for interface in interfaces)
+    refused = [_unmatched(actual, *one, coming=coming) for one in unknown]
+    unique, doubled = _split_doubled(interfaces)
+    without_netdev = [_without_netdev(actual, i) for i in unique if i.netdev is None and _wants_netdev(i.wanted)]
+    ordered = tuple(sorted(unique, key=lambda interface: interface.key))
+    return Matched(ordered, sorted(refused + doubled + without_netdev, key=lambda entry: entry.key))
+
+
+def _still_there(wanted: Iterable[Mapping[str, Any]], actual: HostState) -> list[Mapping[str, Any]]:
+    """Return the wanted interfaces that the host has: nothing is to be brought back of what is gone."""
+    return [entry for entry in wanted if _candidates(actual, *selector_of(entry), entry.get("name"))]
+
+
+def selector_of(entry: Mapping[str, Any]) -> tuple[str, str]:
+    """Return the selector of a wanted interface: its kind and its value."""
+    return next((key, str(entry[key])) for key in SELECTORS if entry.get(key) is not None)
+
+
+def _candidates(
+    actual: HostState, key: str, value: str, new_name: str | None
+) -> list[tuple[Nic | None, Netdev | None]]:
+    if key == "pci":
+        nic = actual.nics.get(value)
+        return [(nic, actual.port_of(nic))] if nic else []
+    if key == "mac":
+        netdevs = [n for n in actual.netdevs.values() if n["kind"] == "physical" and same_address(n["mac"], value)]
+    else:
+        # The entry's own name counts too: after the rename the interface is found by nothing else.
+        names = [name for name in (value, new_name) if name in actual.netdevs]
+        netdevs = [actual.netdevs[name] for name in names[:1]]
+    return [(_function_of(actual, netdev), netdev) for netdev in netdevs]
+
+
+def _function_of(actual: HostState, netdev: Netdev) -> Nic | None:
+    """Return the PCI function that an interface is the port of.
+
+    Representors, sub-functions and IPoIB interfaces of other partitions lie on the function beside its port: what is
+    asked of one of them is not asked of the port.
+    """
+    return actual.nics.get(netdev["pci"] or "") if netdev["kind"] == "physical" else None
+
+
+def same_address(actual: str | None, wanted: str) -> bool:
+    """Return whether two hardware addresses mean one port.
+
+    The first octets of an IPoIB address hold a queue pair number that changes when the driver loads; its last
+    eight are the port GUID, so those decide for anything longer than a MAC.
+    """
+    ours, theirs = (actual or "").lower().split(":"), wanted.split(":")
+    if len(theirs) == 6 or len(ours) < 8:
+        return ours == theirs
+    return ours[-8:] == theirs[-8:]
+
+
+def _wants_netdev(entry: Mapping[str, Any]) -> bool:
+    return any(entry.get(key) is not None for key in _NEEDS_NETDEV)
+
+
+def _unmatched(
+    actual: HostState,
+    key: str,
+    value: str,
+    entry: Mapping[str, Any],
+    found: list[tuple[Nic | None, Netdev | None]],
+    *,
+    coming: bool,
+) -> Unmatched:
+    if found:
+        names = ", ".join(str(netdev["name"]) for _nic, netdev in found if netdev)
+        detail = f"{names} all have this address; select the interface by pci"
+    else:
+        near = _nearest(actual, key, value)
+        detail = f"nearest here: {', '.join(near)}" if near else "this host has no interface of this kind"
+        detail += "; a virtual function that this plan makes is set up by the run after it" if coming else ""
+    what = {"pci": "PCI address", "mac": "hardware address", "current_name": "name"}[key]
+    return Unmatched(
+        key=f"{key}={value}",
+        target=entry.get("name") or value,
+        action=f"find the interface with the {what} {value}",
+        after=value,
+        reason=f"rdma_fabric_interfaces asks for the {what} {value}, which no single interface of this host has",
+        detail=detail,
+    )
+
+
+def _gets_functions(interface: Interface) -> bool:
+    enabled = ((interface.nic or {}).get("sriov") or {}).get("enabled") or 0
+    return bool((interface.wanted.get("vfs") or 0) > enabled)
+
+
+def _nearest(actual: HostState, key: str, value: str) -> list[str]:
+    """Return up to three interfaces that may have been meant, best first."""
+    labels: dict[str, str] = {}
+    for netdev in actual.netdevs.values():
+        own = {"pci": netdev["pci"], "mac": netdev["mac"], "current_name": netdev["name"]}[key]
+        if own and netdev["kind"] == "physical":
+            labels[own] = own if own == netdev["name"] else f"{own} ({netdev['name']})"
+    if key == "pci":
+        for address in actual.nics:
+            labels.setdefault(address, address)
+    near = difflib.get_close_matches(value, sorted(labels), n=_CANDIDATES) or sorted(labels)[:_CANDIDATES]
+    return [labels[own] for own in near]
+
+
+def _split_doubled(interfaces: list[Interface]) -> tuple[list[Interface], list[Unmatched]]:
+    """Set apart interfaces that two entries mean: which of the two would win is nobody's wish."""
+    by_key: dict[str, list[Interface]] = {}
+    for interface in interfaces:
+        by_key.setdefault(interface.key, []).append(interface)
+    unique = [group[0] for group in by_key.values() if len(group) == 1]
+    doubled = []
+    for key, group in by_key.items():
+        if len(group) > 1:
+            selectors = sorted("{} {}".format(*selector_of(interface.wanted)) for interface in group)
+            doubled.append(
+                Unmatched(
+                    key=f"{key}:selected-twice",
+                    target=key,
+                    action=f"choose between {' and '.join(selectors)}",
+                    after=selectors,
+                    reason=f"{' and '.join(selectors)} are one interface",
+                    detail="make one entry of rdma_fabric_interfaces of them",
+                )
+            )
+    return unique, doubled
+
+
+def _without_netdev(actual: HostState, interface: Interface) -> Unmatched:
+    nic = interface.nic or {}
+    ports = actual.ports_of(nic)
+    driver = nic.get("driver")
+    if ports:
+        detail = f"it has several: {', '.join(port['name'] for port in ports)}; select one by current_name or mac"
+    elif driver == NETDEV_DRIVER:
+        # Socket Direct: torvalds/linux, drivers/net/ethernet/mellanox/mlx5/core/lib/sd.c, mlx5_sd_get_adev.
+        detail = (
+            "its driver is loaded, so the interface is in another network namespace, ib_ipoib is not loaded, or it is "
+            "the second half of a Socket Direct card, whose first half has the interface"
+        )
+    else:
+        detail = f"it is bound to {driver}" if driver else "no driver is bound to it"
+    return Unmatched(
+        key=f"{interface.key}:no-interface",
+        target=interface.key,
+        action="find its network interface",
+        after=interface.wanted.get("name"),
+        reason="name, MTU, link state and routes are properties of a network interface",
+        detail=detail,
+    )

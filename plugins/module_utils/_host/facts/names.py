@@ -1,0 +1,128 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Reads what a new name of an interface has to reckon with.
+
+udev itself, the early userspace that names interfaces before the root file system does, and configuration that calls
+interfaces by their names.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from typing import Any, Iterable, Mapping
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.competing_rules import read_others
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.name_references import read_references
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe, texts_of
+
+UDEVADM = ("/usr/bin/udevadm", "/bin/udevadm", "/sbin/udevadm")
+# iproute2's, by the path that stays when a distribution merges its directories.
+RDMA = ("/usr/sbin/rdma", "/usr/bin/rdma", "/sbin/rdma", "/bin/rdma")
+UPDATE_INITRAMFS = "/usr/sbin/update-initramfs"
+DRACUT = ("/usr/bin/dracut", "/usr/sbin/dracut", "/sbin/dracut")
+# Debian and its family, Red Hat and its family, SUSE.
+IMAGES = ("/boot/initrd.img-{}", "/boot/initramfs-{}.img", "/boot/initrd-{}")
+INITRAMFS_CONFIGURATION = ("/etc/initramfs-tools/initramfs.conf", "/etc/initramfs-tools/conf.d/")
+INITRAMFS_MODULES = "/etc/initramfs-tools/modules"
+DRACUT_CONFIGURATION = ("/usr/lib/dracut/dracut.conf.d/", "/etc/dracut.conf", "/etc/dracut.conf.d/")
+_ASSIGNMENT = re.compile(r"^\s*(?:export\s+)?(\w+)\+?=\s*(.*)$")
+_NETWORK_MODULES = {"network", "network-manager", "network-legacy", "systemd-networkd", "kernel-network-modules"}
+_NETWORK_MODULES |= {"nfs", "iscsi", "nbd", "fcoe", "nvmf", "livenet", "kernel-modules-extra"}
+_NETWORK_PARAMETERS = re.compile(r"(?:^|\s)(?:ip=|netroot=|rd\.neednet|nfsroot=|root=/dev/nfs|root=nfs|root=iscsi)")
+
+
+def read_naming(
+    probe: Probe,
+    system: Mapping[str, Any],
+    netdevs: Iterable[Mapping[str, Any]],
+    nics: Iterable[Mapping[str, Any]] = (),
+    desired: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """Return ``udev`` (whether it is installed), ``rdma`` (the program's path), ``initramfs`` and ``references``.
+
+    ``system``, ``netdevs`` and ``nics`` are in the shape of the facts; only interfaces of hardware get new names.
+    ``others`` and ``link_files``, as ``read_others`` tells them, are looked for where a name is asked for.
+    """
+    hardware = [netdev for netdev in netdevs if netdev["kind"] == "physical"]
+    names = {netdev["name"] for netdev in hardware}
+    others, link_files = read_others(probe, hardware, nics) if _asks_for_names(desired or {}) else ({}, {})
+    return {
+        "udev": _first(probe, UDEVADM) is not None,
+        "rdma": _first(probe, RDMA),
+        "initramfs": _initramfs(probe, system["kernel"], system["cmdline"]),
+        "references": read_references(probe, sorted(names | wanted_names(desired or {}))),
+        "others": others,
+        "link_files": link_files,
+    }
+
+
+def wanted_names(desired: Mapping[str, Any]) -> set[str]:
+    """Return the names of interfaces that are asked for."""
+    return {str(entry["name"]) for entry in desired.get("interfaces") or [] if entry.get("name")}
+
+
+def _asks_for_names(desired: Mapping[str, Any]) -> bool:
+    return not desired.get("removing") and bool(wanted_names(desired))
+
+
+def _first(probe: Probe, paths: Iterable[str]) -> str | None:
+    return next((path for path in paths if probe.host.exists(path)), None)
+
+
+def _initramfs(probe: Probe, kernel: str, cmdline: str) -> dict[str, Any] | None:
+    """Return the running kernel's image, what makes it, and whether it holds network drivers; None without one."""
+    image = _first(probe, (path.format(kernel) for path in IMAGES)) if kernel else None
+    if image is None:
+        return None
+    dracut = _first(probe, DRACUT)
+    updater = UPDATE_INITRAMFS if probe.host.exists(UPDATE_INITRAMFS) else None
+    if image.startswith("/boot/initrd.img-") and updater:
+        # Where dracut makes Debian's images, it brings a program of the same name.
+        holds = _dracut_holds_drivers(probe, cmdline) if dracut else _initramfs_tools_hold_drivers(probe)
+        return {"image": image, "update": [updater, "-u"], "network": holds}
+    if dracut:
+        update = [dracut, "--force", image, kernel]
+        return {"image": image, "update": update, "network": _dracut_holds_drivers(probe, cmdline)}
+    return {"image": image, "update": None, "network": True}
+
+
+def _initramfs_tools_hold_drivers(probe: Probe) -> bool:
+    """Say whether initramfs-tools puts network drivers in: ``most`` (the default) does, ``dep`` and ``list`` do not."""
+    chosen = "most"
+    for _path, text in texts_of(probe, INITRAMFS_CONFIGURATION):
+        for name, value in _assignments(text):
+            chosen = value.strip() if name == "MODULES" else chosen
+    if chosen not in ("dep", "list"):
+        return True
+    lines = (probe.content(INITRAMFS_MODULES) or "").splitlines()
+    return any(line.strip() and not line.lstrip().startswith("#") for line in lines)
+
+
+def _dracut_holds_drivers(probe: Probe, cmdline: str) -> bool:
+    """Say whether dracut's image may hold network drivers: not in one made for this host that mounts a local disk."""
+    if _NETWORK_PARAMETERS.search(cmdline):
+        return True
+    for _path, text in texts_of(probe, DRACUT_CONFIGURATION, (".conf",)):
+        for name, value in _assignments(text):
+            generic = name == "hostonly" and value == "no"
+            drivers = name in ("drivers", "add_drivers", "force_drivers") and value.strip()
+            modules = name in ("dracutmodules", "add_dracutmodules") and _NETWORK_MODULES & set(value.split())
+            if generic or drivers or modules:
+                return True
+    return False
+
+
+def _assignments(text: str) -> list[tuple[str, str]]:
+    """Return the assignments of a file in the shell's syntax; lines that are none are left out."""
+    found = []
+    for line in text.splitlines():
+        match = _ASSIGNMENT.match(line)
+        if match:
+            try:
+                words = shlex.split(match.group(2), comments=True)
+            except ValueError:
+                continue
+            found.append((match.group(1), " ".join(words)))
+    return found

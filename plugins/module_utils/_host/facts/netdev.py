@@ -1,0 +1,179 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Reads network interfaces: those of hardware and those that stand on them.
+
+Interfaces of containers (veth and their bridges) are left out: a node has hundreds, and none of them is fabric.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, NamedTuple, Sequence
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import (
+    Probe,
+    natural,
+    pci_address_in,
+    printable,
+)
+
+NET = "/sys/class/net"
+# include/uapi/linux/if_arp.h
+INFINIBAND = 32
+_LINK_TYPES = {1: "ether", INFINIBAND: "infiniband", 772: "loopback"}
+# include/uapi/linux/netdevice.h, NET_NAME_*
+_NAME_ORIGINS = {0: "unknown", 1: "enumerated", 2: "predictable", 3: "user", 4: "renamed"}
+# include/uapi/linux/if.h
+_IFF_UP = 0x1
+# Loopback, point to point (tunnels) and without ARP (dummies): never a port of a switch.
+_NEVER_SWITCHED = 0x8 | 0x10 | 0x80
+# The one interface that stands for all bridges of Open vSwitch in the kernel (its lib/dpif.c): master of their ports.
+OPEN_VSWITCH = "ovs-system"
+_REPRESENTOR_PORT = re.compile(r"(c\d+)?pf\d+(hpf|vf\d+|sf\d+)?")
+_SUBFUNCTION = re.compile(r"/mlx5_core\.sf\.\d+/")
+_MOST_LAYERS = 8
+# The kind of an interface that is the port of its PCI function.
+PHYSICAL = "physical"
+
+
+class Netdev(NamedTuple):
+    """An interface in the shape of the facts, with what only the mapping to RDMA devices needs."""
+
+    raw_name: str
+    facts: dict[str, Any]
+    dev_port: int
+    pci_parent: str | None
+
+    @property
+    def is_port(self) -> bool:
+        """Say whether this is the port of its PCI function: no representor, no sub-function, nothing stacked."""
+        return self.pci_parent is not None and self.facts["kind"] == PHYSICAL
+
+
+def read_netdevs(probe: Probe, also: Sequence[str] = ()) -> list[Netdev]:
+    """Return the interfaces of hardware, what stands on them, and those named in ``also``, in order of their names."""
+    places = {name: probe.target(f"{NET}/{name}") for name in probe.names(NET)}
+    found: dict[str, Netdev] = {}
+    for name, place in places.items():
+        if place is not None and "/virtual/" not in place:
+            found[name] = _read(probe, name, place)
+    waiting = [name for name in also if name in places]
+    waiting += [upper for name in found for upper in _neighbours(probe, name, "upper_")]
+    while waiting:
+        name = waiting.pop()
+        place = places.get(name)
+        if name in found or place is None:
+            continue
+        found[name] = _read(probe, name, place)
+        waiting += _neighbours(probe, name, "upper_")
+    for name, netdev in found.items():
+        below = [printable(lower) for lower in _neighbours(probe, name, "lower_") if lower in found]
+        netdev.facts["lower"] = sorted(below, key=natural)
+    return [found[name] for name in sorted(found, key=natural)]
+
+
+def carriers_of(probe: Probe, name: str) -> list[str]:
+    """Return what carries the traffic of a bond, bridge or VLAN: hardware, and the layers between.
+
+    The ports of containers and guests on a bridge are virtual and stand on nothing: they carry no traffic of others.
+    """
+    carriers: list[str] = []
+    layer = _neighbours(probe, name, "lower_")
+    for _depth in range(_MOST_LAYERS):
+        below: list[str] = []
+        for lower in layer:
+            lowers = _neighbours(probe, lower, "lower_")
+            if (lowers or _is_hardware(probe, lower)) and lower not in carriers:
+                carriers.append(lower)
+            below += lowers
+        layer = below
+    return sorted(carriers, key=natural)
+
+
+def switched_carriers_of(probe: Probe, name: str) -> list[str]:
+    """Return what may carry the traffic of an interface that stands on no hardware: all ports of Open vSwitch.
+
+    Nothing links an internal port of it (br-ex) with the others of its bridge (net/openvswitch/vport-internal_dev.c),
+    and all bridges have one master. Representors carry the traffic of their functions only.
+    """
+    ports = carriers_of(probe, OPEN_VSWITCH)
+    if not ports or any(_is_hardware(probe, each) for each in (name, *carriers_of(probe, name))):
+        return []
+    flags = probe.number(f"{NET}/{name}/flags", base=16) or 0
+    return [] if flags & _NEVER_SWITCHED else [port for port in ports if not _is_representor(probe, port)]
+
+
+def _is_hardware(probe: Probe, name: str) -> bool:
+    return "/virtual/" not in (probe.target(f"{NET}/{name}") or "/virtual/")
+
+
+def _is_representor(probe: Probe, name: str) -> bool:
+    return _REPRESENTOR_PORT.fullmatch(_port_name(probe, f"{NET}/{name}") or "") is not None
+
+
+def _port_name(probe: Probe, base: str) -> str | None:
+    return probe.text(f"{base}/phys_port_name", ("EOPNOTSUPP",), 32) or None
+
+
+def _neighbours(probe: Probe, name: str, prefix: str) -> list[str]:
+    return [entry[len(prefix) :] for entry in probe.names(f"{NET}/{name}") if entry.startswith(prefix)]
+
+
+def _read(probe: Probe, name: str, place: str) -> Netdev:
+    base = f"{NET}/{name}"
+    pci = None if "/virtual/" in place else pci_address_in(place)
+    port_name = _port_name(probe, base)
+    flags = probe.number(f"{base}/flags", base=16) or 0
+    link_type = probe.number(f"{base}/type") or 0
+    speed = probe.number(f"{base}/speed", ("EINVAL",))
+    carrier = probe.number(f"{base}/carrier", ("EINVAL",))
+    origin = probe.number(f"{base}/name_assign_type", ("EINVAL",))
+    facts = {
+        "name": printable(name),
+        "mac": probe.text(f"{base}/address", limit=64),
+        "mtu": probe.number(f"{base}/mtu"),
+        "up": bool(flags & _IFF_UP),
+        "operstate": probe.text(f"{base}/operstate", limit=32),
+        "carrier": None if carrier is None else carrier == 1,
+        "speed_mbps": speed if speed is not None and 0 < speed < 2**31 else None,
+        "link_type": _LINK_TYPES.get(link_type, f"arphrd-{link_type}"),
+        "pci": pci,
+        "port_name": port_name,
+        "switch_id": probe.text(f"{base}/phys_switch_id", ("EOPNOTSUPP",), 64) or None,
+        "name_origin": _NAME_ORIGINS.get(origin if origin is not None else 0, "unknown"),
+        "master": probe.target_name(f"{base}/master"),
+        "kind": _kind(probe, base, place, port_name, link_type),
+    }
+    return Netdev(name, facts, probe.number(f"{base}/dev_port") or 0, pci)
+
+
+def _kind(probe: Probe, base: str, place: str, port_name: str | None, link_type: int) -> str:
+    """Say what an interface is: hardware by its place and port name, a virtual one by the kernel's DEVTYPE."""
+    if "/virtual/" not in place:
+        parent = probe.text(f"{base}/parent", limit=64) if link_type == INFINIBAND else None
+        return kind_of_hardware(place, port_name, parent)
+    content = probe.content(f"{base}/uevent") or ""
+    found = re.search(r"^DEVTYPE=([a-z0-9_-]{1,32})$", content, re.MULTILINE)
+    return found.group(1) if found else "virtual"
+
+
+def kind_of_hardware(place: str, port_name: str | None, parent: str | None) -> str:
+    """Say what an interface of hardware is by its place in /sys/devices and the name of its port.
+
+    An IPoIB interface of another partition lies beside its ``parent``; only it names one.
+    """
+    if _SUBFUNCTION.search(place):
+        return "sub-function"
+    if port_name and _REPRESENTOR_PORT.fullmatch(port_name):
+        return "representor"
+    return "ipoib-child" if parent else PHYSICAL
+
+
+def port_of(netdevs: Sequence[Netdev], address: str | None, port: int) -> Netdev | None:
+    """Return the interface of an RDMA device's port: same PCI function, ``dev_port`` one less than the port."""
+    candidates = [netdev for netdev in netdevs if netdev.is_port and netdev.pci_parent == address]
+    for netdev in candidates:
+        if netdev.dev_port == port - 1:
+            return netdev
+    return candidates[0] if len(candidates) == 1 else None

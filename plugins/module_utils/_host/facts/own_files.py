@@ -1,0 +1,78 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Reads the files of ours that act at boot, wherever a concern keeps them."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any, Mapping
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import OURS
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import MARKER
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe
+
+# A longer text leaves the host as its digest only.
+LONGEST_TEXT = 4096
+# Directories in which a file of ours has our name in its own.
+PLACES = (
+    "/etc/NetworkManager/conf.d",
+    "/etc/NetworkManager/system-connections",
+    "/etc/apt/preferences.d",
+    "/etc/apt/sources.list.d",
+    "/etc/default/grub.d",
+    "/etc/modprobe.d",
+    "/etc/modules-load.d",
+    "/etc/netplan",
+    "/etc/network/interfaces.d",
+    "/etc/pki/rpm-gpg",
+    "/etc/security/limits.d",
+    "/etc/sysctl.d",
+    "/etc/systemd/network",
+    "/etc/systemd/system",
+    "/etc/systemd/system.conf.d",
+    "/etc/systemd/user.conf.d",
+    "/etc/tmpfiles.d",
+    "/etc/udev/rules.d",
+    "/etc/yum.repos.d",
+    "/etc/zypp/repos.d",
+    "/etc/rdma-fabric",
+)
+# Directories whose subdirectories *.d hold drop-ins.
+_WITH_DROP_INS = ("/etc/systemd/network", "/etc/systemd/system")
+
+
+def read_boot(probe: Probe) -> dict[str, Any]:
+    """Return ``{"files": {path: text}}``: files at the places of ours that carry our marker, each of them whole.
+
+    A file of ours that lost its marker is somebody else's now.
+    """
+    files: dict[str, str] = {}
+    for place in PLACES:
+        names = probe.names(place)
+        if place in _WITH_DROP_INS:
+            for directory in [name for name in names if name.endswith(".d")]:
+                names += [f"{directory}/{name}" for name in probe.names(f"{place}/{directory}") if OURS in name]
+        for name in names:
+            if OURS in place or OURS in name:
+                text = probe.content(f"{place}/{name}", ("EISDIR",))
+                if text is not None and MARKER in text:
+                    files[f"{place}/{name}"] = text
+    return {"files": files}
+
+
+def as_returned(facts: Mapping[str, Any]) -> dict[str, Any]:
+    """Return facts as they leave the host: the text of a file over 4 KiB becomes ``{"sha256": ...}``.
+
+    What plans, undoes and removes works with the whole text; a task's result stays small.
+    """
+    boot = facts["boot"]
+    return {**facts, "boot": {**boot, "files": {path: shortened(text) for path, text in boot["files"].items()}}}
+
+
+def shortened(value: Any) -> Any:
+    """Return a value that leaves the host: a text of more than 4 KiB as its digest, anything else as it is."""
+    if not isinstance(value, str):
+        return value
+    data = value.encode("utf-8")
+    return value if len(data) <= LONGEST_TEXT else {"sha256": hashlib.sha256(data).hexdigest()}

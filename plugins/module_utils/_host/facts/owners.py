@@ -1,0 +1,104 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Finds the cluster's operators that set up this host's NICs.
+
+The SR-IOV Network Operator keeps what it applied to each port in a file (``PfAppliedConfig`` in its pkg/consts, the Go
+type ``Interface`` of its api/v1). NVIDIA's NIC configuration operator writes two files of udev's (its pkg/udev). That a
+daemon of either runs here is told by kubelet, which has a directory of logs for every pod of the node.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any, Dict, Iterable
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.users import POD_LOGS
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import (
+    Probe,
+    is_pci_address,
+    parsed,
+    printable,
+)
+
+SRIOV, NIC = "sriov_operator", "nic_operator"
+PORT_STATES = "/etc/sriov-operator/pci"
+NIC_NAMES = (
+    "/etc/udev/rules.d/10-nic-net-interface-naming.rules",
+    "/etc/udev/rules.d/10-nic-rdma-interface-naming.rules",
+)
+# What of a port is the SR-IOV operator's.
+NUMBER, ESWITCH, MTU, FUNCTIONS = "number", "eswitch", "mtu", "functions"
+_DAEMONS = {SRIOV: "sriov-network-config-daemon", NIC: "nic-configuration-daemon"}
+# NAMESPACE_NAME_UID; the name of a DaemonSet's pod ends with five characters of its own.
+_POD = re.compile(r"(?P<namespace>[a-z0-9-]{1,63})_(?P<name>(?P<daemon>[a-z0-9-]{1,240})-[a-z0-9]{5})_[0-9a-f-]{1,64}")
+_NAMED = re.compile(r'KERNELS=="([0-9a-f:.]{1,32})"')
+_READ_OF_A_PORT = ("numVfs", "mtu", "eSwitchMode", "externallyManaged")
+
+Owners = Dict[str, Dict[str, Any]]
+
+
+def read_owners(probe: Probe) -> Owners:
+    """Return what each operator has here, nothing for one that is not seen.
+
+    ``daemon`` is its pod (``NAMESPACE/NAME``), None where none is seen and "" where kubelet tells of no pod at all.
+    ``ports`` of the SR-IOV operator are lists of what is its by PCI address; ``named`` of the NIC configuration
+    operator are PCI addresses whose interfaces it names.
+    """
+    pods = probe.names(POD_LOGS, ("EACCES",))
+    ports = {address: _parts(probe, address) for address in probe.names(PORT_STATES) if is_pci_address(address)}
+    found: Owners = {
+        SRIOV: {"daemon": _daemon(pods, SRIOV), "ports": ports},
+        NIC: {"daemon": _daemon(pods, NIC), "named": _named(probe)},
+    }
+    return {name: seen for name, seen in found.items() if any(seen.values())}
+
+
+def daemons_among(pods: Iterable[str]) -> list[str]:
+    """Return those directories of kubelet's that are of operators' daemons."""
+    return [pod for pod in pods if any(_daemon([pod], operator) for operator in _DAEMONS)]
+
+
+def public_port_state(text: str) -> str:
+    """Return what of a port's state decides whose it is: names of policies and resources are left out."""
+    state = _state(text)
+    kept = {key: state[key] for key in _READ_OF_A_PORT if key in state}
+    groups = state.get("vfGroups")
+    return json.dumps({**kept, "vfGroups": [{}] * len(groups) if isinstance(groups, list) else []})
+
+
+def public_names(text: str) -> str:
+    """Return which addresses a file of names is about."""
+    return "".join(f'KERNELS=="{address}"\n' for address in _NAMED.findall(text))
+
+
+def _daemon(pods: Iterable[str], operator: str) -> str | None:
+    seen = False
+    for pod in pods:
+        seen = True
+        match = _POD.fullmatch(pod)
+        if match is not None and match["daemon"] == _DAEMONS[operator]:
+            return f"{match['namespace']}/{match['name']}"
+    return None if seen else ""
+
+
+def _parts(probe: Probe, address: str) -> list[str]:
+    """Return what of a port is the operator's; of a state that can't be understood all is."""
+    text = probe.content(f"{PORT_STATES}/{address}")
+    state = _state(text or "")
+    if not state:
+        return [NUMBER, ESWITCH, MTU, FUNCTIONS]
+    if state.get("externallyManaged") is True:
+        return [FUNCTIONS] if state.get("vfGroups") else []
+    return [NUMBER, ESWITCH, *([MTU] if state.get("mtu") else []), FUNCTIONS]
+
+
+def _state(text: str) -> dict[str, Any]:
+    state = parsed(text)
+    return state if isinstance(state, dict) else {}
+
+
+def _named(probe: Probe) -> list[str]:
+    texts = [probe.content(path) or "" for path in NIC_NAMES]
+    return sorted({printable(address) for text in texts for address in _NAMED.findall(text) if is_pci_address(address)})

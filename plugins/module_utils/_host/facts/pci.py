@@ -1,0 +1,194 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Reads the PCI functions that matter: network controllers and GPUs."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.devices import PciId, gpu_name
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import HostError
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import (
+    Probe,
+    is_pci_address,
+    natural,
+    printable,
+)
+
+PCI = "/sys/bus/pci/devices"
+_SPEED = re.compile(r"(\d+(?:\.\d+)?)\s*GT/s")
+_VF_LINK = re.compile(r"virtfn\d+")
+_SR_IOV = "sriov_totalvfs"
+
+
+class Function:
+    """One PCI function as sysfs shows it: address, ids, the names in its directory and its place in the tree."""
+
+    def __init__(self, address: str, pci_id: PciId, driver: str | None) -> None:
+        self.address = address
+        self.id = pci_id
+        self.driver = driver
+        self.names: list[str] = []
+        self.path: list[str] = []
+        self.physfn: str | None = None
+
+    @property
+    def kind(self) -> str:
+        """Return ``vf`` or ``pf``; a guest sees no physfn, there the id decides."""
+        return "vf" if self.physfn is not None or self.id.is_vf_by_id else "pf"
+
+
+def read_functions(probe: Probe) -> list[Function]:
+    """Return every network controller and NVIDIA GPU, in order of their addresses; one read per function of the bus."""
+    functions = []
+    for address in probe.names(PCI):
+        if not is_pci_address(address):
+            continue
+        function = _identify(probe, address)
+        if function is None or not (function.id.is_network or function.id.is_gpu):
+            continue
+        function.names = probe.names(f"{PCI}/{address}")
+        function.path = _path(probe, address)
+        if "physfn" in function.names:
+            function.physfn = probe.target_name(f"{PCI}/{address}/physfn")
+        functions.append(function)
+    return functions
+
+
+def nic_entry(probe: Probe, function: Function) -> dict[str, Any]:
+    """Return what the PCI function alone tells of a NIC, in the shape of the facts."""
+    base = f"{PCI}/{function.address}"
+    return {
+        "address": function.address,
+        "vendor": function.id.vendor,
+        "device": function.id.device,
+        "subsystem": function.id.subsystem or None,
+        "class": function.id.pci_class,
+        "family": None,
+        "function": function.kind,
+        "pf": function.physfn,
+        "driver": function.driver,
+        "numa_node": _numa_node(probe, base),
+        "link": _link(probe, base),
+        "sriov": _sriov(probe, base, function),
+        "netdevs": [],
+        "rdma": [],
+        "link_layer": None,
+        "iommu": _iommu(probe, base, function),
+        "path": function.path,
+    }
+
+
+def gpu_entry(probe: Probe, function: Function) -> dict[str, Any]:
+    """Return a GPU in the shape of the facts; the driver's own name for it is asked where the table has none."""
+    base = f"{PCI}/{function.address}"
+    return {
+        "address": function.address,
+        "vendor": function.id.vendor,
+        "device": function.id.device,
+        "name": gpu_name(function.id.device) or _model(probe, function.address),
+        "driver": function.driver,
+        "numa_node": _numa_node(probe, base),
+        "link": _link(probe, base),
+        "path": function.path,
+    }
+
+
+def _identify(probe: Probe, address: str) -> Function | None:
+    """Read ids and driver of a function from its uevent, from the single attributes where uevent lacks them."""
+    base = f"{PCI}/{address}"
+    content = probe.content(f"{base}/uevent") or ""
+    fields = dict(line.partition("=")[::2] for line in content.splitlines())
+    vendor, _colon, device = fields.get("PCI_ID", "").lower().partition(":")
+    pci_class = fields.get("PCI_CLASS", "").lower().zfill(6)
+    subsystem = fields.get("PCI_SUBSYS_ID", "").lower()
+    driver = fields.get("DRIVER")
+    if not _is_hex(vendor, device, pci_class) or "PCI_CLASS" not in fields:
+        vendor, device, pci_class = (_hex_digits(probe, f"{base}/{name}") for name in ("vendor", "device", "class"))
+        subsystem = ":".join(_hex_digits(probe, f"{base}/subsystem_{name}") for name in ("vendor", "device"))
+        driver = probe.target_name(f"{base}/driver")
+    if not _is_hex(vendor, device, pci_class):
+        return None
+    return Function(address, PciId(vendor, device, subsystem.strip(":")[:9], pci_class), driver)
+
+
+def _hex_digits(probe: Probe, path: str) -> str:
+    text = (probe.text(path) or "").lower()
+    return text[2:] if text.startswith("0x") else text
+
+
+def _is_hex(*texts: str) -> bool:
+    return all(re.fullmatch(r"[0-9a-f]{4,6}", text) for text in texts)
+
+
+def _path(probe: Probe, address: str) -> list[str]:
+    """Return the function's place: host bridge, bridges and itself (``pci0000:15``, ``0000:15:01.0``, ...)."""
+    try:
+        place = probe.host.realpath(f"{PCI}/{address}")
+    except HostError:
+        return [address]
+    parts = [
+        part for part in place.split("/") if is_pci_address(part) or re.fullmatch(r"pci[0-9a-f]{4,8}:[0-9a-f]{2}", part)
+    ]
+    return parts if parts and parts[-1] == address else [address]
+
+
+def _numa_node(probe: Probe, base: str) -> int | None:
+    """Return the NUMA node; -1 says that the firmware gave none, which is no affinity rather than node 0."""
+    node = probe.number(f"{base}/numa_node")
+    return None if node is None or node < 0 else node
+
+
+def _link(probe: Probe, base: str) -> dict[str, Any]:
+    return {
+        "speed_gts": _speed(probe, f"{base}/current_link_speed"),
+        "width": _width(probe, f"{base}/current_link_width"),
+        "max_speed_gts": _speed(probe, f"{base}/max_link_speed"),
+        "max_width": _width(probe, f"{base}/max_link_width"),
+    }
+
+
+def _speed(probe: Probe, path: str) -> float | None:
+    """Return GT/s; old kernels write ``8 GT/s``, new ones ``8.0 GT/s PCIe``, both may write ``Unknown``."""
+    found = _SPEED.match(probe.text(path, ("EINVAL",)) or "")
+    return float(found.group(1)) if found else None
+
+
+def _width(probe: Probe, path: str) -> int | None:
+    """Return the number of lanes; 0 and 255 mean that the function has no link of its own."""
+    width = probe.number(path, ("EINVAL",))
+    return width if width and 0 < width <= 32 else None
+
+
+def _sriov(probe: Probe, base: str, function: Function) -> dict[str, Any] | None:
+    """Return SR-IOV of a physical function; None on virtual functions and where the firmware switched it off."""
+    if function.physfn is not None or _SR_IOV not in function.names:
+        return None
+    links = sorted((name for name in function.names if _VF_LINK.fullmatch(name)), key=natural)
+    autoprobe = probe.number(f"{base}/sriov_drivers_autoprobe")
+    vf_device = probe.number(f"{base}/sriov_vf_device", base=16)
+    return {
+        "total": probe.number(f"{base}/{_SR_IOV}"),
+        "enabled": probe.number(f"{base}/sriov_numvfs"),
+        "vf_device": None if vf_device is None else f"{vf_device:04x}",
+        "autoprobe": None if autoprobe is None else autoprobe == 1,
+        "vfs": [vf for vf in (probe.target_name(f"{base}/{name}") for name in links) if vf],
+    }
+
+
+def _iommu(probe: Probe, base: str, function: Function) -> dict[str, Any] | None:
+    """Return the IOMMU group and its domain type; None means that no IOMMU translates for this function."""
+    if "iommu_group" not in function.names:
+        return None
+    group = probe.target_name(f"{base}/iommu_group") or ""
+    if not group.isdecimal():
+        return None
+    return {"group": int(group[:9]), "type": probe.text(f"{base}/iommu_group/type")}
+
+
+def _model(probe: Probe, address: str) -> str | None:
+    content = probe.content(f"/proc/driver/nvidia/gpus/{address}/information") or ""
+    found = re.search(r"^Model:[ \t]+(\S[^\n]{0,80})", content, re.MULTILINE)
+    return printable(found.group(1).strip()) if found else None

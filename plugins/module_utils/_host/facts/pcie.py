@@ -1,0 +1,64 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Reads how NICs, GPUs and the bridges above them treat traffic between both."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Sequence
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.devices import MELLANOX
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.pci import PCI
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.pci_config import registers
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe, is_pci_address
+
+DRIVERS = "/sys/bus/pci/drivers"
+# Drivers that give a function to a virtual machine.
+_VFIO_DRIVERS = ("vfio-pci", "mlx5_vfio_pci", "nvgrace_gpu_vfio_pci")
+_FLAGS = re.compile(rb"^flags\s*:(.*)$", re.MULTILINE)
+# The entry of one processor is shorter; hundreds follow.
+_FIRST_PROCESSOR = 4096
+_VIRTUAL_VENDORS = ("QEMU", "KubeVirt", "OpenStack Foundation", "Red Hat", "VMware, Inc.", "Xen")
+_OF_FUNCTIONS = ("max_read_request", "max_payload", "relaxed_ordering", "ats")
+
+
+def read_pcie(probe: Probe, nics: Sequence[dict[str, Any]], gpus: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Return ``functions`` (RDMA NICs without virtual functions, and GPUs) and ``bridges`` above them, by address.
+
+    A function has ``max_read_request`` and ``max_payload`` (bytes), ``relaxed_ordering`` and ``ats``. A bridge has the
+    value of its ACS control register. What has no such registers, or does not show them, is left out. Bridges are read
+    only where there are NICs and GPUs. ``virtual`` tells whether the machine is a virtual one, ``passed_through`` are
+    the PCI functions that a driver for virtual machines holds.
+    """
+    fabric = [nic for nic in nics if nic["pf"] is None and (nic["rdma"] or nic["vendor"] == MELLANOX)]
+    functions = {}
+    for device in [*fabric, *gpus]:
+        found = _registers(probe, device["address"])
+        if found["max_read_request"] is not None:
+            functions[device["address"]] = {key: found[key] for key in _OF_FUNCTIONS}
+    above = {part for device in [*fabric, *gpus] for part in device["path"][:-1] if is_pci_address(part)}
+    acs = {address: _registers(probe, address)["acs"] for address in sorted(above)} if fabric and gpus else {}
+    return {
+        "functions": functions,
+        "bridges": {address: value for address, value in acs.items() if value is not None},
+        "virtual": _is_virtual(probe),
+        "passed_through": _passed_through(probe),
+    }
+
+
+def _is_virtual(probe: Probe) -> bool:
+    """Tell a virtual machine by the processor's flag, on Arm by the name that the firmware gives the machine."""
+    found = _FLAGS.search(probe.data("/proc/cpuinfo", _FIRST_PROCESSOR) or b"")
+    if found is not None:
+        return b"hypervisor" in found.group(1).split()
+    return (probe.text("/sys/class/dmi/id/sys_vendor", limit=64) or "") in _VIRTUAL_VENDORS
+
+
+def _passed_through(probe: Probe) -> list[str]:
+    names = (name for driver in _VFIO_DRIVERS for name in probe.names(f"{DRIVERS}/{driver}"))
+    return sorted(name for name in names if is_pci_address(name))
+
+
+def _registers(probe: Probe, address: str) -> dict[str, Any]:
+    return registers(probe.data(f"{PCI}/{address}/config") or b"")

@@ -1,0 +1,41 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Reads what an earlier run left for a reboot."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, Iterable, Mapping
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import BOOT_ID
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.state_file import BrokenState, StateFile
+
+PATH = "/var/lib/rdma-fabric/awaiting-reboot.json"
+FILE = StateFile(
+    PATH,
+    "what waits for a reboot",
+    "remove the file; a step that a reboot did not bring may then have this host rebooted for it once more",
+)
+
+# By the step's id: what it leads to, and the boot in which it was first seen to wait.
+Awaited = Dict[str, Dict[str, Any]]
+
+
+def read_awaited(probe: Probe) -> Awaited:
+    """Return what waited after the last run: ``to``, ``boot_id`` and ``this_boot`` (it still is the same start)."""
+    text = probe.content(PATH)
+    if not text:
+        return {}
+    try:
+        content = FILE.parse(text)
+        steps = {str(key): {"to": entry["to"], "boot_id": str(entry["boot_id"])} for key, entry in _entries(content)}
+    except (BrokenState, ValueError, KeyError, TypeError):
+        # The run ends with it, before anything is changed; the boot unit has no use for it.
+        return {}
+    now = probe.text(BOOT_ID)
+    return {key: {**entry, "this_boot": entry["boot_id"] == now} for key, entry in steps.items()}
+
+
+def _entries(content: Mapping[str, Any]) -> Iterable[tuple[str, Any]]:
+    return dict(content["steps"]).items()

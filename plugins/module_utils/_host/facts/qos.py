@@ -1,0 +1,174 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Reads the QoS of ports that any is asked of: files of the vendor's driver, else ``dcb``.
+
+What of the vendor's files a driver has depends on its release, so each is looked for by itself.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Iterable, Mapping, Sequence
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts import qos_paths
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import Facts, HostState, Netdev, Nic
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interfaces import Interface
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.matching import match_spec
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.qos_scope import asked, rdma_of
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec import qos_values
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.qos import QOS_KEYS
+
+_DCB = ("dcb", "--json")
+_UNSUPPORTED = "Operation not supported"
+# Who else may run DCBX; its process file, and how it is started at boot.
+_LLDPAD = ("/run/lldpad.pid", "/etc/systemd/system/multi-user.target.wants/lldpad.service")
+_MLNX_QOS = ("/usr/bin/mlnx_qos", "/usr/sbin/mlnx_qos")
+_OF_DCB = ("dcbx", "trust", "dscp_priority", "cable_length", "ets", "pfc")
+
+
+def read_qos(
+    probe: Probe,
+    desired: Mapping[str, Any],
+    interfaces: Iterable[Interface],
+    rdma: Sequence[Mapping[str, Any]],
+) -> dict[str, Any]:
+    """Return ``{"qos": ...}`` when a wanted interface asks for any, nothing else.
+
+    ``ports`` are by interface name; the rest is about the host: ``lldpad``, ``mlnx_qos``, ``configfs`` (mounted),
+    ``rdma_cm`` (its directory in configfs is there).
+    """
+    wanted = [(interface, asked(desired, interface)) for interface in interfaces]
+    ports = {
+        str(interface.netdev["name"]): _port(probe, interface, interface.netdev, qos, rdma)
+        for interface, qos in wanted
+        if qos and interface.netdev is not None
+    }
+    if not ports:
+        return {}
+    return {
+        "qos": {
+            "ports": ports,
+            "lldpad": any(map(probe.host.exists, _LLDPAD)),
+            "mlnx_qos": any(map(probe.host.exists, _MLNX_QOS)),
+            "configfs": bool(probe.names(qos_paths.CONFIGFS)),
+            "rdma_cm": probe.host.exists(qos_paths.RDMA_CM),
+        }
+    }
+
+
+def everything_of(facts: Facts) -> tuple[dict[str, Any], list[Interface], Sequence[Any]]:
+    """Return what ``read_qos`` needs to read all that any plan may ask of the Ethernet ports with RDMA."""
+    ports = {device["netdev"] for device in facts["rdma"]}
+    names = [netdev["name"] for netdev in facts["netdevs"] if netdev["name"] in ports]
+    wanted = {"interfaces": [{"current_name": name} for name in names], "roce_qos": dict.fromkeys(QOS_KEYS)}
+    return wanted, list(match_spec(wanted, HostState(facts)).interfaces), facts["rdma"]
+
+
+def dcb_command(what: str, name: str) -> tuple[str, ...]:
+    """Return the command that shows one part of a port's DCB settings."""
+    return (*_DCB, what, "show", "dev", name)
+
+
+def pause_command(name: str) -> tuple[str, ...]:
+    """Return the command that shows a port's global pause."""
+    return ("ethtool", "-a", name)
+
+
+def _port(
+    probe: Probe, interface: Interface, netdev: Netdev, qos: Mapping[str, Any], rdma: Iterable[Mapping[str, Any]]
+) -> dict[str, Any]:
+    name, nic = str(netdev["name"]), interface.nic
+    port: dict[str, Any] = {
+        "files": [file for file in qos_paths.FILES if probe.host.exists(qos_paths.file(name, file))],
+        "dcb": None,
+    }
+    port.update(_by_file(probe, name, port["files"], qos))
+    port.update(_by_dcb(probe, name, port["files"], qos))
+    if "pause" in qos:
+        shown = probe.command(*pause_command(name))
+        port["pause"] = qos_values.pause_of(shown.stdout) if shown is not None and shown.rc == 0 else None
+    if "ecn" in qos and qos_paths.ECN in port["files"]:
+        port["ecn"] = {point: _priorities(probe, name, point) for point in qos_values.POINTS}
+    port.update(_notification(probe, name, nic, qos))
+    device = rdma_of(interface, rdma)
+    port["rdma"] = None if device is None else _device(probe, str(device["name"]))
+    return port
+
+
+def _by_file(probe: Probe, name: str, files: Sequence[str], qos: Mapping[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    if qos_paths.TRUST in files and "trust" in qos:
+        found["trust"] = probe.text(qos_paths.file(name, qos_paths.TRUST), limit=16)
+    if qos_paths.DSCP2PRIO in files and "dscp_priority" in qos:
+        table = qos_values.table_of(probe.content(qos_paths.file(name, qos_paths.DSCP2PRIO)) or "")
+        found["dscp"] = None if table is None else qos_values.compact(table)
+    if qos_paths.PFC in files and "pfc" in qos:
+        found["pfc"] = qos_values.bits_of(probe.text(qos_paths.file(name, qos_paths.PFC)) or "")
+    if qos_paths.BUFFERS in files and "pfc" in qos:
+        texts = [
+            probe.content(qos_paths.file(name, which)) or "" for which in (qos_paths.PRIO2BUFFER, qos_paths.BUFFERS)
+        ]
+        found["headroom"] = qos_values.headroom_of(*texts)
+    if qos_paths.CABLE in files and "cable_length" in qos:
+        found["cable_length"] = probe.number(qos_paths.file(name, qos_paths.CABLE))
+    return found
+
+
+def _by_dcb(probe: Probe, name: str, files: Sequence[str], qos: Mapping[str, Any]) -> dict[str, Any]:
+    """Ask ``dcb`` for what no file tells; ``dcb`` of the result says whether the port answers: yes, no, missing."""
+    if not any(key in qos for key in _OF_DCB):
+        return {}
+    owner = probe.command(*dcb_command("dcbx", name))
+    if owner is None:
+        return {"dcb": "missing"}
+    # A recording has no complaints, only the status.
+    if owner.rc and (_UNSUPPORTED in owner.stderr or not owner.stderr):
+        return {"dcb": "no"}
+    found: dict[str, Any] = {"dcb": "yes", "dcbx": qos_values.owner_in(owner.stdout) if owner.rc == 0 else None}
+    needs = {
+        "app": qos_paths.TRUST not in files and ("trust" in qos or "dscp_priority" in qos),
+        "pfc": (qos_paths.PFC not in files and "pfc" in qos)
+        or (qos_paths.CABLE not in files and "cable_length" in qos),
+        "ets": "ets" in qos,
+    }
+    shown = {what: _shown(probe, dcb_command(what, name)) for what, needed in needs.items() if needed}
+    if shown.get("app") is not None:
+        table = qos_values.app_table(shown["app"])
+        found.update(trust="dscp" if table else "pcp", dscp=qos_values.compact(table))
+    if shown.get("pfc") is not None:
+        state = qos_values.pfc_state(shown["pfc"])
+        found.update({key: state[key] for key in state if key not in {"pfc", "cable_length"} or key in qos})
+    if shown.get("ets") is not None:
+        found["ets"] = qos_values.ets_state(shown["ets"])
+    return found
+
+
+def _shown(probe: Probe, command: Sequence[str]) -> Any:
+    result = probe.command(*command)
+    return result.stdout if result is not None and result.rc == 0 else None
+
+
+def _priorities(probe: Probe, name: str, point: str) -> list[int]:
+    """Return the priorities for which one side of congestion control is on."""
+    return [p for p in range(qos_values.PRIORITIES) if probe.number(qos_paths.ecn(name, point, p)) == 1]
+
+
+def _notification(probe: Probe, name: str, nic: Nic | None, qos: Mapping[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key in ("cnp_dscp", "cnp_priority"):
+        if key in qos:
+            candidates = qos_paths.notification(name, None if nic is None else str(nic["address"]), key)
+            tree = next((tree for tree, path in candidates.items() if probe.host.exists(path)), None)
+            found[key] = None if tree is None else probe.number(candidates[tree])
+            found[f"{key}_in"] = tree
+    return found
+
+
+def _device(probe: Probe, name: str) -> dict[str, Any]:
+    classes = probe.content(qos_paths.traffic_class(name))
+    return {
+        "name": name,
+        "tos": probe.number(qos_paths.tos(name)),
+        "traffic_class": None if classes is None else qos_values.traffic_class_of(classes),
+    }

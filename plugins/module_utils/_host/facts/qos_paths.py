@@ -1,0 +1,61 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Where QoS is read and written. Pure.
+
+``qos/`` and ``ecn/`` of an interface and ``tc/`` of an RDMA device are of the vendor's driver (en_sysfs.c and mlx5_ib
+of mlnx-ofa_kernel), ``cc_params`` in debugfs of the kernel's mlx5_ib (cong.c), ``rdma_cm`` in configfs of every kernel
+with CONFIG_INFINIBAND_ADDR_TRANS_CONFIGFS (Documentation/ABI/testing/configfs-rdma_cm). A name may be a placeholder of
+``ports.fill``.
+"""
+
+from __future__ import annotations
+
+NET = "/sys/class/net"
+INFINIBAND = "/sys/class/infiniband"
+DEBUGFS = "/sys/kernel/debug/mlx5"
+CONFIGFS = "/sys/kernel/config"
+RDMA_CM = f"{CONFIGFS}/rdma_cm"
+# Cards whose ports are PCI functions of their own have one port each.
+PORT = 1
+
+TRUST, PFC, DSCP2PRIO, CABLE = "qos/trust", "qos/pfc", "qos/dscp2prio", "qos/cable_len"
+PRIO2BUFFER, BUFFERS = "qos/prio2buffer", "qos/buffer_size"
+ECN = "ecn/roce_np/enable/0"
+FILES = (TRUST, PFC, DSCP2PRIO, CABLE, BUFFERS, ECN)
+VENDOR, KERNEL = "vendor", "kernel"
+_OF_VENDOR = {"cnp_dscp": "ecn/roce_np/cnp_dscp", "cnp_priority": "ecn/roce_np/cnp_802p_prio"}
+_OF_KERNEL = {"cnp_dscp": "np_cnp_dscp", "cnp_priority": "np_cnp_prio"}
+
+
+def file(name: str, which: str) -> str:
+    """Return one of an interface's files."""
+    return f"{NET}/{name}/{which}"
+
+
+def ecn(name: str, point: str, priority: int) -> str:
+    """Return the switch of one side of congestion control for one priority."""
+    return file(name, f"ecn/roce_{point}/enable/{priority}")
+
+
+def notification(name: str, address: str | None, key: str) -> dict[str, str]:
+    """Return the files that may hold what congestion notifications are marked with, by tree, best first."""
+    found = {VENDOR: file(name, _OF_VENDOR[key])}
+    if address is not None:
+        found[KERNEL] = f"{DEBUGFS}/{address}/cc_params/{_OF_KERNEL[key]}"
+    return found
+
+
+def directory(device: str) -> str:
+    """Return the directory in configfs that somebody has to make for an RDMA device."""
+    return f"{RDMA_CM}/{device}"
+
+
+def tos(device: str) -> str:
+    """Return the file with the type of service of connections by RDMA-CM."""
+    return f"{directory(device)}/ports/{PORT}/default_roce_tos"
+
+
+def traffic_class(device: str) -> str:
+    """Return the file with the traffic class of every queue pair of an RDMA device."""
+    return f"{INFINIBAND}/{device}/tc/{PORT}/traffic_class"

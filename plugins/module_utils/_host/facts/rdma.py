@@ -1,0 +1,112 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Reads RDMA devices and their ports."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Sequence
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.netdev import Netdev, port_of
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import (
+    Probe,
+    natural,
+    parse_int,
+    pci_address_in,
+    printable,
+)
+
+INFINIBAND = "/sys/class/infiniband"
+_RATE = re.compile(r"(\d+(?:\.\d+)?) Gb/sec")
+_IPV4_MAPPED = "0000:0000:0000:0000:0000:ffff:"
+_EMPTY_GID = "0000:0000:0000:0000:0000:0000:0000:0000"
+# mlx5 has 256 slots per port. The kernel fills the first free one, so a run of empty slots ends the table in practice.
+_MOST_SLOTS = 64
+_EMPTY_RUN = 8
+
+
+def read_rdma(probe: Probe, netdevs: Sequence[Netdev]) -> list[dict[str, Any]]:
+    """Return every RDMA device in the shape of the facts, ``mlx5_2`` before ``mlx5_10``."""
+    return [_device(probe, name, netdevs) for name in sorted(probe.names(INFINIBAND), key=natural)]
+
+
+def _device(probe: Probe, name: str, netdevs: Sequence[Netdev]) -> dict[str, Any]:
+    base = f"{INFINIBAND}/{name}"
+    pci = pci_address_in(probe.target(base) or "")
+    # Software devices (rxe, siw) hang on no bus; ``parent`` names their interface.
+    parent = None if pci else probe.text(f"{base}/parent", limit=64)
+    numbers = sorted(filter(None, (parse_int(port) for port in probe.names(f"{base}/ports"))))
+    netdev = _netdev(probe, base, numbers, port_of(netdevs, pci, numbers[0]) if pci and numbers else None) or parent
+    return {
+        "name": printable(name),
+        "pci": pci,
+        "netdev": netdev,
+        "node_guid": probe.text(f"{base}/node_guid", limit=64),
+        "system_image_guid": probe.text(f"{base}/sys_image_guid", limit=64),
+        "firmware": probe.text(f"{base}/fw_ver", limit=64) or None,
+        "psid": probe.text(f"{base}/board_id", limit=64) or None,
+        "hca_type": probe.text(f"{base}/hca_type", limit=64) or None,
+        "ports": [_port(probe, f"{base}/ports/{number}", number, netdev) for number in numbers],
+    }
+
+
+def _netdev(probe: Probe, base: str, ports: list[int], own: Netdev | None) -> str | None:
+    """Return the interface behind the first port; a RoCE bond answers for its members (``mlx5_bond_0``)."""
+    if own is not None and own.facts["master"] is None:
+        return str(own.facts["name"])
+    attached = probe.text(f"{base}/ports/{ports[0]}/gid_attrs/ndevs/0", ("EINVAL",), 64) if ports else None
+    if own is None:
+        return attached or None
+    return attached if attached == own.facts["master"] else str(own.facts["name"])
+
+
+def _port(probe: Probe, base: str, number: int, netdev: str | None) -> dict[str, Any]:
+    link_layer = probe.text(f"{base}/link_layer", limit=32)
+    physical = _state(probe, f"{base}/phys_state")
+    return {
+        "port": number,
+        "state": _state(probe, f"{base}/state"),
+        "physical": physical,
+        # A port without a link prints a rate too (10 or 40): it is none.
+        "rate_gbps": _rate(probe, f"{base}/rate") if physical == "LinkUp" else None,
+        "link_layer": link_layer,
+        "lid": probe.number(f"{base}/lid", base=16),
+        "sm_lid": probe.number(f"{base}/sm_lid", base=16),
+        "rocev2_gid_index": _rocev2_index(probe, base, netdev) if link_layer == "Ethernet" else None,
+    }
+
+
+def _state(probe: Probe, path: str) -> str | None:
+    """Return the word of ``4: ACTIVE``."""
+    text = probe.text(path, limit=64)
+    return text.partition(":")[2].strip() or text if text else None
+
+
+def _rate(probe: Probe, path: str) -> int | float | None:
+    """Return Gb/s of ``400 Gb/sec (4X NDR)``, whole where it is whole (``2.5`` exists)."""
+    found = _RATE.match(probe.text(path, ("EINVAL",), 64) or "")
+    if not found:
+        return None
+    rate = float(found.group(1))
+    return int(rate) if rate.is_integer() else rate
+
+
+def _rocev2_index(probe: Probe, base: str, netdev: str | None) -> int | None:
+    """Return the first slot that is RoCE v2, made of an IPv4 address, and of this port's own interface."""
+    empty = 0
+    for slot in range(_MOST_SLOTS):
+        gid = probe.text(f"{base}/gids/{slot}", ("EINVAL",), 64)
+        if gid is None or gid == _EMPTY_GID:
+            empty += 1
+            if gid is None or empty >= _EMPTY_RUN:
+                return None
+            continue
+        empty = 0
+        if not gid.startswith(_IPV4_MAPPED):
+            continue
+        if probe.text(f"{base}/gid_attrs/types/{slot}", ("EINVAL",), 32) != "RoCE v2":
+            continue
+        if netdev is None or probe.text(f"{base}/gid_attrs/ndevs/{slot}", ("EINVAL",), 64) == netdev:
+            return slot
+    return None

@@ -1,0 +1,219 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Finds the file systems and swap that this host has over its network: NFS, iSCSI, iSER, NVMe over fabrics.
+
+Sources in the kernel: fs/proc_namespace.c (mountinfo) and fs/nfs/super.c (``addr=`` and ``proto=`` of a mount);
+drivers/scsi/scsi_transport_iscsi.c (sessions below their host, connections named after their session) and
+drivers/infiniband/ulp/iser/iscsi_iser.c; drivers/nvme/host/fabrics.c and tcp.c (``address`` of a controller, with
+``src_addr`` over TCP) and drivers/nvme/host/multipath.c (a disk of several controllers lies below their subsystem).
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import posixpath
+import re
+from typing import Iterable, Mapping, NamedTuple, Union
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import MOUNTS
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe, natural, printable
+
+SWAPS = "/proc/swaps"
+SESSIONS = "/sys/class/iscsi_session"
+CONNECTIONS = "/sys/class/iscsi_connection"
+ISCSI_HOSTS = "/sys/class/iscsi_host"
+CONTROLLERS = "/sys/devices/virtual/nvme-fabrics/ctl"
+NFS = ("nfs", "nfs4")
+SWAP = "swap"
+_BLOCK = "/sys/class/block"
+_DISKS = "/sys/dev/block"
+_SUBSYSTEMS = "/sys/class/nvme-subsystem"
+_CONTROLLER = re.compile(r"nvme\d+")
+_IN_PLACE = re.compile(
+    r"/(?P<host>host\d+)/session(?P<session>\d+)/|/ctl/(?P<ctl>nvme\d+)/|/(?P<subsystem>nvme-subsys\d+)/"
+)
+_ESCAPED = re.compile(r"\\([0-7]{3})")
+_MOST_NAMED = 3
+
+Address = Union[ipaddress.IPv4Address, ipaddress.IPv6Address]
+
+
+class Mount(NamedTuple):
+    """One mounted file system: where, its kind, its device (``8:1``), its source, and the options of the kind."""
+
+    point: str
+    kind: str
+    device: str
+    source: str
+    options: Mapping[str, str]
+
+
+class Way(NamedTuple):
+    """How this host reaches a server: its address, and this side's address or interface where they are told."""
+
+    over: str
+    server: str
+    own: str = ""
+    netdev: str = ""
+
+
+class Storage(NamedTuple):
+    """A way to storage, and in a clause what comes by it."""
+
+    way: Way
+    carries: str
+
+
+def read_remote_storage(probe: Probe) -> list[Storage]:
+    """Return every way to mounted file systems and swap over the network, each once."""
+    mounts = parse_mounts(probe.content(MOUNTS) or "")
+    used: dict[Way, dict[str, None]] = {}
+    for mount in mounts:
+        if mount.kind in NFS and "addr" in mount.options:
+            over = "NFS over RDMA" if mount.options.get("proto", "").startswith("rdma") else "NFS"
+            used.setdefault(Way(over, mount.options["addr"]), {})[mount.point] = None
+    if probe.names(SESSIONS) or any(map(_CONTROLLER.fullmatch, probe.names(CONTROLLERS))):
+        for disk, uses in _disks(probe, mounts).items():
+            for way in _ways_to(probe, disk):
+                used.setdefault(way, {}).update(dict.fromkeys(uses))
+    return [Storage(way, _clause(way, list(uses))) for way, uses in used.items()]
+
+
+def parse_mounts(text: str) -> list[Mount]:
+    """Parse mountinfo: before `` - `` device and mount point, after it kind, source and the options of the kind."""
+    mounts = []
+    for line in text.splitlines():
+        general, _dash, special = line.partition(" - ")
+        fields, of_kind = general.split(" "), special.split(" ")
+        if len(fields) >= 6 and len(of_kind) >= 3:
+            options = dict(option.partition("=")[::2] for option in of_kind[2].split(","))
+            mounts.append(Mount(_plain(fields[4]), of_kind[0], fields[2], _plain(of_kind[1]), options))
+    return mounts
+
+
+def parse_address(text: str) -> Address | None:
+    """Return the address that a text is, without the scope of a link and brackets; None when it is none."""
+    try:
+        return ipaddress.ip_address(text.strip("[]").partition("%")[0])
+    except ValueError:
+        return None
+
+
+def public_mounts(text: str) -> str:
+    """Return what a recording may hold of mountinfo: disks without names, servers, and directories of the root."""
+    lines = []
+    for mount in parse_mounts(text):
+        point = "/" + mount.point.split("/")[1]
+        if mount.kind in NFS:
+            kept = ",".join(f"{key}={mount.options[key]}" for key in ("proto", "addr") if key in mount.options)
+            lines.append(f"0 0 0:0 / {point} rw - {mount.kind} none {kept}\n")
+        elif not mount.device.startswith("0:"):
+            lines.append(f"0 0 {mount.device} / {point} rw - disk none rw\n")
+    return "".join(dict.fromkeys(lines))
+
+
+def public_swaps(text: str) -> str:
+    """Return what a recording may hold of the list of swap: the kernel's names of disks."""
+    return "".join(f"{name}\n" for name in _swaps(text))
+
+
+def _plain(text: str) -> str:
+    """Return a path as it is: blanks and the like are octal in the table."""
+    return printable(_ESCAPED.sub(lambda found: chr(int(found.group(1), 8)), text))
+
+
+def _disks(probe: Probe, mounts: Iterable[Mount]) -> dict[str, list[str]]:
+    """Return what each disk is for, by its place in /sys/devices: mount points, and swap."""
+    uses: dict[tuple[str, str], list[str]] = {}
+    for mount in mounts:
+        # btrfs has a device of its own, so its source has to tell.
+        key = (mount.device, "") if not mount.device.startswith("0:") else ("", mount.source)
+        uses.setdefault(key, []).append(mount.point)
+    for name in _swaps(probe.content(SWAPS) or ""):
+        uses.setdefault(("", name), []).append(SWAP)
+    disks: dict[str, list[str]] = {}
+    for (device, source), points in uses.items():
+        if device:
+            place = probe.target(f"{_DISKS}/{device}")
+        else:
+            place = _place(probe, posixpath.basename(source)) if source.startswith("/dev/") else None
+        if place:
+            disks.setdefault(place, []).extend(points)
+    return disks
+
+
+def _swaps(text: str) -> list[str]:
+    return [line.split()[0] for line in text.splitlines() if line.startswith("/dev/")]
+
+
+def _place(probe: Probe, name: str) -> str | None:
+    """Return the place of a disk by its name, which may be one of the device mapper's."""
+    known = probe.target(f"{_BLOCK}/{name}")
+    if known:
+        return known
+    mapped = (each for each in probe.names(_BLOCK) if each.startswith("dm-"))
+    return next((probe.target(f"{_BLOCK}/{each}") for each in mapped if _mapped_name(probe, each) == name), None)
+
+
+def _mapped_name(probe: Probe, name: str) -> str | None:
+    return probe.text(f"{_BLOCK}/{name}/dm/name")
+
+
+def _ways_to(probe: Probe, place: str) -> list[Way]:
+    """Return the ways to all that a disk stands on: its own, and those to the parts of the device mapper and RAIDs."""
+    ways: dict[Way, None] = {}
+    seen: set[str] = set()
+    waiting = [place]
+    while waiting:
+        now = waiting.pop()
+        if now in seen:
+            continue
+        seen.add(now)
+        ways.update(dict.fromkeys(_ways_of(probe, now)))
+        for name in now.partition("/block/")[2].split("/"):
+            parts = probe.names(f"{_BLOCK}/{name}/slaves") if name else []
+            waiting += [target for target in (probe.target(f"{_BLOCK}/{part}") for part in parts) if target]
+    return list(ways)
+
+
+def _ways_of(probe: Probe, place: str) -> list[Way]:
+    found = _IN_PLACE.search(f"{place}/")
+    if found is None:
+        return []
+    if found["session"]:
+        return _ways_of_session(probe, found["host"], found["session"])
+    controllers = [found["ctl"]] if found["ctl"] else probe.names(f"{_SUBSYSTEMS}/{found['subsystem']}")
+    ways = [_way_of_controller(probe, name) for name in controllers if _CONTROLLER.fullmatch(name)]
+    return [way for way in ways if way is not None]
+
+
+def _ways_of_session(probe: Probe, host: str, session: str) -> list[Way]:
+    iser = "iser" in (probe.text(f"/sys/class/scsi_host/{host}/proc_name") or "")
+    own, netdev = (probe.text(f"{ISCSI_HOSTS}/{host}/{name}") or "" for name in ("ipaddress", "netdev"))
+    connections = [name for name in probe.names(CONNECTIONS) if name.startswith(f"connection{session}:")]
+    # A target may send a session on to another address: the persistent one is that of the portal.
+    servers = [
+        probe.text(f"{CONNECTIONS}/{name}/{attribute}", ("ENOTCONN",)) or ""
+        for name in connections
+        for attribute in ("address", "persistent_address")
+    ]
+    return [Way("iSER" if iser else "iSCSI", server, own, netdev) for server in dict.fromkeys(filter(None, servers))]
+
+
+def _way_of_controller(probe: Probe, name: str) -> Way | None:
+    transport = probe.text(f"{CONTROLLERS}/{name}/transport")
+    if transport not in {"rdma", "tcp"}:
+        return None
+    address = probe.text(f"{CONTROLLERS}/{name}/address") or ""
+    told = dict(part.partition("=")[::2] for part in address.split(","))
+    own = told.get("src_addr") or told.get("host_traddr") or ""
+    return Way(f"NVMe/{transport.upper()}", told.get("traddr", ""), own, told.get("host_iface", ""))
+
+
+def _clause(way: Way, uses: list[str]) -> str:
+    named = sorted(uses, key=natural)[:_MOST_NAMED]
+    rest = len(uses) - len(named)
+    more = f" and {rest} more" if rest else ""
+    noun = f"mount{'s' if len(uses) > 1 else ''}" if way.over.startswith("NFS") else "disk of"
+    return f"{way.over} {noun} {', '.join(named)}{more}"

@@ -1,0 +1,203 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Reads routes and policy rules of the interfaces that some are asked of.
+
+``ip`` tells them as JSON, with numbers in place of the names that a host may give to tables and protocols (``-N``,
+since iproute2 5.0). Routes are asked for by interface: a node of a large cluster has thousands.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+from typing import Any, Dict, Iterable, Mapping, Sequence
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interfaces import Interface
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.managers.routes import keeps_any
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.routes import (
+    DEFAULT,
+    IPV6_METRIC,
+    MAIN,
+    ROUTES,
+    RULES,
+    route_key,
+    rule_key,
+)
+
+VERSIONS = (4, 6)
+NUMERIC = ("ip", "-N", "-json")
+_EVERYTHING = {4: "0.0.0.0/0", 6: "::/0"}
+_BITS = {4: 32, 6: 128}
+# What a route or a rule may say and still be one that can be asked for.
+OF_A_ROUTE = {"dst", "gateway", "dev", "table", "protocol", "scope", "metric", "flags", "pref", "prefsrc"}
+OF_A_RULE = {"priority", "src", "srclen", "dst", "dstlen", "table", "protocol"}
+_ALL = "all"
+# What ``ip`` gives a route without a protocol (RTPROT_BOOT), and leaves out when it shows one.
+_BOOT = 3
+
+Facts = Dict[str, Any]
+
+
+def routes_command(version: int, name: str) -> tuple[str, ...]:
+    """Return the command that shows the routes of one family that leave by an interface, those of all tables."""
+    return (*NUMERIC, f"-{version}", "route", "show", "table", "all", "dev", name)
+
+
+def rules_command(version: int) -> tuple[str, ...]:
+    """Return the command that shows the rules of one family."""
+    return (*NUMERIC, f"-{version}", "rule", "show")
+
+
+def addresses_command(name: str) -> tuple[str, ...]:
+    """Return the command that shows the addresses of an interface."""
+    return ("ip", "-json", "address", "show", "dev", name)
+
+
+def commands(names: Iterable[str]) -> list[tuple[str, ...]]:
+    """Return every command that reading may need on a host with these interfaces."""
+    of_interfaces = [
+        command
+        for name in names
+        for command in (*(routes_command(version, name) for version in VERSIONS), addresses_command(name))
+    ]
+    return [*of_interfaces, *map(rules_command, VERSIONS)]
+
+
+def read_routing(
+    probe: Probe, desired: Mapping[str, Any], interfaces: Sequence[Interface], facts: Mapping[str, Any]
+) -> Facts:
+    """Return what is there, nothing where ``desired`` asks for no routes and no file of ours keeps any.
+
+    ``{"interfaces": {key of the interface: {"routes", "addresses"}}, "rules", "uplinks": addresses of the uplinks}``:
+    routes and rules as ``wanted.routes`` has them, with their ``protocol``; addresses as ``10.1.0.2/24``. What can't be
+    read is None. Routes and rules that can't be asked for (several gateways, marks, other types) are left out.
+    """
+    wanted = desired.get("interfaces") or ()
+    asked = any(entry.get(key) is not None for entry in wanted for key in (ROUTES, RULES))
+    if not wanted or not (asked or keeps_any(facts["boot"]["files"])):
+        return {}
+    found = {}
+    for interface in interfaces:
+        if interface.netdev is not None:
+            name = interface.netdev["name"]
+            lists = [parse_routes(_printed(probe, routes_command(version, name)), version) for version in VERSIONS]
+            found[interface.key] = {"routes": _joined(lists), "addresses": _addresses(probe, name)}
+    lists = [parse_rules(_printed(probe, rules_command(version)), version) for version in VERSIONS]
+    uplinks = {*(uplink["netdev"] for uplink in facts["uplinks"]), *(desired.get("uplinks") or ())}
+    of_uplinks = [address for name in sorted(uplinks) for address in _addresses(probe, name) or ()]
+    return {"interfaces": found, "rules": _joined(lists), "uplinks": of_uplinks}
+
+
+def parse_routes(text: str | None, version: int) -> list[dict[str, Any]] | None:
+    """Parse what ``routes_command`` prints; None when it is no such list."""
+    entries = _entries(text)
+    if entries is None:
+        return None
+    routes = [_route(entry, version) for entry in entries if set(entry) <= OF_A_ROUTE]
+    return sorted((route for route in routes if route is not None), key=route_key)
+
+
+def parse_rules(text: str | None, version: int) -> list[dict[str, Any]] | None:
+    """Parse what ``rules_command`` prints; None when it is no such list."""
+    entries = _entries(text)
+    if entries is None:
+        return None
+    rules = [_rule(entry, version) for entry in entries if set(entry) <= OF_A_RULE]
+    return sorted((rule for rule in rules if rule is not None), key=rule_key)
+
+
+def parse_addresses(text: str | None) -> list[str] | None:
+    """Parse what ``addresses_command`` prints; None when it is no such list."""
+    entries = _entries(text)
+    if entries is None:
+        return None
+    found = []
+    for link in entries:
+        for entry in link.get("addr_info") or ():
+            network = _network(entry.get("local"), entry.get("prefixlen")) if isinstance(entry, dict) else None
+            if network is not None:
+                found.append(f"{entry['local']}/{entry['prefixlen']}")
+    return sorted(found)
+
+
+def _route(entry: Mapping[str, Any], version: int) -> dict[str, Any] | None:
+    to = _EVERYTHING[version] if entry.get("dst") == DEFAULT else _network(entry.get("dst"), None)
+    usual = (("table", MAIN), ("metric", IPV6_METRIC if version == 6 else 0), ("protocol", _BOOT))
+    table, metric, protocol = (_number(entry.get(key, value)) for key, value in usual)
+    if to is None or table is None or metric is None or protocol is None:
+        return None
+    flags = entry.get("flags")
+    return {
+        "to": to,
+        "via": _address(entry.get("gateway")),
+        "table": table,
+        "metric": metric,
+        "on-link": isinstance(flags, list) and "onlink" in flags,
+        "protocol": protocol,
+    }
+
+
+def _rule(entry: Mapping[str, Any], version: int) -> dict[str, Any] | None:
+    networks = [_selector(entry, "src", version), _selector(entry, "dst", version)]
+    # Without a table it is no rule that looks one up.
+    table, priority, protocol = (_number(entry.get(key, 0)) for key in ("table", "priority", "protocol"))
+    if None in networks or not any(networks) or not table or priority is None or protocol is None:
+        return None
+    source, target = (network or None for network in networks)
+    return {"from": source, "to": target, "table": table, "priority": priority, "protocol": protocol}
+
+
+def _selector(entry: Mapping[str, Any], key: str, version: int) -> str | None:
+    """Return a network, an empty text where all addresses are meant, None where it can't be told."""
+    value = entry.get(key, _ALL)
+    return "" if value == _ALL else _network(value, entry.get(f"{key}len", _BITS[version]))
+
+
+def _network(address: Any, prefix: Any) -> str | None:
+    """Return a network in full, that of an address with its prefix."""
+    text = address if prefix is None else f"{address}/{prefix}"
+    try:
+        return str(ipaddress.ip_network(text, strict=False)) if isinstance(text, str) else None
+    except ValueError:
+        return None
+
+
+def _address(value: Any) -> str | None:
+    try:
+        return str(ipaddress.ip_address(value)) if isinstance(value, str) else None
+    except ValueError:
+        return None
+
+
+def _number(value: Any) -> int | None:
+    """Return a number that ``ip`` prints as one or as text."""
+    if isinstance(value, str) and value.isdigit() and len(value) <= 10:
+        return int(value)
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _entries(text: str | None) -> list[dict[str, Any]] | None:
+    try:
+        # Without anything to show, old versions print nothing.
+        document = json.loads(text or "[]") if text is not None else None
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(document, list):
+        return None
+    return [entry for entry in document if isinstance(entry, dict)]
+
+
+def _printed(probe: Probe, command: tuple[str, ...]) -> str | None:
+    result = probe.command(*command)
+    return None if result is None or result.rc else result.stdout.strip()
+
+
+def _addresses(probe: Probe, name: str) -> list[str] | None:
+    return parse_addresses(_printed(probe, addresses_command(name)))
+
+
+def _joined(lists: Sequence[list[dict[str, Any]] | None]) -> list[dict[str, Any]] | None:
+    """Return the lists of both families as one, None when neither can be read; a kernel may have one family only."""
+    return None if all(found is None for found in lists) else [entry for found in lists for entry in found or ()]

@@ -1,0 +1,77 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Reads the settings that a desired state asks for, and no others: most hosts ask for few."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Iterable, Mapping
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.hugepages import read_hugepages
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.kernel_arguments import read_kernel_arguments
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.kernel_arguments_record import (
+    DROP_IN,
+    RECORD,
+    REMOVED,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.limits import MANAGER_FILE, read_limits
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.sysctls import read_sysctls
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.uplink import IP_ADDRESSES
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe, printable
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.arguments import RDMA_MODES
+
+# drivers/infiniband/core/device.c, ib_devices_shared_netns
+_NETNS_MODE = "/sys/module/ib_core/parameters/netns_mode"
+_OF_HUGEPAGES = ("hugepagesz", "hugepages")
+
+
+def read_settings(
+    probe: Probe, desired: Mapping[str, Any], netdevs: Iterable[str], own_files: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return what the host has of what ``desired`` asks for; parts that it does not ask for are not there.
+
+    ``own_files`` are the files of ours that the host has: they tell what an earlier run was asked for. ``addresses``
+    are IPv4 addresses in CIDR form by interface, None where they can't be read. ``rdma_mode`` is None where ib_core is
+    not loaded. The other keys are explained where they
+    are read, in ``read.py`` of the packages sysctl, limits, hugepages and kernel_arguments.
+    """
+    settings: dict[str, Any] = {}
+    hugepages = desired.get("hugepages") or {}
+    mode = desired.get("rdma_mode")
+    asked = [*(desired.get("kernel_arguments") or []), *(_OF_HUGEPAGES if hugepages else ())]
+    asked += [RDMA_MODES[mode]] if mode else []
+    records = {path: own_files[path] for path in (DROP_IN, RECORD) if path in own_files}
+    if asked or records or probe.host.exists(REMOVED):
+        settings["kernel_arguments"] = read_kernel_arguments(probe, asked, records)
+    if mode:
+        settings["rdma_mode"] = {"Y": "shared", "N": "exclusive"}.get(probe.text(_NETNS_MODE, limit=8) or "")
+    if hugepages:
+        settings["hugepages"] = read_hugepages(probe, hugepages)
+    if any((desired.get("limits") or {}).values()) or MANAGER_FILE in own_files:
+        settings["limits"] = read_limits(probe)
+    if desired.get("sysctls") or desired.get("multirail"):
+        settings.update(read_sysctls(probe, desired, netdevs))
+    if desired.get("multirail"):
+        result = probe.command(*IP_ADDRESSES)
+        settings["addresses"] = None if result is None or result.rc else parse_addresses(result.stdout)
+    return settings
+
+
+def parse_addresses(text: str) -> dict[str, list[str]] | None:
+    """Parse ``ip -json address show`` and return the IPv4 addresses of each interface as ``10.0.0.1/24``."""
+    try:
+        links = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    found: dict[str, list[str]] = {}
+    for link in links if isinstance(links, list) else []:
+        name, entries = (link.get("ifname"), link.get("addr_info")) if isinstance(link, dict) else (None, None)
+        if not isinstance(name, str) or not isinstance(entries, list):
+            continue
+        found[printable(name)] = [
+            printable(f"{entry.get('local')}/{entry.get('prefixlen')}")
+            for entry in entries
+            if isinstance(entry, dict) and entry.get("family") == "inet"
+        ]
+    return found

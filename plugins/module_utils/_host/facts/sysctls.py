@@ -1,0 +1,116 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Reads wanted settings of /proc/sys and what other files would make of them at boot."""
+
+from __future__ import annotations
+
+import posixpath
+from typing import Any, Iterable, Iterator, Mapping, NamedTuple
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import HostError
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe, printable
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec import sysctl_names
+
+# sysctl.d(5): of files with one name the first directory's counts; all of them are applied in the order of names.
+DIRECTORIES = ("/etc/sysctl.d", "/run/sysctl.d", "/usr/local/lib/sysctl.d", "/usr/lib/sysctl.d", "/lib/sysctl.d")
+MAIN_FILE = "/etc/sysctl.conf"
+_MOST_INTERFACES = 64
+_LONGEST_VALUE = 1024
+# Every procfs has it, no recording does: without it nothing can be said about a setting that is not there.
+_LIVE = f"{sysctl_names.PROC_SYS}/fs"
+
+
+class Assignment(NamedTuple):
+    """One explicit ``name = value`` of a file of sysctl.d(5)."""
+
+    name: str
+    value: str
+
+
+def read_sysctls(probe: Probe, desired: Mapping[str, Any], netdevs: Iterable[str]) -> dict[str, Any]:
+    """Return the wanted settings of this host, as facts["settings"] holds them.
+
+    ``sysctl``: value by name, None where it can't be read; settings of an interface are read for every interface of
+    ``netdevs``, because it may get its name later. ``sysctl_absent``: names that this kernel does not have.
+    ``sysctl_later``: what a file applied after ours sets them to at boot. ``sysctl_conf``: what /etc/sysctl.conf sets
+    them to where only sysctl(8) reads it.
+    """
+    wanted = list(desired["sysctls"])
+    interfaces = list(netdevs)[:_MOST_INTERFACES]
+    if desired["multirail"]:
+        wanted += [
+            sysctl_names.canonical(f"net/ipv4/conf/{netdev}/{key}")
+            for netdev in interfaces
+            for key in sysctl_names.MULTIRAIL
+        ]
+    every = sorted({other for name in wanted for other in _with_relatives(name, interfaces)})
+    values = {name: _value(probe, name) for name in every}
+    live = probe.host.exists(_LIVE)
+    absent = [
+        name for name in wanted if live and values[name] is None and not probe.host.exists(sysctl_names.attribute(name))
+    ]
+    later, main_file = _at_boot(probe, frozenset(desired["sysctls"]))
+    return {
+        "sysctl": values,
+        "sysctl_absent": sorted(set(absent)),
+        "sysctl_later": later,
+        "sysctl_conf": main_file,
+    }
+
+
+def _value(probe: Probe, name: str) -> str | None:
+    """Return a value with one space where the kernel has tabs."""
+    content = probe.content(sysctl_names.attribute(name), ("EACCES",))
+    return None if content is None else printable(" ".join(content.split()), _LONGEST_VALUE)
+
+
+def _with_relatives(name: str, interfaces: Iterable[str]) -> Iterator[str]:
+    yield name
+    yield from filter(None, (sysctl_names.accept_ra_of(name, interface) for interface in interfaces))
+    if sysctl_names.is_accept_ra(name):
+        yield from (sysctl_names.forwarding_of(interface) for interface in (*interfaces, "all"))
+    if sysctl_names.interface_of(name) is not None:
+        yield sysctl_names.for_interface(name, "all")
+        yield from (sysctl_names.for_interface(name, interface) for interface in interfaces)
+
+
+def _at_boot(probe: Probe, wanted: frozenset[str]) -> tuple[dict[str, dict[str, str]], dict[str, str]]:
+    """Return the last assignment after our file for each wanted name, and those that only sysctl(8) would do."""
+    found: dict[str, str] = {}
+    for directory in DIRECTORIES:
+        for name in probe.names(directory):
+            if name.endswith(".conf"):
+                found.setdefault(name, f"{directory}/{name}")
+    later: dict[str, dict[str, str]] = {}
+    read = set()
+    for name in sorted(found):
+        read.add(_real(probe, found[name]))
+        if name <= posixpath.basename(sysctl_names.FILE):
+            continue
+        for assignment in parse(probe.content(found[name]) or ""):
+            if assignment.name in wanted:
+                later[assignment.name] = {"file": found[name], "value": assignment.value}
+    if MAIN_FILE in read or not wanted:
+        return later, {}
+    return later, {given.name: given.value for given in parse(probe.content(MAIN_FILE) or "") if given.name in wanted}
+
+
+def _real(probe: Probe, path: str) -> str:
+    try:
+        return probe.host.realpath(path)
+    except HostError:
+        return path
+
+
+def parse(text: str) -> list[Assignment]:
+    """Parse sysctl.d(5) and return its explicit assignments; wildcards and exclusions never win over one of those."""
+    assignments = []
+    for raw in text.splitlines():
+        line = raw.strip()
+        name, equals, value = line.partition("=")
+        name = name.strip().lstrip("-")
+        if not equals or line.startswith(("#", ";")) or sysctl_names.name_problem(name):
+            continue
+        assignments.append(Assignment(sysctl_names.canonical(name), printable(value.strip())))
+    return assignments

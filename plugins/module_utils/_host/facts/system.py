@@ -1,0 +1,97 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Reads what the machine and its operating system are."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from typing import Any
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.iommu import read_iommu
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.masks import mask_parameters
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe, printable
+
+# The variable's name ends with the vendor GUID of EFI's global variables.
+_SECURE_BOOT = "/sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"
+_CMDLINE_LIMIT = 4096
+
+
+def read_system(probe: Probe) -> dict[str, Any]:
+    """Return hostname, kernel, distribution and what restricts changes, in the shape of the facts.
+
+    NUMA nodes are those with processors: memory of GPUs (GB200 and its like) makes nodes of its own.
+    """
+    nodes = [name for name in probe.names("/sys/devices/system/node") if re.fullmatch(r"node\d+", name)]
+    return {
+        "hostname": probe.text("/proc/sys/kernel/hostname") or "",
+        "machine": _machine(probe),
+        "kernel": probe.text("/proc/sys/kernel/osrelease") or "",
+        "os": _os(probe),
+        "cmdline": mask_parameters(probe.text("/proc/cmdline", limit=_CMDLINE_LIMIT) or ""),
+        "secure_boot": _secure_boot(probe),
+        "lockdown": _lockdown(probe),
+        "ostree": probe.host.exists("/run/ostree-booted"),
+        "iommu": read_iommu(probe),
+        "numa_nodes": _with_processors(probe) or max(1, len(nodes)),
+    }
+
+
+def _with_processors(probe: Probe) -> int:
+    """Return how many NUMA nodes have processors, 0 where nothing tells: ``0-1`` or ``0,2`` (sysfs-devices-node)."""
+    listed = (probe.text("/sys/devices/system/node/has_cpu", limit=_CMDLINE_LIMIT) or "").split(",")
+    ranges = [re.fullmatch(r"(\d{1,6})(?:-(\d{1,6}))?", part.strip()) for part in listed]
+    return sum(int(found[2] or found[1]) - int(found[1]) + 1 for found in ranges if found)
+
+
+def parse_os_release(text: str) -> dict[str, str]:
+    """Parse os-release(5): shell-like assignments, quoted or not; lines that are none are left out."""
+    fields = {}
+    for line in text.splitlines():
+        key, equals, value = line.strip().partition("=")
+        if not equals or key.startswith("#"):
+            continue
+        try:
+            words = shlex.split(value)
+        except ValueError:
+            continue
+        fields[key] = printable(" ".join(words))
+    return fields
+
+
+def _machine(probe: Probe) -> str:
+    """Return what ``uname -m`` prints; kernels before 6.1 have no file for it."""
+    machine = probe.text("/proc/sys/kernel/arch", limit=32)
+    if machine:
+        return machine
+    result = probe.command("uname", "-m")
+    return printable(result.stdout.strip(), 32) if result is not None and result.rc == 0 else ""
+
+
+def _os(probe: Probe) -> dict[str, Any]:
+    content = probe.content("/etc/os-release")
+    if content is None:
+        content = probe.content("/usr/lib/os-release")
+    fields = parse_os_release(content or "")
+    return {
+        # os-release(5): without ID the distribution is called linux; without the file it is unknown.
+        "id": fields.get("ID", "linux" if fields else ""),
+        "id_like": fields.get("ID_LIKE", "").split(),
+        "version_id": fields.get("VERSION_ID", ""),
+        "name": fields.get("PRETTY_NAME", ""),
+    }
+
+
+def _secure_boot(probe: Probe) -> bool | None:
+    """Return the firmware's answer; a machine booted without EFI can't have Secure Boot."""
+    data = probe.data(_SECURE_BOOT)
+    if data is not None and len(data) >= 5:
+        return data[4] == 1
+    return None if probe.host.exists("/sys/firmware/efi") else False
+
+
+def _lockdown(probe: Probe) -> str | None:
+    """Return the chosen word of ``none [integrity] confidentiality``."""
+    found = re.search(r"\[(\w{1,32})\]", probe.text("/sys/kernel/security/lockdown") or "")
+    return found.group(1) if found else None

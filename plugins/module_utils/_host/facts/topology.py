@@ -1,0 +1,104 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""How near NICs and GPUs are to each other, from their places in the PCI tree.
+
+The labels are those of ``nvidia-smi topo -m``: PIX (one PCIe switch between them), PXB (several, one root port), PHB
+(one host bridge, through the CPU), NODE (host bridges of one NUMA node), SYS (across NUMA nodes or unknown).
+"""
+
+from __future__ import annotations
+
+from typing import Any, Dict, Sequence
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.devices import MELLANOX
+
+_RANKS = ("PIX", "PXB", "PHB", "NODE", "SYS")
+_SWITCHED = 2
+
+Device = Dict[str, Any]
+
+
+def distance(one: Device, other: Device) -> str:
+    """Return the label of the way between two devices of the facts (``path`` and ``numa_node`` are used)."""
+    first, second = one["path"], other["path"]
+    common = 0
+    while common < min(len(first), len(second)) and first[common] == second[common]:
+        common += 1
+    if common == 0 or not first[0].startswith("pci"):
+        same_node = one["numa_node"] is not None and one["numa_node"] == other["numa_node"]
+        return "NODE" if same_node else "SYS"
+    if common == 1:
+        return "PHB"
+    return "PIX" if _switches(len(first) - common, len(second) - common) <= 1 else "PXB"
+
+
+def _switches(first: int, second: int) -> int:
+    """Count the switches between two devices that lie ``first`` and ``second`` steps below their last common bridge.
+
+    The last step is the device itself, the one before it the common switch's downstream port; every further switch is
+    an upstream and a downstream port.
+    """
+    return 1 + max(0, first - _SWITCHED) // 2 + max(0, second - _SWITCHED) // 2
+
+
+def distances(nics: Sequence[Device], gpus: Sequence[Device]) -> dict[str, dict[str, str]]:
+    """Return the label of every pair of an RDMA NIC and a GPU; a physical function stands for its virtual ones."""
+    if not gpus:
+        return {}
+    return {nic["address"]: {gpu["address"]: distance(nic, gpu) for gpu in gpus} for nic in _fabric(nics)}
+
+
+def rails(nics: Sequence[Device], gpus: Sequence[Device]) -> list[dict[str, Any]]:
+    """Pair every GPU with its nearest RDMA NICs; the rail's number is the GPU's place in order of addresses.
+
+    Each GPU gets a NIC of its own as long as there are enough, nearest pairs first; what is left over shares. A pair
+    further apart than one host bridge counts only on machines where no pair is nearer, and one across NUMA nodes never:
+    a GPU that lost its NIC must not look served by a storage card.
+    """
+    fabric = _fabric(nics)
+    near = _near_pairs(fabric, gpus)
+    chosen = _one_each(near)
+    served = {gpu for _rank, gpu, _nic in chosen}
+    used = {nic for _rank, _gpu, nic in chosen}
+    for pair in near:
+        rank, gpu, nic = pair
+        shares = gpu not in served
+        second_plane = nic not in used and rank <= _RANKS.index("PXB")
+        if shares or second_plane:
+            chosen.append(pair)
+            served.add(gpu)
+            used.add(nic)
+    return [
+        {
+            "rail": gpu,
+            "nic": fabric[nic]["address"],
+            "gpu": gpus[gpu]["address"],
+            "distance": _RANKS[rank],
+        }
+        for rank, gpu, nic in sorted(chosen, key=lambda pair: (pair[1], pair[0], pair[2]))
+    ]
+
+
+def _fabric(nics: Sequence[Device]) -> list[Device]:
+    return [nic for nic in nics if nic["pf"] is None and (nic["rdma"] or nic["vendor"] == MELLANOX)]
+
+
+def _near_pairs(nics: Sequence[Device], gpus: Sequence[Device]) -> list[tuple[int, int, int]]:
+    """Return (rank, GPU index, NIC index) of the pairs that may become rails, nearest first."""
+    pairs = sorted(
+        (_RANKS.index(distance(nic, gpu)), gpu_index, nic_index)
+        for gpu_index, gpu in enumerate(gpus)
+        for nic_index, nic in enumerate(nics)
+    )
+    nearest: int | None = pairs[0][0] if pairs else None
+    furthest = _RANKS.index("NODE") if nearest == _RANKS.index("NODE") else _RANKS.index("PHB")
+    return [pair for pair in pairs if pair[0] <= furthest]
+
+
+def _one_each(pairs: Sequence[tuple[int, int, int]]) -> list[tuple[int, int, int]]:
+    chosen: list[tuple[int, int, int]] = []
+    for rank, gpu, nic in pairs:
+        if all(gpu != other_gpu and nic != other_nic for _rank, other_gpu, other_nic in chosen):
+            chosen.append((rank, gpu, nic))
+    return chosen

@@ -1,0 +1,299 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Finds the uplink: the interfaces that must not be cut.
+
+Sources: the routing tables (Documentation: proc(5) and net/ipv6/route.c) name the interface of the default route; the
+address Ansible connects to and those that the kubelet tells are looked up among the host's own addresses. What carries
+a file system or swap of the host is an uplink as well: it is found by the interface or address that its connection is
+bound to, else by the route to its server.
+
+Of a route with several next hops the tables in /proc name the first one only (net/ipv4/fib_trie.c, fib_route_seq_show;
+for IPv6 where the hops are an object of their own). Whoever plans changes asks ip(8) for the others.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from types import MappingProxyType
+from typing import Any, Iterable, NamedTuple, Sequence
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.netdev import (
+    Netdev,
+    carriers_of,
+    switched_carriers_of,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.node_address import read_node_addresses
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.remote_storage import (
+    Address,
+    Storage,
+    parse_address,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import (
+    Probe,
+    natural,
+    objects,
+    parse_int,
+    parsed,
+    printable,
+)
+
+ROUTE = "/proc/net/route"
+IPV6_ROUTE = "/proc/net/ipv6_route"
+IPV6_ADDRESSES = "/proc/net/if_inet6"
+IP_ADDRESSES = ("ip", "-json", "address", "show")
+DEFAULT_ROUTES = MappingProxyType(
+    {version: ("ip", "-json", f"-{version}", "route", "show", "default") for version in (4, 6)}
+)
+ROUTE_TO = ("ip", "-json", "route", "get")
+# Each server costs a program; the tables have to do for more.
+_MOST_ASKED = 32
+NAMED = "named in rdma_fabric_uplinks"
+# What the traffic of an uplink rests on.
+IPV4, IPV6, ADVERTISED = "ipv4", "ipv6", "router advertisements"
+_FAMILIES = MappingProxyType({4: IPV4, 6: IPV6})
+# No gateway, or the mask of a default route.
+_NONE = "00000000"
+_UNICAST = "unicast"
+_RTF_UP = 0x1
+_RTF_REJECT = 0x200
+_RTF_ADDRCONF = 0x40000
+# The scope of addresses of the link in /proc/net/if_inet6 (include/net/ipv6.h, IPV6_ADDR_LINKLOCAL).
+_LINK_SCOPE = 0x20
+
+
+class Carried(NamedTuple):
+    """An interface that carries storage of the host, what that is, and what its traffic rests on."""
+
+    netdev: str
+    reason: str
+    needs: frozenset[str]
+
+
+class Route(NamedTuple):
+    """One usable IPv4 route: its network and the interface it leaves by."""
+
+    network: ipaddress.IPv4Network
+    netdev: str
+    direct: bool
+
+
+class Tables(NamedTuple):
+    """What the routing tables tell: usable IPv4 routes, and what the default routes by each interface rest on."""
+
+    routes: list[Route]
+    defaults: dict[str, set[str]]
+
+
+def read_tables(probe: Probe, every_hop: bool) -> Tables:
+    """Read the routing tables; ``every_hop`` costs a program for each family that has a default route."""
+    routes = parse_routes(probe.content(ROUTE) or "")
+    families = {
+        4: {route.netdev: {IPV4} for route in routes if route.network.prefixlen == 0},
+        6: parse_ipv6_default(probe.content(IPV6_ROUTE) or ""),
+    }
+    defaults: dict[str, set[str]] = {}
+    for version, found in families.items():
+        result = probe.command(*DEFAULT_ROUTES[version]) if found and every_hop else None
+        hops = parse_hops(result.stdout) if result is not None else ()
+        for name, needs in (*found.items(), *((name, {_FAMILIES[version]}) for name in hops)):
+            defaults.setdefault(name, set()).update(needs)
+    return Tables(routes, defaults)
+
+
+def parse_routes(text: str) -> list[Route]:
+    """Parse /proc/net/route; addresses are hexadecimal in the byte order of the machine (little endian here).
+
+    Only default routes and those of networks on the link are returned: a large cluster has thousands of others.
+    """
+    routes = []
+    for line in text.splitlines()[1:]:
+        fields = line.split()
+        if len(fields) < 8 or _NONE not in (fields[2], fields[7]):
+            continue
+        numbers = [parse_int(fields[column], 16) for column in (1, 7, 2, 3)]
+        destination, mask, gateway, flags = (-1 if number is None else number for number in numbers)
+        network = _network(destination, mask)
+        if network is not None and flags & _RTF_UP and not flags & _RTF_REJECT:
+            routes.append(Route(network, fields[0], gateway == 0))
+    return routes
+
+
+def _network(destination: int, mask: int) -> ipaddress.IPv4Network | None:
+    try:
+        address, netmask = (ipaddress.IPv4Address(number.to_bytes(4, "little")) for number in (destination, mask))
+        return ipaddress.IPv4Network(f"{address}/{netmask}", strict=False)
+    except (OverflowError, ValueError):
+        return None
+
+
+def parse_ipv6_default(text: str) -> dict[str, set[str]]:
+    """Parse /proc/net/ipv6_route and return what the default routes by each interface rest on.
+
+    ``lo`` carries only the reject route.
+    """
+    found: dict[str, set[str]] = {}
+    for line in text.splitlines():
+        fields = line.split()
+        if len(fields) < 10 or fields[0].strip("0") or fields[1] != "00" or fields[9] == "lo":
+            continue
+        flags = parse_int(fields[8], 16) or 0
+        if flags & _RTF_UP and not flags & _RTF_REJECT:
+            found.setdefault(fields[9], {IPV6}).update({ADVERTISED} if flags & _RTF_ADDRCONF else ())
+    return found
+
+
+def parse_hops(text: str) -> list[str]:
+    """Parse ``ip -json route show default`` and return the interface of every next hop."""
+    hops = []
+    for route in objects(parsed(text)):
+        if route.get("type", _UNICAST) == _UNICAST:
+            hops += [route, *objects(route.get("nexthops"))]
+    return [hop["dev"] for hop in hops if isinstance(hop.get("dev"), str)]
+
+
+class _Uplink(NamedTuple):
+    reasons: list[str]
+    needs: set[str]
+
+
+def read_carried(probe: Probe, tables: Tables, storage: Sequence[Storage]) -> list[Carried]:
+    """Return the interfaces that carry ``storage``; where a route stays unknown, all that might be it."""
+    carried = []
+    for number, (way, reason) in enumerate(storage):
+        server = parse_address(way.server)
+        own = parse_address(way.own)
+        scope = way.server.partition("%")[2]
+        bound = [name for name in (way.netdev, scope) if name and probe.names(f"/sys/class/net/{name}")]
+        names = bound or (_netdevs_of(probe, tables.routes, own) if own else [])
+        if not names and server is not None and not server.is_loopback:
+            names = _netdevs_to(probe, tables, server, asks=number < _MOST_ASKED)
+        needs = frozenset(_FAMILIES[address.version] for address in (server or own,) if address is not None)
+        carried += [Carried(name, reason, needs) for name in names]
+    return carried
+
+
+def _netdevs_to(probe: Probe, tables: Tables, server: Address, asks: bool) -> list[str]:
+    """Return the interface of the route to a server as ip(8) tells it, else as far as the tables do."""
+    result = probe.command(*ROUTE_TO, str(server)) if asks else None
+    if result is not None and result.rc == 0:
+        return parse_hops(result.stdout)
+    direct = [route for route in tables.routes if route.direct and _is_subnet(route) and server in route.network]
+    longest = max((route.network.prefixlen for route in direct), default=0)
+    family = _FAMILIES[server.version]
+    near = [route.netdev for route in direct if route.network.prefixlen == longest]
+    return near or [name for name, needs in tables.defaults.items() if family in needs]
+
+
+def read_uplinks(
+    probe: Probe,
+    tables: Tables,
+    netdevs: list[Netdev],
+    connection_address: str | None,
+    named: Iterable[str],
+    *,
+    carried: Iterable[Carried] = (),
+) -> list[dict[str, Any]]:
+    """Return the interfaces to protect with every reason; for a bond, bridge or VLAN its hardware is named too.
+
+    ``needs`` is what their traffic rests on, nothing for what only carries others. ``named`` are those that a variable
+    names; one that is not among ``netdevs`` is left out. What nobody says of those is looked up: IPv6 counts where they
+    have an address of it, advertisements where a default route by them is of one. ``carried`` is what ``read_carried``
+    returned.
+    """
+    pci = {netdev.raw_name: netdev.pci_parent for netdev in netdevs}
+    uplinks: dict[str, _Uplink] = {}
+    for name in sorted(tables.defaults, key=natural):
+        _protect(probe, uplinks, name, "default route", tables.defaults[name])
+    wanted = _addresses(probe, connection_address)
+    owners = {address: _netdevs_of(probe, tables.routes, address) for address in dict(wanted)}
+    for address, reason in wanted:
+        for name in owners[address]:
+            _protect(probe, uplinks, name, reason, {_FAMILIES[address.version]})
+    for name, reason, needs in carried:
+        _protect(probe, uplinks, name, reason, needs)
+    for name in named:
+        if name in pci:
+            _protect(probe, uplinks, name, NAMED, _needs_of_named(probe, name))
+    return [
+        {
+            "netdev": printable(name),
+            "pci": pci.get(name),
+            "reasons": uplinks[name].reasons,
+            "needs": sorted(uplinks[name].needs),
+        }
+        for name in sorted(uplinks, key=natural)
+    ]
+
+
+def _needs_of_named(probe: Probe, name: str) -> set[str]:
+    """Return what an interface that a variable names rests on beside its default routes; IPv6 where it is unknown."""
+    content = probe.content(IPV6_ADDRESSES)
+    if content is None:
+        return {IPV4, IPV6}
+    for fields in map(str.split, content.splitlines()):
+        if len(fields) >= 6 and fields[5] == name and parse_int(fields[3], 16) != _LINK_SCOPE:
+            return {IPV4, IPV6}
+    return {IPV4}
+
+
+def _protect(probe: Probe, uplinks: dict[str, _Uplink], name: str, reason: str, needs: Iterable[str]) -> None:
+    through = f"{reason} through {printable(name)}"
+    found = {
+        **dict.fromkeys(switched_carriers_of(probe, name), f"{through} (Open vSwitch)"),
+        **dict.fromkeys(carriers_of(probe, name), through),
+        name: reason,
+    }
+    for member, text in found.items():
+        known = uplinks.setdefault(member, _Uplink([], set())).reasons
+        if text not in known:
+            known.append(text)
+    uplinks[name].needs.update(needs)
+
+
+def _addresses(probe: Probe, connection_address: str | None) -> list[tuple[Address, str]]:
+    wanted = [(connection_address, "Ansible connection")] if connection_address else []
+    wanted += [(text, "kubelet node address") for text in read_node_addresses(probe)]
+    result = []
+    for text, reason in wanted:
+        try:
+            address = ipaddress.ip_address(text)
+        except ValueError:
+            continue
+        if not address.is_loopback and not address.is_unspecified:
+            result.append((address, reason))
+    return result
+
+
+def _netdevs_of(probe: Probe, routes: Iterable[Route], address: Address) -> list[str]:
+    """Return the interface that has the address; where that stays unknown, every one whose network holds it."""
+    if isinstance(address, ipaddress.IPv6Address):
+        return _ipv6_owner(probe.content(IPV6_ADDRESSES) or "", address)
+    names = sorted(
+        {route.netdev for route in routes if route.direct and address in route.network and _is_subnet(route)}
+    )
+    if len(names) == 1:
+        return names
+    result = probe.command(*IP_ADDRESSES)
+    owner = parse_ip_addresses(result.stdout).get(str(address)) if result is not None else None
+    return [owner] if owner else names
+
+
+def _is_subnet(route: Route) -> bool:
+    return route.network.prefixlen > 0
+
+
+def _ipv6_owner(text: str, address: ipaddress.IPv6Address) -> list[str]:
+    wanted = f"{int(address):032x}"
+    return [fields[5] for fields in map(str.split, text.splitlines()) if len(fields) >= 6 and fields[0] == wanted]
+
+
+def parse_ip_addresses(text: str) -> dict[str, str]:
+    """Parse ``ip -json address show`` and return the interface of every address."""
+    owners: dict[str, str] = {}
+    for link in objects(parsed(text)):
+        name = link.get("ifname")
+        if isinstance(name, str):
+            addresses = (entry.get("local") for entry in objects(link.get("addr_info")))
+            owners.update((address, name) for address in addresses if isinstance(address, str))
+    return owners

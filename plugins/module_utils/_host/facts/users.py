@@ -1,0 +1,329 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Finds who uses virtual functions.
+
+The kernel asks nobody before it destroys them, and an interface that went to another network namespace is not seen from
+here. Every process is looked at, so this is read only where the number of functions is to change.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Dict, Iterable, List, Mapping, NamedTuple, Sequence
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.fdb import stations_of_others
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.netdev import INFINIBAND, NET
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.pci import PCI
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.settings import parse_addresses
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.uplink import (
+    IP_ADDRESSES,
+    IPV6_ADDRESSES,
+    ROUTE,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import HostError
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import (
+    Probe,
+    natural,
+    objects,
+    parse_int,
+    parsed,
+    printable,
+)
+
+# Drivers that give a function to a program or a guest as it is: it has no interface then.
+USER_SPACE_DRIVERS = ("vfio-pci", "mlx5_vfio_pci", "uio_pci_generic", "igb_uio")
+VERBS = "/sys/class/infiniband_verbs"
+QUEUE_PAIRS = ("rdma", "-json", "resource", "show", "qp")
+NAMED_NAMESPACES = "/run/netns"
+POD_LOGS = "/var/log/pods"
+# What the kernel opens on every RDMA device for itself.
+_OF_EVERY_DEVICE = ("ib_core", "ib_cm", "ib_ipoib", "mlx5_ib", "rdma_rxe")
+_POD = re.compile(r"pod([0-9a-f]{8}([_-]?)[0-9a-f]{4}\2[0-9a-f]{4}\2[0-9a-f]{4}\2[0-9a-f]{12})")
+_LINK_LOCAL = "fe80"
+_MOST_NAMED = 4
+# What another network namespace can have of a function, by the directory that is empty here then.
+_INTERFACE, _RDMA_DEVICE = "net", "infiniband"
+_WORDS = {_INTERFACE: "interface", _RDMA_DEVICE: "RDMA device"}
+
+Users = Dict[str, List[str]]
+
+
+class _Process(NamedTuple):
+    pid: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.name} (process {self.pid})"
+
+
+def read_users(
+    probe: Probe,
+    functions: Sequence[Mapping[str, Any]],
+    nics: Sequence[Mapping[str, Any]],
+    netdevs: Mapping[str, Mapping[str, Any]],
+) -> Users:
+    """Return who uses each virtual function, in words, by its PCI address; a function nobody uses is left out.
+
+    One whose driver gives it to programs as it is has no user when no process has it open; it is listed then.
+
+    ``functions`` are among ``nics``, all NICs of the host, and ``netdevs`` are interfaces by name, in the shape of the
+    facts.
+    """
+    if not functions:
+        return {}
+    users: Users = {nic["address"]: [] for nic in functions}
+    looked = _note_user_space(probe, users, functions)
+    _note_network(probe, users, functions, netdevs)
+    _note_namespaces(probe, users, {nic["address"]: _away(nic, nics) for nic in functions})
+    _note_rdma(probe, users, functions)
+    return {address: found for address, found in users.items() if found or address in looked}
+
+
+def in_another_namespace(nic: Mapping[str, Any], nics: Iterable[Mapping[str, Any]]) -> str:
+    """Return the words for a function that another network namespace has a part of; empty when none has."""
+    away = _away(nic, nics)
+    return f"its {_WORDS[away]} is in another network namespace" if away else ""
+
+
+def _away(nic: Mapping[str, Any], nics: Iterable[Mapping[str, Any]]) -> str | None:
+    """Return what a function lacks here although its driver makes one: its interface or its RDMA device.
+
+    Every Ethernet function has an interface. An InfiniBand one has it where ib_ipoib is in use, and hides its RDMA
+    device with the exclusive mode of namespaces (netns_mode of ib_core): its port and the port's other functions tell.
+    """
+    if nic["driver"] is None or nic["driver"] in USER_SPACE_DRIVERS:
+        return None
+    family = [] if nic["pf"] is None else [other for other in nics if nic["pf"] in (other["address"], other["pf"])]
+    ethernet, infiniband = (str(nic["class"]).startswith(start) for start in ("0200", "0207"))
+    if not nic["netdevs"] and (ethernet or (infiniband and any(other["netdevs"] for other in family))):
+        return _INTERFACE
+    if not nic["rdma"] and infiniband and any(other["rdma"] for other in family):
+        return _RDMA_DEVICE
+    return None
+
+
+def bound_to_user_space(nic: Mapping[str, Any]) -> str:
+    """Return the words for a function that a driver gives to a program as it is."""
+    return f"it is bound to {nic['driver']}, a virtual machine or a DPDK program may hold it"
+
+
+def _note_user_space(probe: Probe, users: Users, functions: Sequence[Mapping[str, Any]]) -> set[str]:
+    """Note who has functions open that have no interface; return those functions.
+
+    Without rights to look at other processes, or on a recorded host, it is not known: then somebody may.
+    """
+    given = [nic for nic in functions if nic["driver"] in USER_SPACE_DRIVERS]
+    if not given:
+        return set()
+    nodes = {node: nic["address"] for nic in given for node in _vfio_nodes(probe, nic)}
+    sees_processes = bool(_names(probe, "/proc/1/fd"))
+    for nic in given:
+        if not sees_processes or nic["address"] not in nodes.values():
+            users[nic["address"]].append(bound_to_user_space(nic))
+    holders = _holders_of(probe, nodes) if sees_processes else {}
+    for address, who in holders.items():
+        users[address].append(f"it is held by {', '.join(who)} through vfio")
+    return {nic["address"] for nic in given}
+
+
+def _vfio_nodes(probe: Probe, nic: Mapping[str, Any]) -> list[str]:
+    """Return the device files by which programs reach a function of vfio: its group's and, since Linux 6.6, its own."""
+    group = (nic.get("iommu") or {}).get("group")
+    own = _names(probe, f"{PCI}/{nic['address']}/vfio-dev")
+    return [f"/dev/vfio/{group}"] * (group is not None) + [f"/dev/vfio/devices/{name}" for name in own]
+
+
+def _holders_of(probe: Probe, nodes: Mapping[str, str]) -> dict[str, list[str]]:
+    """Return the processes that have a device file open, by the address that the file stands for."""
+    found: dict[str, dict[str, None]] = {}
+    for pid in _processes(probe) if nodes else []:
+        for number in _names(probe, f"/proc/{pid}/fd"):
+            address = nodes.get(_target(probe, f"/proc/{pid}/fd/{number}") or "")
+            if address is not None:
+                found.setdefault(address, {})[str(_process(probe, pid))] = None
+    return {address: list(who) for address, who in found.items()}
+
+
+def _note_network(
+    probe: Probe,
+    users: Users,
+    functions: Sequence[Mapping[str, Any]],
+    netdevs: Mapping[str, Mapping[str, Any]],
+) -> None:
+    """Note interfaces that others stand on, and those that are up and have a route or an address of their own."""
+    ports = {name: nic["address"] for nic in functions for name in nic["netdevs"] if name in netdevs}
+    carried = _carried(probe, ports, netdevs)
+    addressed = _addressed(probe) if ports else set()
+    for name, address in ports.items():
+        if carried[name]:
+            users[address].append(f"its interface {name} carries {', '.join(carried[name])}")
+        elif netdevs[name]["up"] and name in addressed:
+            users[address].append(f"its interface {name} is up and has addresses")
+
+
+def _addressed(probe: Probe) -> set[str]:
+    """Return the interfaces with a route or an address; IPv6 addresses that the kernel itself gives do not count.
+
+    An IPv4 address without a network (/32) or with routes of another table is told by ``ip`` only.
+    """
+    lines = [line.split() for line in (probe.content(ROUTE) or "").splitlines()[1:]]
+    found = {fields[0] for fields in lines if fields}
+    lines = [line.split() for line in (probe.content(IPV6_ADDRESSES) or "").splitlines()]
+    found |= {fields[5] for fields in lines if len(fields) >= 6 and not fields[0].startswith(_LINK_LOCAL)}
+    result = probe.command(*IP_ADDRESSES)
+    told = parse_addresses(result.stdout) if result is not None and result.rc == 0 else None
+    return found | {name for name, addresses in (told or {}).items() if addresses}
+
+
+def _carried(
+    probe: Probe, ports: Iterable[str], netdevs: Mapping[str, Mapping[str, Any]]
+) -> dict[str, dict[str, None]]:
+    """Return what stands on each interface: VLANs, bonds, bridges, VRFs, macvlans that pods have of it.
+
+    No link of sysfs leads to a partition of IPoIB, but its ``iflink`` is the number of the interface below. What a pod
+    has is only told by its address: files that a container shows are its own, and may lead anywhere on this host.
+    """
+    carried: dict[str, dict[str, None]] = {name: {} for name in ports}
+    for name, uppers in carried.items():
+        uppers.update((upper, None) for upper, netdev in netdevs.items() if name in netdev["lower"])
+        uppers.update({netdevs[name]["master"]: None} if netdevs[name]["master"] else {})
+    numbers = {_number(probe, f"{NET}/{name}/ifindex"): name for name in carried}
+    for partition, number in _partitions(probe) if carried else []:
+        if number in numbers:
+            carried[numbers[number]][partition] = None
+    for name, addresses in stations_of_others(probe, carried, netdevs.values()).items():
+        if not carried[name]:
+            carried[name][f"the address {addresses} of a pod or guest"] = None
+    return carried
+
+
+def _partitions(probe: Probe) -> list[tuple[str, int]]:
+    """Return the interfaces of IPoIB that stand on another one, each with the number of that one (``iflink``)."""
+    found = []
+    for name in _names(probe, NET):
+        base = f"{NET}/{name}"
+        if _number(probe, f"{base}/type") == INFINIBAND:
+            number = _number(probe, f"{base}/iflink")
+            if number is not None and number != _number(probe, f"{base}/ifindex"):
+                found.append((printable(name), number))
+    return found
+
+
+def _note_namespaces(probe: Probe, users: Users, away: Mapping[str, str | None]) -> None:
+    """Note the functions that another network namespace has a part of; ``away`` names the part by the address."""
+    lost = {address: part for address, part in away.items() if part is not None}
+    if not lost:
+        return
+    holders = _namespace_holders(probe, lost)
+    named = probe.names(NAMED_NAMESPACES)[:_MOST_NAMED]
+    hint = f" (this host names {', '.join(printable(name, 64) for name in named)})" if named else ""
+    for address, part in lost.items():
+        who = holders.get(address)
+        where = f"the network namespace of {who}" if who else f"another network namespace{hint}"
+        users[address].append(f"its {_WORDS[part]} is in {where}")
+
+
+def _namespace_holders(probe: Probe, lost: Mapping[str, str]) -> dict[str, str]:
+    """Return the pod or process whose namespace has the part of a function, by PCI address.
+
+    The sysfs that a container mounts shows what its own namespace has, below the same PCI functions. Names are looked
+    at and nothing is opened there: files that a container shows may be its own.
+    """
+    own = _target(probe, "/proc/self/ns/net")
+    holders: dict[str, str] = {}
+    seen = {own}
+    for pid in _processes(probe):
+        namespace = _target(probe, f"/proc/{pid}/ns/net")
+        if namespace is None or namespace in seen:
+            continue
+        found = [a for a, part in lost.items() if _names(probe, f"/proc/{pid}/root{PCI}/{a}/{part}")]
+        # A process without a sysfs of its own shows nothing; another one of the same namespace may.
+        if found:
+            seen.add(namespace)
+        holders.update((address, _holder(probe, pid)) for address in found)
+    return holders
+
+
+def _holder(probe: Probe, pid: str) -> str:
+    """Return what a process is called: the pod that it belongs to, or its name."""
+    return _pod(probe, pid) or str(_process(probe, pid))
+
+
+def _pod(probe: Probe, pid: str) -> str | None:
+    """Return the pod that a process belongs to, with its name where the kubelet's logs tell it."""
+    found = _POD.search(_content(probe, f"/proc/{pid}/cgroup"))
+    if found is None:
+        return None
+    uid = found.group(1).replace("_", "-")
+    for entry in _names(probe, POD_LOGS):
+        namespace, _underscore, rest = entry.partition("_")
+        if rest.endswith(f"_{uid}"):
+            return f"pod {printable(namespace, 64)}/{printable(rest[: -len(uid) - 1], 256)}"
+    return f"pod {uid}"
+
+
+def _note_rdma(probe: Probe, users: Users, functions: Sequence[Mapping[str, Any]]) -> None:
+    devices = {name: nic["address"] for nic in functions for name in nic["rdma"]}
+    if not devices:
+        return
+    verbs = {entry: probe.text(f"{VERBS}/{entry}/ibdev", limit=64) for entry in probe.names(VERBS)}
+    nodes = {f"/dev/infiniband/{entry}": devices[device] for entry, device in verbs.items() if device in devices}
+    found: dict[str, dict[str, None]] = {address: {} for address in devices.values()}
+    for address, who in _holders_of(probe, nodes).items():
+        found[address].update(dict.fromkeys(who))
+    for device, name in _kernel_users(probe):
+        if device in devices:
+            found[devices[device]][f"the kernel module {name}"] = None
+    for address, named in found.items():
+        if named:
+            users[address].append(f"its RDMA device is used by {', '.join(named)}")
+
+
+def _kernel_users(probe: Probe) -> list[tuple[str, str]]:
+    """Return the devices on which kernel modules have queue pairs, with those modules."""
+    result = probe.command(*QUEUE_PAIRS)
+    found = []
+    for entry in objects(parsed(result.stdout)) if result is not None else []:
+        device, name = entry.get("ifname"), entry.get("comm")
+        if isinstance(device, str) and isinstance(name, str) and "pid" not in entry:
+            module = printable(name.strip("[]"), 64)
+            if module not in _OF_EVERY_DEVICE:
+                found.append((device, module))
+    return found
+
+
+def _processes(probe: Probe) -> list[str]:
+    return sorted((name for name in _names(probe, "/proc") if name.isdecimal()), key=natural)
+
+
+def _process(probe: Probe, pid: str) -> _Process:
+    return _Process(pid, printable(_content(probe, f"/proc/{pid}/comm").strip(), 32) or "?")
+
+
+# Processes end while they are looked at: what can't be read of them is no failure of the host.
+
+
+def _target(probe: Probe, path: str) -> str | None:
+    try:
+        return probe.host.link(path)
+    except HostError:
+        return None
+
+
+def _names(probe: Probe, path: str) -> list[str]:
+    try:
+        return probe.host.list(path)
+    except HostError:
+        return []
+
+
+def _content(probe: Probe, path: str) -> str:
+    try:
+        return probe.host.read(path)
+    except HostError:
+        return ""
+
+
+def _number(probe: Probe, path: str) -> int | None:
+    return parse_int(_content(probe, path).strip())

@@ -1,0 +1,116 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Reads how many virtual functions the host's network configuration makes of each port.
+
+netplan: ``virtual-function-count``, or as many as there are definitions of ethernets with a ``link`` to the port
+(netplan-yaml(5), src/sriov.c). systemd.link(5): ``SR-IOVVirtualFunctions=``, or one more than the highest
+``VirtualFunction=`` of its [SR-IOV] sections. NetworkManager: ``total-vfs`` of [sriov] (nm-settings-keyfile(5)).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Dict, Iterable, Iterator, Mapping
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.competing_rules import link_files
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.managers import ini
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import (
+    Probe,
+    parse_int,
+    printable,
+    texts_of,
+)
+
+_PROFILES = ("/etc/NetworkManager/system-connections/",)
+_NETPLAN = ("/etc/netplan/",)
+_KEY = re.compile(r"^(\s*)[\"']?([\w.:-]+)[\"']?\s*:\s*(.*?)\s*$")
+_INLINE = re.compile(r"[\"']?([\w-]+)[\"']?\s*:\s*[\"']?([\w.:*-]+)")
+_MOST = 32
+
+# The file that makes functions, and how many.
+Count = Dict[str, Any]
+
+
+def read_vf_counts(
+    probe: Probe,
+    desired: Mapping[str, Any],
+    netdevs: Iterable[Mapping[str, Any]],
+    nics: Iterable[Mapping[str, Any]],
+) -> dict[str, list[Count]]:
+    """Return ``file`` and ``count`` of everything that makes virtual functions, by the name of the port's interface.
+
+    Nothing is read unless a number of functions is asked for.
+    """
+    if not any(entry.get("vfs") is not None for entry in desired.get("interfaces") or []):
+        return {}
+    ports = [netdev for netdev in netdevs if netdev["pci"] and netdev["kind"] == "physical"]
+    given = [*_of_netplan(probe), *_of_profiles(probe)]
+    found: dict[str, list[Count]] = {}
+    for port in ports:
+        keys = {port["name"], str(port["mac"]).lower()}
+        counts = [{"file": file, "count": count} for names, file, count in given if keys & names]
+        if counts:
+            found[port["name"]] = counts
+    for name, path, text in link_files(probe, ports, nics):
+        count = _count_of_link(text)
+        if count is not None:
+            found.setdefault(name, []).append({"file": printable(path), "count": count})
+    return {name: counts[:_MOST] for name, counts in found.items()}
+
+
+def _of_profiles(probe: Probe) -> Iterator[tuple[set[str], str, int]]:
+    for path, text in texts_of(probe, _PROFILES, (".nmconnection",)):
+        settings = ini.settings(text)
+        count = parse_int(ini.last(settings, "sriov", "total-vfs") or "")
+        names = {ini.last(settings, "connection", "interface-name"), ini.last(settings, "ethernet", "mac-address")}
+        if count is not None:
+            yield {name.lower() if ":" in name else name for name in names if name}, printable(path), count
+
+
+def _of_netplan(probe: Probe) -> list[tuple[set[str], str, int]]:
+    """Return the counts of definitions of ethernets; files are merged by the definitions' ids."""
+    names: dict[str, set[str]] = {}
+    counts: dict[str, tuple[str, int]] = {}
+    linked: dict[str, tuple[str, int]] = {}
+    for path, text in texts_of(probe, _NETPLAN, (".yaml",)):
+        for section, definition, key, value in _netplan_values(text):
+            if section != "ethernets":
+                continue
+            known = names.setdefault(definition, {definition})
+            number = parse_int(value)
+            if key in ("set-name", "name", "macaddress"):
+                known.add(value.lower() if ":" in value else value)
+            elif key == "virtual-function-count" and number is not None:
+                counts[definition] = (printable(path), number)
+            elif key == "link":
+                linked[value] = (printable(path), linked.get(value, ("", 0))[1] + 1)
+    return [(names.get(definition, {definition}), *entry) for definition, entry in {**linked, **counts}.items()]
+
+
+def _netplan_values(text: str) -> Iterator[tuple[str, str, str, str]]:
+    """Yield section, definition, key and value of what definitions say, in block style or on one line."""
+    above: list[tuple[int, str]] = []
+    for line in text.splitlines():
+        found = _KEY.match(re.split(r"(?:^|\s)#", line, maxsplit=1)[0])
+        if found is None:
+            continue
+        indent, key, value = len(found.group(1)), found.group(2), found.group(3)
+        above = [(at, name) for at, name in above if at < indent]
+        path = [name for _at, name in above if name != "network"]
+        above.append((indent, key))
+        if value.startswith("{") and path:
+            definition = key if len(path) == 1 else path[1]
+            for inner, given in _INLINE.findall(value):
+                yield path[0], definition, inner, given
+        elif value and len(path) >= 2:
+            yield path[0], path[1], key, value.strip("\"'")
+
+
+def _count_of_link(text: str) -> int | None:
+    settings = ini.settings(text)
+    count = parse_int(ini.last(settings, "Link", "SR-IOVVirtualFunctions") or "")
+    if count is not None:
+        return count
+    numbers = [parse_int(s.value) for s in settings if (s.section, s.key) == ("SR-IOV", "VirtualFunction")]
+    return max((number + 1 for number in numbers if number is not None), default=None)

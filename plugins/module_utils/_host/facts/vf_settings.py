@@ -1,0 +1,91 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What each virtual function of an Ethernet port shall be like. Pure."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any, Dict, Mapping, Sequence
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import HostState, Netdev, Nic
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.vf_settings import DETERMINISTIC, VF_KEYS
+
+Settings = Dict[str, Any]
+# By the function's number.
+Changes = Dict[int, Settings]
+
+# While removing, the key of an entry with what its functions were like before the first run, by number.
+BEFORE = "vf_settings_before"
+# IEEE 802: bit 0 of the first octet is for groups, bit 1 says that no manufacturer gave the address.
+_GROUP, _LOCAL = 0x01, 0x02
+
+
+def deterministic_mac(port_mac: str, number: int) -> str:
+    """Return the MAC of a port's virtual function: locally administered, always the same for one port and number.
+
+    It is taken from a digest: ports of one card have consecutive addresses, so adding the number would give the
+    functions of two ports the same ones.
+    """
+    digest = hashlib.sha256(f"{port_mac.lower()} vf {number}".encode("ascii", "replace")).digest()
+    first = (digest[0] | _LOCAL) & ~_GROUP
+    return ":".join(f"{octet:02x}" for octet in (first, *digest[1:6]))
+
+
+def port_mac(nic: Nic, port: Netdev | None) -> str | None:
+    """Return the address that the port was made with: a bond gives its members the address of one of them."""
+    permanent = (nic.get("sriov") or {}).get("port_mac")
+    return permanent or (port or {}).get("mac")
+
+
+def wanted_settings(wanted: Mapping[str, Any], mac: str | None, count: int) -> list[Settings]:
+    """Return what is wanted of each function; ``mac`` is the port's, needed for deterministic ones only."""
+    given = wanted.get("vf_settings") or {}
+    common = {key: given[key] for key in VF_KEYS if key != "mac" and given.get(key) is not None}
+    functions = []
+    for number in range(count):
+        own = _mac(given.get("mac"), mac, number)
+        functions.append({**({"mac": own} if own else {}), **common})
+    return functions
+
+
+def former_settings(before: Mapping[str, Any], count: int) -> list[Settings]:
+    """Return what each function was like, by its number in ``before``; what its driver did not tell is not known."""
+    found = [before.get(str(number)) for number in range(count)]
+    return [
+        {key: settings[key] for key in VF_KEYS if settings.get(key) is not None} if isinstance(settings, dict) else {}
+        for settings in found
+    ]
+
+
+def _mac(wanted: Any, mac: str | None, number: int) -> str | None:
+    if wanted == DETERMINISTIC:
+        return deterministic_mac(mac, number) if mac else None
+    return wanted.get(str(number)) if isinstance(wanted, Mapping) else None
+
+
+def differences(wanted: Sequence[Settings], actual: Sequence[Settings] | None) -> Changes:
+    """Return what is to be set on which function; all of it where the present settings are not known."""
+    known: Sequence[Settings] = actual or []
+    changes: Changes = {}
+    for number, settings in enumerate(wanted):
+        now = known[number] if number < len(known) else {}
+        differing = {key: value for key, value in settings.items() if now.get(key) != value}
+        if differing:
+            changes[number] = differing
+    return changes
+
+
+def without_driver(actual: HostState, nic: Nic, wanted: Sequence[Settings]) -> list[int]:
+    """Return the functions with a wanted address that no driver is bound to although the kernel binds them itself.
+
+    A run that was ended between unbinding and binding a function leaves it so.
+    """
+    if (nic.get("sriov") or {}).get("autoprobe") is False:
+        return []
+    addresses = actual.vf_addresses(nic)
+    return [
+        number
+        for number, address in enumerate(addresses[: len(wanted)])
+        if "mac" in wanted[number] and address in actual.nics and not actual.nics[address]["driver"]
+    ]

@@ -1,0 +1,64 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Tells from where this run came in, and by which of the host's addresses."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import Host, HostError
+
+_PARENT = re.compile(r"^PPid:\s*(\d{1,10})$", re.MULTILINE)
+_VARIABLE = "SSH_CONNECTION="
+_MOST_ANCESTORS = 32
+
+
+def server_address(host: Host, pid: int) -> str | None:
+    """Return the address on this host that the SSH connection of process ``pid`` ends at."""
+    fields = _connection(host, pid)
+    return fields[2] if fields else None
+
+
+def client_address(host: Host, pid: int) -> str | None:
+    """Return the address that the SSH connection of process ``pid`` comes from."""
+    fields = _connection(host, pid)
+    try:
+        return str(ipaddress.ip_address(fields[0])) if fields else None
+    except ValueError:
+        # A login shell may have set the variable to anything.
+        return None
+
+
+def _connection(host: Host, pid: int) -> list[str] | None:
+    """Return the SSH connection of process ``pid``: client address and port, server address and port (sshd(8)).
+
+    sshd leaves it in SSH_CONNECTION. sudo drops the variable for its children, so the ancestors' own environments are
+    asked as well, as far as they can be read.
+    """
+    for _generation in range(_MOST_ANCESTORS):
+        fields = _connection_in(_text(host, f"/proc/{pid}/environ"))
+        if fields is not None:
+            return fields
+        parent = _PARENT.search(_text(host, f"/proc/{pid}/status"))
+        if parent is None or parent[1] == "0":
+            return None
+        pid = int(parent[1])
+    return None
+
+
+def _text(host: Host, path: str) -> str:
+    try:
+        return host.read(path)
+    except HostError:
+        return ""
+
+
+def _connection_in(environment: str) -> list[str] | None:
+    for variable in environment.split("\0"):
+        fields = variable[len(_VARIABLE) :].split() if variable.startswith(_VARIABLE) else []
+        if len(fields) == 4:
+            # A link-local address names its interface behind a percent sign.
+            return [field.partition("%")[0] for field in fields]
+    return None

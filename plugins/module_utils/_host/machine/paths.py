@@ -1,0 +1,25 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Where the boot unit and the guard keep their files, and the marker of all files of ours."""
+
+from __future__ import annotations
+
+# First line of every file of ours, after the comment sign of its format; removal takes exactly the files that have it.
+MARKER = "Managed by rdma.fabric: changes are overwritten, rdma.fabric removes this file"
+
+UNIT = "rdma-fabric-host.service"
+UNIT_FILE = f"/etc/systemd/system/{UNIT}"
+ENABLED_BY = f"/etc/systemd/system/multi-user.target.wants/{UNIT}"
+WISHES_FILE = "/etc/rdma-fabric/host.json"
+PROGRAM_DIRECTORY = "/usr/local/lib/rdma-fabric"
+RESULT_FILE = "/var/lib/rdma-fabric/boot.json"
+# A change of the uplink that acts at the next boot, until then.
+STAGED_FILE = "/var/lib/rdma-fabric/guard-at-boot.json"
+GUARD_FILE = "/var/lib/rdma-fabric/guard.json"
+REVERTING_FILE = "/var/lib/rdma-fabric/guard-reverting.json"
+REVERTED_FILE = "/var/lib/rdma-fabric/guard-reverted.json"
+CONFIRMED_FILE = "/var/lib/rdma-fabric/guard-confirmed.json"
+BOOT_ID = "/proc/sys/kernel/random/boot_id"
+# Isolated and without site packages: nothing but the program and the standard library is imported.
+PYTHON_OPTIONS = ("-I", "-S")

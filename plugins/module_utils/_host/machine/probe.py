@@ -1,0 +1,189 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Reads that never fail: what a host does not tell is None, and why is remembered."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any, Iterable
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import (
+    READ_LIMIT,
+    CommandResult,
+    Host,
+    HostError,
+)
+
+TEXT_LIMIT = 256
+_MOST_FAILURES = 24
+_COMMAND_TIMEOUT = 10.0
+_MEANINGS = {
+    "EACCES": "needs root",
+    "EPERM": "needs root, or the kernel's lockdown forbids it",
+    "EINVAL": "the kernel has no value to tell in this state",
+    "EOPNOTSUPP": "the driver does not support it",
+    "ENODEV": "the device went away while it was read",
+    "ENXIO": "the device went away while it was read",
+    "EIO": "the device does not answer",
+    "ETIMEDOUT": "no answer in time",
+    "ELOOP": "links lead in a circle",
+    "EFBIG": "it is longer than any file of ours",
+    "EISDIR": "a directory stands where a file is expected",
+    "ENOTDIR": "a file stands where a directory is expected",
+}
+# A device reached by its place in /sys/devices: the last PCI address on the way is the function it belongs to.
+_PCI_ADDRESS = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[01][0-9a-f]\.[0-7]")
+
+
+def printable(text: str, limit: int = TEXT_LIMIT) -> str:
+    """Return text of a host as one bounded line: what does not print is spelled out, so names stay distinct."""
+    cut = text[:limit]
+    if cut.isprintable():
+        return cut
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in cut)[:limit]
+
+
+def pci_address_in(path: str) -> str | None:
+    """Return the last PCI address among the parts of a path in /sys/devices."""
+    found = [part for part in path.split("/") if _PCI_ADDRESS.fullmatch(part)]
+    return found[-1] if found else None
+
+
+def is_pci_address(text: str) -> bool:
+    """Say whether text is a whole PCI address with its domain."""
+    return _PCI_ADDRESS.fullmatch(text) is not None
+
+
+def natural(text: str) -> tuple[Any, ...]:
+    """Return a key that sorts ``mlx5_2`` before ``mlx5_10``."""
+    return tuple((int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", text))
+
+
+def parsed(text: str) -> Any:
+    """Return what a program printed as JSON, None where it is none or was cut off."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def objects(value: Any) -> list[dict[str, Any]]:
+    """Return the objects of a list that was JSON, none where it is no list."""
+    return [entry for entry in value if isinstance(entry, dict)] if isinstance(value, list) else []
+
+
+class Probe:
+    """A host read attribute by attribute.
+
+    Every failure is classified. ENOENT always means "not supported here" and is a plain None, and so is ENODATA, which
+    a recorded host gives for what was left out of it; ``states`` names the errors by which an attribute tells a state
+    (``carrier`` of a down interface gives EINVAL). All others are kept. A directory is listed once.
+    """
+
+    def __init__(self, host: Host) -> None:
+        self.host = host
+        self._failures: dict[tuple[str, str], None] = {}
+        self._listed: dict[str, list[str]] = {}
+
+    def unreadable(self) -> list[dict[str, str]]:
+        """Return the unexpected failures, at most 24 of them, each with its meaning."""
+        kept = list(self._failures)[:_MOST_FAILURES]
+        return [
+            {"path": printable(path), "error": code, "meaning": _MEANINGS.get(code, "unexpected")}
+            for path, code in kept
+        ]
+
+    def text(self, path: str, states: tuple[str, ...] = (), limit: int = TEXT_LIMIT) -> str | None:
+        """Return an attribute as one clean line of at most ``limit`` characters, None when it can't be read."""
+        content = self.content(path, states)
+        return None if content is None else printable(content.strip(" \t\r\n\0"), limit)
+
+    def content(self, path: str, states: tuple[str, ...] = ()) -> str | None:
+        """Return a file as it is, for a parser; None when it can't be read."""
+        try:
+            return self.host.read(path)
+        except HostError as error:
+            self._note(error, path, states)
+            return None
+
+    def data(self, path: str, limit: int = READ_LIMIT) -> bytes | None:
+        """Return a file's bytes, at most ``limit`` of them, None when it can't be read."""
+        try:
+            return self.host.read_bytes(path, limit)
+        except HostError as error:
+            self._note(error, path, ())
+            return None
+
+    def number(self, path: str, states: tuple[str, ...] = (), base: int = 10) -> int | None:
+        """Return an attribute as an integer (base 16 takes an optional 0x), None when it is no number."""
+        text = self.text(path, states)
+        return None if text is None else parse_int(text, base)
+
+    def names(self, path: str, states: tuple[str, ...] = ()) -> list[str]:
+        """Return the names in a directory, none when it can't be listed."""
+        if path not in self._listed:
+            try:
+                self._listed[path] = self.host.list(path)
+            except HostError as error:
+                self._note(error, path, states)
+                self._listed[path] = []
+        return list(self._listed[path])
+
+    def target(self, path: str) -> str | None:
+        """Return the raw target of a link, None when there is no link."""
+        try:
+            return self.host.link(path)
+        except HostError as error:
+            self._note(error, path, ("EINVAL",))
+            return None
+
+    def target_name(self, path: str) -> str | None:
+        """Return the last part of a link's target (a driver, a group, a device), None when there is no link."""
+        target = self.target(path)
+        return printable(target.rstrip("/").rsplit("/", 1)[-1]) if target else None
+
+    def command(self, *argv: str) -> CommandResult | None:
+        """Return what a program gave, None when it can't be run."""
+        try:
+            return self.host.run(argv, _COMMAND_TIMEOUT)
+        except HostError as error:
+            self._note(error, argv[0], ("ENOSYS",))
+            return None
+
+    def _note(self, error: HostError, path: str, states: tuple[str, ...]) -> None:
+        if error.code not in {"ENOENT", "ENODATA", *states}:
+            self._failures[(path, error.code)] = None
+
+
+def files_by_name(probe: Probe, directories: Iterable[str], ending: str) -> list[str]:
+    """Return the files of directories that end so, in the order of their names.
+
+    A name hides the same one in the directories after its own, as systemd and udev have it.
+    """
+    places: dict[str, str] = {}
+    for directory in directories:
+        for name in probe.names(directory):
+            if name.endswith(ending):
+                places.setdefault(name, f"{directory}/{name}")
+    return [places[name] for name in sorted(places)]
+
+
+def texts_of(probe: Probe, paths: Iterable[str], endings: tuple[str, ...] = ("",)) -> list[tuple[str, str]]:
+    """Return files, and those in directories (their paths end with a slash), each with its text."""
+    places = []
+    for path in paths:
+        names = probe.names(path.rstrip("/"), ("ENOTDIR",)) if path.endswith("/") else []
+        places += [f"{path}{name}" for name in names if name.endswith(endings)] if path.endswith("/") else [path]
+    texts = [(place, probe.content(place, ("EISDIR",))) for place in places]
+    return [(place, text) for place, text in texts if text is not None]
+
+
+def parse_int(text: str, base: int = 10) -> int | None:
+    """Return the integer that text is, None when it is none or has more than 64 bits."""
+    try:
+        value = int(text, base)
+    except ValueError:
+        return None
+    return value if -(2**63) <= value < 2**64 else None

@@ -1,0 +1,145 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Makes the program of the boot unit: this room's own sources as one file that Python runs.
+
+The sources come from wherever this code was loaded from: the collection's directory on a controller, the archive that
+Ansible sends to a host. Members are stored, not compressed, with a fixed date: equal sources make equal bytes
+everywhere, and the name of the file tells which sources are in it.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import importlib.util
+import io
+import posixpath
+import re
+import zipfile
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine import importing
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import PROGRAM_DIRECTORY
+
+PREFIX = "host-"
+SUFFIX = ".pyz"
+_COLLECTION = "ansible_collections.rdma.fabric."
+# Where the program starts; run/converge.py imports it, so that Ansible sends it along.
+ENTRY = f"{_COLLECTION}plugins.module_utils._host.run.at_boot"
+_IMPORT = re.compile(r"^[ \t]*from[ \t]+([\w.]+)[ \t]+import[ \t]+(\([^)]*\)|[^\n(]+)", re.MULTILINE)
+_NAME = re.compile(r"(\w+)(?:[ \t]+as[ \t]+\w+)?")
+_COMMENT = re.compile(r"#[^\n]*")
+_EPOCH = (1980, 1, 1, 0, 0, 0)
+_DIGITS = 16
+_START = """import sys
+
+from {importing} import compile_once
+
+compile_once()
+
+from {module} import main
+
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+class NoSource(Exception):
+    """A module whose source is nowhere to be found, so that no program can be made of it."""
+
+
+@functools.lru_cache(maxsize=1)
+def members() -> dict[str, bytes]:
+    """Return the files of the program by their path in the archive: the entry point and all it imports of ours."""
+    found: dict[str, bytes] = {"__main__.py": _start(ENTRY)}
+    waiting = [ENTRY, importing.__name__]
+    while waiting:
+        module = waiting.pop()
+        path = f"{module.replace('.', '/')}.py"
+        if path in found:
+            continue
+        found[path] = _source(module)
+        _add_packages(found, module)
+        waiting += _imported(found[path].decode("utf-8"))
+    return dict(sorted(found.items()))
+
+
+def _start(module: str) -> bytes:
+    return _START.format(importing=importing.__name__, module=module).encode("ascii")
+
+
+@functools.lru_cache(maxsize=1)
+def program_path() -> str:
+    """Return the program's place on a host; another program has another name."""
+    summary = hashlib.sha256()
+    for path, data in members().items():
+        summary.update(f"{path}\0{len(data)}\0".encode())
+        summary.update(data)
+    return f"{PROGRAM_DIRECTORY}/{PREFIX}{summary.hexdigest()[:_DIGITS]}{SUFFIX}"
+
+
+def program_bytes() -> bytes:
+    """Return the program."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
+        for path, data in members().items():
+            entry = zipfile.ZipInfo(path, _EPOCH)
+            # The system and the permissions that zipfile writes depend on where it runs.
+            entry.create_system = 3
+            entry.external_attr = 0o644 << 16
+            archive.writestr(entry, data)
+    return buffer.getvalue()
+
+
+def program_text() -> str:
+    """Return the program as a text that stands for its bytes (``surrogateescape``), as operations carry it."""
+    return program_bytes().decode("utf-8", "surrogateescape")
+
+
+def is_program(path: str) -> bool:
+    """Return whether a path is that of a program of ours, of whatever release."""
+    directory, name = posixpath.split(path)
+    return directory == PROGRAM_DIRECTORY and name.startswith(PREFIX) and name.endswith(SUFFIX)
+
+
+def _source(module: str) -> bytes:
+    source = _source_or_none(module)
+    if source is None:
+        raise NoSource(f"{module} has no source here, so the boot unit's program can't be made")
+    return source
+
+
+@functools.lru_cache(maxsize=None)
+def _source_or_none(module: str) -> bytes | None:
+    """Return a module's source by the loader it came from; a package is no module here."""
+    try:
+        spec = importlib.util.find_spec(module)
+    except (ImportError, AttributeError, ValueError):
+        return None
+    get_source = getattr(spec.loader, "get_source", None) if spec is not None else None
+    if get_source is None or spec is None or spec.submodule_search_locations is not None:
+        return None
+    source = get_source(module)
+    # Ansible's loader of collections gives bytes, Python's own gives text.
+    return source.encode("utf-8") if isinstance(source, str) else source
+
+
+def _add_packages(found: dict[str, bytes], module: str) -> None:
+    """Make every level above a module a package; those of this collection are empty."""
+    parts = module.split(".")[:-1]
+    for depth in range(1, len(parts) + 1):
+        found.setdefault("/".join([*parts[:depth], "__init__.py"]), b"")
+
+
+def _imported(source: str) -> list[str]:
+    """Return the modules of this collection that a source imports; it imports by full names only."""
+    modules = []
+    for statement in _IMPORT.finditer(source):
+        origin = statement[1]
+        if not origin.startswith(_COLLECTION):
+            continue
+        if _source_or_none(origin) is not None:
+            modules.append(origin)
+            continue
+        names = _COMMENT.sub("", statement[2]).strip("()")
+        modules += [f"{origin}.{found[1]}" for found in map(_NAME.search, names.split(",")) if found]
+    return modules

@@ -1,0 +1,292 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Makes a recorded host of a real one: what facts read, and a little more, scrubbed."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import posixpath
+from typing import Any, Sequence
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts import node_address
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.devices import MELLANOX
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.eswitch import features_command
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.eswitch import show_command as show_eswitch
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.firmware import (
+    BLUEFIELD,
+    QUERY_SECONDS,
+    RIGHTS_TOOLS,
+    TOOLS,
+    card_of,
+    query_command,
+    rights_command,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.functions import show_command as show_port
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.gather import read_host
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.netdev import NET
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.owners import daemons_among
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.queues import show_command as show_queues
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.rdma import INFINIBAND
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.routing import commands as routing_commands
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.uplink import (
+    DEFAULT_ROUTES,
+    IP_ADDRESSES,
+    IPV6_ADDRESSES,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.users import POD_LOGS
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import (
+    READ_LIMIT,
+    CommandResult,
+    Host,
+    HostError,
+    Names,
+    follow,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import MARKER
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.pci_config import without_identity
+from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.managers import public_part
+from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.recorded import FORMAT, Document
+from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.scrub import Pseudonyms
+from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.scrub_document import scrubbed
+
+# What is there without its content; reading it from a recording gives this error.
+NOT_RECORDED = "ENODATA"
+_RECORDER = "rdma.fabric 0.1.0"
+_COMMAND_TIMEOUT = 10.0
+# Who owns the network's configuration is told by the names of the files; what they say may hold secrets. Files of ours
+# (they carry the marker) do not.
+_NAMES_ONLY = (
+    "/etc/netplan",
+    "/etc/systemd/network",
+    "/run/systemd/network",
+    "/etc/NetworkManager/conf.d",
+    "/etc/NetworkManager/system-connections",
+    "/etc/network/interfaces.d",
+    "/etc/sysconfig/network-scripts",
+    "/etc/sysconfig/network",
+    "/etc/udev/rules.d",
+    "/etc/modules-load.d",
+    "/etc/modprobe.d",
+)
+_WITHOUT_CONTENT = (*_NAMES_ONLY, "/etc/network/interfaces")
+_MODULES_WITH_PARAMETERS = ("mlx5_core", "mlx5_ib", "ib_core", "nvidia", "nvidia_peermem", "nv_peer_mem")
+# QoS as the vendor's driver shows it; the kernel's own driver has no such files.
+_QOS = ("qos/trust", "qos/pfc", "qos/dscp2prio", "qos/cable_len", "qos/buffer_size", "qos/prio2buffer")
+_ECN = tuple(f"ecn/roce_{side}/enable/{priority}" for side in ("rp", "np") for priority in range(8))
+_NETDEV_EXTRAS = ("mode", "pkey", *_QOS, "ecn/roce_np/cnp_dscp", "ecn/roce_np/cnp_802p_prio", *_ECN)
+_HCA_EXTRAS = ("node_type", "ports/1/cap_mask", "ports/1/lid_mask_count", "ports/1/pkeys/0", "tc/1/traffic_class")
+_PCI_EXTRAS = ("sriov_offset", "sriov_stride", "sriov_vf_total_msix", "local_cpulist", "revision")
+
+
+class Recorder:
+    """A host that remembers everything that was read through it, with the links on the way."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        self._files: dict[str, str] = {}
+        self._binary: dict[str, str] = {}
+        self._links: dict[str, str] = {}
+        self._errors: dict[str, str] = {}
+        self._directories: dict[str, None] = {}
+        self._listed: dict[str, Names] = {}
+        self._commands: dict[str, dict[str, Any]] = {}
+        self._plain: set[str] = set()
+
+    def read(self, path: str) -> str:
+        """Read a file's text and remember it, unless it may hold secrets."""
+        place = self._place(path)
+        text: str = self._remembering_errors(self._host.read, place)
+        part = text if MARKER in text else _public_part(path, place, text)
+        if part is None and place.startswith(_WITHOUT_CONTENT):
+            self._errors[place] = NOT_RECORDED
+        else:
+            self._files[place] = text if part is None else part
+            # It may have been looked for before it was read.
+            self._errors.pop(place, None)
+        return text
+
+    def read_bytes(self, path: str, limit: int = READ_LIMIT) -> bytes:
+        """Read and remember a file's bytes."""
+        place = self._place(path)
+        data: bytes = self._remembering_errors(self._host.read_bytes, place)[:limit]
+        if place.startswith("/sys/") and place.endswith("/config"):
+            data = without_identity(data)
+        self._binary[place] = base64.b64encode(data).decode("ascii")
+        return data
+
+    def exists(self, path: str) -> bool:
+        """Remember that something is there, not what."""
+        if not self._host.exists(path):
+            return False
+        self._stand_for(self._place(path))
+        return True
+
+    def list(self, path: str) -> Names:
+        """List a directory and remember the names."""
+        place = self._place(path)
+        names: Names = self._remembering_errors(self._host.list, place)
+        # The other pods of a node are nobody's business.
+        self._listed[place] = daemons_among(names) if place == POD_LOGS else names
+        return names
+
+    def link(self, path: str) -> str:
+        """Read and remember a link."""
+        parent, name = posixpath.split(path)
+        place = posixpath.join(self._place(parent), name)
+        target = self._host.link(place)
+        self._links[place] = target
+        return target
+
+    def realpath(self, path: str) -> str:
+        """Resolve a path and remember the links on the way."""
+        self.exists(path)
+        return self._host.realpath(path)
+
+    def run(self, argv: Sequence[str], timeout: float) -> CommandResult:
+        """Run a program and remember what it gave; one that can't be run is absent from the recording."""
+        result = self._host.run(argv, timeout)
+        self._commands[" ".join(argv)] = {"rc": result.rc, "stdout": result.stdout, "stderr": ""}
+        return result
+
+    def document(self) -> Document:
+        """Return what was remembered, in a fixed order.
+
+        Links and directories that were only listed are kept, and files of configuration; attributes of sysfs are not.
+        """
+        for directory, names in list(self._listed.items()):
+            self._directories[directory] = None
+            for name in names:
+                self._stand_for(posixpath.join(directory, name), listed=True)
+        return {
+            "files": dict(sorted(self._files.items())),
+            "binary": dict(sorted(self._binary.items())),
+            "links": dict(sorted(self._links.items())),
+            "dirs": sorted(self._directories),
+            "errors": dict(sorted(self._errors.items())),
+            "commands": dict(sorted(self._commands.items())),
+        }
+
+    def _place(self, path: str) -> str:
+        return follow(path, self._target)
+
+    def _target(self, path: str) -> str | None:
+        # Links of procfs lead to the reading process (/proc/net is self/net): they belong to it, not to the host.
+        if path in self._plain or path.startswith("/proc/"):
+            return None
+        if path not in self._links:
+            try:
+                self._links[path] = self._host.link(path)
+            except HostError:
+                self._plain.add(path)
+                return None
+        return self._links[path]
+
+    def _remembering_errors(self, read: Any, place: str) -> Any:
+        try:
+            return read(place)
+        except HostError as error:
+            if error.code not in {"ENOENT", "ENOTDIR"}:
+                self._errors[place] = error.code
+            raise
+
+    def _stand_for(self, place: str, listed: bool = False) -> None:
+        """Remember a link with its target and a directory as such; any other thing only by being there."""
+        known = (self._files, self._binary, self._errors, self._links)
+        if any(place in section for section in known) or (listed and self._target(place) is not None):
+            return
+        try:
+            self._host.list(place)
+            self._directories[place] = None
+        except HostError as error:
+            attribute = listed and place.startswith("/sys/")
+            if error.code != "ENOENT" and not attribute:
+                self._errors[place] = NOT_RECORDED if error.code == "ENOTDIR" else error.code
+
+
+def _public_part(path: str, place: str, text: str) -> str | None:
+    """Return what may be kept of a file that may hold secrets, None for any other file.
+
+    The kubelet's files are known by the path that is read, of a manager's file the place counts.
+    """
+    return node_address.public_part(text) if node_address.is_source(path) else public_part(place, text)
+
+
+def record(host: Host, hostname: str) -> Document:
+    """Read a host and return its recording: the bytes of two recordings of an unchanged host are the same.
+
+    ``hostname`` takes the place of the host's own name.
+    """
+    recorder = Recorder(host)
+    facts = read_host(recorder, everything=True).facts
+    _read_extras(recorder, facts)
+    document = scrubbed(recorder.document(), Pseudonyms(_key(host, facts)), facts["system"]["hostname"], hostname)
+    return {"format": FORMAT, "hostname": hostname, "recorded_by": _RECORDER, "stand_in": None, **document}
+
+
+def _key(host: Host, facts: dict[str, Any]) -> bytes:
+    """Return what the pseudonyms are made with: stable on this host, unknown to who gets the recording.
+
+    The machine's id is random and stays here; without one the hardware addresses have to do.
+    """
+    identity = [netdev["mac"] or "" for netdev in facts["netdevs"]] + [facts["system"]["hostname"]]
+    try:
+        identity.insert(0, host.read("/etc/machine-id"))
+    except HostError:
+        identity.insert(0, "")
+    return hashlib.sha256("\0".join(identity).encode("utf-8", "replace")).digest()
+
+
+def _read_extras(recorder: Recorder, facts: dict[str, Any]) -> None:
+    """Read what facts do not need but later concerns plan with: addresses, SR-IOV, QoS, parameters, owners of files."""
+    paths = [f"{NET}/{netdev['name']}/{name}" for netdev in facts["netdevs"] for name in _NETDEV_EXTRAS]
+    paths += [f"{INFINIBAND}/{device['name']}/{name}" for device in facts["rdma"] for name in _HCA_EXTRAS]
+    paths += [f"/sys/bus/pci/devices/{nic['address']}/{name}" for nic in facts["nics"] for name in _PCI_EXTRAS]
+    paths.append(IPV6_ADDRESSES)
+    for module in _MODULES_WITH_PARAMETERS:
+        base = f"/sys/module/{module}/parameters"
+        paths += [f"{base}/{name}" for name in _names(recorder, base)]
+    for path in paths:
+        _ignoring_errors(recorder.read, path)
+    for directory in _NAMES_ONLY:
+        _names(recorder, directory)
+    _read_cards(recorder, facts)
+    names = (netdev["name"] for netdev in facts["netdevs"])
+    for command in (IP_ADDRESSES, *DEFAULT_ROUTES.values(), *routing_commands(names)):
+        _ignoring_errors(recorder.run, command, _COMMAND_TIMEOUT)
+
+
+def _read_cards(recorder: Recorder, facts: dict[str, Any]) -> None:
+    """Read the e-switch, the functions' GUIDs and the firmware of NVIDIA cards, as plans ask for them."""
+    ports = [nic for nic in facts["nics"] if nic["vendor"] == MELLANOX and nic["function"] == "pf"]
+    tool = next((path for path in TOOLS if recorder.exists(path)), None)
+    rights_tool = next((path for path in RIGHTS_TOOLS if recorder.exists(path)), None)
+    devices: dict[str, str] = {}
+    for nic in ports:
+        _ignoring_errors(recorder.run, show_eswitch(nic["address"]), _COMMAND_TIMEOUT)
+        for name in nic["netdevs"]:
+            for command in (features_command(name), *(show_queues(key, name) for key in ("rx_ring", "channels"))):
+                _ignoring_errors(recorder.run, command, _COMMAND_TIMEOUT)
+        first = devices.setdefault(card_of(nic["address"]), nic["address"]) == nic["address"]
+        if first and rights_tool and str(nic["family"] or "").startswith(BLUEFIELD):
+            _ignoring_errors(recorder.run, rights_command(rights_tool, nic["address"]), QUERY_SECONDS)
+        if nic["link_layer"] == "InfiniBand" and (nic["sriov"] or {}).get("enabled"):
+            for name in nic["netdevs"]:
+                _ignoring_errors(recorder.run, show_port(name), _COMMAND_TIMEOUT)
+    for device in devices.values() if tool else ():
+        _ignoring_errors(recorder.run, query_command(str(tool), device), QUERY_SECONDS)
+
+
+def _names(recorder: Recorder, path: str) -> Names:
+    try:
+        return recorder.list(path)
+    except HostError:
+        return []
+
+
+def _ignoring_errors(read: Any, *arguments: Any) -> None:
+    try:
+        read(*arguments)
+    except HostError:
+        return

@@ -1,0 +1,389 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The program that hosts run without Ansible: ``boot`` applies the wishes, ``guard`` waits for a confirmation.
+
+``devices`` applies what needs RDMA devices that appear later.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import sys
+from functools import partial
+from itertools import chain
+from types import MappingProxyType
+from typing import Any, Callable, Collection, Mapping, NamedTuple, Sequence
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.persisted import CONCERNS, KEPT
+from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.rates import before_links, has_rates
+from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.unit import (
+    DEVICE_SECONDS,
+    LINK_SECONDS,
+    LOCK_SECONDS,
+    NEW_DEVICE_SECONDS,
+    SETTLE_SECONDS,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.qos.request import CONCERN as QOS
+from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.qos.request import without_soft_devices
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.execute import Execution, execute
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.failures import explain
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.lock import Locked, NoLock, exclusive, patient
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.ports import NET, NoPort, port_of
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import (
+    PLANNED,
+    Plan,
+    Step,
+    describe,
+    digest,
+    key_of,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.boot import RESULT
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.gather import gather
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import NETDEV_DRIVER
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.qos_scope import OF_DEVICE
+from ansible_collections.rdma.fabric.plugins.module_utils._host.guard.launch import launch as launch_guard
+from ansible_collections.rdma.fabric.plugins.module_utils._host.guard.revert import (
+    Alone,
+    begin,
+    revert_if_due,
+    watch,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import HostError, LiveMachine, Machine
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.clock import Clock, SystemClock
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import BOOT_ID, RESULT_FILE, WISHES_FILE
+from ansible_collections.rdma.fabric.plugins.module_utils._host.run.plan import plan_with_context
+from ansible_collections.rdma.fabric.plugins.module_utils._host.run.registry import ORDER, handler_of
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import HostSpec
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.persisted import Wished, wished_of
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput
+
+_INTERVAL = 0.5
+_FUNCTIONS = "/sys/bus/pci/devices"
+_ADDRESS = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[01][0-9a-f]\.[0-7]")
+_USAGE = "usage: python3 -I -S PROGRAM [--root DIRECTORY] boot|devices|guard\n"
+
+
+class Outcome(NamedTuple):
+    """What a start of the host came to: printed lines of executed steps, and what is left, one line each."""
+
+    executed: tuple[str, ...]
+    problems: tuple[str, ...]
+    running: bool = False
+
+    def as_text(self, boot_id: str) -> str:
+        """Return the file that the next run of Ansible reads."""
+        document = {
+            "boot_id": boot_id,
+            "ok": not self.problems and not self.running,
+            "running": self.running,
+            "executed": list(self.executed),
+            "problems": list(self.problems),
+        }
+        return RESULT.text(document)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run one command and return its exit status: 0 when everything holds, 1 when something is left, 2 for misuse."""
+    words = list(arguments)
+    root = "/"
+    if words[:1] == ["--root"] and len(words) > 1:
+        root, words = words[1], words[2:]
+    clock = SystemClock()
+    if words == ["guard"]:
+        watch(LiveMachine(root), clock, lambda: patient(clock, "the revert of a change", LOCK_SECONDS, root))
+        return 0
+    if words in (["boot"], ["devices"]):
+        do = partial(start, launch=partial(_launch, root)) if words == ["boot"] else set_devices_up
+        outcome = do(LiveMachine(root), clock, lambda: exclusive(clock, "the boot unit", LOCK_SECONDS, root))
+        for line in (*outcome.executed, *outcome.problems):
+            sys.stdout.write(f"{line}\n")
+        return 1 if outcome.problems else 0
+    sys.stderr.write(_USAGE)
+    return 2
+
+
+def start(
+    machine: Machine,
+    clock: Clock,
+    alone: Alone = contextlib.nullcontext,
+    launch: Callable[[Machine, str], None] = lambda _machine, _token: None,
+) -> Outcome:
+    """Do what the host's start needs and leave the result in its file; no error is raised.
+
+    ``alone`` keeps other runs away meanwhile. What is due for a revert waits for nobody. ``launch`` starts the process
+    that waits for the confirmation of what acts at this start, by its token.
+    """
+    # The last word of one that is ended from outside; where it can't be written, that is told in the end.
+    with contextlib.suppress(HostError):
+        machine.replace(RESULT_FILE, Outcome((), (), running=True).as_text(_boot_id(machine)), 0o600)
+    reverted = revert_if_due(machine, clock)
+    problems = _begin(machine, clock, launch)
+    outcome = _alone(machine, clock, alone)
+    outcome = outcome._replace(problems=(*problems, *outcome.problems))
+    if reverted:
+        outcome = outcome._replace(executed=("took an unconfirmed change of the uplink back", *outcome.executed))
+    try:
+        machine.replace(RESULT_FILE, outcome.as_text(_boot_id(machine)), 0o600)
+    except HostError as error:
+        problem = f"the result could not be kept: {explain(error, None, {})}"
+        outcome = outcome._replace(problems=(*outcome.problems, problem))
+    return outcome
+
+
+def _begin(machine: Machine, clock: Clock, launch: Callable[[Machine, str], None]) -> tuple[str, ...]:
+    """Put what acts at this start under guard; return what went wrong: then only the next start takes it back."""
+    try:
+        begun = begin(machine, clock)
+        if begun is not None:
+            launch(machine, begun.token)
+    except HostError as error:
+        return (f"a change of the uplink is not guarded until the next start: {explain(error, None, {})}",)
+    return ()
+
+
+def _launch(root: str, machine: Machine, token: str) -> None:
+    """Start the process that waits: this very program."""
+    program = sys.argv[0][len(root) :] if root != "/" else sys.argv[0]
+    launch_guard(machine, sys.executable, program, token, root, at_boot=True)
+
+
+def set_devices_up(machine: Machine, clock: Clock, alone: Alone = contextlib.nullcontext) -> Outcome:
+    """Do what waited for an RDMA device that software makes; no error is raised."""
+    return _alone(machine, clock, alone, later=True)
+
+
+def _alone(machine: Machine, clock: Clock, alone: Alone, *, later: bool = False) -> Outcome:
+    try:
+        with alone():
+            return _applied(machine, clock, later=later)
+    except (Locked, NoLock) as error:
+        return Outcome((), (str(error),))
+
+
+def _applied(machine: Machine, clock: Clock, *, later: bool = False) -> Outcome:
+    try:
+        wished = wished_of(machine.read(WISHES_FILE))
+    except HostError as error:
+        # Without wishes the unit was only started for a guard.
+        return Outcome((), () if error.code == "ENOENT" else (f"{WISHES_FILE}: {explain(error, None, {})}",))
+    except (ValueError, InvalidInput) as error:
+        return Outcome((), (f"{WISHES_FILE} is broken: {error}",))
+    if later:
+        only = _round(machine, clock, wished.desired, later=True)
+        return Outcome(only.executed, only.left)
+    return _started(machine, clock, wished)
+
+
+def _started(machine: Machine, clock: Clock, wished: Wished) -> Outcome:
+    """Apply all wishes, and then those about what the first round has made: virtual functions with their own wishes."""
+    entries = wished.desired["interfaces"]
+    # Without udev only the wait below is left.
+    with contextlib.suppress(HostError):
+        machine.run(("udevadm", "settle", f"--timeout={SETTLE_SECONDS}"), SETTLE_SECONDS + 10)
+    missing = _wait_for_devices(machine, clock, [e for e in entries if e.get("pci") not in wished.made], DEVICE_SECONDS)
+    absent = [entry for entry in entries if not _exists(machine, entry)]
+    without_links = before_links(wished.desired)
+    done = _round(machine, clock, without_links)
+    came = [entry for entry in absent if _exists(machine, entry)]
+    if came:
+        missing.update(_wait_for_devices(machine, clock, came, NEW_DEVICE_SECONDS))
+        done = _then(done, _round(machine, clock, without_links, without=done.failures))
+    rated = [str(entry["pci"]) for entry in entries if has_rates(entry) and entry.get("pci")]
+    if any(map(has_rates, entries)):
+        done = _with_rates(machine, clock, wished.desired, rated, done)
+    for entry in absent:
+        if not _exists(machine, entry):
+            missing.setdefault(*_absent(entry))
+    return Outcome(done.executed, tuple(dict.fromkeys((*missing.values(), *done.left))))
+
+
+def _with_rates(machine: Machine, clock: Clock, desired: HostSpec, rated: Sequence[str], done: _Round) -> _Round:
+    """Set the rates of functions once all else is done: at once where the driver takes them, else with the link.
+
+    What a driver has taken back of the functions while its port came up is set again.
+    """
+    tried = _then(done, _round(machine, clock, desired, without=done.failures))
+    late = [port for port in rated if port in tried.failures and port not in done.failures]
+    late = [port for port in late if not _has_link(machine, port)]
+    if not late:
+        return tried
+    end = clock.now() + LINK_SECONDS
+    while not all(_has_link(machine, port) for port in late) and clock.now() < end:
+        clock.sleep(_INTERVAL)
+    others = {port: lines for port, lines in tried.failures.items() if port not in late}
+    again = _then(tried._replace(failures=others), _round(machine, clock, desired, without=others))
+    failures = dict(again.failures)
+    for port in late:
+        if port in failures and not _has_link(machine, port):
+            failures[port] = (f"{port}: its link is not up after {LINK_SECONDS} seconds", *failures[port])
+    return again._replace(failures=failures)
+
+
+def _has_link(machine: Machine, address: str) -> bool:
+    try:
+        return machine.read(f"{NET}/{port_of(machine, address)}/carrier").strip() == "1"
+    except (HostError, NoPort):
+        return False
+
+
+class _Round(NamedTuple):
+    """One reading of the host, with its plan executed: printed lines of what was done, and of what waits or is refused.
+
+    ``failures`` are the lines of the ports on which a step failed.
+    """
+
+    executed: tuple[str, ...]
+    waiting: tuple[str, ...]
+    failures: Mapping[str, tuple[str, ...]] = MappingProxyType({})
+
+    @property
+    def left(self) -> tuple[str, ...]:
+        """Return everything that was not done."""
+        return (*self.waiting, *chain.from_iterable(self.failures.values()))
+
+
+def _then(before: _Round, after: _Round) -> _Round:
+    """Return two rounds as one: ports that the second one has not tried again are as the first one left them."""
+    return _Round((*before.executed, *after.executed), after.waiting, {**before.failures, **after.failures})
+
+
+def _round(
+    machine: Machine,
+    clock: Clock,
+    desired: HostSpec,
+    *,
+    later: bool = False,
+    without: Collection[str] = (),
+) -> _Round:
+    """Apply what is wanted, port by port: what fails on one keeps none of the others from its settings.
+
+    ``without`` are ports that are left alone, as a round before has failed on them.
+    """
+    try:
+        facts = gather(machine, desired=desired)
+        wish = desired if later else without_soft_devices(desired, facts)
+        plan, context = plan_with_context(wish, facts, (QOS,) if later else ORDER)
+    except HostError as error:
+        return _Round((), (f"the host could not be read: {error}",))
+    own = own_part(plan)
+    done: list[str] = []
+    waiting = [describe(step) for step in own["steps"] if step["status"] != PLANNED]
+    failures = {}
+    for port, steps in _by_port(own, context).items():
+        if port in without:
+            continue
+        execution = execute({**own, "steps": steps}, context, machine, clock, handler_of=handler_of)
+        done += execution.lines
+        if execution.failure is not None:
+            failures[port] = tuple(_failed(execution))
+    return _Round(tuple(done), tuple(waiting), failures)
+
+
+def _by_port(plan: Plan, context: Context) -> dict[str, list[Step]]:
+    """Return the steps by the physical function that they are about, in their order: a failure ends those of one."""
+    found: dict[str, list[Step]] = {}
+    for step in plan["steps"]:
+        found.setdefault(_port_of(step, context), []).append(step)
+    return found
+
+
+def _port_of(step: Step, context: Context) -> str:
+    """Return the physical function of a step, what its key names where that is none."""
+    actual = context.actual
+    found = _ADDRESS.search(key_of(step))
+    names = [name for name in key_of(step).split(":") if name in actual.netdevs]
+    address = found.group() if found else actual.netdevs[names[0]].get("pci") if names else None
+    return str((actual.nics.get(address or "") or {}).get("pf") or address or key_of(step))
+
+
+def own_part(plan: Plan) -> Plan:
+    """Return the steps of a plan that the boot unit takes: everything else is kept by files of its own."""
+    steps = [step for step in plan["steps"] if step["concern"] in CONCERNS]
+    return {**plan, "steps": steps, "digest": digest(steps)}
+
+
+def _failed(execution: Execution) -> list[str]:
+    """Return what an execution was to do and did not."""
+    if execution.failure is None:
+        return []
+    step = execution.failure.step
+    left = [f"{describe(step) if step else 'failed'}: {execution.failure.error}"]
+    return left + [f"not reached: {describe(step)}" for step in execution.not_reached]
+
+
+def _wait_for_devices(
+    machine: Machine, clock: Clock, entries: Collection[Mapping[str, Any]], seconds: float
+) -> dict[str, str]:
+    """Wait until every wanted function has its driver and interface; return what is still missing, by address."""
+    end = clock.now() + seconds
+    missing = _missing(machine, entries)
+    while missing and clock.now() < end:
+        clock.sleep(_INTERVAL)
+        missing = _missing(machine, entries)
+    return {address: f"{what} after {seconds:g} seconds" for address, what in missing.items()}
+
+
+def _missing(machine: Machine, entries: Collection[Mapping[str, Any]]) -> dict[str, str]:
+    found = {str(wish["pci"]): _lacking(machine, str(wish["pci"]), wish) for wish in entries if wish.get("pci")}
+    return {address: what for address, what in found.items() if what}
+
+
+def _exists(machine: Machine, wish: Mapping[str, Any]) -> bool:
+    """Return whether the host has what a wish selects."""
+    address = wish.get("pci")
+    return machine.exists(f"{_FUNCTIONS}/{address}" if address else f"{NET}/{wish.get('current_name')}")
+
+
+def _absent(wish: Mapping[str, Any]) -> tuple[str, str]:
+    """Return what a wish selects, and the line that says that the host does not have it."""
+    address = wish.get("pci")
+    selected, kind = (address, "PCI function") if address else (wish.get("current_name"), "interface")
+    return str(selected), f"{selected}: there is no such {kind}"
+
+
+def _lacking(machine: Machine, address: str, wish: Mapping[str, Any]) -> str:
+    """Return what of a PCI function is not there yet, empty when nothing is."""
+    place = f"{_FUNCTIONS}/{address}"
+    if not machine.exists(place):
+        return f"{address}: there is no such PCI function"
+    if not _is_bound(machine, place):
+        return f"{address}: no driver is bound to it"
+    if any(wish.get(key) for key, kept in KEPT.items() if kept.through_interface) and not _has_interface(
+        machine, address
+    ):
+        return f"{address}: it has no network interface"
+    if any(key in (wish.get("qos") or {}) for key in OF_DEVICE) and _lacks_device(machine, place):
+        return f"{address}: it has no RDMA device"
+    return ""
+
+
+def _lacks_device(machine: Machine, place: str) -> bool:
+    """Return whether a card with RDMA of its own does not show it yet; software makes devices for others, later."""
+    try:
+        return machine.link(f"{place}/driver").endswith(f"/{NETDEV_DRIVER}") and not machine.list(f"{place}/infiniband")
+    except HostError:
+        return True
+
+
+def _is_bound(machine: Machine, place: str) -> bool:
+    try:
+        return bool(machine.link(f"{place}/driver"))
+    except HostError:
+        return False
+
+
+def _has_interface(machine: Machine, address: str) -> bool:
+    try:
+        return bool(port_of(machine, address))
+    except (HostError, NoPort):
+        return False
+
+
+def _boot_id(machine: Machine) -> str:
+    try:
+        return machine.read(BOOT_ID).strip()
+    except HostError:
+        return ""

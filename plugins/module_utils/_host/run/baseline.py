@@ -1,0 +1,96 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Keeps the values that settings had before the first run, to bring them back."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, Iterable, Mapping
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import Step
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import Host
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.state_file import StateFile
+from ansible_collections.rdma.fabric.plugins.module_utils._host.run.registry import ORDER, handler_of
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import HostSpec, check_spec
+
+# Step id -> the value before ("from") of the first step that changed it.
+Baseline = Dict[str, Any]
+
+PATH = "/var/lib/rdma-fabric/baseline.json"
+FILE = StateFile(
+    PATH,
+    "the values from before the first run",
+    "restore the file from a backup, or remove it to take the present values for the original ones",
+)
+# Steps of these concerns about "<physical function>:<what>" set up the virtual functions, others the physical one.
+_OF_FUNCTIONS = ("vfs", "mtu")
+_KEPT = ("consents", "uplinks", "firmware_allow", "connection_address", "node_labels")
+
+
+def read_baseline(host: Host) -> Baseline:
+    """Return what is kept, nothing where no run has changed the host yet; raises BrokenState."""
+    content = FILE.read(host)
+    if content is None:
+        return {}
+    settings: Baseline = content.get("settings") or {}
+    if not isinstance(content.get("settings"), dict):
+        raise FILE.broken("it has no settings")
+    return settings
+
+
+def with_steps(known: Mapping[str, Any], steps: Iterable[Step]) -> Baseline:
+    """Return what is to be kept once these steps are executed: the first value of every setting stays.
+
+    Where a concern says that such a value has parts, a later step may be about others of them.
+    """
+    first = {str(step["id"]): step["from"] for step in steps if _can_restore(str(step["id"]))}
+    kept = {**first, **known}
+    for step_id, value in first.items():
+        before = kept[step_id]
+        if _has_parts(step_id) and isinstance(value, dict) and isinstance(before, dict):
+            kept[step_id] = _with_parts(before, value)
+    return {step_id: None if _of_own_functions(step_id, kept) else value for step_id, value in kept.items()}
+
+
+def _with_parts(first: Mapping[str, Any], later: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the first value with the parts, and their parts, that only a later one has."""
+    merged = {**later, **first}
+    for key, value in later.items():
+        if isinstance(value, dict) and isinstance(merged[key], dict):
+            merged[key] = _with_parts(merged[key], value)
+    return merged
+
+
+def _of_own_functions(step_id: str, kept: Mapping[str, Any]) -> bool:
+    """Return whether a setting is one of virtual functions that were not there before the first run."""
+    concern, key = step_id.split(":", 1)
+    address, colon, _what = key.rpartition(":")
+    return bool(colon) and concern in _OF_FUNCTIONS and kept.get(f"vfs:{address}") == 0
+
+
+def text_of(originals: Mapping[str, Any]) -> str:
+    """Return the file's text: the same values give the same text."""
+    return FILE.text({"settings": dict(originals)})
+
+
+def removal(desired: HostSpec, originals: Mapping[str, Any]) -> HostSpec:
+    """Return the wish to be rid of rdma.fabric: the original values, no files of ours, the consents of ``desired``."""
+    wish = check_spec({})
+    wish.update({key: desired[key] for key in _KEPT})
+    wish["removing"] = True
+    for concern in ORDER:
+        handler = handler_of(concern)
+        for step_id in sorted(originals):
+            if handler is not None and handler.restore is not None and step_id.startswith(f"{concern}:"):
+                handler.restore(wish, step_id.split(":", 1)[1], originals[step_id])
+    return wish
+
+
+def _has_parts(step_id: str) -> bool:
+    handler = handler_of(step_id.split(":", 1)[0])
+    return handler is not None and handler.parts
+
+
+def _can_restore(step_id: str) -> bool:
+    handler = handler_of(step_id.split(":", 1)[0])
+    return handler is not None and handler.restore is not None

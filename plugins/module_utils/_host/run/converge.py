@@ -1,0 +1,195 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""One run over one host: read, plan, apply, read and plan again."""
+
+from __future__ import annotations
+
+import posixpath
+from typing import NamedTuple
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine import pending_reboot
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.execute import (
+    Execution,
+    Failure,
+    Watch,
+    execute,
+    perform,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.failures import explain, told
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.operations import Operation, PutFile, RemoveFile
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import Plan, is_executable
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.asked_functions import (
+    asks_by_facts,
+    with_requests,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.gather import gather, read_host
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import Facts
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.pending_reboot import PATH as PENDING_REBOOT
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.pending_reboot import Awaited
+from ansible_collections.rdma.fabric.plugins.module_utils._host.guard.revert import boot_id
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import Host, HostError, Machine
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.clock import Clock
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.state_file import check
+
+# The boot unit's program starts in at_boot: imported here, Ansible sends it to every host that is planned.
+from ansible_collections.rdma.fabric.plugins.module_utils._host.run import (  # pylint: disable=unused-import
+    at_boot,  # noqa: F401
+    baseline,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._host.run.plan import plan_with_context
+from ansible_collections.rdma.fabric.plugins.module_utils._host.run.registry import handler_of
+from ansible_collections.rdma.fabric.plugins.module_utils._host.run.result import (
+    Outcome,
+    Run,
+    applied_result,
+    host_result,
+    with_verdict,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._host.run.sealed import OTHER, Verdict, judge
+from ansible_collections.rdma.fabric.plugins.module_utils._host.run.state_files import STATE_FILES
+from ansible_collections.rdma.fabric.plugins.module_utils._host.run.turns import before_turn, telling_turn
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import HostSpec
+
+
+class Assessment(NamedTuple):
+    """A host as one reading found it, and what is to be done about it."""
+
+    wish: HostSpec
+    facts: Facts
+    plan: Plan
+    context: Context
+    kept: baseline.Baseline
+
+
+def assess(host: Host, desired: HostSpec, run: Run, address: str | None) -> Assessment:
+    """Read a host once and plan it; nothing is changed, as there is no way to through a ``Host``.
+
+    ``address`` is the one that Ansible reaches the host by. Raises ``BrokenState``.
+    """
+    check(host, STATE_FILES)
+    kept = baseline.read_baseline(host)
+    wish = baseline.removal(desired, kept) if run.removes else desired
+    said: list[str] = []
+    if not run.removes and asks_by_facts(wish):
+        # Which ports policies mean is known once the host was read; what is read of those ports depends on it.
+        wish, said = with_requests(wish, gather(host, address))
+    facts, matched = read_host(host, address, wish["kernel_modules"] + wish.get("unload_modules", []), wish)
+    plan, context = plan_with_context(wish, facts, run.concerns, matched)
+    plan = {**plan, "notices": [*said, *plan["notices"]]}
+    if run.defers_reload:
+        plan = telling_turn(plan)
+    return Assessment(wish, facts, plan, context, kept)
+
+
+def preview(host: Host, desired: HostSpec, run: Run, address: str | None) -> Outcome:
+    """Return the outcome of a run that only looks."""
+    seen = assess(host, desired, run, address)
+    return with_verdict(host_result(seen.wish, seen.facts, seen.plan, run), _verdict(seen, run))
+
+
+def apply(
+    machine: Machine,
+    desired: HostSpec,
+    run: Run,
+    address: str | None,
+    clock: Clock,
+    *,
+    watch: Watch | None = None,
+) -> Outcome:
+    """Bring the host to the desired state and return what became of it; a host that is there already is only read.
+
+    A host whose plan is not the sealed one of ``run`` is only read, too. ``watch`` is told of every step before it
+    runs.
+    """
+    seen = assess(machine, desired, run, address)
+    verdict = _verdict(seen, run)
+    if verdict is not None and verdict.state == OTHER:
+        return with_verdict(host_result(seen.wish, seen.facts, seen.plan, run), verdict)
+    return with_verdict(_apply(machine, desired, run, address, clock, seen=seen, watch=watch), verdict)
+
+
+def _verdict(seen: Assessment, run: Run) -> Verdict | None:
+    return None if run.sealed is None else judge(dict(run.sealed), seen.plan, seen.facts)
+
+
+def _apply(
+    machine: Machine,
+    desired: HostSpec,
+    run: Run,
+    address: str | None,
+    clock: Clock,
+    *,
+    seen: Assessment,
+    watch: Watch | None,
+) -> Outcome:
+    now = before_turn(seen.plan) if run.defers_reload else seen.plan
+    if not any(map(is_executable, now["steps"])):
+        idle = Execution(failure=_remember(machine, clock, seen, run) or _forget(machine, clock, seen, run))
+        return applied_result(seen.wish, seen.facts, seen.plan, seen.plan, execution=idle, run=run)
+    execution = _execute(machine, clock, seen, now, watch)
+    after = assess(machine, desired, run, address)
+    if execution.failure is None:
+        execution.failure = _remember(machine, clock, after, run) or _forget(machine, clock, after, run)
+    return applied_result(after.wish, after.facts, seen.plan, after.plan, execution=execution, run=run)
+
+
+def _execute(machine: Machine, clock: Clock, seen: Assessment, now: Plan, watch: Watch | None) -> Execution:
+    """Execute those steps of the plan that are for ``now``."""
+    steps = [step for step in now["steps"] if is_executable(step)]
+    kept = baseline.with_steps(seen.kept, steps)
+    failure = _keep(machine, clock, seen.kept, kept)
+    if failure is not None:
+        return Execution(failure=failure, not_reached=steps)
+    execution = execute(now, seen.context, machine, clock, handler_of=handler_of, watch=watch)
+    if execution.failure is not None:
+        # What was not reached still has its value, which may be another one when it is changed at last.
+        reached = [step for step in steps if step not in execution.not_reached]
+        _keep(machine, clock, kept, baseline.with_steps(seen.kept, reached))
+    return execution
+
+
+def _keep(machine: Machine, clock: Clock, now: baseline.Baseline, wanted: baseline.Baseline) -> Failure | None:
+    if now == wanted:
+        return None
+    if not wanted:
+        return _attempt(machine, clock, RemoveFile(baseline.PATH))
+    return _attempt(machine, clock, PutFile(baseline.PATH, baseline.text_of(wanted), 0o600))
+
+
+def _remember(machine: Machine, clock: Clock, seen: Assessment, run: Run) -> Failure | None:
+    """Keep what waits for a reboot from now on; a removal leaves nothing behind that waits."""
+    known = seen.facts["boot"]["awaited"]
+    wanted: Awaited = {}
+    if not run.removes:
+        wanted = pending_reboot.pending_after(seen.plan["steps"], known, run.concerns, boot_id(machine))
+    if wanted == pending_reboot.stored(known):
+        return None
+    if not wanted:
+        return _attempt(machine, clock, RemoveFile(PENDING_REBOOT))
+    return _attempt(machine, clock, PutFile(PENDING_REBOOT, pending_reboot.text_of(wanted), 0o600))
+
+
+def _forget(machine: Machine, clock: Clock, seen: Assessment, run: Run) -> Failure | None:
+    """Remove the original values once all of them are back, and the directory that a killed run may have left empty."""
+    if not run.removes or seen.plan["steps"]:
+        return None
+    if not seen.kept and not _is_empty(machine, posixpath.dirname(baseline.PATH)):
+        return None
+    return _attempt(machine, clock, RemoveFile(baseline.PATH))
+
+
+def _is_empty(host: Host, directory: str) -> bool:
+    try:
+        return host.list(directory) == []
+    except HostError:
+        return False
+
+
+def _attempt(machine: Machine, clock: Clock, operation: Operation) -> Failure | None:
+    try:
+        perform(operation, machine, clock)
+    except HostError as error:
+        return Failure(None, f"could not {told(operation)}: {explain(error, operation, {})}")
+    return None

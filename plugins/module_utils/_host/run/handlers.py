@@ -1,0 +1,58 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""How the steps of each concern are executed, by its name: the one place that knows it of all.
+
+A run that changes nothing needs none of it: ``registry.handler_of`` imports it when the first step is executed.
+"""
+
+from __future__ import annotations
+
+from typing import Mapping
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.boot import apply as boot
+from ansible_collections.rdma.fabric.plugins.module_utils._host.boot import orphaned_apply as leftovers
+from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.driver import apply as driver
+from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.firmware import apply as firmware
+from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.functions import eswitch_apply as eswitch
+from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.functions import guids_apply as guids
+from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.functions import vfs_apply as sriov
+from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.kernel import (
+    arguments_apply as kernel_arguments,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.kernel import modules_apply as kmods
+from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.kernel import sysctl_apply as sysctl
+from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.links import link_apply as link
+from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.links import mtu_apply as mtu
+from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.links import queues_apply as queues
+from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.memory import hugepages_apply as hugepages
+from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.memory import limits_apply as limits
+from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.naming import apply as naming
+from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.pcie import apply as pcie
+from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.peer_memory import apply as peer_memory
+from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.qos import apply as qos
+from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.routing import apply as routing
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.handler import Handler
+
+HANDLERS: Mapping[str, Handler] = {
+    "kernel_arguments": Handler(kernel_arguments.work, kernel_arguments.ERRORS),
+    "firmware": Handler(firmware.work, firmware.ERRORS, firmware.restore, parts=True),
+    "modules": Handler(kmods.work, kmods.ERRORS, kmods.restore),
+    "driver": Handler(driver.work, driver.ERRORS),
+    "peer_memory": Handler(peer_memory.work, peer_memory.ERRORS, peer_memory.restore),
+    "pcie": Handler(pcie.work, pcie.ERRORS, pcie.restore),
+    "naming": Handler(naming.work, naming.ERRORS, naming.restore, parts=True),
+    "vfs": Handler(sriov.work, sriov.ERRORS, sriov.restore, parts=True),
+    "eswitch": Handler(eswitch.work, eswitch.ERRORS, eswitch.restore),
+    "guids": Handler(guids.work, guids.ERRORS, guids.restore, parts=True),
+    "mtu": Handler(mtu.work, mtu.ERRORS, mtu.restore),
+    "link": Handler(link.work, link.ERRORS, link.restore),
+    "queues": Handler(queues.work, queues.ERRORS, queues.restore, parts=True),
+    "qos": Handler(qos.work, qos.ERRORS, qos.restore),
+    "boot": Handler(boot.work),
+    "sysctl": Handler(sysctl.work, sysctl.ERRORS, sysctl.restore),
+    "routing": Handler(routing.work, routing.ERRORS, routing.restore, parts=True),
+    "limits": Handler(limits.work, limits.ERRORS),
+    "hugepages": Handler(hugepages.work, hugepages.ERRORS, hugepages.restore),
+    "leftovers": Handler(leftovers.work),
+}

@@ -1,0 +1,82 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Makes the plan of one host: what is wanted against what is there. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Sequence
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.pcie.remarks import remarks
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine import steps
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.pending_reboot import refuse_unmet
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import Plan
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import Facts, HostState
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.matching import Matched, Unmatched, match_spec
+from ansible_collections.rdma.fabric.plugins.module_utils._host.run.foreign_owners import hold_foreign_steps
+from ansible_collections.rdma.fabric.plugins.module_utils._host.run.foreign_owners import notices as notices_of_owners
+from ansible_collections.rdma.fabric.plugins.module_utils._host.run.registry import (
+    CONCERNS,
+    ORDER,
+    Concern,
+    brings_modules,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import HostSpec
+
+FORMAT = 1
+
+
+def make_plan(desired: HostSpec, facts: Facts) -> Plan:
+    """Return the ordered steps that bring a host from ``facts`` to ``desired``; no step means nothing is to be done.
+
+    ``desired`` is what ``desired.check_spec`` accepts, ``facts`` what ``facts.gather`` returns. The order of
+    lists in either does not matter.
+    """
+    return plan_with_context(desired, facts)[0]
+
+
+def plan_with_context(
+    desired: HostSpec, facts: Facts, concerns: Sequence[str] = ORDER, matched: Matched | None = None
+) -> tuple[Plan, Context]:
+    """Return the plan and what executing it needs to know: the context of its concerns, with every step planned.
+
+    ``concerns`` are those that are planned, in the order of the registry; a task about one matter leaves the others,
+    and their files, as they are. ``matched`` is what reading the host made of ``desired``, where it is at hand.
+    """
+    actual = HostState(facts, desired["uplinks"])
+    interfaces, unmatched = matched or match_spec(desired, actual)
+    context = Context(desired, actual, interfaces, brings_modules=brings_modules)
+    notices = _unknown_uplinks(desired, actual) + remarks(actual, desired["pcie"]) + notices_of_owners(context)
+    for name in concerns:
+        if name == "naming":
+            context = replace(context, earlier=(*context.earlier, *map(_refused, unmatched)))
+        if name in CONCERNS:
+            context, said = _with_steps_of(CONCERNS[name], context)
+            left = tuple(interface for interface in context.interfaces if not context.destroys(interface.nic))
+            context = replace(context, interfaces=left)
+            notices.extend(said)
+    planned = refuse_unmet(context.earlier, (facts.get("boot") or {}).get("awaited") or {})
+    plan = {"format": FORMAT, "steps": planned, "notices": notices, "digest": steps.digest(planned)}
+    return plan, replace(context, interfaces=interfaces)
+
+
+def _with_steps_of(concern: Concern, context: Context) -> tuple[Context, list[str]]:
+    """Return the context with what one more concern wants; each sees the steps of those before it."""
+    found, notices = concern.plan(context)
+    found = hold_foreign_steps(context, found)
+    of_files = concern.staying if context.removing else concern.boot_files
+    wanted = [] if of_files is None else list(of_files(context))
+    earlier, files = (*context.earlier, *found), (*context.wanted_files, *wanted)
+    return replace(context, earlier=earlier, wanted_files=files), notices
+
+
+def _refused(entry: Unmatched) -> steps.Step:
+    return steps.refused_step("naming", before=None, **entry._asdict())
+
+
+def _unknown_uplinks(desired: HostSpec, actual: HostState) -> list[str]:
+    """Say which names of rdma_fabric_uplinks protect nothing, as a misspelt one would."""
+    missing = sorted(set(desired["uplinks"]) - set(actual.netdevs))
+    return [f"rdma_fabric_uplinks: {name} is not an interface of this host, so it protects nothing" for name in missing]

@@ -1,0 +1,232 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The result of planning or applying one host, as a task returns it. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Dict, Mapping, Sequence
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.execute import Execution
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import (
+    NEEDS_REBOOT,
+    REFUSED,
+    STATUSES,
+    Plan,
+    Step,
+    describe,
+    is_executable,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import Facts
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.own_files import as_returned, shortened
+from ansible_collections.rdma.fabric.plugins.module_utils._host.run.registry import ORDER
+from ansible_collections.rdma.fabric.plugins.module_utils._host.run.sealed import DONE, OTHER, Verdict
+from ansible_collections.rdma.fabric.plugins.module_utils._host.run.sealed import sentence as sentence_of
+from ansible_collections.rdma.fabric.plugins.module_utils._host.run.turns import needs_turn
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import HostSpec
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.syntax import one_line
+
+Outcome = Dict[str, Any]
+
+APPLY = "apply"
+ABSENT = "absent"
+
+
+@dataclass(frozen=True)
+class Run:
+    """How the task runs: in check mode or not, with differences or not, its mode, on a recorded host or a live one.
+
+    ``strict`` lets refused steps fail a run that applies; ``state`` absent brings the original values back. A task
+    about some of the ``concerns`` only leaves the others alone. With ``defers_reload`` the run ends before a reload of
+    the driver, which is left to a turn of the host. ``sealed`` is the plan of the host that was
+    approved.
+    """
+
+    check: bool
+    diff: bool
+    mode: str
+    recorded: bool
+    strict: bool = True
+    state: str = "present"
+    concerns: Sequence[str] = ORDER
+    defers_reload: bool = False
+    sealed: Mapping[str, Any] | None = None
+
+    @property
+    def applies(self) -> bool:
+        """Return whether the run changes the host."""
+        return self.mode == APPLY and not self.recorded and not self.check
+
+    @property
+    def removes(self) -> bool:
+        """Return whether everything of ours is to go."""
+        return self.state == ABSENT
+
+
+def host_result(desired: HostSpec, facts: Facts, plan: Plan, run: Run) -> Outcome:
+    """Return the result of a run that only looks.
+
+    ``changed`` tells what a run with ``mode`` apply would do, so it is only true in check mode on a live host.
+    """
+    executable = any(map(is_executable, plan["steps"]))
+    outcome: Outcome = {
+        "changed": executable and run.check and run.mode == APPLY and not run.recorded,
+        "recorded": run.recorded,
+        "msg": sentence(plan),
+        "summary": summarize(desired, facts, plan),
+        "facts": as_returned(facts),
+        "plan": _returned(plan),
+        **_reboot(plan),
+        "reload_due": False,
+    }
+    _add_difference(outcome, plan, run)
+    return outcome
+
+
+def with_verdict(outcome: Outcome, verdict: Verdict | None) -> Outcome:
+    """Return the outcome with what became of the comparison with a sealed plan; another plan fails the task."""
+    if verdict is None:
+        return outcome
+    told: Outcome = {**outcome, "sealed": {"state": verdict.state, "difference": list(verdict.difference)}}
+    if verdict.state == OTHER:
+        return {**told, "changed": False, "failed": True, "msg": sentence_of(verdict)}
+    if verdict.state == DONE:
+        return {**told, "msg": f"{outcome['msg']}; nothing is left to do of the sealed plan"}
+    return told
+
+
+def applied_result(
+    desired: HostSpec, facts: Facts, plan: Plan, left: Plan, *, execution: Execution, run: Run
+) -> Outcome:
+    """Return the result of a run that changes the host: ``plan`` is the one that ran, ``facts`` and ``left`` are what
+    reading and planning the host again gave.
+
+    Of a run that leaves the reload of the driver to a turn, ``reload_due`` tells that there is one to come.
+    ``failed`` is set when a step failed, and in a strict run when a step is refused; what could be done is done then.
+    """
+    outcome: Outcome = {
+        "changed": bool(execution.done or (execution.failure and execution.failure.step)),
+        "recorded": False,
+        "summary": {**summarize(desired, facts, left), "executed": len(execution.done)},
+        "facts": as_returned(facts),
+        "plan": _returned(left),
+        "executed": [
+            {"id": step["id"], "line": describe(step), "seconds": seconds} for step, seconds in execution.done
+        ],
+        **_reboot(left),
+    }
+    _add_difference(outcome, plan, run)
+    refused = [step for step in left["steps"] if step["status"] == REFUSED]
+    parts = [_executed_sentence(execution)] if execution.done or execution.failure else []
+    if execution.failure is not None:
+        outcome.update(failed=True, failed_step=_failed_step(execution), not_reached=_lines(execution.not_reached))
+        parts += _failure_sentences(execution)
+    elif refused and run.strict:
+        outcome["failed"] = True
+        parts.append(_refused_sentence(refused, run))
+    if execution.failure is None:
+        parts.append(f"{'left: ' if execution.done and left['steps'] else ''}{sentence(left)}")
+    outcome["reload_due"] = run.defers_reload and needs_turn(left) and "failed" not in outcome
+    if outcome["reload_due"]:
+        parts.append("what begins with the reload of the driver waits for the turn of this host")
+    if outcome["reboot_required"]:
+        parts.append("a reboot is needed for part of it to take effect")
+    outcome["msg"] = "; ".join(parts)
+    return outcome
+
+
+def _refused_sentence(refused: list[Step], run: Run) -> str:
+    """Name the refused steps and the way on; only a task about the whole host may go on without them."""
+    way = "change what is asked for"
+    if set(run.concerns) == set(ORDER):
+        way += ", or set strict: false (for the role host rdma_fabric_host_strict: false) to go on"
+    lines = "\n".join(f"  - {line}" for line in _lines(refused))
+    return f"refused, so the host is not in the desired state ({way}):\n{lines}"
+
+
+def _executed_sentence(execution: Execution) -> str:
+    failed = execution.failure is not None and execution.failure.step is not None
+    wanted = len(execution.done) + failed + len(execution.not_reached)
+    return f"{len(execution.done)} of {wanted} step{'s' if wanted != 1 else ''} executed"
+
+
+def _failed_step(execution: Execution) -> dict[str, Any]:
+    failure = execution.failure
+    if failure is None:
+        return {}
+    return {
+        "id": failure.step["id"] if failure.step else None,
+        "line": describe(failure.step) if failure.step else None,
+        "error": failure.error,
+        "undone": list(failure.undone),
+        "not_undone": list(failure.not_undone),
+    }
+
+
+def _failure_sentences(execution: Execution) -> list[str]:
+    failure = execution.failure
+    if failure is None:
+        return []
+    what = describe(failure.step) if failure.step else "keeping what the next run needs to know"
+    sentences = [f"failed: {what}: {failure.error}"]
+    if failure.undone:
+        sentences.append(f"taken back: {', '.join(failure.undone)}")
+    if failure.not_undone:
+        sentences.append(f"not taken back: {', '.join(failure.not_undone)}")
+    if execution.not_reached:
+        sentences.append(f"not reached: {len(execution.not_reached)}")
+    return sentences
+
+
+def _returned(plan: Plan) -> Plan:
+    """Return a plan whose steps hold no long text: that of a file is in its digest."""
+    steps = [{**step, "from": shortened(step["from"]), "to": shortened(step["to"])} for step in plan["steps"]]
+    return {**plan, "steps": steps}
+
+
+def _add_difference(outcome: Outcome, plan: Plan, run: Run) -> None:
+    if run.diff and (plan["steps"] or plan["notices"]):
+        outcome["diff"] = {"prepared": "".join(f"{line}\n" for line in plan_lines(plan))}
+
+
+def _reboot(plan: Plan) -> dict[str, Any]:
+    """Return whether a reboot is all that is missing for some steps, and the lines of those."""
+    awaiting = [describe(step) for step in plan["steps"] if step["status"] == NEEDS_REBOOT]
+    return {"reboot_required": bool(awaiting), "awaiting_reboot": awaiting}
+
+
+def _lines(steps: list[Step]) -> list[str]:
+    return [describe(step) for step in steps]
+
+
+def sentence(plan: Plan) -> str:
+    """Return the plan in one sentence: how many steps, and how many of each status."""
+    steps = plan["steps"]
+    if not steps:
+        return "nothing to do"
+    counts = [(sum(step["status"] == status for step in steps), status.replace("_", " ")) for status in STATUSES]
+    parts = ", ".join(f"{count} {status}" for count, status in counts if count)
+    return f"{len(steps)} step{'s' if len(steps) > 1 else ''}: {parts}"
+
+
+def plan_lines(plan: Plan) -> list[str]:
+    """Return the printed plan: one line per step in the order of execution, then the notices."""
+    return [describe(step) for step in plan["steps"]] + [f"notice: {one_line(text)}" for text in plan["notices"]]
+
+
+def summarize(desired: HostSpec, facts: Facts, plan: Plan) -> dict[str, Any]:
+    """Return the numbers of one host: steps by status, devices, the labels its node has, the plan's digest.
+
+    NICs are counted without the virtual functions of a physical one that is counted.
+    """
+    counts = {status: sum(step["status"] == status for step in plan["steps"]) for status in STATUSES}
+    return {
+        "steps": len(plan["steps"]),
+        **counts,
+        "nics": sum(not nic["pf"] for nic in facts["nics"]),
+        "gpus": len(facts["gpus"]),
+        "rails": len(facts["rails"]),
+        "labels": {**facts["labels"], **desired["node_labels"]},
+        "digest": plan["digest"],
+    }

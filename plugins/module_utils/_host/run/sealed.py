@@ -1,0 +1,187 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The plan of one host as it was approved, and whether the host still has that plan. Pure.
+
+Sealed are the steps as they are printed, digests of what each finds and leaves, and the facts that decide what such a
+step does: system, NIC driver, cards, uplinks. Which machine it is, is told by a digest of its cards' GUIDs.
+"""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import json
+from typing import Any, Dict, Mapping, NamedTuple, Sequence
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import (
+    NEEDS_REBOOT,
+    Plan,
+    Step,
+    describe,
+    is_executable,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import Facts
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.own_files import shortened
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, Violation
+
+Sealed = Dict[str, Any]
+
+SAME = "same"
+DONE = "done"
+OTHER = "other"
+
+_DIGITS = 32
+_STEP = ("id", "line", "from", "to")
+_OTHER_VALUES = " (reads the same and is about other values)"
+
+
+class Verdict(NamedTuple):
+    """Whether a host still has its sealed plan, has nothing left to do of it, or has another one, and what differs."""
+
+    state: str
+    difference: tuple[str, ...] = ()
+
+
+def seal(plan: Plan, facts: Facts) -> Sealed:
+    """Return what is kept of a host's plan until it is approved; ``plan`` may be as a task returns it."""
+    return {"facts": _facts(facts), "machine": _machine(facts), "steps": [_sealed(step) for step in plan["steps"]]}
+
+
+def digest_of(value: Any) -> str:
+    """Return a short digest of a JSON value."""
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    return hashlib.sha256(text.encode("ascii")).hexdigest()[:_DIGITS]
+
+
+def check_sealed(document: Any, source: str = "sealed") -> Sealed:
+    """Return a sealed plan of one host, in the shape of ``seal``; raises ``InvalidInput``."""
+    found: list[Violation] = []
+    if not isinstance(document, Mapping):
+        raise InvalidInput([Violation(source, "", "is no mapping", _HINT)])
+    for key, kind, name in (("facts", Mapping, "mapping"), ("machine", str, "text"), ("steps", list, "list")):
+        if not isinstance(document.get(key), kind):
+            found.append(Violation(source, key, f"is no {name}", _HINT))
+    for number, step in enumerate(document["steps"] if not found else ()):
+        if not isinstance(step, Mapping) or not all(isinstance(step.get(key), str) for key in _STEP):
+            found.append(Violation(source, f"steps[{number}]", f"lacks one of {', '.join(_STEP)}", _HINT))
+    if found:
+        raise InvalidInput(found)
+    return dict(document)
+
+
+_HINT = "write the plan again with rdma_fabric_plan_file"
+
+
+def judge(sealed: Sealed, plan: Plan, facts: Facts) -> Verdict:
+    """Compare the plan of a host with the one that was sealed.
+
+    A host with nothing left that a run would execute is done, whatever its facts are by now. With ``rest`` in
+    ``sealed`` a run has rebooted the host on the way: what is left may then be a part of the sealed steps, on the
+    system that came up.
+    """
+    known = sealed["steps"]
+    if not any(map(is_executable, plan["steps"])) and not _unknown(known, plan["steps"]):
+        now = seal(plan, facts)
+        return Verdict(SAME if now == {key: sealed[key] for key in now} else DONE)
+    if sealed.get("rest"):
+        lines = tuple(f"+ {describe(step)}" for step in _unknown(known, plan["steps"]))
+        return Verdict(OTHER, lines) if lines else Verdict(SAME)
+    now = seal(plan, facts)
+    lines = (*_other_facts(sealed, now), *_other_steps(known, now["steps"]))
+    return Verdict(OTHER, lines) if lines else Verdict(SAME)
+
+
+def sentence(verdict: Verdict) -> str:
+    """Return why a host is refused, and the next step."""
+    lines = "\n".join(f"  {line}" for line in verdict.difference)
+    return (
+        "refused, as this is not the sealed plan of this host any more; nothing was changed on it. Sealed (-) and now "
+        f"(+):\n{lines}\nnext: undo what made the difference, or run site --check with rdma_fabric_plan_file and have "
+        "that plan approved"
+    )
+
+
+def _facts(facts: Facts) -> dict[str, Any]:
+    system, stack = facts["system"], facts["stack"]
+    firmware = {str(each["pci"]): each["firmware"] for each in facts["rdma"] if each.get("pci")}
+    nics = {}
+    for nic in facts["nics"]:
+        if nic["function"] == "pf":
+            parts = (f"{nic['vendor']}:{nic['device']}", nic["driver"] or "no driver", firmware.get(nic["address"]))
+            nics[nic["address"]] = " ".join(str(part) for part in parts if part)
+    return {
+        "kernel": system["kernel"],
+        "os": (system.get("os") or {}).get("name"),
+        "driver": " ".join(str(stack[key]) for key in ("flavour", "version") if stack.get(key)),
+        "nics": nics,
+        "uplinks": sorted(str(uplink["netdev"]) for uplink in facts["uplinks"]),
+    }
+
+
+def _machine(facts: Facts) -> str:
+    """Return a digest of the GUIDs of the host's cards, nothing for a host whose cards have none to be read."""
+    physical = {nic["address"] for nic in facts["nics"] if nic["function"] == "pf"}
+    guids = sorted((str(each["pci"]), str(each["node_guid"])) for each in facts["rdma"] if each.get("pci") in physical)
+    return digest_of(guids) if guids else ""
+
+
+def _sealed(step: Step) -> dict[str, str]:
+    return {
+        "id": str(step["id"]),
+        "line": describe(step),
+        "from": digest_of(shortened(step["from"])),
+        "to": digest_of(shortened(step["to"])),
+    }
+
+
+def _unknown(known: Sequence[Mapping[str, str]], steps: Sequence[Step]) -> list[Step]:
+    """Return the steps that lead to nothing that was sealed.
+
+    What waits for a reboot has its own step when it is done, so there the concern has to be a sealed one.
+    """
+    leads_to = {(each["id"], each["to"]) for each in known}
+    concerns = {each["id"].split(":", 1)[0] for each in known}
+    return [
+        step
+        for step in steps
+        if (str(step["id"]), _sealed(step)["to"]) not in leads_to
+        and not (step["status"] == NEEDS_REBOOT and step["concern"] in concerns)
+    ]
+
+
+def _other_facts(sealed: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    lines = _other_values("fact ", sealed["facts"], now["facts"])
+    if sealed["machine"] != now["machine"]:
+        lines.append("+ the GUIDs of its cards are others, so this is another machine, or its cards were replaced")
+    return lines
+
+
+def _other_values(place: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
+    lines: list[str] = []
+    for key in sorted({*before, *after}):
+        old, new = before.get(key), after.get(key)
+        if isinstance(old, Mapping) and isinstance(new, Mapping):
+            lines += _other_values(f"{place}{key} ", old, new)
+        elif old != new:
+            lines += [f"- {place}{key}: {_shown(old)}", f"+ {place}{key}: {_shown(new)}"]
+    return lines
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, list):
+        return ", ".join(map(str, value)) or "none"
+    return "none" if value in (None, "") else str(value)
+
+
+def _other_steps(sealed: Sequence[Mapping[str, str]], now: Sequence[Mapping[str, str]]) -> list[str]:
+    """Return the lines of the steps that went and came, in their order."""
+    one, other = ([tuple(step[key] for key in _STEP) for step in steps] for steps in (sealed, now))
+    lines: list[str] = []
+    for what, start, end, from_, to in difflib.SequenceMatcher(None, one, other, autojunk=False).get_opcodes():
+        if what == "equal":
+            continue
+        gone, come = [step[1] for step in one[start:end]], [step[1] for step in other[from_:to]]
+        lines += [f"- {line}" for line in gone]
+        lines += [f"+ {line}{_OTHER_VALUES if line in gone else ''}" for line in come]
+    return lines

@@ -1,0 +1,18 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Every file in which one run leaves word for the next."""
+
+from __future__ import annotations
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.boot import RESULT
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.snapshot import FILE as DRIVER_JOURNAL
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.firmware_record import FILE as FIRMWARE_RECORD
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.pending_reboot import FILE as PENDING_REBOOT
+from ansible_collections.rdma.fabric.plugins.module_utils._host.guard.record import FILE as GUARD_RECORD
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import REVERTED_FILE, REVERTING_FILE
+from ansible_collections.rdma.fabric.plugins.module_utils._host.run.baseline import FILE as BASELINE
+
+# The record of a guarded change goes from the first of these names to the next.
+_OF_GUARD = tuple(GUARD_RECORD._replace(path=path) for path in (GUARD_RECORD.path, REVERTING_FILE, REVERTED_FILE))
+STATE_FILES = (BASELINE, PENDING_REBOOT, FIRMWARE_RECORD, DRIVER_JOURNAL, RESULT, *_OF_GUARD)

@@ -1,0 +1,245 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What each supported distribution needs for a driver stack, as data.
+
+Sources: NVIDIA's DOCA-Host installation guide, MLNX_OFED's manual, and the distributions' package lists.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Mapping, NamedTuple, Tuple
+
+Names = Tuple[str, ...]
+
+INBOX, DOCA_OFED, MLNX_OFED = "inbox", "doca-ofed", "mlnx-ofed"
+VENDOR_FLAVOURS = (MLNX_OFED, DOCA_OFED)
+FLAVOURS = (INBOX, DOCA_OFED, MLNX_OFED)
+FLAVOUR_TITLES = {INBOX: "the inbox driver", DOCA_OFED: "DOCA-OFED", MLNX_OFED: "MLNX_OFED"}
+DKMS, PRECOMPILED = "dkms", "precompiled"
+BUILDS = (DKMS, PRECOMPILED)
+FIRMWARE_UPDATER = "mlnx-fw-updater"
+# From DOCA 3.2.0 on the repositories hold sources only, and are made per major release of a distribution (DOCA 3.2.1,
+# General Support: docs.nvidia.com/doca/archive/3-2-1/general-support).
+FIRST_DKMS_ONLY = (25, 10)
+
+
+class Family(NamedTuple):
+    """A distribution whose packages are known; ``{kernel}`` in a name stands for a kernel release.
+
+    ``kernel_packages`` are the vendor's kernel modules by build, ``userspace`` the libraries and tools that both the
+    distribution and the vendor package under these names, ``tools`` the vendor's own. ``renamed`` are packages that the
+    distribution has under another name than the vendor. ``inbox_modules`` hold the kernel's own driver where a kernel
+    can be installed without it. ``initrd`` is the image's path.
+    """
+
+    name: str
+    manager: str
+    headers: Names
+    build_tools: Names
+    inbox_modules: str
+    userspace: Names
+    tools: Names
+    kernel_packages: Mapping[str, Names]
+    initrd: str
+    rebuild_initrd: Names
+    renamed: Mapping[str, str]
+
+
+_DEB_USERSPACE = (
+    "rdma-core",
+    "libibverbs1",
+    "ibverbs-providers",
+    "librdmacm1",
+    "libibumad3",
+    "ibverbs-utils",
+    "rdmacm-utils",
+    "infiniband-diags",
+    "perftest",
+)
+_RPM_USERSPACE = (
+    "rdma-core",
+    "libibverbs",
+    "librdmacm",
+    "libibumad",
+    "libibverbs-utils",
+    "librdmacm-utils",
+    "infiniband-diags",
+    "perftest",
+)
+_SUSE_USERSPACE = (
+    "rdma-core",
+    "libibverbs",
+    "libibverbs1",
+    "librdmacm1",
+    "libibumad3",
+    "libibverbs-utils",
+    "librdmacm-utils",
+    "infiniband-diags",
+    "perftest",
+)
+_VENDOR_TOOLS = ("mlnx-tools", "ofed-scripts")
+# Debian 13 and Ubuntu 24.04 renamed libraries when time_t became 64 bits wide; the vendor kept the names.
+_OF_64_BIT_TIME = {"librdmacm1": "librdmacm1t64", "libibnetdisc5": "libibnetdisc5t64"}
+
+
+def _debian(name: str, inbox_modules: str, renamed: Mapping[str, str]) -> Family:
+    return Family(
+        name=name,
+        manager="apt",
+        headers=("linux-headers-{kernel}",),
+        build_tools=("dkms", "build-essential"),
+        inbox_modules=inbox_modules,
+        userspace=_DEB_USERSPACE,
+        tools=(*_VENDOR_TOOLS, "mlnx-ofed-kernel-utils"),
+        kernel_packages={DKMS: ("mlnx-ofed-kernel-dkms",)},
+        initrd="/boot/initrd.img-{kernel}",
+        rebuild_initrd=("update-initramfs", "-u", "-k", "{kernel}"),
+        renamed=renamed,
+    )
+
+
+def _red_hat(name: str) -> Family:
+    return Family(
+        name=name,
+        manager="dnf",
+        headers=("kernel-{variant}devel-{release}",),
+        build_tools=("dkms", "gcc", "make", "elfutils-libelf-devel", "perl", "python3-devel"),
+        inbox_modules="kernel-{variant}modules-{release}",
+        userspace=_RPM_USERSPACE,
+        tools=(*_VENDOR_TOOLS, "mlnx-ofa_kernel"),
+        kernel_packages={DKMS: ("mlnx-ofa_kernel-dkms",), PRECOMPILED: ("kmod-mlnx-ofa_kernel",)},
+        initrd="/boot/initramfs-{kernel}.img",
+        rebuild_initrd=("dracut", "--force", "--kver", "{kernel}"),
+        renamed={},
+    )
+
+
+def _suse(name: str) -> Family:
+    return Family(
+        name=name,
+        manager="zypper",
+        headers=("kernel-{variant}devel={release}",),
+        build_tools=("dkms", "gcc", "make", "libelf-devel", "perl", "python3-devel"),
+        inbox_modules="kernel-default",
+        userspace=_SUSE_USERSPACE,
+        tools=(*_VENDOR_TOOLS, "mlnx-ofa_kernel"),
+        kernel_packages={DKMS: ("mlnx-ofa_kernel-dkms",), PRECOMPILED: ("mlnx-ofa_kernel-kmp-default",)},
+        initrd="/boot/initrd-{kernel}",
+        rebuild_initrd=("dracut", "--force", "--kver", "{kernel}"),
+        renamed={},
+    )
+
+
+# Debian builds a smaller kernel for clouds, without any InfiniBand module.
+_FULL_KERNEL = "linux-image-amd64"
+_EXTRA_MODULES = "linux-modules-extra-{kernel}"
+_FAMILIES: dict[tuple[str, str], Family] = {
+    ("ubuntu", "22.04"): _debian("Ubuntu 22.04", _EXTRA_MODULES, {}),
+    ("ubuntu", "24.04"): _debian("Ubuntu 24.04", _EXTRA_MODULES, _OF_64_BIT_TIME),
+    ("ubuntu", "26.04"): _debian("Ubuntu 26.04", _EXTRA_MODULES, _OF_64_BIT_TIME),
+    ("debian", "12"): _debian("Debian 12", _FULL_KERNEL, {}),
+    ("debian", "13"): _debian("Debian 13", _FULL_KERNEL, _OF_64_BIT_TIME),
+    ("rhel", "9"): _red_hat("RHEL 9 and its clones"),
+    ("rhel", "10"): _red_hat("RHEL 10 and its clones"),
+    ("sles", "15"): _suse("SLES 15"),
+    ("sles", "16"): _suse("SLES 16"),
+}
+_ALIASES = {
+    "rocky": "rhel",
+    "almalinux": "rhel",
+    "ol": "rhel",
+    "centos": "rhel",
+    "sles_sap": "sles",
+    "sle_hpc": "sles",
+}
+SUPPORTED = tuple(dict.fromkeys(family.name for family in _FAMILIES.values()))
+
+
+def family_of(system_os: Mapping[str, Any]) -> Family | None:
+    """Return the family of a host by ``facts["system"]["os"]``; None for a distribution that is not supported.
+
+    Ubuntu counts by its full release, the others by the major one. A derivative that only names its parent in
+    ``ID_LIKE`` is none of them: its kernels and packages differ.
+    """
+    identity = str(system_os.get("id") or "")
+    identity = _ALIASES.get(identity, identity)
+    version = str(system_os.get("version_id") or "")
+    return _FAMILIES.get((identity, version if identity == "ubuntu" else version.split(".", 1)[0]))
+
+
+def headers_of(family: Family, kernel: str) -> Names:
+    """Return the packages that hold what modules for ``kernel`` are built with, as they are named for installation.
+
+    SUSE's are pinned to the kernel (``kernel-default-devel=6.4.0-150700.51``): unpinned, they are those of the newest.
+    """
+    return tuple(_of_kernel(family, name, kernel) for name in family.headers)
+
+
+def header_patterns(family: Family) -> Names:
+    """Return what the packages of headers of every kernel are called, as patterns of the package database."""
+    return tuple(name.partition("=")[0].format(kernel="*", variant="*", release="*") for name in family.headers)
+
+
+def _of_kernel(family: Family, name: str, kernel: str) -> str:
+    """Return a package's name for a kernel release; those of 64 KiB pages, real time and Oracle have their own.
+
+    Sources: Mellanox/doca-driver-build, entrypoint.sh (redhat_install_prerequisites: ``+64k``, ``+rt``;
+    sles_install_prerequisites), microsoft/lisa (kernel-uek-devel-RELEASE on Oracle Linux).
+    """
+    variant, release = "", kernel
+    if family.manager == "zypper":
+        release, _dash, flavour = kernel.rpartition("-")
+        variant = f"{flavour}-"
+    elif "+" in kernel and family.manager == "dnf":
+        release, _plus, flavour = kernel.partition("+")
+        variant = f"{flavour}-"
+    elif "uek" in kernel:
+        variant = "uek-"
+    return name.format(kernel=kernel, variant=variant, release=release)
+
+
+def wanted_packages(family: Family, build: str, kernel: str, with_firmware_update: bool) -> Names:
+    """Return the packages of a vendor's stack in the order they are named to the package manager.
+
+    The vendor's metapackages pull in the firmware updater, which burns firmware while it is installed. That is why
+    the parts are named one by one, and the updater is only among them when it is asked for.
+    """
+    built = (*headers_of(family, kernel), *family.build_tools) if build == DKMS else ()
+    updater = (FIRMWARE_UPDATER,) if with_firmware_update else ()
+    return (*built, *family.kernel_packages[build], *family.tools, *family.userspace, *updater)
+
+
+def inbox_package(family: Family, kernel: str) -> str:
+    """Return the package that holds the kernel's own driver."""
+    return _of_kernel(family, family.inbox_modules, kernel)
+
+
+# Names of DOCA-Host 3.2.1 for RHEL 10 and of Canonical's packages for Ubuntu 26.04 (Azure/azhpc-images,
+# components/install_doca.sh: doca-ofed-26.01-dkms, linux-modules-doca-ofed-26.01-azure) are among them.
+_VENDOR_NAME = re.compile(
+    r"doca-.*|mlnx-.*|mlx-.*|mlnxofed-.*|kmod-mlnx-.*|kmod-(?:iser|isert|srp|knem|xpmem|kernel-mft|fwctl).*|ofed-.*"
+    r"|kernel-mft.*|mft(?:-.*)?|(?:iser|isert|srp|knem|xpmem|fwctl)(?:-dkms|-modules|-kmp-default)?|python3-doca.*"
+    r"|libxpmem.*|sharp|hcoll|clusterkit|ibarr|ibutils2|ngauge|linux-modules-doca-ofed-.*"
+)
+# Distributions have packages of these names, which stay; the vendor's builds go, as nothing of the driver needs them.
+_VENDOR_EXTRA = re.compile(r"openmpi(?:-.*)?|ucx(?:-.*)?|opensm(?:-.*)?|libopensm.*|rshim")
+# Versions of the vendor's builds: 2410mlnx54-1.2410114, 25.07.OFED.25.07.0.9.7.1-1; since DOCA 3.2 (25.10) the release
+# leads (2510.0.11-1.el10, where upstream's rdma-core is 60-something), ends (1.20.0-1.20251022.03898fede.2510122), or
+# there is a commit behind the number of the build (perftest 25.10.0-0.134.g8aff167, rshim 2.5.7-0.g0339e66).
+_VENDOR_VERSION = re.compile(
+    r"mlnx|OFED|^2[4-9]\d{2}\.\d|\.2[4-9]\d{5}(?:\.|$)|-0(?:\.\d+)?\.g[0-9a-f]{7,}", re.IGNORECASE
+)
+
+
+def is_vendor_package(name: str, version: str = "") -> bool:
+    """Return whether a package goes with the vendor's stack: the vendor's alone, or its build of what nobody needs."""
+    if _VENDOR_NAME.fullmatch(name):
+        return True
+    return _VENDOR_EXTRA.fullmatch(name) is not None and is_vendor_build(version)
+
+
+def is_vendor_build(version: str) -> bool:
+    """Return whether a package that the distribution has as well was built by the vendor (``2410mlnx54-1``)."""
+    return bool(_VENDOR_VERSION.search(version))

@@ -1,0 +1,27 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Builds the wish to have original values back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import HostSpec, check_spec
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.syntax import pci_address_problem
+
+
+def wanted_interface(desired: HostSpec, key: str) -> dict[str, Any]:
+    """Return the entry of ``desired`` for the interface that steps call ``key``, after adding it where it is missing.
+
+    ``key`` is a PCI address, or the name of an interface without one.
+    """
+    selector = "current_name" if pci_address_problem(key) else "pci"
+    for entry in desired["interfaces"]:
+        if entry.get(selector) == key:
+            found: dict[str, Any] = entry
+            return found
+    # Checked like a user's entry, it has every key that an entry has.
+    added: dict[str, Any] = check_spec({"interfaces": [{selector: key}]})["interfaces"][0]
+    desired["interfaces"].append(added)
+    return added

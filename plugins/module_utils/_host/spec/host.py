@@ -1,0 +1,283 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a host's variables ask for, checked and brought into one shape."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Callable, Dict, Mapping, NamedTuple
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec import syntax
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.arguments import RDMA_MODES, name_of
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.driver import (
+    DRIVER_KEYS,
+    PEER_MEMORY_KEYS,
+    REPOSITORY_KEYS,
+    driver,
+    peer_memory,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.firmware import firmware_allow
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.function_requests import function_request
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.guard import revert_seconds
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.interfaces import INTERFACE_KEYS, interfaces
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.kernel_arguments import (
+    kernel_arguments,
+    rdma_mode,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.memory import LIMIT_KEYS, hugepages, limits
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.pcie import PCIE_KEYS, pcie
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.peer_memory import MODULE_OF
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.place import (
+    Found,
+    Keys,
+    Place,
+    kind_of,
+    known_keys,
+    list_of,
+    shown,
+    switch_of,
+    text_of,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.qos import QOS_KEYS, note_conflicts, qos
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.queues import QUEUE_KEYS
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.routes import (
+    ROUTE_KEYS,
+    ROUTES,
+    RULE_KEYS,
+    RULES,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.sysctls import sysctls
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.vf_guids import RANGE_KEYS
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.vf_settings import VF_KEYS
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, Notice, Violation
+
+HostSpec = Dict[str, Any]
+
+CONSENTS = {
+    "vf_reset": "rdma_fabric_allow_vf_reset",
+    "uplink_change": "rdma_fabric_allow_uplink_change",
+    "reboot": "rdma_fabric_allow_reboot",
+    "driver_reload": "rdma_fabric_allow_driver_reload",
+    "firmware": "rdma_fabric_allow_firmware",
+    "acs_change": "rdma_fabric_allow_acs_change",
+    "takeover": "rdma_fabric_allow_takeover",
+}
+
+
+class _Part(NamedTuple):
+    """One key of the desired state: the host variable it comes from and what reads either."""
+
+    variable: str
+    read: Callable[[Place, Any], Any]
+
+
+def parse_host_variables(host: str, variables: Mapping[str, Any]) -> tuple[HostSpec, list[Violation], list[Notice]]:
+    """Check the variables of one inventory host and return what they ask for.
+
+    ``variables`` may hold any of ``HOST_VARIABLES``; an absent one or ``None`` means not given. MTUs are bytes.
+    The result is complete even when there are violations, but only a result without any may be planned.
+    """
+    found = Found(keys=KEYS, variables=HOST_VARIABLES)
+
+    def place(variable: str) -> Place:
+        return Place(found, f"host {syntax.one_line(host)}: {variable}")
+
+    recorded = variables.get("rdma_fabric_recorded_host")
+    if recorded is not None:
+        text_of(place("rdma_fabric_recorded_host"), recorded, "the path of a recorded host on the controller")
+    desired = {key: part.read(place(part.variable), variables.get(part.variable)) for key, part in _PARTS.items()}
+    desired["consents"] = {
+        name: _consent(place(variable), variables.get(variable)) for name, variable in CONSENTS.items()
+    }
+    desired["requests"] = []
+    _note_two_owners(lambda key: place(_PARTS[key].variable), desired)
+    note_conflicts(place("rdma_fabric_interfaces"), desired["roce_qos"], desired["interfaces"])
+    return desired, found.violations, found.notices
+
+
+def check_spec(document: Any) -> HostSpec:
+    """Check a desired state in the shape that ``parse_host_variables`` returns and return it complete.
+
+    Raises ``InvalidInput`` with every violation.
+    """
+    found = Found()
+    root = Place(found, "desired")
+    if not isinstance(document, Mapping):
+        root.violation(f"is {kind_of(document)}, a mapping is needed", "give what the preflight role registered")
+        raise InvalidInput(found.violations)
+    known_keys(root, document, (*_PARTS, "consents", "requests"))
+    consents = document.get("consents")
+    if consents is None:
+        consents = {}
+    if not isinstance(consents, Mapping):
+        root.at("consents").violation(f"is {kind_of(consents)}, a mapping of {', '.join(CONSENTS)} is needed")
+        consents = {}
+    known_keys(root.at("consents"), consents, CONSENTS)
+    desired = {key: part.read(root.at(key), document.get(key)) for key, part in _PARTS.items()}
+    desired["consents"] = {name: _consent(root.at("consents").at(name), consents.get(name)) for name in CONSENTS}
+    desired["requests"] = _requests(root.at("requests"), document.get("requests"))
+    _note_two_owners(root.at, desired)
+    note_conflicts(root.at("interfaces"), desired["roce_qos"], desired["interfaces"])
+    if found.violations:
+        raise InvalidInput(found.violations)
+    return desired
+
+
+def _modules(place: Place, value: Any) -> list[str]:
+    names: list[str] = []
+    for index, item in enumerate(list_of(place, value, "kernel module names")):
+        name = text_of(place.at(index), item, "a kernel module name", syntax.module_name_problem)
+        if name is None:
+            continue
+        if name.replace("-", "_") in [known.replace("-", "_") for known in names]:
+            place.at(index).notice(f"{name} is listed twice", "leave one out")
+        else:
+            names.append(name)
+    return names
+
+
+def _labels(place: Place, value: Any) -> dict[str, str]:
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping):
+        place.violation(f"is {kind_of(value)} ({shown(value)}), a mapping of label keys to values is needed")
+        return {}
+    labels: dict[str, str] = {}
+    for key, item in value.items():
+        if not isinstance(key, str):
+            place.violation(f"has the key {shown(key)}, which is {kind_of(key)}; a label key is text")
+            continue
+        problem = syntax.label_key_problem(key)
+        if problem:
+            place.at(key).violation(problem)
+        text = _label_value(place.at(key), item)
+        if text is not None:
+            labels[str(key)] = text
+    return labels
+
+
+def _label_value(place: Place, value: Any) -> str | None:
+    return text_of(place, value, "the text of a label", syntax.label_value_problem)
+
+
+def _uplinks(place: Place, value: Any) -> list[str]:
+    texts = (
+        text_of(place.at(index), item, "an interface name", syntax.interface_name_problem)
+        for index, item in enumerate(list_of(place, value, "interface names"))
+    )
+    return list(dict.fromkeys(text for text in texts if text is not None))
+
+
+def _address(place: Place, value: Any) -> str | None:
+    return None if value is None else text_of(place, value, "a host name or address")
+
+
+def _consent(place: Place, value: Any) -> bool:
+    if value is None:
+        return False
+    if isinstance(value, bool):
+        return bool(value)
+    hint = "write true or false without quotes; on the command line as JSON: -e '{\"NAME\": true}'"
+    place.violation(
+        f"is {kind_of(value)} ({shown(value)}): a consent is a boolean, so that no text passes for one", hint
+    )
+    return False
+
+
+def _switch(place: Place, value: Any) -> bool:
+    return bool(switch_of(place, value))
+
+
+def _note_two_owners(place: Callable[[str], Place], desired: HostSpec) -> None:
+    """Note what two variables would set: some huge pages and the mode of RDMA are kernel arguments.
+
+    Peer memory loads and unloads its modules; the two would undo each other's work at every run.
+    """
+    owners = {}
+    if desired["hugepages"]:
+        owners = dict.fromkeys(("hugepages", "hugepagesz"), "rdma_fabric_hugepages")
+    if desired["rdma_mode"]:
+        owners[name_of(RDMA_MODES[desired["rdma_mode"]])] = "rdma_fabric_rdma_mode"
+    for argument in desired["kernel_arguments"]:
+        if name_of(argument) in owners:
+            place("kernel_arguments").violation(f"{argument} is what {owners[name_of(argument)]} sets", "leave it out")
+    for module in desired["kernel_modules"] if desired["peer_memory"] is not None else ():
+        if module.replace("-", "_") in MODULE_OF.values():
+            place("kernel_modules").violation(
+                f"{module} is what rdma_fabric_peer_memory loads and unloads", "leave it out"
+            )
+
+
+def _requests(place: Place, value: Any) -> list[dict[str, Any]]:
+    requests: list[dict[str, Any]] = []
+    for index, item in enumerate(list_of(place, value, "host requests")):
+        here = place.at(index)
+        if not isinstance(item, Mapping):
+            here.violation(f"is {kind_of(item)} ({shown(item)}), a mapping is needed")
+            continue
+        known_keys(here, item, _REQUEST_KEYS)
+        request: dict[str, Any] = {
+            "source": text_of(here.at("source"), item.get("source"), "the name of what asks"),
+            "node_selector": _labels(here.at("node_selector"), item.get("node_selector")),
+        }
+        for key in ("driver", "peer_memory"):
+            request[key] = _section(here.at(key), item.get(key))
+        request["functions"] = function_request(here.at("functions"), item.get("functions"))
+        request["rdma_mode"] = rdma_mode(here.at("rdma_mode"), item.get("rdma_mode"))
+        requests.append(request)
+    return requests
+
+
+def _section(place: Place, value: Any) -> dict[str, Any] | None:
+    """Return a section of an operator's spec: the parts a host is planned with are text, the rest is kept."""
+    if value is None:
+        return None
+    if not isinstance(value, Mapping):
+        place.violation(f"is {kind_of(value)} ({shown(value)}), a mapping is needed")
+        return None
+    for key in ("repository", "image", "version"):
+        if value.get(key) is not None:
+            text_of(place.at(key), value[key], "text")
+    return dict(value)
+
+
+# The desired state has these keys, "consents" and "requests".
+_PARTS: dict[str, _Part] = {
+    "interfaces": _Part("rdma_fabric_interfaces", interfaces),
+    "roce_qos": _Part("rdma_fabric_roce_qos", qos),
+    "kernel_modules": _Part("rdma_fabric_kernel_modules", _modules),
+    "kernel_arguments": _Part("rdma_fabric_kernel_arguments", kernel_arguments),
+    "rdma_mode": _Part("rdma_fabric_rdma_mode", rdma_mode),
+    "sysctls": _Part("rdma_fabric_sysctls", sysctls),
+    "multirail": _Part("rdma_fabric_multirail", _switch),
+    "limits": _Part("rdma_fabric_limits", limits),
+    "hugepages": _Part("rdma_fabric_hugepages", hugepages),
+    "driver": _Part("rdma_fabric_driver", driver),
+    "peer_memory": _Part("rdma_fabric_peer_memory", peer_memory),
+    "pcie": _Part("rdma_fabric_pcie", pcie),
+    "node_labels": _Part("rdma_fabric_node_labels", _labels),
+    "uplinks": _Part("rdma_fabric_uplinks", _uplinks),
+    "firmware_allow": _Part("rdma_fabric_firmware_allow", firmware_allow),
+    "revert_seconds": _Part("rdma_fabric_revert_seconds", revert_seconds),
+    "connection_address": _Part("ansible_host", _address),
+}
+_REQUEST_KEYS = ("source", "node_selector", "driver", "peer_memory", "functions", "rdma_mode")
+HOST_VARIABLES = (*(part.variable for part in _PARTS.values()), *CONSENTS.values(), "rdma_fabric_recorded_host")
+_ENTRY = "rdma_fabric_interfaces[]"
+KEYS: Keys = {
+    _ENTRY: INTERFACE_KEYS.__contains__,
+    f"{_ENTRY}.vf_settings": VF_KEYS.__contains__,
+    f"{_ENTRY}.vf_guids": RANGE_KEYS.__contains__,
+    f"{_ENTRY}.queues": QUEUE_KEYS.__contains__,
+    f"{_ENTRY}.qos": QOS_KEYS.__contains__,
+    f"{_ENTRY}.firmware": re.compile(r"[A-Z][A-Z0-9]*_[A-Z0-9_]+").fullmatch,
+    f"{_ENTRY}.{ROUTES}[]": ROUTE_KEYS.__contains__,
+    f"{_ENTRY}.{RULES}[]": RULE_KEYS.__contains__,
+    "rdma_fabric_roce_qos": QOS_KEYS.__contains__,
+    "rdma_fabric_limits": LIMIT_KEYS.__contains__,
+    "rdma_fabric_pcie": PCIE_KEYS.__contains__,
+    "rdma_fabric_driver": DRIVER_KEYS.__contains__,
+    "rdma_fabric_driver.repository": REPOSITORY_KEYS.__contains__,
+    "rdma_fabric_peer_memory": PEER_MEMORY_KEYS.__contains__,
+}

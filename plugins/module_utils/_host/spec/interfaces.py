@@ -1,0 +1,198 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Reads the interfaces that a host's variables ask for."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Mapping
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec import syntax
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.eswitch import check_settings, eswitch_mode
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.firmware import check_functions, firmware
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.place import (
+    Place,
+    kind_of,
+    known_keys,
+    list_of,
+    near_name,
+    shown,
+    text_of,
+    whole_number,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.qos import interface_qos
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.queues import queues
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.representors import (
+    check_prefix,
+    no_shared_names,
+    representor_prefix,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.routes import (
+    ROUTES,
+    RULES,
+    check_state,
+    no_shared_routes,
+    routes,
+    rules,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.vf_driver import check_driver, vf_driver
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.vf_guids import no_shared_guids, vf_guids
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.vf_settings import (
+    no_shared_addresses,
+    vf_settings,
+)
+
+SELECTORS = ("pci", "mac", "current_name")
+_OF_FUNCTIONS = ("vfs", "vf_mtu", "vf_settings", "vf_driver", "vf_guids")
+_OF_THE_CARD = ("eswitch_mode", "representor_prefix", "firmware", "qos", "queues", "irq_affinity")
+INTERFACE_KEYS = (*SELECTORS, "name", "rdma_name", "mtu", "state", *_OF_FUNCTIONS, *_OF_THE_CARD, ROUTES, RULES)
+STATES = ("up", "down")
+LOCAL_NODE = "local_node"
+# CONFIG_NR_CPUS of torvalds/linux, arch/x86/Kconfig, ends at 8192.
+_MOST_CPUS = 8192
+_CPU_RANGE = re.compile(r"(\d{1,4})(?:-(\d{1,4}))?")
+
+
+def interfaces(place: Place, value: Any) -> list[dict[str, Any]]:
+    """Return every wanted interface with its selector and all of its settings; a setting not given is ``None``."""
+    entries: list[dict[str, Any]] = []
+    places: list[Place] = []
+    for index, item in enumerate(list_of(place, value, "interfaces")):
+        here = place.at(index)
+        if not isinstance(item, Mapping):
+            here.violation(
+                f"is {kind_of(item)} ({shown(item)}), a mapping with one of {', '.join(SELECTORS)} is needed"
+            )
+            continue
+        entries.append(_interface(here, item))
+        places.append(here)
+    _no_duplicates(places, entries)
+    no_shared_addresses(places, entries)
+    no_shared_guids(places, entries)
+    no_shared_names(places, entries)
+    no_shared_routes(places, entries)
+    return entries
+
+
+def _interface(place: Place, item: Mapping[Any, Any]) -> dict[str, Any]:
+    known_keys(place, item, INTERFACE_KEYS)
+    selectors = [key for key in SELECTORS if item.get(key) is not None]
+    if len(selectors) != 1:
+        given = f"has {' and '.join(selectors)}" if selectors else "does not say which interface it means"
+        place.violation(given, f"give exactly one of {', '.join(SELECTORS)}")
+    entry: dict[str, Any] = {}
+    checks = {
+        "pci": ("a PCI address", syntax.pci_address_problem, True),
+        "mac": ("a hardware address", syntax.hardware_address_problem, True),
+        "current_name": ("an interface name", syntax.interface_name_problem, False),
+    }
+    for key in selectors:
+        what, check, lower = checks[key]
+        text = text_of(place.at(key), item[key], what, check, lower=lower)
+        if text is not None:
+            entry[key] = text
+    entry["name"] = _new_name(place.at("name"), item.get("name"), item.get("current_name"))
+    entry["rdma_name"] = _rdma_name(place.at("rdma_name"), item.get("rdma_name"))
+    for key in ("mtu", "vf_mtu"):
+        value = item.get(key)
+        entry[key] = None if value is None else whole_number(place.at(key), value, syntax.mtu_problem)
+    vfs = item.get("vfs")
+    entry["vfs"] = None if vfs is None else whole_number(place.at("vfs"), vfs, _vfs_problem)
+    entry["vf_settings"] = vf_settings(place.at("vf_settings"), item.get("vf_settings"), entry["vfs"])
+    entry["vf_guids"] = vf_guids(place.at("vf_guids"), item.get("vf_guids"), entry["vfs"])
+    entry["vf_driver"] = vf_driver(place.at("vf_driver"), item.get("vf_driver"))
+    entry["eswitch_mode"] = eswitch_mode(place.at("eswitch_mode"), item.get("eswitch_mode"))
+    entry["representor_prefix"] = representor_prefix(place.at("representor_prefix"), item.get("representor_prefix"))
+    entry["firmware"] = firmware(place.at("firmware"), item.get("firmware"))
+    entry["state"] = _state(place.at("state"), item.get("state"))
+    entry["qos"] = interface_qos(place.at("qos"), item.get("qos"))
+    entry["queues"] = queues(place.at("queues"), item.get("queues"))
+    entry["irq_affinity"] = _irq_affinity(place.at("irq_affinity"), item.get("irq_affinity"))
+    entry[ROUTES] = routes(place.at(ROUTES), item.get(ROUTES))
+    entry[RULES] = rules(place.at(RULES), item.get(RULES))
+    check_settings(place.at("vf_settings"), entry)
+    check_prefix(place.at("representor_prefix"), entry)
+    _check_vf_mtu(place.at("vf_mtu"), entry)
+    check_driver(place.at("vf_mtu"), entry)
+    check_functions(place.at("firmware"), entry)
+    check_state(place.at(ROUTES), entry)
+    return entry
+
+
+def _vfs_problem(count: int) -> str:
+    if count < 0:
+        return "is negative; 0 removes the virtual functions"
+    return f"is above {syntax.MAX_VFS}, the most SR-IOV can number" if count > syntax.MAX_VFS else ""
+
+
+def _new_name(place: Place, value: Any, current: Any) -> str | None:
+    if value is None:
+        return None
+    if isinstance(value, str) and value == current:
+        return text_of(place, value, "an interface name", syntax.boot_name_problem)
+    return text_of(place, value, "an interface name", syntax.new_name_problem)
+
+
+def _rdma_name(place: Place, value: Any) -> str | None:
+    return None if value is None else text_of(place, value, "the name of an RDMA device", syntax.rdma_name_problem)
+
+
+def _state(place: Place, value: Any) -> str | None:
+    if value is None:
+        return None
+    if isinstance(value, str) and value in STATES:
+        return str(value)
+    hint = 'quote it: YAML reads on, off, yes and no as booleans; "up" or "down"' if isinstance(value, bool) else ""
+    place.violation(f"is {shown(value)}, {' or '.join(STATES)} is needed", hint)
+    return None
+
+
+def _irq_affinity(place: Place, value: Any) -> str | None:
+    """Return ``local_node`` or a list of CPUs as the kernel reads it (``0-7,16``), None when nothing is given."""
+    if value is None or value == LOCAL_NODE:
+        return None if value is None else LOCAL_NODE
+    if isinstance(value, bool) or not isinstance(value, (int, str)):
+        place.violation(f"is {shown(value)}, {LOCAL_NODE} or a list of CPUs (0-7,16) is needed")
+        return None
+    text = str(value).replace(" ", "")
+    ranges = [_CPU_RANGE.fullmatch(part) for part in text.split(",")]
+    ends = [(int(found[1]), int(found[2] or found[1])) for found in ranges if found]
+    if len(ends) < len(ranges) or any(not first <= last < _MOST_CPUS for first, last in ends):
+        hint = near_name(text, (LOCAL_NODE,))
+        place.violation(f"is {shown(value)}, {LOCAL_NODE} or a list of CPUs from 0 (0-7,16) is needed", hint)
+        return None
+    return text
+
+
+def _check_vf_mtu(place: Place, entry: Mapping[str, Any]) -> None:
+    if entry["vf_mtu"] is None:
+        return
+    if entry["mtu"] is not None and entry["vf_mtu"] > entry["mtu"]:
+        place.violation(
+            f"{entry['vf_mtu']} is above the MTU {entry['mtu']} of the interface, so the NIC would drop larger frames",
+            "raise mtu or lower vf_mtu",
+        )
+    if entry["vfs"] == 0:
+        place.notice("has no effect: vfs is 0", "leave it out")
+
+
+def _no_duplicates(places: list[Place], entries: list[dict[str, Any]]) -> None:
+    """Note interfaces that are given twice, names wanted twice, and names that would make a second run differ."""
+    seen: dict[tuple[str, str], str] = {}
+    for place, entry in zip(places, entries):
+        for key in (*SELECTORS, "name", "rdma_name"):
+            value = entry.get(key)
+            if value is None:
+                continue
+            first = seen.setdefault((key, value), place.path)
+            if first != place.path:
+                place.at(key).violation(f"{shown(value)} is given by {first} already", "each interface needs its own")
+    by_current = {entry["current_name"]: place for place, entry in zip(places, entries) if "current_name" in entry}
+    for place, entry in zip(places, entries):
+        other = by_current.get(entry["name"])
+        if other is not None and other is not place:
+            place.at("name").violation(
+                f"{shown(entry['name'])} is how {other.path} finds its interface, so the next run would take this one",
+                f"select {other.path} by pci or mac",
+            )

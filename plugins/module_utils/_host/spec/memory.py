@@ -1,0 +1,128 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Reads the limits and huge pages that a host's variables ask for."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Mapping
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.place import (
+    Place,
+    kind_of,
+    known_keys,
+    mapping_of,
+    near_name,
+    shown,
+    whole_number,
+)
+
+UNLIMITED = "unlimited"
+# From include/linux/hugetlb.h and the page tables of x86-64, arm64 (4, 16 and 64 KiB granules) and ppc64.
+PAGE_SIZES = {
+    "64Ki": 64,
+    "2Mi": 2048,
+    "16Mi": 16384,
+    "32Mi": 32768,
+    "512Mi": 524288,
+    "1Gi": 1048576,
+    "16Gi": 16777216,
+}
+"""Sizes of huge pages by their names, in KiB as sysfs names its directories."""
+LIMIT_KEYS = ("memlock", "nofile")
+_ENOUGH_MEMLOCK = 65536
+# Programs and PAM fail with more open files than fs.nr_open, whose default this is.
+_MOST_FILES = 1048576
+_FEWEST_FILES = 1024
+_MOST_PAGES = 2**31 - 1
+_LONGEST_MEMLOCK = 2**53
+
+
+def limits(place: Place, value: Any) -> dict[str, Any]:
+    """Return the wanted limits: ``memlock`` in KiB or ``unlimited``, ``nofile`` in files; None is not given."""
+    given = mapping_of(place, value, "limits: memlock, nofile")
+    known_keys(place, given, LIMIT_KEYS)
+    readers = (_memlock, _nofile)
+    return {key: read(place.at(key), given.get(key)) for key, read in zip(LIMIT_KEYS, readers)}
+
+
+def _memlock(place: Place, value: Any) -> Any:
+    if value is None or value == UNLIMITED:
+        return value
+    if isinstance(value, str):
+        near = re.fullmatch(r"(?i)infinity|infinite|-1|none|unlimited", value.strip())
+        hint = f"write {UNLIMITED}" if near else "write KiB as a number without a unit"
+        place.violation(f"is {shown(value)}, {UNLIMITED} or a number of KiB is needed", hint)
+        return None
+    number = whole_number(place, value, _memlock_problem)
+    if number is not None and number < _ENOUGH_MEMLOCK:
+        place.notice(
+            f"{number} KiB is less than {_ENOUGH_MEMLOCK}, so programs may fail to register memory for RDMA",
+            f"write {UNLIMITED}",
+        )
+    return number
+
+
+def _memlock_problem(kibibytes: int) -> str:
+    if kibibytes < 64:
+        return "is below 64 KiB, which even programs without RDMA use"
+    return "is more than any machine has" if kibibytes > _LONGEST_MEMLOCK else ""
+
+
+def _nofile(place: Place, value: Any) -> int | None:
+    if value is None:
+        return None
+    if value == UNLIMITED:
+        place.violation(f"can't be {UNLIMITED}: PAM would refuse every login", f"write at most {_MOST_FILES}")
+        return None
+    return whole_number(place, value, _nofile_problem)
+
+
+def _nofile_problem(files: int) -> str:
+    if files < _FEWEST_FILES:
+        return f"is below {_FEWEST_FILES}, the kernel's own default"
+    if files > _MOST_FILES:
+        return f"is above {_MOST_FILES}, the default of fs.nr_open: PAM would refuse every login"
+    return ""
+
+
+def hugepages(place: Place, value: Any) -> dict[str, Any]:
+    """Return the wanted pages by size, each a number or a mapping of NUMA node (as text) to a number."""
+    wanted: dict[str, Any] = {}
+    for size, item in mapping_of(place, value, "page sizes to numbers of pages").items():
+        here = place.at(size)
+        if size not in PAGE_SIZES:
+            here.violation("is no size of huge pages", near_name(size, PAGE_SIZES))
+        elif isinstance(item, Mapping):
+            wanted[size] = _per_node(here, item)
+        else:
+            number = whole_number(here, item, _pages_problem)
+            if number is not None:
+                wanted[size] = number
+    return wanted
+
+
+def _per_node(place: Place, value: Mapping[Any, Any]) -> dict[str, int]:
+    nodes: dict[str, int] = {}
+    if not value:
+        place.violation("names no NUMA node", "give a number of pages, or pages per node such as {0: 4, 1: 4}")
+    for key, item in value.items():
+        # JSON has no numbers as keys, YAML has.
+        node = str(key)
+        if isinstance(key, bool) or not isinstance(key, (int, str)) or not re.fullmatch(r"0|[1-9][0-9]{0,3}", node):
+            place.violation(f"has the key {shown(key)}, which is {kind_of(key)} and no number of a NUMA node")
+            continue
+        number = whole_number(place.at(node), item, _pages_problem)
+        if number is None:
+            continue
+        if node in nodes:
+            place.at(node).violation("is given twice, as a number and as text")
+        nodes[node] = number
+    return dict(sorted(nodes.items(), key=lambda entry: int(entry[0])))
+
+
+def _pages_problem(pages: int) -> str:
+    if pages < 0:
+        return "is negative; 0 gives the pages back"
+    return "is more than any machine has" if pages > _MOST_PAGES else ""

@@ -1,0 +1,42 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Reads what a host's variables ask for about PCIe."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.place import (
+    Place,
+    known_keys,
+    mapping_of,
+    near_name,
+    text_of,
+    whole_number,
+)
+
+# Traffic between NICs and GPUs below one root port takes the straight way through the switches.
+DIRECT = "direct"
+WAYS = (DIRECT,)
+PCIE_KEYS = ("acs", "max_read_request")
+READ_REQUESTS = (128, 256, 512, 1024, 2048, 4096)
+
+
+def pcie(place: Place, value: Any) -> dict[str, Any]:
+    """Return ``acs`` (``direct``) and ``max_read_request`` (bytes), None for what is to stay as it is."""
+    given = mapping_of(place, value, "acs and max_read_request")
+    known_keys(place, given, PCIE_KEYS)
+    acs, size = given.get("acs"), given.get("max_read_request")
+    return {
+        "acs": None if acs is None else text_of(place.at("acs"), acs, f"one of {', '.join(WAYS)}", _way_problem),
+        "max_read_request": None if size is None else whole_number(place.at("max_read_request"), size, _size_problem),
+    }
+
+
+def _way_problem(text: str) -> str:
+    return "" if text in WAYS else f"is not known: {near_name(text, WAYS)}"
+
+
+def _size_problem(size: int) -> str:
+    return "" if size in READ_REQUESTS else f"is none of {', '.join(map(str, READ_REQUESTS))} bytes"

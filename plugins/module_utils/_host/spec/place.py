@@ -1,0 +1,214 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Reads single values of the input; what is wrong is noted with its place, not raised."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from dataclasses import dataclass, field
+from typing import Any, Callable, Collection, Iterable, Mapping, Sequence
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec import syntax
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import Notice, Violation
+
+Check = Callable[[str], str]
+Keys = Mapping[str, Callable[[str], Any]]
+"""Mappings of the input by their level, with what tells whether a key is one of theirs.
+
+A level is a place without its numbers: ``rdma_fabric_interfaces[].queues``.
+"""
+
+_TYPE_NAMES = {bool: "a boolean", int: "a whole number", float: "a number", str: "text", type(None): "nothing"}
+PREFIX = "rdma_fabric_"
+_MAX_SHOWN = 60
+_MAX_PLACES = 3
+_NEAR = 0.6
+
+
+@dataclass
+class Found:
+    """What the reading of one host came across.
+
+    ``keys`` and ``variables`` are all that the input may have, so that a key at the wrong level can be told its own.
+    """
+
+    violations: list[Violation] = field(default_factory=list)
+    notices: list[Notice] = field(default_factory=list)
+    keys: Keys = field(default_factory=dict)
+    variables: Collection[str] = ()
+
+
+@dataclass(frozen=True)
+class Place:
+    """One place of the input; problems are noted where they are."""
+
+    found: Found
+    source: str
+    path: str = ""
+
+    def at(self, key: str | int) -> Place:
+        """Return the place of one member."""
+        if isinstance(key, int):
+            return Place(self.found, self.source, f"{self.path}[{key}]")
+        name = key if re.fullmatch(r"[\w./-]{1,80}", key, re.ASCII) else shown(key)
+        return Place(self.found, self.source, f"{self.path}.{name}" if self.path else name)
+
+    @property
+    def level(self) -> str:
+        """The place without the host and without numbers of list entries."""
+        variable = self.source.rpartition(": ")[2]
+        path = re.sub(r"\[\d+\]", "[]", self.path)
+        return f"{variable}.{path}" if path and not path.startswith("[") else f"{variable}{path}"
+
+    def violation(self, problem: str, hint: str = "") -> None:
+        """Note what forbids the run."""
+        self.found.violations.append(Violation(self.source, self.path, problem, hint))
+
+    def notice(self, problem: str, hint: str = "") -> None:
+        """Note what deserves a look."""
+        self.found.notices.append(Notice(self.source, self.path, problem, hint))
+
+
+def shown(value: Any) -> str:
+    """Return ``value`` as it may stand in a message: one line, not longer than a person reads."""
+    text = syntax.one_line(repr(value))
+    return text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}..."
+
+
+def kind_of(value: Any) -> str:
+    """Return what a value is called in a message: ``a list``, ``text``."""
+    for known, name in _TYPE_NAMES.items():
+        if isinstance(value, known):
+            return name
+    return "a mapping" if isinstance(value, Mapping) else "a list" if isinstance(value, list) else type(value).__name__
+
+
+def known_keys(place: Place, mapping: Mapping[Any, Any], known: Iterable[str]) -> None:
+    """Note every key that is not in ``known``, with the nearest one that is."""
+    names = list(known)
+    for key in mapping:
+        if not isinstance(key, str):
+            place.violation(f"has the key {shown(key)}, which is {kind_of(key)}; a key is text")
+        elif key not in names:
+            belongs = "" if _plain(key) in map(_plain, names) else own_place(key, place.level, place.found)
+            place.at(key).violation("is not a known key", belongs or near_name(key, names))
+
+
+def own_place(key: str, level: str, found: Found) -> str:
+    """Return the hint where a key that ``level`` does not have belongs, empty when nothing has it.
+
+    Mappings below come first, then one around it, as ``vf_settings`` and an interface; then any other.
+    """
+    levels = [other for other, has in found.keys.items() if other != level and has(key)]
+    below = [other[len(level) :].strip(".[]") for other in levels if other.startswith((f"{level}.", f"{level}["))]
+    if below:
+        return f"belongs under {' or '.join(below)}"
+    for variable in found.variables:
+        if variable in (key, f"{PREFIX}{key}"):
+            return f"is a variable of its own: {variable}"
+    around = [other for other in levels if level.startswith(f"{other}.")]
+    if around:
+        inner = level[len(max(around, key=len)) :].strip(".").partition(".")[0]
+        return f"belongs beside {inner.strip('[]')}, not under it"
+    return f"belongs in {' or '.join(levels[:_MAX_PLACES])}" if levels else ""
+
+
+def near_name(name: str, known: Iterable[str]) -> str:
+    """Return the hint for an unknown name: the nearest known one, or all of them.
+
+    Names of the same words are nearer than those of similar letters: ``mac_address`` means ``mac``.
+    """
+    names = list(known)
+    words = _words(name)
+    same = [other for other in names if words <= _words(other) or _words(other) <= words]
+    near = [max(same, key=lambda other: len(words & _words(other)))] if same else []
+    near = near or difflib.get_close_matches(name, names, n=1, cutoff=_NEAR)
+    return f"did you mean {near[0]}?" if near else f"known: {', '.join(names)}"
+
+
+def _words(name: str) -> set[str]:
+    return set(_plain(name).split("_"))
+
+
+def _plain(name: str) -> str:
+    return name.lower().replace("-", "_")
+
+
+def text_of(place: Place, value: Any, what: str, check: Check | None = None, *, lower: bool = False) -> str | None:
+    """Return text that passes ``check``; ``None`` after noting what is wrong."""
+    if not isinstance(value, str):
+        place.violation(f"is {kind_of(value)} ({shown(value)}), {what} is needed", _quoting_hint(value))
+        return None
+    text = value.lower() if lower else str(value)
+    problem = check(text) if check else ("" if text else "is empty")
+    if problem:
+        place.violation(f"{shown(text)} {problem}")
+        return None
+    return text
+
+
+def is_mapping(place: Place, value: Any, what: str) -> bool:
+    """Tell whether a value is a mapping, of keys of any kind; anything else is noted."""
+    if isinstance(value, Mapping):
+        return True
+    place.violation(f"is {kind_of(value)} ({shown(value)}), a mapping of {what} is needed")
+    return False
+
+
+def mapping_of(place: Place, value: Any, what: str) -> dict[str, Any]:
+    """Return the members whose keys are text, none when nothing is given; anything else is noted."""
+    if value is None or not is_mapping(place, value, what):
+        return {}
+    for key in value:
+        if not isinstance(key, str):
+            place.violation(f"has the key {shown(key)}, which is {kind_of(key)}; a key is text")
+    return {str(key): item for key, item in value.items() if isinstance(key, str)}
+
+
+def _quoting_hint(value: Any) -> str:
+    if isinstance(value, bool):
+        return f'quote it: "{str(value).lower()}"'
+    if isinstance(value, (int, float)):
+        return "quote it: YAML reads digits and colons without quotes as a number"
+    return ""
+
+
+def list_of(place: Place, value: Any, what: str) -> list[Any]:
+    """Return a list, empty when nothing is given; anything else is noted."""
+    if value is None:
+        return []
+    if not isinstance(value, list):
+        place.violation(f"is {kind_of(value)} ({shown(value)}), a list of {what} is needed")
+        return []
+    return list(value)
+
+
+def switch_of(place: Place, value: Any) -> bool | None:
+    """Return true or false; ``None`` when nothing is given, and after noting anything else."""
+    if value is None or isinstance(value, bool):
+        return value
+    place.violation(f"is {kind_of(value)} ({shown(value)}), true or false is needed")
+    return None
+
+
+def choice_of(place: Place, value: Any, choices: Sequence[str]) -> str | None:
+    """Return one of ``choices``; ``None`` when nothing is given, and after noting anything else."""
+    if value is None or (isinstance(value, str) and value in choices):
+        return value
+    hint = near_name(value, choices) if isinstance(value, str) else ""
+    place.violation(f"is {shown(value)}, {' or '.join(choices)} is needed", hint)
+    return None
+
+
+def whole_number(place: Place, value: Any, check: Callable[[int], str]) -> int | None:
+    """Return a number that passes ``check``; ``None`` after noting what is wrong."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        place.violation(f"is {kind_of(value)} ({shown(value)}), a whole number is needed")
+        return None
+    problem = check(value)
+    if problem:
+        place.violation(f"{value} {problem}")
+        return None
+    return int(value)

@@ -1,0 +1,291 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Reads the RoCE QoS that a host's variables ask for, for all its interfaces and for one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Callable, Dict, Mapping, TypeVar
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.place import (
+    Found,
+    Place,
+    is_mapping,
+    kind_of,
+    known_keys,
+    list_of,
+    shown,
+    switch_of,
+    whole_number,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.qos_values import (
+    DSCPS,
+    POINTS,
+    PRIORITIES,
+    STRICT,
+    dscps_of,
+    priority_of,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import Notice, Violation
+
+# In the order in which they are set.
+QOS_KEYS = (
+    "dcbx",
+    "pause",
+    "trust",
+    "dscp_priority",
+    "cable_length",
+    "ets",
+    "pfc",
+    "ecn",
+    "cnp_dscp",
+    "cnp_priority",
+    "traffic_class",
+    "tos",
+)
+OS, FIRMWARE = "os", "firmware"
+DSCP, PCP = "dscp", "pcp"
+# What a switch that speaks DCBX sets as well.
+_OF_DCBX = ("trust", "dscp_priority", "ets", "pfc")
+# A byte of the IP header: DSCP (RFC 2474) in the upper six bits, ECN (RFC 3168) in the lower two.
+_MOST_TOS = 255
+# mlx5 takes lengths below this one (MLX5E_MAX_CABLE_LENGTH).
+_MOST_CABLE = 1000
+
+Qos = Dict[str, Any]
+_Remark = TypeVar("_Remark", Violation, Notice)
+
+
+def qos(place: Place, value: Any) -> Qos | None:
+    """Return the settings that are given, None when there are none; conflicts among them are noted.
+
+    Keys of ``dscp_priority``, ``ets`` and ``ecn`` are text, as JSON has no others.
+    """
+    if value is None or not is_mapping(place, value, ", ".join(QOS_KEYS)):
+        return None
+    known_keys(place, value, QOS_KEYS)
+    given: Qos = {}
+    for key in QOS_KEYS:
+        if value.get(key) is not None:
+            read = _READERS[key](place.at(key), value[key])
+            if read is not None:
+                given[key] = read
+    _conflicts(place, given)
+    return given
+
+
+def interface_qos(place: Place, value: Any) -> Any:
+    """Return the settings of one interface; False keeps those of the whole host from it."""
+    return False if value is False else qos(place, value)
+
+
+def merged(of_host: Mapping[str, Any] | None, of_interface: Any) -> Qos:
+    """Return what is asked of an interface: its own settings, key by key, before those of the host."""
+    if of_interface is False:
+        return {}
+    together = {**(of_host or {}), **(of_interface or {})}
+    return {key: together[key] for key in QOS_KEYS if key in together}
+
+
+def note_conflicts(place: Place, of_host: Mapping[str, Any] | None, interfaces: list[dict[str, Any]]) -> None:
+    """Note what an interface's own settings contradict of the host's; each by itself was checked before."""
+    for index, entry in enumerate(interfaces):
+        own = entry.get("qos")
+        if not of_host or not own:
+            continue
+        alone = Found()
+        for settings in (own, of_host):
+            _conflicts(Place(alone, ""), settings)
+        together = Found()
+        _conflicts(Place(together, place.source, place.at(index).at("qos").path), merged(of_host, own))
+        known = {remark.problem for remark in (*alone.violations, *alone.notices)}
+        place.found.violations += [_of_both(remark) for remark in together.violations if remark.problem not in known]
+        place.found.notices += [_of_both(remark) for remark in together.notices if remark.problem not in known]
+
+
+def _of_both(remark: _Remark) -> _Remark:
+    return replace(remark, hint=f"{remark.hint}; see rdma_fabric_roce_qos")
+
+
+def _conflicts(place: Place, given: Mapping[str, Any]) -> None:
+    if given.get("dcbx") == FIRMWARE:
+        for key in _OF_DCBX:
+            if key in given:
+                place.at(key).violation(
+                    "contradicts dcbx firmware: the switch decides it then, by DCBX",
+                    "leave it out, or give dcbx os",
+                )
+    if given.get("dscp_priority") and given.get("trust") != DSCP:
+        place.at("dscp_priority").violation(
+            "has an effect only with trust dscp: with pcp the VLAN tag decides the priority", "give trust dscp"
+        )
+    if given.get("pfc") and given.get("pause") is True:
+        place.at("pause").violation(
+            "is true, and pfc names priorities: global pause and priority flow control exclude each other",
+            "leave pause out, or give an empty pfc",
+        )
+    _doubts(place, given)
+
+
+def _doubts(place: Place, given: Mapping[str, Any]) -> None:
+    """Note what is possible and hardly meant."""
+    lossless = given.get("pfc")
+    for key in ("tos", "traffic_class"):
+        if lossless and key in given and given.get("trust") == DSCP:
+            dscp = given[key] >> 2
+            priority = priority_of(dscp, given.get("dscp_priority") or {})
+            if priority not in lossless:
+                place.at(key).notice(
+                    f"{given[key]} is DSCP {dscp}, which has the priority {priority}; pfc is on for "
+                    f"{', '.join(map(str, lossless))}, so this traffic is lossy",
+                    "change dscp_priority or pfc",
+                )
+    if "tos" in given and "traffic_class" in given and given["tos"] != given["traffic_class"]:
+        place.at("traffic_class").notice(
+            f"{given['traffic_class']} is not tos {given['tos']}, so programs with and without RDMA-CM use different "
+            "queues",
+            "give both the same value",
+        )
+    if lossless and given.get("cnp_priority") in lossless:
+        place.at("cnp_priority").notice(
+            f"{given['cnp_priority']} is a priority that pfc pauses: notifications of congestion would wait with it",
+            "6 is usual",
+        )
+    if len(lossless or ()) > 2:
+        place.at("pfc").notice(
+            f"names {len(lossless or ())} priorities, and each takes headroom from the card's one receive buffer, the "
+            "more the larger the MTU",
+            "one is usual",
+        )
+
+
+def _choice(*choices: str) -> Callable[[Place, Any], Any]:
+    def read(place: Place, value: Any) -> str | None:
+        if isinstance(value, str) and value in choices:
+            return str(value)
+        place.violation(f"is {shown(value)}, {' or '.join(choices)} is needed")
+        return None
+
+    return read
+
+
+def _number(most: int, what: str, least: int = 0) -> Callable[[Place, Any], Any]:
+    def problem(number: int) -> str:
+        return "" if least <= number <= most else f"is no {what}: {least} to {most}"
+
+    return lambda place, value: whole_number(place, value, problem)
+
+
+def _priorities(place: Place, value: Any) -> list[int] | None:
+    found: list[int] = []
+    given = list_of(place, value, "priorities")
+    for index, item in enumerate(given):
+        number = _number(PRIORITIES - 1, "priority")(place.at(index), item)
+        if number is not None and number in found:
+            place.at(index).violation(f"{number} is listed twice", "leave one out")
+        elif number is not None:
+            found.append(number)
+    return sorted(found) if isinstance(value, list) else None
+
+
+def _members(place: Place, value: Any, what: str) -> dict[str, Any] | None:
+    """Return a mapping with its keys as text."""
+    if not is_mapping(place, value, what):
+        return None
+    members: dict[str, Any] = {}
+    for key, item in value.items():
+        if isinstance(key, bool) or not isinstance(key, (int, str)):
+            place.violation(f"has the key {shown(key)}, which is {kind_of(key)}; keys are numbers")
+        elif str(key) in members:
+            place.at(str(key)).violation("is given twice, as a number and as text", "leave one out")
+        else:
+            members[str(key)] = item
+    return members
+
+
+def _dscp_priority(place: Place, value: Any) -> dict[str, int] | None:
+    members = _members(place, value, "DSCPs to priorities")
+    if members is None:
+        return None
+    table: dict[int, int] = {}
+    for key, item in members.items():
+        here = place.at(key)
+        dscps = dscps_of(key)
+        priority = _number(PRIORITIES - 1, "priority")(here, item)
+        if dscps is None:
+            here.violation(f"is no DSCP: 0 to {DSCPS - 1}, or a range such as 24-31")
+            continue
+        for dscp in dscps:
+            if priority is not None and table.setdefault(dscp, priority) != priority:
+                here.violation(f"gives DSCP {dscp} the priority {priority}, another key gives {table[dscp]}")
+                break
+    return {str(dscp): table[dscp] for dscp in sorted(table)}
+
+
+def _by_priority(place: Place, value: Any, what: str, read: Callable[[Place, Any], Any]) -> dict[str, Any] | None:
+    members = _members(place, value, f"priorities to {what}")
+    if members is None:
+        return None
+    found: dict[str, Any] = {}
+    for key, item in sorted(members.items()):
+        here = place.at(key)
+        if not (len(key) == 1 and key in "01234567"):
+            here.violation(f"is no priority: 0 to {PRIORITIES - 1}")
+            continue
+        given = read(here, item)
+        if given is not None:
+            found[key] = given
+    return found
+
+
+def _ecn(place: Place, value: Any) -> dict[str, Any] | None:
+    return _by_priority(place, value, "true or false", _ecn_points)
+
+
+def _ecn_points(place: Place, value: Any) -> dict[str, bool] | None:
+    """Return both sides of congestion control: reaction point (the sender) and notification point (the receiver)."""
+    if isinstance(value, bool):
+        return dict.fromkeys(POINTS, value)
+    if not isinstance(value, Mapping):
+        place.violation(f"is {kind_of(value)} ({shown(value)}), true, false or a mapping of rp and np is needed")
+        return None
+    known_keys(place, value, POINTS)
+    given = {point: switch_of(place.at(point), value[point]) for point in POINTS if value.get(point) is not None}
+    return {point: on for point, on in given.items() if on is not None}
+
+
+def _ets(place: Place, value: Any) -> dict[str, Any] | None:
+    found = _by_priority(place, value, "strict or percent", _share)
+    shares = [share for share in (found or {}).values() if share != STRICT]
+    strict_only = bool(found) and not shares and len(found or {}) == PRIORITIES
+    if found is not None and sum(shares) != 100 and not strict_only:
+        place.violation(
+            f"shares {sum(shares)} percent of the bandwidth: the priorities that are not strict share 100 (802.1Qaz)"
+        )
+    return found
+
+
+def _share(place: Place, value: Any) -> Any:
+    if value == STRICT:
+        return STRICT
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= 100:
+        place.violation(f"is {shown(value)}, strict or a percentage from 0 to 100 is needed")
+        return None
+    return value
+
+
+_READERS: dict[str, Callable[[Place, Any], Any]] = {
+    "dcbx": _choice(OS, FIRMWARE),
+    "trust": _choice(DSCP, PCP),
+    "dscp_priority": _dscp_priority,
+    "pfc": _priorities,
+    "pause": switch_of,
+    "cable_length": _number(_MOST_CABLE - 1, "length of a cable in meters", 1),
+    "ets": _ets,
+    "ecn": _ecn,
+    "cnp_dscp": _number(DSCPS - 1, "DSCP"),
+    "cnp_priority": _number(PRIORITIES - 1, "priority"),
+    "traffic_class": _number(_MOST_TOS, "traffic class"),
+    "tos": _number(_MOST_TOS, "type of service"),
+}

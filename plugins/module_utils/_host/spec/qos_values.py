@@ -1,0 +1,185 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""QoS as files and programs write it. Pure.
+
+Formats: ``qos/`` of the vendor's driver as mlnx_qos (mlnx-tools) reads and writes it, ``dcb --json`` of iproute2,
+``ethtool -a``, ``tc/N/traffic_class`` of the vendor's mlx5_ib.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any, Dict, Iterable, Mapping
+
+PRIORITIES = 8
+DSCPS = 64
+# Reaction point: the sender, which slows down. Notification point: the receiver, which tells it to.
+POINTS = ("rp", "np")
+STRICT = "strict"
+# The driver has no traffic class of its own: every queue pair keeps the one that its program asked for.
+UNSET = -1
+_LONGEST_RANGE = re.compile(r"(\d{1,2})(?:-(\d{1,2}))?")
+
+Table = Dict[int, int]
+
+
+def dscps_of(text: str) -> list[int] | None:
+    """Return the DSCPs of ``26`` or ``24-31``, None when it is neither."""
+    found = _LONGEST_RANGE.fullmatch(text)
+    if found is None:
+        return None
+    first, last = int(found[1]), int(found[2] or found[1])
+    return list(range(first, last + 1)) if first <= last < DSCPS else None
+
+
+def compact(table: Mapping[int, int]) -> dict[str, int]:
+    """Return a table by ranges: ``{"24-31": 3, "48": 6}``."""
+    ranges: list[tuple[int, int, int]] = []
+    for dscp in sorted(table):
+        if ranges and ranges[-1][1] == dscp - 1 and ranges[-1][2] == table[dscp]:
+            ranges[-1] = (ranges[-1][0], dscp, table[dscp])
+        else:
+            ranges.append((dscp, dscp, table[dscp]))
+    return {f"{first}-{last}" if last > first else str(first): priority for first, last, priority in ranges}
+
+
+def expanded(ranges: Mapping[str, int]) -> Table:
+    """Return the table that ``compact`` made short."""
+    return {dscp: priority for text, priority in ranges.items() for dscp in dscps_of(text) or ()}
+
+
+def default_priority(dscp: int) -> int:
+    """Return the priority that cards give a DSCP unless they are told another: its class selector (RFC 2474)."""
+    return dscp >> 3
+
+
+def default_table() -> Table:
+    """Return the table of a card that was told nothing."""
+    return {dscp: default_priority(dscp) for dscp in range(DSCPS)}
+
+
+def priority_of(dscp: int, wanted: Mapping[str, int]) -> int:
+    """Return the priority of a DSCP under a wanted mapping (keys as text)."""
+    return wanted.get(str(dscp), default_priority(dscp))
+
+
+def bits_of(text: str) -> list[int] | None:
+    """Return the priorities that are on in ``0,0,0,1,0,0,0,0``, whatever separates the digits."""
+    digits = re.findall(r"(?<!\d)[01](?!\d)", text)
+    if len(digits) != PRIORITIES:
+        return None
+    return [priority for priority, digit in enumerate(digits) if digit == "1"]
+
+
+def bits_text(priorities: Iterable[int]) -> str:
+    """Return the text that ``bits_of`` reads."""
+    on = set(priorities)
+    return ",".join("1" if priority in on else "0" for priority in range(PRIORITIES))
+
+
+def table_of(text: str) -> Table | None:
+    """Return the table in ``qos/dscp2prio``: a heading, then a line ``DSCP priority`` each."""
+    found = re.findall(r"^\s*(\d{1,2})\s+([0-7])\s*$", text, re.MULTILINE)
+    table = {int(dscp): int(priority) for dscp, priority in found if int(dscp) < DSCPS}
+    return table or None
+
+
+def headroom_of(buffer_of_priority: str, buffers: str) -> dict[str, int]:
+    """Return the bytes above the threshold of each priority's buffer, of those that have one.
+
+    ``qos/prio2buffer`` has a heading and lines ``priority buffer``; ``qos/buffer_size`` three lines of headings and
+    lines ``buffer size xoff xon``, in bytes.
+    """
+    found = re.findall(r"^(\d)\s+(\d+)\s+(\d+)\s+\d+\s*$", buffers, re.MULTILINE)
+    sizes = {int(buffer): int(size) - int(xoff) for buffer, size, xoff in found if int(xoff)}
+    pairs = re.findall(r"^(\d)\s+(\d)\s*$", buffer_of_priority, re.MULTILINE)
+    return {priority: sizes[int(buffer)] for priority, buffer in pairs if int(buffer) in sizes}
+
+
+def traffic_class_of(text: str) -> int:
+    """Return the class in ``Global tclass=106``; rules for single destinations may follow, or come alone."""
+    found = re.search(r"^Global tclass=(\d{1,3})\s*$", text, re.MULTILINE)
+    return int(found[1]) if found else UNSET
+
+
+def pause_of(text: str) -> dict[str, bool] | None:
+    """Return ``rx`` and ``tx`` of ``ethtool -a``."""
+    found = dict(re.findall(r"^(RX|TX):\s+(on|off)\s*$", text, re.MULTILINE))
+    return {"rx": found["RX"] == "on", "tx": found["TX"] == "on"} if len(found) == 2 else None
+
+
+def document(text: str) -> dict[str, Any] | None:
+    """Return the object that ``dcb --json`` printed, None for anything else."""
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    if isinstance(found, list) and len(found) == 1:
+        found = found[0]
+    return found if isinstance(found, dict) else None
+
+
+def app_table(text: str) -> Table:
+    """Return the DSCP entries of ``dcb --json app show``; of two for one DSCP the larger priority counts."""
+    table: Table = {}
+    for pair in _listed((document(text) or {}).get("dscp_prio")):
+        if isinstance(pair, list) and len(pair) == 2 and all(map(_is_number, pair)) and 0 <= pair[0] < DSCPS:
+            table[pair[0]] = max(pair[1], table.get(pair[0], 0))
+    return table
+
+
+def pfc_state(text: str) -> dict[str, Any]:
+    """Return ``pfc``, ``pfc_capacity`` and ``cable_length`` of ``dcb --json pfc show``; mlx5 has meters as delay."""
+    found = document(text) or {}
+    on = _listed(found.get("prio_pfc"))
+    return {
+        "pfc": [number for number, state in enumerate(on) if state in (True, "on")] if len(on) == PRIORITIES else None,
+        "pfc_capacity": found.get("pfc_cap") if _is_number(found.get("pfc_cap")) else None,
+        "cable_length": found.get("delay") if _is_number(found.get("delay")) else None,
+    }
+
+
+def ets_state(text: str) -> dict[str, Any] | None:
+    """Return ``prio_tc``, ``tc_tsa`` and ``tc_bw`` of ``dcb --json ets show``, eight values each.
+
+    Drivers tell a share of classes that have none (mlx5: 100 of strict ones) and take none back: it is 0 here.
+    """
+    found = document(text) or {}
+    lists = {key: _listed(found.get(key)) for key in ("prio_tc", "tc_tsa", "tc_bw")}
+    if any(len(values) != PRIORITIES for values in lists.values()):
+        return None
+    lists["tc_bw"] = [share if kind == "ets" else 0 for kind, share in zip(lists["tc_tsa"], lists["tc_bw"])]
+    return lists
+
+
+def ets_wanted(wanted: Mapping[str, Any]) -> dict[str, list[Any]]:
+    """Return the same form for wanted shares: each priority is a class of its own, what is not named gets no share.
+
+    The form itself is taken as it is: so original values are asked for.
+    """
+    if "tc_tsa" in wanted:
+        return {key: list(wanted[key]) for key in ("prio_tc", "tc_tsa", "tc_bw")}
+    shares = [wanted.get(str(priority), 0) for priority in range(PRIORITIES)]
+    return {
+        "prio_tc": list(range(PRIORITIES)),
+        "tc_tsa": [STRICT if share == STRICT else "ets" for share in shares],
+        "tc_bw": [0 if share == STRICT else share for share in shares],
+    }
+
+
+def owner_in(text: str) -> str | None:
+    """Return who runs DCBX after ``dcb --json dcbx show``: ``os`` where the host does, ``firmware`` where not."""
+    found = document(text)
+    if found is None:
+        return None
+    return "os" if found.get("host") is True else "firmware"
+
+
+def _listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)

@@ -1,0 +1,260 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Reads the routes and policy rules of an interface, in the words of netplan.
+
+A default route belongs into a table of its own: that of the main table is the host's uplink. For the same reason a rule
+says whose traffic it is about. What comes out is taken as input again, unchanged.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from typing import Any, Dict, Iterator, Mapping, Union
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.place import (
+    Place,
+    is_mapping,
+    kind_of,
+    known_keys,
+    list_of,
+    shown,
+    switch_of,
+    whole_number,
+)
+
+ROUTES, RULES = "routes", "routing-policy"
+ROUTE_KEYS = ("to", "via", "table", "metric", "on-link")
+RULE_KEYS = ("from", "to", "table", "priority")
+DEFAULT = "default"
+# include/uapi/linux/rtnetlink.h, RT_TABLE_*
+MAIN = 254
+_KERNELS_OWN = {0: "unspec", 253: "default", MAIN: "main", 255: "local"}
+_LAST_TABLE = 2**31 - 1
+# What the kernel takes for a route of IPv6 without one (IP6_RT_PRIO_USER, include/net/ip6_fib.h).
+IPV6_METRIC = 1024
+_LAST_METRIC = 2**32 - 1
+# Rules are asked in the order of their priority; that of the main table is 32766. Ours go late, so that those of others
+# (CNI plugins, VPNs) are asked before them as if there were none of ours.
+PRIORITY = 30000
+_LAST_PRIORITY = 32765
+# Networks wider than these hold most of the world: no fabric does, and the uplink's traffic is among it.
+_WIDEST = {4: 8, 6: 7}
+_EXAMPLES = {4: "10.2.0.0/16", 6: "fd00:2::/64"}
+
+Network = Union[ipaddress.IPv4Network, ipaddress.IPv6Network]
+Address = Union[ipaddress.IPv4Address, ipaddress.IPv6Address]
+# ``{"to": CIDR, "via": address or None, "table", "metric", "on-link"}``
+Route = Dict[str, Any]
+# ``{"from": CIDR or None, "to": CIDR or None, "table", "priority"}``
+Rule = Dict[str, Any]
+
+
+def routes(place: Place, value: Any) -> list[Route] | None:
+    """Return the wanted routes in order, None when nothing is said; an empty list asks for none."""
+    found = [_route(here, item) for here, item in _members(place, value, "routes", ROUTE_KEYS)]
+    return None if value is None else sorted((route for route in found if route is not None), key=route_key)
+
+
+def rules(place: Place, value: Any) -> list[Rule] | None:
+    """Return the wanted rules in order, None when nothing is said; an empty list asks for none."""
+    found = [_rule(here, item) for here, item in _members(place, value, "rules", RULE_KEYS)]
+    return None if value is None else sorted((rule for rule in found if rule is not None), key=rule_key)
+
+
+def version_of(text: str) -> int:
+    """Return 4 or 6 for an address or a network."""
+    return 6 if ":" in text else 4
+
+
+def route_key(route: Mapping[str, Any]) -> tuple[int, int, str, int]:
+    """Return what the kernel tells routes apart by: family, table, network and metric."""
+    return version_of(route["to"]), route["table"], route["to"], route["metric"]
+
+
+def rule_key(rule: Mapping[str, Any]) -> tuple[int, int, str, str, int]:
+    """Return what makes a rule this one: all of it."""
+    source, target = rule["from"] or "", rule["to"] or ""
+    return version_of(source or target), rule["priority"], source, target, rule["table"]
+
+
+def route_text(route: Mapping[str, Any]) -> str:
+    """Return how a route is told: ``10.2.0.0/16 via 10.1.0.1 table 101``; what the kernel assumes is left out."""
+    words = [str(route["to"])]
+    words += ["via", str(route["via"])] if route["via"] else ["on the link"]
+    words += ["table", str(route["table"])] if route["table"] != MAIN else []
+    usual = IPV6_METRIC if version_of(route["to"]) == 6 else 0
+    words += ["metric", str(route["metric"])] if route["metric"] != usual else []
+    return " ".join(words)
+
+
+def rule_text(rule: Mapping[str, Any]) -> str:
+    """Return how a rule is told: ``from 10.1.0.0/24 table 101 priority 30000``."""
+    return " ".join(f"{key} {rule[key]}" for key in RULE_KEYS if rule[key] is not None)
+
+
+def check_state(place: Place, entry: Mapping[str, Any]) -> None:
+    """Note routes of an interface that is to be down."""
+    if entry["state"] == "down" and entry[ROUTES]:
+        place.violation("are asked of an interface that is to be down, where the kernel takes none", "set state: up")
+
+
+def no_shared_routes(places: list[Place], entries: list[dict[str, Any]]) -> None:
+    """Note routes and rules that are given twice, and rules of which it is left to chance which is asked first."""
+    known: dict[Any, str] = {}
+    before: list[tuple[Rule, str]] = []
+    for place, entry in zip(places, entries):
+        for route in entry[ROUTES] or ():
+            text, first = route_text(route), known.get(route_key(route))
+            if first is not None:
+                hint = "the kernel has one route for each to, table and metric"
+                place.at(ROUTES).violation(f"{text} is given by {first} already", hint)
+            known.setdefault(route_key(route), place.path)
+        for rule in entry[RULES] or ():
+            for other, first in before:
+                if rule_key(rule) == rule_key(other):
+                    place.at(RULES).violation(f"{rule_text(rule)} is given by {first} already", "leave one out")
+                elif _compete(rule, other):
+                    place.at(RULES).violation(
+                        f"{rule_text(rule)} and {rule_text(other)} of {first} are about the same traffic, and it is "
+                        "left to chance which is asked first",
+                        "give the narrower one a lower priority",
+                    )
+            before.append((rule, place.path))
+
+
+def _compete(one: Rule, other: Rule) -> bool:
+    """Return whether two rules of one priority lead the same traffic to different tables."""
+    if one["priority"] != other["priority"] or one["table"] == other["table"] or rule_key(one)[0] != rule_key(other)[0]:
+        return False
+    pairs = [(one[key], other[key]) for key in ("from", "to")]
+    return all(not (a and b) or ipaddress.ip_network(a).overlaps(ipaddress.ip_network(b)) for a, b in pairs)
+
+
+def _members(place: Place, value: Any, what: str, keys: tuple[str, ...]) -> Iterator[tuple[Place, Mapping[Any, Any]]]:
+    for index, item in enumerate(list_of(place, value, what)):
+        here = place.at(index)
+        if is_mapping(here, item, ", ".join(keys)):
+            known_keys(here, item, keys)
+            yield here, item
+
+
+def _route(place: Place, item: Mapping[Any, Any]) -> Route | None:
+    via = _gateway(place.at("via"), item.get("via"))
+    to = _to(place.at("to"), item.get("to"), via)
+    table = _table(place.at("table"), MAIN if item.get("table") is None else item["table"], (0, 253, 255))
+    metric = _number(place.at("metric"), item.get("metric"), 0, 0, _LAST_METRIC)
+    on_link = switch_of(place.at("on-link"), item.get("on-link"))
+    if item.get("via") is None and on_link:
+        place.at("on-link").violation("is about the gateway, and none is given", "leave it out, or give via")
+    if to is not None and via is not None and via.version != to.version:
+        place.at("via").violation(f"{via} is no IPv{to.version} address, as {to} needs", "give both of one family")
+    if to is not None and table == MAIN:
+        _check_width(place.at("to"), to, "give it a table of its own, and a rule of routing-policy that leads there")
+    if to is None or table is None or metric is None or (via is None and item.get("via") is not None):
+        return None
+    return {
+        "to": str(to),
+        "via": None if via is None else str(via),
+        "table": table,
+        "metric": (metric or IPV6_METRIC) if to.version == 6 else metric,
+        "on-link": bool(on_link),
+    }
+
+
+def _rule(place: Place, item: Mapping[Any, Any]) -> Rule | None:
+    given = {key: _network(place.at(key), item[key]) for key in ("from", "to") if item.get(key) is not None}
+    if not given:
+        place.violation("has neither from nor to, so it would be about all traffic, the uplink's as well", "give one")
+    for key, network in given.items():
+        if network is not None:
+            _check_width(place.at(key), network, "name the networks of this interface")
+    source, target = given.get("from"), given.get("to")
+    if source is not None and target is not None and source.version != target.version:
+        place.at("to").violation(f"{target} is of another family than from ({source})", "make a rule for each family")
+    if item.get("table") is None:
+        place.violation("does not say which table is looked up", "give table")
+        table = None
+    else:
+        table = _table(place.at("table"), item["table"], tuple(_KERNELS_OWN))
+    priority = _number(place.at("priority"), item.get("priority"), PRIORITY, 1, _LAST_PRIORITY)
+    if table is None or priority is None or not given or None in given.values():
+        return None
+    texts = {key: str(network) for key, network in given.items()}
+    return {"from": texts.get("from"), "to": texts.get("to"), "table": table, "priority": priority}
+
+
+def _to(place: Place, value: Any, via: Address | None) -> Network | None:
+    if value is None:
+        place.violation("is missing", f"give a network such as {_EXAMPLES[4]}, or {DEFAULT}")
+        return None
+    if value != DEFAULT:
+        return _network(place, value)
+    if via is None:
+        place.violation(f"{DEFAULT} does not tell its family without via", "write 0.0.0.0/0 or ::/0")
+        return None
+    return ipaddress.ip_network("0.0.0.0/0" if via.version == 4 else "::/0")
+
+
+def _network(place: Place, value: Any) -> Network | None:
+    example = f"{_EXAMPLES[4]} or {_EXAMPLES[6]}"
+    if not isinstance(value, str):
+        place.violation(f"is {kind_of(value)} ({shown(value)}), a network such as {example} is needed", "quote it")
+        return None
+    try:
+        # Newer Pythons take the name of an interface behind an address, the kernel does not.
+        network = None if "%" in value else ipaddress.ip_network(value, strict=False)
+    except ValueError:
+        network = None
+    if network is None:
+        place.violation(f"{shown(value)} is no network such as {example}")
+        return None
+    address = ipaddress.ip_address(value.partition("/")[0])
+    if address != network.network_address:
+        single = f"{address}/{address.max_prefixlen}"
+        place.violation(f"{shown(value)} has bits behind its prefix", f"did you mean {network}, or {single} alone?")
+        return None
+    if network.is_multicast or network.is_loopback:
+        place.violation(f"{network} is {'multicast' if network.is_multicast else 'of the loopback interface'}")
+        return None
+    return network
+
+
+def _gateway(place: Place, value: Any) -> Address | None:
+    if value is None:
+        return None
+    if not isinstance(value, str):
+        place.violation(f"is {kind_of(value)} ({shown(value)}), the address of a gateway is needed", "quote it")
+        return None
+    try:
+        address = None if "%" in value else ipaddress.ip_address(value)
+    except ValueError:
+        address = None
+    if address is None:
+        place.violation(f"{shown(value)} is no address such as 10.1.0.1 or fd00:1::1")
+    elif address.is_unspecified or address.is_multicast or address.is_loopback:
+        place.violation(f"{address} can't be the address of a gateway")
+        return None
+    return address
+
+
+def _check_width(place: Place, network: Network, hint: str) -> None:
+    if network.prefixlen < _WIDEST[network.version]:
+        what = f"{network} holds all addresses" if network.prefixlen == 0 else f"{network} is wide"
+        place.violation(f"{what}: it would take the uplink's traffic away", hint)
+
+
+def _table(place: Place, value: Any, refused: tuple[int, ...]) -> int | None:
+    def problem(number: int) -> str:
+        if number in refused:
+            return f"is the kernel's own table {_KERNELS_OWN[number]}; next: take another number, such as 101"
+        return "" if 0 < number <= _LAST_TABLE else f"is not between 1 and {_LAST_TABLE}"
+
+    return whole_number(place, value, problem)
+
+
+def _number(place: Place, value: Any, usual: int, least: int, most: int) -> int | None:
+    def problem(number: int) -> str:
+        return "" if least <= number <= most else f"is not between {least} and {most}"
+
+    return usual if value is None else whole_number(place, value, problem)

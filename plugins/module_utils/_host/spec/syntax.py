@@ -1,0 +1,154 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What kernel, udev and Kubernetes accept as a name, an address or a label.
+
+Every check returns ``""`` for an accepted value, otherwise one clause that says what is wrong with it.
+"""
+
+from __future__ import annotations
+
+import re
+
+IFNAMSIZ = 16
+MODULE_NAME_LEN = 56
+MIN_IPV4_MTU = 68
+MIN_IPV6_MTU = 1280
+MAX_MTU = 65535
+MAX_VFS = 65535
+MAX_VLAN = 4094
+
+_PCI_ADDRESS = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[01][0-9a-f]\.[0-7]")
+_SHORT_PCI_ADDRESS = re.compile(r"[0-9a-f]{2}:[01][0-9a-f]\.[0-7]")
+_HARDWARE_ADDRESS = re.compile(r"[0-9a-f]{2}(:[0-9a-f]{2})+")
+_HARDWARE_ADDRESS_OCTETS = (6, 8, 20)
+_BOOT_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*")
+# The kernel takes 63 characters (IB_DEVICE_NAME_MAX); what fits an interface's name fits every tool and column.
+_RDMA_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,14}")
+_MODULE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]*")
+_LABEL_NAME = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?")
+_LABEL_PREFIX = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+# ``all`` and ``default`` are directories of net.ipv4.conf, ``bonding_masters`` is a file of /sys/class/net.
+_TAKEN_NAMES = frozenset({".", "..", "all", "default", "lo", "bonding_masters"})
+_KERNEL_PREFIXES = ("eth", "ib", "en", "wl")
+# What drivers number (mlx5_0, rxe0) and what rdma-core's rules make of places and GUIDs (rocep24s0, ibs2, iwx0102...).
+_NUMBERED_RDMA_NAME = re.compile(
+    r"(mlx[45]_(bond_)?|rxe|siw|irdma|bnxt_re|hfi1_|qedr|cxgb4_|mana_|efa_)\d+", re.IGNORECASE
+)
+_PREDICTABLE_RDMA_NAME = re.compile(r"(ib|roce|iw|opa|usnic|rdma)(o\d+|P?\d*[ps]\d+.*|x[0-9a-f]{16})")
+
+
+def interface_name_problem(name: str) -> str:
+    """Say why the kernel (dev_valid_name) or systemd (ifname_valid) refuses ``name`` for an interface."""
+    problems = (
+        (not name, "is empty"),
+        (len(name) >= IFNAMSIZ, f"has {len(name)} characters, the kernel takes at most {IFNAMSIZ - 1}"),
+        (not all("!" <= c <= "~" for c in name), "holds whitespace, a control character or one outside ASCII"),
+        (any(c in "/:%" for c in name), "holds one of / : %, which kernel and udev refuse in an interface name"),
+        (name.isdigit(), "is only digits, which tools read as an interface index"),
+        (name in _TAKEN_NAMES, "is a word that the kernel uses itself"),
+    )
+    return next((problem for applies, problem in problems if applies), "")
+
+
+def boot_name_problem(name: str) -> str:
+    """Say why ``name`` can't be given at boot: more characters mean something to files of udev than to the kernel."""
+    problem = interface_name_problem(name)
+    if problem or _BOOT_NAME.fullmatch(name):
+        return problem
+    return "holds a character that means something in the files of udev: letters, digits, . _ and - are safe"
+
+
+def new_name_problem(name: str) -> str:
+    """Say why ``name`` must not be given to an interface: illegal, or of the name space of kernel and udev."""
+    problem = boot_name_problem(name)
+    if problem:
+        return problem
+    for prefix in _KERNEL_PREFIXES:
+        if name.startswith(prefix):
+            return f"starts with {prefix}, a prefix under which kernel and udev hand out names while the host boots"
+    return ""
+
+
+def pci_address_problem(address: str) -> str:
+    """Say why ``address`` (lower case) is no PCI address as sysfs writes it: domain:bus:device.function."""
+    if _PCI_ADDRESS.fullmatch(address):
+        return ""
+    if _SHORT_PCI_ADDRESS.fullmatch(address):
+        return f"lacks the PCI domain: write 0000:{address}"
+    return "is no PCI address such as 0000:18:00.0"
+
+
+def hardware_address_problem(address: str) -> str:
+    """Say why ``address`` (lower case) is neither a MAC, a port GUID (8 octets) nor an IPoIB address (20 octets)."""
+    octets = address.count(":") + 1
+    if _HARDWARE_ADDRESS.fullmatch(address) and octets in _HARDWARE_ADDRESS_OCTETS:
+        return ""
+    return "is no hardware address such as a0:88:c2:47:11:d0 (6 octets; 8 or 20 for InfiniBand)"
+
+
+def unicast_address_problem(address: str) -> str:
+    """Say why ``address`` (lower case) can't be the MAC of one interface (is_valid_ether_addr of the kernel)."""
+    if not _HARDWARE_ADDRESS.fullmatch(address) or address.count(":") != 5:
+        return "is no MAC address such as 02:a0:88:47:11:d0 (6 octets)"
+    if address == "00:00:00:00:00:00":
+        return "is all zero, which stands for no address"
+    return "is a multicast address: the first octet of an interface's own is even" if int(address[:2], 16) & 1 else ""
+
+
+def vlan_problem(vlan: int) -> str:
+    """Say why ``vlan`` is no VLAN that a virtual function can be put in; 0 means none."""
+    return "" if 0 <= vlan <= MAX_VLAN else f"is no VLAN: 1 to {MAX_VLAN}, or 0 for none"
+
+
+def rdma_name_problem(name: str) -> str:
+    """Say why ``name`` must not be given to an RDMA device: not legal everywhere, or handed out by drivers and udev."""
+    if not _RDMA_NAME.fullmatch(name):
+        return f"is no name for an RDMA device: a letter, then letters, digits and _ (at most {IFNAMSIZ - 1} in all)"
+    if _NUMBERED_RDMA_NAME.fullmatch(name):
+        return "is of the numbers that drivers hand out in the order of their probing, so another device may get it"
+    if _PREDICTABLE_RDMA_NAME.fullmatch(name):
+        return "has the form of the names that rdma-core's rules make from places and GUIDs"
+    return ""
+
+
+def module_name_problem(name: str) -> str:
+    """Say why ``name`` can't be a kernel module's name."""
+    if not _MODULE_NAME.fullmatch(name):
+        return "is no kernel module name: letters, digits, _ and - are legal, and no - in the first place"
+    if len(name) >= MODULE_NAME_LEN:
+        return f"has {len(name)} characters, the kernel takes at most {MODULE_NAME_LEN - 1}"
+    return ""
+
+
+def mtu_problem(mtu: int) -> str:
+    """Say why no interface of an RDMA network can have this ``mtu`` (bytes)."""
+    if mtu < MIN_IPV4_MTU:
+        return f"is below {MIN_IPV4_MTU}, the least IPv4 needs"
+    if mtu < MIN_IPV6_MTU:
+        return f"is below {MIN_IPV6_MTU}: the kernel would take IPv6 away, and with it the GIDs made from IPv6"
+    if mtu > MAX_MTU:
+        return f"is above {MAX_MTU}, the most an interface can have"
+    return ""
+
+
+def label_key_problem(key: str) -> str:
+    """Say why Kubernetes refuses ``key`` as the key of a label (IsQualifiedName)."""
+    prefix, slash, name = key.rpartition("/")
+    if slash and (len(prefix) > 253 or not _LABEL_PREFIX.fullmatch(prefix)):
+        return "has a prefix that is no DNS subdomain of at most 253 characters"
+    if not _LABEL_NAME.fullmatch(name) or len(name) > 63:
+        return "is no label key: at most 63 letters, digits, - _ . that begin and end with a letter or digit"
+    return ""
+
+
+def label_value_problem(value: str) -> str:
+    """Say why Kubernetes refuses ``value`` as the value of a label (IsValidLabelValue)."""
+    if value and (len(value) > 63 or not _LABEL_NAME.fullmatch(value)):
+        return "is no label value: at most 63 letters, digits, - _ . that begin and end with a letter or digit"
+    return ""
+
+
+def one_line(text: str) -> str:
+    """Return ``text`` with everything that does not print (line ends, escapes, direction marks) spelled out."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)

@@ -1,0 +1,25 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Reads which driver virtual functions shall have."""
+
+from __future__ import annotations
+
+from typing import Any, Mapping
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.place import Place, choice_of
+
+NETDEVICE = "netdevice"
+VFIO = "vfio-pci"
+VF_DRIVERS = (NETDEVICE, VFIO)
+
+
+def vf_driver(place: Place, value: Any) -> str | None:
+    """Return the wanted driver in the words of SriovNetworkNodePolicy (deviceType), None when none is given."""
+    return choice_of(place, value, VF_DRIVERS)
+
+
+def check_driver(place: Place, entry: Mapping[str, Any]) -> None:
+    """Note what functions without an interface of this host can't have."""
+    if entry["vf_driver"] == VFIO and entry["vf_mtu"] is not None:
+        place.violation("has no effect with vf_driver vfio-pci: such functions have no interface here", "leave it out")

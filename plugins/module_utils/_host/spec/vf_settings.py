@@ -1,0 +1,118 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Reads what is wanted of the virtual functions of an Ethernet port."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, Mapping
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec import syntax
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.place import (
+    Place,
+    is_mapping,
+    kind_of,
+    known_keys,
+    shown,
+    switch_of,
+    text_of,
+    whole_number,
+)
+
+VF_KEYS = ("mac", "vlan", "trust", "spoofchk", "max_tx_rate", "link_state")
+DETERMINISTIC = "deterministic"
+# ip-link(8): what the virtual link of a function follows.
+LINK_STATES = ("auto", "enable", "disable")
+
+VfSettings = Dict[str, Any]
+
+
+def vf_settings(place: Place, value: Any, count: int | None) -> VfSettings | None:
+    """Return the wanted settings, ``None`` for each that is not given; ``count`` is the wanted number of functions.
+
+    ``mac`` is ``deterministic`` or a mapping of function numbers (as text) to addresses.
+    """
+    if value is None:
+        return None
+    if not is_mapping(place, value, ", ".join(VF_KEYS)):
+        return None
+    known_keys(place, value, VF_KEYS)
+    settings: VfSettings = {
+        "mac": _mac(place.at("mac"), value.get("mac"), count),
+        "vlan": _number(place.at("vlan"), value.get("vlan"), syntax.vlan_problem),
+        "trust": switch_of(place.at("trust"), value.get("trust")),
+        "spoofchk": switch_of(place.at("spoofchk"), value.get("spoofchk")),
+        "max_tx_rate": _number(place.at("max_tx_rate"), value.get("max_tx_rate"), _rate_problem),
+        "link_state": _link_state(place.at("link_state"), value.get("link_state")),
+    }
+    if count == 0:
+        place.notice("has no effect: vfs is 0", "leave it out")
+    return settings
+
+
+def no_shared_addresses(places: list[Place], entries: list[dict[str, Any]]) -> None:
+    """Note addresses that two virtual functions of the host would have."""
+    seen: dict[str, str] = {}
+    for place, entry in zip(places, entries):
+        macs = (entry.get("vf_settings") or {}).get("mac")
+        for number, mac in macs.items() if isinstance(macs, dict) else ():
+            here = place.at("vf_settings").at("mac").at(number)
+            first = seen.setdefault(mac, here.path)
+            if first != here.path:
+                here.violation(f"{shown(mac)} is given by {first} already", "each function needs its own address")
+
+
+def _number(place: Place, value: Any, check: Any) -> int | None:
+    return None if value is None else whole_number(place, value, check)
+
+
+def _rate_problem(rate: int) -> str:
+    if rate < 0:
+        return "is negative; it is in Mb/s, 0 lifts the limit"
+    return f"is above {2**31 - 1}, the most the kernel takes; it is in Mb/s" if rate >= 2**31 else ""
+
+
+def _link_state(place: Place, value: Any) -> str | None:
+    if value is None or (isinstance(value, str) and value in LINK_STATES):
+        return value
+    place.violation(f"is {shown(value)}, one of {', '.join(LINK_STATES)} is needed")
+    return None
+
+
+def _mac(place: Place, value: Any, count: int | None) -> Any:
+    if value is None or value == DETERMINISTIC:
+        return value
+    if not isinstance(value, Mapping):
+        place.violation(
+            f"is {kind_of(value)} ({shown(value)}), {DETERMINISTIC} or a mapping of function numbers to addresses "
+            "is needed"
+        )
+        return None
+    macs: dict[str, str] = {}
+    for key, item in value.items():
+        number = _function_number(place, key, count)
+        if number is None:
+            continue
+        here = place.at(number)
+        mac = text_of(here, item, "a MAC address", syntax.unicast_address_problem, lower=True)
+        if mac is not None:
+            if number in macs:
+                here.violation("is given twice, as a number and as text")
+            macs[number] = mac
+    return macs
+
+
+def _function_number(place: Place, key: Any, count: int | None) -> str | None:
+    """Return the function's number as text: JSON has no other keys."""
+    text = str(key) if isinstance(key, (int, str)) and not isinstance(key, bool) else ""
+    if not (text.isascii() and text.isdecimal() and len(text) <= 5) or text != str(int(text)):
+        place.violation(f"has the key {shown(key)}; keys are numbers of functions, from 0")
+        return None
+    if count is not None and int(text) >= count:
+        place.at(text).violation(
+            f"is no function: vfs is {count}, so they are numbered 0 to {count - 1}"
+            if count
+            else "is no function: vfs is 0"
+        )
+        return None
+    return text
