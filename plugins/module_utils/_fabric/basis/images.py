@@ -4,7 +4,7 @@
 """The bill of materials: every image this collection can ask a cluster to pull, and how users replace each.
 
 The defaults are those of the vendor's release 26.4.1; NFD and whereabouts come from their own projects, since that
-release does not ship the latter. Private to this collection: it may change.
+release does not ship the latter.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.basis.objects import Object, containers_of, pod_of
 
 _VENDOR = "nvcr.io/nvidia/mellanox"
+_DOCA = "nvcr.io/nvidia/doca"
 _RELEASE = "network-operator-v26.4.1"
 
 
@@ -29,9 +30,14 @@ class Material(NamedTuple):
 BILL: dict[str, Material] = {
     "cni-plugins": Material(_VENDOR, "plugins", _RELEASE),
     "doca-driver": Material(_VENDOR, "doca-driver", "doca3.4.1-26.04-1.1.0.0-1"),
+    "doca-telemetry": Material(_DOCA, "doca_telemetry", "1.25.5-doca3.4.0-host"),
+    "ib-kubernetes": Material(_VENDOR, "ib-kubernetes", _RELEASE),
+    "ib-sriov-cni": Material(_VENDOR, "ib-sriov-cni", _RELEASE),
     "ipoib-cni": Material(_VENDOR, "ipoib-cni", _RELEASE),
     "multus": Material(_VENDOR, "multus-cni", _RELEASE),
     "nfd": Material("registry.k8s.io/nfd", "node-feature-discovery", "v0.17.3"),
+    "nic-feature-discovery": Material(_VENDOR, "nic-feature-discovery", _RELEASE),
+    "nv-ipam": Material(_VENDOR, "nvidia-k8s-ipam", _RELEASE),
     "rdma-shared-device-plugin": Material(_VENDOR, "k8s-rdma-shared-dev-plugin", _RELEASE),
     "sriov-cni": Material(_VENDOR, "sriov-cni", _RELEASE),
     "sriov-device-plugin": Material(_VENDOR, "sriov-network-device-plugin", _RELEASE),
@@ -39,6 +45,10 @@ BILL: dict[str, Material] = {
 }
 
 SECTION_COMPONENTS: dict[str, str] = {
+    "docaTelemetryService": "doca-telemetry",
+    "ibKubernetes": "ib-kubernetes",
+    "nicFeatureDiscovery": "nic-feature-discovery",
+    "nvIpam": "nv-ipam",
     "ofedDriver": "doca-driver",
     "rdmaSharedDevicePlugin": "rdma-shared-device-plugin",
     "sriovDevicePlugin": "sriov-device-plugin",
@@ -58,19 +68,38 @@ def default_image(component: str) -> dict[str, str]:
 def image_reference(component: str, section: Object, global_config: Object, settings: Object) -> str:
     """Return the image of a component as a pod names it.
 
-    For each of repository, image and version the first non-empty value counts: the policy's section, the policy's
-    ``global`` (repository and version), ``settings["image_overrides"]``, the bill of materials. A version that starts
-    with ``sha256:`` is a digest. ``settings["registry_mirrors"]`` then replaces the registry.
+    It is that of :func:`effective_image`. A version that starts with ``sha256:`` is a digest.
+    ``settings["registry_mirrors"]`` then replaces the registry.
+    """
+    chosen = effective_image(component, section, global_config, settings)
+    separator = "@" if chosen["version"].startswith("sha256:") else ":"
+    reference = f"{chosen['repository'].rstrip('/')}/{chosen['image']}{separator}{chosen['version']}"
+    return mirrored(reference, settings.get("registry_mirrors") or {})
+
+
+def effective_image(component: str, section: Object, global_config: Object, settings: Object) -> dict[str, str]:
+    """Return the repository, image and version of a component.
+
+    For each of them the first non-empty value counts: the policy's section, the policy's ``global`` (repository and
+    version), ``settings["image_overrides"]``, the bill of materials.
     """
     override = (settings.get("image_overrides") or {}).get(component) or {}
-    inherited = {key: global_config.get(key) for key in ("repository", "version")}
+    inherited = inherited_image(component, global_config)
     chosen: dict[str, str] = {}
     for field, default in BILL[component]._asdict().items():
         candidates = (section.get(field), inherited.get(field), override.get(field), default)
         chosen[field] = next(value for value in candidates if value)
-    separator = "@" if chosen["version"].startswith("sha256:") else ":"
-    reference = f"{chosen['repository'].rstrip('/')}/{chosen['image']}{separator}{chosen['version']}"
-    return mirrored(reference, settings.get("registry_mirrors") or {})
+    return chosen
+
+
+def inherited_image(component: str, global_config: Object) -> dict[str, str]:
+    """Return the repository and version that a component takes from a policy's ``global``.
+
+    Releases that have ``global`` ship no whereabouts, so there is no such image where it points to.
+    """
+    if BILL[component].repository not in (_VENDOR, _DOCA):
+        return {}
+    return {key: global_config[key] for key in ("repository", "version") if global_config.get(key)}
 
 
 def mirrored(reference: str, mirrors: dict[str, str]) -> str:
@@ -104,9 +133,7 @@ def version_numbers(version: str) -> tuple[int, int, int] | None:
 
 def effective_version(component: str, section: Object, global_config: Object, settings: Object) -> str:
     """Return the version :func:`image_reference` would use."""
-    override = (settings.get("image_overrides") or {}).get(component) or {}
-    candidates = (section.get("version"), global_config.get("version"), override.get("version"))
-    return next((value for value in candidates if value), BILL[component].version)
+    return effective_image(component, section, global_config, settings)["version"]
 
 
 def older_than(version: str, bound: tuple[int, int, int]) -> bool:

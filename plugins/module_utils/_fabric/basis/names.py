@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The rules for names: Kubernetes objects, labels, images, network interfaces. Private: it may change.
+"""The rules for names: Kubernetes objects, labels, images, network interfaces.
 
 Sources: apimachinery ``pkg/util/validation``, the OCI distribution specification, Linux ``dev_valid_name``.
 Every function returns no problem or says what is wrong with the text.

@@ -4,7 +4,7 @@
 """Kubernetes objects as plain dicts: builders, and the canonical form they have when the API server returns them.
 
 An object that is written as the server stores it can be compared with the live one field by field, so a run that
-changes nothing sends no write. Private to this collection: it may change.
+changes nothing sends no write.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A small language for the fields of custom resources: one declaration per field. Private: it may change.
+"""A small language for the fields of custom resources: one declaration per field.
 
 ``Model.read`` checks a value against the declarations, notes everything that is wrong with path and next step, and
 returns what was right. Null counts as absent, as for the API server.

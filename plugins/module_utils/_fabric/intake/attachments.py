@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Sequence
+from typing import Any, Mapping, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.basis.findings import Place, path_text
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.basis.jsontext import Problem, nearest, parse_json
@@ -19,16 +19,20 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.basis.schema i
     text,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.intake.models import NETWORK_MODELS
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.intake.models_sriov import SRIOV_NETWORK_MODELS
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.intake.resources import (
     ATTACHMENT_KIND,
     Resource,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rules import nad
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rules.cni import RESOURCE_NAME
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rules.ipam import Claim
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rules.nv_ipam import PoolKey
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rules.versions import node_slice_problems
 
 _CONFIG = text("CNI configuration, as JSON text")
 _ATTACHMENT = Model(ATTACHMENT_KIND, record("an attachment", {"config": _CONFIG}))
-_VARIABLE = Model(
+ATTACHMENT_MODEL = Model(
     "an attachment",
     record(
         "an attachment",
@@ -60,25 +64,32 @@ class Network:
         """``namespace/name`` of the attachment."""
         return f"{self.namespace}/{self.name}"
 
+    @property
+    def ipam_place(self) -> Place:
+        """Where the address management stands."""
+        return self.place if self.kind == ATTACHMENT_KIND else self.place.at("ipam")
+
 
 def read_network(resource: Resource) -> Network:
-    """Check a MacvlanNetwork, HostDeviceNetwork or IPoIBNetwork."""
+    """Check a network of any kind: the operator's own and those of the SR-IOV operator."""
     place, known = resource.spec_place, len(resource.place.findings.violations)
     spec = NETWORK_MODELS[resource.kind].read(resource.spec, place)
     network = {"kind": resource.kind, "name": resource.name, "spec": spec}
+    if resource.kind in SRIOV_NETWORK_MODELS:
+        network["namespace"] = resource.namespace
     said = {violation.path for violation in place.findings.violations[known:]}
     for problem in nad.check_network(network):
-        field, _dot, rest = problem.path.partition(".")
         # One place gets one violation: the declaration of the field may have spoken already.
-        if place.at(field).text() not in said:
-            target = place.at(field).inside(rest) if rest else place.at(field)
-            target.violation(problem.problem, problem.hint)
+        if place.at(problem.path.partition(".")[0]).text() not in said:
+            field_place(place, problem.path).violation(problem.problem, problem.hint)
     valid = bool(resource.name) and len(place.findings.violations) == known
     built: dict[str, Any] = nad.network_attachment(network) if valid else {"metadata": {}, "spec": {"config": ""}}
+    for remark in nad.network_remarks(network) if valid else ():
+        field_place(place, remark.path).notice(remark.problem, remark.hint)
     return Network(
         kind=resource.kind,
         name=resource.name,
-        namespace=spec.get("networkNamespace") or "default",
+        namespace=nad.namespace_of(network),
         entry={**network, "source": resource.source},
         place=place,
         resource_place=place.at("resourceName"),
@@ -86,6 +97,12 @@ def read_network(resource: Resource) -> Network:
         annotations=built["metadata"].get("annotations", {}),
         valid=valid,
     )
+
+
+def field_place(place: Place, path: str) -> Place:
+    """Return the place of a field of a network's spec, or inside the JSON text that it holds."""
+    field, _dot, rest = path.partition(".")
+    return place.at(field).inside(rest) if rest else place.at(field)
 
 
 def read_attachment(resource: Resource) -> Network:
@@ -108,7 +125,7 @@ def read_attachment_variable(key: str, value: Any, place: Place) -> Network:
     """Check an attachment of a variable, by ``name`` or ``namespace/name``."""
     namespace, _slash, name = key.rpartition("/")
     place.violations(dns_subdomain(name) + (dns_label(namespace) if namespace else []))
-    given = _VARIABLE.read(value, place)
+    given = ATTACHMENT_MODEL.read(value, place)
     entry: dict[str, Any] = {
         "name": name,
         "namespace": namespace or "default",
@@ -141,8 +158,8 @@ def _attachment(entry: dict[str, Any], place: Place, annotations: Place, has_con
     )
 
 
-def check_between(networks: Sequence[Network]) -> None:
-    """Hold attachments against each other: names given twice, address ranges that overlap."""
+def check_between(networks: Sequence[Network], pools: Mapping[PoolKey, Claim]) -> None:
+    """Hold attachments against each other: names given twice, address ranges and pools that overlap."""
     first: dict[str, Network] = {}
     for network in networks:
         other = first.setdefault(network.full_name, network)
@@ -151,10 +168,16 @@ def check_between(networks: Sequence[Network]) -> None:
             network.place.violation(f"the attachment {network.full_name} is given twice", hint)
     by_where = {network.full_name: network for network in networks if network.valid}
     given = [nad.Attachment(key, net.name, net.config, net.annotations) for key, net in by_where.items()]
-    for where, problem in nad.check_between(given):
+    for where, problem in nad.check_between(given, pools):
         network = by_where[where]
-        place = network.place if network.kind == ATTACHMENT_KIND else network.place.at("ipam")
-        place.violations([problem])
+        network.ipam_place.violations([problem])
+
+
+def check_node_slices(networks: Sequence[Network], version: str) -> None:
+    """Refuse node slices that the release of whereabouts which the input deploys does not know; "" for none."""
+    for network in networks:
+        if version and network.valid and nad.wants_node_slices(network.config):
+            network.ipam_place.violations(node_slice_problems(version, "ipam"))
 
 
 def check_resource_names(networks: Sequence[Network], offered: Sequence[str]) -> None:

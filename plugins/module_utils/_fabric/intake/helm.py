@@ -1,28 +1,38 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Helm values of the Network Operator's chart, read as sections of a policy and as settings. Private: it may change."""
+"""Helm values of the Network Operator's chart, read as sections of a policy and as settings."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import Any, Callable, Iterable, Mapping
+from typing import Any, Callable, Iterable, Mapping, Sequence
 
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.basis.findings import Document, Findings, Place
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.basis.findings import (
+    Document,
+    Findings,
+    Place,
+    shown,
+)
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.basis.images import (
     SECTION_COMPONENTS,
     default_image,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.intake.helm_values import CHART, SWITCHED_SECTIONS
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.intake.models import NIC_CLUSTER_POLICY
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rules import devplugin
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.intake.helm_values import (
+    CHART,
+    POLICY_SECTIONS,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.intake.pools import note
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rules import devplugin, ib_kubernetes
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rules.sriov_networks import RESOURCE_PREFIX
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import Notice
 
 _CHART_ONLY = ("deploy", "resources", "initContainer")
 _SECONDARY_DEFAULTS = ("cniPlugins", "multus")
 """Parts of ``secondaryNetwork`` that the chart deployed unless told not to, in every release that had them."""
 
-_VFS = "give the hosts' rdma_fabric_interfaces the number of virtual functions (vfs)"
+_VFS = "give its SriovNetworkNodePolicies as manifests, or the hosts' rdma_fabric_interfaces their number (vfs)"
 _OTHER_OPERATORS = {
     "sriovNetworkOperator": ("the SR-IOV operator is not deployed: virtual functions are made on the hosts", _VFS),
     "nicConfigurationOperator": ("the NIC configuration operator is not supported yet", "leave it to its own chart"),
@@ -60,21 +70,52 @@ class _Values:
 
 
 def read_values(documents: Iterable[Document], findings: Findings) -> HelmInput:
-    """Read values files and variables; they are merged and a later one wins, as with Helm's ``--values``."""
+    """Read values files and variables; they are merged and a later one wins, as with Helm's ``--values``.
+
+    ``deployCR: false`` makes the chart leave every section unread, and so does this. Without ``deployCR``, which
+    commands and guides often lack, the sections that are switched on are what the user wants.
+    """
     found = HelmInput()
     merged: dict[str, Any] = {}
     owners: dict[str, Place] = {}
+    given = list(documents)
     place = Place(findings, Document("helm values", {}))
-    for document in documents:
+    switch = _last_switch(given)
+    for document in given:
         place = Place(findings, document)
-        values = CHART.read(document.content, place)
+        own = Findings()
+        values = CHART.read(document.content, Place(own, document))
+        findings.violations += own.violations
+        findings.notices += [each for each in own.notices if switch is not False or not _is_of_section(each)]
         merged = _merged(merged, values)
-        owners.update(dict.fromkeys(values, place))
+        owners.update(dict.fromkeys(values, Place(findings, document)))
     values_of_all = _Values(merged, owners, place)
     _read_settings(values_of_all, found)
     _read_operators(values_of_all)
-    _read_sections(values_of_all, found, everything=merged.get("deployCR") is True)
+    _remark_prefix(values_of_all)
+    if switch is False:
+        _remark_unread(values_of_all)
+        return found
+    _read_sections(values_of_all, found, everything=switch is True)
     return found
+
+
+def _last_switch(documents: Sequence[Document]) -> bool | None:
+    """Return ``deployCR`` of the last document that has one; None when none has."""
+    found = [document.content.get("deployCR") for document in documents if isinstance(document.content, Mapping)]
+    given = [each for each in found if isinstance(each, bool)]
+    return given[-1] if given else None
+
+
+def _is_of_section(notice: Notice) -> bool:
+    return re.split(r"[.\[]", notice.path)[0] in POLICY_SECTIONS
+
+
+def _remark_unread(values: _Values) -> None:
+    unread = [name for name in POLICY_SECTIONS if values.get(name)]
+    if unread:
+        hint = "set deployCR: true, or give them in a NicClusterPolicy"
+        values.at("deployCR").notice(f"is false, so nothing is made of {', '.join(unread)}", hint)
 
 
 def _merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
@@ -103,11 +144,17 @@ def _read_operators(values: _Values) -> None:
     for name, (problem, hint) in _OTHER_OPERATORS.items():
         if (values.get(name) or {}).get("enabled"):
             values.at(name).at("enabled").notice(problem, hint)
-    for name in SWITCHED_SECTIONS:
-        section = values.get(name)
-        if isinstance(section, Mapping) and section.get("deploy") is True:
-            refusal = (NIC_CLUSTER_POLICY.root.fields or {})[name].refused
-            values.at(name).at("deploy").violation(f"`{name}` is not supported yet", refusal)
+
+
+def _remark_prefix(values: _Values) -> None:
+    """Name the prefix of resources that the SR-IOV operator would have had, where it is not ours."""
+    chart = values.get("sriov-network-operator")
+    operator = chart.get("operator") if isinstance(chart, Mapping) else None
+    prefix = operator.get("resourcePrefix") if isinstance(operator, Mapping) else None
+    if prefix and prefix != RESOURCE_PREFIX:
+        problem = f"is {shown(prefix)}, and resources of SriovNetworkNodePolicies are {RESOURCE_PREFIX}/NAME here"
+        hint = f"have pods ask for {RESOURCE_PREFIX}/NAME; networks of the SR-IOV operator's kinds do"
+        values.at("sriov-network-operator").at("operator", "resourcePrefix").notice(problem, hint)
 
 
 def _read_sections(values: _Values, found: HelmInput, everything: bool) -> None:
@@ -117,6 +164,10 @@ def _read_sections(values: _Values, found: HelmInput, everything: bool) -> None:
         elif values.get(name):
             values.at(name).notice("has no effect without deployCR: true", "give it in the NicClusterPolicy")
     readers: dict[str, Callable[[Mapping[str, Any], Place], dict[str, Any]]] = {
+        "docaTelemetryService": _plain("docaTelemetryService"),
+        "ibKubernetes": _guids,
+        "nicFeatureDiscovery": _plain("nicFeatureDiscovery"),
+        "nvIpam": _plain("nvIpam"),
         "ofedDriver": _plain("ofedDriver"),
         "devicePlugin": _rdma,
         "rdmaSharedDevicePlugin": _rdma,
@@ -174,6 +225,13 @@ def _plain(section: str) -> Callable[[Mapping[str, Any], Place], dict[str, Any]]
     return read
 
 
+def _guids(values: Mapping[str, Any], place: Place) -> dict[str, Any]:
+    """Read the section of ib-kubernetes, with the GUIDs that the chart gave it."""
+    section = {**ib_kubernetes.DEFAULT_RANGE, **_plain("ibKubernetes")(values, place)}
+    note(ib_kubernetes.lacking(section), place)
+    return section
+
+
 def _rdma(values: Mapping[str, Any], place: Place) -> dict[str, Any]:
     section = _plain("rdmaSharedDevicePlugin")(values, place)
     items = [
@@ -182,7 +240,7 @@ def _rdma(values: Mapping[str, Any], place: Place) -> dict[str, Any]:
             "rdmaHcaMax": item.get("rdmaHcaMax", 63),
             "selectors": {key: item[key] for key in devplugin.RDMA_SELECTORS if item.get(key)},
         }
-        for item in _named(values)
+        for item in _named(values, place)
     ]
     config = {"configList": items} if items else devplugin.default_rdma_shared()
     return _with_config(section, config, devplugin.check_rdma_shared, place)
@@ -191,7 +249,7 @@ def _rdma(values: Mapping[str, Any], place: Place) -> dict[str, Any]:
 def _sriov(values: Mapping[str, Any], place: Place) -> dict[str, Any]:
     section = _plain("sriovDevicePlugin")(values, place)
     items = []
-    for item in _named(values):
+    for item in _named(values, place):
         selectors = {key: value for key, value in item.items() if key != "name" and value}
         named = {"resourcePrefix": "nvidia.com", "resourceName": item["name"]}
         items.append({**named, "selectors": {**selectors, "isRdma": True}})
@@ -199,7 +257,9 @@ def _sriov(values: Mapping[str, Any], place: Place) -> dict[str, Any]:
     return _with_config(section, config, devplugin.check_sriov, place)
 
 
-def _named(values: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _named(values: Mapping[str, Any], place: Place) -> list[dict[str, Any]]:
+    if values.get("config") and values.get("resources"):
+        place.at("resources").notice("has no effect here", "config is given beside it, which counts")
     return [item for item in values.get("resources") or [] if "name" in item]
 
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The values of the Network Operator's Helm chart, of every release, as field declarations. Private: it may change.
+"""The values of the Network Operator's Helm chart, of every release, as field declarations.
 
 Source: ``deployment/network-operator/values.yaml`` of each release tag. The chart made a NicClusterPolicy from its
 values until v24.7.1 (``deployCR``); since v24.10.0 it does not, and the sections are unknown to it.
@@ -23,6 +23,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.basis.schema i
     whole,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.intake.models import NIC_CLUSTER_POLICY
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.intake.settings import NO_PROXY_READER
 
 LAST_WITH_SECTIONS = "v24.7.1"
 _NO_OPERATOR = "there is no operator in the cluster to set up"
@@ -40,11 +41,6 @@ def _deployable(field: Field, read_as: str, extra: Mapping[str, Field] | None = 
     return replace(field, fields=fields, until=field.until or LAST_WITH_SECTIONS, successor=successor)
 
 
-def _refused(name: str) -> Field:
-    """Return a section of a component that is not supported yet: fine as long as it is switched off."""
-    return Field("anything", f"the section {name}")
-
-
 def _resources(**selectors: Field) -> dict[str, Field]:
     item = record("a resource", {"name": text("name of the resource", required=True), **selectors})
     return {"resources": series("the resources the plugin offers", item)}
@@ -59,13 +55,21 @@ _SRIOV_SELECTORS = dict.fromkeys(
 _INIT_CONTAINER = {"initContainer": Field("anything", "init container", idle="the driver is installed on the host")}
 _RDMA_RESOURCES = _resources(rdmaHcaMax=whole("pods that may share the devices", minimum=0), **_RDMA_SELECTORS)
 
-SWITCHED_SECTIONS = (
-    "ibKubernetes",
+POLICY_SECTIONS = (
+    "nodeAffinity",
+    "tolerations",
+    "ofedDriver",
+    "nvPeerDriver",
+    "devicePlugin",
+    "rdmaSharedDevicePlugin",
+    "sriovDevicePlugin",
     "nvIpam",
-    "nicFeatureDiscovery",
     "docaTelemetryService",
+    "ibKubernetes",
+    "nicFeatureDiscovery",
+    "secondaryNetwork",
 )
-"""Sections of components that are not supported yet, which count only when ``deploy`` is true."""
+"""What the chart made a NicClusterPolicy of, and left unread without ``deployCR``."""
 
 
 def _operator() -> Field:
@@ -136,12 +140,13 @@ CHART = Model(
                 "proxy of the workloads",
                 {"httpProxy": text("for http"), "httpsProxy": text("for https"), "noProxy": text("reached directly")},
                 until="v1.2.0",
-                successor="it is read as rdma_fabric_proxy",
+                successor="rdma_fabric_proxy takes its place",
+                idle=NO_PROXY_READER,
             ),
             "deployCR": flag(
                 "whether a NicClusterPolicy is made of the values",
                 until=LAST_WITH_SECTIONS,
-                successor="it is honoured; give a NicClusterPolicy instead",
+                successor="it is honoured; later charts make no policy at all, give a NicClusterPolicy",
             ),
             "nodeAffinity": _POLICY["nodeAffinity"],
             "tolerations": _POLICY["tolerations"],
@@ -155,6 +160,10 @@ CHART = Model(
             "sriovDevicePlugin": _deployable(
                 _POLICY["sriovDevicePlugin"], "sriovDevicePlugin", _resources(**_SRIOV_SELECTORS)
             ),
+            "nvIpam": _deployable(_POLICY["nvIpam"], "nvIpam"),
+            "docaTelemetryService": _deployable(_POLICY["docaTelemetryService"], "docaTelemetryService"),
+            "ibKubernetes": _deployable(_POLICY["ibKubernetes"], "ibKubernetes"),
+            "nicFeatureDiscovery": _deployable(_POLICY["nicFeatureDiscovery"], "nicFeatureDiscovery"),
             "secondaryNetwork": record(
                 "secondary networks",
                 {
@@ -167,7 +176,6 @@ CHART = Model(
                 until=LAST_WITH_SECTIONS,
                 successor="it is read as secondaryNetwork of the NicClusterPolicy; move it there",
             ),
-            **{name: _refused(name) for name in SWITCHED_SECTIONS},
         },
     ),
 )

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""From everything a user gave to one FabricSpec, or to every violation at once. Private: it may change."""
+"""From everything a user gave to one FabricSpec, or to every violation at once."""
 
 from __future__ import annotations
 
@@ -14,10 +14,27 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.basis.findings
     Place,
     described,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.intake import attachments, helm, policy
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.basis.images import effective_version
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.intake import (
+    attachments,
+    components,
+    functions,
+    helm,
+    policy,
+    pools,
+    services,
+)
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.intake.attachments import Network
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.intake.driver import COMPONENT as DRIVER
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.intake.functions import (
+    FunctionPolicy,
+    PoolConfig,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.intake.given import check_given
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.intake.models import NETWORK_MODELS, POLICY_NAME
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.intake.models_sriov import NODE_POLICY, POOL_CONFIG
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.intake.policy import Policy
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.intake.pools import Pool, read_pool
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.intake.resources import (
     ATTACHMENT_KIND,
     Resource,
@@ -31,6 +48,8 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.intake.setting
     read_settings,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.intake.workloads import Surroundings, check_workload
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rules import nv_ipam
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rules.versions import version_problems
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import Notice, Violation, together
 
 FabricSpec = Dict[str, Any]
@@ -47,6 +66,13 @@ _NAMED_VARIABLES = {
     "macvlan_networks": "MacvlanNetwork",
     "host_device_networks": "HostDeviceNetwork",
     "ipoib_networks": "IPoIBNetwork",
+    "sriov_networks": "SriovNetwork",
+    "sriov_ib_networks": "SriovIBNetwork",
+    "ovs_networks": "OVSNetwork",
+    "sriov_node_policies": "SriovNetworkNodePolicy",
+    "sriov_pool_configs": "SriovNetworkPoolConfig",
+    "ip_pools": "IPPool",
+    "cidr_pools": "CIDRPool",
 }
 _EXPECTED_NAMES = "a mapping of names"
 
@@ -56,7 +82,10 @@ class _Input:
     """What was read so far, by what it is."""
 
     policies: list[Policy] = field(default_factory=list)
+    function_policies: list[FunctionPolicy] = field(default_factory=list)
+    pool_configs: list[PoolConfig] = field(default_factory=list)
     networks: list[Network] = field(default_factory=list)
+    pools: list[Pool] = field(default_factory=list)
     objects: list[Resource] = field(default_factory=list)
     identities: dict[tuple[str, ...], Resource] = field(default_factory=dict)
 
@@ -73,8 +102,8 @@ def build_spec(
     """Return the FabricSpec of everything given, with what is worth saying about it.
 
     ``documents`` are those of files; ``variables`` hold ``nic_cluster_policy`` (a spec), ``nic_node_policies``,
-    ``macvlan_networks``, ``host_device_networks``, ``ipoib_networks`` (specs by name) and ``network_attachments``;
-    ``settings`` are the role variables that belong to no resource; ``hosts`` is what ``_host.desired`` made of each
+    ``macvlan_networks`` and the other names of :data:`_NAMED_VARIABLES` (specs by name) and ``network_attachments``;
+    ``settings`` are the role variables that belong to no resource; ``hosts`` is what ``_host.spec.host`` made of each
     inventory host's variables; ``violations`` were found while files were read. Raises InvalidInput with all of them.
     """
     findings = Findings(violations=list(violations))
@@ -83,26 +112,44 @@ def build_spec(
     given = _read(fitting, variables, findings)
     chart = helm.read_values(values, findings)
     role_settings = read_settings(settings, findings)
-    cluster = _with_chart(_cluster_policy(given.policies), chart)
+    all_settings = complete(role_settings, chart.settings)
+    cluster = _with_pools_of_config(_with_chart(_cluster_policy(given.policies), chart), given)
     nodes = [one for one in given.policies if one.kind == "NicNodePolicy"]
-    _check_together(cluster, nodes, given)
+    namespace = role_settings.get("namespace") or (cluster.namespace if cluster else "") or DEFAULT_NAMESPACE
+    policies = ([cluster] if cluster else []) + nodes
+    for one in policies:
+        policy.remark(one, all_settings)
+    if all_settings["nfd"]:
+        nfd = effective_version("nfd", {}, {}, all_settings)
+        place = _variable("image_overrides", all_settings["image_overrides"], findings)
+        place.at("nfd", "version").violations(version_problems("nfd", nfd))
+    _check_together(cluster, nodes, given, all_settings)
+    deployed = components.Deployed(cluster, all_settings, namespace, hosts)
+    components.check(deployed, given.networks, given.pools)
     for _desired, host_violations, host_notices in hosts.values():
         findings.violations += host_violations
         findings.notices += host_notices
-    findings.violations += policy.conflicting_modes(cluster, {name: reading[0] for name, reading in hosts.items()})
-    requests = [each for one in ([cluster] if cluster else []) + nodes for each in policy.host_requests(one)]
+    desired_states = {name: reading[0] for name, reading in hosts.items()}
+    services.check(replace(deployed, hosts=desired_states), given.networks, given.objects)
+    functions.check_hosts(given.function_policies, desired_states)
+    findings.violations += policy.conflicting_modes(cluster, desired_states)
     findings.raise_violations()
-    namespace = role_settings.get("namespace") or (cluster.namespace if cluster else "") or DEFAULT_NAMESPACE
+    requests = policy.all_host_requests(policies, all_settings)
+    _remark_driver_override(policies, all_settings, requests, findings)
+    requests += [*functions.host_requests(given.function_policies), *(config.request for config in given.pool_configs)]
     spec: FabricSpec = {
         "version": VERSION,
         "namespace": namespace,
         "cluster_policy": cluster.as_spec() if cluster else None,
         "node_policies": [one.as_spec() for one in nodes],
+        "function_policies": [one.entry for one in given.function_policies],
+        "pools": [pool.entry for pool in given.pools],
         "networks": [net.entry for net in given.networks if net.kind != ATTACHMENT_KIND],
         "attachments": [net.entry for net in given.networks if net.kind == ATTACHMENT_KIND],
         "objects": [resource.content for resource in given.objects],
-        "settings": complete(role_settings, chart.settings),
+        "settings": all_settings,
         "host_requests": requests,
+        "rollouts": policy.all_rollouts(policies),
         "hosts": {name: {**desired, "requests": requests} for name, (desired, _wrong, _said) in hosts.items()},
     }
     return spec, together(dict.fromkeys(findings.notices))
@@ -178,6 +225,13 @@ def _take(resource: Resource, given: _Input) -> None:
     """Check one resource on its own and put it where it belongs."""
     if resource.kind in ("NicClusterPolicy", "NicNodePolicy"):
         given.policies.append(policy.read_policy(resource))
+    elif resource.kind == NODE_POLICY.name:
+        given.function_policies.append(functions.read_function_policy(resource))
+    elif resource.kind == POOL_CONFIG.name:
+        config = functions.read_pool_config(resource)
+        given.pool_configs += [config] if config else []
+    elif resource.is_pool:
+        given.pools.append(read_pool(resource))
     elif resource.kind in NETWORK_MODELS:
         given.networks.append(attachments.read_network(resource))
     elif resource.kind == ATTACHMENT_KIND:
@@ -188,8 +242,9 @@ def _take(resource: Resource, given: _Input) -> None:
 
 def _note_repetition(resource: Resource, given: _Input) -> None:
     identity = (str(resource.content.get("apiVersion")), resource.kind, resource.namespace, resource.name)
-    # Networks are compared by the attachment they make, and the cluster's policy is one whatever its name.
-    if resource.kind in ("NicClusterPolicy", ATTACHMENT_KIND) or not resource.name:
+    # Networks are compared by the attachment they make, pools by the namespace nv-ipam reads, and the cluster's policy
+    # is one whatever its name.
+    if resource.kind in ("NicClusterPolicy", ATTACHMENT_KIND) or resource.is_pool or not resource.name:
         return
     first = given.identities.setdefault(identity, resource)
     if first is not resource:
@@ -204,6 +259,19 @@ def _cluster_policy(policies: Sequence[Policy]) -> Policy | None:
     return found[0] if found else None
 
 
+def _remark_driver_override(
+    policies: Sequence[Policy], settings: dict[str, Any], requests: list[dict[str, Any]], findings: Findings
+) -> None:
+    """Say which parts of ``image_overrides.doca-driver`` change nothing that hosts are asked for."""
+    given = settings["image_overrides"].get(DRIVER) or {}
+    place = _variable("image_overrides", settings["image_overrides"], findings).at(DRIVER)
+    for part in [part for part in given if part != "repository"]:
+        without = {key: value for key, value in given.items() if key != part}
+        overrides = {**settings["image_overrides"], DRIVER: without}
+        if policy.all_host_requests(policies, {**settings, "image_overrides": overrides}) == requests:
+            place.at(part).notice("has no effect here", "no ofedDriver takes it from here")
+
+
 def _with_chart(cluster: Policy | None, chart: helm.HelmInput) -> Policy | None:
     """Add the sections that only the Helm values ask for; where both describe one, the NicClusterPolicy counts."""
     if not chart.sections and chart.peer_memory is None:
@@ -212,23 +280,48 @@ def _with_chart(cluster: Policy | None, chart: helm.HelmInput) -> Policy | None:
         place = next(iter(chart.places.values()), None) or Place(Findings(), Document("helm values", {}))
         source = place.document.source
         cluster = Policy("NicClusterPolicy", POLICY_NAME, {}, source, replace(place, path=()))
-    spec = dict(cluster.spec)
+    spec, places = dict(cluster.spec), {}
     for name, section in chart.sections.items():
         if name in spec and name == "secondaryNetwork":
+            places.update({f"{name}.{part}": chart.places[name].at(part) for part in section if part not in spec[name]})
             spec[name] = {**section, **spec[name]}
         elif name in spec:
             chart.places[name].notice("is given in the NicClusterPolicy too, which counts", cluster.source)
         else:
-            spec[name] = section
-    return replace(cluster, spec=spec, peer_memory=cluster.peer_memory or chart.peer_memory)
+            places[name], spec[name] = chart.places[name], section
+    return replace(cluster, spec=spec, peer_memory=cluster.peer_memory or chart.peer_memory, places=places)
 
 
-def _check_together(cluster: Policy | None, nodes: Sequence[Policy], given: _Input) -> None:
+def _with_pools_of_config(cluster: Policy | None, given: _Input) -> Policy | None:
+    """Move the pools of the retired ``nvIpam.config`` to those given as objects; an object of the same name counts."""
+    section = (cluster.spec.get("nvIpam") if cluster else None) or {}
+    text = section.get("config")
+    if cluster is None or text is None:
+        return cluster
+    place = cluster.at("nvIpam").at("config")
+    known = {pool.key for pool in given.pools}
+    for pool in pools.pools_of_config(text, place, cluster.source) if text.strip() else []:
+        if pool.key in known:
+            place.inside(f"pools.{pool.name}").notice(f"is given as IPPool {pool.name} too, which counts")
+        else:
+            given.pools.append(pool)
+    kept = {key: value for key, value in section.items() if key != "config"}
+    return replace(cluster, spec={**cluster.spec, "nvIpam": kept})
+
+
+def _check_together(cluster: Policy | None, nodes: Sequence[Policy], given: _Input, settings: dict[str, Any]) -> None:
     """Hold everything that was read against everything else."""
     policy.check_between(cluster, nodes)
-    attachments.check_between(given.networks)
+    functions.check(given.function_policies, cluster, nodes)
+    functions.check_modes(given.pool_configs, cluster)
+    attachments.check_node_slices(given.networks, policy.whereabouts_version(cluster, settings))
+    pools.check_between(given.pools)
+    valid = [pool.entry for pool in given.pools if pool.valid]
+    attachments.check_between(given.networks, nv_ipam.claims_of(valid))
     every = ([cluster] if cluster else []) + list(nodes)
     offered = [name for one in every for names in one.resources().values() for name in names]
+    offered += [name for resource in given.objects for name in check_given(resource)]
+    offered += functions.offered(given.function_policies)
     attachments.check_resource_names(given.networks, [name for name in offered if not name.startswith("rdma/")])
     services = [resource.name for resource in given.objects if resource.kind == "Service"]
     around = Surroundings([network.full_name for network in given.networks], offered, services)

@@ -4,7 +4,7 @@
 """The vendor's custom resources of group ``mellanox.com``, field by field, of every release since v0.1.0.
 
 Sources: the CRDs under ``deployment/network-operator/crds`` of each release tag of the Network Operator and the
-webhook's rules in ``api/v1alpha1/validator``. Private to this collection: it may change.
+webhook's rules in ``api/v1alpha1/validator``.
 """
 
 from __future__ import annotations
@@ -13,11 +13,9 @@ from typing import Any
 
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.basis.jsontext import Problem
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.basis.names import (
-    Check,
     dns_label,
     dns_subdomain,
     driver_version,
-    image,
     interface,
     label_selector,
     or_empty,
@@ -36,11 +34,21 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.basis.schema i
     text,
     whole,
 )
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.intake.models_images import image_fields
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.intake.models_ipam import POOL_MODELS
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.intake.models_kubernetes import (
-    container_resources,
     env_list,
     node_affinity,
     tolerations,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.intake.models_services import (
+    DOCA_TELEMETRY,
+    IB_KUBERNETES,
+    NIC_FEATURE_DISCOVERY,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.intake.models_sriov import (
+    SRIOV_MODELS,
+    SRIOV_NETWORK_MODELS,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rules.devplugin import check_rdma_shared, check_sriov
 
@@ -49,27 +57,12 @@ POLICY_NAME = "nic-cluster-policy"
 """The only name today's operator honours for a NicClusterPolicy."""
 
 _ON_THE_HOST = "it describes the driver's container; here the driver is installed on the host"
-_NO_DEPLOYMENT = "only Deployments of components that are not supported yet would read it"
 _REMOVE = "remove the section, or leave this component to the operator"
+_FIRMWARE = (
+    "remove the section: parameters of a card's firmware are given per host, as firmware of rdma_fabric_interfaces; "
+    "what updates firmware keep to its own operator"
+)
 _DRIVER_CONTAINERS = ("mofed-container", "network-operator-init-container", "openshift-driver-toolkit-ctr")
-
-
-def _image_fields(containers: tuple[str, ...], idle: str = "", versions: Check = version) -> dict[str, Field]:
-    """Declare upstream's ImageSpec for a component with the given containers.
-
-    Upstream requires ``image``; here the bill of materials fills in whatever is not given.
-    """
-    return {
-        "image": text("name of the image, without repository and tag", check=image),
-        "repository": text("registry and path of the image", check=or_empty(repository)),
-        "version": text("tag or sha256 digest of the image", check=or_empty(versions)),
-        "imagePullSecrets": series(
-            "names of pull secrets", text("name", check=dns_subdomain), idle=idle, since="v0.6.0"
-        ),
-        "containerResources": container_resources(
-            "cpu and memory per container", containers, idle=idle, since="v24.1.0"
-        ),
-    }
 
 
 def _config_field(check: Any) -> Field:
@@ -82,7 +75,7 @@ def _config_field(check: Any) -> Field:
 
 def _device_plugin(description: str, container: str, check: Any, **rules: Any) -> Field:
     fields = {
-        **_image_fields((container,)),
+        **image_fields((container,)),
         "config": _config_field(check),
         "useCdi": flag("whether devices are announced through the Container Device Interface", since="v24.1.0"),
     }
@@ -149,13 +142,11 @@ def _config_map(description: str) -> Field:
 OFED_DRIVER = record(
     "the network driver",
     {
-        **_image_fields(_DRIVER_CONTAINERS, idle=_ON_THE_HOST, versions=driver_version),
+        **image_fields(_DRIVER_CONTAINERS, idle=_ON_THE_HOST, versions=driver_version),
         "startupProbe": _probe("startup probe of the container"),
         "livenessProbe": _probe("liveness probe of the container"),
         "readinessProbe": _probe("readiness probe of the container"),
-        "env": env_list(
-            "environment of the driver's installation", "the host has no pod to read it from", since="v1.3.0"
-        ),
+        "env": env_list("environment of the driver's container", since="v1.3.0"),
         "upgradePolicy": _UPGRADE,
         "certConfig": _config_map("certificates of the package sources"),
         "repoConfig": _config_map("package sources"),
@@ -170,10 +161,13 @@ SRIOV_PLUGIN = _device_plugin("the SR-IOV network device plugin", "kube-sriovdp"
 
 _PEER_MEMORY = record(
     "the peer memory driver",
-    {**_image_fields(("nv-peer-mem-driver",)), "gpuDriverSourcePath": text("where the GPU driver's sources are")},
+    {**image_fields(("nv-peer-mem-driver",)), "gpuDriverSourcePath": text("where the GPU driver's sources are")},
     since="v0.1.0",
     until="v23.5.0",
-    successor="it becomes the peer memory step of each host's plan; upstream, the GPU Operator loads nvidia-peermem",
+    successor=(
+        "it becomes the peer memory step of each host's plan, its image and paths have no effect; upstream, the GPU "
+        "Operator loads nvidia-peermem"
+    ),
 )
 
 _SECONDARY_NETWORK = record(
@@ -182,20 +176,35 @@ _SECONDARY_NETWORK = record(
         "multus": record(
             "Multus",
             {
-                **_image_fields(("kube-multus",)),
+                **image_fields(("kube-multus",)),
                 "config": text("CNI configuration of Multus; empty generates one"),
             },
         ),
-        "cniPlugins": record("the CNI project's plugins", _image_fields(("cni-plugins",))),
-        "ipoib": record("the IPoIB CNI plugin", _image_fields(("ipoib-cni",)), since="v1.3.0"),
+        "cniPlugins": record("the CNI project's plugins", image_fields(("cni-plugins",))),
+        "ipoib": record("the IPoIB CNI plugin", image_fields(("ipoib-cni",)), since="v1.3.0"),
         "ipamPlugin": record(
             "whereabouts",
-            _image_fields(("whereabouts", "whereabouts-reconciler", "whereabouts-controller")),
+            image_fields(("whereabouts", "whereabouts-reconciler", "whereabouts-controller")),
             until="v25.7.0",
             successor="it is honoured here: whereabouts is deployed from it; upstream's successor is nvIpam",
         ),
     },
     since="v0.2.0",
+)
+
+
+NV_IPAM = record(
+    "nv-ipam",
+    {
+        **image_fields(("nv-ipam-controller", "nv-ipam-node")),
+        "enableWebhook": flag(
+            "whether the API server asks nv-ipam about each pool; needs cert-manager", since="v24.1.0"
+        ),
+        "config": text(
+            "pools, as JSON text", until="v23.7.0", successor="its pools become IPPool objects; write them as such"
+        ),
+    },
+    since="v23.5.0",
 )
 
 
@@ -221,13 +230,13 @@ _CLUSTER_POLICY = record(
         "secondaryNetwork": _SECONDARY_NETWORK,
         "nodeAffinity": node_affinity("nodes of the DaemonSets", since="v1.3.0"),
         "tolerations": tolerations("tolerations of the DaemonSets", since="v23.7.0"),
-        "deploymentNodeAffinity": node_affinity("nodes of the Deployments", idle=_NO_DEPLOYMENT, since="v25.7.0"),
-        "deploymentTolerations": tolerations("tolerations of the Deployments", idle=_NO_DEPLOYMENT, since="v25.7.0"),
-        "ibKubernetes": _later("the InfiniBand GUID manager", "v1.4.0"),
-        "nvIpam": _later("nv-ipam", "v23.5.0", "remove the section and use whereabouts (secondaryNetwork.ipamPlugin)"),
-        "nicFeatureDiscovery": _later("NIC feature discovery", "v24.1.0"),
-        "docaTelemetryService": _later("the DOCA telemetry service", "v24.7.0"),
-        "nicConfigurationOperator": _later("the NIC configuration operator", "v25.4.0"),
+        "deploymentNodeAffinity": node_affinity("nodes of the Deployments", since="v25.7.0"),
+        "deploymentTolerations": tolerations("tolerations of the Deployments", since="v25.7.0"),
+        "ibKubernetes": IB_KUBERNETES,
+        "nvIpam": NV_IPAM,
+        "nicFeatureDiscovery": NIC_FEATURE_DISCOVERY,
+        "docaTelemetryService": DOCA_TELEMETRY,
+        "nicConfigurationOperator": _later("the NIC configuration operator", "v25.4.0", _FIRMWARE),
         "spectrumXOperator": _later("the Spectrum-X operator", "v25.4.0"),
         "devicePlugin": _device_plugin(
             "the RDMA shared device plugin",
@@ -310,8 +319,10 @@ NETWORK_MODELS = {
             since="v1.3.0",
         ),
     ),
+    **SRIOV_NETWORK_MODELS,
 }
 """The models of the network kinds, by kind."""
 
-MODELS = {model.name: model for model in (NIC_CLUSTER_POLICY, NIC_NODE_POLICY, *NETWORK_MODELS.values())}
+_POLICY_MODELS = {model.name: model for model in (NIC_CLUSTER_POLICY, NIC_NODE_POLICY)}
+MODELS = {**_POLICY_MODELS, **NETWORK_MODELS, **POOL_MODELS, **SRIOV_MODELS}
 """Every model, by kind."""

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The Kubernetes types that the vendor's custom resources use, as field declarations. Private: it may change.
+"""The Kubernetes types that the vendor's custom resources use, as field declarations.
 
 Source: the published API of Kubernetes (core/v1) and its validation. ``metadata`` is that of apimachinery.
 """
@@ -109,6 +109,12 @@ def node_affinity(description: str, **rules: Any) -> Field:
     return record(description, fields, **rules)
 
 
+def node_selector(description: str, **rules: Any) -> Field:
+    """Declare a core/v1 NodeSelector."""
+    terms = series("terms, one of which must match", _node_term("a term"), fewest=1, required=True)
+    return record(description, {"nodeSelectorTerms": terms}, **rules)
+
+
 def _key_reference(description: str) -> Field:
     fields = {
         "name": text("name of the object", check=or_empty(dns_subdomain)),
@@ -124,8 +130,8 @@ def _check_env(value: Mapping[str, Any]) -> list[Problem]:
     return []
 
 
-def env_list(description: str, value_from_idle: str = "", **rules: Any) -> Field:
-    """Declare a list of environment variables; ``value_from_idle`` says why references have no effect, if so."""
+def env_list(description: str, **rules: Any) -> Field:
+    """Declare a list of environment variables."""
     sources = {
         "configMapKeyRef": _key_reference("key of a ConfigMap"),
         "secretKeyRef": _key_reference("key of a Secret"),
@@ -156,7 +162,7 @@ def env_list(description: str, value_from_idle: str = "", **rules: Any) -> Field
         {
             "name": text("name of the variable", required=True, check=env_name),
             "value": text("value of the variable"),
-            "valueFrom": record("where the value comes from", sources, idle=value_from_idle),
+            "valueFrom": record("where the value comes from", sources),
         },
         check=_check_env,
     )

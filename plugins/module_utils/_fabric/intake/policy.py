@@ -16,16 +16,26 @@ from typing import Any, Mapping, Sequence
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.basis.findings import Place, one_line, shown
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.basis.images import (
     SECTION_COMPONENTS,
-    default_image,
+    effective_image,
+    effective_version,
+    inherited_image,
 )
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.intake.driver import driver_request, remark_driver
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.intake.models import MODELS, POLICY_NAME
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.intake.pools import note
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.intake.resources import Resource
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rules import devplugin
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.intake.upgrades import drains_of, remark_upgrades
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rules import devplugin, doca_telemetry, ib_kubernetes
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rules.versions import (
+    version_problems,
+    version_remarks,
+)
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import Violation
 
 EXCLUSIVE_SECTIONS = ("ofedDriver", "rdmaSharedDevicePlugin", "sriovDevicePlugin")
 """Sections that may stand in the cluster's policy or in node policies, not in both."""
 
+TELEMETRY = "docaTelemetryService"
 IMAGE_PARTS = ("repository", "image", "version")
 PLUGIN_KINDS = {"rdmaSharedDevicePlugin": "rdma_shared", "sriovDevicePlugin": "sriov"}
 VENDOR_NICS = {"feature.node.kubernetes.io/pci-15b3.present": "true"}
@@ -35,7 +45,11 @@ VENDOR_GPUS = {"feature.node.kubernetes.io/pci-10de.present": "true"}
 
 @dataclass(frozen=True)
 class Policy:
-    """A policy in the current shape. ``peer_memory`` is the retired ``nvPeerDriver``, which is work of the hosts."""
+    """A policy in the current shape. ``peer_memory`` is the retired ``nvPeerDriver``, which is work of the hosts.
+
+    ``renamed`` maps sections to the retired names they were given under, ``places`` those that stand elsewhere (in Helm
+    values) to where.
+    """
 
     kind: str
     name: str
@@ -45,9 +59,15 @@ class Policy:
     namespace: str = ""
     peer_memory: dict[str, Any] | None = None
     renamed: Mapping[str, str] = field(default_factory=dict)
+    places: Mapping[str, Place] = field(default_factory=dict)
 
     def at(self, section: str) -> Place:
         """Return where a section stands, under the name it was given."""
+        owner, _dot, part = section.partition(".")
+        if section in self.places:
+            return self.places[section]
+        if owner in self.places:
+            return self.places[owner].at(part)
         return self.place.at(*self.renamed.get(section, section).split("."))
 
     def as_spec(self) -> dict[str, Any]:
@@ -75,7 +95,7 @@ def read_policy(resource: Resource) -> Policy:
         resource.place.at("metadata", "name").notice("is a name that today's operator ignores", hint)
     peer_memory = spec.pop("nvPeerDriver", None)
     spec.pop("psp", None)
-    policy = Policy(
+    return Policy(
         kind=resource.kind,
         name=resource.name,
         spec=spec,
@@ -85,8 +105,6 @@ def read_policy(resource: Resource) -> Policy:
         peer_memory=peer_memory,
         renamed=_rename_device_plugin(spec, place),
     )
-    _remark(policy)
-    return policy
 
 
 def _rename_device_plugin(spec: dict[str, Any], place: Place) -> dict[str, str]:
@@ -100,18 +118,32 @@ def _rename_device_plugin(spec: dict[str, Any], place: Place) -> dict[str, str]:
     return {"rdmaSharedDevicePlugin": "devicePlugin"}
 
 
-def _remark(policy: Policy) -> None:
-    """Say which parts of an image come from the bill of materials, and what is odd about plugin configurations."""
+def remark(policy: Policy, settings: dict[str, Any]) -> None:
+    """Judge versions, say which parts of an image come from elsewhere, and what is odd about configurations."""
     spec = policy.spec
     defaults = spec.get("global") or {}
     for section, component in SECTION_COMPONENTS.items():
         value = _section(spec, section)
-        if not value:
+        if value is None:
             continue
-        missing = [part for part in IMAGE_PARTS if not value.get(part) and not defaults.get(part)]
+        place, inherited = policy.at(section), inherited_image(component, defaults)
+        missing = [part for part in IMAGE_PARTS if not value.get(part) and not inherited.get(part)]
         if missing:
-            used = ", ".join(default_image(component)[part] for part in missing)
-            policy.at(section).notice(f"names no {' and no '.join(missing)}", f"the bill of materials says {used}")
+            chosen = effective_image(component, value, defaults, settings)
+            used = ", ".join(chosen[part] for part in missing)
+            place.notice(f"names no {' and no '.join(missing)}", f"the bill of materials says {used}")
+        version = effective_version(component, value, defaults, settings)
+        owner = place.at("version") if value.get("version") else place
+        owner.violations(version_problems(component, version))
+        for odd in version_remarks(component, version):
+            owner.notice(odd.problem, odd.hint)
+    if "ibKubernetes" in spec:
+        note(ib_kubernetes.check(spec["ibKubernetes"]), policy.at("ibKubernetes"))
+    for odd in doca_telemetry.inherited_problems(spec[TELEMETRY], defaults) if TELEMETRY in spec else ():
+        policy.at(TELEMETRY).notice(odd.problem, odd.hint)
+    if "ofedDriver" in spec:
+        remark_driver(spec["ofedDriver"], defaults, policy.at("ofedDriver"), policy.place)
+        remark_upgrades(spec["ofedDriver"], policy.at("ofedDriver").at("upgradePolicy"))
     for section, kind in PLUGIN_KINDS.items():
         config = plugin_config(spec, section)
         if config is not None:
@@ -130,11 +162,19 @@ def plugin_config(spec: Mapping[str, Any], section: str) -> dict[str, Any] | Non
     return None if problems else config
 
 
-def _section(spec: Mapping[str, Any], path: str) -> Mapping[str, Any]:
+def whereabouts_version(policy: Policy | None, settings: dict[str, Any]) -> str:
+    """Return the version of whereabouts that a policy deploys; empty when it deploys none."""
+    section = _section(policy.spec, "secondaryNetwork.ipamPlugin") if policy else None
+    if policy is None or section is None:
+        return ""
+    return effective_version("whereabouts", section, policy.spec.get("global") or {}, settings)
+
+
+def _section(spec: Mapping[str, Any], path: str) -> dict[str, Any] | None:
     value: Any = spec
     for part in path.split("."):
         value = (value or {}).get(part)
-    return value or {}
+    return value if isinstance(value, dict) else None
 
 
 def check_between(cluster: Policy | None, nodes: Sequence[Policy]) -> None:
@@ -187,12 +227,35 @@ def conflicting_modes(cluster: Policy | None, hosts: Mapping[str, Mapping[str, A
     ]
 
 
-def host_requests(policy: Policy) -> list[dict[str, Any]]:
+def all_host_requests(policies: Sequence[Policy], settings: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return what all policies ask of hosts."""
+    return [request for policy in policies for request in host_requests(policy, settings)]
+
+
+def all_rollouts(policies: Sequence[Policy]) -> list[dict[str, Any]]:
+    """Return what the policies ask of those who interrupt nodes, with the labels of the nodes meant."""
+    found = []
+    for policy in policies:
+        drains = drains_of(policy.spec.get("ofedDriver") or {})
+        if drains is not None:
+            selector = driver_selector(policy)
+            found.append({"source": f"{policy.kind}/{policy.name}", "node_selector": selector, **drains})
+    return found
+
+
+def driver_selector(policy: Policy) -> dict[str, str]:
+    """Return the labels of the nodes whose driver a policy is about."""
+    return {**affinity_labels(policy), **(policy.spec.get("nodeSelector") or {}), **VENDOR_NICS}
+
+
+def host_requests(policy: Policy, settings: dict[str, Any]) -> list[dict[str, Any]]:
     """Return what a policy asks of hosts: the driver and the peer memory module, with the labels of the nodes meant."""
-    selector = {**_affinity_labels(policy), **(policy.spec.get("nodeSelector") or {}), **VENDOR_NICS}
+    remark_affinity(policy)
+    selector = driver_selector(policy)
     request = {"source": f"{policy.kind}/{policy.name}", "driver": None, "peer_memory": None}
-    driver, found = policy.spec.get("ofedDriver"), []
-    if driver is not None:
+    section, found = policy.spec.get("ofedDriver"), []
+    if section is not None:
+        driver = driver_request(section, policy.spec.get("global") or {}, settings)
         found.append({**request, "node_selector": selector, "driver": driver})
     if policy.peer_memory is not None:
         wanted = {**selector, **VENDOR_GPUS}
@@ -200,22 +263,32 @@ def host_requests(policy: Policy) -> list[dict[str, Any]]:
     return found
 
 
-def _affinity_labels(policy: Policy) -> dict[str, str]:
-    """Return the required node affinity as labels; note an affinity that labels cannot express."""
-    affinity = policy.spec.get("nodeAffinity") or {}
-    terms = (affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or {}).get("nodeSelectorTerms") or []
-    if not terms:
-        return {}
-    labels: dict[str, str] = {}
+def affinity_labels(policy: Policy) -> dict[str, str]:
+    """Return what of the required node affinity labels can express."""
+    terms = _affinity_terms(policy)
+    requirements = terms[0].get("matchExpressions") or [] if terms else []
+    return {each["key"]: each["values"][0] for each in requirements if _is_a_label(each)}
+
+
+def remark_affinity(policy: Policy) -> None:
+    """Note a node affinity that labels cannot express, where hosts are asked for something."""
+    terms = _affinity_terms(policy)
     simple = len(terms) == 1 and not terms[0].get("matchFields")
-    for requirement in terms[0].get("matchExpressions") or []:
-        values = requirement.get("values") or []
-        if requirement.get("operator") == "In" and len(values) == 1:
-            labels[requirement["key"]] = values[0]
-        else:
-            simple = False
+    simple = simple and all(map(_is_a_label, terms[0].get("matchExpressions") or []))
     asks_hosts = "ofedDriver" in policy.spec or policy.peer_memory is not None
-    if asks_hosts and not simple:
-        hint = f"the driver is planned on every host with the labels {shown(json.dumps(labels))}; use nodeSelector"
+    if terms and asks_hosts and not simple:
+        labels = shown(json.dumps(affinity_labels(policy)))
+        hint = f"the driver is planned on every host with the labels {labels}; use nodeSelector"
         policy.place.at("nodeAffinity").notice("cannot be applied to hosts as it is", hint)
-    return labels
+
+
+def _affinity_terms(policy: Policy) -> list[dict[str, Any]]:
+    affinity = policy.spec.get("nodeAffinity") or {}
+    terms: list[dict[str, Any]] = (affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or {}).get(
+        "nodeSelectorTerms"
+    ) or []
+    return terms
+
+
+def _is_a_label(requirement: Mapping[str, Any]) -> bool:
+    return requirement.get("operator") == "In" and len(requirement.get("values") or []) == 1

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""From documents and variables to resources: one object each, of a kind we know. Private: it may change."""
+"""From documents and variables to resources: one object each, of a kind we know."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.basis.names im
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.basis.schema import Model
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.intake.models import API_VERSION, MODELS
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.intake.models_kubernetes import METADATA
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.intake.models_sriov import (
+    API_VERSION as SRIOV_API,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.intake.models_sriov import (
+    SRIOV_MODELS,
+    SRIOV_NETWORK_MODELS,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rules import nv_ipam
 
 ATTACHMENT_API = "k8s.cni.cncf.io/v1"
 ATTACHMENT_KIND = "NetworkAttachmentDefinition"
 
 _OPERATOR = "remove it from the files, or leave it to the operator that reads it"
-_VFS = "make virtual functions on the hosts (rdma_fabric_interfaces with vfs) and remove it from the files"
-_WHEREABOUTS = "use whereabouts (secondaryNetwork.ipamPlugin) and remove it from the files"
 UNSUPPORTED_KINDS = {
-    "SriovNetworkNodePolicy": _VFS,
-    "SriovNetworkPoolConfig": _VFS,
+    "SriovNetworkNodeState": "it is the operator's own record of a node, which nothing else reads; remove it",
     "SriovOperatorConfig": _OPERATOR,
-    "SriovNetwork": "write it as a NetworkAttachmentDefinition",
-    "SriovIBNetwork": "write it as a NetworkAttachmentDefinition",
-    "OVSNetwork": "write it as a NetworkAttachmentDefinition",
-    "IPPool": _WHEREABOUTS,
-    "CIDRPool": _WHEREABOUTS,
     "NicConfigurationTemplate": _OPERATOR,
     "NicFirmwareSource": _OPERATOR,
     "NicFirmwareTemplate": _OPERATOR,
@@ -52,6 +52,12 @@ UNSUPPORTED_KINDS = {
 }
 """Kinds of the operators around the fabric that are known and not supported yet, with the next step of their user."""
 
+_API_VERSIONS = {
+    **dict.fromkeys(MODELS, API_VERSION),
+    **dict.fromkeys(nv_ipam.POOL_KINDS, nv_ipam.API_VERSION),
+    **dict.fromkeys(SRIOV_MODELS, SRIOV_API),
+    ATTACHMENT_KIND: ATTACHMENT_API,
+}
 _OPERATOR_GROUPS = (
     "mellanox.com",
     "sriovnetwork.openshift.io",
@@ -60,11 +66,14 @@ _OPERATOR_GROUPS = (
     "maintenance.nvidia.com",
     "spectrumx.nvidia.com",
 )
+_OPENSHIFT = ".openshift.io"
 _NAME_RULES: dict[str, Check] = {
     "Namespace": dns_label,
     "Service": dns_label,
     "NicNodePolicy": node_policy_name,
 }
+_UNREAD_METADATA = ("finalizers", "generateName", "ownerReferences")
+_LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 _METADATA = Model("metadata", METADATA)
 
 
@@ -82,6 +91,11 @@ class Resource:
     content: Mapping[str, Any]
     place: Place
     spec_place: Place
+
+    @property
+    def is_pool(self) -> bool:
+        """Whether it is a pool of nv-ipam; other programs have kinds of these names too."""
+        return self.kind in nv_ipam.POOL_KINDS and self.content.get("apiVersion") == nv_ipam.API_VERSION
 
     @property
     def spec(self) -> Any:
@@ -108,7 +122,7 @@ def read_document(document: Document, findings: Findings) -> Iterator[Resource]:
 def read_variable(kind: str, name: str, spec: Any, place: Place) -> Iterator[Resource]:
     """Yield the resource that a variable describes by its ``spec`` alone."""
     place.violations(_NAME_RULES.get(kind, dns_subdomain)(name))
-    content = {"apiVersion": API_VERSION, "kind": kind, "metadata": {"name": name}, "spec": spec}
+    content = {"apiVersion": _API_VERSIONS[kind], "kind": kind, "metadata": {"name": name}, "spec": spec}
     yield Resource(kind, name, "", content, place, place)
 
 
@@ -136,7 +150,13 @@ def _is_known(api_version: str, kind: str, place: Place) -> bool:
     if kind in UNSUPPORTED_KINDS:
         place.violation(f"the kind `{kind}` is not supported yet", UNSUPPORTED_KINDS[kind])
         return False
-    expected = ATTACHMENT_API if kind == ATTACHMENT_KIND else API_VERSION if kind in MODELS else api_version
+    if group.endswith(_OPENSHIFT) and group not in _OPERATOR_GROUPS:
+        hint = "remove it; use the operator of its catalog on such a cluster"
+        place.at("apiVersion").violation(f"is {shown(api_version)}: OpenShift is not supported yet", hint)
+        return False
+    if kind in nv_ipam.POOL_KINDS and group not in _OPERATOR_GROUPS:
+        return True  # other programs, such as Calico, call a kind of theirs so
+    expected = _API_VERSIONS.get(kind, api_version)
     if api_version != expected:
         place.at("apiVersion").violation(f"is {shown(api_version)}", f"a {kind} is of {expected}")
         return False
@@ -151,7 +171,8 @@ def _named_object(content: Mapping[str, Any], kind: str, place: Place) -> Iterat
     for key in content:
         if not isinstance(key, str):
             place.violation(f"has the key {described(key)}, which is not text", "quote it")
-    if kind in MODELS or kind == ATTACHMENT_KIND:
+    is_read = content.get("apiVersion") == _API_VERSIONS.get(kind)
+    if is_read:
         known = ("apiVersion", "kind", "metadata", "spec", "status")
         for key in content:
             if isinstance(key, str) and key not in known:
@@ -160,12 +181,28 @@ def _named_object(content: Mapping[str, Any], kind: str, place: Place) -> Iterat
                 hint = f"it belongs at spec.{elsewhere[0]}; look at the indentation" if elsewhere else ""
                 place.at(key).violation(f"is no field of {kind}", nearest(key, known) or hint)
     metadata = _METADATA.read(content.get("metadata"), place.at("metadata"))
+    if is_read:
+        _remark_metadata(kind, metadata, place.at("metadata"))
     name, namespace = metadata.get("name", ""), metadata.get("namespace", "")
     if name:
         place.at("metadata", "name").violations(_NAME_RULES.get(kind, _any_name)(name))
     if namespace:
         place.at("metadata", "namespace").violations(dns_label(namespace))
     yield Resource(kind, name, namespace, content, place, place.at("spec"))
+
+
+def _remark_metadata(kind: str, metadata: Mapping[str, Any], place: Place) -> None:
+    """Say what is lost of what is read: a custom resource is not stored, an attachment or a pool is made anew."""
+    unread = _UNREAD_METADATA
+    made_anew = kind == ATTACHMENT_KIND or kind in nv_ipam.POOL_KINDS
+    if not made_anew:
+        has_namespace = kind == "NicClusterPolicy" or kind in SRIOV_NETWORK_MODELS
+        unread = (*unread, "labels", "annotations", *(() if has_namespace else ("namespace",)))
+    for name in unread:
+        value = metadata.get(name)
+        if value and (name != "annotations" or set(value) - {_LAST_APPLIED}):
+            hint = "no object here is another one's part" if made_anew else "what is made of it has its own"
+            place.at(name).notice("has no effect here", hint)
 
 
 def _any_name(name: str) -> list[Problem]:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The settings that belong to no custom resource: directories, mirrors, pull secrets, proxy. Private: it may change."""
+"""The settings that belong to no custom resource: directories, mirrors, pull secrets, proxy."""
 
 from __future__ import annotations
 
@@ -30,6 +30,9 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.basis.schema i
 DEFAULT_NAMESPACE = "nvidia-network-operator"
 DEFAULTS = {"nfd": True, "cni_bin_dir": "/opt/cni/bin", "cni_conf_dir": "/etc/cni/net.d"}
 VARIABLES = "rdma_fabric_"
+NO_PROXY_READER = (
+    "nothing that is deployed downloads through a proxy; the hosts' package managers have their own setting"
+)
 
 
 def _absolute(path: str) -> list[Problem]:
@@ -46,6 +49,13 @@ _OVERRIDE = record(
         "version": text("tag or digest", check=version),
     },
 )
+_DRIVER_OVERRIDE = record(
+    "what replaces the release of the driver",
+    {
+        **(_OVERRIDE.fields or {}),
+        "repository": text("registry and path", check=repository, idle="hosts pull no image of the driver"),
+    },
+)
 SETTINGS = Model(
     "the settings",
     record(
@@ -56,7 +66,9 @@ SETTINGS = Model(
             "cni_bin_dir": text("directory of CNI programs on the nodes", check=_absolute),
             "cni_conf_dir": text("directory of CNI configurations on the nodes", check=_absolute),
             "registry_mirrors": mapping("registry to mirror", text("mirror", check=repository), keys=repository),
-            "image_overrides": record("images by component", dict.fromkeys(BILL, _OVERRIDE)),
+            "image_overrides": record(
+                "images by component", {**dict.fromkeys(BILL, _OVERRIDE), "doca-driver": _DRIVER_OVERRIDE}
+            ),
             "image_pull_secrets": series("pull secrets", text("name of a Secret", check=dns_subdomain)),
             "proxy": record(
                 "proxy of the workloads",
@@ -65,6 +77,7 @@ SETTINGS = Model(
                     "httpsProxy": text("proxy for https"),
                     "noProxy": text("hosts reached directly"),
                 },
+                idle=NO_PROXY_READER,
             ),
         },
     ),
@@ -72,12 +85,16 @@ SETTINGS = Model(
 
 
 def read_settings(given: Mapping[str, Any], findings: Findings) -> dict[str, Any]:
-    """Check the settings of role variables and return those that are right; ``None`` counts as not given."""
+    """Check the settings of role variables and return those that are right.
+
+    ``None`` counts as not given, and so does an empty mapping that would have no effect anyway: it is a default.
+    """
     read: dict[str, Any] = {}
     for name, value in given.items():
         # Every setting is a variable of its own: that is the name its user knows.
         place = Place(findings, Document(f"{VARIABLES}{name}", value))
-        found = SETTINGS.read_field(name, value, place) if value is not None else None
+        is_default = value is None or (value == {} and bool((SETTINGS.root.fields or {})[name].idle))
+        found = None if is_default else SETTINGS.read_field(name, value, place)
         if found is not None:
             read[name] = found
     return read

@@ -4,7 +4,7 @@
 """Pods, Jobs and other workloads that come with a fabric's input: flaws the API server or the pod would meet.
 
 They are pushed as they are; only what the API server refuses, or what cannot mean what is written, is a violation.
-Private to this collection: it may change.
+
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@
 """The custom resource definitions of the programs this collection deploys, written from their published API types.
 
 Every schema is structural and closed: the API server drops or (with strict validation) refuses what the program would
-not read. Private to this collection: it may change.
+not read.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.basis.objects 
 Schema = Dict[str, Any]
 
 _STRING: Schema = {"type": "string"}
+_INT32: Schema = {"format": "int32", "type": "integer"}
 _OPERATORS = ["In", "NotIn", "InRegexp", "Exists", "DoesNotExist", "Gt", "Lt", "GtLt", "IsTrue", "IsFalse"]
 
 
@@ -50,6 +51,69 @@ def whereabouts(with_node_slices: bool) -> list[Object]:
         status = _object({"allocations": _list_of(node_slice)}, ["allocations"])
         found.append(_whereabouts_crd("NodeSlicePool", {"spec": spec, "status": status}))
     return found
+
+
+def nv_ipam() -> list[Object]:
+    """Return the CRDs of nv-ipam's pools (API ``nv-ipam.nvidia.com/v1alpha1`` of release 26.4)."""
+    addresses = _object({"endIP": _STRING, "startIP": _STRING}, ["endIP", "startIP"])
+    index = {**_INT32, "minimum": 0}
+    indexes = _object({"endIndex": index, "startIndex": index}, ["endIndex", "startIndex"])
+    ordered = "endIndex must be greater than or equal to startIndex"
+    indexes["x-kubernetes-validations"] = [{"message": ordered, "rule": "self.endIndex >= self.startIndex"}]
+    common = {
+        "defaultGateway": {"type": "boolean"},
+        "exclusions": _list_of(addresses),
+        "nodeSelector": _node_selector(),
+        "perNodeExclusions": _list_of(indexes),
+        "routes": _list_of(_object({"dst": _STRING}, ["dst"])),
+    }
+    ip_pool = {**common, "gateway": _STRING, "perNodeBlockSize": {"type": "integer"}, "subnet": _STRING}
+    part = {"gateway": _STRING, "nodeName": _STRING, "prefix": _STRING}
+    cidr_pool = {
+        **common,
+        "cidr": _STRING,
+        "gatewayIndex": _INT32,
+        "perNodeNetworkPrefix": _INT32,
+        "staticAllocations": _list_of(_object(part, ["prefix"])),
+    }
+    block = dict.fromkeys(("endIP", "nodeName", "startIP"), _STRING)
+    return [
+        _nv_ipam_crd(
+            "IPPool",
+            _object(ip_pool, ["perNodeBlockSize", "subnet"]),
+            _object(block, ["endIP", "nodeName", "startIP"]),
+            [("Subnet", "subnet"), ("Gateway", "gateway"), ("Block Size", "perNodeBlockSize")],
+        ),
+        _nv_ipam_crd(
+            "CIDRPool",
+            _object(cidr_pool, ["cidr", "perNodeNetworkPrefix"]),
+            _object(part, ["nodeName", "prefix"]),
+            [("CIDR", "cidr"), ("Gateway index", "gatewayIndex"), ("Per Node Network Prefix", "perNodeNetworkPrefix")],
+        ),
+    ]
+
+
+def _nv_ipam_crd(kind: str, spec: Schema, allocation: Schema, columns: list[tuple[str, str]]) -> Object:
+    status = _object({"allocations": _list_of(allocation)}, ["allocations"])
+    fields = {"spec": spec, "status": status}
+    found = _crd("nv-ipam.nvidia.com/v1alpha1", kind, f"{kind.lower()}s", "nv-ipam", fields, required=["spec"])
+    served = found["spec"]["versions"][0]
+    served["additionalPrinterColumns"] = [
+        {"jsonPath": f".spec.{field}", "name": name, "type": "integer" if "perNode" in field else "string"}
+        for name, field in columns
+    ]
+    # The controller writes allocations through the status subresource alone; the canonical form drops the empty map.
+    served["subresources"] = {"status": {}}
+    return found
+
+
+def _node_selector() -> Schema:
+    """Return the schema of core/v1 NodeSelector, whose lists are replaced as a whole."""
+    requirement = _object({"key": _STRING, "operator": _STRING, "values": _atomic(_STRING)}, ["key", "operator"])
+    term = _object({"matchExpressions": _atomic(requirement), "matchFields": _atomic(requirement)})
+    term["x-kubernetes-map-type"] = "atomic"
+    found = _object({"nodeSelectorTerms": _atomic(term)}, ["nodeSelectorTerms"])
+    return {**found, "x-kubernetes-map-type": "atomic"}
 
 
 def node_feature_discovery() -> list[Object]:
@@ -175,3 +239,7 @@ def _map_of(items: Schema) -> Schema:
 
 def _list_of(items: Schema) -> Schema:
     return {"items": items, "type": "array"}
+
+
+def _atomic(items: Schema) -> Schema:
+    return {**_list_of(items), "x-kubernetes-list-type": "atomic"}

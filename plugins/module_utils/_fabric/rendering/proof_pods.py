@@ -4,7 +4,7 @@
 """What a proof of a fabric needs in the cluster: its networks with the resource behind each, and the test pods.
 
 The pods are those of the vendor's walkthroughs: unprivileged but for IPC_LOCK, one device of a shared or exclusive
-resource, one secondary network. Private to this collection: it may change.
+resource, one secondary network.
 """
 
 from __future__ import annotations

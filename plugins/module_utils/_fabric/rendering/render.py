@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A FabricSpec turned into ordered waves of Kubernetes objects. Private to this collection: it may change.
+"""A FabricSpec turned into ordered waves of Kubernetes objects.
 
 Same spec, same waves: nothing here reads a clock, a file or a random number, and every list has one order.
 """
@@ -10,25 +10,42 @@ from __future__ import annotations
 
 from typing import Any, Callable, Dict
 
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.basis.jsontext import compact, pretty
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.basis.objects import (
     Object,
     build,
     canonical_given,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering import crds
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.components import nfd, whereabouts
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.components import (
+    nfd,
+    nv_ipam,
+    whereabouts,
+)
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.components.cni_plugins import (
     cni_plugins,
+    function_cnis,
     ipoib_cni,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.components.device_plugins import (
     rdma_shared,
     sriov,
 )
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.components.doca_telemetry import (
+    doca_telemetry,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.components.ib_kubernetes import (
+    ib_kubernetes,
+)
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.components.multus import multus
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.components.nic_feature_discovery import (
+    nic_feature_discovery,
+)
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.review import attachments_of, review
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.rollout import Rollout
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rules import nad
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.rollout import Rollout, name_hash
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rules import nad, sriov_policies
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rules.nv_ipam import POOL_KINDS
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rules.versions import has_node_slices
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, Violation
 
 Wave = Dict[str, Any]
@@ -46,12 +63,27 @@ _WAVE_OF_KIND = {
     "RoleBinding": "rbac",
     "ConfigMap": "configs",
     "NodeFeatureRule": "configs",
+    # The webhook answers once its controller has the certificate: what it judges comes in a later wave.
+    "Certificate": "configs",
+    "Issuer": "configs",
+    "Service": "configs",
+    "ValidatingWebhookConfiguration": "workloads",
     "DaemonSet": "workloads",
     "Deployment": "workloads",
     "CronJob": "workloads",
+    **dict.fromkeys(POOL_KINDS, "networks"),
     nad.KIND: "networks",
 }
-_COMPONENTS: list[Callable[[Rollout], list[Object]]] = [multus, cni_plugins, ipoib_cni, sriov, rdma_shared]
+_COMPONENTS: list[Callable[[Rollout], list[Object]]] = [
+    multus,
+    cni_plugins,
+    ipoib_cni,
+    sriov,
+    rdma_shared,
+    nic_feature_discovery,
+    ib_kubernetes,
+    doca_telemetry,
+]
 
 
 def render(spec: Object) -> list[Wave]:
@@ -59,9 +91,9 @@ def render(spec: Object) -> list[Wave]:
 
     Only waves with objects are returned. Raises InvalidInput with everything that can't be rendered.
     """
-    verdict = review(spec)
-    if verdict.violations:
-        raise InvalidInput(verdict.violations)
+    violations = review(spec)
+    if violations:
+        raise InvalidInput(violations)
     rendered = [*_components(spec), *_networks(spec)]
     given = [canonical_given(each, GIVEN) for each in spec.get("objects") or []]
     namespaces = _namespaces(spec, [*rendered, *given], [each for each in given if each["kind"] == "Namespace"])
@@ -86,18 +118,39 @@ def _components(spec: Object) -> list[Object]:
     node_policies = spec.get("node_policies") or []
     found: list[Object] = []
     cluster = Rollout(namespace, policy or {}, settings)
-    if settings.get("nfd") and (policy is not None or node_policies):
+    if settings.get("nfd") and (policy is not None or node_policies or spec.get("function_policies")):
         found += [*crds.node_feature_discovery(), *nfd.node_feature_discovery(cluster)]
     for component in _COMPONENTS:
         found += component(cluster)
     found += _whereabouts(spec, cluster)
+    if cluster.section(nv_ipam.SECTION) is not None:
+        found += [*crds.nv_ipam(), *nv_ipam.nv_ipam(cluster)]
     for each in node_policies:
         selector = {str(key): str(value) for key, value in (each["spec"].get("nodeSelector") or {}).items()}
         rollout = Rollout(namespace, each["spec"], settings, suffix=each["name"], node_selector=selector)
         found += [*sriov(rollout), *rdma_shared(rollout)]
+    found += _functions(spec, namespace, (policy or {}).get("global") or {})
     if cluster.section("secondaryNetwork.multus") is not None or spec.get("networks") or spec.get("attachments"):
         found.append(crds.network_attachment_definition())
     return _once(found)
+
+
+def _functions(spec: Object, namespace: str, defaults: Object) -> list[Object]:
+    """Return what offers virtual functions to pods and puts them there.
+
+    That is a device plugin for each group of SriovNetworkNodePolicies, on the nodes that the group selects, and the
+    programs of networks. As with the SR-IOV operator, they run whatever taints a node has.
+    """
+    everywhere = {"global": defaults, "tolerations": [{"operator": "Exists"}]}
+    settings = spec.get("settings") or {}
+    kinds = {network["kind"] for network in spec.get("networks") or []}
+    found = function_cnis(Rollout(namespace, everywhere, settings), kinds)
+    for selector, policies in sriov_policies.by_nodes(spec.get("function_policies") or []):
+        section = {"config": pretty(sriov_policies.plugin_config(policies))}
+        suffix = f"sriov-{name_hash(compact(selector))}"
+        plugin = {**everywhere, "sriovDevicePlugin": section}
+        found += sriov(Rollout(namespace, plugin, settings, suffix, selector, any_nic=True))
+    return found
 
 
 def _whereabouts(spec: Object, cluster: Rollout) -> list[Object]:
@@ -105,12 +158,14 @@ def _whereabouts(spec: Object, cluster: Rollout) -> list[Object]:
     if section is None:
         return []
     node_slices = any(nad.wants_node_slices(attachment.config) for _source, attachment in attachments_of(spec))
-    with_crd = whereabouts.has_node_slices(cluster.version(whereabouts.COMPONENT, section))
+    with_crd = has_node_slices(cluster.version(whereabouts.COMPONENT, section))
     return [*crds.whereabouts(with_crd), *whereabouts.whereabouts(cluster, node_slices)]
 
 
 def _networks(spec: Object) -> list[Object]:
-    found = [nad.network_attachment(network) for network in spec.get("networks") or []]
+    namespace = spec.get("namespace") or DEFAULT_NAMESPACE
+    found = [nv_ipam.pool(given, namespace) for given in spec.get("pools") or []]
+    found += [nad.network_attachment(network) for network in spec.get("networks") or []]
     return found + [nad.given_attachment(attachment) for attachment in spec.get("attachments") or []]
 
 

@@ -1,42 +1,64 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What of a FabricSpec can't be rendered, or is rendered and will surprise. Private to this collection: it may change.
+"""What of a FabricSpec can't be rendered.
 
-The loader has judged the inputs one by one, with lines, and said what is remarkable about each. Here the spec is judged
-as a whole, also when it was written by hand.
+The loader has judged the inputs, with lines, and said what is remarkable about each. Here the spec is judged again by
+the same rules, as it may have been written by hand.
 """
 
 from __future__ import annotations
 
-from typing import Any, Callable, Iterable, NamedTuple
+from typing import Any, Iterable
 
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.basis.images import (
     SECTION_COMPONENTS,
     effective_version,
-    older_than,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.basis.jsontext import Problem, nearest
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.basis.objects import Object
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.components import multus, nfd, whereabouts
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rules import devplugin, nad
-from ansible_collections.rdma.fabric.plugins.module_utils._violations import Notice, Violation
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.components import nfd, whereabouts
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rules import (
+    devplugin,
+    doca_telemetry,
+    ib_kubernetes,
+    nad,
+    sriov_policies,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rules.nv_ipam import (
+    POOL_KINDS,
+    check_pool,
+    claims_of,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rules.versions import (
+    node_slice_problems,
+    version_problems,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import Violation
 
 PLACING = ("nodeAffinity", "tolerations", "deploymentNodeAffinity", "deploymentTolerations", "nodeSelector")
 HOST_SECTIONS = ("ofedDriver", "nvPeerDriver")
-RENDERED_SECTIONS = ("rdmaSharedDevicePlugin", "sriovDevicePlugin", "secondaryNetwork")
+RENDERED_SECTIONS = (
+    "docaTelemetryService",
+    "ibKubernetes",
+    "nicFeatureDiscovery",
+    "nvIpam",
+    "rdmaSharedDevicePlugin",
+    "sriovDevicePlugin",
+    "secondaryNetwork",
+)
 SECONDARY_SECTIONS = ("multus", "cniPlugins", "ipamPlugin", "ipoib")
 UNSUPPORTED_SECTIONS = (
-    "ibKubernetes",
-    "nvIpam",
-    "nicFeatureDiscovery",
-    "docaTelemetryService",
     "nicConfigurationOperator",
     "spectrumXOperator",
 )
 PLUGIN_SECTIONS = {"rdmaSharedDevicePlugin": "rdma_shared", "sriovDevicePlugin": "sriov"}
 
 _CONTAINERS = {
+    "docaTelemetryService": ("doca-telemetry-service",),
+    "ibKubernetes": ("ib-kubernetes",),
+    "nicFeatureDiscovery": ("nic-feature-discovery",),
+    "nvIpam": ("nv-ipam-controller", "nv-ipam-node"),
     "rdmaSharedDevicePlugin": ("rdma-shared-dp",),
     "sriovDevicePlugin": ("kube-sriovdp",),
     "secondaryNetwork.cniPlugins": ("cni-plugins",),
@@ -46,28 +68,26 @@ _CONTAINERS = {
 }
 
 
-class Review(NamedTuple):
-    """The verdict on a spec: with violations nothing is rendered."""
-
-    violations: list[Violation]
-    notices: list[Notice]
-
-
-def review(spec: Object) -> Review:
-    """Return everything that is wrong with, or remarkable about, the cluster side of a FabricSpec."""
-    found = Review([], [])
+def review(spec: Object) -> list[Violation]:
+    """Return everything that is wrong with the cluster side of a FabricSpec; with violations nothing is rendered."""
+    found: list[Violation] = []
     policies = [("NicClusterPolicy", spec["cluster_policy"])] if spec.get("cluster_policy") else []
     policies += [("NicNodePolicy", policy) for policy in spec.get("node_policies") or []]
     for kind, policy in policies:
         _review_policy(found, kind, policy, spec.get("settings") or {})
     _review_node_policies(found, spec)
     _review_nfd(found, spec)
+    for policy in spec.get("function_policies") or []:
+        path = f"SriovNetworkNodePolicy/{policy['name']} spec"
+        _refuse(found, policy["source"], path, sriov_policies.check(policy["spec"]))
+    for pool in spec.get("pools") or []:
+        _review_pool(found, pool)
     for network in spec.get("networks") or []:
         _refuse(found, network["source"], f"{network['kind']}/{network['name']} spec", nad.check_network(network))
     for attachment in spec.get("attachments") or []:
         path = f"{nad.KIND}/{attachment['name']} spec.config"
         _refuse(found, attachment["source"], path, nad.check_attachment(attachment.get("config", "")))
-    if not found.violations:
+    if not found:
         _review_attachments(found, spec)
     return found
 
@@ -91,86 +111,87 @@ def _attachment(where: str, rendered: Object) -> nad.Attachment:
     return nad.Attachment(where, metadata["name"], config, metadata.get("annotations") or {})
 
 
-def _review_policy(found: Review, kind: str, policy: Object, settings: Object) -> None:
+def _review_policy(found: list[Violation], kind: str, policy: Object, settings: Object) -> None:
     spec, source = policy["spec"], policy["source"]
     known = (*PLACING, *HOST_SECTIONS, *RENDERED_SECTIONS, *UNSUPPORTED_SECTIONS, "global", "labels", "annotations")
     for name in spec:
         if name in UNSUPPORTED_SECTIONS and spec[name] is not None:
             hint = "take it out, or keep running that component yourself"
-            found.violations.append(Violation(source, f"spec.{name}", f"{name} is not supported yet", hint))
+            found.append(Violation(source, f"spec.{name}", f"{name} is not supported yet", hint))
         elif name not in known:
-            found.violations.append(Violation(source, f"spec.{name}", "is not a known field", nearest(name, known)))
+            found.append(Violation(source, f"spec.{name}", "is not a known field", nearest(name, known)))
     for name in spec.get("secondaryNetwork") or {}:
         if name not in SECONDARY_SECTIONS:
             path = f"spec.secondaryNetwork.{name}"
-            found.violations.append(Violation(source, path, "is not a known field", nearest(name, SECONDARY_SECTIONS)))
+            found.append(Violation(source, path, "is not a known field", nearest(name, SECONDARY_SECTIONS)))
     for name, plugin in PLUGIN_SECTIONS.items():
         if isinstance(spec.get(name), dict):
             _review_plugin(found, f"{kind}/{policy['name']}", source, (name, plugin, spec[name]))
+    manager = _section(spec, "ibKubernetes")
+    if manager is not None:
+        _refuse(found, source, "spec.ibKubernetes", [*ib_kubernetes.check(manager), *ib_kubernetes.lacking(manager)])
+    _refuse(found, source, "spec.docaTelemetryService", doca_telemetry.check(spec.get("docaTelemetryService") or {}))
     for name, containers in _CONTAINERS.items():
         section = _section(spec, name)
         if section is not None:
             _review_containers(found, source, f"spec.{name}", section, containers)
             version = effective_version(SECTION_COMPONENTS[name], section, spec.get("global") or {}, settings)
-            _review_version(found, source, name, version)
+            _refuse(found, source, f"spec.{name}.version", version_problems(SECTION_COMPONENTS[name], version))
 
 
-def _review_plugin(found: Review, owner: str, source: str, section: tuple[str, str, Object]) -> None:
+def _review_plugin(found: list[Violation], owner: str, source: str, section: tuple[str, str, Object]) -> None:
     name, plugin, given = section
     path = f"{owner} spec.{name}.config"
     if not given.get("config"):
         hint = "the plugin does not start without; name the resource and its selectors"
-        found.violations.append(Violation(source, f"spec.{name}.config", "is missing", hint))
+        found.append(Violation(source, f"spec.{name}.config", "is missing", hint))
         return
     _refuse(found, source, path, devplugin.CHECKS[plugin](given["config"])[1])
 
 
-def _review_containers(found: Review, source: str, path: str, section: Object, containers: tuple[str, ...]) -> None:
+def _review_containers(
+    found: list[Violation], source: str, path: str, section: Object, containers: tuple[str, ...]
+) -> None:
     for index, entry in enumerate(section.get("containerResources") or []):
         if entry.get("name") not in containers:
             problem = f"{entry.get('name')!r} is no container of this component"
             where = f"{path}.containerResources[{index}].name"
-            found.violations.append(Violation(source, where, problem, f"known: {', '.join(containers)}"))
+            found.append(Violation(source, where, problem, f"known: {', '.join(containers)}"))
 
 
-def _review_version(found: Review, source: str, name: str, version: str) -> None:
-    path = f"spec.{name}.version"
-    if name == whereabouts.SECTION and older_than(version, whereabouts.FIRST_SUPPORTED):
-        problem = f"whereabouts {version} has no control loop, which cleans up leftover addresses"
-        found.violations.append(Violation(source, path, problem, "use v0.5.3 or newer"))
-    if name == multus.SECTION and older_than(version, multus.FIRST_THIN_ENTRYPOINT):
-        problem = f"multus {version} never renews the token in its kubeconfig"
-        found.notices.append(Notice(source, path, problem, "use v4.1.0 or newer"))
-    elif name == multus.SECTION and older_than(version, multus.FIRST_PAUSING_WATCH):
-        problem = f"multus {version} watches its token without a pause and so uses all CPU it is allowed"
-        found.notices.append(Notice(source, path, problem, "use v4.1.0 or newer"))
+def _review_pool(found: list[Violation], pool: Object) -> None:
+    where = f"{pool['kind']}/{pool['name']}"
+    if pool["kind"] not in POOL_KINDS:
+        _refuse(found, pool["source"], where, [Problem("kind", "is no pool", f"one of {', '.join(POOL_KINDS)}")])
+        return
+    _refuse(found, pool["source"], f"{where} spec", check_pool(pool["kind"], pool["spec"]))
 
 
-def _review_node_policies(found: Review, spec: Object) -> None:
+def _review_node_policies(found: list[Violation], spec: Object) -> None:
     cluster = (spec.get("cluster_policy") or {}).get("spec") or {}
     for policy in spec.get("node_policies") or []:
         source = policy["source"]
         if len(policy["name"]) > 30:
             problem = f"{policy['name']!r} is longer than 30 characters"
-            found.violations.append(Violation(source, "metadata.name", problem, "it becomes part of other names"))
+            found.append(Violation(source, "metadata.name", problem, "it becomes part of other names"))
         for name in (*PLUGIN_SECTIONS, "ofedDriver"):
             if policy["spec"].get(name) and cluster.get(name):
                 problem = f"is also in the NicClusterPolicy: two {name} would meet on one node"
-                found.violations.append(Violation(source, f"spec.{name}", problem, "keep it in one of them"))
+                found.append(Violation(source, f"spec.{name}", problem, "keep it in one of them"))
 
 
-def _review_nfd(found: Review, spec: Object) -> None:
+def _review_nfd(found: list[Violation], spec: Object) -> None:
     settings = spec.get("settings") or {}
-    version = effective_version(nfd.COMPONENT, {}, {}, settings)
-    if settings.get("nfd") and older_than(version, nfd.FIRST_SUPPORTED):
-        problem = f"node-feature-discovery {version} is older than the objects rendered for it"
-        found.violations.append(Violation("settings", "image_overrides.nfd.version", problem, "use v0.17.0 or newer"))
+    if settings.get("nfd"):
+        version = effective_version(nfd.COMPONENT, {}, {}, settings)
+        _refuse(found, "settings", "image_overrides.nfd.version", version_problems(nfd.COMPONENT, version))
 
 
-def _review_attachments(found: Review, spec: Object) -> None:
+def _review_attachments(found: list[Violation], spec: Object) -> None:
     pairs = attachments_of(spec)
     sources = {attachment.where: source for source, attachment in pairs}
-    for where, problem in nad.check_between([attachment for _source, attachment in pairs]):
+    pools = claims_of(spec.get("pools") or [])
+    for where, problem in nad.check_between([attachment for _source, attachment in pairs], pools):
         _refuse(found, sources[where], f"{where} config", [problem])
     section = _section((spec.get("cluster_policy") or {}).get("spec") or {}, whereabouts.SECTION)
     version = ""
@@ -178,14 +199,8 @@ def _review_attachments(found: Review, spec: Object) -> None:
         given = spec["cluster_policy"]["spec"].get("global") or {}
         version = effective_version(whereabouts.COMPONENT, section, given, spec.get("settings") or {})
     for source, attachment in pairs:
-        path = f"{attachment.where} config"
-        if not attachment.where.startswith(nad.KIND):
-            remarks = nad.attachment_remarks(attachment.config, attachment.annotations)
-            found.notices.extend(_findings(Notice, source, path, remarks))
-        if version and nad.wants_node_slices(attachment.config) and not whereabouts.has_node_slices(version):
-            text = f"whereabouts {version} knows no node slices"
-            hint = "use v0.9.0 or newer, or drop node_slice_size"
-            found.violations.append(Violation(source, f"{path}.ipam.node_slice_size", text, hint))
+        if version and nad.wants_node_slices(attachment.config):
+            _refuse(found, source, f"{attachment.where} config", node_slice_problems(version, "ipam"))
 
 
 def _section(spec: Object, name: str) -> Object | None:
@@ -195,9 +210,6 @@ def _section(spec: Object, name: str) -> Object | None:
     return node if isinstance(node, dict) else None
 
 
-def _refuse(found: Review, source: str, path: str, problems: Iterable[Problem]) -> None:
-    found.violations.extend(_findings(Violation, source, path, problems))
-
-
-def _findings(kind: Callable[..., Any], source: str, path: str, problems: Iterable[Problem]) -> list[Any]:
-    return [kind(source, f"{path}.{each.path}" if each.path else path, each.problem, each.hint) for each in problems]
+def _refuse(found: list[Violation], source: str, path: str, problems: Iterable[Problem]) -> None:
+    for each in problems:
+        found.append(Violation(source, f"{path}.{each.path}" if each.path else path, each.problem, each.hint))

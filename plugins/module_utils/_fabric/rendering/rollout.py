@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What all components of one policy share: namespace, images, scheduling. Private to this collection: it may change."""
+"""What all components of one policy share: namespace, images, scheduling."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ class Rollout:
     """One policy (cluster-wide, or of a group of nodes) with the settings of the run.
 
     ``suffix`` is empty for the cluster policy and the policy's name for a NicNodePolicy. ``spec`` is the policy's spec.
+    ``any_nic``: the node selector alone says which nodes are meant, whoever made their NICs.
     """
 
     namespace: str
@@ -33,6 +34,7 @@ class Rollout:
     settings: dict[str, Any]
     suffix: str = ""
     node_selector: dict[str, str] = field(default_factory=dict)
+    any_nic: bool = False
 
     @property
     def cni_bin_dir(self) -> str:
@@ -74,7 +76,8 @@ class Rollout:
         ``network.nvidia.com/operator.mofed.wait=false``, which its driver container's state sets; here the driver is
         installed on the host before anything is pushed, so nobody would ever set that label.
         """
-        selector = {NIC_PRESENT: "true", **self.node_selector} if selective else dict(self.node_selector)
+        vendor = {NIC_PRESENT: "true"} if selective and not self.any_nic else {}
+        selector = {**vendor, **self.node_selector}
         affinity = self.spec.get("nodeAffinity")
         return {
             "affinity": {"nodeAffinity": affinity} if affinity else {},

@@ -4,7 +4,7 @@
 """CNI configurations: what the CNI library and the plugins of RDMA networks refuse, and what will surprise.
 
 Sources: the CNI specification, libcni (names of networks and programs), the configurations of macvlan, ipvlan, ipoib,
-host-device, sriov and ib-sriov. Private to this collection: it may change.
+host-device, sriov and ib-sriov.
 """
 
 from __future__ import annotations

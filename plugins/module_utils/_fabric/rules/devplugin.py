@@ -6,7 +6,7 @@
 Sources: k8s-rdma-shared-dev-plugin ``pkg/resources/resources_manager.go`` (ValidateConfigs),
 sriov-network-device-plugin ``cmd/sriovdp/manager.go`` (validConfigs) and its device providers (ValidConfig). Where the
 vendor's admission webhook disagrees with a plugin, the plugin is right: it is the one that starts or crashes. A name
-must also make a resource name that kubelet accepts. Private to this collection: it may change.
+must also make a resource name that kubelet accepts.
 """
 
 from __future__ import annotations
@@ -126,7 +126,22 @@ def remarks(kind: str, config: Config) -> list[Problem]:
         if not item.get("resourcePrefix"):
             problem = f"is not set: pods must ask for intel.com/{item['resourceName']}"
             found.append(Problem(f"resourceList[{index}].resourcePrefix", problem, "set nvidia.com to match networks"))
+        found += _unselective(f"resourceList[{index}].selectors", item)
     return found
+
+
+def _unselective(path: str, item: Config) -> list[Problem]:
+    """Return a remark for each set of selectors that lets every device of the type through."""
+    given = item["selectors"]
+    groups = [(path, given)] if isinstance(given, dict) else [(f"{path}[{n}]", each) for n, each in enumerate(given)]
+    kind = item.get("deviceType") or "netDevice"
+    problem = f"selects every {kind} of a node, of any vendor"
+    hint = "name the vendors, drivers or pfNames meant"
+    return [
+        Problem(where, problem, hint)
+        for where, selectors in groups
+        if not any(value for key, value in selectors.items() if key != "needVhostNet")
+    ]
 
 
 def resource_names(kind: str, config: Config) -> list[str]:

@@ -4,8 +4,7 @@
 """Address management (the ``ipam`` object of a CNI configuration): whereabouts, host-local, static, nv-ipam, dhcp.
 
 The rules are those of the programs: whereabouts ``pkg/config/config.go`` and ``pkg/allocate``, the CNI project's
-host-local (``allocator.Range.Canonicalize``) and static, nv-ipam's CNI configuration. Private to this collection: it
-may change.
+host-local (``allocator.Range.Canonicalize``) and static, nv-ipam's CNI configuration.
 """
 
 from __future__ import annotations
@@ -60,6 +59,9 @@ _NV_IPAM_KEYS = [
     "logFile",
     "logLevel",
 ]
+POOL_TYPES = ("ippool", "cidrpool")
+"""What ``poolType`` of nv-ipam may name, in any case."""
+
 _LOG_LEVELS = ("debug", "verbose", "error", "panic")
 _TYPES = ("whereabouts", "host-local", "static", "nv-ipam", "dhcp")
 
@@ -108,6 +110,8 @@ def ipam_remarks(ipam: Any, path: str = "ipam") -> list[Problem]:
         if level and str(level).lower() not in _LOG_LEVELS:
             hint = f"one of {', '.join(_LOG_LEVELS)}"
             found.append(Problem(f"{path}.log_level", f"{level!r} is unknown: nothing would be logged", hint))
+        for where, entry in _whereabouts_ranges(ipam, path):
+            _whereabouts_claim(where, entry, "", [], found)
     if ipam.get("type") == "host-local":
         hint = "use whereabouts where pods of several nodes share the network"
         found.append(Problem(path, "host-local counts per node: two nodes hand out the same addresses", hint))
@@ -120,7 +124,7 @@ def claims(ipam: Any, network: str, path: str = "ipam") -> list[Claim]:
     if kind == "whereabouts":
         found = []
         for where, entry in _whereabouts_ranges(ipam, path):
-            claim = _whereabouts_claim(where, entry, str(ipam.get("network_name", "")), [])
+            claim = _whereabouts_claim(where, entry, str(ipam.get("network_name", "")), [], [])
             found += [claim] if claim else []
         return found
     if kind == "host-local":
@@ -133,7 +137,7 @@ def conflicts(held: list[Claim]) -> list[Problem]:
     problems = []
     for index, claim in enumerate(held):
         for other in held[:index]:
-            if claim.pool != other.pool and _share(claim, other):
+            if claim.pool != other.pool and shared_addresses(claim, other):
                 hint = f"{other.path} already hands out addresses of {other.text}"
                 problems.append(Problem(claim.path, f"{claim.text} overlaps another range of the same network", hint))
                 break
@@ -145,7 +149,8 @@ def uses_node_slices(ipam: Any) -> bool:
     return isinstance(ipam, dict) and ipam.get("type") == "whereabouts" and bool(ipam.get("node_slice_size"))
 
 
-def _share(one: Claim, other: Claim) -> bool:
+def shared_addresses(one: Claim, other: Claim) -> bool:
+    """Return whether two claims hold an address in common."""
     if one.version != other.version:
         return False
     return any(a <= d and c <= b for a, b in one.intervals for c, d in other.intervals)
@@ -163,11 +168,11 @@ def _check_whereabouts(ipam: dict[str, Any], path: str) -> list[Problem]:
         if where != path:
             problems += _unknown(entry, ["range", "range_start", "range_end", "exclude"], where)
         # Two entries of one network are two pools to whereabouts unless their range is the same text.
-        claim = _whereabouts_claim(where, entry, str(ipam.get("network_name", "")), problems)
+        claim = _whereabouts_claim(where, entry, str(ipam.get("network_name", "")), problems, [])
         held += [claim] if claim else []
     problems += conflicts(held)
     if ipam.get("gateway"):
-        problems += _address(ipam["gateway"], f"{path}.gateway")[1]
+        problems += parse_address(ipam["gateway"], f"{path}.gateway")[1]
     size = ipam.get("node_slice_size", "")
     if size and not re.match(r"^/?\d{1,3}\Z", size, re.ASCII):
         problems.append(Problem(f"{path}.node_slice_size", f"{size!r} is no prefix length", "for example /26"))
@@ -179,16 +184,21 @@ def _whereabouts_ranges(ipam: dict[str, Any], path: str) -> list[tuple[str, Any]
     return ranges + [(f"{path}.ipRanges[{index}]", entry) for index, entry in enumerate(ipam.get("ipRanges") or [])]
 
 
-def _whereabouts_claim(path: str, entry: dict[str, Any], name: str, problems: list[Problem]) -> Claim | None:
+def _whereabouts_claim(
+    path: str, entry: dict[str, Any], name: str, problems: list[Problem], remarks: list[Problem]
+) -> Claim | None:
+    """Return the claim of one range; ``problems`` get what whereabouts refuses, ``remarks`` what it passes over."""
     text = entry.get("range")
     if not isinstance(text, str) or not text:
         problems.append(Problem(f"{path}.range", "must be a network such as 192.168.200.0/24"))
         return None
     first_text, dash, rest = text.partition("-")
-    network, wrong = _network(rest if dash else text, f"{path}.range", strict=False)
+    network, wrong = parse_network(rest if dash else text, f"{path}.range", strict=False)
     if network is None:
         problems += wrong
         return None
+    if network.max_prefixlen - network.prefixlen < 2:
+        problems.append(Problem(f"{path}.range", f"{network} has no address to hand out", "at least 4 addresses"))
     first, last = int(network.network_address), int(network.broadcast_address)
     if dash:
         last = int(ipaddress.ip_interface(rest).ip)
@@ -202,14 +212,14 @@ def _whereabouts_claim(path: str, entry: dict[str, Any], name: str, problems: li
     for index, excluded in enumerate(entry.get("exclude") or []):
         where = f"{path}.exclude[{index}]"
         hole_text = excluded if "/" in str(excluded) else f"{excluded}/{network.max_prefixlen}"
-        hole, wrong = _network(hole_text, where, strict=False)
+        hole, wrong = parse_network(hole_text, where, strict=False)
         problems += wrong
         if hole is None:
             continue
         if hole.version != network.version or not _touches(hole, network):
-            problems.append(Problem(where, f"{excluded} is no part of {network}", "it would exclude nothing"))
+            remarks.append(Problem(where, f"{excluded} is no part of {network}", "it excludes nothing"))
             continue
-        intervals = _without(intervals, (int(hole.network_address), int(hole.broadcast_address)))
+        intervals = without(intervals, (int(hole.network_address), int(hole.broadcast_address)))
     return Claim(path, text, network.version, tuple(intervals), f"whereabouts:{name}:{network}")
 
 
@@ -242,7 +252,7 @@ def _host_local_claims(
 
 
 def _host_local_claim(path: str, entry: dict[str, Any], network: str, problems: list[Problem]) -> Claim | None:
-    subnet, wrong = _network(entry.get("subnet"), f"{path}.subnet")
+    subnet, wrong = parse_network(entry.get("subnet"), f"{path}.subnet")
     problems += wrong
     if subnet is None:
         return None
@@ -253,7 +263,7 @@ def _host_local_claim(path: str, entry: dict[str, Any], network: str, problems: 
     if first > last:
         problems.append(Problem(f"{path}.rangeEnd", "lies before rangeStart", "swap them"))
     if entry.get("gateway"):
-        problems += _address(entry["gateway"], f"{path}.gateway")[1]
+        problems += parse_address(entry["gateway"], f"{path}.gateway")[1]
     return Claim(path, str(subnet), subnet.version, ((first, last),), f"host-local:{network}")
 
 
@@ -263,13 +273,30 @@ def _check_static(ipam: dict[str, Any], path: str) -> list[Problem]:
 
 
 def _check_nv_ipam(ipam: dict[str, Any], path: str) -> list[Problem]:
+    """Apply the rules of nv-ipam's ``pkg/cni/types`` (LoadConf, getPools, getPoolType)."""
     problems = _unknown(ipam, _NV_IPAM_KEYS, path)
-    for key in ("poolName", "daemonSocket", "confDir", "logFile", "logLevel"):
-        if not isinstance(ipam.get(key, ""), str):
-            problems.append(Problem(f"{path}.{key}", f"must be a string, not {kind_of(ipam[key])}"))
-    kind = ipam.get("poolType", "ippool")
-    if str(kind).lower() not in ("ippool", "cidrpool"):
-        problems.append(Problem(f"{path}.poolType", f"{kind!r} is unknown", "ippool or cidrpool"))
+    wanted: dict[str, tuple[tuple[str, ...], type, str]] = {
+        "text": (("poolName", "poolType", "daemonSocket", "confDir", "logFile", "logLevel"), str, "a string"),
+        "whole": (("daemonCallTimeoutSeconds",), int, "a whole number"),
+        "boolean": (("forcePoolName",), bool, "true or false"),
+    }
+    for keys, kind, name in wanted.values():
+        for key in keys:
+            value = ipam.get(key)
+            if value is not None and (not isinstance(value, kind) or isinstance(value, bool) != (kind is bool)):
+                problems.append(Problem(f"{path}.{key}", f"must be {name}, not {kind_of(value)}"))
+    if problems:
+        return problems
+    pools = ipam.get("poolName") or ""
+    if pools and (not all(pools.split(",")) or pools.count(",") > 1):
+        hint = "one pool, or two joined by a comma: one of each address family"
+        problems.append(Problem(f"{path}.poolName", f"{pools!r} names no pools", hint))
+    if not pools and ipam.get("forcePoolName"):
+        problems.append(Problem(f"{path}.poolName", "is missing beside forcePoolName", "name the pool"))
+    pool_type = ipam.get("poolType") or "ippool"
+    if pool_type.lower() not in POOL_TYPES:
+        hint = nearest(pool_type, POOL_TYPES) or "ippool or cidrpool"
+        problems.append(Problem(f"{path}.poolType", f"{pool_type!r} is unknown", hint))
     return problems
 
 
@@ -332,13 +359,13 @@ def _gated_networks(ipam: dict[str, Any], path: str, name: str, network: str, ga
         if not isinstance(entry, dict):
             problems.append(Problem(where, f"must be an object, not {kind_of(entry)}"))
             continue
-        problems += _network(entry.get(network), f"{where}.{network}", strict=False)[1]
+        problems += parse_network(entry.get(network), f"{where}.{network}", strict=False)[1]
         if entry.get(gateway):
-            problems += _address(entry[gateway], f"{where}.{gateway}")[1]
+            problems += parse_address(entry[gateway], f"{where}.{gateway}")[1]
     return problems
 
 
-def _network(text: Any, path: str, strict: bool = True) -> tuple[Network | None, list[Problem]]:
+def parse_network(text: Any, path: str, strict: bool = True) -> tuple[Network | None, list[Problem]]:
     """Return the network a text names; Go wants a prefix length, so a bare address or a netmask is none."""
     if not isinstance(text, str) or not re.match(r"^[^/]+/\d{1,3}\Z", text, re.ASCII):
         return None, [Problem(path, f"{text!r} is no network", "write address/prefix, for example 192.168.200.0/24")]
@@ -349,9 +376,11 @@ def _network(text: Any, path: str, strict: bool = True) -> tuple[Network | None,
         return None, [Problem(path, f"{text!r} is no network", hint)]
 
 
-def _address(text: Any, path: str) -> tuple[Address | None, list[Problem]]:
+def parse_address(text: Any, path: str) -> tuple[Address | None, list[Problem]]:
+    """Return the address a text names; ``::ffff:10.0.0.1`` is one of IPv4, as it is to Go."""
     try:
-        return ipaddress.ip_address(text if isinstance(text, str) else ""), []
+        address = ipaddress.ip_address(text if isinstance(text, str) else "")
+        return getattr(address, "ipv4_mapped", None) or address, []
     except ValueError:
         return None, [Problem(path, f"{text!r} is no IP address", "an address without a prefix length")]
 
@@ -359,7 +388,7 @@ def _address(text: Any, path: str) -> tuple[Address | None, list[Problem]]:
 def _inside(text: Any, network: Network, path: str, problems: list[Problem], otherwise: int) -> int:
     if not text:
         return otherwise
-    address, wrong = _address(text, path)
+    address, wrong = parse_address(text, path)
     problems += wrong
     if address is None:
         return otherwise
@@ -375,7 +404,8 @@ def _touches(hole: Network, network: Network) -> bool:
     )
 
 
-def _without(intervals: list[Interval], hole: Interval) -> list[Interval]:
+def without(intervals: list[Interval], hole: Interval) -> list[Interval]:
+    """Return inclusive intervals without the addresses of ``hole``."""
     kept = []
     for first, last in intervals:
         kept += [(first, min(last, hole[0] - 1)), (max(first, hole[1] + 1), last)]

@@ -1,18 +1,18 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Network attachments: MacvlanNetwork, HostDeviceNetwork and IPoIBNetwork rendered, and any CNI configuration judged.
+"""Network attachments: the kinds of networks rendered, and any CNI configuration judged.
 
 The rendered configuration has the vendor's keys in the vendor's order, but comes from a JSON encoder, so no text of a
 user can break it. Two things differ on purpose: an empty ``networkNamespace`` of a HostDeviceNetwork means ``default``
-as for the other two kinds, and an IPoIBNetwork without ``master`` is refused, since the plugin needs one. Blanks inside
-``ipam`` strings are kept. Private to this collection: it may change.
+as for MacvlanNetwork and IPoIBNetwork, and an IPoIBNetwork without ``master`` is refused, since the plugin needs one.
+Blanks inside ``ipam`` strings are kept. Attachments of the SR-IOV operator's kinds carry no annotation with an owner.
 """
 
 from __future__ import annotations
 
 import re
-from typing import Any, NamedTuple, Sequence
+from typing import Any, Mapping, NamedTuple, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.basis.jsontext import (
     Problem,
@@ -21,6 +21,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.basis.jsontext
     parse_json,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.basis.objects import Object, build
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rules import nv_ipam, sriov_networks
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rules.cni import (
     CNI_VERSION,
     RESOURCE_NAME,
@@ -35,11 +36,12 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rules.ipam imp
     conflicts,
     uses_node_slices,
 )
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rules.nv_ipam import PoolKey
 
 API_VERSION = "k8s.cni.cncf.io/v1"
 KIND = "NetworkAttachmentDefinition"
 COMPONENT = "network"
-NETWORK_KINDS = ("MacvlanNetwork", "HostDeviceNetwork", "IPoIBNetwork")
+NETWORK_KINDS = ("MacvlanNetwork", "HostDeviceNetwork", "IPoIBNetwork", *sriov_networks.PROGRAMS)
 
 _RESOURCE = re.compile(r"^([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]\Z", re.ASCII)
 
@@ -54,19 +56,29 @@ class Attachment(NamedTuple):
 
 
 def network_attachment(network: Object) -> Object:
-    """Return the NetworkAttachmentDefinition of a network ``{"kind", "name", "spec"}`` that passed its check."""
+    """Return the NetworkAttachmentDefinition of a network ``{"kind", "name", "spec"}`` that passed its check.
+
+    Networks of the SR-IOV operator's kinds have a ``namespace`` of their own too, which counts where the spec has none.
+    """
     spec, annotations = network["spec"], {}
     if network["kind"] == "HostDeviceNetwork":
         annotations[RESOURCE_NAME] = full_resource_name(spec["resourceName"])
+    elif network["kind"] in sriov_networks.PROGRAMS:
+        annotations[RESOURCE_NAME] = f"{sriov_networks.RESOURCE_PREFIX}/{spec['resourceName']}"
     return build(
         API_VERSION,
         KIND,
         network["name"],
         COMPONENT,
-        namespace=spec.get("networkNamespace") or "default",
+        namespace=namespace_of(network),
         annotations=annotations,
         spec={"config": compact(_configuration(network)[0])},
     )
+
+
+def namespace_of(network: Object) -> str:
+    """Return the namespace of a network's attachment."""
+    return network["spec"].get("networkNamespace") or network.get("namespace") or "default"
 
 
 def given_attachment(attachment: Object) -> Object:
@@ -94,10 +106,19 @@ def check_network(network: Object) -> list[Problem]:
     if kind not in NETWORK_KINDS:
         return [Problem("kind", f"{kind!r} is no network", f"one of {', '.join(NETWORK_KINDS)}")]
     problems = _check_resource_name(spec.get("resourceName")) if kind == "HostDeviceNetwork" else []
+    if kind in sriov_networks.PROGRAMS:
+        problems = sriov_networks.check(kind, spec)
     config, wrong = _configuration(network)
     if wrong:
         return problems + wrong
-    return problems + [each._replace(path=_field_of(each.path)) for each in check_configuration(config)]
+    return problems + [each._replace(path=field_of(each.path)) for each in check_configuration(config)]
+
+
+def network_remarks(network: Object) -> list[Problem]:
+    """Return what is legal in a network that passed its check but will surprise; paths are fields of its spec."""
+    metadata = network_attachment(network)["metadata"]
+    found = configuration_remarks(_configuration(network)[0], metadata.get("annotations") or {})
+    return [each._replace(path=field_of(each.path)) for each in found]
 
 
 def check_attachment(config: Any) -> list[Problem]:
@@ -121,11 +142,14 @@ def attachment_remarks(config: str, annotations: dict[str, str] | None = None) -
     return configuration_remarks(value, annotations or {})
 
 
-def check_between(attachments: Sequence[Attachment]) -> list[tuple[str, Problem]]:
+def check_between(
+    attachments: Sequence[Attachment], pools: Mapping[PoolKey, Claim] | None = None
+) -> list[tuple[str, Problem]]:
     """Return (where, problem) for each address range that collides with one of another attachment on the same wire.
 
     Attachments share a wire when they share their parent interface or device resource and VLAN. The same range under
-    the same ``network_name`` is one pool to whereabouts, which keeps its addresses apart: that is right.
+    the same ``network_name`` is one pool to whereabouts, which keeps its addresses apart: that is right. ``pools`` are
+    those of nv-ipam that are known.
     """
     wires: dict[tuple[str, ...], list[Claim]] = {}
     for attachment in attachments:
@@ -137,9 +161,47 @@ def check_between(attachments: Sequence[Attachment]) -> list[tuple[str, Problem]
             if not plugin.get("ipam"):
                 continue
             wire = wire_of(plugin, attachment.annotations)
-            for claim in claims(plugin["ipam"], name, f"{path}ipam"):
+            where = f"{path}ipam"
+            held = claims(plugin["ipam"], name, where) + nv_ipam.claims(plugin["ipam"], name, where, pools or {})
+            for claim in held:
                 wires.setdefault(wire, []).append(claim._replace(path=f"{attachment.where}\0{claim.path}"))
     return [found for held in wires.values() for found in _between(held)]
+
+
+def programs_of(config: str) -> list[tuple[str, str]]:
+    """Return (path, program) of every CNI and IPAM program that an attachment's valid configuration names."""
+    value, problems = parse_json(config or "{}")
+    if problems or not isinstance(value, dict):
+        return []
+    found = []
+    for path, plugin in plugins_of(value):
+        ipam = plugin.get("ipam")
+        named = [(f"{path}type", plugin.get("type")), (f"{path}ipam.type", (ipam or {}).get("type"))]
+        found += [(where, program) for where, program in named if isinstance(program, str) and program]
+    return found
+
+
+def pools_of(config: str, name: str) -> list[tuple[str, PoolKey]]:
+    """Return (path, pool) of every pool of nv-ipam that an attachment named ``name`` takes addresses from."""
+    value, problems = parse_json(config or "{}")
+    if problems or not isinstance(value, dict):
+        return []
+    network = str(value.get("name") or name)
+    return [
+        (f"{path}ipam.poolName", key)
+        for path, plugin in plugins_of(value)
+        for key in nv_ipam.pools_named(plugin.get("ipam"), network)
+    ]
+
+
+def waits_for_guid(config: str) -> list[str]:
+    """Return the paths in an attachment's valid configuration that make its pods wait for a GUID of ib-kubernetes."""
+    value, problems = parse_json(config or "{}")
+    if problems or not isinstance(value, dict):
+        return []
+    waiting = "ibKubernetesEnabled"
+    plugins = [(path, plugin) for path, plugin in plugins_of(value) if plugin.get("type") == "ib-sriov"]
+    return [f"{path}{waiting}" for path, plugin in plugins if plugin.get(waiting) is True]
 
 
 def wants_node_slices(config: str) -> bool:
@@ -171,10 +233,17 @@ def _configuration(network: Object) -> tuple[dict[str, Any], list[Problem]]:
     if kind != "IPoIBNetwork":
         meta, wrong = _embedded(spec.get("metaPlugins"), "metaPlugins", [], listed=True)
         problems += wrong
+    version = CNI_VERSION
+    if kind in sriov_networks.PROGRAMS:
+        version = sriov_networks.CNI_VERSION
+        capabilities, wrong = _embedded(spec.get("capabilities"), "capabilities", None, listed=False)
+        problems += wrong or ([] if capabilities is None else sriov_networks.check_capabilities(capabilities))
+        plugin = sriov_networks.plugin_of(kind, spec, capabilities, ipam)
+    else:
+        plugin = _plugin_of(kind, spec, ipam)
     if problems:
         return {}, problems
-    head = {"cniVersion": CNI_VERSION, "name": network["name"]}
-    plugin = _plugin_of(kind, spec, ipam)
+    head = {"cniVersion": version, "name": network["name"]}
     return ({**head, "plugins": [plugin, *meta]} if meta else {**head, **plugin}), []
 
 
@@ -199,7 +268,7 @@ def _embedded(given: Any, path: str, empty: Any, listed: bool) -> tuple[Any, lis
     return value, [problem._replace(path=path) for problem in problems]
 
 
-def _field_of(path: str) -> str:
+def field_of(path: str) -> str:
     """Return the field of a network's spec that a path of its rendered configuration came from."""
     match = re.match(r"^plugins\[(\d+)\]\.?(.*)\Z", path)
     if match is None:

@@ -1,12 +1,14 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Programs that only have to lie in the node's CNI folder: the CNI project's plugins and ipoib-cni.
+"""Programs that only have to lie in the node's CNI folder: the CNI project's plugins, ipoib-cni, those of functions.
 
-Their images copy the programs to ``/host/opt/cni/bin`` when they start. Private to this collection: it may change.
+Their images copy the programs to ``/host/opt/cni/bin`` when they start.
 """
 
 from __future__ import annotations
+
+from typing import Collection
 
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.basis.objects import (
     Object,
@@ -15,24 +17,30 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.basis.objects 
     workload,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.rollout import Rollout, resources_of
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rules.sriov_networks import COMPONENTS
 
 _SMALL = {"cpu": "100m", "memory": "50Mi"}
 
 
 def cni_plugins(rollout: Rollout) -> list[Object]:
     """Return the objects of ``secondaryNetwork.cniPlugins``."""
-    return _copier(rollout, "secondaryNetwork.cniPlugins", "cni-plugins", "cni-plugins-ds")
+    section = rollout.section("secondaryNetwork.cniPlugins")
+    return [] if section is None else [_copier(rollout, section, "cni-plugins", "cni-plugins-ds")]
 
 
 def ipoib_cni(rollout: Rollout) -> list[Object]:
     """Return the objects of ``secondaryNetwork.ipoib``."""
-    return _copier(rollout, "secondaryNetwork.ipoib", "ipoib-cni", "kube-ipoib-cni-ds")
+    section = rollout.section("secondaryNetwork.ipoib")
+    return [] if section is None else [_copier(rollout, section, "ipoib-cni", "kube-ipoib-cni-ds")]
 
 
-def _copier(rollout: Rollout, section_name: str, component: str, name: str) -> list[Object]:
-    section = rollout.section(section_name)
-    if section is None:
-        return []
+def function_cnis(rollout: Rollout, kinds: Collection[str]) -> list[Object]:
+    """Return what brings the programs that networks of these kinds name, as the SR-IOV operator's daemon does."""
+    components = [component for kind, component in COMPONENTS.items() if kind in kinds]
+    return [_copier(rollout, {}, component, f"{component}-ds") for component in components]
+
+
+def _copier(rollout: Rollout, section: Object, component: str, name: str) -> Object:
     container = {
         "name": component,
         "image": rollout.image(component, section),
@@ -47,14 +55,12 @@ def _copier(rollout: Rollout, section_name: str, component: str, name: str) -> l
         containers=[container],
         volumes=[host_volume("cnibin", rollout.cni_bin_dir)],
     )
-    return [
-        workload(
-            "DaemonSet",
-            name,
-            namespace=rollout.namespace,
-            component=component,
-            selector={"name": component},
-            labels={"app": component, "tier": "node"},
-            pod=pod,
-        )
-    ]
+    return workload(
+        "DaemonSet",
+        name,
+        namespace=rollout.namespace,
+        component=component,
+        selector={"name": component},
+        labels={"app": component, "tier": "node"},
+        pod=pod,
+    )

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Multus as a thin plugin, with a kubeconfig that follows its token. Private to this collection: it may change.
+"""Multus as a thin plugin, with a kubeconfig that follows its token.
 
 Multus' entrypoint writes its pod's token into a kubeconfig on the node. It looks for a new token only when it runs with
 ``--cleanup-config-on-exit``, without ``--skip-config-watch`` and with a generated configuration (read in
@@ -27,13 +27,12 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.roll
     Rollout,
     resources_of,
 )
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rules.versions import MULTUS_THIN_ENTRYPOINT
 
 COMPONENT = "multus"
 SECTION = "secondaryNetwork.multus"
 CONFIG_MAP = "multus-cni-config"
 CONFIG_FILE = "00-multus.conf"
-FIRST_THIN_ENTRYPOINT = (4, 0, 0)
-FIRST_PAUSING_WATCH = (4, 1, 0)
 
 _BIN = "/host/opt/cni/bin"
 _CONF = "/host/etc/cni/net.d"
@@ -69,7 +68,7 @@ def _rules() -> list[Object]:
 
 def _daemon_set(rollout: Rollout, section: Object, config: str) -> Object:
     image = rollout.image(COMPONENT, section)
-    shell = older_than(rollout.version(COMPONENT, section), FIRST_THIN_ENTRYPOINT)
+    shell = older_than(rollout.version(COMPONENT, section), MULTUS_THIN_ENTRYPOINT)
     containers = [_main(rollout, section, image, config, shell=shell)]
     volumes = [host_volume("cninetwork", rollout.cni_conf_dir), host_volume("cnibin", rollout.cni_bin_dir)]
     if config:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Node feature discovery: it labels the nodes that have a NIC or GPU. Private to this collection: it may change.
+"""Node feature discovery: it labels the nodes that have a NIC or GPU.
 
 Written for release 0.17, whose probes earlier ones lack. A cluster that already runs NFD, for
 example from the GPU operator, must keep one only: ``nfd.enabled: false`` leaves it out here.
@@ -34,7 +34,6 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.roll
 )
 
 COMPONENT = "nfd"
-FIRST_SUPPORTED = (0, 17, 0)
 
 _GROUP = "nfd.k8s-sigs.io"
 _CONFIG_DIR = "/etc/kubernetes/node-feature-discovery"

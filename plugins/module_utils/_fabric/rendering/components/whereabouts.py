@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Whereabouts, the cluster-wide address management of secondary networks. Private to this collection: it may change.
+"""Whereabouts, the cluster-wide address management of secondary networks.
 
 What a release needs besides its DaemonSet differs: before 0.6 a CronJob cleans up leftover addresses, from 0.6 the
 control loop in the DaemonSet does (since 0.6.3 on the schedule of a ConfigMap), from 0.9.4 a Deployment does.
@@ -25,11 +25,10 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.basis.objects 
     workload,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.rollout import Rollout, resources_of
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rules.versions import has_node_slices
 
 COMPONENT = "whereabouts"
 SECTION = "secondaryNetwork.ipamPlugin"
-FIRST_SUPPORTED = (0, 5, 3)
-FIRST_NODE_SLICES = (0, 9, 0)
 
 _FIRST_LOOP_RECONCILER = (0, 6, 0)
 _FIRST_RECONCILER_DEPLOYMENT = (0, 9, 4)
@@ -77,14 +76,9 @@ def whereabouts(rollout: Rollout, node_slices: bool) -> list[Object]:
         found.append(_cron_job(rollout, section))
     if not older_than(version, _FIRST_RECONCILER_DEPLOYMENT) and version_numbers(version):
         found.append(_controller(rollout, section, "whereabouts-reconciler", "/ip-reconciler"))
-    if node_slices and not older_than(version, FIRST_NODE_SLICES):
+    if node_slices and has_node_slices(version):
         found.append(_controller(rollout, section, "whereabouts-controller", "/node-slice-controller"))
     return found
-
-
-def has_node_slices(version: str) -> bool:
-    """Return whether a release knows node slices."""
-    return not older_than(version, FIRST_NODE_SLICES)
 
 
 def _rules(version: str) -> list[Object]:

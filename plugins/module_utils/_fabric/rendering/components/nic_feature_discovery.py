@@ -1,0 +1,59 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""NVIDIA NIC Feature Discovery: tells NFD which release of the NIC driver a node runs.
+
+On each node it writes what it finds into the folder from which NFD's worker takes features of others; NFD makes the
+label ``nvidia.com/mofed.version`` of it. Facts: ``manifests/state-nic-feature-discovery`` of the Network Operator, the
+same since v24.1.0.
+"""
+
+from __future__ import annotations
+
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.basis.objects import (
+    Object,
+    host_volume,
+    mount,
+    workload,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.rollout import Rollout, resources_of
+
+COMPONENT = "nic-feature-discovery"
+SECTION = "nicFeatureDiscovery"
+
+_FEATURES = "/etc/kubernetes/node-feature-discovery/features.d"
+_RESOURCES = {"limits": {"cpu": "300m", "memory": "150Mi"}, "requests": {"cpu": "100m", "memory": "50Mi"}}
+
+
+def nic_feature_discovery(rollout: Rollout) -> list[Object]:
+    """Return the objects of ``nicFeatureDiscovery``."""
+    section = rollout.section(SECTION)
+    if section is None:
+        return []
+    container = {
+        "name": COMPONENT,
+        "image": rollout.image(COMPONENT, section),
+        "imagePullPolicy": "IfNotPresent",
+        "command": ["/nic-feature-discovery"],
+        "args": ["--v=0", "--logging-format=json"],
+        "resources": resources_of(section, COMPONENT, _RESOURCES),
+        "securityContext": {"privileged": True},
+        "volumeMounts": [mount("features-dir", _FEATURES)],
+    }
+    pod = rollout.pod(
+        section,
+        terminationGracePeriodSeconds=10,
+        containers=[container],
+        volumes=[host_volume("features-dir", _FEATURES, "DirectoryOrCreate")],
+    )
+    daemon_set = workload(
+        "DaemonSet",
+        f"{COMPONENT}-ds",
+        namespace=rollout.namespace,
+        component=COMPONENT,
+        selector={"name": COMPONENT},
+        labels={"app": COMPONENT, "name": COMPONENT, "tier": "node"},
+        pod=pod,
+        updateStrategy={"type": "RollingUpdate"},
+    )
+    return [daemon_set]

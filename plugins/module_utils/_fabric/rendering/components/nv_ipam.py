@@ -1,0 +1,272 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""nv-ipam, the vendor's address management of secondary networks.
+
+A controller gives each node its part of every pool; a daemon on each node hands out addresses of these parts to the CNI
+program, which it installs. Facts: ``manifests/state-nv-ipam-cni`` of the Network Operator, whose arguments for nv-ipam
+are the same since v24.1.0. The webhook's certificate is cert-manager's work, as it is upstream.
+"""
+
+from __future__ import annotations
+
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.basis.objects import (
+    Object,
+    build,
+    cluster_rbac,
+    field_env,
+    host_volume,
+    mount,
+    rule,
+    workload,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.rollout import (
+    GPU_TOLERATION,
+    Rollout,
+    merge_node_affinity,
+    merge_tolerations,
+    resources_of,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rules.nv_ipam import API_VERSION, POOL_KINDS
+
+COMPONENT = "nv-ipam"
+SECTION = "nvIpam"
+
+_CONTROLLER = "nv-ipam-controller"
+_NODE = "nv-ipam-node"
+_GROUP = "nv-ipam.nvidia.com"
+_POOLS = ["ippools", "cidrpools"]
+_SERVICE = "nv-ipam-webhook-service"
+_ISSUER = "nv-ipam-selfsigned-issuer"
+_CERTIFICATE = "nv-ipam-serving-cert"
+_SERVING_CERT = "nv-ipam-webhook-server-cert"
+_CERTIFICATES = "/tmp/k8s-webhook-server/serving-certs"  # noqa: S108  # in the pod, where the program looks for them
+_STATE = "/var/lib/cni/nv-ipam"
+_SOCKET = f"unix://{_STATE}/daemon.sock"
+_CONTROL_PLANE = ("node-role.kubernetes.io/master", "node-role.kubernetes.io/control-plane")
+
+
+def nv_ipam(rollout: Rollout) -> list[Object]:
+    """Return the objects of ``nvIpam``."""
+    section = rollout.section(SECTION)
+    if section is None:
+        return []
+    webhook = bool(section.get("enableWebhook"))
+    return [
+        *cluster_rbac(_NODE, rollout.namespace, COMPONENT, _node_rules()),
+        *cluster_rbac(_CONTROLLER, rollout.namespace, COMPONENT, _controller_rules()),
+        *(_webhook(rollout.namespace) if webhook else []),
+        _controller(rollout, section, webhook=webhook),
+        _daemon(rollout, section),
+    ]
+
+
+def pool(given: Object, namespace: str) -> Object:
+    """Return an IPPool or CIDRPool ``{"kind", "name", "namespace", "labels", "annotations", "spec"}`` as an object.
+
+    A pool without a namespace goes where nv-ipam looks for pools: into its own.
+    """
+    return build(
+        API_VERSION,
+        given["kind"],
+        given["name"],
+        "pool",
+        namespace=given.get("namespace") or namespace,
+        labels=given.get("labels"),
+        annotations=given.get("annotations"),
+        spec=given["spec"],
+    )
+
+
+def _node_rules() -> list[Object]:
+    read = ["get", "list", "watch"]
+    return [rule([""], ["pods"], read), rule([_GROUP], _POOLS, read)]
+
+
+def _controller_rules() -> list[Object]:
+    read = ["get", "list", "watch"]
+    return [
+        rule([""], ["nodes"], ["get", "list", "patch", "update", "watch"]),
+        rule([""], ["configmaps"], [*read, "delete"]),
+        rule([_GROUP], _POOLS, [*read, "create"]),
+        rule([_GROUP], [f"{each}/status" for each in _POOLS], ["get", "update", "patch"]),
+        rule(["coordination.k8s.io"], ["leases"], [*read, "create", "update", "patch", "delete"]),
+        rule([""], ["events"], ["create", "patch"]),
+    ]
+
+
+def _labels(name: str) -> dict[str, str]:
+    return {"app": COMPONENT, "component": name, "name": name}
+
+
+def _controller(rollout: Rollout, section: Object, *, webhook: bool) -> Object:
+    container = {
+        "name": _CONTROLLER,
+        "image": rollout.image(COMPONENT, section),
+        "imagePullPolicy": "IfNotPresent",
+        "command": ["/ipam-controller"],
+        "args": [
+            "--leader-elect=true",
+            "--leader-elect-namespace=$(POD_NAMESPACE)",
+            "--ippools-namespace=$(POD_NAMESPACE)",
+            *(["--webhook=true"] if webhook else []),
+        ],
+        "env": [field_env("POD_NAMESPACE", "metadata.namespace")],
+        "livenessProbe": _probe("/healthz", 15, 20),
+        "readinessProbe": _probe("/readyz", 5, 10),
+        "resources": resources_of(section, _CONTROLLER, {"requests": {"cpu": "100m", "memory": "300Mi"}}),
+        "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
+        "volumeMounts": [mount("cert", _CERTIFICATES, read_only=True)] if webhook else [],
+    }
+    pod = {
+        "affinity": {
+            "nodeAffinity": _node_affinity(rollout),
+            "podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [_apart()]},
+        },
+        "containers": [container],
+        "imagePullSecrets": rollout.pod(section)["imagePullSecrets"],
+        "priorityClassName": "system-cluster-critical",
+        "serviceAccountName": _CONTROLLER,
+        "tolerations": merge_tolerations(
+            [GPU_TOLERATION],
+            [{"effect": "NoSchedule", "key": key, "operator": "Exists"} for key in _CONTROL_PLANE],
+            rollout.spec.get("deploymentTolerations") or [],
+        ),
+        "volumes": [{"name": "cert", "secret": {"defaultMode": 420, "secretName": _SERVING_CERT}}] if webhook else [],
+    }
+    return workload(
+        "Deployment",
+        _CONTROLLER,
+        namespace=rollout.namespace,
+        component=COMPONENT,
+        selector={"name": _CONTROLLER},
+        labels=_labels(_CONTROLLER),
+        pod=pod,
+        replicas=2,
+        strategy={"type": "RollingUpdate"},
+    )
+
+
+def _node_affinity(rollout: Rollout) -> Object:
+    prefer = [
+        {"preference": {"matchExpressions": [{"key": key, "operator": "In", "values": [""]}]}, "weight": 1}
+        for key in _CONTROL_PLANE
+    ]
+    own = {"preferredDuringSchedulingIgnoredDuringExecution": prefer}
+    return merge_node_affinity(own, rollout.spec.get("deploymentNodeAffinity") or {})
+
+
+def _apart() -> Object:
+    """Return the wish that the two controllers run on two nodes; one node does as well."""
+    same = {"matchExpressions": [{"key": "name", "operator": "In", "values": [_CONTROLLER]}]}
+    return {"podAffinityTerm": {"labelSelector": same, "topologyKey": "kubernetes.io/hostname"}, "weight": 100}
+
+
+def _probe(path: str, delay: int, period: int) -> Object:
+    return {"httpGet": {"path": path, "port": 8081}, "initialDelaySeconds": delay, "periodSeconds": period}
+
+
+def _daemon(rollout: Rollout, section: Object) -> Object:
+    container = {
+        "name": _NODE,
+        "image": rollout.image(COMPONENT, section),
+        "imagePullPolicy": "IfNotPresent",
+        "command": ["/ipam-node"],
+        "args": [
+            "--node-name=$(NODE_NAME)",
+            "--v=1",
+            "--logging-format=json",
+            f"--bind-address={_SOCKET}",
+            f"--store-file={_STATE}/store",
+            f"--cni-daemon-socket={_SOCKET}",
+            "--cni-daemon-call-timeout=5",
+            "--cni-bin-dir=/opt/cni/bin",
+            "--cni-conf-dir=/etc/cni/net.d/nv-ipam.d",
+            "--cni-log-file=/var/log/nv-ipam-cni.log",
+            "--cni-log-level=info",
+            "--ippools-namespace=$(IPPOOLS_NAMESPACE)",
+        ],
+        "env": [field_env("NODE_NAME", "spec.nodeName"), field_env("IPPOOLS_NAMESPACE", "metadata.namespace")],
+        "resources": resources_of(
+            section,
+            _NODE,
+            {"limits": {"cpu": "300m", "memory": "300Mi"}, "requests": {"cpu": "100m", "memory": "50Mi"}},
+        ),
+        "securityContext": {"privileged": True, "runAsUser": 0},
+        "volumeMounts": [
+            mount("cnibin", "/opt/cni/bin"),
+            mount("cniconf", "/etc/cni/net.d/nv-ipam.d"),
+            mount("daemonstate", f"{_STATE}/"),
+        ],
+    }
+    pod = rollout.pod(
+        section,
+        serviceAccountName=_NODE,
+        terminationGracePeriodSeconds=10,
+        containers=[container],
+        volumes=[
+            host_volume("cnibin", rollout.cni_bin_dir, "DirectoryOrCreate"),
+            host_volume("cniconf", f"{rollout.cni_conf_dir}/nv-ipam.d", "DirectoryOrCreate"),
+            host_volume("daemonstate", f"{_STATE}/", "DirectoryOrCreate"),
+        ],
+    )
+    return workload(
+        "DaemonSet",
+        _NODE,
+        namespace=rollout.namespace,
+        component=COMPONENT,
+        selector={"name": _NODE},
+        labels=_labels(_NODE),
+        pod=pod,
+        updateStrategy={"type": "RollingUpdate"},
+    )
+
+
+def _webhook(namespace: str) -> list[Object]:
+    """Return what makes the API server ask the controller about pools, with a certificate that cert-manager issues."""
+    issuer = build("cert-manager.io/v1", "Issuer", _ISSUER, COMPONENT, namespace=namespace)
+    # An empty map means something here, so it is set after the canonical form has dropped empty ones.
+    issuer["spec"] = {"selfSigned": {}}
+    host = f"{_SERVICE}.{namespace}.svc"
+    certificate = {
+        "dnsNames": [host, f"{host}.cluster.local"],
+        "issuerRef": {"kind": "Issuer", "name": _ISSUER},
+        "secretName": _SERVING_CERT,
+    }
+    service = {
+        "ports": [{"port": 443, "protocol": "TCP", "targetPort": 9443}],
+        "selector": {"name": _CONTROLLER},
+    }
+    return [
+        issuer,
+        build("cert-manager.io/v1", "Certificate", _CERTIFICATE, COMPONENT, namespace=namespace, spec=certificate),
+        build("v1", "Service", _SERVICE, COMPONENT, namespace=namespace, spec=service),
+        build(
+            "admissionregistration.k8s.io/v1",
+            "ValidatingWebhookConfiguration",
+            "nv-ipam-validating-webhook-configuration",
+            COMPONENT,
+            annotations={"cert-manager.io/inject-ca-from": f"{namespace}/{_CERTIFICATE}"},
+            webhooks=[_judge(kind, namespace) for kind in POOL_KINDS],
+        ),
+    ]
+
+
+def _judge(kind: str, namespace: str) -> Object:
+    path = f"/validate-nv-ipam-nvidia-com-v1alpha1-{kind.lower()}"
+    asked = {
+        "apiGroups": [_GROUP],
+        "apiVersions": ["v1alpha1"],
+        "operations": ["CREATE", "UPDATE"],
+        "resources": [f"{kind.lower()}s"],
+        # The server's default, written out: it compares rules as a whole.
+        "scope": "*",
+    }
+    return {
+        "admissionReviewVersions": ["v1"],
+        "clientConfig": {"service": {"name": _SERVICE, "namespace": namespace, "path": path}},
+        "failurePolicy": "Fail",
+        "name": f"validate-{kind.lower()}.nv-ipam.nvidia.com",
+        "rules": [asked],
+        "sideEffects": "None",
+    }

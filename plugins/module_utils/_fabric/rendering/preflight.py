@@ -1,0 +1,49 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What only the rendered objects show about an input, found before a host is changed."""
+
+from __future__ import annotations
+
+from typing import Iterator
+
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.basis.findings import path_text
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.basis.objects import Object
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.render import Wave, render
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import Notice
+
+_DEPLOYMENT_PLACING = ("deploymentNodeAffinity", "deploymentTolerations")
+_OVERRIDES = "image_overrides"
+
+
+def preflight(spec: Object) -> list[Notice]:
+    """Return what is rendered and will surprise; raises InvalidInput with everything that can't be rendered."""
+    waves = render(spec)
+    return [*_unread_placing(spec, waves), *_unread_overrides(spec, waves)]
+
+
+def _unread_placing(spec: Object, waves: list[Wave]) -> Iterator[Notice]:
+    """Yield a notice for each placing of Deployments that changes no object."""
+    policy = spec.get("cluster_policy") or {}
+    given = policy.get("spec") or {}
+    for name in _DEPLOYMENT_PLACING:
+        without = {**policy, "spec": _without(given, name)}
+        if given.get(name) and render({**spec, "cluster_policy": without}) == waves:
+            hint = "no component of this policy has a Deployment that reads it"
+            yield Notice(policy["source"], f"spec.{name}", "has no effect here", hint)
+
+
+def _unread_overrides(spec: Object, waves: list[Wave]) -> Iterator[Notice]:
+    """Yield a notice for each part of an image override that changes no object; the driver's is work of the hosts."""
+    settings = spec.get("settings") or {}
+    overrides = settings.get(_OVERRIDES) or {}
+    for component, given in overrides.items():
+        for part in given if component != "doca-driver" else ():
+            without = {**overrides, component: _without(given, part)}
+            if render({**spec, "settings": {**settings, _OVERRIDES: without}}) == waves:
+                hint = "no rendered object takes it from here; an image that the policy names itself counts"
+                yield Notice(f"rdma_fabric_{_OVERRIDES}", path_text((component, part)), "has no effect here", hint)
+
+
+def _without(given: Object, name: str) -> Object:
+    return {key: value for key, value in given.items() if key != name}
