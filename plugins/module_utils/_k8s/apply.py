@@ -1,11 +1,12 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Applies objects wave by wave. Private to this collection: it may change."""
+"""Applies objects wave by wave."""
 
 from __future__ import annotations
 
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.changes import is_unchanged
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.answers import checked_object
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.changes import is_unchanged, unheld_fields
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import ApiFault, Fault
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.kinds import object_path
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects import MANAGER, Item, Json, Key
@@ -26,6 +27,8 @@ _SETTLING_TIME = 20.0
 _FIRST_PAUSE = 0.1
 _LONGEST_PAUSE = 2.0
 _NO_SERVICE_ACCOUNT = "error looking up service account"
+# k8s.io/apiserver, admission/plugin/webhook/errors: a webhook with side effects is not asked in a dry run.
+_NO_DRY_RUN = "does not support dry run"
 _NEW_NAMESPACE = "the namespace {} would be created by this run"
 
 
@@ -65,7 +68,7 @@ def apply_item(session: Session, item: Item) -> None:
     try:
         code, after = patch(session, item)
     except ApiFault as err:
-        reason = _why_only_now(session, item.key, err) if session.request.check else ""
+        reason = _why_only_now(session, item, err) if session.request.check else ""
         if reason:
             _predict(session, item, live, reason)
             return
@@ -87,6 +90,7 @@ def _note(session: Session, item: Item, live: Json | None, after: Json, *, creat
             live = get_object(session.connection, session.kinds, item.key)
     elif is_unchanged(live, after):
         action = UNCHANGED
+        session.restored.append((item.key, unheld_fields(item.body, after)))
     if created and (item.key.group, item.key.kind) == ("", "Namespace"):
         session.new_namespaces.add(item.key.name)
     session.snapshot.put(item.key, after)
@@ -115,7 +119,7 @@ def patch(session: Session, item: Item) -> tuple[int, Json]:
     pause = _FIRST_PAUSE
     while True:
         try:
-            return session.connection.request(
+            code, after = session.connection.request(
                 "patch",
                 object_path(item.key, resource),
                 what=str(item.key),
@@ -123,21 +127,24 @@ def patch(session: Session, item: Item) -> tuple[int, Json]:
                 body=item.body,
                 content_type=CONTENT_TYPE,
             )
+            return code, checked_object(after, item.key, f"patch {item.key}")
         except ApiFault as err:
-            if clock.now() + pause > deadline or not _is_settling(session, item.key, err):
+            final = err.fault is Fault.CONFLICT and "resourceVersion" in item.body["metadata"]
+            if final or clock.now() + pause > deadline or not _is_settling(session, item, err):
                 raise
         clock.sleep(pause)
         pause = min(pause * 2, _LONGEST_PAUSE)
 
 
-def _is_settling(session: Session, key: Key, err: ApiFault) -> bool:
+def _is_settling(session: Session, item: Item, err: ApiFault) -> bool:
     """Tell whether the same PATCH may succeed in moments."""
     if err.fault is Fault.CONFLICT:
         return not err.has_cause("FieldManagerConflict")
     if session.request.check:
         return False
     if err.fault is Fault.NOT_FOUND:
-        return session.crd_changed(key)
+        # The server takes roles from a cache that learns of a new one in moments.
+        return session.crd_changed(item.key) or bool(_new_role(session, item))
     return err.fault is Fault.FORBIDDEN and _NO_SERVICE_ACCOUNT in err.message
 
 
@@ -150,15 +157,31 @@ def _why_not_sent(session: Session, key: Key) -> str:
     return ""
 
 
-def _why_only_now(session: Session, key: Key, err: ApiFault) -> str:
+def _why_only_now(session: Session, item: Item, err: ApiFault) -> str:
     """Return why a dry run fails though the run itself would create what is missing, or an empty string."""
     lacks_namespace = err.fault is Fault.NOT_FOUND and err.details.get("kind") == "namespaces"
-    if lacks_namespace and key.namespace == session.request.inventory_namespace:
-        session.new_namespaces.add(key.namespace)
-        return _NEW_NAMESPACE.format(key.namespace)
+    if lacks_namespace and item.key.namespace == session.request.inventory_namespace:
+        session.new_namespaces.add(item.key.namespace)
+        return _NEW_NAMESPACE.format(item.key.namespace)
     if err.fault is Fault.FORBIDDEN and _NO_SERVICE_ACCOUNT in err.message:
         return "its service account does not exist yet"
-    return ""
+    if _NO_DRY_RUN in err.message:
+        return "a webhook that judges it takes no dry run"
+    role = _new_role(session, item) if err.fault is Fault.NOT_FOUND else ""
+    return f"the {role} would be created by this run" if role else ""
+
+
+def _new_role(session: Session, item: Item) -> str:
+    """Return the role that a binding names, where this run makes it.
+
+    Who has no right to "bind" it is judged by its rules, so that the server answers 404 while it does not know them.
+    """
+    reference = item.body.get("roleRef")
+    if not isinstance(reference, dict):
+        return ""
+    wanted = (reference.get("kind"), reference.get("name"))
+    made = [change.key for change in session.result.changes if change.action == CREATED]
+    return next((str(key) for key in made if (key.kind, key.name) == wanted), "")
 
 
 def _predict(session: Session, item: Item, live: Json | None, reason: str) -> None:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The batch apply: ordered waves of objects in, what became of each out. Private to this collection: it may change.
+"""The batch apply: ordered waves of objects in, what became of each out.
 
 One LIST per kind shows what is there; only what is not provably as desired is sent. The set's inventory is written
 before new objects are and again after pruning, so a run that is cut anywhere loses nothing and the next one converges.
@@ -13,21 +13,26 @@ from ansible_collections.rdma.fabric.plugins.module_utils._k8s.apply import appl
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import ApiFault, Fault
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.inventory import (
     UnreadableInventory,
+    inventory_body,
     inventory_key,
     recorded_keys,
+    size_problem,
     union,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.kinds import CRD_GROUP, CRD_KIND, Kinds
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects import (
+    DEFAULT_NAMESPACE,
     SET_LABEL,
     Item,
+    Json,
     Key,
     key_of,
     read_waves,
     set_name_violations,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.projection import is_managed
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.prune import is_kept_kind, remove
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.ownership import refuse_others
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.projection import is_managed, provably_equal
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.prune import is_kept_kind, remove, say_what_is_going
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.record import record
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.session import (
     DELETED,
@@ -38,6 +43,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._k8s.session import (
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.snapshot import Snapshot, fetch_group, get_object
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import Connection
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.turn import end_turn, take_turn
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.waiting import (
     look_at_readiness,
     wait_until_gone,
@@ -45,7 +51,6 @@ from ansible_collections.rdma.fabric.plugins.module_utils._k8s.waiting import (
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, Violation
 
-DEFAULT_NAMESPACE = "default"
 _NAMES_SHOWN = 10
 
 
@@ -62,16 +67,21 @@ def run(connection: Connection, request: BatchRequest) -> BatchResult:
     try:
         session.items = _located(session)
         _read_state(session)
-        if request.absent:
-            _remove_all(session)
-        else:
-            _apply_all(session)
+        if not request.absent:
+            _refuse(session)
+            refuse_others(session)
+        if not session.result.failures:
+            _take_turn(session)
+        if not session.result.failures:
+            _remove_all(session) if request.absent else _apply_all(session)
     except ApiFault as err:
         if not any(fault is err for _key, fault in session.result.failures):
             session.result.failures.append((None, err))
     except UnreadableInventory as err:
         fault = ApiFault(Fault.INVALID, str(err), hint="nothing was changed")
         session.result.failures.append((inventory_key(request.set_name, request.inventory_namespace), fault))
+    finally:
+        end_turn(session)
     return _finished(session)
 
 
@@ -139,6 +149,20 @@ def _read_state(session: Session) -> None:
     if request.remove_kept:
         wanted.append(Key(f"{CRD_GROUP}/v1", CRD_KIND, "", ""))
     session.snapshot.read_kinds(key for key in wanted if not _is_config_map(key) and not _is_namespace(key))
+    session.recorded = union(session.recorded, _orphans(session, {*(key.identity for key in wanted), place.identity}))
+
+
+def _orphans(session: Session, known: set[Key]) -> list[Key]:
+    """Return, and name, objects of the set that no inventory records: a run that was cut or overtaken left them."""
+    found: list[Key] = []
+    for body in session.snapshot.everything():
+        key = key_of(body)
+        ours = body["metadata"].get("labels", {}).get(SET_LABEL) == session.request.set_name and is_managed(body)
+        if ours and key.identity not in known and not is_kept_kind(key):
+            found.append(key)
+    if found:
+        session.result.notices.append(f"of the set, but recorded nowhere until now: {_names(found)}")
+    return found
 
 
 def _left_behind(session: Session, known: list[Key]) -> list[Key]:
@@ -171,9 +195,6 @@ def _is_config_map(key: Key) -> bool:
 
 def _apply_all(session: Session) -> None:
     request = session.request
-    _refuse(session)
-    if session.result.failures:
-        return
     desired = [item.key for item in session.items]
     everything = union(desired, session.recorded)
     if request.set_name and not request.check:
@@ -186,17 +207,55 @@ def _apply_all(session: Session) -> None:
         if request.prune:
             leftover = list(reversed(remove(session, reversed(leftover))))
         record(session, desired + leftover)
+        say_what_is_going(session)
+    end_turn(session)
     if request.wait and request.check:
         look_at_readiness(session)
     elif request.wait:
         wait_until_ready(session)
 
 
+def _take_turn(session: Session) -> None:
+    """Keep other runs of the set away where anything is to be written, and read again what one of them changed."""
+    place = inventory_key(session.request.set_name, session.request.inventory_namespace)
+    if not (session.request.set_name and not session.request.check and _will_write(session, place)):
+        return
+    before = _version_of(session.snapshot.find(place))
+    lease = take_turn(session)
+    if not lease.waited and before == _version_of(get_object(session.connection, session.kinds, place)):
+        return
+    session.recorded = []
+    session.result.notices = []
+    _read_state(session)
+    if not session.request.absent:
+        _refuse(session)
+        refuse_others(session)
+
+
+def _version_of(live: Json | None) -> str:
+    return "" if live is None else str(live["metadata"].get("resourceVersion"))
+
+
+def _will_write(session: Session, place: Key) -> bool:
+    """Tell whether the run has anything to write to the server."""
+    request, find = session.request, session.snapshot.find
+    if request.absent:
+        return bool(request.remove_kept or find(place) or session.recorded or any(find(i.key) for i in session.items))
+    everything = union((item.key for item in session.items), session.recorded)
+    inventory = inventory_body(request.set_name, request.inventory_namespace, everything)
+    bodies = [(place, inventory), *((item.key, item.body) for item in session.items)]
+    live = [(body, find(key)) for key, body in bodies]
+    if not all(found is not None and provably_equal(body, found) for body, found in live):
+        return True
+    dropped = everything[len(session.items) :]
+    return request.prune and not all(is_kept_kind(key) for key in dropped)
+
+
 def _refuse(session: Session) -> None:
     """Note what forbids the run before anything is changed.
 
-    That are objects of another set, objects that are being deleted, and a batch without objects that would prune a
-    whole set: a forgotten file must not cost a cluster its network.
+    That are objects of another set, objects that are being deleted, more objects than an inventory holds, and a batch
+    without objects that would prune a whole set: a forgotten file must not cost a cluster its network.
     """
     request = session.request
     lost = [key for key in session.recorded if not is_kept_kind(key)]
@@ -204,6 +263,10 @@ def _refuse(session: Session) -> None:
         message = f"no object is wanted, so pruning would remove all of the set {request.set_name!r}: {_names(lost)}"
         hint = "give the objects that are wanted; to remove the set, ask for it with state: absent"
         session.result.failures.append((None, ApiFault(Fault.INVALID, message, hint=hint)))
+    problem = size_problem(request.set_name, union((item.key for item in session.items), session.recorded))
+    if request.set_name and problem:
+        hint = "spread the objects over several sets; nothing was changed"
+        session.result.failures.append((None, ApiFault(Fault.INVALID, problem, hint=hint)))
     for item in session.items:
         live = session.snapshot.find(item.key)
         if live is None:
@@ -230,15 +293,25 @@ def _remove_all(session: Session) -> None:
         candidates = union(_definitions_of_the_set(session), candidates)
     namespaces = [key for key in candidates if _is_namespace(key)]
     others = [key for key in candidates if key not in namespaces]
-    remove(session, reversed(others), remove_kept=request.remove_kept)
+    remaining = remove(session, reversed(others), remove_kept=request.remove_kept)
     if session.result.failures:
         return
+    if request.wait and session.going:
+        # The inventory goes only when nothing is left that it is needed for.
+        wait_until_gone(session, list(session.going))
+        session.going = [key for key in session.going if session.snapshot.find(key)]
     place = inventory_key(request.set_name, request.inventory_namespace)
     if request.set_name and session.snapshot.find(place):
-        remove(session, [place])
-    remove(session, reversed(namespaces), remove_kept=request.remove_kept)
-    if request.wait and not request.check:
+        if session.going:
+            record(session, list(reversed(remaining)) + namespaces)
+        else:
+            remove(session, [place])
+    if not session.result.failures:
+        remove(session, reversed(namespaces), remove_kept=request.remove_kept)
+    if request.wait and not request.check and not session.result.failures:
         wait_until_gone(session, [change.key for change in session.result.changes if change.action == DELETED])
+    elif session.going:
+        say_what_is_going(session)
 
 
 def _definitions_of_the_set(session: Session) -> list[Key]:
@@ -252,8 +325,17 @@ def _finished(session: Session) -> BatchResult:
     """Return the result, or raise it as an error when anything failed."""
     result = session.result
     result.requests = {verb: session.connection.sent[verb] for verb in ("list", "patch", "get", "delete")}
+    if session.lease is not None:
+        result.requests["lease"] = session.lease.requests
     for reason, keys in session.unvalidated.items():
         result.notices.append(f"not validated by the server: {_names(keys)}: {reason}")
+    if session.restored:
+        shown = [f"{key} ({', '.join(fields) or 'its record of fields'})" for key, fields in session.restored]
+        more = f" and {len(shown) - _NAMES_SHOWN} more" if len(shown) > _NAMES_SHOWN else ""
+        result.notices.append(
+            f"sent in every run though nothing changes: {'; '.join(shown[:_NAMES_SHOWN])}{more}: the server stores"
+            " something other than what is asked for, as a mutating webhook makes it"
+        )
     if not session.request.absent:
         done = {change.key.identity for change in result.changes}
         result.not_applied = [item.key for item in session.items if item.key.identity not in done]

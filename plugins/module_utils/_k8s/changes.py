@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How an object changed, as people and results see it. Private to this collection: it may change."""
+"""How an object changed, as people and results see it."""
 
 from __future__ import annotations
 
@@ -64,6 +64,24 @@ def _changed(before: Any, after: Any, path: str) -> list[str]:
         pairs = enumerate(zip(before, after))
         return [field for index, (old, new) in pairs for field in _changed(old, new, f"{path}[{index}]")]
     return [path]
+
+
+def unheld_fields(desired: Mapping[str, Any], live: Mapping[str, Any]) -> list[str]:
+    """Return the paths of desired values that a live object does not have, the first 20."""
+    return _unheld(desired, live, "")[:_MOST_FIELDS]
+
+
+def _unheld(desired: Any, live: Any, path: str) -> list[str]:
+    if isinstance(desired, Mapping) and isinstance(live, Mapping):
+        found: list[str] = []
+        for name, value in desired.items():
+            step = f"{path}.{name}" if path else str(name)
+            found += _unheld(value, live[name], step) if name in live else [step] if value else []
+        return found
+    if isinstance(desired, list) and isinstance(live, list) and len(desired) == len(live):
+        pairs = enumerate(zip(desired, live))
+        return [field for index, (old, new) in pairs for field in _unheld(old, new, f"{path}[{index}]")]
+    return [] if identical(desired, live) else [path]
 
 
 def diff_entry(before: Json | None, after: Json | None) -> Json:

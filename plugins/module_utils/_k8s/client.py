@@ -4,8 +4,7 @@
 """The connection to the API server that kubernetes.core's options and environment describe.
 
 Authentication is kubernetes.core's own; requests go as raw JSON through the urllib3 pool of the kubernetes client,
-over one kept-alive connection, without typed models and without API discovery. Private to this collection: it may
-change.
+over one kept-alive connection, without typed models and without API discovery.
 """
 
 from __future__ import annotations
@@ -17,6 +16,7 @@ from pathlib import Path
 from typing import Any, Mapping, NamedTuple
 from urllib.parse import urlsplit
 
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s import credentials
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import ApiFault, Fault
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import Reply
 from ansible_collections.rdma.fabric.plugins.module_utils._version import VERSION
@@ -26,7 +26,6 @@ KUBERNETES_CORE_MINIMUM = "6.0.0"
 
 IMPORT_ERROR: str | None = None
 try:
-    import certifi
     import kubernetes
     import urllib3
     from ansible_collections.kubernetes.core.plugins.module_utils.args_common import AUTH_ARG_SPEC
@@ -43,6 +42,9 @@ except ImportError:
 
 CONNECT_TIMEOUT = 10.0
 READ_TIMEOUT = 30.0
+# A page holds at most 500 objects, and etcd takes none above 1.5 MiB; real pages are a few MiB.
+MOST_BYTES = 256 * 1024 * 1024
+_CHUNK = 256 * 1024
 _DEFAULT_KUBECONFIG = "~/.kube/config"
 _OTHER_KUBECONFIG = (
     "make it, or name another one by the option kubeconfig (rdma_fabric_kubeconfig for the roles), K8S_AUTH_KUBECONFIG"
@@ -63,23 +65,48 @@ def auth_options() -> frozenset[str]:
 class Client:
     """A :class:`~..transport.Sender` over the kubernetes client's connection pool; ``server`` is its address."""
 
-    def __init__(self, options: Mapping[str, Any], *, read_timeout: float = READ_TIMEOUT) -> None:
+    def __init__(
+        self,
+        options: Mapping[str, Any],
+        *,
+        read_timeout: float = READ_TIMEOUT,
+        plugin_timeout: float = credentials.PLUGIN_TIMEOUT,
+    ) -> None:
         """Build the connection from kubernetes.core's options; nothing is sent yet. Raises :class:`ApiFault`."""
         _require_libraries()
+        self._plugin_timeout = plugin_timeout
+        self._stream_context: ssl.SSLContext | None = None
         given = {name: value for name, value in options.items() if value is not None}
         try:
             # A configuration that was loaded before in this process would be copied, and restored by its own hooks.
             kubernetes.client.Configuration.set_default(None)
             # The client took the variable when it was imported, which is before a task's environment is there.
             kube_config.KUBE_CONFIG_DEFAULT_LOCATION = os.environ.get("KUBECONFIG", _DEFAULT_KUBECONFIG)
-            self._configuration = _create_configuration(_create_auth_spec(None, **given))
-            self._configuration.connection_pool_maxsize = 1
-            self._impersonation = _create_headers(None, **given)
-            self._pool = kubernetes.client.ApiClient(self._configuration).rest_client.pool_manager
+            with credentials.loading(plugin_timeout) as files:
+                self._configuration = _create_configuration(_create_auth_spec(None, **given))
+                self._configuration.connection_pool_maxsize = 1
+                self._impersonation = _create_headers(None, **given)
+                self._pool = kubernetes.client.ApiClient(self._configuration).rest_client.pool_manager
+                self._read_certificates(files)
+        except ApiFault:
+            raise
         except Exception as err:  # a broken kubeconfig makes the client raise whatever its parts provoke
             raise _no_connection(given, err) from err
         self.server = str(self._configuration.host).rstrip("/")
         self._timeout = urllib3.Timeout(connect=CONNECT_TIMEOUT, read=read_timeout)
+
+    def _read_certificates(self, files: credentials.PrivateFiles) -> None:
+        """Read CA, certificate and key into memory, and make the pool forget files that are about to go."""
+        if not str(self._configuration.host).startswith("https"):
+            return
+        options = self._pool.connection_pool_kw
+        checked = options.get("assert_hostname") is not False
+        # urllib3 turns the check off in its own context where it compares the names by itself.
+        self._stream_context = credentials.tls_context(options, check_hostname=checked)
+        options["ssl_context"] = credentials.tls_context(options, check_hostname=checked)
+        options["cert_file"] = options["key_file"] = None
+        if options.get("ca_certs") in files:
+            options["ca_certs"] = None
 
     def send(self, method: str, path: str, body: bytes | None, content_type: str | None) -> Reply:
         """Send one request; see :class:`~..transport.Sender`."""
@@ -92,28 +119,24 @@ class Client:
                 timeout=self._timeout,
                 retries=False,
                 redirect=False,
+                preload_content=False,
             )
+            content = _read_limited(response, f"{method} {self.server}{path.partition('?')[0]}")
         except urllib3.exceptions.HTTPError as err:
             raise _fault_of(err, f"{method} {self.server}{path.partition('?')[0]}") from err
         except OSError as err:
             raise ApiFault(Fault.CONFIGURATION, f"the connection's files can't be used: {err}") from err
         headers = {name.lower(): value for name, value in response.headers.items()}
-        return Reply(int(response.status), headers, bytes(response.data))
+        return Reply(int(response.status), headers, content)
 
     def stream_options(self) -> dict[str, Any]:
         """Return how a stream to the server is opened: its headers, TLS and proxy in the words of websocket-client."""
         configuration = self._configuration
-        tls: dict[str, Any] = {"cert_reqs": ssl.CERT_NONE}
-        if configuration.verify_ssl:
-            tls = {"cert_reqs": ssl.CERT_REQUIRED, "ca_certs": configuration.ssl_ca_cert or certifi.where()}
-            if configuration.assert_hostname is not None:
-                tls["check_hostname"] = configuration.assert_hostname
-        given = {
-            "certfile": configuration.cert_file,
-            "keyfile": configuration.key_file,
-            "server_hostname": configuration.tls_server_name,
-        }
-        tls.update({name: value for name, value in given.items() if value})
+        tls: dict[str, Any] = {}
+        if self._stream_context is not None:
+            tls["context"] = self._stream_context
+        if configuration.tls_server_name:
+            tls["server_hostname"] = configuration.tls_server_name
         proxy = urlsplit(configuration.proxy or "")
         return {
             # A stream is no JSON, and some kubelets answer 406 to who would have nothing else.
@@ -130,7 +153,10 @@ class Client:
         headers.add("Accept", "application/json")
         if content_type:
             headers.add("Content-Type", content_type)
-        for auth in self._configuration.auth_settings().values():
+        with credentials.loading(self._plugin_timeout):
+            # An expired token is asked for anew here.
+            settings = self._configuration.auth_settings()
+        for auth in settings.values():
             if auth.get("in") == "header" and auth.get("value"):
                 headers.add(auth["key"], auth["value"])
         for name, value in self._impersonation.items():
@@ -200,6 +226,21 @@ def _require_libraries() -> None:
         hint=f"install the Python package kubernetes >= {KUBERNETES_MINIMUM} and the collection kubernetes.core >= "
         f"{KUBERNETES_CORE_MINIMUM} where ansible-playbook runs",
     )
+
+
+def _read_limited(response: Any, what: str) -> bytes:
+    """Return the whole body of an answer, and give its connection back. Raises ApiFault for one without measure."""
+    content = bytearray()
+    try:
+        for chunk in response.stream(_CHUNK, decode_content=True):
+            content += chunk
+            if len(content) > MOST_BYTES:
+                response.close()
+                problem = f"{what}: the answer is longer than {MOST_BYTES // 1024 // 1024} MiB"
+                raise ApiFault(Fault.INVALID, problem, hint="check what answers at the server's address")
+    finally:
+        response.release_conn()
+    return bytes(content)
 
 
 def _fault_of(err: Exception, what: str) -> ApiFault:

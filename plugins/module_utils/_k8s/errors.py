@@ -1,10 +1,11 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What can go wrong with the API server, each with its next step. Private to this collection: it may change."""
+"""What can go wrong with the API server, each with its next step."""
 
 from __future__ import annotations
 
+import re
 from enum import Enum
 from typing import Any, Mapping
 
@@ -20,6 +21,7 @@ class Fault(Enum):
     FORBIDDEN = "forbidden"
     NOT_FOUND = "not_found"
     CONFLICT = "conflict"
+    LOST = "lost"
     GONE = "gone"
     INVALID = "invalid"
     UNKNOWN_FIELD = "unknown_field"
@@ -36,6 +38,7 @@ _NEXT_STEP = {
     Fault.FORBIDDEN: "grant the user this verb on this resource, then run again",
     Fault.NOT_FOUND: "check that its namespace and its CustomResourceDefinition exist",
     Fault.CONFLICT: "run again; something else changed the object at the same time",
+    Fault.LOST: "run again when the other run has ended",
     Fault.GONE: "run again",
     Fault.INVALID: "correct the field; where it can't be changed in place, delete the object and run again",
     Fault.UNKNOWN_FIELD: "correct or remove the field",
@@ -62,11 +65,47 @@ _FATAL = frozenset(
         Fault.UNAUTHORIZED,
         Fault.THROTTLED,
         Fault.SERVER,
+        Fault.LOST,
     )
 )
+# What may be over in a moment: it is tried again, and waits go on through it.
+_PASSING = frozenset((Fault.UNREACHABLE, Fault.TIMEOUT, Fault.THROTTLED, Fault.SERVER))
 # apiserver's structured-merge-diff and strict decoder, in words that have been the same since Kubernetes 1.18 and 1.25.
 _TYPED_PATCH = "failed to create typed patch object"
 _UNKNOWN_FIELD_WORDS = (_TYPED_PATCH, "strict decoding error", "field not declared in schema", "unknown field")
+_REDIRECTED = (
+    "the address is not an API server's: check the server's address in the kubeconfig, and whether a login page or"
+    " proxy stands before it"
+)
+# Who refuses is not the API server itself; the words are those of k8s.io/apiserver's admission plugins.
+_POLICIES = (
+    (
+        re.compile(r"failed calling webhook \"?([^\s\":]+)"),
+        "the service of the webhook {0} does not answer: see whether its pods run, or remove its webhook configuration",
+    ),
+    (
+        re.compile(r"admission webhook \"?([^\s\":]+?)\"? denied the request"),
+        "the webhook {0} refuses it: change the object as it says, or ask who runs that webhook",
+    ),
+    (
+        re.compile(r"ValidatingAdmissionPolicy '([^']+)'.* denied request"),
+        "the ValidatingAdmissionPolicy {0} refuses it: change the object as it says, or ask who made that policy",
+    ),
+    (
+        re.compile(r"violates PodSecurity \"?([\w.-]+)"),
+        "give the namespace a Pod Security level above {0}, or change the pod as it says",
+    ),
+    (
+        # k8s.io/kubernetes, registry/rbac/validation: who makes a role has to hold what it grants.
+        re.compile(r"attempting to grant RBAC permissions not currently held"),
+        "grant the user these rights, as the ClusterRole rdma-fabric-push of this collection does, or the verb escalate"
+        " (for a binding: bind) on this role",
+    ),
+    (
+        re.compile(r"exceeded quota: ([^\s,]+)"),
+        "raise the ResourceQuota {0}, or free some of it",
+    ),
+)
 
 
 class ApiFault(Exception):
@@ -83,6 +122,11 @@ class ApiFault(Exception):
     def fatal(self) -> bool:
         """True when every other request of the run would fail the same way."""
         return self.fault in _FATAL
+
+    @property
+    def passing(self) -> bool:
+        """True when the same request may succeed later without anybody having changed anything."""
+        return self.fault in _PASSING
 
     @property
     def causes(self) -> list[Mapping[str, Any]]:
@@ -110,13 +154,19 @@ def fault_from_response(code: int, status: Mapping[str, Any], what: str) -> ApiF
     """Return the fault that an answer other than 2xx means; ``what`` says what was asked ("patch DaemonSet a/b")."""
     text = str(status.get("message") or status.get("reason") or f"HTTP status {code}").strip()
     fault = _BY_STATUS.get(code, Fault.SERVER if code >= 500 else Fault.INVALID)
+    if 300 <= code < 400:
+        fault = Fault.CONFIGURATION
     if any(words in text for words in _UNKNOWN_FIELD_WORDS) and (code in (400, 422) or is_hopeless(code, status)):
         fault = Fault.UNKNOWN_FIELD
-    hint = _hint(fault, status)
+    hint = _REDIRECTED if 300 <= code < 400 else _hint(fault, status, text)
     return ApiFault(fault, f"{what}: {text}", status=status, hint=hint)
 
 
-def _hint(fault: Fault, status: Mapping[str, Any]) -> str:
+def _hint(fault: Fault, status: Mapping[str, Any], text: str) -> str:
+    for pattern, hint in _POLICIES:
+        found = pattern.search(text)
+        if found:
+            return hint.format(*found.groups())
     probe = ApiFault(fault, "", status=status)
     if probe.has_cause("NamespaceTerminating"):
         return "the namespace is being deleted: wait until it is gone, then run again"

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Runs one command in a pod, over a websocket of the API server. Private to this collection: it may change.
+"""Runs one command in a pod, over a websocket of the API server.
 
 The protocol is ``v4.channel.k8s.io``: binary messages whose first byte is the channel (1 standard output, 2 standard
 error, 3 the command's status as a Status object).
@@ -162,7 +162,7 @@ def exit_status(text: bytes) -> int:
         return 0
     message = " ".join(str(status.get("message") or "no reason was given").split())
     if status.get("reason") == "NonZeroExitCode":
-        causes = (status.get("details") or {}).get("causes") or []
+        causes = ApiFault(Fault.INVALID, message, status=status).causes
         codes = [str(each.get("message")) for each in causes if each.get("reason") == "ExitCode"]
         if codes and codes[0].isdigit():
             return int(codes[0])

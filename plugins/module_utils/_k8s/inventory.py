@@ -1,10 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The record of what a set applied: a ConfigMap, written before new objects and after pruning.
-
-Private to this collection: it may change.
-"""
+"""The record of what a set applied: a ConfigMap, written before new objects and after pruning."""
 
 from __future__ import annotations
 
@@ -14,6 +11,8 @@ from typing import Any, Iterable, Mapping
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects import SET_LABEL, Json, Key
 
 _DATA_KEY = "objects"
+# k8s.io/kubernetes refuses a ConfigMap whose values are longer together (core/validation, MaxSecretSize).
+MOST_BYTES = 1024 * 1024
 _PARTS = ("apiVersion", "kind", "namespace", "name")
 
 
@@ -39,8 +38,23 @@ def inventory_body(set_name: str, namespace: str, keys: Iterable[Key]) -> Json:
         "apiVersion": key.api_version,
         "kind": key.kind,
         "metadata": {"name": key.name, "namespace": key.namespace, "labels": labels},
-        "data": {_DATA_KEY: json.dumps([one.as_dict() for one in keys], separators=(",", ":"))},
+        "data": {_DATA_KEY: _record_text(keys)},
     }
+
+
+def size_problem(set_name: str, keys: list[Key]) -> str:
+    """Return why a set is too large for one inventory, or an empty string."""
+    size = len(_record_text(keys).encode())
+    if size <= MOST_BYTES:
+        return ""
+    return (
+        f"the inventory of the set {set_name!r} would record {len(keys)} objects in {size} bytes; a ConfigMap holds"
+        f" {MOST_BYTES}"
+    )
+
+
+def _record_text(keys: Iterable[Key]) -> str:
+    return json.dumps([one.as_dict() for one in keys], separators=(",", ":"))
 
 
 def recorded_keys(live: Mapping[str, Any] | None) -> list[Key]:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Names of Kubernetes objects, and the waves they come in. Private to this collection: it may change."""
+"""Names of Kubernetes objects, and the waves they come in."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ Json = Dict[str, Any]
 
 SET_LABEL = "rdma.fabric/set"
 MANAGER = "rdma-fabric"
+# Where namespaced objects go that name no namespace.
+DEFAULT_NAMESPACE = "default"
 
 # A set names a label value and the ConfigMap "rdma-fabric-<set>": the stricter of both, with room for the prefix.
 _SET_NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,48}[a-z0-9])?")

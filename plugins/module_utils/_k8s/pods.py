@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Test pods in the cluster: are they ready, why not, which were left behind. Private: it may change."""
+"""Test pods in the cluster: are they ready, why not, which were left behind."""
 
 from __future__ import annotations
 
@@ -84,8 +84,15 @@ def wait_for_pods(
     wanted, clock = list(names), connection.clock
     deadline, interval, said = clock.now() + timeout, _FIRST_INTERVAL, clock.now()
     seen: set[str] = set()
+    found: dict[str, PodView] = {}
     while True:
-        found = {view.name: view for view in map(pod_view, list_pods(connection, namespace, selector))}
+        try:
+            with connection.until(deadline):
+                found = {view.name: view for view in map(pod_view, list_pods(connection, namespace, selector))}
+        except ApiFault as fault:
+            # The last look counts until the server answers again or the time is over.
+            if not fault.passing or clock.now() + interval > deadline:
+                raise
         seen |= set(found)
         views = {name: found.get(name, PodView(name, gone=name in seen)) for name in wanted}
         waiting = [view for view in views.values() if not view.ready and not _is_hopeless(view)]

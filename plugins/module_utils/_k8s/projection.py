@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Is an object provably what was applied? Private to this collection: it may change.
+"""Is an object provably what was applied?
 
 The server records in ``metadata.managedFields`` which fields a manager applied last (``fieldsV1``). When that record
 holds exactly the fields of the desired object, and the live object has the desired values there, an apply would change

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""When is an object ready? Private to this collection: it may change.
+"""When is an object ready?
 
 The rules are those of ``kubectl rollout status`` (k8s.io/kubectl/pkg/polymorphichelpers/rollout_status.go), but a
 DaemonSet that no node's labels match is ready, with a notice.
@@ -44,8 +44,9 @@ def is_workload(kind: str) -> bool:
 
 def condition(status: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     """Return one entry of ``status.conditions``, empty when it is not there."""
-    for entry in status.get("conditions") or []:
-        if entry.get("type") == name:
+    entries = status.get("conditions")
+    for entry in entries if isinstance(entries, list) else []:
+        if isinstance(entry, Mapping) and entry.get("type") == name:
             return dict(entry)
     return {}
 

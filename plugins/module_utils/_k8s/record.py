@@ -1,9 +1,11 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Writes a set's inventory to the server. Private to this collection: it may change."""
+"""Writes a set's inventory to the server."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.apply import apply_item, patch
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import ApiFault, Fault
@@ -45,14 +47,45 @@ def record(session: Session, keys: list[Key]) -> None:
         return
     _apply_namespace_of_the_batch(session)
     try:
-        after = patch(session, item)[1]
+        after = _written(session, item, live)
     except ApiFault as err:
         if err.fault is not Fault.NOT_FOUND or err.details.get("kind") != "namespaces":
             raise
         apply_item(session, _namespace(session))
-        after = patch(session, item)[1]
+        after = _written(session, item, live)
     session.snapshot.put(item.key, after)
     _note(session, item.key, live, after)
+
+
+def _written(session: Session, item: Item, live: Json | None) -> Json:
+    """Write the inventory over exactly the one that was read last: another run's record must not be lost."""
+    if live is None:
+        return patch(session, item)[1]
+    for last in (False, True):
+        metadata = {**item.body["metadata"], "resourceVersion": live["metadata"].get("resourceVersion")}
+        try:
+            return patch(session, replace(item, body={**item.body, "metadata": metadata}))[1]
+        except ApiFault as err:
+            if err.fault is not Fault.CONFLICT:
+                raise
+            fault = err
+        found = get_object(session.connection, session.kinds, item.key)
+        if found is not None and provably_equal(item.body, found):
+            # Our own write came through without its answer.
+            return found
+        same = found is not None and found["metadata"].get("resourceVersion") == metadata["resourceVersion"]
+        if last or not same:
+            break
+    problem = f"another run has taken over the set {session.request.set_name!r}: {fault.message}"
+    raise ApiFault(Fault.LOST, problem)
+
+
+def make_namespace(session: Session) -> None:
+    """Apply the Namespace of the inventory, as the batch wants it where it has one."""
+    _apply_namespace_of_the_batch(session)
+    key = _namespace(session).key
+    if not any(change.key == key for change in session.result.changes):
+        apply_item(session, _namespace(session))
 
 
 def _apply_namespace_of_the_batch(session: Session) -> None:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What one batch is asked, what it keeps while it works, what it answers. Private to this collection: it may change."""
+"""What one batch is asked, what it keeps while it works, what it answers."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any, Callable
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.changes import changed_fields, clean, diff_entry
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import ApiFault
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.kinds import CRD_KIND, Kinds
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.lease import Lease
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects import Item, Json, Key
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.snapshot import Snapshot
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import Connection
@@ -46,7 +47,7 @@ class BatchRequest:
     absent: bool = False
     prune: bool = True
     wait: bool = True
-    wait_timeout: float = 300.0
+    wait_timeout: float = 600.0
     force_conflicts: bool = True
     check: bool = False
     remove_kept: bool = False
@@ -127,7 +128,11 @@ class BatchError(Exception):
 
 @dataclass
 class Session:
-    """The state of one running batch."""
+    """The state of one running batch.
+
+    ``restored``: objects whose PATCH left them as they were, with the fields that are not as asked for. ``going``:
+    deleted objects that finalizers hold.
+    """
 
     request: BatchRequest
     connection: Connection
@@ -137,6 +142,9 @@ class Session:
     recorded: list[Key] = field(default_factory=list)
     result: BatchResult = field(default_factory=BatchResult)
     unvalidated: dict[str, list[Key]] = field(default_factory=dict)
+    restored: list[tuple[Key, list[str]]] = field(default_factory=list)
+    going: list[Key] = field(default_factory=list)
+    lease: Lease | None = None
     new_namespaces: set[str] = field(default_factory=set)
     last_progress: float = 0.0
 

@@ -1,12 +1,17 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What is there: one LIST per kind, or one GET per object. Private to this collection: it may change."""
+"""What is there: one LIST per kind, or one GET per object."""
 
 from __future__ import annotations
 
 from typing import Iterable
 
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.answers import (
+    checked_object,
+    checked_page,
+    checked_resources,
+)
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import ApiFault, Fault
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.kinds import (
     Kinds,
@@ -18,6 +23,8 @@ from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects import SE
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import Connection
 
 PAGE_SIZE = 500
+# A LIST whose pages expire again and again is too long for the server's history; it is not asked for for ever.
+_MOST_STARTS = 5
 
 
 def get_object(connection: Connection, kinds: Kinds, key: Key) -> Json | None:
@@ -26,21 +33,23 @@ def get_object(connection: Connection, kinds: Kinds, key: Key) -> Json | None:
     if resource is None:
         return None
     try:
-        return connection.request("get", object_path(key, resource), what=str(key))[1]
+        body = connection.request("get", object_path(key, resource), what=str(key))[1]
     except ApiFault as err:
         if err.fault is Fault.NOT_FOUND:
             return None
         raise
+    return checked_object(body, key, f"get {key}")
 
 
 def fetch_group(connection: Connection, path: str) -> Json | None:
     """Return the APIResourceList of a group version, or None when the server does not serve it."""
     try:
-        return connection.request("get", path, what=f"the resources of {path}")[1]
+        body = connection.request("get", path, what=f"the resources of {path}")[1]
     except ApiFault as err:
         if err.fault is Fault.NOT_FOUND:
             return None
         raise
+    return checked_resources(body, f"get the resources of {path}")
 
 
 class Snapshot:
@@ -76,6 +85,10 @@ class Snapshot:
         """Return every object of a kind that was read."""
         return [body for key, body in self._objects.items() if (key.api_version, key.kind) == (group, kind)]
 
+    def everything(self) -> list[Json]:
+        """Return every object that was read."""
+        return list(self._objects.values())
+
     def read_each(self, keys: Iterable[Key]) -> None:
         """Read objects one by one: for objects that belong to no set."""
         for key in keys:
@@ -108,9 +121,9 @@ class Snapshot:
         return True
 
     def _list(self, scope: Key) -> None:
-        self._forget(scope)
         resource = self._kinds.find(scope)
         if resource is None:
+            self._forget(scope)
             self._unserved.add((scope.api_version, scope.kind))
             return
         try:
@@ -118,8 +131,11 @@ class Snapshot:
         except ApiFault as err:
             if err.fault is not Fault.NOT_FOUND:
                 raise
+            self._forget(scope)
             self._unserved.add((scope.api_version, scope.kind))
             return
+        # Only now: what an earlier LIST showed is still the best there is when this one gets no answer.
+        self._forget(scope)
         for body in bodies:
             self.put(key_of(body), body)
 
@@ -137,20 +153,24 @@ def list_objects(connection: Connection, scope: Key, resource: Resource, selecto
     what = f"{resource.plural}{where}"
     bodies: list[Json] = []
     query = {**selectors, "limit": str(PAGE_SIZE)}
+    starts = 1
+    tokens: set[str] = set()
     while True:
         try:
             page = connection.request("list", path, what=what, query=query)[1]
         except ApiFault as err:
-            if err.fault is not Fault.GONE or "continue" not in query:
+            if err.fault is not Fault.GONE or "continue" not in query or starts == _MOST_STARTS:
                 raise
+            starts += 1
             del query["continue"]
-            bodies = []
+            bodies, tokens = [], set()
             continue
-        for body in page.get("items") or []:
-            body.setdefault("apiVersion", scope.api_version)
-            body.setdefault("kind", scope.kind)
-            bodies.append(body)
-        token = (page.get("metadata") or {}).get("continue")
+        found, token = checked_page(page, scope, f"list {what}")
+        bodies += found
         if not token:
             return bodies
+        if token in tokens:
+            problem = f"list {what}: the pages have no end: the server gives the same continue token again"
+            raise ApiFault(Fault.SERVER, problem)
+        tokens.add(token)
         query["continue"] = token

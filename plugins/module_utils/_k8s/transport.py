@@ -1,18 +1,18 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Requests to the API server: counted, retried where that is right, answered with data or a fault.
-
-Private to this collection: it may change.
-"""
+"""Requests to the API server: counted, retried where that is right, answered with data or a fault."""
 
 from __future__ import annotations
 
 import json
+import math
+import random
 import time
 from collections import Counter
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Callable, Mapping, Protocol
+from typing import Any, Callable, Iterator, Mapping, Protocol
 from urllib.parse import urlencode
 
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import (
@@ -23,7 +23,8 @@ from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import (
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects import Json
 
-_METHODS = {"get": "GET", "list": "GET", "patch": "PATCH", "delete": "DELETE"}
+_METHODS = {"get": "GET", "list": "GET", "patch": "PATCH", "delete": "DELETE", "post": "POST", "put": "PUT"}
+_GUARDED = frozenset(("patch", "delete"))
 _RETRIED_STATUS = frozenset((429, 500, 502, 503, 504))
 _RETRIED_FAULTS = frozenset((Fault.UNREACHABLE, Fault.TIMEOUT))
 
@@ -54,29 +55,52 @@ class Clock:
 
 @dataclass(frozen=True)
 class Patience:
-    """How long one request is tried: attempts, first pause and its growth, longest pause, all in seconds."""
+    """How long one request is tried, all in seconds: first pause, its growth, longest pause, time for all tries.
 
-    attempts: int = 5
+    ``jitter`` is the share of a pause that ``chance`` (0 to 1) may take off, so that several runs that met the same
+    outage do not come back at the same moment.
+    """
+
     first_pause: float = 0.25
     growth: float = 2.0
-    longest_pause: float = 30.0
+    longest_pause: float = 10.0
     total: float = 90.0
+    jitter: float = 0.25
+    chance: Callable[[], float] = random.random
 
     def pause(self, attempt: int, retry_after: float | None) -> float:
-        """Return the pause after the given failed attempt (1, 2, ...); the server's own wish comes first."""
-        own = min(self.first_pause * self.growth ** (attempt - 1), self.longest_pause)
-        return own if retry_after is None else max(retry_after, 0.0)
+        """Return the pause after the given failed attempt (1, 2, ...), at least what the server asks for."""
+        own = self.first_pause
+        for _attempt in range(1, attempt):
+            own = min(own * self.growth, self.longest_pause)
+        own *= 1 - self.jitter * self.chance()
+        return own if retry_after is None else max(own, retry_after)
 
 
 @dataclass
 class Connection:
-    """The API server as the rooms' logic sees it; every verb used here is idempotent, so each may be sent again."""
+    """The API server as the rooms' logic sees it.
+
+    Every request may be sent again: reads, applies and deletions are idempotent, and who posts or puts looks at what is
+    there when that is refused. ``guard`` runs before each try of a patch or deletion and stops it by an exception.
+    """
 
     sender: Sender
     clock: Clock = field(default_factory=Clock)
     patience: Patience = field(default_factory=Patience)
     notify: Callable[[str], None] = lambda _text: None
     sent: Counter[str] = field(default_factory=Counter)
+    limit: float = math.inf
+    guard: Callable[[], None] = lambda: None
+
+    @contextmanager
+    def until(self, deadline: float) -> Iterator[None]:
+        """Let no request of the body be tried again after ``deadline``, a time of the clock."""
+        before, self.limit = self.limit, min(self.limit, deadline)
+        try:
+            yield
+        finally:
+            self.limit = before
 
     def request(
         self,
@@ -90,14 +114,16 @@ class Connection:
     ) -> tuple[int, Json]:
         """Send a request until it is answered or patience ends; return (status code, parsed body).
 
-        ``verb`` is get, list, patch or delete; ``what`` names the object for errors. Raises :class:`ApiFault`.
+        ``verb`` is one of ``_METHODS``; ``what`` names the object for errors. Raises :class:`ApiFault`.
         """
         target = f"{path}?{urlencode(query)}" if query else path
         data = None if body is None else json.dumps(body, separators=(",", ":"), ensure_ascii=False).encode()
-        deadline = self.clock.now() + self.patience.total
+        started = self.clock.now()
         attempt = 0
         while True:
             attempt += 1
+            if verb in _GUARDED:
+                self.guard()
             self.sent[verb] += 1
             retry_after: float | None = None
             try:
@@ -113,20 +139,23 @@ class Connection:
                 again = err.fault in _RETRIED_FAULTS
             if not again:
                 raise fault
-            self._pause_or_give_up(fault, attempt, retry_after, deadline)
+            self._pause_or_give_up(fault, attempt, retry_after, started)
 
-    def _pause_or_give_up(self, fault: ApiFault, attempt: int, retry_after: float | None, deadline: float) -> None:
-        pause = self.patience.pause(attempt, retry_after)
-        if attempt >= self.patience.attempts or self.clock.now() + pause > deadline:
-            tries = f"tried {attempt} times" if attempt > 1 else "tried once"
+    def _pause_or_give_up(self, fault: ApiFault, attempt: int, retry_after: float | None, started: float) -> None:
+        pause, now = self.patience.pause(attempt, retry_after), self.clock.now()
+        if now + pause > min(started + self.patience.total, self.limit):
+            tries = f"tried {attempt} times in {now - started:.0f} s" if attempt > 1 else "tried once"
             asked = "" if retry_after is None else f"; the server asks to wait {retry_after:g} s"
             raise ApiFault(fault.fault, f"{fault.message}; {tries}{asked}", status=fault.status, hint=fault.next_step)
-        self.notify(f"{fault.message}; trying again in {pause:g} s")
+        self.notify(f"{fault.message}; trying again in {pause:.2g} s")
         self.clock.sleep(pause)
 
 
 def _parse(reply: Reply, what: str) -> Json:
     """Return the body as an object; a cut or foreign body of a good answer is a fault that may be tried again."""
+    if 300 <= reply.code < 400:
+        place = reply.headers.get("location", "").partition("?")[0]
+        return {"message": f"HTTP status {reply.code}: sent on to {place[:300] or 'nowhere'}"}
     try:
         parsed = json.loads(reply.body)
     except (ValueError, RecursionError):
@@ -134,14 +163,24 @@ def _parse(reply: Reply, what: str) -> Json:
     if isinstance(parsed, dict):
         return parsed
     if reply.code < 300:
-        raise ApiFault(Fault.UNREACHABLE, f"{what}: the answer is not a whole JSON object")
+        kind = reply.headers.get("content-type", "").partition(";")[0].strip()
+        hint = f"something that answers {kind} stands at the server's address: check it and the proxy settings"
+        raise ApiFault(
+            Fault.UNREACHABLE,
+            f"{what}: the answer is not a whole JSON object",
+            hint=hint if kind == "text/html" else "",
+        )
     text = reply.body[:300].decode("utf-8", "replace").strip()
     return {"message": f"HTTP status {reply.code}: {text}" if text else f"HTTP status {reply.code}"}
 
 
 def _retry_after(headers: Mapping[str, str]) -> float | None:
-    """Return the seconds of a Retry-After header; its date form is not used by Kubernetes."""
+    """Return the seconds of a Retry-After header, None for what is no time to wait.
+
+    Its date form is not used by Kubernetes.
+    """
     try:
-        return float(headers["retry-after"])
+        seconds = float(headers["retry-after"])
     except (KeyError, ValueError):
         return None
+    return seconds if math.isfinite(seconds) and seconds >= 0 else None

@@ -1,10 +1,11 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Waits until objects are ready, or gone, by one LIST per kind. Private to this collection: it may change."""
+"""Waits until objects are ready, or gone, by one LIST per kind."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Callable, Iterable, Mapping
 
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.diagnosis import diagnose
@@ -17,6 +18,7 @@ _DEFINITION_KINDS = ("CustomResourceDefinition", "Namespace")
 _DEFINITION_TIMEOUT = 60.0
 _LABEL_RULE = "NodeFeatureRule"
 _LABELS_TIMEOUT = 30.0
+_DIAGNOSIS_TIMEOUT = 5.0
 _FIRST_INTERVAL = 0.2
 _GROWTH = 1.5
 _LONGEST_INTERVAL = 5.0
@@ -111,9 +113,9 @@ def wait_until_gone(session: Session, keys: list[Key]) -> None:
     clock = session.connection.clock
     deadline = clock.now() + session.request.wait_timeout
     interval = _FIRST_INTERVAL
-    pending = keys
+    pending, trouble = keys, ""
     while pending:
-        session.refresh(pending)
+        trouble = _look_again(session, pending, deadline)
         pending = [key for key in pending if session.snapshot.find(key) is not None]
         if not pending or clock.now() + interval > deadline:
             break
@@ -125,7 +127,7 @@ def wait_until_gone(session: Session, keys: list[Key]) -> None:
     for key in pending:
         metadata = (session.snapshot.find(key) or {}).get("metadata") or {}
         holders = ", ".join(metadata.get("finalizers") or ["none"])
-        message = f"{key} is still there after {session.request.wait_timeout:g} s; finalizers: {holders}"
+        message = f"{key} is still there after {session.request.wait_timeout:g} s; finalizers: {holders}{trouble}"
         hint = "look at what should remove the finalizers, then run again"
         session.result.failures.append((key, ApiFault(Fault.TIMEOUT, message, hint=hint)))
 
@@ -138,7 +140,7 @@ def _poll(
     clock = session.connection.clock
     deadline = clock.now() + timeout
     interval = _FIRST_INTERVAL
-    pending = list(keys)
+    pending, trouble = list(keys), ""
     while True:
         states = [(key, judge(session, key)) for key in pending]
         yield from ((key, state) for key, state in states if state.ready)
@@ -147,13 +149,28 @@ def _poll(
         if not pending:
             return
         if clock.now() + interval > deadline:
-            yield from slow
+            yield from ((key, replace(state, reason=state.reason + trouble)) for key, state in slow)
             return
         if session.progress_due():
             session.request.progress(_progress(session, len(keys), slow))
         clock.sleep(interval)
         interval = min(interval * _GROWTH, _LONGEST_INTERVAL)
-        session.refresh(pending)
+        trouble = _look_again(session, pending, deadline)
+
+
+def _look_again(session: Session, keys: list[Key], deadline: float) -> str:
+    """Read the objects again; return what is to be said of a server that gives no answer, mostly an empty string.
+
+    A wait ends when its own time is over, not when the server is away for a while: the next look may find it again.
+    """
+    try:
+        with session.connection.until(deadline):
+            session.refresh(keys)
+    except ApiFault as fault:
+        if not fault.passing:
+            raise
+        return f"; it could not be read any more: {fault.message}"
+    return ""
 
 
 def _state(session: Session, key: Key) -> Readiness:
@@ -172,4 +189,7 @@ def _progress(session: Session, total: int, slow: list[tuple[Key, Readiness]]) -
 
 def _reasons(session: Session, key: Key) -> list[str]:
     live = session.snapshot.find(key)
-    return diagnose(session.connection, live) if live is not None and is_workload(key.kind) else []
+    if live is None or not is_workload(key.kind):
+        return []
+    with session.connection.until(session.connection.clock.now() + _DIAGNOSIS_TIMEOUT):
+        return diagnose(session.connection, live)

@@ -1,0 +1,42 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Requests about Leases that several runs share: all of a label, and a write that holds for what was read only."""
+
+from __future__ import annotations
+
+from typing import Any, Mapping
+
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.answers import checked_object
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import ApiFault, Fault
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.kinds import Resource, collection_path, object_path
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects import Json, Key
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.snapshot import list_objects
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import Connection
+
+_API_VERSION = "coordination.k8s.io/v1"
+_LEASES = Resource("leases", True)
+
+
+def list_leases(connection: Connection, namespace: str, selector: str) -> list[Json]:
+    """Return the Leases of a namespace that a label selector takes, as they are now."""
+    return list_objects(connection, Key(_API_VERSION, "Lease", namespace, ""), _LEASES, {"labelSelector": selector})
+
+
+def write_lease(connection: Connection, lease: Mapping[str, Any]) -> Json | None:
+    """Create a Lease, or replace the one of its resourceVersion; None when it is another by now."""
+    metadata = lease["metadata"]
+    key = Key(_API_VERSION, "Lease", metadata["namespace"], metadata["name"])
+    replaces = "resourceVersion" in metadata
+    path = object_path(key, _LEASES) if replaces else collection_path(_API_VERSION, _LEASES, key.namespace)
+    verb, gone = ("put", (Fault.CONFLICT, Fault.NOT_FOUND)) if replaces else ("post", (Fault.CONFLICT,))
+    query = {"fieldManager": "rdma.fabric"}
+    try:
+        body = connection.request(verb, path, what=str(key), query=query, body=lease, content_type="application/json")[
+            1
+        ]
+    except ApiFault as fault:
+        if fault.fault not in gone:
+            raise
+        return None
+    return checked_object(body, key, f"{verb} {key}")

@@ -1,0 +1,92 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Requests about one node and the pods on it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Mapping
+
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.answers import checked_object
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import ApiFault, Fault
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.kinds import Resource, object_path
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects import Json, Key
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.snapshot import list_objects
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import Connection, Patience
+
+_NODES = Resource("nodes", False)
+_PODS = Resource("pods", True)
+_DAEMON_SETS = Resource("daemonsets", True)
+# The drain decides when an eviction is asked for again.
+_ONCE = Patience(total=0.0)
+
+
+def read_node(connection: Connection, name: str) -> Json | None:
+    """Return a node, None when there is none of this name."""
+    return _read(connection, Key("v1", "Node", "", name), _NODES)
+
+
+def labelled_nodes(connection: Connection, selector: str) -> list[Json]:
+    """Return the nodes that a label selector takes."""
+    return list_objects(connection, Key("v1", "Node", "", ""), _NODES, {"labelSelector": selector})
+
+
+def patch_node(connection: Connection, name: str, patch: Mapping[str, object], *, dry_run: bool = False) -> Json | None:
+    """Merge a patch into a node; None when it is another now than the one whose resourceVersion the patch names."""
+    key = Key("v1", "Node", "", name)
+    query = {"fieldManager": "rdma.fabric", **({"dryRun": "All"} if dry_run else {})}
+    try:
+        body = connection.request(
+            "patch",
+            object_path(key, _NODES),
+            what=str(key),
+            query=query,
+            body=patch,
+            content_type="application/merge-patch+json",
+        )[1]
+    except ApiFault as fault:
+        if fault.fault is not Fault.CONFLICT:
+            raise
+        return None
+    return checked_object(body, key, f"patch {key}")
+
+
+def pods_on(connection: Connection, node: str, selector: str = "") -> list[Json]:
+    """Return the pods that are bound to a node, those that a label selector takes where one is given."""
+    selectors = {"fieldSelector": f"spec.nodeName={node}", **({"labelSelector": selector} if selector else {})}
+    return list_objects(connection, Key("v1", "Pod", "", ""), _PODS, selectors)
+
+
+def has_daemon_set(connection: Connection, namespace: str, name: str) -> bool:
+    """Tell whether a DaemonSet is there."""
+    return _read(connection, Key("apps/v1", "DaemonSet", namespace, name), _DAEMON_SETS) is not None
+
+
+def evict_pod(connection: Connection, namespace: str, name: str, uid: str, *, dry_run: bool = False) -> None:
+    """Ask once for the eviction of the pod of this uid. Raises :class:`ApiFault` with what refuses it."""
+    key = Key("v1", "Pod", namespace, name)
+    body = {
+        "apiVersion": "policy/v1",
+        "kind": "Eviction",
+        "metadata": {"name": name, "namespace": namespace},
+        "deleteOptions": {"preconditions": {"uid": uid}},
+    }
+    replace(connection, patience=_ONCE).request(
+        "post",
+        f"{object_path(key, _PODS)}/eviction",
+        what=f"eviction of {key}",
+        query={"dryRun": "All"} if dry_run else None,
+        body=body,
+        content_type="application/json",
+    )
+
+
+def _read(connection: Connection, key: Key, resource: Resource) -> Json | None:
+    try:
+        body = connection.request("get", object_path(key, resource), what=str(key))[1]
+    except ApiFault as fault:
+        if fault.fault is not Fault.NOT_FOUND:
+            raise
+        return None
+    return checked_object(body, key, f"get {key}")

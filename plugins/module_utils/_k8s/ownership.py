@@ -1,0 +1,129 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Whose is a live object?
+
+What a controller, a chart or a GitOps tool looks after is neither changed nor deleted here: it would change it back, or
+lose what it needs.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Mapping
+
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import ApiFault, Fault
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects import Item, Json, Key
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.projection import is_ours
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.session import Session
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.snapshot import get_object, list_objects
+
+_MANAGED_BY = "app.kubernetes.io/managed-by"
+_OURS = "rdma-fabric"
+# Labels and annotations that a tool puts on each object it looks after, and the tool.
+_MARKS = {
+    "nvidia.network-operator.state": "the NVIDIA Network Operator",
+    "olm.owner": "the Operator Lifecycle Manager",
+    "meta.helm.sh/release-name": "Helm",
+    "argocd.argoproj.io/tracking-id": "Argo CD",
+    "kustomize.toolkit.fluxcd.io/name": "Flux",
+    "helm.toolkit.fluxcd.io/name": "Flux",
+}
+# Up to so many new objects of a kind in a namespace are read one by one, more by one LIST.
+_MOST_READS = 10
+
+
+def other_owner(live: Mapping[str, Any], desired: Mapping[str, Any] | None = None) -> str:
+    """Return who else looks after a live object, an empty string for nobody.
+
+    What ``desired`` says itself (an owner reference, a label) is no other owner, nor is a label that we applied.
+    """
+    metadata = live["metadata"]
+    wanted = (desired or {}).get("metadata") or {}
+    ours = {str(entry.get("uid")) for entry in wanted.get("ownerReferences") or [] if isinstance(entry, Mapping)}
+    for entry in metadata.get("ownerReferences") or []:
+        if isinstance(entry, Mapping) and entry.get("controller") is True and str(entry.get("uid")) not in ours:
+            return f"the controller of {entry.get('kind')} {entry.get('name')}"
+    marks = {**(metadata.get("labels") or {}), **(metadata.get("annotations") or {})}
+    own = {**(wanted.get("labels") or {}), **(wanted.get("annotations") or {})}
+    for mark in _applied_marks(live):
+        own.setdefault(mark, marks.get(mark))
+    for mark, owner in _MARKS.items():
+        if marks.get(mark) and own.get(mark) != marks[mark]:
+            return f"{owner} ({mark}: {marks[mark]})"
+    manager = marks.get(_MANAGED_BY)
+    if manager and manager not in (_OURS, own.get(_MANAGED_BY)):
+        return f"{manager} ({_MANAGED_BY})"
+    return ""
+
+
+def _applied_marks(live: Mapping[str, Any]) -> set[str]:
+    """Return the labels and annotations that this collection put on a live object."""
+    found: set[str] = set()
+    for entry in live["metadata"].get("managedFields") or []:
+        fields = entry.get("fieldsV1") if isinstance(entry, Mapping) and is_ours(entry) else None
+        metadata = fields.get("f:metadata") if isinstance(fields, Mapping) else None
+        for part in ("f:labels", "f:annotations"):
+            recorded = metadata.get(part) if isinstance(metadata, Mapping) else None
+            found |= {name[2:] for name in recorded} if isinstance(recorded, Mapping) else set()
+    return found
+
+
+def refuse_others(session: Session) -> None:
+    """Note, before anything is changed, each desired object that somebody else looks after.
+
+    A Namespace is shared by what is in it: who made it keeps it, and this run only adds its labels.
+    """
+    strangers = _unlabelled(session)
+    for item in session.items:
+        live = session.snapshot.find(item.key) or strangers.get(item.key)
+        owner = other_owner(live, item.body) if live is not None else ""
+        if owner and (item.key.group, item.key.kind) == ("", "Namespace"):
+            session.result.notices.append(
+                f"{item.key} is looked after by {owner}; labels of it are added beside its own"
+            )
+        elif owner:
+            hint = "remove it there, or leave it out here; what nobody looks after any more is taken over"
+            fault = ApiFault(Fault.CONFLICT, f"{item.key} is looked after by {owner}", hint=hint)
+            session.result.failures.append((item.key, fault))
+
+
+def _unlabelled(session: Session) -> dict[Key, Json]:
+    """Return the desired objects that exist without a set's label; nothing is asked where none is missing."""
+    if not session.request.set_name:
+        return {}
+    places: dict[tuple[str, str, str], list[Item]] = {}
+    for item in session.items:
+        known = session.snapshot.find(item.key) is not None or not session.snapshot.is_served(item.key)
+        if not known:
+            places.setdefault((item.key.api_version, item.key.kind, item.key.namespace), []).append(item)
+    absent = _absent_namespaces(session, places)
+    found: dict[Key, Json] = {}
+    for (api_version, kind, namespace), items in places.items():
+        keys = [item.key for item in items]
+        resource = session.kinds.find(keys[0])
+        if resource is None or namespace in absent:
+            continue
+        if len(keys) > _MOST_READS:
+            bodies = list_objects(session.connection, Key(api_version, kind, namespace, ""), resource, {})
+            names = {body["metadata"]["name"]: body for body in bodies}
+            found.update({key: names[key.name] for key in keys if key.name in names})
+        else:
+            read = {key: get_object(session.connection, session.kinds, key) for key in keys}
+            found.update({key: body for key, body in read.items() if body is not None})
+    return found
+
+
+def _absent_namespaces(session: Session, places: Mapping[tuple[str, str, str], list[Item]]) -> set[str]:
+    """Return the namespaces that do not exist yet: nothing can be in them."""
+    wanted = {namespace for _version, _kind, namespace in places if namespace}
+    absent: set[str] = set()
+    for name in sorted(wanted):
+        key = Key("v1", "Namespace", "", name)
+        try:
+            if session.snapshot.find(key) is None and get_object(session.connection, session.kinds, key) is None:
+                absent.add(name)
+        except ApiFault as fault:
+            # Who works inside a namespace need not be allowed to read it.
+            if fault.fault is not Fault.FORBIDDEN:
+                raise
+    return absent

@@ -1,0 +1,135 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Would a batch reach its end? Who the user is, what the user may do, and a strict dry run of what would change.
+
+Nothing is written. Objects that are provably as desired cost no request of their own, as in the batch itself.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Iterable
+
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.access import missing_rights, who_am_i
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.batch import run
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.kinds import Kinds
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects import Key, read_waves
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.rights import (
+    LEASE_GROUP,
+    WRITES,
+    Find,
+    Need,
+    diagnosis_needs,
+    grouped,
+    push_needs,
+    refused_need,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.session import (
+    CONFIGURED,
+    CREATED,
+    DELETED,
+    BatchError,
+    BatchRequest,
+    BatchResult,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.snapshot import fetch_group
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import Connection
+
+_VERBS = {CREATED: ("create", "patch"), CONFIGURED: ("patch",), DELETED: ("delete",)}
+_NEXT_STEP = (
+    "next: grant them, or bind the ClusterRole rdma-fabric-push, which this collection ships and which has every right"
+    " of what it renders (docs/rights.md)"
+)
+
+
+@dataclass(frozen=True)
+class Rehearsal:
+    """The user's name, what would keep the batch from its end, and what is to be known besides."""
+
+    user: str
+    problems: list[str] = field(default_factory=list)
+    notices: list[str] = field(default_factory=list)
+
+
+def rehearse(connection: Connection, request: BatchRequest) -> Rehearsal:
+    """Look whether the batch would reach its end.
+
+    Raises :class:`ApiFault` where the server gives no answer or does not know the user, :class:`InvalidInput` for waves
+    that are wrong by themselves.
+    """
+    user = who_am_i(connection)
+    kinds = Kinds(lambda path: fetch_group(connection, path))
+    items = read_waves(request.waves)
+    kinds.learn(item.body for item in items)
+    keys = [item.key for item in items]
+    needs = push_needs(keys, kinds.find, request.set_name, request.inventory_namespace)
+    besides = diagnosis_needs(keys) if request.wait else {}
+    missing = missing_rights(connection, {**besides, **needs})
+    lacking = missing.needs & set(needs)
+    notices = _notices(user, missing.needs - lacking, missing.unknown)
+    if any(need.verb == "list" and need in _reads(keys, kinds.find) for need in lacking):
+        # What is there can't be seen, so nothing tells which of the other rights this run would not use.
+        return Rehearsal(user, [_lacks(user, _without_pruning(lacking))], notices)
+    try:
+        result, failures = run(connection, replace(request, check=True, wait=False)), []
+    except BatchError as err:
+        result, failures = err.result, err.result.failures
+    used = _used(result, kinds.find)
+    problems: list[str] = []
+    refused: set[Need] = set()
+    for _key, fault in failures:
+        need = refused_need(fault)
+        if need is None:
+            problems.append(str(fault))
+            continue
+        refused.add(need)
+        used.add(need)
+        if need.verb in WRITES:
+            # The server names the first one that is missing of the two that an apply takes.
+            used |= {replace(need, verb=verb) for verb in WRITES}
+    if used and request.set_name:
+        # Who writes anything writes the set's inventory and takes its Lease.
+        own = push_needs([], kinds.find, request.set_name, request.inventory_namespace)
+        used |= {need for need in _without_pruning(own) if need.namespace}
+    lacked = (used & lacking) | refused
+    return Rehearsal(user, [*([_lacks(user, lacked)] if lacked else []), *problems], [*notices, *result.notices])
+
+
+def _reads(keys: Iterable[Key], find: Find) -> set[Need]:
+    """Return the rights without which nobody can see what is there."""
+    return {need for need in push_needs(keys, find, "", "") if need.verb == "list"}
+
+
+def _without_pruning(needs: Iterable[Need]) -> set[Need]:
+    """Return the rights that a run takes that deletes nothing but its Lease."""
+    return {need for need in needs if need.verb != "delete" or need.group == LEASE_GROUP}
+
+
+def _used(result: BatchResult, find: Find) -> set[Need]:
+    """Return the rights that the changes of a dry run would take."""
+    found: set[Need] = set()
+    for change in result.changes:
+        verbs = _VERBS.get(change.action, ())
+        found |= {need for need in push_needs([change.key], find, "", "") if need.verb in verbs}
+    return found
+
+
+def _lacks(user: str, needs: Iterable[Need]) -> str:
+    who = f"the user {user}" if user else "the user"
+    lines = "".join(f"\n      {line}" for line in grouped(needs))
+    return f"{who} lacks rights that this run uses:{lines}\n      {_NEXT_STEP}"
+
+
+def _notices(user: str, besides: frozenset[Need], unknown: frozenset[Need]) -> list[str]:
+    found = []
+    if not user:
+        found.append(
+            "the API server is older than 1.28 and tells nobody's name; the rights were looked at all the same"
+        )
+    if besides:
+        rights = "; ".join(grouped(besides))
+        found.append(f"should a pod not start, the reason can't be told: the user lacks {rights}")
+    if unknown:
+        found.append(f"the server does not say whether the user has these rights: {'; '.join(grouped(unknown))}")
+    return found
