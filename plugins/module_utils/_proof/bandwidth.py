@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Whether a measured bandwidth is what the link, PCIe and the way to the GPU allow. Pure and private.
+"""Whether a measured bandwidth is what the link, PCIe and the way to the GPU allow. Pure.
 
 The measured value is the median of the averages of large messages, in Gb/s; the expected one is what the narrowest
 part of the way carries. Rates of links are payload rates as sysfs and vendors give them (100, 200, 400 Gb/s).

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What an output of NCCL tests (all_reduce_perf, ...) says, as plain data, and whether it is good. Pure and private.
+"""What an output of NCCL tests (all_reduce_perf, ...) says, as plain data, and whether it is good. Pure.
 
 The average that the tests print is taken over all sizes and so says little; the largest sizes decide here.
 """
@@ -82,7 +82,7 @@ def nccl_test_result(output: Any, minimum_gbytes: float | None = None) -> dict[s
         "printed_average_gbytes": run.average,
         "summary": summary,
         "transport": transport,
-        "complete": bool(run.rows) and run.closed and run.starts <= 1 and not run.damaged and not ended,
+        "complete": bool(run.rows) and run.closed and run.outputs() <= 1 and not run.damaged and not ended,
         "verdict": verdict,
         "problems": problems,
         "notices": _notices(run, transport),
@@ -105,6 +105,7 @@ class _Run:
         self.damaged: str | None = None
         self.checked = False
         self.starts = 0
+        self.ends = 0
         self.too_many = False
         self.errors: list[Problem] = []
 
@@ -120,6 +121,10 @@ class _Run:
         self.ranks += 1
         if len(self.hosts) < _MOST_HOSTS:
             self.hosts.add(host)
+
+    def outputs(self) -> int:
+        """Return how many outputs the text holds: two processes without MPI mix their rows and end twice."""
+        return max(self.starts, self.ends)
 
     def wrong(self) -> int | None:
         """Return the number of wrong elements: counted in rows, or as the summary of a checked run has it."""
@@ -160,6 +165,7 @@ def _read_comment(run: _Run, line: str) -> None:
         run.out_of_bounds = int(bounds[1])
     if average:
         run.average, run.closed = measure(average[1]), True
+        run.ends += 1
 
 
 def _read_test(run: _Run, line: str) -> None:
@@ -220,9 +226,10 @@ def _problems(run: _Run, transport: dict[str, Any], errors: Sequence[Problem]) -
     if not run.closed:
         cause = "the run was ended before its summary, or the connection to it broke"
         found.append(_problem("the output has no summary at its end", cause, "run it again with more time"))
-    if run.starts > 1:
-        cause = "the text holds several runs; the last is the one read (of JSON reports the first)"
-        found.append(_problem(f"{run.starts} outputs in one text", cause, "pass the output of each run on its own"))
+    if run.outputs() > 1:
+        cause = "several runs (the last is read, of JSON reports the first), or processes that were started without MPI"
+        step = "pass the output of each run on its own; build the tests with MPI=1"
+        found.append(_problem(f"{run.outputs()} outputs in one text", cause, step))
     if run.too_many:
         cause = f"a run has a row for each size; the first {_MOST_ROWS} are read"
         found.append(_problem(f"more than {_MOST_ROWS} rows", cause, "use a step factor (-f 2)"))

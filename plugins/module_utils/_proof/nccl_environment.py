@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The environment that NCCL needs on a host, from the host's facts. Pure and private.
+"""The environment that NCCL needs on a host, from the host's facts. Pure.
 
 NCCL_IB_HCA selects by prefix unless it starts with ``=``: ``mlx5_1`` also takes mlx5_10 and mlx5_11. NCCL knows the
 distances LOC, PIX, PXB, PHB and SYS; two host bridges of one NUMA node (NODE) are PHB to it.

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The rows of NCCL tests (nccl-tests 2.0 to 2.19), printed or in JSON. Pure and private.
+"""The rows of NCCL tests (nccl-tests 2.0 to 2.19), printed or in JSON. Pure.
 
 A printed row is size, count, type, then redop and root as far as the version and the collective print them, then two
 groups of measures: out of place and in place. A group is time, algorithm bandwidth, bus bandwidth and wrong elements,
@@ -23,6 +23,8 @@ _START = re.compile(
     re.ASCII,
 )
 _STAMP = re.compile(r"\s\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d\s{0,40}$", re.ASCII)
+# What a launcher puts before each part of a row that a rank wrote on its own: ``[0]``, ``[1,0]<stdout>:``.
+_TAG = re.compile(r"\[\d{1,7}(?:,\d{1,7})?\](?:<std(?:out|err)>:?)?", re.ASCII)
 _REDOP = re.compile(r"[A-Za-z]\w{0,15}", re.ASCII)
 _GROUPS = (16, 8, 4)
 _MOST_WORDS = 24
@@ -41,7 +43,7 @@ def row_in(line: str, counts_wrong: bool) -> Row | None:
     start = _START.search(line)
     if not start:
         return None
-    words = _STAMP.sub("", line[start.end() :]).split()[:_MOST_WORDS]
+    words = _STAMP.sub("", _TAG.sub(" ", line[start.end() :])).split()[:_MOST_WORDS]
     meta = next((len(words) - group for group in _GROUPS if 0 <= len(words) - group <= 2), None)
     if meta is None:
         return None

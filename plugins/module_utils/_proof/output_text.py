@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Lines of a program's output as they were before a terminal, kubectl or mpirun added to them. Pure and private.
+"""Lines of a program's output as they were before a terminal, kubectl or mpirun added to them. Pure.
 
 The parsers of test programs share this. Everything here takes time in proportion to the text, whatever the text is.
 """

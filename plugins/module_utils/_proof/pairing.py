@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which nodes are tested with which, and in what order. Pure and private.
+"""Which nodes are tested with which, and in what order. Pure.
 
 In one round every node is in at most one pair, so the pairs of a round can be measured at the same time without
 sharing a NIC. Same nodes, same rounds.

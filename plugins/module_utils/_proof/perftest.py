@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What an output of perftest (ib_write_bw, ib_read_lat, ...) says, as plain data. Pure and private.
+"""What an output of perftest (ib_write_bw, ib_read_lat, ...) says, as plain data. Pure.
 
 It reads the tables of perftest 4.4 to 26.04, its JSON reports and its bare numbers (--output), and says what is
 missing or wrong in a text instead of failing on it.

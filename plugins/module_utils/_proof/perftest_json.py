@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The report that perftest writes with --out_json, also where it is no JSON. Pure and private.
+"""The report that perftest writes with --out_json, also where it is no JSON. Pure.
 
 Up to January 2024 (4.5 and before) keys and words have no quotes and lists end with a comma; later versions still
 leave a comma in the reports of --output=bandwidth and message_rate, and the key ``sl`` without quotes. All of them

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the messages of perftest mean and what to do about them. Pure and private.
+"""What the messages of perftest mean and what to do about them. Pure.
 
 The messages are those of perftest 4.4 to 26.04, of the libraries below it, and of kubectl exec around it. Standard
 output and standard error mix without a line end between them, so a message is looked for anywhere in a line.

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The tables of perftest: which columns a header names, which numbers a line holds, in which unit. Pure and private.
+"""The tables of perftest: which columns a header names, which numbers a line holds, in which unit. Pure.
 
 perftest counts in 2^20 bytes where it prints MB/sec (up to 24.04) or MiB/sec (from 24.07), and in 10^9 bits with
 --report_gbits. Each row also has the rate of messages, which has no such choice: size times rate tells the unit where

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The report of a run as plain data: what was found, planned, pushed and left undone. Pure and private.
+"""The report of a run as plain data: what was found, planned, pushed and left undone. Pure.
 
 The same input gives the same report; time and measurements come in from outside. The schema of the result is
 ``docs/report.schema.json``.
@@ -20,6 +20,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._proof.report_hosts im
     natural_key,
     step_counts,
 )
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.report_outcome import outcome_of, refusals
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.report_parts import PUSH, Parts
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.report_remarks import ATTENTION, KINDS, fleet_remarks
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.report_topology import device_map, topology_classes
@@ -64,8 +65,9 @@ def build_report(
     unfinished: Sequence[Mapping[str, str]] = (),
     wanted: Sequence[str] = (),
     proof: Mapping[str, Any] | None = None,
+    check: bool = False,
 ) -> dict[str, Any]:
-    """Return the report of one run.
+    """Return the report of one run. ``check``: it was one of check mode.
 
     ``hosts`` are host documents, ``cluster`` the result of the batch apply (None: not asked for), ``rendered`` the
     waves, ``validation`` the document of a wire proof; all of them have passed ``report_input``. ``unfinished``: hosts
@@ -100,7 +102,9 @@ def build_report(
         "remark_kinds": {kind: KINDS[kind] for kind in KINDS if any(r["kind"] == kind for r in remarks)},
         "notices": list(dict.fromkeys([*notices, *((cluster or {}).get("notices") or [])])),
     }
-    report["summary"] = _summary(report, parts)
+    summary = _summary(report, parts)
+    report["summary"] = summary
+    summary["outcome"] = outcome_of(report, [each["host"] for each in unfinished], check=check)
     return report
 
 
@@ -134,6 +138,7 @@ def recap_lines(report: dict[str, Any], *, check: bool = False) -> list[str]:
             lines.append(f"attention: {text['title']}: {_listed(names)}")
     if report["validation"]:
         lines += [f"attention: {line}" for line in failure_lines(report["validation"], 5)]
+    lines += refusals(report)
     lines += [f"not ready: {w['kind']}/{w['name']}: {w['reason'] or ''}" for w in _waiting(report)]
     lines += [f"not done: {item['what']}: {item['why']}" for item in summary["not_done"]]
     return lines

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Health remarks derived from the facts of a fleet: what deserves a look before traffic runs. Pure and private.
+"""Health remarks derived from the facts of a fleet: what deserves a look before traffic runs. Pure.
 
 A remark is ``{"kind", "severity", "host", "devices": [{"address", "name", "seen"}]}``: one per host and kind. What a
 kind means and what to do about it is said once, in ``KINDS``.

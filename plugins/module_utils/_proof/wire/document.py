@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The document of a proof: every pair on every network with its tests, counts, suspects, failures. Pure and private.
+"""The document of a proof: every pair on every network with its tests, counts, suspects, failures. Pure.
 
 It is what ``validate.json`` holds and what the report shows.
 """

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a test pod has: its interface, its RDMA devices, and which of their GIDs is the interface's. Pure and private.
+"""What a test pod has: its interface, its RDMA devices, and which of their GIDs is the interface's. Pure.
 
 Device and GID index are each side's own: tables differ between hosts, and in a pod the entry of its interface is
 behind those of the host. Source of the files: the kernel's Documentation/ABI/stable/sysfs-class-infiniband.

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The document of a proof as JUnit XML, which CI systems and AWX show. Pure and private.
+"""The document of a proof as JUnit XML, which CI systems and AWX show. Pure.
 
 One suite per network, one test case per pair and test. What XML 1.0 cannot hold is replaced by a mark.
 """

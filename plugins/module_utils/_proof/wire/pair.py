@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The steps between two test pods on one network, in their order, each with its time limit. Private.
+"""The steps between two test pods on one network, in their order, each with its time limit.
 
 Commands go through an injected shell and time comes in as a function, so the steps hold no other input or output. No
 step raises for what a pod, a program or a network does: that is a verdict.

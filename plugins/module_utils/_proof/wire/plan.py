@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The plan of a proof: which nodes are tested on which networks, in which rounds, what forbids it. Pure and private.
+"""The plan of a proof: which nodes are tested on which networks, in which rounds, what forbids it. Pure.
 
 Everything that keeps a proof from starting is found here, all of it at once, before any pod is made.
 """

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the reasons of a pod that does not become ready mean. Pure and private.
+"""What the reasons of a pod that does not become ready mean. Pure.
 
 The texts are the scheduler's, kubelet's, containerd's, Multus' and those of CNI programs.
 """

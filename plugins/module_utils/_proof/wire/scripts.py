@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What runs in a test pod: command lines, and the small POSIX shell scripts around them. Pure and private.
+"""What runs in a test pod: command lines, and the small POSIX shell scripts around them. Pure.
 
 The scripts need a shell, ``sleep`` and what a shell has built in. Values come in as arguments of the script, never in
 its text. Every program is ended by a watcher in the pod, so nothing outlives its time when the controller is gone.

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How a command is run in a test pod, as the steps of the proof see it, and what can go wrong. Pure and private."""
+"""How a command is run in a test pod, as the steps of the proof see it, and what can go wrong. Pure."""
 
 from __future__ import annotations
 
