@@ -1,0 +1,118 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The mark on a node that we have cordoned: whose it is, why, since when, and what the node was before.
+
+A node is cordoned and marked in one write, so no run that ends in between leaves a cordon that nobody owns. Any later
+run reads the mark and can end what the first began.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Mapping
+
+ANNOTATION = "rdma.fabric/cordon"
+_TEXTS = ("holder", "run", "reason", "time")
+
+
+@dataclass(frozen=True)
+class Mark:
+    """``unschedulable`` says whether somebody else had cordoned the node before; ``time`` is UTC, for people.
+
+    ``boot`` is the boot that the node's kubelet last reported while it was drained, ``devices`` are the resources that
+    the node offered before.
+    """
+
+    holder: str
+    run: str
+    reason: str
+    time: str
+    unschedulable: bool = False
+    boot: str = ""
+    devices: tuple[str, ...] = ()
+
+    def text(self) -> str:
+        """Return the value of the annotation."""
+        return json.dumps(asdict(self), sort_keys=True)
+
+    def __str__(self) -> str:
+        run = f", run {self.run}" if self.run else ""
+        return f"{self.holder}{run}, since {self.time}: {self.reason}"
+
+
+@dataclass(frozen=True)
+class Step:
+    """What is to be written to a node, as a merge patch (None: nothing), and what is to be said of it."""
+
+    patch: Mapping[str, Any] | None
+    notice: str = ""
+
+
+def mark_of(node: Mapping[str, Any]) -> Mark | None:
+    """Return our mark on a node, None without one.
+
+    One that can't be read says nothing of what the node was before, so that is taken for cordoned by somebody else.
+    """
+    value = (node["metadata"].get("annotations") or {}).get(ANNOTATION)
+    if value is None:
+        return None
+    try:
+        read = json.loads(value)
+    except (TypeError, ValueError):
+        read = None
+    if not isinstance(read, dict):
+        return Mark("somebody", "", f"the annotation {ANNOTATION} can't be read", "an unknown time", True)
+    texts = {name: str(read.get(name) or "") for name in _TEXTS}
+    devices = read.get("devices")
+    return Mark(
+        unschedulable=read.get("unschedulable") is not False,
+        boot=str(read.get("boot") or ""),
+        devices=tuple(map(str, devices)) if isinstance(devices, list) else (),
+        **texts,
+    )
+
+
+def is_cordoned(node: Mapping[str, Any]) -> bool:
+    """Tell whether a node takes no new pods."""
+    return bool((node.get("spec") or {}).get("unschedulable"))
+
+
+def to_cordon(node: Mapping[str, Any], mark: Mark) -> Step:
+    """Return what makes a node cordoned and marked; the first mark stays, as it knows what the node was before.
+
+    Only the boot in it is brought up to date: a node that an earlier run had rebooted is told from one that comes back.
+    """
+    name, found, cordoned = node["metadata"]["name"], mark_of(node), is_cordoned(node)
+    if found is not None and cordoned:
+        other = (found.holder, found.run) != (mark.holder, mark.run)
+        patch = None if found.boot == mark.boot else _patch(node, replace(found, boot=mark.boot).text(), None)
+        return Step(patch, f"node {name} has been cordoned before ({found})" if other else "")
+    new = replace(mark, unschedulable=cordoned)
+    notice = f"somebody else has cordoned node {name}: it stays so when it is given back" if cordoned else ""
+    return Step(_patch(node, new.text(), None if cordoned else True), notice)
+
+
+def to_uncordon(node: Mapping[str, Any], run: str = "") -> Step:
+    """Return what gives a node back: only what was cordoned with our mark, of this ``run`` if one is given."""
+    name, found = node["metadata"]["name"], mark_of(node)
+    by_hand = f"(kubectl uncordon {name}, when it may take pods)"
+    if found is None:
+        kept = f"somebody else has cordoned node {name}, it stays so {by_hand}" if is_cordoned(node) else ""
+        return Step(None, kept)
+    if run and found.run != run:
+        return Step(None, f"node {name} is cordoned by {found}; it stays so" if is_cordoned(node) else "")
+    if found.unschedulable and is_cordoned(node):
+        kept = f"node {name} was cordoned by somebody else before ({found}), it stays so {by_hand}"
+        return Step(_patch(node, None, None), kept)
+    return Step(_patch(node, None, False if is_cordoned(node) else None))
+
+
+def _patch(node: Mapping[str, Any], annotation: str | None, unschedulable: bool | None) -> Mapping[str, Any]:
+    """Return a merge patch that holds for the node as it was read only; None for ``unschedulable`` leaves it."""
+    metadata = {"annotations": {ANNOTATION: annotation}}
+    if node["metadata"].get("resourceVersion"):
+        metadata["resourceVersion"] = node["metadata"]["resourceVersion"]
+    spec = {} if unschedulable is None else {"spec": {"unschedulable": True if unschedulable else None}}
+    return {"metadata": metadata, **spec}

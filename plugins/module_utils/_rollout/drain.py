@@ -1,0 +1,257 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Empties a node of the pods that hold its devices: evictions are tried until the limit, each pod's end is seen.
+
+The cluster is injected. One LIST for all pods of the node a round tells what has ended, so the number of requests
+grows with evictions and time, not with pods.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, Callable, Mapping, Protocol, Sequence
+
+from ansible_collections.rdma.fabric.plugins.module_utils._rollout.cordon import is_cordoned
+from ansible_collections.rdma.fabric.plugins.module_utils._rollout.pace import Clock, Pace
+from ansible_collections.rdma.fabric.plugins.module_utils._rollout.pods import (
+    EVICT,
+    FINISHED,
+    REFUSE,
+    Verdict,
+    Wishes,
+    controller_of,
+    judge,
+)
+
+Json = Mapping[str, Any]
+
+# A pod of the same controller that appears this often on a cordoned node will do so for ever.
+_MOST_RETURNS = 3
+
+
+class DrainFailed(Exception):
+    """The node could not be emptied; ``problems`` name the pods, why they are there, and the next step."""
+
+    def __init__(self, problems: Sequence[str]) -> None:
+        self.problems = list(problems)
+        super().__init__("; ".join(self.problems))
+
+
+class Unanswered(Exception):
+    """The cluster gave no answer; a drain looks again until its limit."""
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Why an eviction was not done: ``hopeless`` when nothing but a person changes that, else when to try again."""
+
+    reason: str
+    hopeless: bool = False
+    after: float = 0.0
+
+
+class Cluster(Clock, Protocol):
+    """One node and its pods, as a drain sees them. Every request may raise :class:`Unanswered`."""
+
+    def node(self) -> Json | None:
+        """Return the node, None when it is not there."""
+
+    def pods(self) -> Sequence[Json]:
+        """Return all pods that are bound to the node."""
+
+    def selected(self) -> frozenset[str] | None:
+        """Return the uids of the pods that the label selector takes, None without one."""
+
+    def working(self, selector: str) -> Sequence[Json]:
+        """Return the pods of the node that a label selector takes."""
+
+    def has_daemon_set(self, namespace: str, name: str) -> bool:
+        """Tell whether a DaemonSet is there."""
+
+    def evict(self, verdict: Verdict, *, dry_run: bool = False) -> Refusal | None:
+        """Ask for the eviction of exactly this pod; return why it was refused, None when it was granted."""
+
+
+@dataclass
+class _Pending:
+    """A pod on its way out: the last refusal, and when to ask again (monotonic seconds)."""
+
+    verdict: Verdict
+    granted: bool
+    refusal: Refusal | None = None
+    again: float = 0.0
+
+
+@dataclass
+class Drain:
+    """Empties one node within ``limit`` seconds (infinite: without limit); ``progress`` gets a line now and then."""
+
+    cluster: Cluster
+    name: str
+    wishes: Wishes
+    limit: float
+    progress: Callable[[str], None]
+    pending: dict[str, _Pending] = field(default_factory=dict)
+    seen: dict[str, Verdict] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=dict)
+    last: dict[str, Json] = field(default_factory=dict)
+    _returns: Counter[str] = field(default_factory=Counter)
+    _owners: set[str] = field(default_factory=set)
+
+    def plan(self) -> list[Verdict]:
+        """Return a verdict on each pod of the node as it is now. Raises DrainFailed for those that forbid a drain."""
+        verdicts = self._look()
+        refused = [f"pod {verdict} on node {self.name}: {verdict.reason}" for verdict in verdicts if _refuses(verdict)]
+        if refused:
+            raise DrainFailed(refused)
+        return verdicts
+
+    def foresee(self, verdicts: Sequence[Verdict]) -> dict[str, str]:
+        """Ask for each eviction without having it done; return by uid what would refuse it now."""
+        leaving = [verdict for verdict in verdicts if verdict.action == EVICT and not verdict.ending]
+        refusals = {verdict.uid: self.cluster.evict(verdict, dry_run=True) for verdict in leaving}
+        return {uid: refusal.reason for uid, refusal in refusals.items() if refusal is not None}
+
+    def run(self) -> list[Verdict]:
+        """Evict what has to leave and wait for its end; return the verdicts on the pods that stay."""
+        pace = Pace(self.cluster, self.limit, self.progress)
+        while True:
+            silence = ""
+            try:
+                staying = self._take_in(self.plan(), pace.started)
+                if not self.pending:
+                    self._still_cordoned()
+                    return staying
+                self._evict_those_due()
+            except Unanswered as err:
+                silence = str(err)
+            if pace.is_over():
+                raise DrainFailed(([f"node {self.name}: {silence}"] if silence else []) + self._left(pace.waited()))
+            pace.wait(partial(self._said, silence))
+
+    def _look(self) -> list[Verdict]:
+        pods = self.cluster.pods()
+        self.last = {str(pod["metadata"]["uid"]): pod for pod in pods}
+        return judge(pods, replace(self.wishes, selected=self.cluster.selected()), self.cluster.has_daemon_set)
+
+    def _take_in(self, verdicts: list[Verdict], started: float) -> list[Verdict]:
+        """Keep the books: what has ended, what is new, what stays."""
+        leaving = {verdict.uid: verdict for verdict in verdicts if verdict.action == EVICT}
+        for uid in [uid for uid in self.pending if uid not in self.last]:
+            del self.pending[uid]
+            self.seconds[uid] = round(self.cluster.now() - started, 1)
+        for uid, verdict in leaving.items():
+            if uid not in self.seen:
+                self._count_return(uid, verdict)
+                self.seen[uid] = verdict
+                self.pending[uid] = _Pending(verdict, granted=verdict.ending)
+            elif verdict.ending and uid in self.pending:
+                self.pending[uid].granted = True
+        for uid in [uid for uid, entry in self.pending.items() if uid not in leaving and not entry.granted]:
+            # Nothing was asked of it, and what it held is over, as for a pod that has finished: it may stay.
+            del self.pending[uid]
+            del self.seen[uid]
+        return [verdict for verdict in verdicts if verdict.action != EVICT]
+
+    def _count_return(self, uid: str, verdict: Verdict) -> None:
+        """Raise DrainFailed when a controller puts pods on the cordoned node again and again."""
+        owner = controller_of(self.last[uid])
+        owner_uid = str(owner.get("uid") or "")
+        if owner_uid and owner_uid in self._owners and self.seconds:
+            self._returns[owner_uid] += 1
+            if self._returns[owner_uid] > _MOST_RETURNS:
+                raise DrainFailed(
+                    [
+                        f"pod {verdict} on node {self.name}: {owner.get('kind')} {owner.get('name')} puts its pods on "
+                        "the node again and again although it is cordoned; take the toleration or the node name out "
+                        "of its pods, or scale it down, then run again"
+                    ]
+                )
+        self._owners.add(owner_uid)
+
+    def _evict_those_due(self) -> None:
+        problems = []
+        for entry in self.pending.values():
+            if entry.granted or self.cluster.now() < entry.again:
+                continue
+            entry.refusal = self.cluster.evict(entry.verdict)
+            if entry.refusal is None:
+                entry.granted = True
+            elif entry.refusal.hopeless:
+                problems.append(f"pod {entry.verdict} on node {self.name}: {entry.refusal.reason}")
+            else:
+                entry.again = self.cluster.now() + entry.refusal.after
+        if problems:
+            raise DrainFailed(problems)
+
+    def _still_cordoned(self) -> None:
+        node = self.cluster.node()
+        if node is None:
+            raise DrainFailed([f"node {self.name} was deleted while it was drained; take it out of the run"])
+        if not is_cordoned(node):
+            raise DrainFailed(
+                [
+                    f"node {self.name} was uncordoned by somebody else while it was drained, so pods may come to it; "
+                    "find out who needs it, then run again"
+                ]
+            )
+
+    def _left(self, seconds: float) -> list[str]:
+        return [
+            f"pod {entry.verdict} has not left node {self.name} within {seconds:.0f} s: {self._why(entry)}"
+            for entry in self.pending.values()
+        ]
+
+    def _said(self, silence: str) -> str:
+        return f"node {self.name}: {silence or self._slowest()}"
+
+    def _slowest(self) -> str:
+        entry = next(iter(self.pending.values()))
+        return f"pods that have to leave: {len(self.pending)}, first {entry.verdict}: {self._why(entry)}"
+
+    def _why(self, entry: _Pending) -> str:
+        if not entry.granted:
+            return entry.refusal.reason if entry.refusal else "its eviction has not been asked for"
+        metadata = self.last[entry.verdict.uid]["metadata"]
+        finalizers = metadata.get("finalizers") or []
+        if finalizers:
+            return (
+                f"it is being deleted, but has the finalizers {', '.join(finalizers)}; see what should remove them, "
+                "then run again"
+            )
+        since = metadata.get("deletionTimestamp") or "now"
+        return (
+            f"it has been told to end by {since}, and the kubelet has not reported its end; raise the limit if its "
+            "grace period is longer, or look at the kubelet of the node, then run again"
+        )
+
+
+def wait_for_jobs(cluster: Cluster, selector: str, limit: float, progress: Callable[[str], None]) -> list[str]:
+    """Wait until no pod that the selector takes runs or waits on the node; return those that do at the limit."""
+    pace = Pace(cluster, limit, progress)
+    while True:
+        try:
+            pods = [pod for pod in cluster.working(selector) if (pod.get("status") or {}).get("phase") not in FINISHED]
+            left = sorted(f"{pod['metadata'].get('namespace')}/{pod['metadata']['name']}" for pod in pods)
+        except Unanswered as err:
+            left = [str(err)]
+        if not left or pace.is_over():
+            return left
+        pace.wait(partial(_jobs_said, left))
+
+
+def _jobs_said(left: Sequence[str]) -> str:
+    return f"jobs on the node to be completed: {len(left)}, first {left[0]}"
+
+
+def unlimited(seconds: float) -> float:
+    """Return a limit in seconds, where 0 stands for none."""
+    return seconds if seconds > 0 else math.inf
+
+
+def _refuses(verdict: Verdict) -> bool:
+    return verdict.action == REFUSE

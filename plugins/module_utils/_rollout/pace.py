@@ -1,0 +1,50 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""How often a node is looked at while something is waited for: at growing intervals, with a word now and then."""
+
+from __future__ import annotations
+
+from typing import Callable, Protocol
+
+_FIRST_INTERVAL = 0.5
+_GROWTH = 1.5
+_LONGEST_INTERVAL = 5.0
+_SAID_EVERY = 10.0
+
+
+class Clock(Protocol):
+    """Monotonic seconds, and a way to let them pass."""
+
+    def now(self) -> float:
+        """Return monotonic seconds."""
+
+    def sleep(self, seconds: float) -> None:
+        """Wait."""
+
+
+class Pace:
+    """The looks of one wait of ``limit`` seconds (infinite: without limit); ``progress`` gets a line now and then."""
+
+    def __init__(self, clock: Clock, limit: float, progress: Callable[[str], None]) -> None:
+        self._clock = clock
+        self._limit = limit
+        self._progress = progress
+        self._interval = _FIRST_INTERVAL
+        self.started = self._said = clock.now()
+
+    def waited(self) -> float:
+        """Return the seconds since the wait began."""
+        return self._clock.now() - self.started
+
+    def is_over(self) -> bool:
+        """Tell whether the next look would be after the limit."""
+        return self._clock.now() + self._interval > self.started + self._limit
+
+    def wait(self, text: Callable[[], str]) -> None:
+        """Let the time to the next look pass; say what is waited for if nothing was said for a while."""
+        if self._clock.now() - self._said >= _SAID_EVERY:
+            self._said = self._clock.now()
+            self._progress(text())
+        self._clock.sleep(self._interval)
+        self._interval = min(self._interval * _GROWTH, _LONGEST_INTERVAL)

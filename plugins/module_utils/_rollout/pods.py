@@ -1,0 +1,168 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which pods of a node have to leave it, which stay, and which forbid the drain.
+
+The rules for DaemonSet, mirror, finished, unmanaged and emptyDir pods are those of kubectl (pkg/drain/filters.go), the
+label that keeps a pod from being drained is that of NVIDIA's upgrade library. What holds a device is judged here, as a
+change of a driver, a kernel or a firmware takes nothing from the other pods.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Any, Callable, Iterable, Mapping
+
+Json = Mapping[str, Any]
+
+EVICT = "evict"
+STAY = "stay"
+REFUSE = "refuse"
+
+SKIP_LABEL = "nvidia.com/ofed-driver-upgrade-drain.skip"
+_MIRROR = "kubernetes.io/config.mirror"
+_NETWORKS = ("k8s.v1.cni.cncf.io/networks", "v1.multus-cni.io/default-network")
+_VERBS_DEVICES = "/dev/infiniband"
+_CONTAINERS = ("containers", "initContainers")
+FINISHED = ("Succeeded", "Failed")
+
+
+@dataclass(frozen=True)
+class Wishes:
+    """What a drain is asked for.
+
+    ``everything`` takes every pod, not only those that hold devices; ``resources`` are patterns of the names of
+    extended resources, ``selected`` the uids of the pods that a label selector takes, None without one.
+    """
+
+    everything: bool = False
+    resources: tuple[str, ...] = ()
+    force: bool = False
+    delete_empty_dir: bool = False
+    selected: frozenset[str] | None = None
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What becomes of one pod, and why; ``uid`` tells it from another one of the same name."""
+
+    namespace: str
+    name: str
+    uid: str
+    action: str
+    reason: str
+    ending: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+
+def judge(pods: Iterable[Json], wishes: Wishes, has_daemon_set: Callable[[str, str], bool]) -> list[Verdict]:
+    """Return a verdict on each pod, by namespace and name; ``has_daemon_set`` is asked for (namespace, name)."""
+    verdicts = [_verdict(pod, wishes, has_daemon_set) for pod in pods]
+    return sorted(verdicts, key=lambda verdict: (verdict.namespace, verdict.name))
+
+
+def _verdict(pod: Json, wishes: Wishes, has_daemon_set: Callable[[str, str], bool]) -> Verdict:
+    metadata = pod["metadata"]
+    action, reason = _decide(pod, wishes, has_daemon_set)
+    return Verdict(
+        namespace=str(metadata.get("namespace") or ""),
+        name=str(metadata["name"]),
+        uid=str(metadata["uid"]),
+        action=action,
+        reason=reason,
+        ending=bool(metadata.get("deletionTimestamp")),
+    )
+
+
+def _decide(pod: Json, wishes: Wishes, has_daemon_set: Callable[[str, str], bool]) -> tuple[str, str]:
+    held = "every pod has to leave" if wishes.everything else what_it_holds(pod, wishes.resources)
+    stays = _why_it_stays(pod, wishes, held)
+    if stays:
+        return STAY, stays
+    if _has_finished(pod):
+        return EVICT, "it has finished"
+    metadata, owner = pod["metadata"], controller_of(pod)
+    of_daemon_set = owner.get("kind") == "DaemonSet" and str(owner.get("apiVersion", "")).startswith("apps/")
+    if of_daemon_set and has_daemon_set(str(metadata.get("namespace") or ""), str(owner.get("name"))):
+        return STAY, f"the DaemonSet {owner.get('name')} would bring it back at once"
+    forbids = _why_it_forbids(pod, wishes, owner, orphan=of_daemon_set)
+    if forbids and not metadata.get("deletionTimestamp"):
+        return REFUSE, forbids
+    return EVICT, held
+
+
+def _why_it_stays(pod: Json, wishes: Wishes, held: str) -> str:
+    """Return why a pod stays whatever controls it, or an empty string."""
+    metadata = pod["metadata"]
+    if _MIRROR in (metadata.get("annotations") or {}):
+        return "it is a static pod of the kubelet"
+    if (metadata.get("labels") or {}).get(SKIP_LABEL) == "true":
+        return f"its label {SKIP_LABEL} says so"
+    if wishes.selected is not None and metadata["uid"] not in wishes.selected:
+        return "the pod selector does not take it"
+    if not held:
+        return "it holds no RDMA device, GPU or secondary network"
+    return "it has finished and holds nothing any more" if _has_finished(pod) and not wishes.everything else ""
+
+
+def _why_it_forbids(pod: Json, wishes: Wishes, owner: Json, *, orphan: bool) -> str:
+    """Return what evicting a pod would lose that nobody has allowed to lose, or an empty string."""
+    if orphan and not wishes.force:
+        return f"its DaemonSet {owner.get('name')} is gone, so nothing makes it anew (force: true evicts it)"
+    if _has_empty_dir(pod) and not wishes.delete_empty_dir:
+        return "the data in its emptyDir volumes would be lost (delete_empty_dir: true evicts it)"
+    if not owner and not wishes.force:
+        return "it has no controller, so nothing makes it anew elsewhere (force: true evicts it)"
+    return ""
+
+
+def what_it_holds(pod: Json, resources: Iterable[str]) -> str:
+    """Return what a pod holds that a change of the node would take away from it, or an empty string."""
+    spec, annotations = pod.get("spec") or {}, pod["metadata"].get("annotations") or {}
+    patterns = tuple(resources)
+    for name in sorted(_asked_for(spec)):
+        if any(fnmatchcase(name, pattern) for pattern in patterns):
+            return f"it has the resource {name}"
+    if spec.get("resourceClaims"):
+        return "it has a device by a ResourceClaim"
+    for key in _NETWORKS:
+        if str(annotations.get(key) or "").strip() not in ("", "[]"):
+            return f"it is on the network {str(annotations[key]).strip():.80}"
+    for volume in spec.get("volumes") or []:
+        path = str((volume.get("hostPath") or {}).get("path") or "").rstrip("/")
+        if path == _VERBS_DEVICES or path.startswith(f"{_VERBS_DEVICES}/"):
+            return f"it has {path} of the node"
+    return ""
+
+
+def controller_of(pod: Json) -> Json:
+    """Return the owner reference to the controller of a pod, empty without one."""
+    for owner in pod["metadata"].get("ownerReferences") or []:
+        if owner.get("controller"):
+            found: Json = owner
+            return found
+    return {}
+
+
+def _asked_for(spec: Json) -> set[str]:
+    """Return the names of the resources of all containers, of which more than none is asked for."""
+    return {
+        str(name)
+        for kind in _CONTAINERS
+        for container in spec.get(kind) or []
+        for amounts in (container.get("resources") or {}).values()
+        if isinstance(amounts, Mapping)
+        for name, amount in amounts.items()
+        if str(amount) != "0"
+    }
+
+
+def _has_finished(pod: Json) -> bool:
+    return (pod.get("status") or {}).get("phase") in FINISHED
+
+
+def _has_empty_dir(pod: Json) -> bool:
+    return any(volume.get("emptyDir") is not None for volume in (pod.get("spec") or {}).get("volumes") or [])

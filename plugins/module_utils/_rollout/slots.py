@@ -1,0 +1,244 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which slot a node may take, so that no more than the allowed number of nodes is out of service.
+
+A slot is a Lease. It is never deleted: a slot that was given back has no holder, so a write that names its
+resourceVersion fails when anybody took it in between, even if it is free again. Whoever takes a slot takes the lowest
+free one of what it has read. Both together keep any number of runs within the limit, whatever they read and when: of
+the slots that are held at some moment, look at the highest whose holder saw no later write above it; all below it were
+held in what that holder read, so the others were counted.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass, field
+from typing import Any, Callable, Collection, Dict, Mapping, Sequence
+
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import named
+
+Json = Dict[str, Any]
+
+GROUP_LABEL = "rdma.fabric/slots"
+REASON = "rdma.fabric/slot-failed"
+PROCESS = "rdma.fabric/slot-process"
+# NVIDIA/k8s-operator-libs: the node's label, and the states in which an upgrade has not begun or has ended.
+STATE_LABEL = "nvidia.com/ofed-driver-upgrade-state"
+_IDLE_STATES = ("", "upgrade-required", "upgrade-done")
+_MANAGED = {"app.kubernetes.io/managed-by": "rdma-fabric"}
+_MOST_NAMED = 5
+_PERCENTAGE = re.compile(r"(?P<share>[0-9]+)%")
+
+
+@dataclass(frozen=True)
+class Slot:
+    """A Lease as a slot: ``index`` counts from 0, ``node`` is empty for a free one.
+
+    ``failed`` says why the node did not come to its end, ``process`` which process has the slot.
+    """
+
+    index: int
+    node: str = ""
+    run: str = ""
+    renewed: str = ""
+    duration: float = 0.0
+    failed: str = ""
+    process: str = ""
+    live: Json = field(default_factory=dict, compare=False)
+
+    def __str__(self) -> str:
+        state = f"failed: {self.failed}" if self.failed else f"renewed {self.renewed or 'never'}"
+        return f"{self.node} (run {self.run}, {state})"
+
+
+@dataclass(frozen=True)
+class Wish:
+    """Who wants a slot: the node, its run, and how many nodes may be out of service (0: any number).
+
+    ``rollout`` are the nodes that the run takes in turn: what an earlier run left of them, this one mends.
+    """
+
+    node: str
+    run: str
+    limit: int
+    rollout: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class Take:
+    """Write the wish into this slot, which was read as it is in ``slot.live`` (empty: it has to be created)."""
+
+    slot: Slot
+    healed: str = ""
+
+
+@dataclass(frozen=True)
+class Keep:
+    """The node has its slot in this run already."""
+
+    slot: Slot
+
+
+@dataclass(frozen=True)
+class Wait:
+    """No slot is free now."""
+
+    why: str
+
+
+@dataclass(frozen=True)
+class Stop:
+    """No further node may begin until a person has looked."""
+
+    why: str
+
+
+class Watch:
+    """Tells which holders no longer renew: by the time that passes for the one who looks, never by comparing clocks."""
+
+    def __init__(self) -> None:
+        self._seen: dict[int, tuple[tuple[str, str, str], float]] = {}
+
+    def is_over(self, slot: Slot, now: float) -> bool:
+        """Tell whether a slot has been seen unrenewed for its duration; ``now`` is monotonic."""
+        sign = (slot.node, slot.run, slot.renewed)
+        before = self._seen.get(slot.index)
+        if before is None or before[0] != sign:
+            self._seen[slot.index] = (sign, now)
+            return False
+        return now - before[1] >= slot.duration
+
+
+def limit_of(given: str, total: int) -> int:
+    """Return how many nodes may be out of service; ``total`` is what a percentage is of. Raises ValueError.
+
+    A share is rounded up, as the operator rounds its own.
+    """
+    text = given.strip()
+    if text.isdecimal():
+        return int(text)
+    found = _PERCENTAGE.fullmatch(text)
+    if found is None:
+        raise ValueError(f"{given!r} is neither a number of nodes nor a percentage: 2, 25%, or 0 for no limit")
+    share = int(found["share"])
+    if not 1 <= share <= 100:
+        raise ValueError(f"{given!r} is not between 1% and 100%; 0 stands for no limit")
+    if total < 1:
+        raise ValueError(f"{given!r} of how many nodes? Give their number as total")
+    return math.ceil(share * total / 100)
+
+
+def slot_name(group: str, index: int) -> str:
+    """Return the name of the Lease of a slot."""
+    return f"rdma-fabric-slot-{group}-{index}"
+
+
+def slot_of(lease: Mapping[str, Any], group: str) -> Slot | None:
+    """Return a Lease as a slot; None for one whose name is no slot's."""
+    metadata = lease["metadata"]
+    prefix, name = slot_name(group, 0)[:-1], str(metadata["name"])
+    number = name[len(prefix) :]
+    if not (name.startswith(prefix) and number.isdecimal()):
+        return None
+    spec = lease.get("spec") if isinstance(lease.get("spec"), dict) else {}
+    node, _slash, run = str((spec or {}).get("holderIdentity") or "").partition("/")
+    seconds = (spec or {}).get("leaseDurationSeconds")
+    annotations = metadata.get("annotations") or {}
+    return Slot(
+        index=int(number),
+        node=node,
+        run=run,
+        renewed=str((spec or {}).get("renewTime") or ""),
+        duration=float(seconds) if isinstance(seconds, int) else 0.0,
+        failed=str(annotations.get(REASON) or "") if node else "",
+        process=str(annotations.get(PROCESS) or "") if node else "",
+        live=dict(lease),
+    )
+
+
+def lease_of(slot: Slot, group: str, namespace: str) -> Json:
+    """Return the Lease to write for a slot; one that was read before names the resourceVersion that it had."""
+    before = slot.live.get("metadata") or {}
+    annotations = {REASON: slot.failed, PROCESS: slot.process}
+    metadata: Json = {
+        "name": slot_name(group, slot.index),
+        "namespace": namespace,
+        "labels": {**_MANAGED, GROUP_LABEL: group},
+        "annotations": {name: value for name, value in annotations.items() if value},
+    }
+    if before.get("resourceVersion"):
+        metadata["resourceVersion"] = before["resourceVersion"]
+    spec: Json = {}
+    if slot.node:
+        spec = {
+            "holderIdentity": f"{slot.node}/{slot.run}",
+            "leaseDurationSeconds": int(slot.duration),
+            "renewTime": slot.renewed,
+        }
+    return {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata, "spec": spec}
+
+
+def busy_of(nodes: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """Return the nodes that a running operator is upgrading, each with the state that its label names."""
+    states = {str(node["metadata"]["name"]): (node["metadata"].get("labels") or {}).get(STATE_LABEL) for node in nodes}
+    return {name: str(state) for name, state in states.items() if (state or "") not in _IDLE_STATES}
+
+
+def decide(
+    wish: Wish,
+    slots: Sequence[Slot],
+    busy: Mapping[str, str],
+    over: Collection[int],
+    is_short: Callable[[str], bool],
+) -> Take | Keep | Wait | Stop:
+    """Return what the node has to do now.
+
+    ``over`` are the indices of slots whose holder no longer renews. Such a slot is free if its node is in service
+    again; ``is_short`` is asked for that.
+    """
+    own = [slot for slot in slots if slot.node == wish.node]
+    if own:
+        return _with_own(wish, own, over)
+    others = [slot for slot in slots if slot.node]
+    failed = [slot for slot in others if slot.failed and (slot.run == wish.run or slot.node not in wish.rollout)]
+    if failed:
+        return Stop(_named(failed))
+    if wish.node in busy:
+        return Wait(f"the operator upgrades this node (state {busy[wish.node]})")
+    left = [slot for slot in others if slot.index in over and not slot.failed and is_short(slot.node)]
+    taken = [slot for slot in others if slot.index not in over or slot.failed or slot in left]
+    of_operator = sorted(set(busy) - {slot.node for slot in taken})
+    if wish.limit and len(taken) + len(of_operator) >= wish.limit:
+        return Wait(_why_full(wish.limit, taken, left, of_operator))
+    held = {slot.index for slot in taken}
+    index = next(number for number in range(len(held) + 1) if number not in held)
+    free = [slot for slot in slots if slot.index == index]
+    return Take(free[0] if free else Slot(index))
+
+
+def _with_own(wish: Wish, own: Sequence[Slot], over: Collection[int]) -> Take | Keep | Wait:
+    """Return what a node does that has a slot already: in this run, or from one that failed or has died."""
+    kept = [slot for slot in own if slot.run == wish.run and not slot.failed]
+    if kept:
+        return Keep(kept[0])
+    left = [slot for slot in own if slot.failed or slot.index in over]
+    return Take(left[0], healed=str(left[0])) if left else Wait(f"another run has the slot of this node: {own[0]}")
+
+
+def _why_full(limit: int, taken: Sequence[Slot], left: Sequence[Slot], of_operator: Sequence[str]) -> str:
+    """Return who has the slots; a node that a dead run left cordoned comes first, as a person has to look at it."""
+    text = f"{limit} of {limit} slots are taken"
+    if left:
+        text += f"; left behind out of service: {_named(left)}"
+    rest = [slot for slot in taken if slot not in left]
+    if rest:
+        text += f"; by {_named(rest)}"
+    if of_operator:
+        text += f"; the operator upgrades {named(list(of_operator), _MOST_NAMED)}"
+    return text
+
+
+def _named(slots: Sequence[Slot]) -> str:
+    return named([str(slot) for slot in slots], _MOST_NAMED)
