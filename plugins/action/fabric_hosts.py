@@ -5,15 +5,28 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Mapping, Sequence
+
+from ansible.utils.display import Display
 
 from ansible_collections.rdma.fabric.plugins.plugin_utils._action import ActionFailure, FabricAction
+from ansible_collections.rdma.fabric.plugins.plugin_utils._plan_classes import notice_lines, plan_lines_of_classes
 from ansible_collections.rdma.fabric.plugins.plugin_utils._run_hosts import (
+    drained,
+    drains_of_policies,
+    due_for_reboot,
+    due_for_reload,
     headline,
+    parallel_of_policies,
     reasons,
+    reboot_notice,
+    reload_notice,
+    shown_later,
     taking_part,
     unfinished_hosts,
 )
+
+display = Display()
 
 
 class ActionModule(FabricAction):
@@ -23,12 +36,43 @@ class ActionModule(FabricAction):
         """Look at what every host registered; see the module's documentation."""
         limit = task_vars.get("ansible_limit")
         hosts = taking_part(arguments["hosts"], task_vars.get("groups") or {}, limit, self._loader)
-        found = unfinished_hosts(hosts, task_vars.get("hostvars") or {})
+        variables = task_vars.get("hostvars") or {}
+        if arguments["plans"]:
+            show_plans(hosts, variables)
+        policies = drains_of_policies(hosts, variables, arguments["rollouts"])
+        drains = {host: policy["drain"] for host, policy in policies.items()}
+        found = unfinished_hosts(hosts, variables)
         unfinished = [each._asdict() for each in found]
         if not found:
-            return {"changed": False, "unfinished": []}
+            due = _reboots(hosts, variables, policies) if arguments["reboots"] else {}
+            return {"changed": False, "unfinished": [], "drains": drains, **due}
         head, lines = headline(found, len(hosts)), reasons(found, limit)
         if arguments["strict"]:
             text = "\n".join([f"{head}, so this run goes no further than its report:", *lines])
             raise ActionFailure(text, unfinished=unfinished)
-        return {"changed": False, "unfinished": unfinished, "notices": ["\n".join([f"{head}:", *lines])]}
+        answer: dict[str, Any] = {}
+        if arguments["reboots"]:
+            answer = {"reboot": [], "reload": [], "give_back": [], "parallel": "1"}
+        notices = ["\n".join([f"{head}:", *lines])]
+        return {"changed": False, "unfinished": unfinished, "drains": drains, "notices": notices, **answer}
+
+
+def show_plans(hosts: Sequence[str], variables: Mapping[str, Mapping[str, Any]]) -> None:
+    """Print the plans of hosts, one for each class of them, and their notices."""
+    kept = shown_later(hosts, variables)
+    plans = {host: shown["steps"] for host, shown in kept.items() if "steps" in shown}
+    notices = {host: shown["notices"] for host, shown in kept.items()}
+    for line in [*plan_lines_of_classes(plans), *notice_lines(notices)]:
+        display.display(line)
+
+
+def _reboots(
+    hosts: Sequence[str], variables: Mapping[str, Mapping[str, Any]], policies: Mapping[str, Mapping[str, Any]]
+) -> dict[str, Any]:
+    """Return the hosts to reload or reboot, what is to be said before, and the others whose nodes are drained then."""
+    reload, reboot = due_for_reload(hosts, variables), due_for_reboot(hosts, variables)
+    due = frozenset((*reload, *reboot))
+    others = [host for host in drained(hosts, variables) if host not in due]
+    parallel = parallel_of_policies(sorted(due), variables, policies) if due else "1"
+    notices = [*reload_notice(reload, variables, parallel), *reboot_notice(reboot, variables, parallel)]
+    return {"reboot": reboot, "reload": reload, "give_back": others, "parallel": parallel, "notices": notices}

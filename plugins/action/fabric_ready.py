@@ -8,14 +8,21 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.render import objects_of, render
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.client import Client, auth_options
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import ApiFault, Fault
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import Connection
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.render import (
+    DEFAULT_NAMESPACE,
+    objects_of,
+    render,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import ApiFault
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.rehearsal import rehearse
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.session import BatchRequest
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import Connection, Patience
 from ansible_collections.rdma.fabric.plugins.plugin_utils._action import ActionFailure, describe_os_error
 from ansible_collections.rdma.fabric.plugins.plugin_utils._cluster_action import ClusterAction, task_environment
 from ansible_collections.rdma.fabric.plugins.plugin_utils._files import make_writable_directory
 
+# Who only looks whether a run could reach its end does not sit out an outage.
+_PATIENCE = Patience(total=10.0)
 NOTHING_WANTED = (
     "nothing is wanted of a cluster, so none is asked; what an earlier run made in one stays (to remove it: k8s_batch "
     "with state: absent)"
@@ -27,37 +34,44 @@ class ActionModule(ClusterAction):
 
     def execute(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         """Look at everything that the end of a run needs; see the module's documentation."""
-        objects = len(objects_of(render(arguments["spec"])))
-        problems, server = [], ""
+        waves = render(arguments["spec"])
+        problems: list[str] = []
+        answer = {"server": "", "user": "", "requests": {}, "notices": [] if waves else [NOTHING_WANTED]}
         if arguments["run_dir"]:
             try:
                 make_writable_directory(Path(arguments["run_dir"]).absolute())
             except OSError as error:
                 problems.append(f"the run directory {describe_os_error(error)} (make it writable, or give another one)")
-        if objects:
-            auth = {name: value for name, value in arguments.items() if name in auth_options()}
+        if waves:
             try:
-                server = self._answering_server(auth)
+                answer = self._of_the_cluster(arguments, waves, problems)
             except ApiFault as fault:
                 problems.append(f"the cluster: {fault}")
         if problems:
             lines = "\n".join(f"  - {problem}" for problem in problems)
             raise ActionFailure(f"this run would not reach its end, so no host was changed:\n{lines}")
-        return {
-            "changed": False,
-            "objects": objects,
-            "server": server,
-            "notices": [] if objects else [NOTHING_WANTED],
-        }
+        return {"changed": False, "objects": len(objects_of(waves)), **answer}
 
-    def _answering_server(self, auth: dict[str, Any]) -> str:
-        """Return the address of the API server once it has answered; raises ApiFault."""
+    def _of_the_cluster(
+        self, arguments: dict[str, Any], waves: list[dict[str, Any]], problems: list[str]
+    ) -> dict[str, Any]:
+        """Return what the cluster answers, and add what it would refuse to the problems; raises ApiFault."""
+        request = BatchRequest(
+            waves=waves,
+            set_name=arguments["set"],
+            inventory_namespace=arguments["spec"].get("namespace") or DEFAULT_NAMESPACE,
+            prune=arguments["prune"],
+            force_conflicts=arguments["force_conflicts"],
+            check=True,
+        )
         with task_environment(self._environment()):
-            client = Client(auth)
-            try:
-                Connection(client, notify=self.progress).request("get", "/version", what="version of the API server")
-            except ApiFault as fault:
-                # The server knows the user, who may not ask this; the batch apply tells which rights it lacks.
-                if fault.fault is not Fault.FORBIDDEN:
-                    raise
-        return client.server
+            client = self.client(arguments)
+            connection = Connection(client, patience=_PATIENCE, notify=self.progress)
+            rehearsal = rehearse(connection, request)
+        problems += [f"the cluster: {problem}" for problem in rehearsal.problems]
+        return {
+            "server": client.server,
+            "user": rehearsal.user,
+            "requests": dict(connection.sent),
+            "notices": rehearsal.notices,
+        }

@@ -10,7 +10,6 @@ from typing import Any
 
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.basis.images import bill_of
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.render import WAVES, objects_of, render
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.review import review
 from ansible_collections.rdma.fabric.plugins.plugin_utils._action import ActionFailure, FabricAction
 from ansible_collections.rdma.fabric.plugins.plugin_utils._manifests import (
     ForeignFile,
@@ -35,7 +34,6 @@ class ActionModule(FabricAction):
             "changed": False,
             "waves": waves,
             "images": bill_of(objects_of(waves)),
-            "notices": review(spec).notices,
         }
         if arguments["output_dir"]:
             result.update(self._write(Path(arguments["output_dir"]), waves))

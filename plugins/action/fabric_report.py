@@ -55,6 +55,7 @@ class ActionModule(FabricAction):
             unfinished=arguments["unfinished"],
             wanted=arguments["wanted"],
             proof=arguments["proof"],
+            check=self.check_mode,
         )
         data_file, page_file = run_dir / "report.json", run_dir / "report.html"
         older = read_older(data_file)
@@ -68,6 +69,7 @@ class ActionModule(FabricAction):
             "changed": bool(stale),
             "report_json": str(data_file),
             "report_html": str(page_file),
+            "outcome": report["summary"]["outcome"],
             "summary": report["summary"],
             "recap": [*recap_lines(report, check=self.check_mode), *earlier, self._place(run_dir)],
         }

@@ -13,7 +13,7 @@ from typing import Any
 
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.basis.names import dns_label
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.proof_pods import networks_of, test_image
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.client import Client, auth_options
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.client import Client
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import ApiFault
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.exec import Executor, WebSockets
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.session import BatchError
@@ -48,11 +48,10 @@ class ActionModule(ClusterAction):
         run_dir = Path(arguments["run_dir"]).absolute()
         check_arguments(arguments)
         facts = facts_of(arguments["spec"], run_dir)
-        auth = {name: value for name, value in arguments.items() if name in auth_options()}
         run_id = secrets.token_hex(4)
         with task_environment(self._environment()):
             try:
-                client = Client(auth)
+                client = self.client(arguments)
                 pods = ClusterPods(Connection(client, notify=self.progress), run_id, self.progress)
                 plan = self._plan(arguments, facts, pods, task_vars)
                 request = request_of(arguments, plan, run_id, facts)

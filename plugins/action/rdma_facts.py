@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts import gather
-from ansible_collections.rdma.fabric.plugins.module_utils._host.recorded import (
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.gather import gather
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.own_files import as_returned
+from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.recorded import (
     BadRecording,
     RecordedHost,
     load_recording,
@@ -33,4 +34,4 @@ class ActionModule(FabricAction):
             host = RecordedHost(load_recording(path.read_bytes()))
         except BadRecording as error:
             raise ActionFailure(f"{path}: {error}") from error
-        return {"recorded": True, "facts": gather(host, None, arguments["kernel_modules"])}
+        return {"recorded": True, "facts": as_returned(gather(host, None, arguments["kernel_modules"]))}

@@ -13,17 +13,19 @@ from typing import Any, ClassVar, Mapping
 from ansible.errors import AnsibleConnectionFailure
 from ansible.utils.display import Display
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.converge import preview
-from ansible_collections.rdma.fabric.plugins.module_utils._host.desired import HostDesired, check_desired
-from ansible_collections.rdma.fabric.plugins.module_utils._host.originals import BadOriginals
-from ansible_collections.rdma.fabric.plugins.module_utils._host.outcome import Run
-from ansible_collections.rdma.fabric.plugins.module_utils._host.recorded import (
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import REFUSED
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.state_file import BrokenState
+from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.recorded import (
     BadRecording,
     RecordedHost,
     load_recording,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._host.steps import REFUSED
-from ansible_collections.rdma.fabric.plugins.module_utils._host.wanted.guard import DEFAULT
+from ansible_collections.rdma.fabric.plugins.module_utils._host.run.converge import preview
+from ansible_collections.rdma.fabric.plugins.module_utils._host.run.result import Run
+from ansible_collections.rdma.fabric.plugins.module_utils._host.run.sealed import check_sealed
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.guard import DEFAULT
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import HostSpec, check_spec
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.syntax import one_line
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput
 from ansible_collections.rdma.fabric.plugins.plugin_utils._action import (
     ActionFailure,
@@ -38,6 +40,8 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._variables import unre
 display = Display()
 
 
+# What a notice begins with among the printed lines of a plan; no step does.
+_NOTICE = "notice: "
 # What a run that applied tells beside facts and plan; the report shows it.
 _OF_THE_RUN = ("executed", "failed_step", "not_reached", "reboot_required")
 
@@ -45,6 +49,8 @@ _OF_THE_RUN = ("executed", "failed_step", "not_reached", "reboot_required")
 class ActionModule(FabricAction):
     """Reads and plans one host, and lets the module change it."""
 
+    # check_spec tells all violations at once, with their paths, and takes no text for a number.
+    checked_in_execute = ("desired",)
     constraints: ClassVar[Mapping[str, Any]] = {
         "required_one_of": [("desired", "confirm")],
         "mutually_exclusive": [("desired", "confirm")],
@@ -57,7 +63,7 @@ class ActionModule(FabricAction):
         name = str(task_vars.get("inventory_hostname", ""))
         if arguments["check_variables"]:
             self._refuse_unread(name, task_vars)
-        desired = check_desired(arguments["desired"])
+        desired = check_spec(arguments["desired"])
         recorded = arguments["recorded_host"]
         output = Path(arguments["output_file"]).expanduser() if arguments["output_file"] else None
         if output is not None:
@@ -67,8 +73,18 @@ class ActionModule(FabricAction):
             result = self._plan_recorded(desired, recorded, arguments)
         else:
             result = self._run_module(desired, arguments, task_vars)
-        if not result.get("changed") and not result.get("failed") and not json_on_stdout():
-            show_plan(name, result.pop("diff", None))
+        result["reboot_due"] = self._reboot_due(result, arguments)
+        # Callbacks show no difference of a host that stays as it is, nor of one that fails.
+        unseen = self.check_mode if result.get("failed") else not result.get("changed")
+        if not json_on_stdout():
+            if arguments["grouped"]:
+                prepared = result.pop("diff", {}).get("prepared", "")
+                result["shown_later"] = for_later(prepared, result.get("plan"), self.diff_mode)
+            else:
+                if unseen:
+                    show_plan(name, result.pop("diff", None))
+                if not self.diff_mode or (result.get("failed") and not unseen):
+                    show_notices(name, result.get("plan"))
         if output is not None and "plan" in result:
             document = {
                 "host": name,
@@ -83,6 +99,12 @@ class ActionModule(FabricAction):
             write_if_different(output, f"{text}\n")
         return result
 
+    def _reboot_due(self, result: Mapping[str, Any], arguments: Mapping[str, Any]) -> bool:
+        """Return whether the host is to be rebooted: something waits for that, and there is the consent to it."""
+        if self.check_mode or arguments["mode"] != "apply" or result.get("recorded") or result.get("failed"):
+            return False
+        return bool(arguments["allow_reboot"] and result.get("reboot_required"))
+
     def _refuse_unread(self, host: str, task_vars: Mapping[str, Any]) -> None:
         """Raise InvalidInput when the task has variables of hosts that the desired state was not made from."""
         of_hosts = task_vars.get("hostvars") or {}
@@ -91,7 +113,7 @@ class ActionModule(FabricAction):
             if violations:
                 raise InvalidInput(violations)
 
-    def _plan_recorded(self, desired: HostDesired, recorded: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    def _plan_recorded(self, desired: HostSpec, recorded: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
         path = self.find_file(recorded)
         try:
             host = RecordedHost(load_recording(path.read_bytes()))
@@ -104,26 +126,28 @@ class ActionModule(FabricAction):
             recorded=True,
             strict=arguments["strict"],
             state=arguments["state"],
+            defers_reload=arguments["defer_reload"],
+            sealed=None if arguments["sealed"] is None else check_sealed(arguments["sealed"]),
         )
         try:
             outcome: dict[str, Any] = preview(host, desired, run, desired["connection_address"])
-        except BadOriginals as error:
+        except BrokenState as error:
             raise ActionFailure(f"{path}: {error}") from error
         if any(step["status"] == REFUSED for step in outcome["plan"]["steps"]):
             outcome["plan"]["notices"].append(host.gaps())
         return outcome
 
-    def _run_module(
-        self, desired: HostDesired, arguments: Mapping[str, Any], task_vars: dict[str, Any]
-    ) -> dict[str, Any]:
-        given = {key: arguments[key] for key in ("mode", "state", "strict")}
+    def _run_module(self, desired: HostSpec, arguments: Mapping[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
+        given = {key: arguments[key] for key in ("mode", "state", "strict", "defer_reload")}
+        # Who only looks at what became of a change has no plan to hold the host to.
+        approved = {} if arguments["sealed"] is None else {"sealed": check_sealed(arguments["sealed"])}
         token = arguments["guard_token"] or secrets.token_hex(16)
 
         def confirm() -> dict[str, Any]:
             return self._confirm(token, task_vars)
 
         try:
-            result = self._run_it({"desired": desired, "guard_token": token, **given}, task_vars)
+            result = self._run_it({"desired": desired, "guard_token": token, **given, **approved}, task_vars)
         except AnsibleConnectionFailure as lost:
             if self.check_mode or given["mode"] == "preview" or not desired["consents"].get("uplink_change"):
                 raise
@@ -159,6 +183,20 @@ class ActionModule(FabricAction):
             self._connection.reset()
 
 
+def for_later(diff: str, plan: Mapping[str, Any] | None, diff_mode: bool) -> dict[str, Any]:
+    """Return what ``fabric_hosts`` prints of a host: its notices, and with ``--diff`` the lines of its steps.
+
+    ``diff`` is the plan as it was before the run, ``plan`` what is left after it; the notices of both count.
+    """
+    lines = diff.splitlines()
+    notices = [line[len(_NOTICE) :] for line in lines if line.startswith(_NOTICE)]
+    notices += [one_line(text) for text in (plan or {}).get("notices", ())]
+    shown: dict[str, Any] = {"notices": list(dict.fromkeys(notices))}
+    if diff_mode:
+        shown["steps"] = [line for line in lines if not line.startswith(_NOTICE)]
+    return shown
+
+
 def show_plan(host: str, diff: Mapping[str, str] | None) -> None:
     """Print the plan of a host that stays as it is: Ansible's callbacks show differences of changed hosts only.
 
@@ -166,3 +204,9 @@ def show_plan(host: str, diff: Mapping[str, str] | None) -> None:
     """
     for line in (diff or {}).get("prepared", "").splitlines():
         display.display(f"[{host}] {line}")
+
+
+def show_notices(host: str, plan: Mapping[str, Any] | None) -> None:
+    """Print the notices of a plan: with --diff they are among its lines."""
+    for text in (plan or {}).get("notices", ()):
+        display.display(f"[{host}] notice: {one_line(text)}")

@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.recorded import (
+from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.recorded import (
     BadRecording,
     Document,
     describe_entries,

@@ -78,9 +78,7 @@ def _attachment(arguments: dict[str, Any], namespace: str) -> tuple[dict[str, An
     if kind:
         network = {**(arguments["spec"] or {}), "networkNamespace": namespace}
         spec, notices = _checked(VARIABLES[kind], name, network)
-        found = nad.network_attachment(spec["networks"][0])
-        remarks = nad.attachment_remarks(found["spec"]["config"], found["metadata"].get("annotations"))
-        return found, [*notices, *(Notice(f"{kind}/{name}", each.path, each.problem, each.hint) for each in remarks)]
+        return nad.network_attachment(spec["networks"][0]), notices
     config = arguments["config"]
     given = {
         "config": config if isinstance(config, str) else compact(config),

@@ -1,10 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the modules that change a host share: one concern brought to its state, and how a module ends.
-
-Private to this collection: it may change without notice.
-"""
+"""What the modules that change a host share: one concern brought to its state, and how a module ends."""
 
 from __future__ import annotations
 
@@ -12,20 +9,26 @@ from typing import Any, Callable
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.access import HostError, LiveHost, LiveMachine, Machine
-from ansible_collections.rdma.fabric.plugins.module_utils._host.actual import Facts
-from ansible_collections.rdma.fabric.plugins.module_utils._host.clock import Clock, SystemClock
-from ansible_collections.rdma.fabric.plugins.module_utils._host.context import Context
-from ansible_collections.rdma.fabric.plugins.module_utils._host.converge import apply, preview
-from ansible_collections.rdma.fabric.plugins.module_utils._host.desired import HostDesired
-from ansible_collections.rdma.fabric.plugins.module_utils._host.execute import Watch
-from ansible_collections.rdma.fabric.plugins.module_utils._host.failures import explain
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.execute import Watch
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.failures import explain
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.lock import Locked, NoLock, Signature, exclusive
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.operations import Work
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import Step
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import Facts
 from ansible_collections.rdma.fabric.plugins.module_utils._host.guard.arm import obstacle
-from ansible_collections.rdma.fabric.plugins.module_utils._host.lock import Locked, NoLock, Signature, exclusive
-from ansible_collections.rdma.fabric.plugins.module_utils._host.operations import Work
-from ansible_collections.rdma.fabric.plugins.module_utils._host.originals import BadOriginals
-from ansible_collections.rdma.fabric.plugins.module_utils._host.outcome import Outcome, Run
-from ansible_collections.rdma.fabric.plugins.module_utils._host.steps import Step
+from ansible_collections.rdma.fabric.plugins.module_utils._host.guard.revert import confirm_start
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import (
+    HostError,
+    LiveHost,
+    LiveMachine,
+    Machine,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.clock import Clock, SystemClock
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.state_file import BrokenState
+from ansible_collections.rdma.fabric.plugins.module_utils._host.run.converge import apply, preview
+from ansible_collections.rdma.fabric.plugins.module_utils._host.run.result import Outcome, Run
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import HostSpec
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput
 
 
@@ -33,7 +36,7 @@ class Waiting(Exception):
     """A change of the uplink has to be settled first; the text says which, and what to do."""
 
 
-class Signing:
+class LockHolder:
     """Signs the lock before the first step: a host that stays as it is gets no write, not even that one.
 
     ``then`` is told of each step afterwards.
@@ -55,15 +58,25 @@ class Signing:
             self._then.during(seconds)
 
 
-def no_uplink_waits(machine: Machine, clock: Clock) -> None:
-    """Raise ``Waiting`` while a change of the uplink waits for its confirmation, and once after one was taken back."""
+def no_uplink_waits(machine: Machine, clock: Clock) -> list[str]:
+    """Raise ``Waiting`` while a change of the uplink waits for its confirmation, and once after one was taken back.
+
+    One that acted when the host was started is confirmed here; return what is to be told about it.
+    """
+    confirmed = confirm_start(machine, clock)
     reason = obstacle(machine, clock)
     if reason:
         raise Waiting(reason)
+    return [confirmed] if confirmed else []
+
+
+def telling(outcome: Outcome, notices: list[str]) -> Outcome:
+    """Return the outcome of a run with more notices in its plan."""
+    return {**outcome, "plan": {**outcome["plan"], "notices": [*notices, *outcome["plan"]["notices"]]}}
 
 
 def converge_concern(
-    module: AnsibleModule, desired: HostDesired, concern: str, address: str | None = None
+    module: AnsibleModule, desired: HostSpec, concern: str, address: str | None = None
 ) -> tuple[Outcome, Facts]:
     """Bring one concern of this machine to the desired state; return the module's result and the facts afterwards.
 
@@ -73,8 +86,9 @@ def converge_concern(
     if run.applies:
         machine, clock = LiveMachine(), SystemClock()
         with exclusive(clock, f"the task about {concern.replace('_', ' ')}", signed=False) as signature:
-            no_uplink_waits(machine, clock)
-            outcome = apply(machine, desired, run, address, clock, watch=Signing(signature))
+            confirmed = no_uplink_waits(machine, clock)
+            outcome = apply(machine, desired, run, address, clock, watch=LockHolder(signature))
+            outcome = telling(outcome, confirmed)
     else:
         outcome = preview(LiveHost(), desired, run, address)
     facts = outcome.pop("facts")
@@ -90,7 +104,7 @@ def end_with(module: AnsibleModule, result_of: Callable[[AnsibleModule], dict[st
         result = result_of(module)
     except InvalidInput as invalid:
         module.fail_json(msg=str(invalid), violations=[violation.as_dict() for violation in invalid.violations])
-    except (BadOriginals, Locked, NoLock, Waiting) as error:
+    except (BrokenState, Locked, NoLock, Waiting) as error:
         module.fail_json(msg=str(error))
     except HostError as error:
         # Readers and steps tell their own errors; the guard is left.

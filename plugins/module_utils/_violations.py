@@ -1,13 +1,13 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What is wrong with an input, said so that its author can mend it. Private to this collection: it may change."""
+"""What is wrong with an input, said so that its author can mend it."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
-from typing import Any, Iterable, TypeVar
+from typing import Any, Iterable, Sequence, TypeVar
 
 _OF_HOST = re.compile(r"host (.+?): (.+)", re.DOTALL)
 _MAX_NAMED = 3
@@ -99,7 +99,7 @@ def _of_hosts(group: list[_Remark]) -> _Remark:
     return replace(group[0], source=f"hosts {named(hosts)}: {matches[0][2]}")
 
 
-def named(hosts: list[str]) -> str:
-    """Return a list of hosts as a person says it."""
-    rest = len(hosts) - _MAX_NAMED
-    return ", ".join(hosts[:_MAX_NAMED]) + (f" and {rest} more" if rest > 0 else "")
+def named(names: Sequence[str], most: int = _MAX_NAMED) -> str:
+    """Return names, such as those of hosts, as a person says them: at most so many, and how many there are beside."""
+    rest = len(names) - most
+    return ", ".join(names[:most]) + (f" and {rest} more" if rest > 0 else "")

@@ -33,6 +33,29 @@ options:
     description: Whether the task fails when a host was not brought to the end. It warns otherwise.
     type: bool
     default: true
+  reboots:
+    description:
+      - Whether to look for hosts that need a reboot and have the consent to it (C(rdma_fabric_allow_reboot)) as well,
+        and for those whose driver is to be reloaded, which P(rdma.fabric.rdma_host#module) left with C(defer_reload).
+      - Notices name them, and say whose nodes are drained before (C(rdma_fabric_drain)) and whose are not.
+    type: bool
+    default: false
+  rollouts:
+    description:
+      - What policies say of drains (C(ofedDriver.upgradePolicy)), as C(spec.rollouts) of
+        P(rdma.fabric.fabric_spec#module) has it.
+      - Which of them a host obeys is told by the labels that were read of it.
+    type: list
+    elements: dict
+    default: []
+  plans:
+    description:
+      - Whether to print what P(rdma.fabric.rdma_host#module) kept of each host where it is told that plans are
+        C(grouped).
+      - Hosts with the same steps on the same devices are one class. It is printed once, with its hosts; a step that
+        says something else on some of them is printed for each wording. A notice is printed once with its hosts.
+    type: bool
+    default: false
 seealso:
   - module: rdma.fabric.rdma_host
   - module: rdma.fabric.fabric_report
@@ -67,4 +90,35 @@ unfinished:
       returned: always
       type: str
       sample: "unreachable: Failed to connect to the host via ssh: Connection timed out"
+reboot:
+  description: The hosts that need a reboot and may have one. There is none while a host was left behind.
+  returned: when O(reboots) is true
+  type: list
+  elements: str
+reload:
+  description:
+    - The hosts whose NIC driver is to be reloaded, which one of RV(reboot) may be as well. There is none while a host
+      was left behind.
+  returned: when O(reboots) is true
+  type: list
+  elements: str
+parallel:
+  description:
+    - How many of RV(reload) and RV(reboot) may have their turn at once by O(rollouts), as C(serial) of a play takes it.
+      It is the least number that a policy of theirs gives; a host that is not drained, or has no policy, goes alone.
+  returned: when O(reboots) is true
+  type: str
+  sample: '2'
+drains:
+  description: What O(rollouts) say of each host, as options of P(rdma.fabric.node_drain#module).
+  returned: success
+  type: dict
+  sample: {dgx-01: {state: drained, force: false, pod_selector: '', timeout: 300}}
+give_back:
+  description:
+    - The other hosts whose nodes are drained before a reload or a reboot (C(rdma_fabric_drain)), as a run that was
+      killed may have left them cordoned. There is none while a host was left behind.
+  returned: when O(reboots) is true
+  type: list
+  elements: str
 """

@@ -11,8 +11,15 @@ module: fabric_ready
 short_description: Make sure that a run can reach its end before it changes a host
 version_added: 0.1.0
 description:
-  - Renders what is wanted of the cluster, looks whether the run directory can be written, and asks the API server for
-    its version. All that fails is told at once.
+  - Renders what is wanted of the cluster, looks whether the run directory can be written, and asks the API server who
+    the user is, whether the user has every right that the run uses, and whether it would accept every object that is to
+    be created, changed or deleted. All that fails is told at once. Nothing is written to the cluster.
+  - Rights are looked up in the lists of rules that the server gives, one for the whole cluster and one for each
+    namespace where that is not enough. Where it can't list them, each right is asked for by itself. Missing rights come
+    in one error, by place and verbs. They do not cost a request per object.
+  - Objects that are provably as wanted are not sent. All others are validated by a dry run that refuses unknown fields.
+    What the server can't judge yet is named in RV(notices). That are objects in a namespace or of a
+    C(CustomResourceDefinition) that the same run would create, for example.
   - Where nothing is wanted of a cluster, none is asked and no kubeconfig is needed, which a notice says.
   - It belongs behind M(rdma.fabric.fabric_spec) and before the hosts. Without it such a failure is found by
     M(rdma.fabric.k8s_batch), when the hosts have been changed.
@@ -38,6 +45,18 @@ options:
   run_dir:
     description: Directory of the run on the controller. It is not looked at unless given.
     type: path
+  set:
+    description: Names the set of objects, as for M(rdma.fabric.k8s_batch).
+    type: str
+    default: rdma-fabric
+  prune:
+    description: Whether the run would delete objects that an earlier run applied and that are no longer wanted.
+    type: bool
+    default: true
+  force_conflicts:
+    description: Whether the run would take over fields that another field manager owns.
+    type: bool
+    default: true
 seealso:
   - module: rdma.fabric.fabric_spec
   - module: rdma.fabric.k8s_batch
@@ -67,8 +86,20 @@ server:
   returned: success
   type: str
   sample: https://10.0.0.10:6443
+user:
+  description: Name under which the API server knows the user, empty where none was asked or an old server tells none.
+  returned: success
+  type: str
+  sample: kubernetes-admin
+requests:
+  description: How many requests of each kind were sent to the API server. Reviews are counted as C(post).
+  returned: success
+  type: dict
+  sample: {"post": 2, "list": 14, "patch": 3}
 notices:
-  description: That no cluster is asked, where nothing is wanted of one.
+  description:
+    - What the server can't judge yet, which rights nobody could judge, and what k8s_batch would say of the objects.
+    - That no cluster is asked, where nothing is wanted of one.
   returned: success
   type: list
   elements: str

@@ -121,11 +121,6 @@ images:
       type: list
       elements: str
       sample: ["DaemonSet/nvidia-network-operator/rdma-shared-dp-ds"]
-notices:
-  description: What is rendered but deserves a look.
-  returned: success
-  type: list
-  elements: str
 output_dir:
   description: The folder written to.
   returned: when O(output_dir) is given

@@ -139,6 +139,15 @@ report_html:
   returned: success
   type: str
   sample: /home/user/rdma-fabric-run/report.html
+outcome:
+  description:
+    - What became of the run, the first that holds.
+    - V(failed) when a host, the push or the proof failed, V(refused) when a step is refused, V(pending) when something
+      is planned, rendered or waits for a consent, a reboot or a run that is none of check mode.
+    - V(changed) when hosts or objects were changed and nothing is left, V(unchanged) when there was nothing to do.
+  returned: success
+  type: str
+  sample: pending
 summary:
   description: Counts, headline, verdict (V(settled), V(pending) or V(attention)) and what was not done.
   returned: success

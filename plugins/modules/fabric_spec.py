@@ -19,7 +19,7 @@ description:
   - A custom resource given as extra variables (C(ansible-playbook -e @policy.yaml)) is read as one more document.
   - Files are read on the controller. Their text is never templated.
   - Variables of this collection that nothing would read are refused as well. These are misspelt ones, and those of
-    O(hosts) that only the controller reads and that it does not have, or has with another value.
+    O(hosts) that only the controller reads and that localhost does not have, or has with another value.
 author:
   - The rdma.fabric contributors (@rdma-fabric)
 extends_documentation_fragment:
@@ -66,6 +66,34 @@ options:
     description: The C(spec) of each C(IPoIBNetwork), by its name.
     type: dict
     default: {}
+  sriov_networks:
+    description: The C(spec) of each C(SriovNetwork) of the SR-IOV Network Operator, by its name.
+    type: dict
+    default: {}
+  sriov_ib_networks:
+    description: The C(spec) of each C(SriovIBNetwork) of the SR-IOV Network Operator, by its name.
+    type: dict
+    default: {}
+  ovs_networks:
+    description: The C(spec) of each C(OVSNetwork) of the SR-IOV Network Operator, by its name.
+    type: dict
+    default: {}
+  sriov_node_policies:
+    description: The C(spec) of each C(SriovNetworkNodePolicy) of the SR-IOV Network Operator, by its name.
+    type: dict
+    default: {}
+  sriov_pool_configs:
+    description: The C(spec) of each C(SriovNetworkPoolConfig) of the SR-IOV Network Operator, by its name.
+    type: dict
+    default: {}
+  ip_pools:
+    description: The C(spec) of each C(IPPool) of nv-ipam, by its name.
+    type: dict
+    default: {}
+  cidr_pools:
+    description: The C(spec) of each C(CIDRPool) of nv-ipam, by its name.
+    type: dict
+    default: {}
   network_attachments:
     description:
       - Network attachments, by C(name) or C(namespace/name).
@@ -100,11 +128,28 @@ options:
     elements: str
     default: []
   proxy:
-    description: C(httpProxy), C(httpsProxy) and C(noProxy) of the workloads that reach out.
+    description: C(httpProxy), C(httpsProxy) and C(noProxy). Nothing that is deployed reads them, which a notice says.
     type: dict
     default: {}
   set:
     description: Name of the set of objects that P(rdma.fabric.k8s_batch#module) shall own. It is checked, no more.
+    type: str
+  sealed_plan:
+    description:
+      - A file that M(rdma.fabric.fabric_seal) has written. A file that was changed, and variables, settings or rendered
+        objects that are not what was sealed, are refused by name. So is a host of this run without a plan in it.
+      - What hosts need is compared by M(rdma.fabric.rdma_host), which takes the plan of its host from RV(sealed).
+    type: path
+  plan_file:
+    description:
+      - The file that a run of the playbook C(rdma.fabric.site) in check mode seals its plan in. Outside check mode a
+        notice says that nothing writes it.
+    type: path
+  reboot_parallel:
+    description:
+      - How many hosts may be rebooted at once, a number from V(1) on or a percentage such as V(10%) of those to be
+        rebooted.
+      - It is checked, no more.
     type: str
   hosts:
     description:
@@ -118,6 +163,9 @@ options:
       - The pattern that O(hosts) were found by. With it the other hosts of the inventory are looked at as well.
       - The input is refused when the pattern is empty, when one other than V(rdma_fabric) matches nothing, and when it
         matches nothing while hosts of the inventory have variables such as C(rdma_fabric_interfaces).
+      - It is refused as well when an inventory of the run is missing, cannot be read or has no host, when the group
+        V(rdma_fabric) has none, when nothing is given for hosts and cluster side alike, and when C(--limit) leaves out
+        every one of O(hosts) and does not name localhost.
       - Hosts with such variables that the pattern leaves out are named in a notice.
     type: str
 seealso:
@@ -176,6 +224,8 @@ spec:
       source: nic-cluster-policy.yaml:1
       spec: {}
     node_policies: []
+    function_policies: []
+    pools: []
     networks: []
     attachments: []
     objects: []
@@ -190,6 +240,12 @@ notices:
   elements: str
   sample:
     - "policy.yaml:9: spec.devicePlugin: is retired: v0.3.0 was the last release of the operator that had it"
+sealed:
+  description:
+    - The sealed plans of the hosts of this run. C(plans) are the different ones, C(hosts) has for each host the number
+      of its C(plan) and the digest of its C(machine).
+  returned: when O(sealed_plan) is given
+  type: dict
 violations:
   description: Everything that is wrong with the input.
   returned: when the input is invalid

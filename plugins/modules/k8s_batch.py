@@ -17,6 +17,15 @@ description:
     collection, to be as desired costs no request of its own.
   - Fields of other managers stay. Objects of an earlier run that are no longer given are removed, if they are recorded
     in the inventory of the set, still carry its label, and were applied by this collection.
+  - An object that somebody else looks after is named and refused before anything is changed, and never deleted. That is
+    one with an owner reference to a controller, and one that carries the label or annotation of the NVIDIA Network
+    Operator, the Operator Lifecycle Manager, Helm, Argo CD or Flux, or C(app.kubernetes.io/managed-by). A C(Namespace)
+    is shared, with a notice.
+  - A request that gets no answer is tried again for a minute and a half. Waiting goes on through an outage until
+    O(wait_timeout) is over.
+  - A run that has something to write takes the C(Lease) C(rdma-fabric-<set>) in O(inventory_namespace), which needs the
+    rights to create, get, update and delete it. Another run of the set waits up to five minutes. A killed run's Lease
+    counts for a minute.
   - A run that is cut at any point loses nothing. The next run converges.
 notes:
   - This action runs on the controller. It never connects to the host of the task.
@@ -95,10 +104,11 @@ options:
     description:
       - How long to wait, in seconds.
     type: int
-    default: 300
+    default: 600
   force_conflicts:
     description:
       - Whether to take over fields that another field manager owns. If V(false), such a field is an error.
+      - An object that an operator, a chart or a GitOps tool looks after is refused in both cases.
     type: bool
     default: true
 """
@@ -188,7 +198,7 @@ waits:
       available: 3
       seconds: 4.2
 requests:
-  description: How many requests were sent, by verb.
+  description: How many requests were sent, by verb, and for the C(Lease) where one was taken.
   returned: always
   type: dict
   sample: {list: 8, patch: 1, get: 0, delete: 0}

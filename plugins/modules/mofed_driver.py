@@ -13,7 +13,7 @@ version_added: 0.1.0
 description:
   - Installs, changes or removes the driver stack of NVIDIA NICs on a host, from packages of repositories or from an
     archive. Knows the packages of Ubuntu 22.04, 24.04 and 26.04, Debian 12 and 13, RHEL 9 and 10 and their clones, and
-    SLES 15. Any other distribution keeps its inbox driver and is told so.
+    SLES 15 and 16. Any other distribution keeps its inbox driver and is told so.
   - Tells apart what is installed, on the disk, loaded, and started by the initial RAM disk, and only changes what
     differs.
   - Everything that forbids the change is checked before anything is changed, and all of it is said at once. Checked are
@@ -95,7 +95,7 @@ options:
   build:
     description:
       - With V(dkms), the modules are built on the host and built again for every new kernel. V(precompiled) modules
-        exist for RHEL and SLES up to DOCA 3.2.
+        exist for RHEL and SLES up to DOCA 3.1 (25.07).
     type: str
     choices: [dkms, precompiled]
     default: dkms
@@ -212,16 +212,16 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.importing import compile_once
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.importing import compile_once
 
 # Before all imports that it is about.
 compile_once()
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.access import LiveHost
-from ansible_collections.rdma.fabric.plugins.module_utils._host.actual import Actual
-from ansible_collections.rdma.fabric.plugins.module_utils._host.connection import server_address
-from ansible_collections.rdma.fabric.plugins.module_utils._host.desired import check_desired
-from ansible_collections.rdma.fabric.plugins.module_utils._host.driver.status import summarize
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.status import summarize
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import HostState
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import LiveHost
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.connection import server_address
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import check_spec
 from ansible_collections.rdma.fabric.plugins.module_utils._module import converge_concern, end_with
 
 ARGUMENTS: dict[str, Any] = {
@@ -253,7 +253,7 @@ ARGUMENTS: dict[str, Any] = {
 def run_here(module: AnsibleModule) -> dict[str, Any]:
     """Return the outcome for the machine that the module runs on."""
     parameters = module.params
-    desired = check_desired(
+    desired = check_spec(
         {
             "driver": {key: parameters[key] for key in ARGUMENTS},
             "consents": {"driver_reload": parameters["allow_driver_reload"]},
@@ -261,7 +261,7 @@ def run_here(module: AnsibleModule) -> dict[str, Any]:
         }
     )
     outcome, facts = converge_concern(module, desired, "driver", server_address(LiveHost(), os.getpid()))
-    outcome["driver"] = summarize(Actual(facts, desired["uplinks"]), facts["driver"])
+    outcome["driver"] = summarize(HostState(facts, desired["uplinks"]), facts["driver"])
     return outcome
 
 

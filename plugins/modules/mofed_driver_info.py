@@ -99,19 +99,19 @@ import os
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.importing import compile_once
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.importing import compile_once
 
 # Before all imports that it is about.
 compile_once()
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.access import LiveHost
-from ansible_collections.rdma.fabric.plugins.module_utils._host.actual import NETDEV_DRIVER, Actual
-from ansible_collections.rdma.fabric.plugins.module_utils._host.connection import server_address
-from ansible_collections.rdma.fabric.plugins.module_utils._host.driver.network import read_stacked
-from ansible_collections.rdma.fabric.plugins.module_utils._host.driver.read import read_driver
-from ansible_collections.rdma.fabric.plugins.module_utils._host.driver.status import summarize
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts import gather
-from ansible_collections.rdma.fabric.plugins.module_utils._host.read.probe import Probe
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.network import read_stacked
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.read import read_driver
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.status import summarize
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.gather import gather
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import NETDEV_DRIVER, HostState
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import LiveHost
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.connection import server_address
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe
 
 
 def main() -> None:
@@ -122,7 +122,7 @@ def main() -> None:
     probe = Probe(host)
     state = read_driver(probe, facts["system"])
     state["stacked"] = read_stacked(probe, NETDEV_DRIVER, facts["nics"], facts["netdevs"])
-    module.exit_json(changed=False, summary=summarize(Actual(facts), state), driver=state, stack=facts["stack"])
+    module.exit_json(changed=False, summary=summarize(HostState(facts), state), driver=state, stack=facts["stack"])
 
 
 if __name__ == "__main__":

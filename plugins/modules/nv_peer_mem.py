@@ -107,23 +107,23 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.importing import compile_once
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.importing import compile_once
 
 # Before all imports that it is about.
 compile_once()
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.actual import Actual
-from ansible_collections.rdma.fabric.plugins.module_utils._host.desired import check_desired
-from ansible_collections.rdma.fabric.plugins.module_utils._host.peer_memory.status import summarize
+from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.peer_memory.status import summarize
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import HostState
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import check_spec
 from ansible_collections.rdma.fabric.plugins.module_utils._module import converge_concern, end_with
 
 
 def run_here(module: AnsibleModule) -> dict[str, Any]:
     """Return the outcome for the machine that the module runs on."""
     wanted = {key: module.params[key] for key in ("state", "mechanism")}
-    desired = check_desired({"peer_memory": wanted})
+    desired = check_spec({"peer_memory": wanted})
     outcome, facts = converge_concern(module, desired, "peer_memory")
-    outcome["peer_memory"] = summarize(Actual(facts))
+    outcome["peer_memory"] = summarize(HostState(facts))
     return outcome
 
 

@@ -58,7 +58,7 @@ summary:
       description: Who looks after the GPU driver, V(host) or V(gpu operator).
       type: str
     registered_clients:
-      description: Peer memory clients that C(ib_core) has registered, by the names in C(/sys/kernel/mm/memory_peers).
+      description: Peer memory clients that the RDMA stack knows, by the names in C(/sys/kernel/mm/memory_peers).
       type: list
       elements: str
     loaded_at_boot:
@@ -70,8 +70,8 @@ summary:
       type: bool
 peer_memory:
   description:
-    - What was read, with symbols, modules on the disk, clients, traces of the GPU Operator, and files that load
-      modules.
+    - What was read, with symbols and the module that has them (C(exporter)), modules on the disk, clients, traces of
+      the GPU Operator, and files that load modules.
   returned: success
   type: dict
 gpus:
@@ -83,17 +83,17 @@ gpus:
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.importing import compile_once
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.importing import compile_once
 
 # Before all imports that it is about.
 compile_once()
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.access import LiveHost
-from ansible_collections.rdma.fabric.plugins.module_utils._host.actual import Actual
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts import gather
-from ansible_collections.rdma.fabric.plugins.module_utils._host.peer_memory.read import read_peer_memory
-from ansible_collections.rdma.fabric.plugins.module_utils._host.peer_memory.status import summarize
-from ansible_collections.rdma.fabric.plugins.module_utils._host.read.probe import Probe
+from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.peer_memory.status import summarize
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.gather import gather
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import HostState
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.peer_memory import read_peer_memory
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import LiveHost
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe
 
 
 def main() -> None:
@@ -104,7 +104,7 @@ def main() -> None:
     facts["peer_memory"] = read_peer_memory(Probe(host), facts["system"])
     module.exit_json(
         changed=False,
-        summary=summarize(Actual(facts)),
+        summary=summarize(HostState(facts)),
         peer_memory=facts["peer_memory"],
         gpus=facts["gpus"],
     )

@@ -141,9 +141,10 @@ facts:
       description:
         - What new names have to reckon with. C(udev) and C(rdma) tell whether and where these programs are.
           C(initramfs) is the image of the running kernel, what makes it, and whether it may hold network drivers.
-          C(references) are the files that call an interface by its name.
+          C(references) are the files that call an interface by its name, or by one that it is asked to have.
         - C(others) are rules of udev and C(.link) files that name an interface at boot, by its name now.
-          M(rdma.fabric.rdma_host) looks for them where it is asked for a name.
+          M(rdma.fabric.rdma_host) looks for them where it is asked for a name, and for C(link_files), what a C(.link)
+          file of the collection takes the place of, with C(lines) that it sets beside names.
       type: dict
     owners:
       description:
@@ -167,6 +168,12 @@ facts:
       description:
         - C(rx_ring), C(tx_ring) and C(channels) with C(now) and C(most), by PCI address, or by name without one.
           M(rdma.fabric.rdma_host) fills it for interfaces whose C(queues) it is asked for.
+      type: dict
+    interrupts:
+      description:
+        - C(online) and C(isolated) CPUs; for C(interfaces), by PCI address, the C(local) CPUs, those that may serve
+          each interrupt (C(irqs)) and those that do where they are others (C(elsewhere)); how C(irqbalance) is started.
+          M(rdma.fabric.rdma_host) fills it when C(irq_affinity) is asked for.
       type: dict
     routing:
       description:
@@ -196,14 +203,15 @@ import os
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.importing import compile_once
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.importing import compile_once
 
 # Before all imports that it is about.
 compile_once()
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.access import LiveHost
-from ansible_collections.rdma.fabric.plugins.module_utils._host.connection import server_address
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts import gather
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.gather import gather
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.own_files import as_returned
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import LiveHost
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.connection import server_address
 
 
 def main() -> None:
@@ -217,7 +225,7 @@ def main() -> None:
     )
     host = LiveHost()
     facts = gather(host, server_address(host, os.getpid()), module.params["kernel_modules"])
-    module.exit_json(changed=False, recorded=False, facts=facts)
+    module.exit_json(changed=False, recorded=False, facts=as_returned(facts))
 
 
 if __name__ == "__main__":

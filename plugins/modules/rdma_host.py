@@ -24,6 +24,9 @@ description:
   - With C(rdma_fabric_allow_uplink_change) such steps are executed under guard. The task drops its connection, makes a
     new one and confirms. Without that, C(rdma_fabric_revert_seconds) after the last step, the host takes the change
     back by itself, whatever became of the controller, and after a reboot too. The task that learns of it fails.
+  - What acts on the uplink at the next boot only, such as its name, is confirmed by the first run that reaches the host
+    after it. Ten minutes after that boot, or C(rdma_fabric_revert_seconds) where that is longer, the host takes it
+    back.
   - MTU and state of interfaces are kept over a reboot by the manager that configures the interface (netplan,
     systemd-networkd, NetworkManager, ifupdown). What no manager keeps is done by a systemd unit of this collection,
     C(rdma-fabric-host.service), before the network is configured.
@@ -31,13 +34,14 @@ description:
     once that has begun to change something.
   - Steps that destroy something need the consent of a variable. Without it they are planned as V(needs_consent) and
     left undone.
-  - The value that a setting had before the first run is kept in C(/var/lib/rdma-fabric/originals.json), so that
+  - The value that a setting had before the first run is kept in C(/var/lib/rdma-fabric/baseline.json), so that
     O(state=absent) brings it back.
   - A recorded host is read and planned on the controller. Nothing connects to the host and no module runs.
 author:
   - The rdma.fabric contributors (@rdma-fabric)
 extends_documentation_fragment:
   - rdma.fabric.attributes
+  - rdma.fabric.host_spec
 attributes:
   check_mode:
     support: full
@@ -48,38 +52,11 @@ attributes:
     support: full
     details:
       - The difference is the plan, one line per step. Where nothing changes, as on a recorded host, the task prints
-        these lines itself, because callbacks show differences of changed hosts only.
+        these lines itself, because callbacks show differences of changed hosts only. Without C(--diff) it prints the
+        notices of the plan. With O(grouped) it prints neither.
   idempotent:
     support: full
 options:
-  desired:
-    description:
-      - The desired state of the host as P(rdma.fabric.fabric_spec#module) returns it for each host.
-      - Among the keys are C(interfaces), C(kernel_modules), C(kernel_arguments), C(rdma_mode), C(sysctls),
-        C(multirail), C(limits), C(hugepages), C(pcie), C(roce_qos), C(node_labels), C(uplinks),
-        C(connection_address), C(consents) and C(requests). All are optional, and each takes what the host variable of
-        its name takes.
-      - Each entry of C(interfaces) selects one interface by C(pci), C(mac) or C(current_name), and may have C(name),
-        C(rdma_name), C(mtu), C(vf_mtu), C(vfs), C(vf_settings), C(vf_driver), C(vf_guids), C(eswitch_mode),
-        C(representor_prefix), C(firmware), C(qos), C(queues), C(routes), C(routing-policy) and C(state).
-      - C(vf_settings) of an Ethernet port is a mapping of C(mac) (V(deterministic), or function numbers to addresses),
-        C(vlan), C(trust), C(spoofchk), C(max_tx_rate) in Mb/s and C(link_state) (V(auto), V(enable), V(disable)). It is
-        about all of its virtual functions.
-      - C(vf_guids) of an InfiniBand port is V(deterministic), a list of GUIDs, or a mapping of C(first) and C(last).
-      - C(firmware) is a mapping of parameters of the card's firmware, in the words of C(mstconfig), to values.
-      - C(vf_driver) is V(netdevice) or V(vfio-pci), C(eswitch_mode) is V(legacy) or V(switchdev).
-      - C(queues) is a mapping of C(rx_ring), C(tx_ring) and C(channels) to numbers.
-      - C(routes) is a list of mappings of C(to), C(via), C(table), C(metric) and C(on-link), C(routing-policy) one of
-        C(from), C(to), C(table) and C(priority), as netplan has them. An empty list asks for none.
-      - With C(representor_prefix) V(rail0_) the representor of virtual function 3 is called C(rail0_3).
-      - C(roce_qos) is a mapping of C(dcbx) (V(os), V(firmware)), C(trust) (V(dscp), V(pcp)), C(dscp_priority) (DSCPs to
-        priorities), C(pfc) (priorities), C(pause), C(cable_length) in meters, C(ets) (priorities to V(strict) or
-        percent), C(ecn) (priorities to booleans), C(cnp_dscp), C(cnp_priority), C(traffic_class) and C(tos), for every
-        Ethernet interface of C(interfaces). C(qos) of an entry has the same keys and comes first; V(false) leaves it
-        out.
-      - C(pcie) is a mapping of C(acs) (V(direct)) and C(max_read_request) in bytes.
-      - Either this or O(confirm) is needed.
-    type: dict
   confirm:
     description:
       - The token (RV(guard)) of a change of the uplink that is to stay.
@@ -103,6 +80,14 @@ options:
       - It is only written when its content changes. RV(facts) and RV(plan) are then left out of the result, which keeps
         a run over many hosts small.
     type: path
+  grouped:
+    description:
+      - Whether P(rdma.fabric.fabric_hosts#module) or P(rdma.fabric.fabric_status#module) prints what is to be said of
+        the host later, that of equal hosts once, because the play is about many hosts. Plan and notices are in
+        RV(shown_later) then and not in the difference.
+      - It has no effect where a callback prints results as JSON.
+    type: bool
+    default: false
   mode:
     description:
       - With V(apply), the plan is executed outside check mode.
@@ -114,7 +99,8 @@ options:
     description:
       - With V(present), the host gets what O(desired) asks for.
       - With V(absent), settings get the values back that they had before the first run, and every file of this
-        collection is removed. Of O(desired) only C(consents), C(uplinks) and C(connection_address) count then.
+        collection is removed. Of O(desired) only C(consents), C(uplinks), C(firmware_allow) and
+        C(connection_address) count then.
     type: str
     choices: [present, absent]
     default: present
@@ -122,8 +108,29 @@ options:
     description:
       - Whether refused steps fail the task when a plan is applied. All other steps are executed before.
       - Steps that wait for a consent never fail it.
+      - Check mode fails where a run would, for refused steps and for want of root on a host that has to be changed.
     type: bool
     default: true
+  sealed:
+    description:
+      - The plan of this host that was approved, as P(rdma.fabric.fabric_spec#module) returns it of a file that
+        P(rdma.fabric.fabric_seal#module) has written.
+      - A host whose plan is another one now is refused with the difference, and nothing is changed on it. One that has
+        nothing left to do is accepted.
+      - With C(rest) set to V(true) in it, what is left may be a part of the sealed steps, as after a reboot on the way.
+    type: dict
+  allow_reboot:
+    description:
+      - Whether the host may be rebooted. Nothing is rebooted here, RV(reboot_due) tells that it is to be.
+    type: bool
+    default: false
+  defer_reload:
+    description:
+      - Whether the run ends before the step that takes the driver of the NICs out and loads another one, which cuts all
+        their links. RV(reload_due) tells that this step and those after it are left then.
+      - It is for plays over many hosts at once. Run the module again without it, for one host after the other.
+    type: bool
+    default: false
   check_variables:
     description:
       - Whether variables of hosts, such as C(rdma_fabric_interfaces), are refused that the task sees otherwise than the
@@ -253,6 +260,14 @@ reboot_required:
   description: Whether something that is done takes effect with the next boot only.
   returned: success
   type: bool
+reboot_due:
+  description: Whether a reboot is required and O(allow_reboot) gives the consent. Never of a host that is only read.
+  returned: success
+  type: bool
+reload_due:
+  description: Whether the reload of the driver and what follows it are left for another run, as O(defer_reload) asks.
+  returned: success
+  type: bool
 awaiting_reboot:
   description: The lines of what takes effect with the next boot only.
   returned: success
@@ -270,6 +285,33 @@ facts:
       again.
   returned: when O(output_file) is not given
   type: dict
+shown_later:
+  description: What is printed of the host after those of all hosts are known.
+  returned: when O(grouped) is true and Ansible prints no JSON
+  type: dict
+  contains:
+    notices:
+      description: The notices of the plan.
+      returned: always
+      type: list
+      elements: str
+    steps:
+      description: The printed steps of the plan.
+      returned: with C(--diff)
+      type: list
+      elements: str
+sealed:
+  description: What became of the comparison with the plan that was approved.
+  returned: when O(sealed) is given
+  type: dict
+  contains:
+    state:
+      description: V(same), V(done) where nothing is left to do, or V(other).
+      type: str
+    difference:
+      description: The lines that were sealed (C(-)) and those of now (C(+)).
+      type: list
+      elements: str
 guard:
   description: The change of the uplink that was put under guard, and what became of it.
   returned: when a step changed the uplink, and with O(confirm)
@@ -306,30 +348,33 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.importing import compile_once
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.importing import compile_once
 
 # Before all imports that it is about.
 compile_once()
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.access import LiveHost, LiveMachine
-from ansible_collections.rdma.fabric.plugins.module_utils._host.clock import SystemClock
-from ansible_collections.rdma.fabric.plugins.module_utils._host.connection import client_address, server_address
-from ansible_collections.rdma.fabric.plugins.module_utils._host.converge import apply, preview
-from ansible_collections.rdma.fabric.plugins.module_utils._host.desired import HostDesired, check_desired
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.lock import exclusive
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import REFUSED, describe
 from ansible_collections.rdma.fabric.plugins.module_utils._host.guard.arm import Guard
 from ansible_collections.rdma.fabric.plugins.module_utils._host.guard.confirmation import confirmation
 from ansible_collections.rdma.fabric.plugins.module_utils._host.guard.launch import launch
-from ansible_collections.rdma.fabric.plugins.module_utils._host.lock import exclusive
-from ansible_collections.rdma.fabric.plugins.module_utils._host.outcome import Run
-from ansible_collections.rdma.fabric.plugins.module_utils._host.wanted.guard import DEFAULT
-from ansible_collections.rdma.fabric.plugins.module_utils._module import Signing, end_with, no_uplink_waits
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import LiveHost, LiveMachine
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.clock import SystemClock
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.connection import client_address, server_address
+from ansible_collections.rdma.fabric.plugins.module_utils._host.run.converge import apply, preview
+from ansible_collections.rdma.fabric.plugins.module_utils._host.run.result import Run
+from ansible_collections.rdma.fabric.plugins.module_utils._host.run.sealed import check_sealed
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.guard import DEFAULT
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import HostSpec, check_spec
+from ansible_collections.rdma.fabric.plugins.module_utils._module import LockHolder, end_with, no_uplink_waits, telling
 
 
 def run_here(module: AnsibleModule) -> dict[str, Any]:
     """Return the outcome for the machine that the module runs on; only a run that applies gets a way to change it."""
     if module.params["confirm"]:
         return confirmation(LiveMachine(), SystemClock(), module.params["confirm"], check=module.check_mode)
-    desired = check_desired(module.params["desired"])
+    desired = check_spec(module.params["desired"])
+    sealed = module.params["sealed"]
     # Routes must not lead away what answers the controller.
     desired["controller"] = client_address(LiveHost(), os.getpid())
     run = Run(
@@ -339,14 +384,34 @@ def run_here(module: AnsibleModule) -> dict[str, Any]:
         recorded=False,
         strict=module.params["strict"],
         state=module.params["state"],
+        defers_reload=module.params["defer_reload"],
+        sealed=None if sealed is None else check_sealed(sealed),
     )
     address = server_address(LiveHost(), os.getpid()) or desired["connection_address"]
     if run.applies:
         return apply_here(desired, run, address, module.params["guard_token"] or secrets.token_hex(16))
-    return preview(LiveHost(), desired, run, address)
+    outcome = preview(LiveHost(), desired, run, address)
+    if module.check_mode and module.params["mode"] == "apply" and not outcome.get("failed"):
+        return as_it_would_end(outcome, strict=run.strict, root=os.geteuid() == 0)
+    return outcome
 
 
-def apply_here(desired: HostDesired, run: Run, address: str | None, token: str) -> dict[str, Any]:
+def as_it_would_end(outcome: dict[str, Any], *, strict: bool, root: bool) -> dict[str, Any]:
+    """Return the outcome of check mode, failed with the reasons where a run would fail by what is known before it."""
+    reasons = []
+    if outcome["changed"] and not root:
+        reasons.append("it would change the host, and it needs root for that; next: set ansible_become: true for it")
+    refused = [describe(step) for step in outcome["plan"]["steps"] if step["status"] == REFUSED]
+    if refused and strict:
+        lines = "\n".join(f"  - {line}" for line in refused)
+        way = "change what is asked for, or set strict: false (rdma_fabric_host_strict: false) to go on"
+        reasons.append(f"refused, so the host would not come to the desired state ({way}):\n{lines}")
+    if not reasons:
+        return outcome
+    return {**outcome, "failed": True, "msg": f"{outcome['msg']}; a run would fail: {'; '.join(reasons)}"}
+
+
+def apply_here(desired: HostSpec, run: Run, address: str | None, token: str) -> dict[str, Any]:
     """Apply with changes of the uplink under guard; ``guard`` of the outcome is what the controller confirms.
 
     ``token`` is what such a change is known by.
@@ -355,8 +420,8 @@ def apply_here(desired: HostDesired, run: Run, address: str | None, token: str) 
     seconds = desired["revert_seconds"] or DEFAULT
     guard = Guard(machine, clock, partial(launch, machine), token=token, seconds=seconds)
     with exclusive(clock, "rdma_host", signed=False) as signature:
-        no_uplink_waits(machine, clock)
-        outcome = apply(machine, desired, run, address, clock, watch=Signing(signature, guard))
+        confirmed = no_uplink_waits(machine, clock)
+        outcome = telling(apply(machine, desired, run, address, clock, watch=LockHolder(signature, guard)), confirmed)
         waiting = guard.finish()
     return outcome if waiting is None else {**outcome, "guard": waiting}
 
@@ -370,10 +435,14 @@ def main() -> None:
             "guard_token": {"type": "str", "no_log": False},
             "recorded_host": {"type": "path"},
             "output_file": {"type": "path"},
+            "grouped": {"type": "bool", "default": False},
             "mode": {"type": "str", "choices": ["apply", "preview"], "default": "apply"},
             "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
             "strict": {"type": "bool", "default": True},
             "check_variables": {"type": "bool", "default": False},
+            "sealed": {"type": "dict"},
+            "allow_reboot": {"type": "bool", "default": False},
+            "defer_reload": {"type": "bool", "default": False},
         },
         required_one_of=[("desired", "confirm")],
         mutually_exclusive=[("desired", "confirm")],

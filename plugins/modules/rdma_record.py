@@ -88,13 +88,13 @@ entries:
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.importing import compile_once
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.importing import compile_once
 
 # Before all imports that it is about.
 compile_once()
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.access import HostError, LiveHost
-from ansible_collections.rdma.fabric.plugins.module_utils._host.record import record
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import HostError, LiveHost
+from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.record import record
 
 
 def main() -> None:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The base of this collection's action plugins. Private to this collection: it may change without notice.
+"""The base of this collection's action plugins.
 
 An action plugin ``plugins/action/NAME.py`` derives from :class:`FabricAction` and implements ``execute``. Its arguments
 are checked against the documentation of ``plugins/modules/NAME.py``, so the two cannot drift apart.
@@ -15,7 +15,6 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, ClassVar, Iterable, Mapping
 
-import yaml
 from ansible import constants
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.module_utils.errors import UnsupportedError
@@ -25,6 +24,7 @@ from ansible.utils.display import Display
 from ansible.utils.plugin_docs import get_docstring
 
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import Finding, InvalidInput
+from ansible_collections.rdma.fabric.plugins.plugin_utils._texts import Unreadable, is_blank, read_text
 
 display = Display()
 
@@ -49,6 +49,9 @@ class FabricAction(ActionBase):
 
     constraints: ClassVar[Mapping[str, Any]] = {}
     """Rules between options as ``ArgumentSpecValidator`` takes them: ``mutually_exclusive``, ``required_if``, ..."""
+
+    checked_in_execute: ClassVar[tuple[str, ...]] = ()
+    """Options whose documented suboptions ``execute`` checks itself."""
 
     user_errors: ClassVar[tuple[type[Exception], ...]] = ()
     """Families of exceptions whose text is written for the user: they end the task without a traceback."""
@@ -97,8 +100,13 @@ class FabricAction(ActionBase):
     def _validated_arguments(self) -> dict[str, Any]:
         """Return the task's arguments, checked and converted as documented, as plain data."""
         module = Path(inspect.getfile(type(self))).resolve().parent.parent / "modules" / f"{self._name()}.py"
-        specification = argument_specification(str(module))
-        arguments = read_flow_lists(plain(self._task.args), specification)
+        specification = {
+            name: {
+                key: value for key, value in option.items() if key != "options" or name not in self.checked_in_execute
+            }
+            for name, option in argument_specification(str(module)).items()
+        }
+        arguments = read_texts(plain(self._task.args), specification)
         validation = ArgumentSpecValidator(specification, **self.constraints).validate(arguments)
         if validation.error_messages:
             raise ActionFailure(f"{self._name()}: {'; '.join(map(describe_argument_error, validation.errors.errors))}")
@@ -134,16 +142,25 @@ def describe_argument_error(error: Exception) -> str:
     return f"unknown option {error}" if isinstance(error, UnsupportedError) else str(error)
 
 
-def read_flow_lists(arguments: dict[str, Any], specification: Mapping[str, Any]) -> dict[str, Any]:
-    """Read lists that came as text (``-e name=[a.yaml,b.yaml]``), which Ansible would split at commas only."""
+def read_texts(arguments: dict[str, Any], specification: Mapping[str, Any]) -> dict[str, Any]:
+    """Read arguments that came as text, as those of surveys and ``-e name=value`` do; blank text is not given.
+
+    Other text that can't be read is left for the validation, which says what the option takes.
+    """
     read = dict(arguments)
     for name, value in arguments.items():
-        wants_list = specification.get(name, {}).get("type") == "list"
-        if wants_list and isinstance(value, str) and value.lstrip().startswith("["):
-            try:
-                read[name] = yaml.safe_load(value)
-            except yaml.YAMLError as error:
-                raise ActionFailure(f"{name}: {value!r} is not a list: {error}") from error
+        if not isinstance(value, str) or name not in specification:
+            continue
+        option = specification[name]
+        if is_blank(value):
+            del read[name]
+            continue
+        try:
+            read[name] = read_text(value, option.get("type", "str"), chosen="choices" in option)
+        except Unreadable as error:
+            # Ansible would split it at its commas.
+            if option.get("type") == "list":
+                raise ActionFailure(f"{name}: {value!r} is not a list") from error
     return read
 
 

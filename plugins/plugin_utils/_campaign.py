@@ -4,7 +4,7 @@
 """One proof from its plan to its results: test pods made, looked into, measured pair by pair, and removed.
 
 Networks are tested one after another, the pairs of a round at the same time. Whatever happens, the pods of a network
-are removed before this is left. Private to this collection: it may change.
+are removed before this is left.
 """
 
 from __future__ import annotations

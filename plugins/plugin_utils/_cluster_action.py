@@ -1,11 +1,12 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Connects an action plugin to the batch apply. Private to this collection: it may change without notice."""
+"""Connects an action plugin to the batch apply."""
 
 from __future__ import annotations
 
 import os
+import threading
 from contextlib import contextmanager
 from typing import Any, Iterator, Mapping
 
@@ -21,6 +22,7 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._action import (
     FabricAction,
     json_on_stdout,
 )
+from ansible_collections.rdma.fabric.plugins.plugin_utils._proof_pods import interruptible
 
 display = Display()
 
@@ -30,10 +32,10 @@ class ClusterAction(FabricAction):
 
     def run_batch(self, arguments: Mapping[str, Any], request: BatchRequest) -> dict[str, Any]:
         """Run a batch with the authentication options among ``arguments``; return the task's result."""
-        auth = {name: value for name, value in arguments.items() if name in auth_options()}
-        with task_environment(self._environment()):
+        # A run that is ended half way still gives its Lease back.
+        with task_environment(self._environment()), interruptible(threading.Event()):
             try:
-                result = run(Connection(Client(auth), notify=self.progress), request)
+                result = run(Connection(self.client(arguments), notify=self.progress), request)
             except BatchError as err:
                 raise ActionFailure(str(err), **err.as_dict()) from err
             except ApiFault as err:
@@ -42,6 +44,10 @@ class ClusterAction(FabricAction):
         if self.diff_mode:
             answer["diff"] = result.diff()
         return answer
+
+    def client(self, arguments: Mapping[str, Any]) -> Client:
+        """Return a client with the authentication options among ``arguments``; raises ApiFault."""
+        return Client({name: value for name, value in arguments.items() if name in auth_options()})
 
     def progress(self, text: str) -> None:
         """Show what the task is waiting for."""

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""YAML and JSON files as documents that know their lines. Private to this collection: it may change without notice.
+"""YAML and JSON files as documents that know their lines.
 
 Files are data from strangers: they are never templated, build no objects, and cannot grow by aliases. Unquoted scalars
 mean what they mean to kubectl: ``12:30`` and ``2024-01-01`` are text, ``yes`` is true, ``11.0`` is a number.

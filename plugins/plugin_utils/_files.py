@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Files on the controller that a run leaves behind. Private to this collection: it may change without notice."""
+"""Files on the controller that a run leaves behind."""
 
 from __future__ import annotations
 
@@ -11,20 +11,21 @@ import tempfile
 from pathlib import Path
 
 
-def write_if_different(path: Path, text: str) -> bool:
+def write_if_different(path: Path, text: str, mode: int = 0o600) -> bool:
     """Make ``path`` hold ``text`` (UTF-8) and return whether it had to be written.
 
     Readers see the old content or the new one, never a part: the text goes to a file beside it first. The file is
-    for its owner only, since facts of hosts are nobody else's business. Missing directories are made.
+    for its owner only unless told otherwise, since facts of hosts are nobody else's business. Missing directories are
+    made.
     """
-    return write_bytes_if_different(path, text.encode("utf-8"))
+    return write_bytes_if_different(path, text.encode("utf-8"), mode)
 
 
-def write_bytes_if_different(path: Path, data: bytes) -> bool:
+def write_bytes_if_different(path: Path, data: bytes, mode: int = 0o600) -> bool:
     """Make ``path`` hold ``data`` as ``write_if_different`` does with text."""
     if _content(path) == data:
         return False
-    replace_file(path, data)
+    replace_file(path, data, mode)
     return True
 
 

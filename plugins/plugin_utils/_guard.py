@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Confirms a change of a host's uplink over a new connection. Private to this collection: it may change without notice.
+"""Confirms a change of a host's uplink over a new connection.
 
 The host takes the change back by itself unless this happens in time, so a controller that dies needs no rescue.
 """

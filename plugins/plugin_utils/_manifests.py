@@ -1,10 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Rendered objects as a folder of YAML files that GitOps tools and ``kubectl apply -k`` read.
-
-Private to this collection: it may change without notice.
-"""
+"""Rendered objects as a folder of YAML files that GitOps tools and ``kubectl apply -k`` read."""
 
 from __future__ import annotations
 

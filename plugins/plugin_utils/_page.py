@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The report as one HTML page that needs no network and no script. Private.
+"""The report as one HTML page that needs no network and no script.
 
 Everything that a host, a file or a cluster said is text: escaped, cut, and without characters that change how the text
 around them reads. Report values are never templates.
@@ -17,7 +17,8 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.report_hosts import counted, short_address
-from ansible_collections.rdma.fabric.plugins.plugin_utils._page_view import LEVELS, Detail, host_list, page_view
+from ansible_collections.rdma.fabric.plugins.plugin_utils._host_names import Fold, fold, host_list
+from ansible_collections.rdma.fabric.plugins.plugin_utils._page_view import LEVELS, Detail, page_view
 
 TEMPLATES = Path(__file__).parent / "templates"
 MAX_BYTES = 2 * 1024 * 1024
@@ -68,7 +69,7 @@ def _render(report: dict[str, Any], detail: Detail) -> str:
     )
     environment.filters.update(
         name=name,
-        names=lambda names: host_list([name(entry) for entry in names]),
+        names=lambda names: host_list([Fold(name(each.text), each.hosts) for each in fold(names)]),
         counted=counted,
         short=lambda address: name(short_address(address)),
         words=lambda text: str(text).replace("_", " "),

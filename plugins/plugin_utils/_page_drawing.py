@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The drawing of one NUMA node: a tree from host bridges over switches to devices. Geometry only. Private.
+"""The drawing of one NUMA node: a tree from host bridges over switches to devices. Geometry only.
 
 Lengths are SVG user units. Every device is one row; rows of one rail that are neighbours share a band. The drawing is
 narrow on purpose: it is read on a phone without scrolling, and several stand side by side on a wide screen.

@@ -1,17 +1,21 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the page shows of a report: grouped, counted and cut to a level of detail. Pure and private."""
+"""What the page shows of a report: grouped, counted and cut to a level of detail. Pure."""
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Callable, Iterable
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.steps import CONCERNS
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.report_cluster import ACTIONS
-from ansible_collections.rdma.fabric.plugins.module_utils._proof.report_hosts import STEP_STATUSES, counted
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.report_hosts import (
+    STEP_STATUSES,
+    counted,
+    natural_key,
+)
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.report_remarks import ATTENTION
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.report_topology import carries_rdma, tree_devices
 from ansible_collections.rdma.fabric.plugins.plugin_utils._page_drawing import drawings
@@ -28,6 +32,8 @@ STACKS = {"mlnx-ofed": "MLNX_OFED", "doca-ofed": "DOCA-OFED"}
 VERDICT_WORDS = {"attention": "Needs attention", "pending": "Waits for you", "settled": "Settled"}
 _CHANGED = ("created", "configured", "deleted")
 _OPEN_ENTRIES = 12
+# What the table does not show of a host beside its name, or what the plans say better.
+_OF_ONE_HOST = ("name", "hostname", "machine", "recorded", "uplinks", "labels", "executed", "plan_digest")
 
 
 @dataclass(frozen=True)
@@ -66,8 +72,6 @@ LEVELS = (
 
 def page_view(report: dict[str, Any], detail: Detail) -> dict[str, Any]:
     """Return what the template prints, cut to ``detail``."""
-    rows = report["hosts"]
-    shown = _most_interesting(rows, detail.hosts)
     groups = _remark_groups(report, detail)
     return {
         "report": report,
@@ -80,11 +84,7 @@ def page_view(report: dict[str, Any], detail: Detail) -> dict[str, Any]:
         "tiles": _tiles(report["summary"]),
         "remarks": [group for group in groups if group["severity"] == ATTENTION],
         "remark_notes": [group for group in groups if group["severity"] != ATTENTION],
-        "fleet": {
-            "open": shown[: detail.open_hosts],
-            "folded": shown[detail.open_hosts :],
-            "more": len(rows) - len(shown),
-        },
+        "fleet": _fleet(report["hosts"], detail),
         "classes": _classes(report["topologies"], detail),
         "plans": _plans(report["plans"], detail),
         "waves": _waves(report["cluster"]["waves"], detail),
@@ -96,27 +96,37 @@ def page_view(report: dict[str, Any], detail: Detail) -> dict[str, Any]:
     }
 
 
-def host_list(names: list[str], shown: int = 6) -> str:
-    """Return the names of hosts, the first few of many."""
-    if len(names) <= shown + 1:
-        return ", ".join(names)
-    return f"{', '.join(names[:shown])} and {len(names) - shown} more"
-
-
 def _cut(entries: list[Any], limit: int) -> dict[str, Any]:
     return {"entries": entries[:limit], "more": max(0, len(entries) - limit)}
 
 
-def _most_interesting(rows: list[dict[str, Any]], limit: int) -> list[dict[str, Any]]:
-    """Return at most ``limit`` rows in their order; when some must go, those without remarks or refusals go first."""
-    if len(rows) <= limit:
-        return rows
+def _fleet(hosts: list[dict[str, Any]], detail: Detail) -> dict[str, Any]:
+    """Return the rows of the fleet's table: equal hosts in one, those that need a person first."""
+    ordered = sorted(hosts, key=lambda host: (_urgency(host), natural_key(host["name"])))
+    alike = _alike(ordered, lambda host: {key: value for key, value in host.items() if key not in _OF_ONE_HOST})
+    rows = [{**members[0], "hosts": [member["name"] for member in members]} for members in alike]
+    shown = rows[: detail.hosts]
+    return {
+        "open": shown[: detail.open_hosts],
+        "folded": shown[detail.open_hosts :],
+        "more_folded": sum(len(row["hosts"]) for row in shown[detail.open_hosts :]),
+        "more": sum(len(row["hosts"]) for row in rows[detail.hosts :]),
+    }
 
-    def dull(row: dict[str, Any]) -> bool:
-        return not (row["remarks"]["attention"] or row["steps"]["refused"])
 
-    kept = {row["name"] for row in sorted(rows, key=dull)[:limit]}
-    return [row for row in rows if row["name"] in kept]
+def _alike(entries: Iterable[dict[str, Any]], told: Callable[[dict[str, Any]], Any]) -> list[list[dict[str, Any]]]:
+    """Return entries of which the same is told together, in the order of the first of each."""
+    groups: dict[str, list[dict[str, Any]]] = {}
+    for entry in entries:
+        groups.setdefault(json.dumps(told(entry), sort_keys=True), []).append(entry)
+    return list(groups.values())
+
+
+def _urgency(host: dict[str, Any]) -> int:
+    """Return where a host stands among others: refused steps and remarks, consents, reboots, other steps, the rest."""
+    steps = host["steps"]
+    needs = (steps["refused"] or host["remarks"]["attention"], steps["needs_consent"], steps["needs_reboot"])
+    return next((place for place, count in enumerate((*needs, steps["total"])) if count), len(needs) + 1)
 
 
 def _tiles(summary: dict[str, Any]) -> list[dict[str, Any]]:
@@ -125,7 +135,7 @@ def _tiles(summary: dict[str, Any]) -> list[dict[str, Any]]:
     down = rails["total"] - rails["up"]
     virtual = f"and {counted(nics['virtual'], 'virtual function')}" if nics["virtual"] else "physical functions"
     tiles = [
-        _tile("Hosts", hosts["total"], f"{hosts['recorded']} from recordings" if hosts["recorded"] else "read live"),
+        _tile("Hosts", hosts["total"], f"{hosts['recorded']:,} from recordings" if hosts["recorded"] else "read live"),
         _tile("GPUs", summary["gpus"], "in all hosts"),
         _tile("NICs", nics["physical"], virtual),
         _tile("Rails", rails["total"], "", [("up", rails["up"]), ("down", down)]),
@@ -155,11 +165,16 @@ def _remark_groups(report: dict[str, Any], detail: Detail) -> list[dict[str, Any
     groups = []
     for kind, text in report["remark_kinds"].items():
         members = grouped[kind]
+        alike = _alike(members, lambda remark: remark["devices"])
         entries = [
-            {"host": remark["host"], "sightings": _sightings(remark["devices"], detail)}
-            for remark in members[: detail.remark_hosts]
+            {
+                "hosts": [remark["host"] for remark in remarks],
+                "sightings": _sightings(remarks[0]["devices"], detail),
+            }
+            for remarks in alike[: detail.remark_hosts]
         ]
-        groups.append({**text, "count": len(members), "entries": entries, "more": len(members) - len(entries)})
+        more = sum(map(len, alike[detail.remark_hosts :]))
+        groups.append({**text, "count": len(members), "entries": entries, "more": more})
     return groups
 
 
@@ -201,11 +216,10 @@ def _plans(plans: list[dict[str, Any]], detail: Detail) -> dict[str, Any]:
     shown = []
     for plan in with_steps[: detail.plans]:
         found = Counter(step["concern"] for step in plan["steps"])
-        order = [*CONCERNS, *sorted(set(found) - set(CONCERNS))]
         shown.append(
             {
                 **plan,
-                "concerns": [(concern.replace("_", " "), found[concern]) for concern in order if found[concern]],
+                "concerns": [(concern.replace("_", " "), found[concern]) for concern in found],
                 "parts": [(status, STATUS_WORDS[status], plan["counts"][status]) for status in STEP_STATUSES],
                 "cut": _cut(plan["steps"], detail.steps),
                 "open": few,

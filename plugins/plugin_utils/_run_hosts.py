@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which hosts of a run were not brought to its end, why, and what to do. Private to this collection: it may change.
+"""Which hosts of a run were not brought to its end, why, and what to do.
 
 Ansible goes on with the next play while one host of a play is left, so a play for the cluster has to look by itself.
 """
@@ -11,9 +11,12 @@ from __future__ import annotations
 from typing import Any, Iterable, Mapping, NamedTuple, Sequence
 
 from ansible.inventory.manager import InventoryManager
+from ansible.module_utils.parsing.convert_bool import boolean
 from ansible.parsing.dataloader import DataLoader
 
-CONTROLLER = "localhost"
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.labels import selects
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import named
+
 _MOST_NAMED = 10
 _MOST_WORDS = 300
 
@@ -53,27 +56,35 @@ def unfinished_hosts(hosts: Iterable[str], variables: Mapping[str, Mapping[str, 
     found = []
     for host in hosts:
         own = variables.get(host, {})
-        why = why_unfinished(own.get("host_result"), own.get("host_reboot"))
+        why = why_unfinished(own.get("host_result"), own.get("host_reboot"), _of_its_node(own))
         if why:
             found.append(Unfinished(host, why))
     return found
 
 
-def why_unfinished(result: Mapping[str, Any] | None, reboot: Mapping[str, Any] | None) -> str:
+def _of_its_node(variables: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return what was registered of the node of a host: its drain, and that it was given back."""
+    return [variables[name] for name in ("host_drain", "host_given_back") if name in variables]
+
+
+def why_unfinished(
+    result: Mapping[str, Any] | None, reboot: Mapping[str, Any] | None, node: Sequence[Mapping[str, Any]] = ()
+) -> str:
     """Return why a host did not come to its end, nothing when it did.
 
     ``result`` is what its last call of ``rdma_host`` registered, ``reboot`` what its reboot did; None without one.
+    ``node`` is what was done to its node in the cluster, for that.
     """
     if result is None:
         return "failed before it was read; its own error says why"
-    for outcome in (reboot or {}, result):
+    for outcome in (reboot or {}, result, *node):
         said = " ".join(str(outcome.get("msg") or "its own error says why").split())
         said = said if len(said) <= _MOST_WORDS else f"{said[:_MOST_WORDS]}..."
         if outcome.get("unreachable"):
             return f"unreachable: {said}"
         if outcome.get("failed"):
             return f"failed: {said}"
-    if reboot is not None and result.get("reboot_required"):
+    if reboot is not None and not reboot.get("skipped") and result.get("reboot_required"):
         return "failed: it was rebooted and came back without what the reboot was for"
     return ""
 
@@ -81,6 +92,85 @@ def why_unfinished(result: Mapping[str, Any] | None, reboot: Mapping[str, Any] |
 def was_read(result: Mapping[str, Any] | None) -> bool:
     """Return whether a call of ``rdma_host`` got as far as reading and planning its host, by what it registered."""
     return "summary" in (result or {})
+
+
+def due_for_reboot(hosts: Iterable[str], variables: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """Return the hosts that need a reboot and have the consent to it, by what ``rdma_host`` registered for each."""
+    return [host for host in hosts if (variables.get(host, {}).get("host_result") or {}).get("reboot_due")]
+
+
+def due_for_reload(hosts: Iterable[str], variables: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """Return the hosts whose driver is to be reloaded in their turn, by what ``rdma_host`` registered for each."""
+    return [host for host in hosts if (variables.get(host, {}).get("host_result") or {}).get("reload_due")]
+
+
+def shown_later(hosts: Iterable[str], variables: Mapping[str, Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
+    """Return what ``rdma_host`` kept of each host to be printed with the others'; hosts without it are left out."""
+    results = {host: variables.get(host, {}).get("host_result") or {} for host in hosts}
+    return {host: result["shown_later"] for host, result in results.items() if "shown_later" in result}
+
+
+def drained(hosts: Iterable[str], variables: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """Return the hosts whose nodes are drained before a reboot."""
+    return [host for host in hosts if boolean(variables.get(host, {}).get("rdma_fabric_drain"), strict=False)]
+
+
+def drains_of_policies(
+    hosts: Iterable[str], variables: Mapping[str, Mapping[str, Any]], rollouts: Sequence[Mapping[str, Any]]
+) -> dict[str, Mapping[str, Any]]:
+    """Return what the policy of each host says of its drain and of how many nodes at once; hosts without are left out.
+
+    ``rollouts`` are those of a FabricSpec. The labels are what ``rdma_host`` has read.
+    """
+    found: dict[str, Mapping[str, Any]] = {}
+    for host in hosts:
+        labels = ((variables.get(host, {}).get("host_result") or {}).get("summary") or {}).get("labels") or {}
+        fitting = [rollout for rollout in rollouts if selects(rollout["node_selector"], labels)]
+        if fitting:
+            found[host] = min(fitting, key=lambda rollout: str(rollout["source"]))
+    return found
+
+
+def parallel_of_policies(
+    hosts: Sequence[str], variables: Mapping[str, Mapping[str, Any]], policies: Mapping[str, Mapping[str, Any]]
+) -> str:
+    """Return how many hosts may be rebooted at once by their policies, as a play's ``serial``: the least of all.
+
+    A host without policy, and one that is not drained, goes alone.
+    """
+    safe = frozenset(drained(hosts, variables))
+    limits = [int(policies[host]["parallel"]) if host in policies and host in safe else 1 for host in hosts]
+    least = min((limit for limit in limits if limit), default=0)
+    return str(least) if least else "100%"
+
+
+def reboot_notice(hosts: Sequence[str], variables: Mapping[str, Mapping[str, Any]], parallel: str = "1") -> list[str]:
+    """Return the notice that goes before reboots: whom they are about, and whose pods they cut off."""
+    return _turn_notice("to be rebooted", hosts, variables, parallel)
+
+
+def reload_notice(hosts: Sequence[str], variables: Mapping[str, Mapping[str, Any]], parallel: str = "1") -> list[str]:
+    """Return the notice that goes before reloads of the driver, which cut off as reboots do."""
+    return _turn_notice("to have their NIC driver reloaded", hosts, variables, parallel)
+
+
+def _turn_notice(
+    what: str, hosts: Sequence[str], variables: Mapping[str, Mapping[str, Any]], parallel: str
+) -> list[str]:
+    if not hosts:
+        return []
+    safe = frozenset(drained(hosts, variables))
+    cut_off = [host for host in hosts if host not in safe]
+    drains = "their nodes are drained before"
+    if cut_off:
+        whose = (
+            "nothing is drained"
+            if len(cut_off) == len(hosts)
+            else f"nothing is drained for {named(cut_off, _MOST_NAMED)}"
+        )
+        drains = f"{whose}: set rdma_fabric_drain where workloads must not be cut off"
+    pace = {"1": "one after the other", "100%": "all at once"}.get(parallel, f"{parallel} at once")
+    return [f"{what}, {pace} unless rdma_fabric_reboot_parallel says otherwise: {named(hosts, _MOST_NAMED)}; {drains}"]
 
 
 def headline(unfinished: Sequence[Unfinished], total: int) -> str:
@@ -101,9 +191,4 @@ def reasons(unfinished: Sequence[Unfinished], limit: str | None) -> list[str]:
 def _next_step(hosts: Sequence[str], limit: str | None) -> str:
     them = "it" if len(hosts) == 1 else "them"
     step = f"next: mend {them} and run again, or leave {them} out"
-    others = [f"!{host}" for host in hosts if host != CONTROLLER]
-    if not others:
-        return f"{step} of rdma_fabric_hosts, as every run needs localhost to validate its input"
-    # A pattern of exclusions alone would leave out localhost where the inventory does not name it.
-    step = f"{step}: --limit '{','.join([limit or 'all,localhost', *others])}'"
-    return step if len(others) == len(hosts) else f"{step}, and localhost by rdma_fabric_hosts"
+    return f"{step}: --limit '{','.join([limit or 'all', *(f'!{host}' for host in hosts)])}'"

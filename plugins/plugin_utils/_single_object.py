@@ -1,13 +1,12 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Connects an action plugin that owns one object to the batch apply. Private to this collection: it may change."""
+"""Connects an action plugin that owns one object to the batch apply."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.client import Client, auth_options
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import ApiFault
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.kinds import Kinds
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects import key_of
@@ -39,10 +38,9 @@ class SingleObjectAction(ClusterAction):
 
     def serves(self, arguments: dict[str, Any], found: dict[str, Any]) -> bool:
         """Return whether the cluster knows the kind of an object."""
-        auth = {name: value for name, value in arguments.items() if name in auth_options()}
         with task_environment(self._environment()):
             try:
-                connection = Connection(Client(auth), notify=self.progress)
+                connection = Connection(self.client(arguments), notify=self.progress)
                 return Kinds(lambda path: fetch_group(connection, path)).find(key_of(found)) is not None
             except ApiFault as err:
                 raise ActionFailure(str(err)) from err

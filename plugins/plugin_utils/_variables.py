@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Finds variables of this collection that nothing would read: misspelt ones, those of hosts that only the controller
-reads, and those of hosts that do not belong to the fabric. Private to this collection: it may change without notice.
+reads, and those of hosts that do not belong to the fabric.
 
 Ansible passes all of them over in silence, and a run without the manifests that were meant would remove what they made.
 """
@@ -14,75 +14,20 @@ from typing import Any, Callable, Collection, Iterable, Mapping
 
 from ansible.errors import AnsibleError
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.desired import CONSENTS, HOST_VARIABLES, KEYS
-from ansible_collections.rdma.fabric.plugins.module_utils._host.syntax import one_line
-from ansible_collections.rdma.fabric.plugins.module_utils._host.wanted.place import Found, own_place
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import CONSENTS, HOST_VARIABLES, KEYS
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.place import Found, own_place
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.syntax import one_line
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import Notice, Violation, named
+from ansible_collections.rdma.fabric.plugins.plugin_utils._variable import PREFIX
+from ansible_collections.rdma.fabric.plugins.plugin_utils._variable_table import OF_CONTROLLER, TABLE
 
-PREFIX = "rdma_fabric_"
 SOURCE = "variables"
-RESOURCES = (
-    "nic_cluster_policy",
-    "nic_node_policies",
-    "macvlan_networks",
-    "host_device_networks",
-    "ipoib_networks",
-    "network_attachments",
-)
-"""Variables that hold resources of the cluster side."""
-SETTINGS = (
-    "namespace",
-    "nfd",
-    "cni_bin_dir",
-    "cni_conf_dir",
-    "registry_mirrors",
-    "image_overrides",
-    "image_pull_secrets",
-    "proxy",
-)
-"""Variables of the cluster side that belong to no resource."""
-OF_THE_PROOF = (
-    "networks",
-    "resources",
-    "pairs",
-    "namespace",
-    "image",
-    "size",
-    "iterations",
-    "queue_pairs",
-    "timeout",
-    "test_timeout",
-    "minimum",
-)
-"""Variables of the wire proof, without ``validate_``."""
-# Read once per run, on the controller: the cluster side, the proof, the report, and which hosts belong to the fabric.
-CONTROLLER_VARIABLES = tuple(
-    f"{PREFIX}{name}"
-    for name in (
-        "manifests",
-        "helm_values",
-        "helm_values_files",
-        "helm_set",
-        *RESOURCES,
-        *SETTINGS,
-        *(f"validate_{name}" for name in OF_THE_PROOF),
-        "hosts",
-        "set",
-        "prune",
-        "wait",
-        "wait_timeout",
-        "kubeconfig",
-        "context",
-        "output_dir",
-        "report_title",
-        "run_dir",
-    )
-)
-# Read per host by the playbooks, beside those that the host's desired state is made from.
-_OF_RUNS = tuple(
-    f"{PREFIX}{name}" for name in ("host_mode", "host_state", "host_strict", "record_dir", "reboot_timeout")
-)
-KNOWN_VARIABLES = frozenset((*CONTROLLER_VARIABLES, *HOST_VARIABLES, *_OF_RUNS))
+# Read once per run, on the controller: the cluster side, the proof, the report, the discovery, and which hosts belong
+# to the fabric.
+CONTROLLER_VARIABLES = tuple(row.name for row in OF_CONTROLLER)
+# What a run leaves to those after it: AWX hands it to the next job of a workflow as an extra variable.
+_RESULT = f"{PREFIX}result"
+KNOWN_VARIABLES = frozenset((*TABLE, *HOST_VARIABLES, _RESULT))
 # Those that ask for something on a host. A consent, or the address that Ansible connects to, asks for nothing.
 WISHES = tuple(name for name in HOST_VARIABLES if name.startswith(PREFIX) and name not in CONSENTS.values())
 # Read by the role rdma.fabric.host itself, wherever they are set.

@@ -1,0 +1,143 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Writes an inventory from facts, on the controller. Its documentation is in ``plugins/modules/fabric_discover.py``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Mapping
+
+from ansible_collections.rdma.fabric.plugins.plugin_utils._action import ActionFailure, FabricAction, plain
+from ansible_collections.rdma.fabric.plugins.plugin_utils._discover import Fleet, Wish, survey
+from ansible_collections.rdma.fabric.plugins.plugin_utils._discover_files import MARKER, files_of, recap
+from ansible_collections.rdma.fabric.plugins.plugin_utils._files import write_if_different
+
+REGISTERED = "discover_facts"
+_MTU = range(1280, 65536)  # as the host variables take it
+
+
+class ActionModule(FabricAction):
+    """Writes inventory, group_vars, host_vars and policy from the facts of a fleet."""
+
+    def execute(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
+        """Sort what the hosts have into classes and write the files; see the module's documentation."""
+        wish = wish_of(arguments)
+        facts = facts_of(arguments["hosts"], arguments["facts"] or {}, task_vars.get("hostvars") or {})
+        unread = [host for host in arguments["hosts"] if host not in facts]
+        fleet = survey(facts, wish, task_vars.get("groups") or {})
+        if not fleet.classes:
+            raise ActionFailure(nothing_found(fleet, unread))
+        folder = Path(arguments["dest"]).expanduser().absolute()
+        files = {folder / name: text for name, text in files_of(fleet).items()}
+        before = {path: read_text(path) for path in files}
+        stale = {path: text for path, text in files.items() if before[path] != text}
+        kept = [path for path in stale if before[path] is not None]
+        if kept and not arguments["overwrite"]:
+            raise ActionFailure(would_overwrite(kept), files=[str(path) for path in kept], **self._diff(stale, before))
+        if not self.check_mode:
+            for path, text in stale.items():
+                write_if_different(path, text)
+        return {
+            "changed": bool(stale),
+            "files": [str(path) for path in files],
+            "classes": [
+                {
+                    "group": each.name,
+                    "hosts": [host.name for host in each.hosts],
+                    "rails": sum(slot.rail for slot in each.slots),
+                }
+                for each in fleet.classes
+            ],
+            "without_rails": [host.name for host in fleet.without],
+            "unread": unread,
+            "recap": recap(fleet, str(folder), unread, bool(stale), self.check_mode),
+            "notices": earlier_files(folder, files),
+            **self._diff(stale, before),
+        }
+
+    def _diff(self, stale: Mapping[Path, str], before: Mapping[Path, str | None]) -> dict[str, Any]:
+        if not self.diff_mode:
+            return {}
+        return {
+            "diff": [
+                {
+                    "before_header": str(path),
+                    "after_header": str(path),
+                    "before": before[path] or "",
+                    "after": text,
+                }
+                for path, text in stale.items()
+            ]
+        }
+
+
+def wish_of(arguments: Mapping[str, Any]) -> Wish:
+    """Return what the user chose; raises ActionFailure with what can't be."""
+    problems = []
+    mtu, vfs = arguments["mtu"], arguments["vfs"]
+    if mtu is not None and mtu not in _MTU:
+        problems.append(f"mtu: {mtu} is no MTU: give {_MTU.start} to {_MTU.stop - 1}, or nothing to leave it as it is")
+    if vfs is not None and vfs < 0:
+        problems.append(f"vfs: {vfs} is no number of virtual functions: give 0 or more, or nothing to leave them")
+    if problems:
+        raise ActionFailure("\n".join(problems))
+    return Wish(mtu, vfs, arguments["rename"])
+
+
+def facts_of(hosts: list[str], given: Mapping[str, Any], variables: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the facts of the hosts that were read: those given, and what ``rdma_facts`` registered for the others."""
+    found = {}
+    for host in hosts:
+        facts = given.get(host) or (variables.get(host, {}).get(REGISTERED) or {}).get("facts")
+        if facts is not None:
+            found[host] = plain(facts)
+    return found
+
+
+def nothing_found(fleet: Fleet, unread: list[str]) -> str:
+    """Return why there is nothing to write, host by host, and the next step."""
+    lines = [
+        f"  - {host.name}: {left.pci} {left.netdev}: {left.why}" for host in fleet.without for left in host.left_out
+    ]
+    lines += [f"  - {host.name}: no network controller" for host in fleet.without if not host.left_out]
+    lines += [f"  - {host}: was not read; its own error says why" for host in unread]
+    lines = lines or ["  - no host was given"]
+    return "\n".join(
+        [
+            "no host has an RDMA port with a link that may be a rail, so nothing was written:",
+            *lines,
+            "next: plug in cables, load the NIC driver (mlx5_core, mlx5_ib), or name other hosts as rdma_fabric_hosts",
+        ]
+    )
+
+
+def would_overwrite(paths: list[Path]) -> str:
+    """Return why existing files stay, and the next step."""
+    lines = [f"  - {path}" for path in paths]
+    return "\n".join(
+        [
+            "these files are there and differ from what was found, so nothing was written:",
+            *lines,
+            "next: see the differences with --check --diff, then name another folder (rdma_fabric_discover_dir) or "
+            "allow them to be replaced (rdma_fabric_discover_overwrite=true)",
+        ]
+    )
+
+
+def earlier_files(folder: Path, files: Mapping[Path, str]) -> list[str]:
+    """Return a notice for each file of an earlier discovery that this one has no place for: Ansible would read it."""
+    found = [path for name in ("group_vars", "host_vars") for path in sorted((folder / name).glob("*.yml"))]
+    return [
+        f"{path} is from an earlier discovery and nothing of it was found now; Ansible still reads it: remove it"
+        for path in found
+        if path not in files and (read_text(path) or "").startswith(MARKER)
+    ]
+
+
+def read_text(path: Path) -> str | None:
+    """Return what a file holds, None where there is none."""
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except FileNotFoundError:
+        return None

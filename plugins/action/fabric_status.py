@@ -1,0 +1,120 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Shows hosts and cluster on one screen. Its documentation is in ``plugins/modules/fabric_status.py``."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, Mapping, Sequence
+
+from ansible.utils.display import Display
+
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.intake.policy import PLUGIN_KINDS, plugin_config
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.render import objects_of, render
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rules import sriov_policies
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rules.devplugin import resource_names
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.batch import run
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import ApiFault
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.kinds import Resource
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects import Key
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.session import BatchError, BatchRequest
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.snapshot import list_objects
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import Connection, Patience
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.report_input import host_document_violations
+from ansible_collections.rdma.fabric.plugins.plugin_utils._action import json_on_stdout, plain
+from ansible_collections.rdma.fabric.plugins.plugin_utils._cluster_action import ClusterAction, task_environment
+from ansible_collections.rdma.fabric.plugins.plugin_utils._files import write_if_different
+from ansible_collections.rdma.fabric.plugins.plugin_utils._run_hosts import taking_part, unfinished_hosts
+from ansible_collections.rdma.fabric.plugins.plugin_utils._status import (
+    attention_of,
+    cluster_state,
+    host_classes,
+    screen,
+)
+
+display = Display()
+
+# Who only looks does not sit out an outage.
+_PATIENCE = Patience(total=10.0)
+
+
+class ActionModule(ClusterAction):
+    """Shows what hosts and cluster are like."""
+
+    def execute(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
+        """Look at what every host registered and at the cluster; see the module's documentation."""
+        spec = arguments["spec"]
+        limit = task_vars.get("ansible_limit")
+        hosts = taking_part(list(spec["hosts"]), task_vars.get("groups") or {}, limit, self._loader)
+        variables = task_vars.get("hostvars") or {}
+        unfinished = {each.host: each.why for each in unfinished_hosts(hosts, variables)}
+        documents, unusable = documents_of([host for host in hosts if host not in unfinished], variables)
+        classes = host_classes(documents, {**unfinished, **unusable}, spec)
+        cluster = self._cluster(arguments, hosts)
+        attention = attention_of(classes, cluster)
+        status = {
+            "outcome": "attention" if attention else "ok",
+            "hosts": {"total": len(hosts), "classes": classes},
+            "cluster": cluster,
+            "attention": attention,
+        }
+        lines = screen(status)
+        if arguments["output_file"] and not self.check_mode:
+            text = json.dumps(status, indent=1, sort_keys=True)
+            write_if_different(Path(arguments["output_file"]).expanduser().absolute(), f"{text}\n")
+        if not json_on_stdout():
+            for line in lines:
+                display.display(line)
+        return {"changed": False, "status": status, "screen": lines}
+
+    def _cluster(self, arguments: Mapping[str, Any], hosts: Sequence[str]) -> dict[str, Any] | None:
+        """Return what the cluster is like, or why that can't be told; None where nothing is asked of one."""
+        spec = arguments["spec"]
+        waves = render(spec)
+        if not objects_of(waves):
+            return None
+        request = BatchRequest(
+            waves=waves,
+            set_name=arguments["set"],
+            inventory_namespace=spec["namespace"],
+            prune=arguments["prune"],
+            check=True,
+        )
+        with task_environment(self._environment()):
+            try:
+                client = self.client(arguments)
+                connection = Connection(client, patience=_PATIENCE, notify=self.progress)
+                nodes = list_objects(connection, Key("v1", "Node", "", ""), Resource("nodes", False), {})
+                result = run(connection, request).as_dict()
+            except (ApiFault, BatchError) as error:
+                return {"error": str(error)}
+        return {"server": client.server, **cluster_state(result, nodes, resources_of(spec), set(hosts))}
+
+
+def documents_of(hosts: Sequence[str], variables: Mapping[str, Any]) -> tuple[list[dict[str, Any]], dict[str, str]]:
+    """Return a document for each host from what ``rdma_host`` registered, and why there is none of others."""
+    documents, unusable = [], {}
+    for host in hosts:
+        result = plain(variables[host]["host_result"])
+        document = {"host": host, "facts": result.get("facts"), "plan": result.get("plan")}
+        violations = host_document_violations(host, document)
+        if violations:
+            unusable[host] = f"failed: what it returned can't be read: {violations[0].path}: {violations[0].problem}"
+        else:
+            documents.append(document)
+    return documents, unusable
+
+
+def resources_of(spec: Mapping[str, Any]) -> list[str]:
+    """Return the extended resources that policies of every kind ask the device plugins to offer."""
+    policies = [each for each in [spec.get("cluster_policy"), *(spec.get("node_policies") or [])] if each]
+    found = []
+    for policy in policies:
+        for section, kind in PLUGIN_KINDS.items():
+            config = plugin_config(policy["spec"], section)
+            found += resource_names(kind, config) if config is not None else []
+    for _selector, group in sriov_policies.by_nodes(spec.get("function_policies") or []):
+        found += resource_names(PLUGIN_KINDS["sriovDevicePlugin"], sriov_policies.plugin_config(group))
+    return list(dict.fromkeys(found))

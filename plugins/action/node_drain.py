@@ -1,0 +1,201 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Drains a node from the controller. Its documentation is in ``plugins/modules/node_drain.py``."""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+from typing import Any, Sequence
+
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import ApiFault
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.lease import own_user
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import Connection
+from ansible_collections.rdma.fabric.plugins.module_utils._rollout.cordon import (
+    Mark,
+    Step,
+    is_cordoned,
+    mark_of,
+    to_cordon,
+    to_uncordon,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._rollout.drain import (
+    Drain,
+    DrainFailed,
+    Unanswered,
+    unlimited,
+    wait_for_jobs,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._rollout.pods import EVICT, Verdict, Wishes
+from ansible_collections.rdma.fabric.plugins.module_utils._rollout.ready import boot_of, devices_of, wait_for_node
+from ansible_collections.rdma.fabric.plugins.plugin_utils._action import ActionFailure
+from ansible_collections.rdma.fabric.plugins.plugin_utils._cluster_action import ClusterAction, task_environment
+from ansible_collections.rdma.fabric.plugins.plugin_utils._node_cluster import NodeCluster
+
+
+class ActionModule(ClusterAction):
+    """Cordons, drains and gives back one node."""
+
+    def execute(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
+        """Bring the node to the state that is asked for; see the module's documentation."""
+        negative = [f"{name}: {arguments[name]}" for name in ("timeout", "wait_timeout") if arguments[name] < 0]
+        if negative:
+            raise ActionFailure(f"node_drain: {', '.join(negative)} is less than 0, which stands for no limit")
+        with task_environment(self._environment()):
+            try:
+                connection = Connection(self.client(arguments), notify=self.progress)
+                cluster = NodeCluster(connection, arguments["node"], arguments["pod_selector"])
+                answer = self._bring(cluster, arguments)
+            except (ApiFault, Unanswered) as err:
+                raise ActionFailure(f"node {arguments['node']}: {err}") from err
+        answer["requests"] = {verb: connection.sent[verb] for verb in ("get", "list", "patch", "post")}
+        return answer
+
+    def _bring(self, cluster: NodeCluster, arguments: dict[str, Any]) -> dict[str, Any]:
+        found = cluster.present()
+        before = is_cordoned(found)
+        if arguments["state"] == "uncordoned":
+            if arguments["wait"] and _frees(to_uncordon(found, arguments["run"])):
+                self._wait(cluster, arguments, found)
+            step = cluster.write(lambda node: to_uncordon(node, arguments["run"]), dry_run=self.check_mode)
+            return self._result(cluster, before, before and not _frees(step), step, [])
+        if arguments["state"] == "cordoned":
+            step = self._cordon(cluster, arguments)
+            jobs = self._wait_for_jobs(cluster, arguments)
+            return self._result(cluster, before, True, step, [], notices=jobs)
+        return self._drain(cluster, arguments, before)
+
+    def _cordon(self, cluster: NodeCluster, arguments: dict[str, Any]) -> Step:
+        now = datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+        def decide(node: dict[str, Any]) -> Step:
+            devices = devices_of(node, arguments["resources"])
+            mark = Mark(own_user(), arguments["run"], arguments["reason"], now, boot=boot_of(node), devices=devices)
+            return to_cordon(node, mark)
+
+        return cluster.write(decide, dry_run=self.check_mode)
+
+    def _wait_for_jobs(self, cluster: NodeCluster, arguments: dict[str, Any]) -> list[str]:
+        """Wait for the jobs of the cordoned node; return what is to be said of those that have not ended."""
+        if not arguments["wait_for"] or self.check_mode:
+            return []
+        limit = unlimited(float(arguments["wait_timeout"]))
+        with cluster.connection.until(cluster.now() + limit):
+            left = wait_for_jobs(cluster, arguments["wait_for"], limit, self.progress)
+        within = f"within {arguments['wait_timeout']} s"
+        return [f"node {cluster.name}: jobs that have not ended {within}: {', '.join(left)}"] if left else []
+
+    def _wait(self, cluster: NodeCluster, arguments: dict[str, Any], found: dict[str, Any]) -> None:
+        """Wait until the node may take pods; a look is enough in check mode. Raises ActionFailure."""
+        mark = mark_of(found)
+        if mark is None or self.check_mode:
+            return
+        limit = unlimited(float(arguments["timeout"]))
+        with cluster.connection.until(cluster.now() + limit):
+            missing = wait_for_node(cluster, mark, rebooted=arguments["rebooted"], limit=limit, progress=self.progress)
+        if missing:
+            raise ActionFailure(
+                f"node {cluster.name} is not given back, {'; '.join(missing)} (within {arguments['timeout']} s). It "
+                "stays cordoned: look at its kubelet and device plugins, then run again; wait: false gives it back "
+                "as it is",
+                node=cluster.name,
+                cordoned=True,
+                missing=missing,
+            )
+
+    def _drain(self, cluster: NodeCluster, arguments: dict[str, Any], before: bool) -> dict[str, Any]:
+        wishes = Wishes(
+            everything=arguments["pods"] == "all",
+            resources=tuple(arguments["resources"]),
+            force=arguments["force"],
+            delete_empty_dir=arguments["delete_empty_dir"],
+        )
+        limit = unlimited(float(arguments["timeout"]))
+        drain = Drain(cluster, cluster.name, wishes, limit, self.progress)
+        try:
+            planned = drain.plan()
+        except DrainFailed as failure:
+            kept = "it is as it was" if not before else "it was cordoned before, and stays so"
+            raise ActionFailure(
+                f"node {cluster.name} is not drained, {kept}: {failure}", node=cluster.name
+            ) from failure
+        step = self._cordon(cluster, arguments)
+        if self.check_mode:
+            refusals = drain.foresee(planned)
+            rows = [_row(verdict, blocked=refusals.get(verdict.uid, "")) for verdict in planned]
+            return self._result(cluster, before, True, step, rows)
+        jobs = self._wait_for_jobs(cluster, arguments)
+        try:
+            with cluster.connection.until(cluster.now() + limit):
+                staying = drain.run()
+        except (DrainFailed, ApiFault) as failure:
+            raise ActionFailure(
+                f"node {cluster.name} is not drained: {failure}. It stays cordoned: run again, or give it back with "
+                "state: uncordoned",
+                node=cluster.name,
+                cordoned=True,
+                changed=step.patch is not None or bool(drain.seen),
+                pods=_rows_of(drain, []),
+            ) from failure
+        return self._result(cluster, before, True, step, _rows_of(drain, staying), notices=jobs)
+
+    def _result(
+        self,
+        cluster: NodeCluster,
+        before: bool,
+        after: bool,
+        step: Step,
+        rows: list[dict[str, Any]],
+        *,
+        notices: Sequence[str] = (),
+    ) -> dict[str, Any]:
+        leaving = [row for row in rows if row["action"] == "evicted"]
+        answer: dict[str, Any] = {
+            "changed": step.patch is not None or bool(leaving),
+            "node": cluster.name,
+            "cordoned": after,
+            "pods": rows,
+            "notices": [*([step.notice] if step.notice else []), *notices],
+        }
+        if self.diff_mode:
+            answer["diff"] = {
+                "before_header": f"node {cluster.name}",
+                "after_header": f"node {cluster.name}",
+                "before": _picture(before, rows),
+                "after": _picture(after, [row for row in rows if row["action"] != "evicted"], marked=step),
+            }
+        return answer
+
+
+def _frees(step: Step) -> bool:
+    return step.patch is not None and "spec" in step.patch
+
+
+def _row(verdict: Verdict, *, blocked: str = "", seconds: float | None = None) -> dict[str, Any]:
+    """Return a pod as results show it; in check mode ``blocked`` says what would refuse its eviction now."""
+    return {
+        "namespace": verdict.namespace,
+        "name": verdict.name,
+        "action": "evicted" if verdict.action == EVICT else "stays",
+        "reason": verdict.reason,
+        "blocked": blocked,
+        "seconds": seconds,
+    }
+
+
+def _rows_of(drain: Drain, staying: Sequence[Verdict]) -> list[dict[str, Any]]:
+    left = [_row(verdict, seconds=drain.seconds.get(uid)) for uid, verdict in drain.seen.items()]
+    return left + [_row(verdict) for verdict in staying]
+
+
+def _picture(cordoned: bool, rows: Sequence[dict[str, Any]], *, marked: Step | None = None) -> str:
+    """Return the node and its pods as lines of text, for a difference."""
+    lines = [f"schedulable: {'no' if cordoned else 'yes'}"]
+    if marked is not None and marked.patch is not None:
+        mark = marked.patch["metadata"]["annotations"]
+        lines += [f"{name}: {'written' if value is not None else 'removed'}" for name, value in mark.items()]
+    lines += [
+        f"pod {row['namespace']}/{row['name']}" + (f": stays: {row['reason']}" if row["action"] == "stays" else "")
+        for row in rows
+    ]
+    return "\n".join(lines) + "\n"

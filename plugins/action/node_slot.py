@@ -1,0 +1,106 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Takes a slot for a node from the controller. Its documentation is in ``plugins/modules/node_slot.py``."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import Any
+
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import ApiFault
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.lease import own_user
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import Connection
+from ansible_collections.rdma.fabric.plugins.module_utils._rollout.drain import Unanswered, unlimited
+from ansible_collections.rdma.fabric.plugins.module_utils._rollout.holding import Holding, SlotRefused
+from ansible_collections.rdma.fabric.plugins.module_utils._rollout.slots import Keep, Wait, Wish, limit_of, slot_name
+from ansible_collections.rdma.fabric.plugins.plugin_utils._action import ActionFailure
+from ansible_collections.rdma.fabric.plugins.plugin_utils._cluster_action import ClusterAction, task_environment
+from ansible_collections.rdma.fabric.plugins.plugin_utils._process import running_play
+from ansible_collections.rdma.fabric.plugins.plugin_utils._slot_shelf import SlotShelf
+
+_GROUP = re.compile(r"[a-z0-9]([-a-z0-9]{0,38}[a-z0-9])?")
+_MOST_OF_A_REASON = 500
+_NEXT_STEP = (
+    "Let the other nodes end, mend what is named and run again with it, or free its slot with state: given_back and "
+    "any_run: true once it is in service"
+)
+
+
+class ActionModule(ClusterAction):
+    """Takes, keeps and gives back the slot of one node."""
+
+    def execute(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
+        """Bring the node's slot to the state that is asked for; see the module's documentation."""
+        limit = _checked(arguments)
+        node, process = arguments["node"], running_play()
+        run = arguments["run"] or f"{own_user()}-{process.rpartition('/')[2] or os.getppid()}"
+        wish = Wish(node, run, limit, frozenset(arguments["rollout"]))
+        with task_environment(self._environment()):
+            try:
+                connection = Connection(self.client(arguments), notify=self.progress)
+                shelf = SlotShelf(connection, arguments["group"], arguments["namespace"])
+                holding = Holding(
+                    shelf, wish, arguments["group"], arguments["namespace"], arguments["duration"], process
+                )
+                answer = self._bring(connection, holding, arguments)
+            except (ApiFault, SlotRefused, Unanswered) as err:
+                raise ActionFailure(f"node {node}: {err}", node=node) from err
+        answer["requests"] = {verb: connection.sent[verb] for verb in ("get", "list", "post", "put")}
+        return {"node": node, "run": run, **answer}
+
+    def _bring(self, connection: Connection, holding: Holding, arguments: dict[str, Any]) -> dict[str, Any]:
+        state = arguments["state"]
+        if state == "taken":
+            return self._foreseen(holding) if self.check_mode else self._take(connection, holding, arguments)
+        any_run = state == "given_back" and arguments["any_run"]
+        if self.check_mode:
+            found = [slot for slot in holding.held(any_run=any_run) if state != "failed" or not slot.failed]
+        elif state == "given_back":
+            found = holding.give_back(any_run=any_run)
+        else:
+            found = holding.fail(" ".join(arguments["reason"].split())[:_MOST_OF_A_REASON])
+        return self._result(bool(found), slot_name(holding.group, found[0].index) if found else "")
+
+    def _take(self, connection: Connection, holding: Holding, arguments: dict[str, Any]) -> dict[str, Any]:
+        limit = unlimited(float(arguments["timeout"]))
+        try:
+            with connection.until(connection.clock.now() + limit):
+                held = holding.take(limit, self.progress)
+        except SlotRefused as refused:
+            raise SlotRefused(f"{refused}. {_NEXT_STEP}") from refused
+        notices = [f"node {holding.wish.node} goes on where another run left it: {held.healed}"] if held.healed else []
+        answer = self._result(held.taken, slot_name(holding.group, held.slot.index))
+        return {**answer, "waited": round(held.waited, 1), "notices": notices}
+
+    def _foreseen(self, holding: Holding) -> dict[str, Any]:
+        move = holding.look()
+        if isinstance(move, Wait):
+            return {**self._result(True, ""), "blocked": move.why}
+        return self._result(not isinstance(move, Keep), slot_name(holding.group, move.slot.index))
+
+    @staticmethod
+    def _result(changed: bool, lease: str) -> dict[str, Any]:
+        return {"changed": changed, "lease": lease, "blocked": "", "waited": 0.0, "notices": []}
+
+
+def _checked(arguments: dict[str, Any]) -> int:
+    """Return the limit. Raises ActionFailure with everything that is wrong."""
+    problems = []
+    limit = 0
+    try:
+        limit = limit_of(arguments["limit"], arguments["total"])
+    except ValueError as err:
+        problems.append(f"limit: {err}")
+    if not _GROUP.fullmatch(arguments["group"]):
+        problems.append(f"group: {arguments['group']!r} has to be lower-case letters, digits and dashes, at most 40")
+    if arguments["timeout"] < 0:
+        problems.append(f"timeout: {arguments['timeout']} is less than 0, which stands for no limit")
+    if arguments["duration"] < 1:
+        problems.append(f"duration: {arguments['duration']} is less than 1 second")
+    if arguments["state"] == "failed" and not arguments["reason"].strip():
+        problems.append("reason: is needed with state: failed, for those who look at the node")
+    if problems:
+        raise ActionFailure(f"node_slot: {'; '.join(problems)}")
+    return limit

@@ -1,0 +1,313 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+name: fleet
+type: stdout
+short_description: Default screen output with equal results of many hosts in one line
+version_added: 0.1.0
+author:
+  - The rdma.fabric contributors (@rdma-fabric)
+description:
+  - Prints what P(ansible.builtin.default#callback) prints, except for results of many hosts that say nothing by
+    themselves.
+  - V(ok), V(changed) and V(skipping) of one task are one line each. It has the number of hosts and their names, folded
+    as an inventory writes ranges, such as C(gpu-[0001:0997]), and comes when the task is through on every host.
+  - Failures and hosts that cannot be reached are printed at once and by themselves, and so is every result with a
+    difference, a warning of its own, or output of C(-v). A play for one host looks as it always does.
+  - A warning that differs from one before it in nothing but the host is printed once. The end of the task names the
+    other hosts that have it.
+  - While a task runs on more than one host, a line says now and then how far it has come, see O(progress_seconds).
+  - Where the task of a failure stands is printed with its first failure, and with every one with C(-v).
+  - The recap has hosts with failures first, each in a line of its own where they are at most ten. Others share a line
+    where their counts are equal.
+  - With the strategies P(ansible.builtin.free#strategy) and P(ansible.builtin.host_pinned#strategy), where hosts
+    overtake each other, the results of a task are printed when the last host has come through it.
+extends_documentation_fragment:
+  - default_callback
+  - result_format_callback
+requirements:
+  - set as stdout in configuration
+options:
+  progress_seconds:
+    description:
+      - The shortest time between two lines that say how far a task on many hosts has come. V(0) prints none.
+      - A line says how many hosts are through, how many of them changed or failed, how many run, which of these has run
+        longest and for how long. It estimates the time that is left once as many hosts are through as run at once.
+      - A line is printed when a host begins or ends. While no host does, nothing is.
+    type: float
+    default: 30
+    env:
+      - name: RDMA_FABRIC_PROGRESS_SECONDS
+    ini:
+      - section: callback_fleet
+        key: progress_seconds
+"""
+
+EXAMPLES = r"""
+# In ansible.cfg, or ANSIBLE_STDOUT_CALLBACK=rdma.fabric.fleet in the environment.
+ansible_cfg: |
+  [defaults]
+  stdout_callback = rdma.fabric.fleet
+
+  [callback_fleet]
+  progress_seconds = 60
+"""
+
+import time
+from types import SimpleNamespace
+from typing import Any, Callable, Iterator, Mapping
+
+from ansible import constants
+from ansible.playbook.task_include import TaskInclude
+from ansible.plugins.callback.default import CallbackModule as DefaultCallback
+
+from ansible_collections.rdma.fabric.plugins.plugin_utils._console import (
+    CHANGED,
+    FAILED,
+    OK,
+    SKIPPED,
+    TaskOnHosts,
+    Wording,
+    recap,
+    without_host,
+)
+from ansible_collections.rdma.fabric.plugins.plugin_utils._host_names import fold, host_list
+
+COLOURS = {OK: constants.COLOR_OK, CHANGED: constants.COLOR_CHANGED, SKIPPED: constants.COLOR_SKIP}
+
+
+class CallbackModule(DefaultCallback):
+    """Ansible's default output, with equal results of many hosts folded."""
+
+    CALLBACK_VERSION = 2.0
+    CALLBACK_TYPE = "stdout"
+    CALLBACK_NAME = "rdma.fabric.fleet"
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__()
+        self._clock = clock
+        self._overtaking = False
+        self._hosts: set[str] = set()
+        self._lost: set[str] = set()
+        self._open: dict[str, tuple[Any, TaskOnHosts]] = {}
+        self._with_diff: set[tuple[str, str]] = set()
+        self._warnings: set[str] = set()
+        self._explained: set[str] = set()
+        self._told = clock()
+
+    def v2_playbook_on_play_start(self, play: Any) -> None:
+        self._close()
+        # A play is started anew for each batch of serial.
+        self._hosts = set(play.get_variable_manager().get_vars(play=play).get("ansible_play_batch", ())) - self._lost
+        self._overtaking = str(play.strategy).endswith(("free", "host_pinned"))
+        self._told = self._clock()
+        super().v2_playbook_on_play_start(play)
+
+    def v2_playbook_on_task_start(self, task: Any, is_conditional: bool) -> None:
+        self._between_tasks()
+        super().v2_playbook_on_task_start(task, is_conditional)
+
+    def v2_playbook_on_handler_task_start(self, task: Any) -> None:
+        self._between_tasks()
+        super().v2_playbook_on_handler_task_start(task)
+
+    def v2_playbook_on_include(self, included_file: Any) -> None:
+        if not self._overtaking:
+            self._close()
+        names = [host.name for host in included_file._hosts]
+        folded = [SimpleNamespace(name=host_list(fold(names)))]
+        super().v2_playbook_on_include(
+            SimpleNamespace(_filename=included_file._filename, _vars=included_file._vars, _hosts=folded)
+        )
+
+    def v2_playbook_on_no_hosts_remaining(self) -> None:
+        self._close()
+        super().v2_playbook_on_no_hosts_remaining()
+
+    def v2_playbook_on_stats(self, stats: Any) -> None:
+        self._close()
+        super().v2_playbook_on_stats(FoldedStats(stats))
+
+    def v2_runner_on_start(self, host: Any, task: Any) -> None:
+        super().v2_runner_on_start(host, task)
+        name = host.get_name()
+        # No batch has the localhost that inventories leave out, and a failed host is back where its block rescues it.
+        self._hosts.add(name)
+        self._lost.discard(name)
+        self._state(task).start(name, self._clock())
+        self._tell_progress(task)
+
+    def v2_runner_on_ok(self, result: Any) -> None:
+        host, task, found = parts(result)
+        kind = CHANGED if found.get("changed") else OK
+        items_were_lines = task.loop and "results" in found and not any(warnings_of(found))
+        if not items_were_lines and not self._held(result, kind):
+            super().v2_runner_on_ok(result)
+        self._finish(host, task, kind)
+
+    def v2_runner_on_skipped(self, result: Any) -> None:
+        host, task, _found = parts(result)
+        if not self._held(result, SKIPPED):
+            super().v2_runner_on_skipped(result)
+        self._finish(host, task, SKIPPED)
+
+    def v2_runner_on_failed(self, result: Any, ignore_errors: bool = False) -> None:
+        host, task, _found = parts(result)
+        self._explain_once(result)
+        super().v2_runner_on_failed(result, ignore_errors)
+        self._finish(host, task, FAILED, lost=not ignore_errors)
+
+    def v2_runner_on_unreachable(self, result: Any) -> None:
+        host, task, _found = parts(result)
+        self._explain_once(result)
+        super().v2_runner_on_unreachable(result)
+        self._finish(host, task, FAILED, lost=not task.ignore_unreachable)
+
+    def v2_runner_item_on_ok(self, result: Any) -> None:
+        _host, _task, found = parts(result)
+        label = f" => (item={self._get_item_label(found)})"
+        if not self._held(result, CHANGED if found.get("changed") else OK, label):
+            super().v2_runner_item_on_ok(result)
+
+    def v2_runner_item_on_skipped(self, result: Any) -> None:
+        _host, _task, found = parts(result)
+        if not self._held(result, SKIPPED, f" => (item={self._get_item_label(found)}) "):
+            super().v2_runner_item_on_skipped(result)
+
+    def v2_on_file_diff(self, result: Any) -> None:
+        host, task, found = parts(result)
+        if found.get("changed") and found.get("diff") and self._get_diff(found["diff"]):
+            self._with_diff.add((host, task._uuid))  # its line stays below its difference
+        super().v2_on_file_diff(result)
+
+    def _held(self, result: Any, kind: str, item: str = "") -> bool:
+        """Keep the line of a result for the end of its task; return False for one that is to be printed by itself."""
+        host, task, found = parts(result)
+        with_diff = (host, task._uuid) in self._with_diff
+        self._with_diff.discard((host, task._uuid))
+        hidden = {OK: not self.get_option("display_ok_hosts"), SKIPPED: not self.get_option("display_skipped_hosts")}
+        alone = len(self._hosts) == 1 or with_diff or hidden.get(kind) or isinstance(task, TaskInclude)
+        if alone or found.get("exception") or self._run_is_verbose(result):
+            return False
+        state, warnings = self._state(task), set(warnings_of(found))
+        new = warnings - self._warnings  # Ansible itself says nothing twice in the same words
+        words = {without_host(text, host) for text in new}
+        repeated = words <= self._warnings
+        self._warnings |= new | words
+        if not repeated:
+            return False
+        for text in sorted(words):
+            state.hold_warning(host, text)
+        # Ansible prints skipped hosts without the one that their task is delegated to.
+        delegated = "" if kind == SKIPPED else self.host_label(result)[len(host) :]
+        state.hold(host, Wording(kind, delegated, item))
+        return True
+
+    def _explain_once(self, result: Any) -> None:
+        """Leave out where a task stands, the many lines of ansible-core 2.19, from all but its first failure."""
+        _host, task, found = parts(result)
+        if len(self._hosts) > 1 and self._display.verbosity == 0 and hasattr(result, "exception"):
+            if task._uuid in self._explained:
+                found.pop("exception", None)
+            self._explained.add(task._uuid)
+
+    def _state(self, task: Any) -> TaskOnHosts:
+        return self._open.setdefault(task._uuid, (task, TaskOnHosts()))[1]
+
+    def _finish(self, host: str, task: Any, kind: str, *, lost: bool = False) -> None:
+        """Note that a task is through on a host, and print what was kept of those that are through on every host."""
+        if lost:
+            self._lost.add(host)
+            self._hosts.discard(host)
+        self._state(task).finish(host, self._clock(), kind)
+        for each, state in list(self._open.values()):
+            if self._is_through(each, state):
+                self._print_kept(each)
+        if task._uuid in self._open:
+            self._tell_progress(task)
+
+    def _is_through(self, task: Any, state: TaskOnHosts) -> bool:
+        if self._runs_once(task) or state.running:
+            return not state.running
+        return len(state.done) >= len(self._hosts) and self._hosts <= state.done
+
+    def _runs_once(self, task: Any) -> bool:
+        return task.run_once is True and not self._overtaking
+
+    def _between_tasks(self) -> None:
+        if not self._overtaking:
+            self._close()
+            self._told = self._clock()
+
+    def _close(self) -> None:
+        """Print what was kept of every task, and forget it."""
+        for task, _state in list(self._open.values()):
+            self._print_kept(task)
+
+    def _print_kept(self, task: Any) -> None:
+        _task, state = self._open.pop(task._uuid)
+        for kind, line in state.release():
+            self._below_banner(task)
+            self._display.display(line, color=COLOURS[kind])
+        for text in state.release_warnings():
+            self._display.warning(text)
+
+    def _tell_progress(self, task: Any) -> None:
+        seconds, now = self.get_option("progress_seconds"), self._clock()
+        if not seconds or now - self._told < seconds:
+            return
+        state = self._state(task)
+        total = 1 if self._runs_once(task) else len(self._hosts | state.done)
+        line = state.progress(now, total, estimate=not self._overtaking)
+        if line:
+            self._told = now
+            self._below_banner(task)
+            self._display.display(line, color=constants.COLOR_VERBOSE)
+
+    def _below_banner(self, task: Any) -> None:
+        if self._last_task_banner != task._uuid:
+            self._print_task_banner(task)
+
+
+class FoldedStats:
+    """The counts of a run with one name for all hosts whose counts are equal, as the default callback asks for them."""
+
+    def __init__(self, stats: Any) -> None:
+        lines = recap({host: stats.summarize(host) for host in stats.processed})
+        self.processed: Mapping[str, int] = {Place(name, place): 1 for place, (name, _counts) in enumerate(lines)}
+        self.custom = stats.custom
+        self._counts = dict(lines)
+
+    def summarize(self, name: str) -> Mapping[str, int]:
+        """Return the counts of the hosts of one name."""
+        return self._counts[str(name)]
+
+
+class Place(str):
+    """A name that is sorted by its place among others."""
+
+    def __new__(cls, name: str, _place: int) -> Place:
+        return super().__new__(cls, name)
+
+    def __init__(self, _name: str, place: int) -> None:
+        self._place = place
+
+    def __lt__(self, other: Any) -> bool:
+        return bool(self._place < other._place)
+
+
+def parts(result: Any) -> tuple[str, Any, dict[str, Any]]:
+    """Return the host's name, the task and the data of a result, with names that ansible-core before 2.19 has, too."""
+    return result._host.get_name(), result._task, result._result
+
+
+def warnings_of(found: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what the warnings of a result say."""
+    for warning in found.get("warnings") or ():
+        yield str(warning)
+    for deprecation in found.get("deprecations") or ():
+        yield str(deprecation.get("msg"))

@@ -1,0 +1,296 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The desired state of one host, option by option."""
+
+from __future__ import annotations
+
+
+class ModuleDocFragment:
+    """Documentation fragment C(rdma.fabric.host_spec): the option ``desired`` with all of its suboptions.
+
+    What values mean and forbid is in ``_host/spec``. Nothing has a default: what is not given stays as it is.
+    """
+
+    DOCUMENTATION = r"""
+options:
+  desired:
+    description:
+      - The desired state of the host as P(rdma.fabric.fabric_spec#module) returns it for each host.
+      - All suboptions are optional. Each takes what the host variable of its name takes (C(rdma_fabric_interfaces) for
+        O(desired.interfaces)). What is not given stays as it is.
+      - Either this or O(confirm) is needed.
+    type: dict
+    suboptions:
+      interfaces:
+        description: >-
+          Interfaces of the host. Each entry selects one of them by exactly one of C(pci), C(mac) and C(current_name).
+        type: list
+        elements: dict
+        suboptions:
+          pci:
+            description: PCI address of the function, such as V(0000:18:00.0).
+            type: str
+          mac:
+            description: Hardware address. Of IPoIB, the last eight octets (the port GUID) decide.
+            type: str
+          current_name:
+            description: >-
+              Name of the interface. An entry that also sets O(desired.interfaces[].name) finds it by either name.
+            type: str
+          name:
+            description: Name of the interface, now and at boot.
+            type: str
+          rdma_name:
+            description: Name of its RDMA device, now and at boot.
+            type: str
+          mtu:
+            description: MTU in bytes, 1280 to 65535.
+            type: int
+          state:
+            description: Administrative link state.
+            type: str
+            choices: [up, down]
+          vfs:
+            description: Number of SR-IOV virtual functions, now and at boot. V(0) removes them.
+            type: int
+          vf_mtu:
+            description: >-
+              MTU in bytes of the interfaces of its virtual functions, at most O(desired.interfaces[].mtu).
+            type: int
+          vf_settings:
+            description: >-
+              Settings of every virtual function of an Ethernet port. One that is not given stays as it is.
+            type: dict
+            suboptions:
+              mac:
+                description: >-
+                  V(deterministic) derives the addresses from the port's. Or a mapping of function numbers to
+                  addresses.
+                type: raw
+              vlan:
+                description: VLAN of the function, V(0) for none.
+                type: int
+              trust:
+                description: Whether the function may set its own address and promiscuous mode.
+                type: bool
+              spoofchk:
+                description: Whether frames with another source address are dropped.
+                type: bool
+              max_tx_rate:
+                description: Transmit rate limit in Mb/s, V(0) for none.
+                type: int
+              link_state:
+                description: Link state that the function sees. V(auto) follows the port.
+                type: str
+                choices: [auto, enable, disable]
+          vf_driver:
+            description: >-
+              Driver of the virtual functions, the kernel's own or V(vfio-pci) for virtual machines and DPDK.
+            type: str
+            choices: [netdevice, vfio-pci]
+          vf_guids:
+            description: >-
+              GUIDs of the virtual functions of an InfiniBand port. V(deterministic), a list with one GUID per
+              function, or a mapping with C(first) and C(last).
+            type: raw
+          eswitch_mode:
+            description: Mode of the embedded switch.
+            type: str
+            choices: [legacy, switchdev]
+          representor_prefix:
+            description: >-
+              Prefix of the names of representors. With V(rail0_), that of virtual function 3 is C(rail0_3).
+            type: str
+          firmware:
+            description: >-
+              Firmware parameters of the card in the words of C(mstconfig), such as C(SRIOV_EN), to values. What may
+              change link, functions or mode of the card of an uplink needs the consent C(uplink_change) as well. A
+              parameter that the collection does not know is refused unless O(desired.firmware_allow) names it.
+            type: dict
+          qos:
+            description: >-
+              The same keys as O(desired.roce_qos), for this interface; they take precedence key by key. V(false)
+              exempts the interface.
+            type: raw
+          queues:
+            description: Sizes of rings and number of channels, as C(ethtool -g) and C(ethtool -l) show them.
+            type: dict
+            suboptions:
+              rx_ring:
+                description: Entries of each receive ring.
+                type: int
+              tx_ring:
+                description: Entries of each transmit ring.
+                type: int
+              channels:
+                description: Number of combined channels.
+                type: int
+          irq_affinity:
+            description: >-
+              CPUs that serve the interrupts of the interface's queues, one for each in turn: V(local_node) for those of
+              its NUMA node, or a list of their numbers such as V(0-7,16). irqbalance leaves these interrupts alone.
+              Without it interrupts stay where they are.
+            type: str
+          routes:
+            description: >-
+              Routes through the interface, in netplan's words. An empty list removes those of this collection.
+            type: list
+            elements: dict
+            suboptions:
+              to:
+                description: Destination network in CIDR form, or V(default).
+                type: str
+              via:
+                description: Gateway.
+                type: str
+              table:
+                description: Routing table. V(254) (main) unless given.
+                type: int
+              metric:
+                description: Metric of the route.
+                type: int
+              on-link:
+                description: Whether the gateway counts as reachable without a route to it.
+                type: bool
+          routing-policy:
+            description: Routing rules, in netplan's words. An empty list removes those of this collection.
+            type: list
+            elements: dict
+            suboptions:
+              from:
+                description: Source network in CIDR form.
+                type: str
+              to:
+                description: Destination network in CIDR form.
+                type: str
+              table:
+                description: Routing table that is looked up.
+                type: int
+              priority:
+                description: Priority of the rule. V(30000) unless given.
+                type: int
+      roce_qos:
+        description: RoCE QoS of every Ethernet interface of O(desired.interfaces).
+        type: dict
+        suboptions:
+          dcbx:
+            description: Who negotiates DCB, the host or the card's firmware.
+            type: str
+            choices: [os, firmware]
+          trust:
+            description: What the priority of a received frame is taken from.
+            type: str
+            choices: [dscp, pcp]
+          dscp_priority:
+            description: DSCPs (0 to 63, or ranges such as V(24-31)) to priorities (0 to 7).
+            type: dict
+          pfc:
+            description: Priorities with priority flow control. An empty list switches it off.
+            type: list
+            elements: int
+          pause:
+            description: Global pause. Off where O(desired.roce_qos.pfc) names priorities.
+            type: bool
+          cable_length:
+            description: Length of the cable in meters, for the headroom of lossless buffers.
+            type: int
+          ets:
+            description: >-
+              Priorities to V(strict), or to their share of the bandwidth in percent. The shares add up to 100.
+            type: dict
+          ecn:
+            description: Priorities to booleans, or to mappings of C(rp) (sender) and C(np) (receiver) to booleans.
+            type: dict
+          cnp_dscp:
+            description: DSCP of congestion notification packets.
+            type: int
+          cnp_priority:
+            description: Priority of congestion notification packets.
+            type: int
+          traffic_class:
+            description: Traffic class (DSCP and ECN bits, 0 to 255) that overrides that of queue pairs.
+            type: int
+          tos:
+            description: Type of service (0 to 255) of connections made with RDMA-CM.
+            type: int
+      kernel_modules:
+        description: Kernel modules that are loaded, now and at boot.
+        type: list
+        elements: str
+      kernel_arguments:
+        description: Arguments of the kernel's command line, such as V(iommu=pt).
+        type: list
+        elements: str
+      rdma_mode:
+        description: Whether all network namespaces share RDMA devices, or each has its own.
+        type: str
+        choices: [shared, exclusive]
+      sysctls:
+        description: Settings below C(/proc/sys) by name, now and at boot.
+        type: dict
+      multirail:
+        description: Whether to add the sysctls that several interfaces in one subnet need.
+        type: bool
+      limits:
+        description: Resource limits of logins and services.
+        type: dict
+        suboptions:
+          memlock:
+            description: V(unlimited), or KiB.
+            type: raw
+          nofile:
+            description: Number of open files.
+            type: int
+      hugepages:
+        description: >-
+          Number of huge pages by size, such as V(1Gi). A mapping of NUMA nodes to numbers may stand for a number.
+        type: dict
+      driver:
+        description: NIC driver of the host, with the options of P(rdma.fabric.mofed_driver#module).
+        type: dict
+      peer_memory:
+        description: GPUDirect peer memory, with the options of P(rdma.fabric.nv_peer_mem#module).
+        type: dict
+      pcie:
+        description: PCIe settings for GPUDirect RDMA.
+        type: dict
+        suboptions:
+          acs:
+            description: V(direct) clears ACS redirection on the bridges between a NIC and its GPUs.
+            type: str
+            choices: [direct]
+          max_read_request:
+            description: MaxReadReq of NICs in bytes.
+            type: int
+            choices: [128, 256, 512, 1024, 2048, 4096]
+      node_labels:
+        description: Labels of the host's node.
+        type: dict
+      uplinks:
+        description: Interfaces that must never be cut, beside the ones that are found.
+        type: list
+        elements: str
+      firmware_allow:
+        description: Names of firmware parameters that may be set although the collection does not know their effect.
+        type: list
+        elements: str
+      revert_seconds:
+        description: >-
+          Seconds, from 20 to 3600, in which a change of the uplink is confirmed, or taken back by the host. 120
+          unless given.
+        type: int
+      connection_address:
+        description: Address or name that Ansible reaches the host by.
+        type: str
+      consents:
+        description: >-
+          Booleans of C(vf_reset), C(uplink_change), C(reboot), C(driver_reload), C(firmware), C(acs_change) and
+          C(takeover), as in C(rdma_fabric_allow_vf_reset).
+        type: dict
+      requests:
+        description: >-
+          What policies ask of the host. Each has C(source), C(node_selector), and C(driver) or C(peer_memory).
+        type: list
+        elements: dict
+"""

@@ -1,0 +1,83 @@
+#!/usr/bin/python
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+---
+module: fabric_status
+short_description: Show hosts and cluster on one screen
+version_added: 0.1.0
+description:
+  - Compares what M(rdma.fabric.rdma_host) registered for every host as C(host_result), and the objects, workloads,
+    nodes and networks of the cluster, with what is asked for.
+  - Hosts in the same state are one line with their number. The screen ends with the result and the next step.
+  - RV(status) tells whether something needs a person, which are hosts that were not read or differ from what is asked
+    for, reboots, links that are down, objects that differ, components that are not ready, and resources that no node
+    offers. The role C(rdma.fabric.status) fails then.
+  - Nothing is changed. Objects that may differ are sent to the API server as dry runs.
+notes:
+  - This action runs on the controller. It never connects to the host of the task.
+  - Authentication options and environment variables are those of the C(kubernetes.core) collection. The C(environment)
+    of the task is respected.
+  - Where nothing is wanted of a cluster, none is asked and no kubeconfig is needed.
+requirements:
+  - kubernetes.core >= 6.0.0
+  - kubernetes >= 24.2.0 (Python package)
+author:
+  - The rdma.fabric contributors (@rdma-fabric)
+extends_documentation_fragment:
+  - kubernetes.core.k8s_auth_options
+  - rdma.fabric.attributes
+  - rdma.fabric.attributes.info
+options:
+  spec:
+    description: The specification, as M(rdma.fabric.fabric_spec) returns it.
+    type: dict
+    required: true
+  set:
+    description: Name of the set of objects, as M(rdma.fabric.k8s_batch) takes it.
+    type: str
+    default: rdma-fabric
+  prune:
+    description: Whether objects of the set that are no longer rendered count as differing.
+    type: bool
+    default: true
+  output_file:
+    description: File on the controller that RV(status) is written to as JSON. In check mode it is not written.
+    type: path
+seealso:
+  - module: rdma.fabric.rdma_host
+  - module: rdma.fabric.fabric_report
+"""
+
+EXAMPLES = r"""
+- name: Load and validate every input
+  rdma.fabric.fabric_spec:
+    hosts: []
+  register: preflight_result
+
+- name: Show hosts and cluster
+  rdma.fabric.fabric_status:
+    spec: "{{ preflight_result.spec }}"
+  register: status_result
+"""
+
+RETURN = r"""
+status:
+  description:
+    - C(outcome) is V(ok) or V(attention), C(attention) has one sentence for each thing that needs a person.
+    - C(hosts) has C(classes) with C(state), C(detail), C(links_down), C(reboot) and their C(hosts).
+    - C(cluster) has C(objects), C(components), C(resources), C(nodes_not_ready) and C(networks), or C(error). It is
+      V(none) where nothing is asked of a cluster.
+  returned: always
+  type: dict
+screen:
+  description: The same as lines for a person.
+  returned: always
+  type: list
+  elements: str
+  sample: ["hosts: 7", "     7  as asked      gpu-1, gpu-2", "result: everything is as asked for"]
+"""

@@ -1,0 +1,206 @@
+#!/usr/bin/python
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+---
+module: node_drain
+short_description: Take the pods that hold RDMA devices or GPUs off a node, and give it back
+version_added: 0.1.0
+description:
+  - Cordons a node, evicts the pods that hold its devices, and waits for the end of each one, by its UID.
+  - The cordon and its mark are one write. The mark is the annotation C(rdma.fabric/cordon) of the node, and says who
+    cordoned it, in which run, why, when, and whether it was cordoned before. Any later run can end what one that was
+    killed has begun.
+  - Evictions go through the eviction API, so a C(PodDisruptionBudget) holds. A refused one is asked for again, after
+    the time that the server names, until O(timeout) is over.
+  - DaemonSet, static, unmanaged and finished pods and those with C(emptyDir) volumes are treated as C(kubectl drain)
+    treats them. A pod with the label C(nvidia.com/ofed-driver-upgrade-drain.skip=true) always stays.
+  - A pod that forbids the drain is found before the node is cordoned, and all such pods are named at once.
+  - A node that somebody else has cordoned stays cordoned, and is named.
+notes:
+  - This action runs on the controller. It never connects to the host of the task.
+  - Authentication options and environment variables are those of the C(kubernetes.core) collection. The C(environment)
+    of the task is respected.
+  - The user needs C(get) and C(patch) on nodes, C(list) on pods, C(create) on C(pods/eviction) and C(get) on
+    DaemonSets.
+requirements:
+  - kubernetes.core >= 6.0.0
+  - kubernetes >= 24.2.0 (Python package)
+author:
+  - The rdma.fabric contributors (@rdma-fabric)
+extends_documentation_fragment:
+  - kubernetes.core.k8s_auth_options
+  - rdma.fabric.attributes
+attributes:
+  check_mode:
+    support: full
+    details:
+      - The API server judges every eviction by a dry run. What a budget would refuse now is in RV(pods[].blocked).
+  diff_mode:
+    support: full
+  idempotent:
+    support: full
+options:
+  node:
+    description: Name of the node, as the cluster has it.
+    type: str
+    required: true
+  state:
+    description:
+      - With V(drained), the node is cordoned and no pod that has to leave is on it.
+      - With V(cordoned), the node is cordoned, and its pods stay.
+      - With V(uncordoned), the node takes pods again if it was cordoned by this module, whichever run that was unless
+        O(run) names one. If it had been cordoned before, the mark goes and the cordon stays.
+    type: str
+    choices: [drained, cordoned, uncordoned]
+    default: drained
+  reason:
+    description: Why the node is cordoned, for those who look at it.
+    type: str
+    default: maintenance by rdma.fabric
+  run:
+    description:
+      - What the run is called, in the mark.
+      - With O(state=uncordoned), only a node that a run of this name has cordoned is given back.
+    type: str
+    default: ''
+  pods:
+    description:
+      - With V(devices), only pods that hold a device leave. These have one of O(resources), a C(ResourceClaim), a
+        secondary network (C(k8s.v1.cni.cncf.io/networks)), or C(/dev/infiniband) of the node.
+      - With V(all), every pod leaves that C(kubectl drain) would evict, finished ones included.
+    type: str
+    choices: [devices, all]
+    default: devices
+  resources:
+    description: Patterns of the resource names that stand for devices. C(*) is any text.
+    type: list
+    elements: str
+    default: ['rdma/*', 'nvidia.com/*', 'amd.com/*', 'gpu.intel.com/*', 'intel.com/*', 'openshift.io/*']
+  pod_selector:
+    description: Label selector. Only pods that it takes leave, as C(drain.podSelector) of the operator says.
+    type: str
+    default: ''
+  force:
+    description: Whether to evict pods without a controller, which nothing makes anew, and those of a deleted DaemonSet.
+    type: bool
+    default: false
+  delete_empty_dir:
+    description: Whether to evict pods with C(emptyDir) volumes, whose data is lost.
+    type: bool
+    default: false
+  wait_for:
+    description:
+      - Label selector of jobs. Once the node is cordoned, O(state=drained) and O(state=cordoned) wait until none of its
+        pods is running or pending there, as C(waitForCompletion.podSelector) of the operator says.
+      - Check mode waits for nothing.
+    type: str
+    default: ''
+  wait_timeout:
+    description:
+      - How long they are waited for, in seconds. V(0) is without limit. Those that are still there then are named in a
+        notice, and treated as any other pod.
+    type: int
+    default: 0
+  wait:
+    description:
+      - Whether O(state=uncordoned) waits until the node is Ready and offers each of O(resources) again that it offered
+        when it was cordoned. Such a node stays cordoned, and the task fails, when that does not come in O(timeout).
+      - A node that this module has not cordoned is not waited for, and check mode waits for nothing.
+    type: bool
+    default: true
+  rebooted:
+    description:
+      - Whether the node was rebooted since it was drained. Then O(wait) does not end before its kubelet reports another
+        boot, as what it said before the reboot is still to be read for a while.
+    type: bool
+    default: false
+  timeout:
+    description:
+      - How long evictions and the end of the pods may take together, or the node to be ready, in seconds. V(0) is
+        without limit.
+    type: int
+    default: 300
+"""
+
+EXAMPLES = r"""
+- name: Show what would leave the node
+  rdma.fabric.node_drain:
+    node: worker-1
+  check_mode: true
+  diff: true
+
+- name: Take the pods off the node
+  rdma.fabric.node_drain:
+    node: worker-1
+    reason: new firmware
+    timeout: 600
+
+- name: Give the node back
+  rdma.fabric.node_drain:
+    node: worker-1
+    state: uncordoned
+"""
+
+RETURN = r"""
+node:
+  description: Name of the node.
+  returned: always
+  type: str
+  sample: worker-1
+cordoned:
+  description: Whether the node takes no new pods now.
+  returned: success
+  type: bool
+  sample: true
+pods:
+  description: What became of each pod of the node, or would in check mode. Empty unless O(state=drained).
+  returned: always
+  type: list
+  elements: dict
+  contains:
+    namespace:
+      description: Namespace of the pod.
+      type: str
+      sample: training
+    name:
+      description: Name of the pod.
+      type: str
+      sample: worker-0
+    action:
+      description: V(evicted) or V(stays).
+      type: str
+      sample: evicted
+    reason:
+      description: Why.
+      type: str
+      sample: it has the resource rdma/rdma_shared_device_a
+    blocked:
+      description: In check mode, what would refuse the eviction now.
+      type: str
+      sample: The disruption budget training needs 2 healthy pods and has 2 currently
+    seconds:
+      description: How long the pod took to end, from the start of the drain. Null for one that has not.
+      type: float
+      sample: 31.5
+requests:
+  description: How many requests were sent, by verb.
+  returned: success
+  type: dict
+  sample: {get: 4, list: 3, patch: 1, post: 2}
+missing:
+  description: What kept the node from being given back.
+  returned: when the wait of O(state=uncordoned) was in vain
+  type: list
+  elements: str
+  sample: ["it offers none of rdma/rdma_shared_device_a, as it did before"]
+notices:
+  description: Who else has cordoned the node, and which jobs were not waited for any longer.
+  returned: success
+  type: list
+  elements: str
+"""

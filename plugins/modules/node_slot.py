@@ -1,0 +1,175 @@
+#!/usr/bin/python
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+---
+module: node_slot
+short_description: Let no more than so many nodes be out of service, whoever works on them
+version_added: 0.1.0
+description:
+  - Takes a slot for a node before it is interrupted, waits while none is free, and gives it back afterwards. Any number
+    of runs, AWX slices and playbooks of your own share the slots of a O(group), and none can exceed its O(limit).
+  - A slot is a C(Lease) with node and run as its holder. Leases of slots stay when they are given back, without holder;
+    a write holds only for the Lease that was read, so two runs never take the same slot.
+  - Nodes that a running NVIDIA Network Operator is upgrading, by the label
+    C(nvidia.com/ofed-driver-upgrade-state), count as taken slots.
+  - A slot that is not renewed for its duration, by the clock of the one who looks, belongs to a dead run. It is free
+    when its node is in service. While the node is still cordoned with the mark of M(rdma.fabric.node_drain), it counts
+    as taken, and only a run for that node goes on with it. A run that was killed on the same machine is recognised at
+    once.
+  - O(state=taken) renews a slot that the run has already. Ask for it again before each step that takes long.
+notes:
+  - This action runs on the controller. It never connects to the host of the task.
+  - Authentication options and environment variables are those of the C(kubernetes.core) collection. The C(environment)
+    of the task is respected.
+  - The user needs C(list), C(create) and C(update) on Leases in O(namespace), and C(list) and C(get) on nodes.
+requirements:
+  - kubernetes.core >= 6.0.0
+  - kubernetes >= 24.2.0 (Python package)
+author:
+  - The rdma.fabric contributors (@rdma-fabric)
+extends_documentation_fragment:
+  - kubernetes.core.k8s_auth_options
+  - rdma.fabric.attributes
+attributes:
+  check_mode:
+    support: full
+    details:
+      - It waits for nothing. RV(blocked) says what a run would wait for now.
+  diff_mode:
+    support: none
+  idempotent:
+    support: full
+    details:
+      - A slot that the run has is written again when a quarter of its duration has passed. That is no change.
+options:
+  node:
+    description: Name of the node, as the cluster has it.
+    type: str
+    required: true
+  state:
+    description:
+      - With V(taken), the node has a slot in this run, and may be interrupted.
+      - With V(given_back), the node has none.
+      - With V(failed), the slot that the node has in this run stays taken, and no other node of any run takes a new one
+        until a run for this node takes its slot or somebody gives it back.
+    type: str
+    choices: [taken, given_back, failed]
+    default: taken
+  limit:
+    description:
+      - How many nodes of the group may be out of service at once, as a number or as a percentage of O(total), rounded
+        up.
+      - V(0) is without limit.
+    type: str
+    default: '1'
+  total:
+    description: How many nodes a percentage is of.
+    type: int
+    default: 0
+  rollout:
+    description:
+      - Names of all nodes that this run works on. One that has failed in an earlier run does not stop this one, as it
+        works on it again.
+    type: list
+    elements: str
+    default: []
+  run:
+    description:
+      - What the run is called. It has a name of its own unless given.
+      - Plays that belong together, such as the steps of one workflow, give the same name.
+    type: str
+    default: ''
+  any_run:
+    description: Whether O(state=given_back) frees the slot of the node whichever run has it.
+    type: bool
+    default: false
+  reason:
+    description: What the node has failed by, for those who look at it. Needed with O(state=failed).
+    type: str
+    default: ''
+  group:
+    description: Name of the group of slots. Runs that share a limit give the same one.
+    type: str
+    default: upgrade
+  namespace:
+    description: Namespace of the Leases. It has to exist.
+    type: str
+    default: nvidia-network-operator
+  duration:
+    description:
+      - How long a slot counts after it was taken or renewed, in seconds. It has to be longer than the longest step
+        between two renewals.
+    type: int
+    default: 2400
+  timeout:
+    description: How long O(state=taken) waits for a slot, in seconds. V(0) is without limit.
+    type: int
+    default: 7200
+"""
+
+EXAMPLES = r"""
+- name: Wait until the node may be out of service
+  rdma.fabric.node_slot:
+    node: worker-1
+    limit: 10%
+    total: 120
+
+- name: Take the pods off the node
+  rdma.fabric.node_drain:
+    node: worker-1
+
+# What interrupts the node comes here.
+
+- name: Give the node back
+  rdma.fabric.node_drain:
+    node: worker-1
+    state: uncordoned
+
+- name: Let the next node begin
+  rdma.fabric.node_slot:
+    node: worker-1
+    state: given_back
+"""
+
+RETURN = r"""
+node:
+  description: Name of the node.
+  returned: always
+  type: str
+  sample: worker-1
+run:
+  description: What the run is called.
+  returned: success
+  type: str
+  sample: admin@controller-4711-9034221
+lease:
+  description: Name of the Lease of the node's slot. Empty when the node has none.
+  returned: success
+  type: str
+  sample: rdma-fabric-slot-upgrade-0
+waited:
+  description: How long the slot was waited for, in seconds.
+  returned: success
+  type: float
+  sample: 31.5
+blocked:
+  description: In check mode, what would be waited for now.
+  returned: success
+  type: str
+  sample: '1 of 1 slots are taken; by worker-2 (run admin@controller-4711-9034221, renewed 2026-01-01T00:00:00.000000Z)'
+requests:
+  description: How many requests were sent, by verb.
+  returned: success
+  type: dict
+  sample: {get: 0, list: 2, post: 1, put: 0}
+notices:
+  description: Whose slot the node goes on with.
+  returned: success
+  type: list
+  elements: str
+"""

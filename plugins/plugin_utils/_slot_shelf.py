@@ -1,0 +1,64 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The slots of a real cluster, as who wants one sees them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from typing import Any
+
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s import leases, nodes
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import Connection
+from ansible_collections.rdma.fabric.plugins.module_utils._rollout.cordon import is_cordoned, mark_of
+from ansible_collections.rdma.fabric.plugins.module_utils._rollout.holding import Json
+from ansible_collections.rdma.fabric.plugins.module_utils._rollout.slots import GROUP_LABEL, STATE_LABEL
+from ansible_collections.rdma.fabric.plugins.plugin_utils._node_cluster import passing_as_silence
+from ansible_collections.rdma.fabric.plugins.plugin_utils._process import has_ended
+
+
+@dataclass(frozen=True)
+class SlotShelf:
+    """The Leases of a group of slots in a namespace; see ``_rollout.holding.Shelf``."""
+
+    connection: Connection
+    group: str
+    namespace: str
+
+    def leases(self) -> list[dict[str, Any]]:
+        """Return all Leases of the group."""
+        with passing_as_silence():
+            return leases.list_leases(self.connection, self.namespace, f"{GROUP_LABEL}={self.group}")
+
+    def upgraded_nodes(self) -> list[dict[str, Any]]:
+        """Return the nodes that carry an operator's label of upgrades."""
+        with passing_as_silence():
+            return nodes.labelled_nodes(self.connection, STATE_LABEL)
+
+    def is_short(self, node: str) -> bool:
+        """Tell whether a node is there and still cordoned with our mark."""
+        with passing_as_silence():
+            found = nodes.read_node(self.connection, node)
+        return found is not None and is_cordoned(found) and mark_of(found) is not None
+
+    def write(self, lease: Json) -> Json | None:
+        """Create a Lease, or replace the one of its resourceVersion; None when somebody else was faster."""
+        with passing_as_silence():
+            return leases.write_lease(self.connection, lease)
+
+    def is_dead(self, process: str) -> bool:
+        """Tell whether a process is known to have ended."""
+        return has_ended(process)
+
+    def today(self) -> datetime:
+        """Return the time of this machine's calendar, in UTC."""
+        return datetime.now(timezone.utc)
+
+    def now(self) -> float:
+        """Return monotonic seconds."""
+        return self.connection.clock.now()
+
+    def sleep(self, seconds: float) -> None:
+        """Wait."""
+        self.connection.clock.sleep(seconds)

@@ -1,0 +1,187 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The variables of the cluster side: resources as users write them, settings beside them, and the push."""
+
+from __future__ import annotations
+
+from ansible_collections.rdma.fabric.plugins.plugin_utils._variable import Variable
+
+_PREFLIGHT = ("preflight",)
+_PUSH = ("cluster",)
+_CLIENTS = ("cluster", "host/reboot", "host/give_back", "status", "validate", "playbook site")
+
+
+def _resource(short: str, meaning: str) -> Variable:
+    return Variable(short, "dict", (meaning,), _PREFLIGHT, default={})
+
+
+INPUTS = (
+    Variable(
+        "manifests",
+        "list",
+        (
+            "Files on the controller that hold custom resources as written for the NVIDIA Network Operator, network "
+            "attachments, or any other Kubernetes object that goes with them.",
+            "A file may hold several documents. Every object is taken as it is.",
+        ),
+        _PREFLIGHT,
+        default=[],
+        elements="path",
+    ),
+    Variable(
+        "helm_values",
+        "dict",
+        ("Values as given to the Helm chart of the NVIDIA Network Operator, of any release.",),
+        _PREFLIGHT,
+        default={},
+    ),
+    Variable(
+        "helm_values_files", "list", ("Helm values files on the controller.",), _PREFLIGHT, default=[], elements="path"
+    ),
+    Variable(
+        "helm_set",
+        "list",
+        ("Values as given to C(helm --set), such as C(nfd.enabled=true). They win over the others.",),
+        _PREFLIGHT,
+        default=[],
+        elements="str",
+    ),
+)
+RESOURCE_ROWS = (
+    Variable(
+        "nic_cluster_policy", "dict", ("The C(spec) of a NicClusterPolicy, in upstream's own words.",), _PREFLIGHT
+    ),
+    _resource("nic_node_policies", "The C(spec) of each NicNodePolicy, by its name."),
+    _resource("macvlan_networks", "The C(spec) of each MacvlanNetwork, by its name."),
+    _resource("host_device_networks", "The C(spec) of each HostDeviceNetwork, by its name."),
+    _resource("ipoib_networks", "The C(spec) of each IPoIBNetwork, by its name."),
+    _resource("sriov_networks", "The C(spec) of each SriovNetwork of the SR-IOV Network Operator, by its name."),
+    _resource("sriov_ib_networks", "The C(spec) of each SriovIBNetwork of the SR-IOV Network Operator, by its name."),
+    _resource("ovs_networks", "The C(spec) of each OVSNetwork of the SR-IOV Network Operator, by its name."),
+    _resource(
+        "sriov_node_policies",
+        "The C(spec) of each SriovNetworkNodePolicy of the SR-IOV Network Operator, by its name.",
+    ),
+    _resource(
+        "sriov_pool_configs",
+        "The C(spec) of each SriovNetworkPoolConfig of the SR-IOV Network Operator, by its name.",
+    ),
+    _resource("ip_pools", "The C(spec) of each IPPool of nv-ipam, by its name."),
+    _resource("cidr_pools", "The C(spec) of each CIDRPool of nv-ipam, by its name."),
+    _resource(
+        "network_attachments",
+        "Network attachments given as such, by C(name) or C(namespace/name), each with its C(config).",
+    ),
+)
+"""They hold resources of the cluster side."""
+SETTING_ROWS = (
+    Variable(
+        "namespace",
+        "str",
+        (
+            "Namespace of everything that is not bound to another one.",
+            "Without it the policy's own namespace is used, or C(nvidia-network-operator).",
+        ),
+        _PREFLIGHT,
+        asked=True,
+    ),
+    Variable(
+        "nfd",
+        "bool",
+        ("Whether Node Feature Discovery is deployed. It is unless a Helm value says otherwise.",),
+        _PREFLIGHT,
+        asked=True,
+    ),
+    Variable(
+        "cni_bin_dir",
+        "path",
+        ("The distribution's directory of CNI programs, C(/opt/cni/bin) unless given.",),
+        _PREFLIGHT,
+    ),
+    Variable(
+        "cni_conf_dir",
+        "path",
+        ("The distribution's directory of CNI configurations, C(/etc/cni/net.d) unless given.",),
+        _PREFLIGHT,
+    ),
+    Variable(
+        "registry_mirrors",
+        "dict",
+        ("Registry or registry path to the mirror that stands in for it, for every image.",),
+        _PREFLIGHT,
+        default={},
+    ),
+    Variable(
+        "image_overrides",
+        "dict",
+        ("Component to C(repository), C(image) and C(version) that replace the bill of materials.",),
+        _PREFLIGHT,
+        default={},
+    ),
+    Variable(
+        "image_pull_secrets",
+        "list",
+        ("Names of pull secrets in the namespace, for every workload.",),
+        _PREFLIGHT,
+        default=[],
+        elements="str",
+    ),
+    Variable(
+        "proxy",
+        "dict",
+        ("C(httpProxy), C(httpsProxy) and C(noProxy). Nothing that is deployed reads them, which a notice says.",),
+        _PREFLIGHT,
+        default={},
+    ),
+)
+"""They belong to no resource."""
+PUSH = (
+    Variable(
+        "set",
+        "str",
+        ("Name of the set of objects. Two sets in one cluster do not touch each other.",),
+        (*_PUSH, "preflight", "status", "playbook site"),
+        default="rdma-fabric",
+        asked=True,
+    ),
+    Variable(
+        "prune",
+        "bool",
+        ("Whether objects of the set that are no longer rendered are deleted, and count as differing until then.",),
+        (*_PUSH, "status", "playbook site"),
+        default=True,
+        asked=True,
+    ),
+    Variable(
+        "force_conflicts",
+        "bool",
+        (
+            "Whether fields that another field manager changed, such as C(kubectl edit), are set back. If V(false), "
+            "such a field ends the run by its name.",
+            "Objects that an operator, a chart or a GitOps tool looks after are refused in both cases.",
+        ),
+        (*_PUSH, "playbook site"),
+        default=True,
+        asked=True,
+    ),
+    Variable("wait", "bool", ("Whether to wait until the workloads are ready.",), _PUSH, default=True, asked=True),
+    Variable(
+        "wait_timeout",
+        "int",
+        ("Seconds to wait at most.",),
+        _PUSH,
+        default=600,
+        least=0,
+        unit="seconds",
+        asked=True,
+    ),
+    Variable(
+        "kubeconfig",
+        "path",
+        ("Kubeconfig file. Without it the environment of kubernetes.core decides.",),
+        _CLIENTS,
+    ),
+    Variable("context", "str", ("Context of the kubeconfig.",), _CLIENTS, asked=True),
+)
+ROWS = (*INPUTS, *RESOURCE_ROWS, *SETTING_ROWS, *PUSH)

@@ -1,0 +1,372 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The variables of runs: which hosts, how far, the report, the wire proof, recordings and the discovery."""
+
+from __future__ import annotations
+
+from ansible_collections.rdma.fabric.plugins.plugin_utils._variable import HOST, Variable
+
+_PROOF = ("validate",)
+_DISCOVERY = ("discover",)
+_REBOOT = ("host/reboot",)
+_NODE = ("host/reboot", "host/give_back")
+
+RUN = (
+    Variable(
+        "hosts",
+        "str",
+        (
+            "Pattern of the inventory hosts that belong to the fabric.",
+            "One that is given has to match a host. Without hosts in the group C(rdma_fabric) only the cluster side is "
+            "looked after, unless hosts of the inventory have variables such as C(rdma_fabric_interfaces).",
+        ),
+        (
+            "discover",
+            "preflight",
+            "playbook discover",
+            "playbook preview",
+            "playbook record",
+            "playbook site",
+            "playbook status",
+            "playbook validate",
+        ),
+        default="rdma_fabric",
+        asked=True,
+    ),
+    Variable(
+        "run_dir",
+        "path",
+        ("Directory on the controller that holds what the run found and its report.",),
+        ("host", "report", "validate", "playbook site"),
+        default="rdma-fabric-run",
+    ),
+    Variable("report_title", "str", ("Title of the page.",), ("report",), asked=True),
+    Variable(
+        "status_file",
+        "path",
+        ("File on the controller that the status is written to as JSON, for programs.",),
+        ("status",),
+    ),
+    Variable(
+        "output_dir",
+        "path",
+        ("Folder on the controller. Files of an earlier rendering that are no longer needed are removed.",),
+        ("render",),
+        required=True,
+    ),
+    Variable(
+        "reboot_parallel",
+        "str",
+        (
+            "How many hosts the playbook C(rdma.fabric.site) reboots at once, or reloads the NIC driver of, a number "
+            "from V(1) on or a percentage such as V(10%) of those to be rebooted or reloaded.",
+            "Without it C(ofedDriver.upgradePolicy) decides where nodes are drained, and one host goes at a time "
+            "otherwise.",
+            "A host that fails keeps the hosts after it from being rebooted and reloaded.",
+        ),
+        ("preflight", "playbook site"),
+        default="1",
+        asked=True,
+    ),
+    Variable(
+        "sealed_plan",
+        "path",
+        (
+            "A file on the controller that C(rdma.fabric.site --check) has written. The run does what it holds, or "
+            "refuses by name what is another one now, a variable, an object of the cluster side or a host.",
+        ),
+        ("preflight",),
+    ),
+    Variable(
+        "plan_file",
+        "path",
+        ("File on the controller that C(rdma.fabric.site --check) writes its plan to, for others to approve.",),
+        ("preflight", "playbook site"),
+    ),
+)
+OF_THE_PROOF = (
+    Variable(
+        "validate_networks",
+        "list",
+        ("Networks to test, as C(name) or C(namespace/name). All networks of the fabric unless given.",),
+        _PROOF,
+        default=[],
+        elements="str",
+        asked=True,
+    ),
+    Variable(
+        "validate_resources",
+        "dict",
+        ("Resource that a test pod asks for, or a list of them, by network, where the fabric does not tell it.",),
+        _PROOF,
+        default={},
+    ),
+    Variable(
+        "validate_pairs",
+        "str",
+        (
+            "V(all) tests every pair of nodes, in N - 1 rounds.",
+            "V(hunt) runs about log2 N rounds, which is enough to find a bad node.",
+        ),
+        _PROOF,
+        default="all",
+        choices=("all", "hunt"),
+        asked=True,
+    ),
+    Variable(
+        "validate_namespace",
+        "str",
+        ("Namespace of the test pods. Each network's own unless given.",),
+        _PROOF,
+        asked=True,
+    ),
+    Variable(
+        "validate_image",
+        "str",
+        (
+            "Image with C(sh), C(sleep), C(ping) of iputils, C(rping) and C(ib_write_bw).",
+            "C(mellanox/rping-test), through the registry mirrors, unless given.",
+        ),
+        _PROOF,
+    ),
+    Variable(
+        "validate_size",
+        "int",
+        ("Bytes of one message. 1048576, or 65536 on an emulated device, unless given.",),
+        _PROOF,
+        least=1,
+        unit="bytes",
+    ),
+    Variable(
+        "validate_iterations",
+        "int",
+        ("Messages on each queue pair. 5000, or 100 on an emulated device, unless given.",),
+        _PROOF,
+        least=1,
+    ),
+    Variable(
+        "validate_queue_pairs",
+        "int",
+        ("Queue pairs. 4, or 1 on an emulated device, unless given.",),
+        _PROOF,
+        least=1,
+    ),
+    Variable(
+        "validate_timeout",
+        "int",
+        ("Seconds to wait for the test pods of a network.",),
+        _PROOF,
+        default=180,
+        least=1,
+        unit="seconds",
+    ),
+    Variable(
+        "validate_test_timeout",
+        "int",
+        ("Seconds that each program may run in a pod.",),
+        _PROOF,
+        default=60,
+        least=1,
+        unit="seconds",
+    ),
+    Variable(
+        "validate_minimum",
+        "float",
+        ("Share of the expected rate below which a test fails, such as V(0.9), which is used unless given.",),
+        _PROOF,
+        least=0.001,
+        most=1,
+        asked=True,
+    ),
+)
+OF_THE_DISCOVERY = (
+    Variable(
+        "discover_dir",
+        "path",
+        ("Folder on the controller that the files are written to.",),
+        _DISCOVERY,
+        default="rdma-fabric-inventory",
+    ),
+    Variable(
+        "discover_overwrite",
+        "bool",
+        ("Whether files of that folder that differ may be replaced. The run fails otherwise and names them.",),
+        _DISCOVERY,
+        default=False,
+        asked=True,
+    ),
+    Variable(
+        "discover_mtu",
+        "int",
+        ("MTU of Ethernet rails, such as V(9000). Without it, the one that most hosts of a class have now.",),
+        _DISCOVERY,
+        least=1280,
+        most=65535,
+        unit="bytes",
+        asked=True,
+    ),
+    Variable(
+        "discover_vfs",
+        "int",
+        (
+            "Number of virtual functions of every rail. Without it, the number that most hosts of a class have now.",
+            "Rails with functions are offered to pods by the SR-IOV device plugin, others by the shared one.",
+        ),
+        _DISCOVERY,
+        least=0,
+        asked=True,
+    ),
+    Variable(
+        "discover_rename",
+        "bool",
+        ("Whether rails are named V(rail0) and so on. They keep their names otherwise, also in the policy.",),
+        _DISCOVERY,
+        default=True,
+        asked=True,
+    ),
+)
+OF_RUNS = (
+    Variable(
+        "host_mode",
+        "str",
+        ("V(apply) executes the plan of the host, outside check mode.", "V(preview) shows the plan and goes on."),
+        ("host", "host/give_back"),
+        HOST,
+        default="apply",
+        choices=("apply", "preview"),
+        asked=True,
+    ),
+    Variable(
+        "host_state",
+        "str",
+        (
+            "V(absent) gives settings the values back that they had before the first run, and removes every file of "
+            "this collection from the host. What the host's variables ask for does not count then, their consents do.",
+        ),
+        ("host",),
+        HOST,
+        default="present",
+        choices=("present", "absent"),
+        asked=True,
+    ),
+    Variable(
+        "host_strict",
+        "bool",
+        (
+            "Whether a refused step fails the host, after all others are executed.",
+            "Steps that wait for a consent are reported and fail nothing.",
+        ),
+        ("host",),
+        HOST,
+        default=True,
+        asked=True,
+    ),
+    Variable(
+        "record_dir",
+        "path",
+        ("Folder on the controller that recordings of hosts are written to, one file for each.",),
+        ("playbook record",),
+        HOST,
+        default="rdma-fabric-recordings",
+    ),
+    Variable(
+        "reboot_timeout",
+        "int",
+        ("Seconds to wait for the host to come back. Servers with many GPUs take long.",),
+        _REBOOT,
+        HOST,
+        default=1800,
+        least=1,
+        unit="seconds",
+        asked=True,
+    ),
+    Variable(
+        "node_name",
+        "str",
+        ("Name of the host's node. It is the name in the inventory unless given.",),
+        _NODE,
+        HOST,
+    ),
+    Variable(
+        "drain",
+        "bool",
+        (
+            "Whether the host's node in the cluster is drained before a reload of the NIC driver or a reboot and given "
+            "back afterwards.",
+        ),
+        _NODE,
+        HOST,
+        default=False,
+        asked=True,
+    ),
+    Variable(
+        "drain_pods",
+        "str",
+        ("Which pods leave, those that hold RDMA devices, GPUs or secondary networks, or all.",),
+        _REBOOT,
+        HOST,
+        default="devices",
+        choices=("devices", "all"),
+        asked=True,
+    ),
+    Variable(
+        "drain_resources",
+        "list",
+        ("Patterns of the resource names that stand for devices, if not those of C(rdma.fabric.node_drain).",),
+        _NODE,
+        HOST,
+        elements="str",
+    ),
+    Variable("drain_pod_selector", "str", ("Label selector of the pods that leave.",), _REBOOT, HOST, default=""),
+    Variable(
+        "drain_force",
+        "bool",
+        ("Whether pods without a controller are evicted.",),
+        _REBOOT,
+        HOST,
+        default=False,
+        asked=True,
+    ),
+    Variable(
+        "drain_delete_empty_dir",
+        "bool",
+        ("Whether pods with C(emptyDir) volumes are evicted, whose data is lost.",),
+        _REBOOT,
+        HOST,
+        default=False,
+        asked=True,
+    ),
+    Variable(
+        "drain_timeout",
+        "int",
+        ("Seconds that evictions and the end of the pods may take, and the node to be ready again. V(0) is no limit.",),
+        _NODE,
+        HOST,
+        default=300,
+        least=0,
+        unit="seconds",
+        asked=True,
+    ),
+    Variable(
+        "drain_wait_for",
+        "str",
+        ("Label selector of jobs that are waited for once the node is cordoned.",),
+        _REBOOT,
+        HOST,
+        default="",
+    ),
+    Variable(
+        "drain_wait_timeout",
+        "int",
+        ("Seconds that they are waited for, V(0) without limit. They are treated as other pods then.",),
+        _REBOOT,
+        HOST,
+        default=0,
+        least=0,
+        unit="seconds",
+        asked=True,
+    ),
+)
+"""Read for each host by what goes on around its desired state."""
+ROWS = (*RUN, *OF_THE_PROOF, *OF_THE_DISCOVERY, *OF_RUNS)
