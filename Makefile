@@ -2,9 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# `make help` lists the targets. PYTHON names the Python that the environment is made with: 3.11, 3.12 or 3.13.
+# `make help` lists the targets. PYTHON names the Python that the environment is made with: 3.11, 3.12 or 3.13; without
+# it, an environment that is there keeps its own.
 
-PYTHON ?= python3
+PYTHON ?= $(or $(shell test -x "$$(cat .venv/.made-with 2>/dev/null)" && cat .venv/.made-with),python3)
 VENV_PYTHON := .venv/bin/python
 
 # A user without a home (a service account, a container) gets one inside the checkout.
@@ -42,11 +43,11 @@ env: env-test
 
 # With the checkout made importable, playbooks run in it as they are: ansible.cfg names the link.
 env-run:
-	@$(PYTHON) tools/environment.py run
+	@"$(PYTHON)" tools/environment.py run
 	@$(VENV_PYTHON) -m tools.checkout
 
 env-test:
-	@$(PYTHON) tools/environment.py test
+	@"$(PYTHON)" tools/environment.py test
 	@$(VENV_PYTHON) -m tools.checkout
 
 preview: env-run
@@ -89,9 +90,10 @@ UV_COMPILE := ../build/lock/bin/uv pip compile --quiet --universal --python-vers
 	--no-emit-index-url --no-emit-find-links --custom-compile-command "make lock"
 
 lock:
-	$(PYTHON) -m venv build/lock
+	"$(PYTHON)" -m venv build/lock
 	build/lock/bin/python -m pip install --quiet uv==0.13.9
-	cd requirements && $(UV_COMPILE) -o run.txt run.in && $(UV_COMPILE) -o test.txt test.in
+	cd requirements && $(UV_COMPILE) -o run.txt run.in && $(UV_COMPILE) -o test.txt test.in && \
+		$(UV_COMPILE) -o oldest.txt oldest.in
 
 changelog: env-test
 	@PATH=$(CURDIR)/.venv/bin:$$PATH ANSIBLE_COLLECTIONS_PATH=$(CURDIR)/build/collections \

@@ -72,11 +72,10 @@ def converge_and_prove(lab: Lab, folder: Path, collections: Path) -> int:
     """Run ``site`` and then ``validate`` on a lab; return the status of the first that fails, or 0."""
     run_dir = folder / "booted"
     environment = lab.environment(own_environment(collections))
-    variables = json.dumps({"rdma_fabric_run_dir": str(run_dir), **VARIABLES})
-    arguments = ["-i", str(lab.inventory), "-e", variables]
+    variables = {"rdma_fabric_run_dir": str(run_dir), **VARIABLES}
     for playbook in ("rdma.fabric.site", "rdma.fabric.validate"):
         print(f"\n=== {playbook} on {', '.join(lab.guests)} ===", flush=True)
-        status = run_playbook(playbook, arguments, environment, folder).status
+        status = run_playbook(playbook, lab.inventory, variables, environment, folder).status
         if status:
             break
     print("\n=== Summary of the booted hosts ===")

@@ -13,15 +13,16 @@ import fcntl
 import json
 import os
 import shutil
-import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from tools.artifact import build_and_install
 from tools.booted import LAB, end_lab, left_out, run_booted
 from tools.checkout import BUILD, CHECKOUT, own_environment
+from tools.ending import run_command, to_its_end
 from tools.fleet import INVENTORY, write_nodes
 from tools.playbook import PlaybookRun, run_playbook
 
@@ -76,7 +77,7 @@ def run_on_cluster(collections: Path) -> int:
     )
     lab = [sys.executable, "-m", "tests.lab", "up", "--dir", str(FOLDER / "cluster"), "--nodes", str(nodes), "--"]
     passes = [sys.executable, "-m", "tools.demo", PASSES, str(collections)]
-    return subprocess.run([*lab, *passes], cwd=CHECKOUT, check=False).returncode
+    return run_command([*lab, *passes], CHECKOUT)
 
 
 def run_twice(collections: Path) -> int:
@@ -99,8 +100,7 @@ def run_site(title: str, collections: Path) -> tuple[PlaybookRun, dict[str, Any]
     print(f"\n=== {title} ===", flush=True)
     cluster = {name: os.environ[name] for name in ("KUBECONFIG", "K8S_AUTH_KUBECONFIG") if name in os.environ}
     environment = {**own_environment(collections), **cluster}
-    arguments = ["-i", str(INVENTORY), "-e", f"rdma_fabric_run_dir={RUN}"]
-    run = run_playbook("rdma.fabric.site", arguments, environment, FOLDER)
+    run = run_playbook("rdma.fabric.site", INVENTORY, {"rdma_fabric_run_dir": str(RUN)}, environment, FOLDER)
     if run.status:
         return run, {}
     digests = {path.stem: read_json(path)["plan"]["digest"] for path in sorted((RUN / "hosts").glob("*.json"))}
@@ -148,4 +148,4 @@ def summary(first: PlaybookRun, second: PlaybookRun, before: dict[str, Any], aft
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(to_its_end(partial(main, sys.argv[1:])))

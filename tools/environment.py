@@ -29,6 +29,7 @@ STAGES = ("run", "test")
 OLDEST, NEWEST = (3, 11), (3, 13)
 PROGRESS_SECONDS = 15
 COLLECTIONS_IN_USE = "kubernetes|ansible"
+INTERRUPTED = 130  # what a shell gives for a command that Ctrl-C has ended
 
 
 class EnvironmentProblem(Exception):
@@ -53,6 +54,11 @@ def missing_stages(wanted: str, venv: Path, digests: dict[str, str]) -> tuple[bo
     if stamps["run"] is None or any(stage in needed for stage in stale):
         return True, list(needed)
     return False, [stage for stage in needed if stamps[stage] is None]
+
+
+def remembered_python(venv: Path) -> Path:
+    """Return the file that holds the path of the Python that the environment was made with; make(1) reads it."""
+    return venv / ".made-with"
 
 
 def stamp_path(venv: Path, stage: str) -> Path:
@@ -150,6 +156,7 @@ def make_venv() -> None:
     if VENV.exists():
         shutil.rmtree(VENV)
     run_logged([sys.executable, "-m", "venv", str(VENV)], "making .venv")
+    remembered_python(VENV).write_text(sys.executable + "\n", encoding="utf-8")
 
 
 def install_stage(stage: str) -> None:
@@ -191,6 +198,9 @@ def main(arguments: Sequence[str]) -> int:
     except EnvironmentProblem as problem:
         say(f"error: {problem}")
         return 1
+    except KeyboardInterrupt:
+        say("interrupted; the next run goes on where this one was")
+        return INTERRUPTED
     return 0
 
 

@@ -24,8 +24,8 @@ def fleet_nodes(collections: Path) -> list[dict[str, Any]]:
     KWOK nodes run neither. ``collections`` is where the collection that reads the recordings is installed.
     """
     sys.path.insert(0, str(collections))
-    from ansible_collections.rdma.fabric.plugins.module_utils._host.facts import gather  # noqa: PLC0415 - just installed
-    from ansible_collections.rdma.fabric.plugins.module_utils._host.recorded import (  # noqa: PLC0415
+    from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.gather import gather  # noqa: PLC0415 - just installed
+    from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.recorded import (  # noqa: PLC0415
         RecordedHost,
         load_recording,
     )

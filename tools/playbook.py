@@ -5,19 +5,24 @@
 
 from __future__ import annotations
 
+import json
 import re
+import shlex
 import subprocess
 import sys
 import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Mapping, Sequence
+from typing import Any, Iterator, Mapping, Sequence
 
 from tools.checkout import PROGRAMS
+from tools.ending import started
 
 PROGRESS_SECONDS = 15.0
-RECAP_LINE = re.compile(r"^(?P<host>\S+)\s+: ok=(?P<ok>\d+)\s+changed=(?P<changed>\d+)\s.*failed=(?P<failed>\d+)")
+# Names are folded by rdma.fabric.fleet: "gpu-[01:32] (32 hosts)".
+RECAP_LINE = re.compile(r"^(?P<names>\S+)(?: \([\d,]+ hosts\))?\s+: ok=\d+\s+changed=(?P<changed>\d+)\s")
+RANGE = re.compile(r"(?P<before>.*)\[(?P<first>\d+):(?P<last>\d+)\](?P<after>.*)")
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 
@@ -30,16 +35,28 @@ class PlaybookRun:
     changed: Mapping[str, int]
 
 
-def run_playbook(name: str, arguments: Sequence[str], environment: Mapping[str, str], folder: Path) -> PlaybookRun:
-    """Run ``ansible-playbook NAME ARGUMENTS`` in ``folder`` and pass its output on as it comes.
+def run_playbook(
+    name: str,
+    inventory: Path,
+    variables: Mapping[str, Any],
+    environment: Mapping[str, str],
+    folder: Path,
+    *,
+    programs: Path = PROGRAMS,
+) -> PlaybookRun:
+    """Run a playbook on an inventory with extra variables in ``folder`` and pass its output on as it comes.
+
+    ``programs`` holds the ``ansible-playbook`` that is run. The line that is printed first can be pasted into a shell.
 
     When nothing is printed for 15 s, a line says what is being waited for.
     """
-    argv = [str(PROGRAMS / "ansible-playbook"), name, *arguments]
-    print(f"$ ansible-playbook {name} {' '.join(arguments)}", flush=True)
+    # As JSON: a path with a space would end a variable that is given as name=value.
+    arguments = [name, "-i", str(inventory), "-e", json.dumps(variables)]
+    argv = [str(programs / "ansible-playbook"), *arguments]
+    print(f"$ {shlex.join(['ansible-playbook', *arguments])}", flush=True)
     start = time.monotonic()
     colour = {"ANSIBLE_FORCE_COLOR": "1"} if sys.stdout.isatty() else {"ANSIBLE_NOCOLOR": "1"}
-    with subprocess.Popen(
+    with started(
         argv,
         cwd=folder,
         env={**environment, **colour, "PYTHONUNBUFFERED": "1"},
@@ -49,11 +66,7 @@ def run_playbook(name: str, arguments: Sequence[str], environment: Mapping[str, 
         text=True,
         errors="replace",
     ) as process:
-        try:
-            lines = pass_on(process)
-        except BaseException:
-            process.terminate()  # it ends what it began; its end is waited for
-            raise
+        lines = pass_on(process)
     return read_recap(lines, process.returncode, time.monotonic() - start)
 
 
@@ -90,4 +103,16 @@ def tick(lines: list[str], news: threading.Event, ended: threading.Event) -> Non
 def read_recap(lines: Sequence[str], status: int, seconds: float) -> PlaybookRun:
     """Return what the lines of PLAY RECAP say."""
     matches = [match for line in lines if (match := RECAP_LINE.match(COLOUR.sub("", line)))]
-    return PlaybookRun(status, seconds, {match["host"]: int(match["changed"]) for match in matches})
+    changed = {host: int(match["changed"]) for match in matches for host in hosts_of(match["names"])}
+    return PlaybookRun(status, seconds, changed)
+
+
+def hosts_of(names: str) -> Iterator[str]:
+    """Yield every host of folded names, as ``gpu-[01:32],login``."""
+    for name in names.split(","):
+        folded = RANGE.fullmatch(name)
+        if folded is None:
+            yield name
+            continue
+        for number in range(int(folded["first"]), int(folded["last"]) + 1):
+            yield f"{folded['before']}{number:0{len(folded['first'])}}{folded['after']}"

@@ -11,6 +11,7 @@ import time
 
 from tools.artifact import build_and_install
 from tools.checkout import BUILD, own_environment
+from tools.ending import to_its_end
 from tools.fleet import INVENTORY
 from tools.playbook import run_playbook
 
@@ -22,8 +23,8 @@ def main() -> int:
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     _artifact, collections = build_and_install()
-    arguments = ["-i", str(INVENTORY), "-e", f"rdma_fabric_run_dir={folder / 'run'}"]
-    run = run_playbook("rdma.fabric.preview", arguments, own_environment(collections), folder)
+    variables = {"rdma_fabric_run_dir": str(folder / "run")}
+    run = run_playbook("rdma.fabric.preview", INVENTORY, variables, own_environment(collections), folder)
     if run.status == 0:
         print(f"Report: {folder / 'run' / 'report.html'}")
         print(f"{len(run.changed) - 1} recorded hosts previewed in {time.monotonic() - start:.0f} s.")
@@ -31,4 +32,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(to_its_end(main))

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 from typing import Mapping
@@ -25,6 +24,7 @@ from tests.lab.programs import gather, to_standard_error
 from tests.lab.supervise import EXIT_SIGNAL_BASE
 from tools.artifact import build_and_install
 from tools.checkout import BUILD, CHECKOUT, PROGRAMS, own_environment
+from tools.ending import run_command
 from tools.fleet import write_nodes
 
 FOLDER = BUILD / "molecule"
@@ -78,32 +78,22 @@ def run_default(folder: Path, collections: Path, environment: Mapping[str, str])
     nodes = folder / "nodes.json"
     write_nodes(nodes, collections)
     lab = [sys.executable, "-m", "tests.lab", "up", "--dir", str(folder / "cluster"), "--nodes", str(nodes), "--"]
-    return run([*lab, *molecule_argv(DEFAULT)], environment)
+    return run_command([*lab, *molecule_argv(DEFAULT)], CHECKOUT, environment)
 
 
 def run_roce_shared(folder: Path, environment: Mapping[str, str]) -> int:
     """Run the scenario on the user's own hosts, a running lab, or a lab of its own, which ends with it."""
     argv = molecule_argv(ROCE_SHARED)
     if os.environ.get(INVENTORY):
-        return run(argv, on_own_hosts(environment, os.environ))
+        return run_command(argv, CHECKOUT, on_own_hosts(environment, os.environ))
     if os.environ.get(RUNNING_LAB):
-        return run(argv, on_lab(environment, Lab(Path(os.environ[RUNNING_LAB]))))
+        return run_command(argv, CHECKOUT, on_lab(environment, Lab(Path(os.environ[RUNNING_LAB]))))
     directory = folder / "lab"
     try:
         up(Options(directory, owner=os.getpid()), os.environ, to_standard_error)
-        return run(argv, on_lab(environment, Lab(directory)))
+        return run_command(argv, CHECKOUT, on_lab(environment, Lab(directory)))
     finally:
         end_lab(directory)
-
-
-def run(argv: list[str], environment: Mapping[str, str]) -> int:
-    """Run a command in the checkout; return its exit status. It is asked to end when this run is."""
-    with subprocess.Popen(argv, cwd=CHECKOUT, env=dict(environment)) as process:
-        try:
-            return process.wait()
-        except BaseException:
-            process.terminate()
-            raise
 
 
 def on_own_hosts(environment: Mapping[str, str], user: Mapping[str, str]) -> dict[str, str]:

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import argparse
 import os
-import signal
 import sys
 import time
-from types import FrameType
+from functools import partial
 from typing import Sequence
 
 from tools.checkout import BUILD, CHECKOUT, COLLECTIONS, LINK, link_checkout, link_kubernetes_core
+from tools.ending import to_its_end
 from tools.gates.catalogue import GATES, environment
 from tools.gates.model import Counts, Gate, Outcome, Verdict
 from tools.gates.runner import GateRunner, line
@@ -28,16 +28,11 @@ def main(arguments: Sequence[str]) -> int:
         for gate in GATES:
             say(f"  {gate.name:16}{gate.about}")
         return 0
-    signal.signal(signal.SIGTERM, interrupt)
     link_checkout(LINK, CHECKOUT)
     link_kubernetes_core(COLLECTIONS)
     start = time.monotonic()
     runner = GateRunner(CHECKOUT, environment(), BUILD / "gates", say, jobs=options.jobs, strict=in_ci())
-    try:
-        outcomes = runner.run(choose(options.names))
-    except KeyboardInterrupt:
-        say("interrupted; what ran was stopped")
-        return 130
+    outcomes = runner.run(choose(options.names))
     say(summary(outcomes, time.monotonic() - start))
     return int(any(outcome.verdict is Verdict.FAILED for outcome in outcomes))
 
@@ -61,11 +56,6 @@ def in_ci() -> bool:
     return os.environ.get("CI", "") not in ("", "0", "false")
 
 
-def interrupt(_number: int, _frame: FrameType | None) -> None:
-    """Treat a request to end like Ctrl-C, so that what runs is stopped first."""
-    raise KeyboardInterrupt
-
-
 def summary(outcomes: Sequence[Outcome], seconds: float) -> str:
     """Return all outcomes as a table and the tests that failed; the last line counts tests the way pytest does."""
     total = sum((outcome.counts() for outcome in outcomes), Counts())
@@ -84,4 +74,4 @@ def say(text: str) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(to_its_end(partial(main, sys.argv[1:])))

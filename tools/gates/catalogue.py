@@ -28,10 +28,20 @@ def module(name: str, *arguments: str, **environment: str) -> tuple[Step, ...]:
     return (Step((sys.executable, "-m", name, *arguments), environment),)
 
 
-def pytest(folder: str) -> tuple[Step, ...]:
+def pytest(folder: str, *options: str) -> tuple[Step, ...]:
     """Return the test run of one folder; its counts go to a JUnit file."""
     cache = f"cache_dir={BUILD / 'pytest-cache' / folder}"
-    return module("pytest", f"tests/{folder}", "-o", cache, f"--junit-xml={JUNIT / folder}.xml")
+    return module("pytest", f"tests/{folder}", "-o", cache, f"--junit-xml={JUNIT / folder}.xml", *options)
+
+
+def parallel() -> tuple[str, ...]:
+    """Have tests run on every core that this process may use; one core needs no workers.
+
+    ``worksteal`` gives each worker a stretch of the tests as they are collected, and what one has left goes to those
+    that are done: neighbours mostly share the fixtures of their module.
+    """
+    cores = len(os.sched_getaffinity(0))
+    return ("--numprocesses", str(cores), "--dist", "worksteal") if cores > 1 else ()
 
 
 def mypy_steps() -> tuple[Step, ...]:
@@ -119,7 +129,7 @@ GATES: tuple[Gate, ...] = (
         forbidden=("All targets skipped", "Skipping sanity test"),
         limit_s=1800,
     ),
-    Gate("unit", "unit tests", lambda: pytest("unit"), junit=JUNIT / "unit.xml", limit_s=1800),
+    Gate("unit", "unit tests", lambda: pytest("unit", *parallel()), junit=JUNIT / "unit.xml", limit_s=1800),
     Gate("format", "ruff format", lambda: command("ruff", "format", "--check", ".")),
     Gate("ruff", "ruff check", lambda: command("ruff", "check", ".")),
     Gate("types", "mypy --strict over plugins, tests and tools", mypy_steps),
@@ -133,14 +143,7 @@ GATES: tuple[Gate, ...] = (
     Gate(
         "docs",
         "documentation of plugins, roles and the docsite",
-        lambda: command(
-            "antsibull-docs",
-            "lint-collection-docs",
-            "--plugin-docs",
-            "--validate-collection-refs=dependent",
-            ".",
-            HOME=str(BUILD),  # where it leaves its log
-        ),
+        lambda: module("tools.gates.collection_docs", HOME=str(BUILD)),  # where antsibull-docs leaves its log
     ),
     Gate("changelog", "changelog fragments", lambda: command("antsibull-changelog", "lint", HOME=str(BUILD))),
     Gate("licences", "REUSE: every file has a licence", lambda: command("reuse", "lint")),
@@ -152,6 +155,15 @@ GATES: tuple[Gate, ...] = (
         forbidden=("WARNING:", "ERROR:"),
     ),
     Gate("preview", "make preview", lambda: module("tools.preview"), after=("artifact",)),
+    Gate(
+        "oldest",
+        "the preview, and the tests of what stands on ansible-core, with its oldest supported release",
+        lambda: module("tools.oldest", str(JUNIT / "oldest.xml")),
+        after=("preview", "programs"),
+        missing=programs_missing,
+        junit=JUNIT / "oldest.xml",
+        limit_s=1800,
+    ),
     Gate(
         "demo",
         "make demo on recorded hosts: the whole job, twice",

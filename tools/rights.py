@@ -1,0 +1,101 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Writes playbooks/files/cluster-roles.yaml, the ClusterRoles for who runs the playbooks, from what is rendered.
+
+The specs of the tests make every component render every object it has; the rights are those that readiness asks for.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from typing import Any
+
+import yaml
+
+from tools.checkout import CHECKOUT, COLLECTIONS, LINK, link_checkout
+
+FILE = CHECKOUT / "playbooks" / "files" / "cluster-roles.yaml"
+PUSH, PROOF, ROLLOUT = "rdma-fabric-push", "rdma-fabric-proof", "rdma-fabric-rollout"
+SET = "rdma-fabric"
+_COLLECTION = "ansible_collections.rdma.fabric"
+HEAD = """# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+#
+# What the playbooks site (push) and validate (proof), and drains and slots (rollout), may do with a cluster, and no
+# more. docs/rights.md tells how to bind them. Written by `python -m tools.rights`.
+"""
+
+
+def roles() -> list[dict[str, Any]]:
+    """Return the ClusterRoles."""
+    rights = importlib.import_module(f"{_COLLECTION}.plugins.module_utils._k8s.rights")
+    objects = rendered()
+    keys = importlib.import_module(f"{_COLLECTION}.plugins.module_utils._k8s.objects").key_of
+    wanted = [keys(body) for body in objects]
+    push = {**rights.push_needs(wanted, finder(objects), SET, "any"), **rights.diagnosis_needs(wanted)}
+    return [
+        role(PUSH, rights.role_rules(push, rights.held_rules(objects))),
+        role(PROOF, rights.role_rules(rights.proof_needs(["any"]))),
+        role(ROLLOUT, rights.role_rules(rights.rollout_needs(["any"]))),
+    ]
+
+
+def rendered() -> list[dict[str, Any]]:
+    """Return every object that the collection renders by itself."""
+    render = importlib.import_module(f"{_COLLECTION}.plugins.module_utils._fabric.rendering.render")
+    specs = importlib.import_module(f"{_COLLECTION}.tests.unit._fabric.specs").SPECS
+    return [body for spec in specs.values() for body in render.objects_of(render.render(spec()))]
+
+
+def finder(objects: list[dict[str, Any]]) -> Any:
+    """Return what finds the resource of a kind: built in, or of a CustomResourceDefinition among the objects.
+
+    The kinds of cert-manager are somebody else's, and follow the rule of plurals.
+    """
+    kinds = importlib.import_module(f"{_COLLECTION}.plugins.module_utils._k8s.kinds")
+    known = kinds.Kinds(lambda _path: None)
+    known.learn(objects)
+
+    def find(key: Any) -> Any:
+        return known.find(key) or kinds.Resource(kinds.plural_of(key.kind), True)
+
+    return find
+
+
+def role(name: str, rules: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return one ClusterRole."""
+    labels = {"app.kubernetes.io/part-of": "rdma-fabric"}
+    return {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "ClusterRole",
+        "metadata": {"name": name, "labels": labels},
+        "rules": rules,
+    }
+
+
+class _Indented(yaml.SafeDumper):
+    """Indents lists below their key, as the other YAML of this repository."""
+
+    def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:
+        super().increase_indent(flow, False)
+
+
+def text() -> str:
+    """Return the text of the file."""
+    # ansible-test takes one document in a file.
+    both = {"apiVersion": "v1", "kind": "List", "items": roles()}
+    return f"{HEAD}---\n{yaml.dump(both, Dumper=_Indented, sort_keys=False, width=120)}"
+
+
+def main() -> None:
+    """Write the file."""
+    link_checkout(LINK, CHECKOUT)
+    sys.path.insert(0, str(COLLECTIONS))
+    FILE.write_text(text(), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,163 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Writes what is made from the table of variables: ``python -m tools.variables``.
+
+These are the options in the argument specifications of the roles, docs/variables.md, the JSON Schema that editors check
+group_vars with, and a survey for AWX.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import re
+import sys
+from pathlib import Path
+from typing import Any, Iterable
+
+import yaml
+
+from tools.checkout import CHECKOUT, COLLECTIONS, LINK, link_checkout
+from tools.variables_schema import schema, survey
+
+ROLES = CHECKOUT / "roles"
+PAGE = CHECKOUT / "docs" / "variables.md"
+SCHEMA = CHECKOUT / "docs" / "variables.schema.json"
+SURVEY = CHECKOUT / "docs" / "survey.json"
+_TABLE = "ansible_collections.rdma.fabric.plugins.plugin_utils._variable_table"
+_TYPES = {"bool": "boolean", "int": "whole number", "float": "number", "str": "text", "dict": "mapping"}
+_ENTRY_POINT = re.compile(r"^  (\w+):\n((?:    .*\n|\n)*)", re.MULTILINE)
+_OPTIONS = re.compile(r"^    options:\n(?:      .*\n|\n)*", re.MULTILINE)
+HEAD = """# Variables
+
+Every variable of the collection: what it takes, what stands for it when it is not given, and which roles and
+playbooks read it. Written by `python -m tools.variables` from one table, as are the argument specifications of the
+roles.
+
+Null and empty text are not given. Text, which surveys and `-e name=value` give, is read the same everywhere: `true`,
+`yes`, `on` and `1` and their opposites for a boolean, digits for a number, `[a, b]` or `a,b` or a line for each entry
+for a list, YAML, JSON or `a=1 b=2` for a mapping. Blanks around such a value do not count. Anything else is refused
+by `preflight`, with the variable, what was given and what is allowed. In a play of your own, Ansible checks the
+arguments of a role before the role does, and refuses empty text for booleans, numbers, mappings and choices.
+
+[variables.schema.json](variables.schema.json) is a JSON Schema of a file of variables: a first line `#
+yaml-language-server: $schema=PATH/variables.schema.json` in `group_vars/all.yml` lets an editor complete and check
+it. [survey.json](survey.json) asks for what a person who starts a run may choose; POST it to
+`/api/v2/job_templates/ID/survey_spec/` of AWX, or take the questions that fit. Where variables are set:
+[inputs](inputs.md#where-variables-are-set).
+"""
+
+
+def sections() -> dict[str, tuple[Any, ...]]:
+    """Return the rows of the table by heading."""
+    found: dict[str, tuple[Any, ...]] = importlib.import_module(_TABLE).SECTIONS
+    return found
+
+
+def rows() -> list[Any]:
+    """Return all rows of the table."""
+    return [row for section in sections().values() for row in section]
+
+
+def page() -> str:
+    """Return the text of the reference."""
+    parts = [HEAD]
+    for heading, section in sections().items():
+        parts += [
+            f"## {heading}",
+            "",
+            "| Variable | Takes | Unless given | Meaning | Read by |",
+            "|---|---|---|---|---|",
+        ]
+        parts += [*map(_row, section), ""]
+    return "\n".join(parts)
+
+
+def _row(row: Any) -> str:
+    default = "" if row.default in (None, "", [], {}) else f"`{json.dumps(row.default).strip(chr(34))}`"
+    readers = ", ".join(f"`{reader}`" for reader in row.readers)
+    cells = [f"`{row.name}`", _taken(row), "required" if row.required else default, _words(row.meaning), readers]
+    return f"| {' | '.join(cell.replace('|', '/') for cell in cells)} |"
+
+
+def _taken(row: Any) -> str:
+    if row.choices:
+        return " or ".join(f"`{choice}`" for choice in row.choices)
+    kind = _TYPES.get(row.type, row.type)
+    if row.type == "list":
+        kind = f"list of {_TYPES.get(row.elements, row.elements)}s".replace("texts", "text")
+    if row.most is not None:
+        kind += f", {row.least:g} to {row.most:g}"
+    elif row.least is not None:
+        kind += f" from {row.least:g} on"
+    return f"{kind} ({row.unit})" if row.unit else kind
+
+
+def _words(meaning: Iterable[str]) -> str:
+    return re.sub(r"\b[CVO]\((.*?)\)", r"`\1`", " ".join(meaning))
+
+
+def specification_files() -> dict[Path, str]:
+    """Return the argument specifications of the roles, as their files should be."""
+    found = {}
+    for path in sorted(ROLES.glob("*/meta/argument_specs.yml")):
+        found[path] = specification(path.read_text(encoding="utf-8"), path.parents[1].name)
+    return found
+
+
+def specification(text: str, role: str) -> str:
+    """Return the argument specifications of a role with the options that the table has for each of its parts."""
+
+    def entry_point(match: re.Match[str]) -> str:
+        part = role if match[1] == "main" else f"{role}/{match[1]}"
+        options = {row.name: option(row) for row in rows() if part in row.roles}
+        kept = _OPTIONS.sub("", match[2])
+        return f"  {match[1]}:\n{kept}    options:\n{_indented(options)}"
+
+    head, key, entries = text.partition("argument_specs:\n")
+    return head + key + _ENTRY_POINT.sub(entry_point, entries)
+
+
+def option(row: Any) -> dict[str, Any]:
+    """Return the option of a row."""
+    # Ansible holds null against choices, where it is none of them.
+    choices = [] if row.default is None else list(row.choices)
+    of_row = {"type": row.type, "elements": row.elements, "required": row.required, "choices": choices}
+    found = {key: value for key, value in of_row.items() if value}
+    if row.default is not None:
+        found["default"] = row.default
+    meaning = [*row.meaning, f"It takes {row.allowed}."] if row.least is not None else list(row.meaning)
+    found["description"] = meaning if len(meaning) > 1 else meaning[0]
+    return found
+
+
+class _Indented(yaml.SafeDumper):
+    """Indents lists below their key, as the other YAML of this repository."""
+
+    def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:
+        super().increase_indent(flow, False)
+
+
+def _indented(options: dict[str, Any]) -> str:
+    text = yaml.dump(options, Dumper=_Indented, sort_keys=False, width=108)
+    return "".join(f"      {line}\n" for line in text.splitlines())
+
+
+def files() -> dict[Path, str]:
+    """Return every file that is made from the table, with its text."""
+    documents = {SCHEMA: schema(rows()), SURVEY: survey(rows())}
+    texts = {path: f"{json.dumps(document, indent=2)}\n" for path, document in documents.items()}
+    return {**specification_files(), PAGE: page(), **texts}
+
+
+def main() -> None:
+    """Write the files."""
+    link_checkout(LINK, CHECKOUT)
+    sys.path.insert(0, str(COLLECTIONS))
+    for path, text in files().items():
+        path.write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
