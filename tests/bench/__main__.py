@@ -13,10 +13,12 @@ import json
 import shutil
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from typing import Callable, Mapping, Sequence
 
 from tools.checkout import BUILD, CHECKOUT, COLLECTIONS, LINK, link_checkout
+from tools.ending import to_its_end
 
 link_checkout(LINK, CHECKOUT)
 sys.path.insert(0, str(COLLECTIONS))
@@ -83,4 +85,4 @@ def broken_bounds(figures: Mapping[str, float]) -> list[str]:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(to_its_end(partial(main, sys.argv[1:])))

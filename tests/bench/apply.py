@@ -12,7 +12,6 @@ from __future__ import annotations
 import copy
 import json
 import statistics
-import subprocess
 import threading
 from pathlib import Path
 from typing import Any, Mapping
@@ -22,6 +21,7 @@ from ansible_collections.rdma.fabric.tests.integration.batch_objects import dele
 from ansible_collections.rdma.fabric.tests.lab.control_plane import ADMIN_USER, ControlPlane
 from tools.artifact import build_and_install
 from tools.checkout import PROGRAMS, own_environment
+from tools.ending import run_command
 from tools.environment import tick
 
 OBJECTS = 200
@@ -114,14 +114,12 @@ class Bench:
         try:
             with log.open("wb") as output:
                 argv += ["--check"] if check else []
-                done = subprocess.run(
-                    argv, env=environment, stdin=subprocess.DEVNULL, stdout=output, stderr=output, check=False
-                )
+                status = run_command(argv, self._folder, environment, log=output)
         finally:
             finished.set()
             ticker.join()
-        if done.returncode:
-            raise BenchmarkFailed(f"{name} ended with {done.returncode}: see {log}")
+        if status:
+            raise BenchmarkFailed(f"{name} ended with {status}: see {log}")
         durations: dict[str, list[float]] = {}
         for task, duration in json.loads(seconds.read_text(encoding="utf-8")):
             durations.setdefault(task, []).append(duration)

@@ -20,15 +20,15 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.access import LiveMachine
-from ansible_collections.rdma.fabric.plugins.module_utils._host.clock import SystemClock
-from ansible_collections.rdma.fabric.plugins.module_utils._host.context import Context
-from ansible_collections.rdma.fabric.plugins.module_utils._host.converge import apply
-from ansible_collections.rdma.fabric.plugins.module_utils._host.desired import check_desired
-from ansible_collections.rdma.fabric.plugins.module_utils._host.lock import Locked, NoLock, Signature, exclusive
-from ansible_collections.rdma.fabric.plugins.module_utils._host.operations import Work
-from ansible_collections.rdma.fabric.plugins.module_utils._host.outcome import Run
-from ansible_collections.rdma.fabric.plugins.module_utils._host.steps import Step
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.lock import Locked, NoLock, Signature, exclusive
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.operations import Work
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import Step
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import LiveMachine
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.clock import SystemClock
+from ansible_collections.rdma.fabric.plugins.module_utils._host.run.converge import apply
+from ansible_collections.rdma.fabric.plugins.module_utils._host.run.result import Run
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import check_spec
 from ansible_collections.rdma.fabric.tests.guests.host_snapshot import snapshot
 from ansible_collections.rdma.fabric.tests.lab.writing_calls import Point, Traced
 
@@ -66,7 +66,7 @@ def run(question: dict[str, Any], tell: Any) -> int:
     try:
         with exclusive(clock, "a run that is disturbed", signed=False) as signature:
             killer = Killer(signature, question.get("kill_before"), tell)
-            outcome = apply(LiveMachine(), check_desired(question["wish"]), task, None, clock, watch=killer)
+            outcome = apply(LiveMachine(), check_spec(question["wish"]), task, None, clock, watch=killer)
     except (Locked, NoLock) as error:
         tell({"error": str(error)})
         return 0

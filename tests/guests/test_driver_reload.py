@@ -29,13 +29,13 @@ CARD = "$(dirname $(ls -d /sys/bus/pci/drivers/igb/0000:*/sriov_totalvfs | head 
 PROGRAM = """
 import sys
 sys.path.insert(0, "{place}")
-from ansible_collections.rdma.fabric.plugins.module_utils._host.access import LiveMachine
-from ansible_collections.rdma.fabric.plugins.module_utils._host.clock import SystemClock
-from ansible_collections.rdma.fabric.plugins.module_utils._host.driver.network import read_snapshot
-from ansible_collections.rdma.fabric.plugins.module_utils._host.driver.reload import Reload, reload_work
-from ansible_collections.rdma.fabric.plugins.module_utils._host.execute import filled, perform
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts import gather
-from ansible_collections.rdma.fabric.plugins.module_utils._host.read.probe import Probe
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import LiveMachine
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.clock import SystemClock
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.network import read_snapshot
+from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.driver.reload import Reload, reload_work
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.execute import filled, perform
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.gather import gather
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe
 
 machine, clock = LiveMachine(), SystemClock()
 facts = gather(machine)

@@ -16,7 +16,7 @@ from typing import Any, Iterator, NamedTuple
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.managers.routes import PROTOCOL
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.managers.routes import PROTOCOL
 from ansible_collections.rdma.fabric.tests.guests.host_runs import CARD, FUNCTION, Fleet, Json, differences, printed
 from ansible_collections.rdma.fabric.tests.lab.control_plane import ControlPlane
 

@@ -68,10 +68,10 @@ spec:
           {"resourceName": "shared_a", "rdmaHcaMax": 5, "selectors": {"vendors": ["15b3"]}}
         ]
       }
-  docaTelemetryService:
-    image: doca_telemetry
-    repository: nvcr.io/nvidia/doca
-    version: 1.16.5
+  spectrumXOperator:
+    image: spectrum-x-operator
+    repository: nvcr.io/nvidia/mellanox
+    version: network-operator-v26.4.1
 """
 SECOND_POLICY = """\
 apiVersion: mellanox.com/v1alpha1
@@ -103,7 +103,7 @@ metadata: {{name: a}}
 apiVersion: sriovnetwork.openshift.io/v1
 kind: SriovNetworkNodePolicy
 metadata: {{name: b, namespace: default}}
-spec: {{resourceName: x, numVfs: 4, nicSelector: {{vendor: "15b3"}}}}
+spec: {{resourceName: x, numVfs: 4, nodeSelector: {{}}, nicSelector: {{pfName: [ens1f0]}}}}
 ---
 apiVersion: v1
 kind: ConfigMap
@@ -173,15 +173,13 @@ PLANTED = (
     Planted("policy.yaml", f"{CONFIG}[0].resourceName", "'a/b'", "letters, digits", "config: |", (0, 7)),
     Planted("policy.yaml", f"{CONFIG}[1].rdmaHcaMax", "whole number", "", "config: |", (0, 7)),
     Planted("policy.yaml", f"{CONFIG}[2].resourceName", "already the name of entry 1", "rename", "config: |", (0, 7)),
-    Planted(
-        "policy.yaml", "spec.docaTelemetryService", "`docaTelemetryService` is not supported yet", "remove", "docaTel"
-    ),
+    Planted("policy.yaml", "spec.spectrumXOperator", "`spectrumXOperator` is not supported yet", "remove", "spectrumX"),
     Planted("second.yaml", "spec", "second NicClusterPolicy", "policy.yaml:1", "spec:"),
     Planted("networks.yaml", "spec.config", "is not valid JSON", '"mode"', '"mode"'),
     Planted("networks.yaml", "spec.config -> ipam.range", "'10.0.0.0/33' is no network", "", "10.0.0.0/33"),
     Planted("networks.yaml", "spec.config -> ipam", "10.1.8.0/24 overlaps", "default/one", "10.1.8.0/24"),
     Planted("objects.yaml", "kind", '"MacvlanNetwrok"', '"MacvlanNetwork"', "MacvlanNetwrok"),
-    Planted("objects.yaml", "", "`SriovNetworkNodePolicy` is not supported yet", "with vfs", "kind: Sriov", (1, 0)),
+    Planted("objects.yaml", "spec.nicSelector.pfName", "no field of Sriov", 'mean "pfNames"', "pfName"),
     Planted("objects.yaml", "metadata.name", "304 characters long", "253", "name: long-"),
     Planted("objects.yaml", "metadata.namespace", "no Kubernetes name", "lower case", "Default_X"),
     Planted("objects.yaml", "metadata.labels.length", "64 characters long", "63", "length:"),

@@ -37,8 +37,8 @@ def apply(kubeconfig: Path, namespace: str, *waves: Json, **options: Any) -> Bat
 
 
 def apply_through(sender: Sender, namespace: str, *waves: Json, **options: Any) -> BatchResult:
-    """Apply waves over any sender, with pauses a hundredth as long as they are for users."""
-    clock = Clock(time.monotonic, lambda seconds: time.sleep(seconds / 100))
+    """Apply waves over any sender, by a clock on which all that takes time for users takes a tenth of it."""
+    clock = Clock(lambda: time.monotonic() * 10, lambda seconds: time.sleep(seconds / 10))
     return run(Connection(sender, clock=clock), request(namespace, *waves, **options))
 
 

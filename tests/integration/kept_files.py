@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.files import boot_files
-from ansible_collections.rdma.fabric.plugins.module_utils._host.desired import check_desired
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts import gather
-from ansible_collections.rdma.fabric.plugins.module_utils._host.plan import plan_with_context
-from ansible_collections.rdma.fabric.plugins.module_utils._host.recorded import RecordedHost
-from ansible_collections.rdma.fabric.plugins.module_utils._host.routing.read import commands
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.gather import gather
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.routing import commands
+from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.recorded import RecordedHost
+from ansible_collections.rdma.fabric.plugins.module_utils._host.run.plan import plan_with_context
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import check_spec
 from ansible_collections.rdma.fabric.tests.fixtures.hosts.fleet import FLEET
 from ansible_collections.rdma.fabric.tests.lab.readers import Readers
 
@@ -40,7 +40,7 @@ def kept(root: Path, given: dict[str, str], mtu: int | None = MTU, **asked: Any)
     document["files"].update(given)
     for command in commands([NAME]):
         document["commands"][" ".join(command)] = {"rc": 0, "stdout": "[]\n", "stderr": ""}
-    desired = check_desired({"interfaces": [{"pci": PORT, "mtu": mtu, **asked}]})
+    desired = check_spec({"interfaces": [{"pci": PORT, "mtu": mtu, **asked}]})
     ours = boot_files(plan_with_context(desired, gather(RecordedHost(document), desired=desired))[1])
     for path, text in {**given, **ours}.items():
         place = root / path[1:]

@@ -18,17 +18,20 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host import originals
-from ansible_collections.rdma.fabric.plugins.module_utils._host.access import LiveMachine
-from ansible_collections.rdma.fabric.plugins.module_utils._host.clock import SystemClock
-from ansible_collections.rdma.fabric.plugins.module_utils._host.desired import check_desired
-from ansible_collections.rdma.fabric.plugins.module_utils._host.execute import execute
-from ansible_collections.rdma.fabric.plugins.module_utils._host.managers.routes import PROTOCOL
-from ansible_collections.rdma.fabric.plugins.module_utils._host.plan import plan_with_context
-from ansible_collections.rdma.fabric.plugins.module_utils._host.read.boot import read_boot
-from ansible_collections.rdma.fabric.plugins.module_utils._host.read.probe import Probe
-from ansible_collections.rdma.fabric.plugins.module_utils._host.read.settings import read_settings
-from ansible_collections.rdma.fabric.plugins.module_utils._host.routing.read import read_routing
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.execute import execute
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import HostState
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.managers.routes import PROTOCOL
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.matching import match_spec
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.own_files import read_boot
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.routing import read_routing
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.settings import read_settings
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import LiveMachine
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.clock import SystemClock
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe
+from ansible_collections.rdma.fabric.plugins.module_utils._host.run import baseline
+from ansible_collections.rdma.fabric.plugins.module_utils._host.run.plan import plan_with_context
+from ansible_collections.rdma.fabric.plugins.module_utils._host.run.registry import handler_of
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import check_spec
 from ansible_collections.rdma.fabric.tests.guests import who_has
 from ansible_collections.rdma.fabric.tests.unit._host import host_facts as given
 
@@ -118,7 +121,7 @@ def facts(machine: LiveMachine, desired: dict[str, Any]) -> dict[str, Any]:
     found = given.facts([], [given.netdev(rail, None, up=up[rail]) for rail in RAILS])
     found["boot"] = {**read_boot(probe), "managers": {}}
     found["settings"] = read_settings(probe, desired, RAILS, found["boot"]["files"])
-    found["routing"] = read_routing(probe, desired, found)
+    found["routing"] = read_routing(probe, desired, match_spec(desired, HostState(found)).interfaces, found)
     return found
 
 
@@ -126,9 +129,9 @@ def converge(desired: dict[str, Any], kept: dict[str, Any]) -> list[str]:
     """Bring the rails to what is asked of them, keep what was there before, and return the lines of the plan."""
     machine = LiveMachine()
     plan, context = plan_with_context(desired, facts(machine, desired), CONCERNS)
-    done = execute(plan, context, machine, SystemClock())
+    done = execute(plan, context, machine, SystemClock(), handler_of=handler_of)
     assert done.failure is None, done.failure
-    kept.update(originals.with_steps(kept, plan["steps"]))
+    kept.update(baseline.with_steps(kept, plan["steps"]))
     return done.lines
 
 
@@ -143,7 +146,7 @@ def run(desired: dict[str, Any], switch: int) -> dict[str, Any]:
     found["lost"] = seen(switch)["ours"]
     found["back"] = converge(desired, kept)
     found["restored"] = seen(switch)
-    wish = originals.removal(desired, kept)
+    wish = baseline.removal(desired, kept)
     found["removal"] = converge(wish, {})
     found["removed"] = seen(switch)
     found["files"] = sorted(path.name for path in Path("/etc/sysctl.d").iterdir())
@@ -158,7 +161,7 @@ def main() -> None:
         other.stdin.write(b"\n")
         other.stdin.flush()
         other.stdout.read(1)
-        json.dump(run(check_desired(json.loads(sys.argv[1])), other.pid), sys.stdout)
+        json.dump(run(check_spec(json.loads(sys.argv[1])), other.pid), sys.stdout)
         other.stdin.close()
 
 

@@ -25,6 +25,8 @@ from tools.fleet import INVENTORY, RECORDINGS
 
 MODULES = sorted(path.stem for path in (Path(__file__).resolve().parents[2] / "plugins" / "modules").glob("*.py"))
 WRITES = {"create", "update", "patch", "delete", "deletecollection"}
+# Questions about a user and its rights: POSTs that store nothing.
+REVIEWS = {"authentication.k8s.io", "authorization.k8s.io"}
 HOST = "roce-h100-01"
 RECORDING = str(RECORDINGS / f"{HOST}.json.gz")
 NAMESPACE_OBJECT = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "attributes"}}
@@ -67,6 +69,11 @@ def spec_arguments(_place: Place) -> dict[str, Any]:
     return {"manifests": manifests, "hosts": ["localhost"]}
 
 
+def discover_arguments(place: Place) -> dict[str, Any]:
+    facts = drive("rdma_facts", {"recorded_host": RECORDING}, place)["facts"]
+    return {"hosts": [HOST], "facts": {HOST: facts}, "dest": str(place.folder / "inventory")}
+
+
 def batch_arguments(place: Place) -> dict[str, Any]:
     data = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": place.namespace}}
     return {
@@ -84,6 +91,25 @@ def make_a_network(place: Place) -> None:
     given = {"name": "rail0", "namespace": place.namespace, "config": config, "definition": True}
     result = drive("secondary_network", given, place)
     assert ended_well(result), result
+
+
+def make_a_pod_that_holds_a_device(place: Place) -> None:
+    """Make a node with a pod that has to leave it, and that something would make anew."""
+    name = place.nodes()[0]
+    apply_nodes(place.cluster.api, [kwok_node(name, allocatable={DEVICE: "10"})])
+    core = f"/api/v1/namespaces/{place.namespace}"
+    owner = {"apiVersion": "v1", "kind": "ConfigMap"}
+    made = place.cluster.api.call("POST", f"{core}/configmaps", {**owner, "metadata": {"name": "owner"}})
+    reference = {**owner, "name": "owner", "uid": made["metadata"]["uid"], "controller": True}
+    amounts = {"limits": {DEVICE: "1"}, "requests": {DEVICE: "1"}}
+    container = {"name": "c", "image": "registry.example/c:1", "resources": amounts}
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "holder", "ownerReferences": [reference]},
+        "spec": {"nodeName": name, "containers": [container]},
+    }
+    place.cluster.api.call("POST", f"{core}/pods", pod)
 
 
 def proof_arguments(place: Place) -> dict[str, Any]:
@@ -108,6 +134,11 @@ def write_host_document(place: Place) -> None:
     output.parent.mkdir(parents=True)
     result = drive("rdma_host", {"desired": {}, "recorded_host": RECORDING, "output_file": str(output)}, place)
     assert ended_well(result), result
+
+
+def seal_arguments(place: Place) -> dict[str, Any]:
+    spec = {"version": 1, "namespace": place.namespace, "objects": [NAMESPACE_OBJECT], "hosts": {HOST: {}}}
+    return {"dest": str(place.folder / "plan.json"), "spec": spec, "run_dir": str(place.folder / "run")}
 
 
 SCENARIOS = {
@@ -137,10 +168,18 @@ SCENARIOS = {
         lambda place: {"spec": {"version": 1, "objects": [NAMESPACE_OBJECT]}},
         changes=False,
     ),
+    "fabric_discover": Scenario(discover_arguments, changes=True),
     "fabric_hosts": Scenario(lambda _place: {"hosts": ["localhost"], "strict": False}, changes=False),
+    "fabric_status": Scenario(
+        lambda place: {
+            "spec": {"version": 1, "namespace": place.namespace, "objects": [NAMESPACE_OBJECT], "hosts": {}}
+        },
+        changes=False,
+    ),
     "fabric_report": Scenario(
         lambda place: {"run_dir": str(place.folder / "run")}, changes=True, prepare=write_host_document
     ),
+    "fabric_seal": Scenario(seal_arguments, changes=True, prepare=write_host_document),
     "fabric_validate": Scenario(
         proof_arguments,
         changes=True,
@@ -148,6 +187,12 @@ SCENARIOS = {
         prepare=make_a_network,
     ),
     "k8s_batch": Scenario(batch_arguments, changes=True),
+    "node_drain": Scenario(
+        lambda place: {"node": place.nodes()[0]}, changes=True, prepare=make_a_pod_that_holds_a_device
+    ),
+    "node_slot": Scenario(
+        lambda place: {"node": place.nodes()[0], "namespace": place.namespace, "run": "attributes"}, changes=True
+    ),
     "rdma_devplugin_config": Scenario(
         lambda place: {
             "plugin": "rdma_shared",
@@ -235,7 +280,7 @@ def stored_writes(place: Place, since: int) -> list[str]:
     return [
         f"{request.verb} {request.uri}"
         for request in place.audit.requests(since, user="rdma-fabric-admin")
-        if request.verb in WRITES and not request.dry_run and request.api_group != "authorization.k8s.io"
+        if request.verb in WRITES and not request.dry_run and request.api_group not in REVIEWS
     ]
 
 

@@ -23,6 +23,7 @@ from ansible_collections.rdma.fabric.tests.integration.playbooks import (
 )
 from ansible_collections.rdma.fabric.tests.lab.audit import Request
 from ansible_collections.rdma.fabric.tests.lab.control_plane import ControlPlane
+from ansible_collections.rdma.fabric.tests.unit.rules import none_of
 from tools.fleet import RECORDINGS, SUFFIX
 
 RECORDING = RECORDINGS / f"egx-01{SUFFIX}"
@@ -176,7 +177,7 @@ def test_a_cluster_side_that_only_the_group_of_hosts_knows_is_refused_with_where
             "is 'rdma_fabric', which matches no host of the inventory: nothing would read rdma_fabric_kernel_modules",
         ),
         ("gpu_nodes", "is 'gpu_nodes', which matches no host"),
-        ("", "is empty"),
+        ("", "is 'rdma_fabric', which matches no host"),
     ],
 )
 def test_a_group_or_pattern_that_misses_the_hosts_is_refused(tmp_path: Path, pattern: str | None, said: str) -> None:
@@ -209,7 +210,7 @@ HOSTS = """\
         ("rdma_fabric", {"rdma_fabric_kernel_modules": ["x"]}, True, "has another value for this task"),
         ("rdma_fabric", {"rdma_fabric_kernel_modules": ["rdma_ucm"]}, True, ""),
         ("other", {}, True, "put it into the group rdma_fabric"),
-        ("rdma_fabric", {}, False, "run rdma.fabric.preflight in a play for localhost before this one"),
+        ("rdma_fabric", {}, False, "run rdma.fabric.preflight before this role, in a play for localhost"),
     ],
 )
 def test_a_role_on_its_own_says_what_preflight_did_not_read(
@@ -219,7 +220,10 @@ def test_a_role_on_its_own_says_what_preflight_did_not_read(
     (tmp_path / "hosts.json").write_text(json.dumps({group: {"hosts": {"one": host}}}))
     play = tmp_path / "play.yml"
     play.write_text((PREFLIGHT if preflight else "") + HOSTS)
-    outcome = User(tmp_path / "user").run(str(play), inventory=tmp_path / "hosts.json")
+    # Without hosts of the fabric, preflight wants something for the cluster side.
+    network = {"master": "rail0", "ipam": '{"type": "host-local", "subnet": "192.0.2.0/24"}'}
+    given = {} if group == "rdma_fabric" else {"rdma_fabric_macvlan_networks": {"rdma-net": network}}
+    outcome = User(tmp_path / "user").run(str(play), inventory=tmp_path / "hosts.json", variables=given)
     if said:
         assert said in outcome.refused().message
     else:
@@ -232,3 +236,24 @@ def test_variables_of_the_wrong_type_are_named_together(tmp_path: Path) -> None:
     message = user.run("preflight", variables=wrong).refused().message
     for name in wrong:
         assert name in message
+
+
+def test_answers_of_a_survey_are_taken_as_text_and_the_wrong_ones_named_together(tmp_path: Path) -> None:
+    empty = ("hosts", "namespace", "wait_timeout", "host_mode", "run_dir", "drain", "reboot_parallel", "validate_pairs")
+    fine = {"allow_reboot": "true", "prune": "false", "wait_timeout": " 30 ", "kernel_modules": "rdma_ucm\nib_umad"}
+    wrong = {"allow_vf_reset": "maybe", "wait_timeout": "4x", "validate_pairs": "some", "drain_timeout": "soon"}
+
+    hosts = {"one": {"rdma_fabric_recorded_host": str(RECORDING)}}
+    (tmp_path / "hosts.json").write_text(json.dumps({"rdma_fabric": {"hosts": hosts}}))
+
+    def run(name: str, answers: Json) -> Outcome:
+        given = {f"rdma_fabric_{question}": answer for question, answer in answers.items()}
+        return User(tmp_path / name).run("preflight", inventory=tmp_path / "hosts.json", variables=given)
+
+    run("fine", {**dict.fromkeys(empty, ""), **fine}).succeeded()
+    told = [(found["source"], found["path"], found["problem"]) for found in run("wrong", wrong).refused().violations()]
+    none_of(f"{name}: is not named: {told}" for name in wrong if name not in str(told))
+    none_of(
+        f"{problem}: does not say what is allowed" for _source, _path, problem in told if "is needed" not in problem
+    )
+    assert len(told) == len(wrong)

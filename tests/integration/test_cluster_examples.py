@@ -9,7 +9,7 @@ import importlib
 import json
 import shutil
 from pathlib import Path
-from typing import Any
+from typing import Any, Iterator
 
 import pytest
 import yaml
@@ -17,6 +17,7 @@ import yaml
 from ansible_collections.rdma.fabric.tests.integration import guides
 from ansible_collections.rdma.fabric.tests.integration.test_host_examples import MODULES as ABOUT_HOSTS
 from ansible_collections.rdma.fabric.tests.lab.control_plane import ControlPlane
+from ansible_collections.rdma.fabric.tests.lab.nodes import apply_nodes, delete_nodes, kwok_node
 from tools.checkout import CHECKOUT
 from tools.fleet import INVENTORY, RECORDINGS
 
@@ -35,12 +36,17 @@ BEFORE: dict[str, list[dict[str, Any]]] = {
 }
 # Part of what the last example comes to.
 SHOWN = {
+    "fabric_discover": "dgx_h100",
     "fabric_hosts": '"msg": []',
     "fabric_render": "rdma-shared",
     "fabric_ready": '"server": "https://127.0.0.1:',
     "fabric_report": "report.html",
+    "fabric_status": '"outcome": "ok"',
+    "fabric_seal": "plan.json",
     "fabric_spec": "rdmaSharedDevicePlugin",
     "k8s_batch": '"changed": true',
+    "node_drain": '"cordoned": false',
+    "node_slot": '"lease": "rdma-fabric-slot-upgrade-0"',
     "rdma_devplugin_config": '"changed": true',
     "secondary_network": '"changed": true',
 }
@@ -59,6 +65,17 @@ def test_the_examples_of_every_module_are_run_somewhere() -> None:
     assert everything == {*SHOWN, *ABOUT_HOSTS, *of_drivers, "fabric_validate"}
 
 
+@pytest.fixture
+def nodes(control_plane: ControlPlane) -> Iterator[None]:
+    """The node that examples name, and the namespace that modules take unless told otherwise."""
+    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "nvidia-network-operator"}}
+    assert control_plane.api.request("POST", "/api/v1/namespaces", namespace).status in (201, 409)
+    apply_nodes(control_plane.api, [kwok_node("worker-1")])
+    yield
+    delete_nodes(control_plane.api, ["worker-1"])
+
+
+@pytest.mark.usefixtures("nodes")
 @pytest.mark.parametrize("module", SHOWN)
 def test_the_examples_of_the_module_run(module: str, control_plane: ControlPlane, tmp_path: Path) -> None:
     policy, *networks = sorted(MANIFESTS.glob("*.yaml"))
@@ -71,3 +88,10 @@ def test_the_examples_of_the_module_run(module: str, control_plane: ControlPlane
     results = guides.results_of(yaml.safe_dump([play]), tmp_path, **control_plane.command_environment({}))
     assert len(results) == len(tasks)
     assert SHOWN[module] in json.dumps(results[-1]), results[-1]
+
+
+@pytest.mark.usefixtures("nodes")
+def test_the_playbook_of_the_guide_to_drains_runs(control_plane: ControlPlane, tmp_path: Path) -> None:
+    (block,) = guides.blocks_of(guides.guide("guide-drain.md"))
+    first, last = guides.results_of(block, tmp_path, **control_plane.command_environment({}))
+    assert (first["cordoned"], last["cordoned"]) == (True, False)

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.rdma.fabric.tests.integration import guides
-from ansible_collections.rdma.fabric.tests.integration.playbooks import User
+from ansible_collections.rdma.fabric.tests.integration.playbooks import User, run_bounded
 from tools.checkout import PROGRAMS
-from tools.fleet import INVENTORY
+from tools.fleet import INVENTORY, RECORDINGS, SUFFIX
 
 
 @pytest.fixture
@@ -47,3 +47,35 @@ def test_the_output_of_a_json_callback_is_json_and_holds_every_plan(user: User) 
         if "prepared" in result.get("diff", {})
     }
     assert "planned: vfs 0000:18:00.0" in plans["roce-h100-01"]
+
+
+def of_a_fleet(folder: Path, size: int, callback: str) -> list[str]:
+    """Return the lines of ``site --check`` on so many recorded hosts, of which one has lost its recording."""
+    user = User(folder / f"{callback}-{size}")
+    there, gone = (str(RECORDINGS / f"{name}{SUFFIX}") for name in ("cpu-01", "gone"))
+    hosts = {f"gpu-{number:03}": {"rdma_fabric_recorded_host": there if number else gone} for number in range(size)}
+    wanted = {"rdma_fabric_kernel_modules": ["ib_umad"]}
+    inventory = user.home / "hosts.json"
+    inventory.write_text(json.dumps({"rdma_fabric": {"hosts": hosts, "vars": wanted}}), encoding="utf-8")
+    # Lines of progress come by the clock.
+    chosen = {"ANSIBLE_STDOUT_CALLBACK": callback, "RDMA_FABRIC_PROGRESS_SECONDS": "0"}
+    status, output = run_bounded(
+        [str(PROGRAMS / "ansible-playbook"), "rdma.fabric.site", "-i", str(inventory), "--check", "--diff"],
+        user.here,
+        {**user.environment(None, None), **chosen},
+    )
+    assert status != 0, output
+    return output.splitlines()
+
+
+def test_the_callback_of_the_collection_prints_as_many_lines_for_many_hosts_as_for_few(tmp_path: Path) -> None:
+    few, many = (of_a_fleet(tmp_path, size, "rdma.fabric.fleet") for size in (8, 60))
+    assert "ok: 59 hosts: gpu-[001:059]" in many
+    assert len([line for line in many if line.startswith("fatal: [gpu-000]: FAILED!")]) == 1
+    recap = [line.split(" : ")[0].rstrip() for line in many[many.index(next(filter(is_recap, many))) + 1 :] if line]
+    assert recap == ["gpu-000", "localhost", "gpu-[001:059] (59 hosts)"]
+    assert len(many) == len(few) < 150, "\n".join(many)
+
+
+def is_recap(line: str) -> bool:
+    return line.startswith("PLAY RECAP")

@@ -262,7 +262,7 @@ def test_nothing_outlives_the_command_line(lab_programs: Programs, tmp_path: Pat
         command_line.send_signal(number)
         command_line.communicate(timeout=60)
     assert command_line.returncode == (-number if number == signal.SIGKILL else 128 + number)
-    until(lambda: processes_in(directory) == {}, "all programs end", 10)
+    until(lambda: processes_in(directory) == {}, "all programs end")
 
 
 def test_interruption_reaches_the_command_and_waits_for_it(lab_programs: Programs, tmp_path: Path) -> None:

@@ -9,14 +9,14 @@ import subprocess
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.read.probe import Probe
-from ansible_collections.rdma.fabric.plugins.module_utils._host.read.uplink import (
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.uplink import (
     DEFAULT_ROUTES,
     IPV6_ROUTE,
     ROUTE,
     read_tables,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._host.recorded import RecordedHost
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe
+from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.recorded import RecordedHost
 from ansible_collections.rdma.fabric.tests.integration.isolated import apart
 
 PORTS = """

@@ -51,7 +51,7 @@ def test_the_examples_of_the_module_run(module: str, tmp_path: Path) -> None:
 
 
 def test_the_settings_of_the_guides_are_accepted() -> None:
-    desired = importlib.import_module("ansible_collections.rdma.fabric.plugins.module_utils._host.desired")
+    desired = importlib.import_module("ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host")
     (variables,) = [block for block in parsed_blocks("guide-drivers.md") if isinstance(block, dict)]
     found, violations, _notices = desired.parse_host_variables("gpu01", variables)
     assert violations == []

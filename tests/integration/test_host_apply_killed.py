@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.lock import LOCK
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.lock import LOCK
 from ansible_collections.rdma.fabric.tests.lab.writing_calls import FAULTS, KILL, RECORDING, Point, Traced, sample
 from ansible_collections.rdma.fabric.tests.unit._host.full_hosts import HOSTS
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.on_disk import EXECUTED, contents, put_down, run_module

@@ -26,23 +26,33 @@ known = {options}
 module = AnsibleModule({{key: {{"type": "raw"}} for key in known}}, supports_check_mode=True)
 place = pathlib.Path("{log}")
 calls = json.loads(place.read_text()) if place.exists() else []
-calls.append("{name}")
+calls.append({call})
+place.with_name("{name}.json").write_text(json.dumps(module.params))
 place.write_text(json.dumps(calls))
 answers = {answers}
-module.exit_json(changed=False, **answers[min(calls.count("{name}"), len(answers)) - 1])
+answer = answers[min(calls.count("{name}"), len(answers)) - 1]
+# What the action plugin makes of the module's answer.
+due = answer.get("reboot_required") and not answer.get("recorded") and module.params.get("allow_reboot")
+looks = module.check_mode or module.params.get("mode") == "preview"
+module.exit_json(changed=False, reboot_due=bool(due and not looks), **answer)
 """
 PLAYBOOK = """
 - hosts: all
   gather_facts: false
   connection: local
+  # As the playbooks do, for which the first failure is not the end.
+  ignore_errors: "{{ go_on | default(false) | bool }}"
   vars:
     ansible_python_interpreter: "{{ ansible_playbook_python }}"
     rdma_fabric_allow_reboot: CONSENT
   tasks:
     - ansible.builtin.set_fact:
-        preflight_result: {spec: {hosts: {localhost: {}}}}
+        preflight_result: {spec: {hosts: {localhost: {}}, rollouts: ROLLOUTS}}
     - ansible.builtin.include_role:
         name: host
+    - ansible.builtin.include_role:
+        name: host
+        tasks_from: reboot
 """
 WAITS = {
     "reboot_required": True,
@@ -50,7 +60,19 @@ WAITS = {
     "awaiting_reboot": ["needs reboot: kernel_arguments kernel command line: reboot into it: iommu=pt set"],
 }
 DONE = {"reboot_required": False, "recorded": False, "awaiting_reboot": []}
-HOST, REBOOT = "rdma_host", "fake_reboot"
+HOST, REBOOT, DRAIN = "rdma_host", "fake_reboot", "fake_drain"
+DRAINED, GIVEN_BACK = "drained", "uncordoned"
+
+
+OF_MANY = """
+- hosts: all
+  gather_facts: false
+  tasks:
+    - ansible.builtin.set_fact:
+        preflight_result: {spec: {hosts: {one: {}, two: {}, three: {}}, rollouts: ROLLOUTS}}
+        host_result: HOST_RESULT
+- ansible.builtin.import_playbook: reboots.yml
+"""
 
 
 class Role:
@@ -63,13 +85,24 @@ class Role:
         for source in tasks.rglob("*.yml"):
             text = source.read_text(encoding="utf-8")
             text = text.replace("rdma.fabric.rdma_host", HOST).replace("ansible.builtin.reboot:", f"{REBOOT}:")
+            text = text.replace("rdma.fabric.node_drain:", f"{DRAIN}:")
             copy = folder / "roles" / "host" / "tasks" / source.relative_to(tasks)
             copy.parent.mkdir(parents=True, exist_ok=True)
             copy.write_text(text, encoding="utf-8")
         (folder / "library").mkdir()
 
-    def run(self, answers: list[dict[str, Any]], consent: bool, *arguments: str) -> tuple[int, str, list[str]]:
-        """Return status, output and the calls in their order; ``answers`` are those of rdma_host."""
+    def run(
+        self,
+        answers: list[dict[str, Any]],
+        consent: bool,
+        *arguments: str,
+        drain: dict[str, Any] | None = None,
+        rollouts: list[dict[str, Any]] | None = None,
+    ) -> tuple[int, str, list[str]]:
+        """Return status, output and the calls in their order.
+
+        ``answers`` are those of rdma_host, ``drain`` is that of node_drain, ``rollouts`` are what policies say.
+        """
         self._log.unlink(missing_ok=True)
         options = [
             "desired",
@@ -79,14 +112,56 @@ class Role:
             "state",
             "strict",
             "check_variables",
+            "grouped",
+            "allow_reboot",
+            "defer_reload",
+            "sealed",
             "msg",
             "reboot_timeout",
+            "node",
+            "reason",
+            "run",
+            "pods",
+            "pod_selector",
+            "force",
+            "delete_empty_dir",
+            "wait_for",
+            "wait_timeout",
+            "timeout",
+            "rebooted",
         ]
-        for name, given in ((HOST, answers), (REBOOT, [{}])):
-            text = FAKE.format(name=name, options=options, log=self._log, answers=given)
+        state = f"module.params['state'] or '{DRAINED}'"
+        for name, given, call in (
+            (HOST, answers, repr(HOST)),
+            (REBOOT, [{"rebooted": True}], repr(REBOOT)),
+            (DRAIN, [drain or {}], state),
+        ):
+            text = FAKE.format(name=name, options=options, log=self._log, answers=given, call=call)
             (self._folder / "library" / f"{name}.py").write_text(text, encoding="utf-8")
         playbook = self._folder / "play.yml"
-        playbook.write_text(PLAYBOOK.replace("CONSENT", str(consent).lower()), encoding="utf-8")
+        text = PLAYBOOK.replace("CONSENT", str(consent).lower()).replace("ROLLOUTS", json.dumps(rollouts or []))
+        playbook.write_text(text, encoding="utf-8")
+        return self._play(playbook, "localhost,", *arguments)
+
+    def of_many(self, parallel: int, *arguments: str) -> tuple[int, str, list[str]]:
+        """Run the playbook's part for three hosts that need a reboot, of a policy that lets so many go at once."""
+        self.run([DONE], False)
+        rollouts = [{"source": "p", "node_selector": {}, "parallel": parallel, "drain": {}}]
+        result = {**WAITS, "reboot_due": True, "summary": {"labels": {}}}
+        text = OF_MANY.replace("ROLLOUTS", json.dumps(rollouts)).replace("HOST_RESULT", json.dumps(result))
+        playbook = self._folder / "many.yml"
+        playbook.write_text(text, encoding="utf-8")
+        part = (CHECKOUT / "playbooks" / "parts" / "reboots.yml").read_text(encoding="utf-8")
+        (self._folder / "reboots.yml").write_text(part.replace("rdma.fabric.host\n", "host\n"), encoding="utf-8")
+        self._log.unlink()
+        inventory = self._folder / "hosts.yml"
+        common = {"ansible_connection": "local", "ansible_python_interpreter": "{{ ansible_playbook_python }}"}
+        hosts: dict[str, Any] = {name: {} for name in ("localhost", "one", "two", "three")}
+        inventory.write_text(json.dumps({"all": {"hosts": hosts, "vars": common}}), encoding="utf-8")
+        # One after the other, as all of them write the same file.
+        return self._play(playbook, str(inventory), "-f", "1", *arguments)
+
+    def _play(self, playbook: Path, inventory: str, *arguments: str) -> tuple[int, str, list[str]]:
         environment = {
             "PATH": "/usr/bin:/bin",
             "HOME": str(self._folder),
@@ -95,10 +170,15 @@ class Role:
             "ANSIBLE_COLLECTIONS_PATH": str(COLLECTIONS),
         }
         # Becoming root is the host's business, and there is none here.
-        argv = [str(PROGRAMS / "ansible-playbook"), "-i", "localhost,", "-e", "ansible_become=false", str(playbook)]
+        argv = [str(PROGRAMS / "ansible-playbook"), "-i", inventory, "-e", "ansible_become=false", str(playbook)]
         status, output = run_bounded([*argv, *arguments], self._folder, environment)
         calls: list[str] = json.loads(self._log.read_text()) if self._log.exists() else []
         return status, output, calls
+
+    def given(self, name: str) -> dict[str, Any]:
+        """Return the arguments of the last call of a module."""
+        arguments: dict[str, Any] = json.loads((self._folder / f"{name}.json").read_text())
+        return arguments
 
 
 @pytest.fixture
@@ -134,3 +214,113 @@ def test_check_mode_and_recorded_hosts_are_never_rebooted(role: Role) -> None:
     assert role.run([WAITS], True, "--check")[2] == [HOST]
     assert role.run([{**WAITS, "recorded": True}], True)[2] == [HOST]
     assert role.run([WAITS], True, "-e", "rdma_fabric_host_mode=preview")[2] == [HOST]
+
+
+RELOADS = {**DONE, "reload_due": True}
+DRAINS = ("-e", "rdma_fabric_drain=true")
+
+
+def test_a_driver_that_waits_for_the_turn_of_its_host_is_reloaded_without_a_reboot(role: Role) -> None:
+    assert role.run([RELOADS, DONE], True)[2] == [HOST, HOST]
+    status, output, calls = role.run([RELOADS, WAITS], False)
+    assert (status, calls) == (0, [HOST, HOST]), output
+
+
+@pytest.mark.parametrize(("waits", "rest"), [(DONE, "False"), (RELOADS, "True"), (WAITS, "True")])
+def test_a_sealed_plan_is_held_to_in_the_turn_of_its_host_as_what_is_left_of_it(
+    role: Role, waits: dict[str, Any], rest: str
+) -> None:
+    sealed = {"plans": [{"steps": []}], "hosts": {"localhost": {"plan": 0, "machine": "m"}}}
+    validated = {"preflight_result": {"spec": {"hosts": {"localhost": {}}}, "sealed": sealed}}
+    status, output, _calls = role.run([waits, DONE], True, "-e", json.dumps(validated))
+    assert status == 0, output
+    given = role.given(HOST)["sealed"]
+    assert f"'rest': {rest}" in str(given), given
+
+
+def test_a_host_that_needs_both_is_reloaded_and_rebooted_once(role: Role) -> None:
+    status, output, calls = role.run([{**WAITS, "reload_due": True}, WAITS, DONE], True)
+    assert (status, calls) == (0, [HOST, HOST, REBOOT, HOST]), output
+
+
+def test_a_host_whose_reload_failed_is_not_rebooted_and_its_node_stays_cordoned(role: Role) -> None:
+    broken = {"failed": True, "msg": "mlx5_core is in use"}
+    _status, output, calls = role.run([{**WAITS, "reload_due": True}, broken], True, *DRAINS, "-e", "go_on=true")
+    assert calls == [HOST, DRAINED, HOST], output
+
+
+def test_a_node_is_drained_before_the_reload_and_given_back_after_it(role: Role) -> None:
+    status, output, calls = role.run([RELOADS, DONE], True, *DRAINS)
+    assert (status, calls) == (0, [HOST, DRAINED, HOST, GIVEN_BACK]), output
+    refused = role.run([RELOADS, DONE], True, *DRAINS, "-e", "go_on=true", drain={"failed": True, "msg": "a budget"})
+    assert refused[2] == [HOST, DRAINED], refused[1]
+
+
+def test_a_node_is_drained_before_the_reboot_and_given_back_after_what_it_brought(role: Role) -> None:
+    status, output, calls = role.run([WAITS, DONE], True, *DRAINS)
+    assert status == 0, output
+    assert calls == [HOST, DRAINED, REBOOT, HOST, GIVEN_BACK]
+
+
+def test_a_node_that_is_not_drained_is_not_rebooted(role: Role) -> None:
+    status, output, calls = role.run([WAITS, DONE], True, *DRAINS, drain={"failed": True, "msg": "a budget"})
+    assert (status, calls) == (2, [HOST, DRAINED]), output
+    onwards = role.run([WAITS, DONE], True, *DRAINS, "-e", "go_on=true", drain={"failed": True, "msg": "a budget"})
+    assert onwards[2] == [HOST, DRAINED], onwards[1]
+
+
+def test_a_node_whose_host_came_back_without_it_stays_cordoned(role: Role) -> None:
+    status, output, calls = role.run([WAITS], True, *DRAINS)
+    assert (status, calls) == (2, [HOST, DRAINED, REBOOT, HOST]), output
+
+
+def test_a_node_that_a_killed_run_left_cordoned_is_given_back_by_the_next(role: Role) -> None:
+    assert role.run([DONE], True, *DRAINS)[2] == [HOST, GIVEN_BACK]
+    assert role.run([WAITS], False, *DRAINS)[2] == [HOST]
+    assert role.run([DONE], True, *DRAINS, "-e", "rdma_fabric_host_mode=preview")[2] == [HOST]
+    assert role.run([{**DONE, "recorded": True}], True, *DRAINS)[2] == [HOST]
+
+
+OF_POLICY = {
+    "state": "cordoned",
+    "force": True,
+    "delete_empty_dir": True,
+    "pod_selector": "job=train",
+    "timeout": 77,
+    "wait_for": "job",
+    "wait_timeout": 88,
+}
+ROLLOUT = {"source": "p", "node_selector": {"nic": "yes"}, "parallel": 1, "drain": OF_POLICY}
+REFUSED = {"failed": True, "msg": "a budget"}
+
+
+def test_a_node_is_drained_as_the_policy_says_where_no_variable_says_otherwise(role: Role) -> None:
+    waits = {**WAITS, "summary": {"labels": {"nic": "yes"}}}
+    calls = role.run([waits, DONE], True, *DRAINS, rollouts=[ROLLOUT])[2]
+    assert calls == [HOST, "cordoned", REBOOT, HOST, GIVEN_BACK]
+    role.run([waits], True, *DRAINS, rollouts=[ROLLOUT], drain=REFUSED)
+    assert {name: value for name, value in role.given(DRAIN).items() if name in OF_POLICY} == OF_POLICY
+    wanted = {"timeout": 5, "force": False, "wait_for": "", "pod_selector": "a=b"}
+    variables = {f"rdma_fabric_drain_{name}": value for name, value in wanted.items()}
+    role.run([waits], True, *DRAINS, "-e", json.dumps(variables), rollouts=[ROLLOUT], drain=REFUSED)
+    given = role.given(DRAIN)
+    assert {name: value for name, value in given.items() if name in wanted} == wanted
+    assert (given["wait_timeout"], given["delete_empty_dir"]) == (88, True)
+
+
+def test_a_policy_for_other_nodes_says_nothing_of_this_one(role: Role) -> None:
+    role.run([WAITS], True, *DRAINS, rollouts=[ROLLOUT], drain=REFUSED)
+    assert all(role.given(DRAIN)[name] is None for name in OF_POLICY)
+
+
+@pytest.mark.parametrize(
+    ("parallel", "given", "rounds"),
+    [(2, (), [2, 1]), (0, ("-e", "rdma_fabric_reboot_parallel=1"), [1, 1, 1])],
+)
+def test_as_many_hosts_are_rebooted_at_once_as_the_policy_says(
+    parallel: int, given: tuple[str, ...], rounds: list[int], role: Role
+) -> None:
+    status, output, calls = role.of_many(parallel, *DRAINS, *given)
+    assert status == 0, output
+    one = (DRAINED, REBOOT, HOST, GIVEN_BACK)
+    assert calls == [call for together in rounds for call in one for _host in range(together)]

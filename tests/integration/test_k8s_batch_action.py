@@ -127,3 +127,19 @@ def test_differences_show_what_changes_and_no_secret_anywhere(
         value = f"{CANARY}-{number}"
         assert value not in everything
         assert base64.b64encode(value.encode()).decode() not in everything
+
+
+def test_no_task_leaves_a_file_in_the_temporary_directory(
+    control_plane: ControlPlane, namespace: str, playbook: Playbook
+) -> None:
+    temporary = playbook.folder / "temporary"
+    temporary.mkdir()
+    good, bad = config_map(namespace, "a"), {**config_map(namespace, "b"), "spec": {}}
+    options = {"kubeconfig": str(control_plane.kubeconfig)}
+    fine, failed = playbook.run(
+        batch(namespace, wave(good), **options),
+        batch(namespace, wave(bad), **options),
+        environment={"HOME": str(playbook.folder), "PYTHONDONTWRITEBYTECODE": "1", "TMPDIR": str(temporary)},
+    )
+    assert (fine["failed"], failed["failed"]) == (False, True)
+    assert [path.name for path in temporary.rglob("*")] == []

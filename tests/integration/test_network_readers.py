@@ -12,14 +12,18 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.program import program_bytes, program_path
-from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.unit import UNIT_FILE
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts import gather
-from ansible_collections.rdma.fabric.plugins.module_utils._host.recorded import RecordedHost
+from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.unit import unit_text
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.gather import gather
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.name_references import read_references
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import UNIT_FILE
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.program import program_bytes, program_path
+from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.recorded import RecordedHost
 from ansible_collections.rdma.fabric.tests.fixtures.hosts.fleet import FLEET
 from ansible_collections.rdma.fabric.tests.integration.isolated import apart, let_everybody_read
 from ansible_collections.rdma.fabric.tests.integration.kept_files import ALONE, DROP_IN, NAME, WANTS, generated, kept
 from ansible_collections.rdma.fabric.tests.lab.readers import Readers
+from ansible_collections.rdma.fabric.tests.unit._host.test_vf_counts import EIGHT
 
 NETWORKD = f"""{ALONE}
 timeout --preserve-status 20 "$2" &
@@ -69,6 +73,40 @@ def test_netplan_accepts_our_file_when_the_users_is_gone(readers: Readers, tmp_p
     runtime = {"/run/systemd/network/10-netplan-ens2f0.network": "[Match]\nName=ens2f0\n"}
     kept(tmp_path, {f"{WANTS}/systemd-networkd.service": "", **runtime})
     assert "MTUBytes=9000\n" in generated(readers, tmp_path)["10-netplan-ens2f0.network"]
+
+
+@pytest.mark.parametrize(
+    ("definition", "by_name"),
+    [
+        ("{dhcp4: true}", True),
+        ('{match: {macaddress: "02:00:00:00:00:01"}, dhcp4: true}', False),
+        ('{match: {macaddress: "02:00:00:00:00:01"}, set-name: ens2f0, dhcp4: true}', True),
+    ],
+)
+@pytest.mark.parametrize("renderer", ["networkd", "NetworkManager"])
+def test_what_netplan_makes_tells_whether_it_finds_an_interface_by_its_name(
+    readers: Readers, tmp_path: Path, definition: str, by_name: bool, renderer: str
+) -> None:
+    text = f"network:\n  version: 2\n  renderer: {renderer}\n  ethernets:\n    ens2f0: {definition}\n"
+    place = tmp_path / "etc/netplan/50-user.yaml"
+    place.parent.mkdir(parents=True)
+    place.write_text(text)
+    place.chmod(0o600)
+    done = readers.run([readers.program("usr/libexec/netplan/generate"), "--root-dir", tmp_path])
+    assert done.returncode == 0, done.stderr
+    made = {f"/{path.relative_to(tmp_path)}": path.read_text() for path in tmp_path.rglob("*") if path.is_file()}
+    assert any("netplan-ens2f0" in path for path in made)
+    assert bool(read_references(Probe(RecordedHost({"files": made})), ["ens2f0"])) == by_name
+
+
+@pytest.mark.parametrize("owner", [owner for owner, (path, _text) in EIGHT.items() if path.endswith(".yaml")])
+def test_netplan_takes_the_numbers_of_functions_that_we_read(readers: Readers, tmp_path: Path, owner: str) -> None:
+    place = tmp_path / EIGHT[owner][0][1:]
+    place.parent.mkdir(parents=True)
+    place.write_text(EIGHT[owner][1])
+    place.chmod(0o600)
+    done = readers.run([readers.program("usr/libexec/netplan/generate"), "--root-dir", tmp_path])
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 @pytest.mark.parametrize(("state", "users"), [("up", "manual"), ("down", "up")])
@@ -141,6 +179,24 @@ def test_systemd_finds_nothing_wrong_with_the_boot_unit(readers: Readers, tmp_pa
         [readers.program("usr/bin/systemd-analyze"), "verify", "--man=no", "--recursive-errors=one", unit]
     )
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_systemd_finds_no_cycle_with_the_vendors_driver_and_wicked(readers: Readers, tmp_path: Path) -> None:
+    """The order is that of openibd.service (MLNX_OFED) and wicked's units (openSUSE/wicked); the units are ours."""
+    after = {"wickedd": "network-pre.target", "openibd": "wickedd.service", "wicked": "wickedd.service openibd.service"}
+    for name, others in after.items():
+        service = f"[Unit]\nDefaultDependencies=no\nAfter={others}\n[Service]\nType=oneshot\nExecStart=/bin/true\n"
+        (tmp_path / f"{name}.service").write_text(service)
+    needed = f"[Unit]\nWants={' '.join(f'{name}.service' for name in after)} network-pre.target\n"
+
+    def complaints(with_wicked: bool) -> str:
+        unit = tmp_path / "rdma-fabric.service"
+        unit.write_text(f"{unit_text('/bin/true', '/bin/true', with_wicked=with_wicked)}\n{needed}")
+        analyze = readers.program("usr/bin/systemd-analyze")
+        return readers.run([analyze, "verify", "--man=no", unit], SYSTEMD_UNIT_PATH=f"{tmp_path}:").stderr
+
+    assert "rdma-fabric.service" not in complaints(with_wicked=True)
+    assert "ordering cycle" in complaints(with_wicked=False)
 
 
 def test_the_readers_see_a_fault(readers: Readers, tmp_path: Path) -> None:

@@ -15,10 +15,15 @@ from typing import Any, Iterable
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.driver import packages
-from ansible_collections.rdma.fabric.plugins.module_utils._host.driver.families import Family, family_of
-from ansible_collections.rdma.fabric.plugins.module_utils._host.failures import explain
-from ansible_collections.rdma.fabric.plugins.module_utils._host.operations import CommandFailed, Operation, PutFile, Run
+from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.driver import packages
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.failures import explain
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.operations import (
+    CommandFailed,
+    Operation,
+    PutFile,
+    Run,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.driver_families import Family, family_of
 from ansible_collections.rdma.fabric.tests.integration.isolated import lay_out, run_over
 from ansible_collections.rdma.fabric.tests.lab.readers import Readers
 

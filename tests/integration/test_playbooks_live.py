@@ -19,11 +19,11 @@ from ansible_collections.rdma.fabric.tests.bench.site import ON_CONTROLLER
 from ansible_collections.rdma.fabric.tests.integration.playbooks import (
     Json,
     User,
-    asked,
     stored,
     stored_writes,
 )
 from ansible_collections.rdma.fabric.tests.lab.control_plane import ControlPlane
+from ansible_collections.rdma.fabric.tests.lab.nodes import apply_nodes, delete_nodes, kwok_node
 from ansible_collections.rdma.fabric.tests.lab.servers import free_port
 from tools.checkout import CHECKOUT
 from tools.fleet import RECORDINGS, SUFFIX
@@ -95,24 +95,31 @@ def test_a_host_that_can_not_be_changed_fails_with_the_cause_before_the_cluster_
     assert "rdma_fabric_host_strict" in message
     assert "find the interface" in message
     assert "1 of 1 host of this run was not brought to the end" in outcome.failures["localhost"]["msg"]
-    assert asked(control_plane.audit, mark) == []
+    assert stored_writes(control_plane.audit, mark) == []
     (row,) = user.report()["hosts"]
     assert (row["name"], row["steps"]["refused"]) == (HOST, 1)
 
 
+@pytest.mark.parametrize("limit", [(), ("--limit", "rdma_fabric")])
 @pytest.mark.parametrize("names", [("one", "two", "gone"), ("gone",)])
 def test_a_host_that_is_not_reached_is_named_and_reported_and_nothing_is_pushed(
-    control_plane: ControlPlane, fabric: Json, user: User, tmp_path: Path, names: tuple[str, ...]
+    control_plane: ControlPlane,
+    fabric: Json,
+    tmp_path: Path,
+    names: tuple[str, ...],
+    limit: tuple[str, ...],
 ) -> None:
+    user = User(tmp_path / "user")
     mark, inventory = control_plane.audit.mark(), inventory_of(tmp_path, *names)
-    outcome = user.run("site", *IN_TURN, inventory=inventory, variables=fabric, cluster=control_plane).refused()
-    assert asked(control_plane.audit, mark) == []
-    assert set(outcome.failures) == {"localhost"}
+    run = user.run("site", *IN_TURN, *limit, inventory=inventory, variables=fabric, cluster=control_plane)
+    outcome = run.refused()
+    assert stored_writes(control_plane.audit, mark) == []
+    assert set(outcome.failures) == {f"{names[0]} -> localhost" if limit else "localhost"}
     head, why, step = outcome.message.splitlines()
     assert head.startswith(f"1 of {len(names)} host")
     assert why.startswith("  - gone: unreachable: ")
     assert "Connection refused" in why
-    assert step == "next: mend it and run again, or leave it out: --limit 'all,localhost,!gone'"
+    assert step == f"next: mend it and run again, or leave it out: --limit '{'rdma_fabric' if limit else 'all'},!gone'"
     report = user.report()
     assert [row["name"] for row in report["hosts"]] == sorted(name for name in names if name != "gone")
     remark = next(each for each in report["remarks"] if each["kind"] == "unfinished")
@@ -126,11 +133,11 @@ def test_a_host_that_is_left_out_is_no_matter(
     control_plane: ControlPlane, fabric: Json, user: User, tmp_path: Path, namespace: str
 ) -> None:
     inventory = inventory_of(tmp_path, "one", "two", "gone")
-    limit = ("--limit", "all,localhost,!gone")
+    limit = ("--limit", "all,!gone")
     outcome = user.run(
         "site", *IN_TURN, *limit, inventory=inventory, variables=fabric, cluster=control_plane
     ).succeeded()
-    assert set(outcome.counts) == {"one", "two", "localhost"}
+    assert set(outcome.counts) == {"one", "two"}
     assert stored(control_plane, "configmap", "a", namespace)
     given = {**fabric, "rdma_fabric_hosts": "rdma_fabric:!gone"}
     user.run("site", *IN_TURN, inventory=inventory, variables=given, cluster=control_plane).succeeded()
@@ -142,7 +149,7 @@ def test_nothing_is_proved_while_a_host_is_not_reached(
     mark, inventory = control_plane.audit.mark(), inventory_of(tmp_path, "one", "gone")
     outcome = user.run("validate", inventory=inventory, variables=fabric, cluster=control_plane).refused()
     assert "  - gone: unreachable: " in outcome.message
-    assert asked(control_plane.audit, mark) == []
+    assert stored_writes(control_plane.audit, mark) == []
     report = user.report()
     assert [each["host"] for each in report["remarks"] if each["kind"] == "unfinished"] == ["gone"]
     assert report["cluster"]["skipped"] == "validate pushes nothing, it proves what is there"
@@ -174,12 +181,11 @@ def test_a_run_whose_localhost_fails_as_a_host_is_reported_and_fails(
     mark, inventory = control_plane.audit.mark(), with_a_localhost_that_fails(user.home, reached=reached)
     outcome = user.run(playbook, inventory=inventory, variables=fabric, cluster=control_plane).refused()
     head, why, step = outcome.message.splitlines()
-    total = 1 if playbook == "preview" else 2
-    assert head.startswith(f"1 of {total} host")
+    assert head.startswith("1 of 2 hosts")
     assert ("lost.json.gz" if reached else "Connection refused") in why
     assert why.startswith(f"  - localhost: {'failed' if reached else 'unreachable'}: ")
-    assert step.startswith("next: mend it and run again, or leave it out of rdma_fabric_hosts")
-    assert asked(control_plane.audit, mark) == []
+    assert step == "next: mend it and run again, or leave it out: --limit 'all,!localhost'"
+    assert stored_writes(control_plane.audit, mark) == []
     report = user.report()
     assert [row["name"] for row in report["hosts"]] == ["one"]
     assert [each["host"] for each in report["remarks"] if each["kind"] == "unfinished"] == ["localhost"]
@@ -187,15 +193,14 @@ def test_a_run_whose_localhost_fails_as_a_host_is_reported_and_fails(
 
 def playbook_of_a_reboot(folder: Path, *names: str, **keywords: Any) -> str:
     """Write a playbook of the role's own steps as if a reboot were due; ``keywords`` go with the role."""
-    tasks = folder / "roles" / "host" / "tasks"
-    shutil.copytree(CHECKOUT / "roles" / "host" / "tasks" / "parts", tasks / "parts")
-    begin = {"name": "Go on", "ansible.builtin.import_tasks": {"file": "parts/reboot.yml"}}
-    (tasks / "main.yml").write_text(yaml.safe_dump([begin]), encoding="utf-8")
+    shutil.copytree(CHECKOUT / "roles" / "host" / "tasks", folder / "roles" / "host" / "tasks")
     known: Json = {"preflight_result": {"spec": {"hosts": {name: {} for name in names}}}}
-    reach = {"name": "Bring", "ansible.builtin.ping": {}, "register": "host_result"}
+    reach = {"name": "Bring", "ansible.builtin.ping": {}, "register": "host_reached"}
+    due = {"name": "Wait", "ansible.builtin.set_fact": {"host_result": {"reboot_required": True, "reboot_due": True}}}
+    reboot = {"name": "Go on", "ansible.builtin.import_role": {"name": "host", "tasks_from": "reboot"}, **keywords}
     plays = [
         {"hosts": "localhost", "tasks": [{"name": "Know", "ansible.builtin.set_fact": known}]},
-        {"hosts": "rdma_fabric", "pre_tasks": [reach], "roles": [{"role": "host", **keywords}]},
+        {"hosts": "rdma_fabric", "tasks": [reach, due, reboot]},
     ]
     playbook = folder / "playbook.yml"
     playbook.write_text(yaml.safe_dump([{**play, "gather_facts": False} for play in plays]), encoding="utf-8")
@@ -208,16 +213,109 @@ def test_no_host_is_rebooted_while_another_one_was_left_behind(
 ) -> None:
     """Ansible refuses to reboot this machine: the attempt is enough."""
     outcome = user.run(playbook_of_a_reboot(tmp_path, *names), inventory=inventory_of(tmp_path, *names))
-    tried = [key for key in outcome.counts[HOST] if key.endswith("ansible.builtin.reboot")]
+    tried = [key for key in outcome.counts[HOST] if key == "failed ansible.builtin.reboot"]
     assert bool(tried) is (names == (HOST,)), outcome.output
-    assert ("gone: unreachable: " in outcome.output) is ("gone" in names)
+    assert ("gone: failed before it was read" in outcome.output) is ("gone" in names)
 
 
 def test_nothing_is_done_after_a_reboot_that_failed_where_the_run_goes_on(user: User, tmp_path: Path) -> None:
     playbook = playbook_of_a_reboot(tmp_path, HOST, ignore_errors=True)
     outcome = user.run(playbook, inventory=inventory_of(tmp_path, HOST)).succeeded()
     assert "would reboot the control node" in outcome.output
-    assert not [key for key in outcome.counts[HOST] if key.endswith("rdma_host")], outcome.counts
+    assert [key for key in outcome.counts[HOST] if key.endswith("rdma_host")] == []
+
+
+@pytest.mark.parametrize(("parallel", "tried"), [(None, 1), (2, 2), ("50%", 1), ("100%", 2)])
+def test_hosts_are_rebooted_one_after_the_other_unless_told_otherwise(
+    user: User, tmp_path: Path, parallel: int | str | None, tried: int
+) -> None:
+    """Ansible refuses to reboot this machine, so the first host is left behind, and no later one is tried."""
+    names = ["one", "two"]
+    known: Json = {"preflight_result": {"spec": {"hosts": {name: {} for name in (*names, "three")}}}}
+    due = {"recorded": False, "reboot_required": True, "reboot_due": True}
+    answers = [(name, {"host_result": due}) for name in names] + [
+        ("three", {"host_result": {**due, "reboot_due": False}})
+    ]
+    plays: list[Json] = [
+        {"hosts": host, "tasks": [{"ansible.builtin.set_fact": facts}]}
+        for host, facts in [("localhost", known), *answers]
+    ]
+    parts = CHECKOUT / "playbooks" / "parts" / "reboots.yml"
+    text = yaml.safe_dump([{**play, "gather_facts": False} for play in plays])
+    playbook = tmp_path / "playbook.yml"
+    playbook.write_text(f"{text}- ansible.builtin.import_playbook: {parts}\n", encoding="utf-8")
+    variables = {} if parallel is None else {"rdma_fabric_reboot_parallel": parallel}
+    outcome = user.run(str(playbook), inventory=inventory_of(tmp_path, *names, "three"), variables=variables)
+    outcome.succeeded()  # the play that follows in site fails with them
+    assert [outcome.counts[name].get("failed ansible.builtin.reboot") for name in ("one", "two", "three")] == [
+        1,
+        1 if tried == 2 else None,
+        None,
+    ]
+    said = " ".join(outcome.output.split())
+    assert "to be rebooted, one after the other unless rdma_fabric_reboot_parallel says otherwise: one, two;" in said
+    assert "nothing is drained" in said
+
+
+@pytest.mark.parametrize(("parallel", "tried"), [(None, 1), (2, 2)])
+def test_drivers_are_reloaded_one_host_after_the_other_unless_told_otherwise(
+    user: User, tmp_path: Path, parallel: int | None, tried: int
+) -> None:
+    """What is asked for is refused on this machine, so the first host fails in its turn, and no later one has one."""
+    names = ["one", "two"]
+    refused = {"interfaces": [{"pci": "0000:ff:1f.7", "mtu": 9000}]}
+    known: Json = {"preflight_result": {"spec": {"hosts": dict.fromkeys((*names, "three"), refused)}}}
+    fine = {"recorded": False, "summary": {}, "reboot_due": False}
+    answers = [(name, {"host_result": {**fine, "reload_due": name != "three"}}) for name in (*names, "three")]
+    plays: list[Json] = [
+        {"hosts": host, "tasks": [{"ansible.builtin.set_fact": facts}]}
+        for host, facts in [("localhost", known), *answers]
+    ]
+    parts = CHECKOUT / "playbooks" / "parts" / "reboots.yml"
+    text = yaml.safe_dump([{**play, "gather_facts": False} for play in plays])
+    playbook = tmp_path / "playbook.yml"
+    playbook.write_text(f"{text}- ansible.builtin.import_playbook: {parts}\n", encoding="utf-8")
+    variables = {} if parallel is None else {"rdma_fabric_reboot_parallel": parallel}
+    inventory = inventory_of(tmp_path, *names, "three")
+    outcome = user.run(str(playbook), *IN_TURN, inventory=inventory, variables=variables).succeeded()
+    reloads = [outcome.counts[name].get("failed rdma.fabric.rdma_host") for name in (*names, "three")]
+    assert reloads == [1, 1 if tried == 2 else None, None]
+    said = " ".join(outcome.output.split())
+    assert "to have their NIC driver reloaded, one after the other" in said
+
+
+def test_a_node_that_a_killed_run_left_cordoned_is_given_back_without_a_reboot(
+    control_plane: ControlPlane, user: User, tmp_path: Path, namespace: str
+) -> None:
+    node = f"{namespace}-node"
+    apply_nodes(control_plane.api, [kwok_node(node)])
+    known: Json = {"preflight_result": {"spec": {"hosts": {"one": {}}}}}
+    fine = {"host_result": {"recorded": False, "reboot_required": False, "reboot_due": False}}
+    cordon = {"node": node, "state": "cordoned", "run": "reboots of rdma.fabric.host"}
+    tasks: list[Json] = [{"ansible.builtin.set_fact": fine}, {"rdma.fabric.node_drain": cordon}]
+    plays: list[Json] = [
+        {"hosts": "localhost", "tasks": [{"ansible.builtin.set_fact": known}]},
+        {"hosts": "one", "tasks": tasks},
+    ]
+    parts = CHECKOUT / "playbooks" / "parts" / "reboots.yml"
+    text = yaml.safe_dump([{**play, "gather_facts": False} for play in plays])
+    playbook = tmp_path / "playbook.yml"
+    playbook.write_text(f"{text}- ansible.builtin.import_playbook: {parts}\n", encoding="utf-8")
+    variables = {"rdma_fabric_drain": True, "rdma_fabric_node_name": node}
+    try:
+        outcome = user.run(
+            str(playbook),
+            inventory=inventory_of(tmp_path, "one"),
+            variables=variables,
+            cluster=control_plane,
+            kubeconfig=control_plane.kubeconfig,
+        ).succeeded()
+        live = control_plane.api.call("GET", f"/api/v1/nodes/{node}")
+    finally:
+        delete_nodes(control_plane.api, [node])
+    assert outcome.counts["one"]["ok rdma.fabric.node_drain"] == 2
+    assert not live["spec"].get("unschedulable")
+    assert "rdma.fabric/cordon" not in live["metadata"]["annotations"]
 
 
 def test_a_refused_step_is_no_obstacle_when_the_user_says_so(
@@ -228,6 +326,22 @@ def test_a_refused_step_is_no_obstacle_when_the_user_says_so(
     outcome = user.run("site", inventory=inventory, variables=given, cluster=control_plane).succeeded()
     assert outcome.changed[HOST] == 0
     assert stored(control_plane, "configmap", "a", namespace)
+
+
+def test_check_mode_fails_with_the_reasons_where_the_run_would_and_shows_the_cluster_too(
+    control_plane: ControlPlane, inventory: Path, fabric: Json, user: User
+) -> None:
+    mark, wanted = control_plane.audit.mark(), {"rdma_fabric_interfaces": [{"pci": "0000:ff:1f.7", "mtu": 9000}]}
+    given = {**fabric, **wanted}
+    outcome = user.run("site", "--check", inventory=inventory, variables=given, cluster=control_plane).refused()
+    assert set(outcome.failures) == {HOST, "localhost"}
+    for message in (failure["msg"] for failure in outcome.failures.values()):
+        assert "a run would fail: refused, so the host would not come to the desired state" in message
+    assert "0000:ff:1f.7" in outcome.failures[HOST]["msg"]
+    assert "a run would mean for objects: " in outcome.output
+    assert stored_writes(control_plane.audit, mark) == []
+    given["rdma_fabric_host_strict"] = False
+    user.run("site", "--check", inventory=inventory, variables=given, cluster=control_plane).succeeded()
 
 
 def test_check_mode_shows_the_plan_and_stores_nothing(
@@ -270,5 +384,5 @@ def test_a_recorded_machine_is_planned_like_the_machine_itself(inventory: Path, 
 
 
 def test_recording_no_host_is_refused(user: User) -> None:
-    assert "no host of the inventory matches rdma_fabric" in user.run("record").refused().message
+    assert "no host of the inventory localhost, matches rdma_fabric" in user.run("record").refused().message
     assert user.files() == []

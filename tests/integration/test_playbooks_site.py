@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
@@ -88,11 +89,12 @@ def test_check_with_diff_shows_every_object_and_the_plan_of_every_host(shown: Ob
     ]:
         assert f"+++ after: {kind} {name}" in said
     assert said.count("+++ after: ") == sum(request.code in (200, 201) for request in patches(first))
-    planned = [line for line in said.splitlines() if line.startswith("[roce-h100-01] ")]
-    assert "planned: vfs 0000:18:00.0" in "\n".join(planned)
-    assert {line.split("]")[0][1:] for line in said.splitlines() if line.startswith("[") and "] " in line} >= {
-        host for host in HOSTS if host.startswith(("dgx", "roce", "egx"))
-    }
+    plans = dict(
+        re.findall(r"^(\S+(?: \(\d+ hosts\))?): (?:\d+ steps|nothing to do)\n((?:  .*\n)*)", said, re.MULTILINE)
+    )
+    assert set(plans) >= {"dgx-h100-01,dgx-h100-02 (2 hosts)", "egx-01,egx-02 (2 hosts)", "roce-h100-01", "cpu-01"}
+    assert "\n  planned: vfs 0000:18:00.0" in plans["roce-h100-01"]
+    assert plans["cpu-01"] == ""
 
     created = made(first)
     assert f"check mode, nothing was changed; a run would mean for objects: {created} created" in said
@@ -104,7 +106,9 @@ def made(observed: Observed) -> int:
 
 
 def patches(observed: Observed) -> list[Request]:
-    return [request for request in observed.requests if request.verb == "patch" and not request.subresource]
+    """Return the applies of a run, without the dry runs that it makes before it touches a host."""
+    applied = [request for request in observed.requests if request.verb == "patch" and not request.subresource]
+    return [request for request in applied if not request.dry_run]
 
 
 def test_the_first_run_creates_and_reports_what_check_mode_announced(shown: Observed, first: Observed) -> None:
@@ -119,20 +123,30 @@ def test_the_first_run_creates_and_reports_what_check_mode_announced(shown: Obse
 def test_the_second_run_changes_nothing_and_asks_one_list_per_kind(first: Observed, second: Observed) -> None:
     assert writes(second.requests) == []
     lists = [request.uri.split("?")[0] for request in second.requests if request.verb == "list"]
-    # The ConfigMaps of the set are read twice: its inventory tells where else to look.
-    assert len(lists) - len(set(lists)) <= 1
+    # One look before the hosts and one at the push; each reads the ConfigMaps of the set twice, as its inventory
+    # tells where else to look.
+    assert len(lists) <= 2 * (len(set(lists)) + 1)
     assert set(second.outcome.changed.values()) == {0}
     assert second.files == first.files
 
 
-def test_a_run_costs_one_module_per_host_and_skips_none_of_them(second: Observed) -> None:
+def test_a_run_costs_one_task_per_host_and_skips_none_of_them(second: Observed) -> None:
     assert set(second.outcome.counts) == {*HOSTS, "localhost"}
     costs = per_host(second.outcome.counts)
+    assert costs["site.steady.tasks_per_host"] == 1
     assert costs["site.steady.modules_per_host"] == 1
     assert costs["site.steady.skipped_per_host"] == 0
-    # Localhost is in the play of the hosts so that it never ends the run, and has nothing to do there.
-    besides = [key for key in second.outcome.counts["localhost"] if not key.startswith("ok ")]
-    assert besides == ["skipped ansible.builtin.include_role"]
+    # Localhost is in the play of the hosts so that it never ends the run, and has nothing to do there; no host is put
+    # into the group of those to be rebooted, and only check mode seals a plan and fails at its end.
+    besides = {key: count for key, count in second.outcome.counts["localhost"].items() if not key.startswith("ok ")}
+    assert besides == {
+        "skipped rdma.fabric.rdma_host": 1,
+        "skipped ansible.builtin.add_host": 1,
+        "skipped rdma.fabric.fabric_hosts": 1,
+        "skipped rdma.fabric.fabric_seal": 1,
+    }
+    assert "End here" not in second.outcome.output
+    assert second.outcome.output.count("TASK [") < 20
 
 
 def test_check_mode_after_it_reports_no_change_at_all(
@@ -165,34 +179,94 @@ def test_drift_is_repaired_a_foreign_field_stays_and_a_dropped_network_goes(
     with pytest.raises(subprocess.CalledProcessError, match="non-zero") as gone:
         stored(fleet_cluster, NAD, "rdma-storage", "ai-training")
     assert "NotFound" in gone.value.stderr
-    # One repaired, one made again, one removed; the inventory is written before and after.
-    assert len([line for line in run.stored_writes if "rdma-fabric-rdma-fabric" not in line]) == 3
+    # One repaired, one made again, one removed; inventory and Lease of the set are written before and after.
+    of_the_set = ("rdma-fabric-rdma-fabric", "/leases")
+    assert len([line for line in run.stored_writes if not any(name in line for name in of_the_set)]) == 3
     counts = user.report()["cluster"]["counts"]
     assert (counts["configured"], counts["created"], counts["deleted"]) == (1 + 1, 1, 1)  # and the inventory
 
 
-def test_a_run_that_is_given_nothing_does_not_remove_the_cluster_side(
+def test_a_run_that_is_given_nothing_fails_and_does_not_remove_the_cluster_side(
     fleet_cluster: ControlPlane, second: Observed, tmp_path: Path
 ) -> None:
     forgetful, mark = User(tmp_path), fleet_cluster.audit.mark()
-    outcome = forgetful.run("site", cluster=fleet_cluster).succeeded()
-    assert "what an earlier run made in one stays" in " ".join(outcome.output.split())
+    outcome = forgetful.run("site", cluster=fleet_cluster).refused()
+    assert "there is nothing to do: the inventory has no host in the group rdma_fabric" in outcome.message
     assert fleet_cluster.audit.requests(mark, user=ADMINISTRATOR) == []
     assert stored(fleet_cluster, "daemonset", "kube-multus-ds", NAMESPACE)
 
 
-def test_limited_to_a_host_it_says_that_localhost_is_missing_and_touches_nothing(
-    fleet_cluster: ControlPlane, tmp_path: Path
+def test_limited_to_a_host_it_brings_that_host_and_the_whole_cluster_side(
+    fleet_cluster: ControlPlane, second: Observed, tmp_path: Path
 ) -> None:
+    """Objects come from the input, which is read for every host: what a limit leaves out keeps what belongs to it."""
     alone, mark = User(tmp_path), fleet_cluster.audit.mark()
-    outcome = alone.run("site", "--limit", "egx-01", inventory=INVENTORY, cluster=fleet_cluster).refused()
-    assert "took no part: add it, as in --limit egx-01,localhost" in outcome.message
-    assert fleet_cluster.audit.requests(mark, user=ADMINISTRATOR) == []
-    assert alone.files() == []
-    both = alone.run("preview", "--limit", "egx-01,localhost", inventory=INVENTORY).succeeded()
-    assert set(both.counts) == {"egx-01", "localhost"}
-    assert "A host of the inventory was not read: cpu-01, dgx-h100-01" in both.output
+    outcome = alone.run("site", "--limit", "egx-01", inventory=INVENTORY, cluster=fleet_cluster).succeeded()
+    assert set(outcome.counts) == {"egx-01"}
+    assert outcome.counts["egx-01"]["ok rdma.fabric.rdma_host"] == 1
+    deleted = [line for line in stored_writes(fleet_cluster.audit, mark) if line.startswith("delete")]
+    assert [line for line in deleted if "/leases/" not in line] == []
+    objects = alone.report()["cluster"]["counts"]
+    assert (objects["deleted"], objects["total"]) == (
+        0,
+        objects["created"] + objects["configured"] + objects["unchanged"],
+    )
+    assert stored(fleet_cluster, NAD, "rdma-storage", "ai-training")
     assert [name for name in alone.files() if "/hosts/" in name] == ["rdma-fabric-run/hosts/egx-01.json"]
+
+
+@pytest.mark.parametrize("limit", ["egx-01", "egx-01,localhost", "egx*,!egx-02"])
+def test_a_limit_counts_whether_it_names_localhost_or_not(limit: str, tmp_path: Path) -> None:
+    outcome = User(tmp_path).run("preview", "--limit", limit, inventory=INVENTORY).succeeded()
+    assert set(outcome.counts) == {"egx-01", *({"localhost"} if "localhost" in limit else ())}
+    assert "A host of the inventory was not read: cpu-01, dgx-h100-01" in outcome.output
+
+
+def test_hosts_outside_of_a_limit_are_validated_all_the_same(tmp_path: Path) -> None:
+    lost = {"rdma_fabric_interfaces": [{"pci": "0000:18:00.0", "mut": 9000}]}
+    fine = {"rdma_fabric_recorded_host": str(RECORDINGS / f"egx-01{SUFFIX}")}
+    path = tmp_path / "hosts.json"
+    path.write_text(json.dumps({"rdma_fabric": {"hosts": {"one": fine, "two": lost}}}))
+    for playbook in ("preflight", "preview", "site"):
+        user = User(tmp_path / playbook)
+        (violation,) = user.run(playbook, "--limit", "one", inventory=path).refused().violations()
+        assert violation["source"].startswith("host two: ")
+        assert user.files() == []
+
+
+def test_variables_of_localhost_count_where_a_limit_leaves_it_out(tmp_path: Path) -> None:
+    """As the README writes an inventory: the cluster side is localhost's, by the inventory's own folder."""
+    (tmp_path / "policy.yaml").write_text(MANIFESTS[0].read_text(encoding="utf-8"), encoding="utf-8")
+    egx = {"rdma_fabric_recorded_host": str(RECORDINGS / f"egx-01{SUFFIX}")}
+    of_localhost = {"rdma_fabric_manifests": ["{{ inventory_dir }}/policy.yaml"], "rdma_fabric_run_dir": "its-own"}
+    hosts = {"rdma_fabric": {"hosts": {"one": egx}}, "ungrouped": {"hosts": {"localhost": of_localhost}}}
+    (tmp_path / "hosts.json").write_text(json.dumps(hosts), encoding="utf-8")
+    user = User(tmp_path / "user")
+    user.run("preview", "--limit", "one", inventory=tmp_path / "hosts.json").succeeded()
+    report = json.loads((user.here / "its-own" / "report.json").read_text(encoding="utf-8"))
+    assert report["cluster"]["counts"]["rendered"] > 10
+    assert [host["name"] for host in report["hosts"]] == ["one"]
+
+
+@pytest.mark.parametrize("playbook", ["preflight", "preview", "site", "render", "validate", "record"])
+def test_a_run_that_leaves_out_what_it_was_asked_for_fails_and_keeps_the_report(playbook: str, tmp_path: Path) -> None:
+    user = User(tmp_path)
+    user.run("preview", inventory=INVENTORY).succeeded()
+    kept = {name: (user.here / name).read_bytes() for name in user.files()}
+    tabbed, given = tmp_path / "tabbed.yml", {"rdma_fabric_output_dir": "out"}
+    tabbed.write_text("rdma_fabric:\n\thosts: {gpu-01: }\n", encoding="utf-8")
+    for arguments, inventory, said in (
+        ([], tmp_path / "typo.yml", "typo.yml: does not exist"),
+        ([], tabbed, "tabbed.yml: cannot be read from line 2 on"),
+        ([], "gpu-01,", "no host"),
+        (["--tags", "cluster"], INVENTORY, "--tags cluster would leave out what this playbook is for"),
+        (["--skip-tags", "all"], INVENTORY, "--skip-tags all would leave out what this playbook is for"),
+    ):
+        outcome = user.run(playbook, *arguments, inventory=inventory, variables=given).refused()
+        of_recording = f"no host of the inventory {inventory} matches rdma_fabric"
+        wanted = of_recording if playbook == "record" and not arguments else said
+        assert wanted in outcome.message, outcome.output
+    assert {name: (user.here / name).read_bytes() for name in user.files()} == kept
 
 
 def test_the_pattern_of_hosts_counts_wherever_it_is_set(tmp_path: Path) -> None:

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.program import program_bytes, program_path
-from ansible_collections.rdma.fabric.plugins.module_utils._host.qos.files import RULES_FILE, UNIT_FILE
-from ansible_collections.rdma.fabric.plugins.module_utils._host.qos.read import dcb_command
+from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.qos.files import RULES_FILE, UNIT_FILE
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.qos import dcb_command
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.program import program_bytes, program_path
 from ansible_collections.rdma.fabric.tests.integration.isolated import apart
 from ansible_collections.rdma.fabric.tests.integration.test_udev_reads_names import complaints, read_by_udev
 from ansible_collections.rdma.fabric.tests.lab.readers import Readers

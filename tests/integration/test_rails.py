@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import yaml
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.desired import parse_host_variables
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import parse_host_variables
 from ansible_collections.rdma.fabric.tests.integration import guides, rails_apart
 from ansible_collections.rdma.fabric.tests.integration.isolated import apart
 from tools.checkout import COLLECTIONS

@@ -48,7 +48,9 @@ def run(user: User, command: list[str], *more: str, cluster: ControlPlane | None
     environment = user.environment(cluster, None)
     status, output = run_bounded([str(PROGRAMS / command[0]), *command[1:], *more], user.here, environment)
     assert status == 0, output
-    assert not COMPLAINT.search(output), output
+    # Of the hosts to be rebooted, and of the nodes that a run has left cordoned, there is none.
+    idle = r"PLAY \[(Reload and reboot them|Give back the nodes [^]]*)\] \**\nskipping: no hosts matched\n"
+    assert not COMPLAINT.search(re.sub(idle, "", output)), output
     return output
 
 
@@ -72,8 +74,7 @@ def test_the_preview_plans_both_hosts_and_renders_the_network(user: User) -> Non
 
 def test_site_in_check_mode_shows_the_plan_of_both_hosts(user: User, fleet_cluster: ControlPlane) -> None:
     output = run(user, command_of("site", "--check", "--diff"), *RECORDED, cluster=fleet_cluster)
-    assert "[gpu-01] planned: " in output
-    assert "[gpu-02] planned: " in output
+    assert re.search(r"^gpu-01,gpu-02 \(2 hosts\): \d+ steps\n  planned: ", output, re.MULTILINE)
 
 
 def test_render_writes_the_objects_of_a_policy(user: User) -> None:

@@ -18,8 +18,8 @@ from ansible_collections.rdma.fabric.plugins.module_utils._k8s.client import Cli
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.session import BatchRequest
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import Connection
 from ansible_collections.rdma.fabric.tests.lab.control_plane import ControlPlane
-from ansible_collections.rdma.fabric.tests.unit._fabric.inputs import SEEDS, of_files
-from ansible_collections.rdma.fabric.tests.unit._fabric.specs import SPECS
+from ansible_collections.rdma.fabric.tests.unit._fabric.inputs import QUICK_STARTS, SEEDS, of_files
+from ansible_collections.rdma.fabric.tests.unit._fabric.specs import SPECS, nv_ipam, spec_of
 
 Json = dict[str, Any]
 
@@ -52,6 +52,10 @@ WRITTEN: list[Json] = [
         "spec": {"range": "10.0.0.0/16", "sliceSize": "/26"},
         "status": {"allocations": [{"nodeName": "", "sliceRange": "10.0.0.0/26"}]},
     },
+    *(
+        {"apiVersion": "nv-ipam.nvidia.com/v1alpha1", "kind": each["kind"], "spec": each["spec"]}
+        for each in nv_ipam()["pools"]
+    ),
     {
         "apiVersion": "nfd.k8s-sigs.io/v1alpha1",
         "kind": "NodeFeature",
@@ -102,10 +106,25 @@ def of_seed(folder: str) -> Json:
     return of_files(SEEDS / folder, *(name for name in names if name != "playbook-values.yaml")).accepted().spec
 
 
+def of_quick_start(name: str) -> Callable[[], Json]:
+    """Return a function that reads the spec of one of the documentation's quick starts."""
+    return lambda: of_files(QUICK_STARTS, f"{name}.yaml").accepted().spec
+
+
 CASES: dict[str, Callable[[], Json]] = {
     **SPECS,
     "seed guide": lambda: of_seed("guide"),
     "seed egx-v0.1.0": lambda: of_seed("egx-v0.1.0"),
+    **{
+        f"quick start {name}": of_quick_start(name)
+        for name in (
+            "macvlan-rdma-shared",
+            "host-device-rdma",
+            "ipoib-rdma-shared",
+            "sriov-network-rdma",
+            "sriov-ib-rdma",
+        )
+    },
 }
 
 
@@ -145,10 +164,11 @@ def test_every_rendered_object_is_stored_and_provably_equal_the_second_time(
 @pytest.fixture(scope="module")
 def definitions(control_plane: ControlPlane) -> None:
     objects = [crds.network_attachment_definition(), *crds.whereabouts(True), *crds.node_feature_discovery()]
+    objects += crds.nv_ipam()
     # The last spec above may have left some of them: the set is the same, so they are simply completed.
     apply(control_plane, [{"name": "crds", "objects": objects}])
     names = [f"crd/{each['metadata']['name']}" for each in objects]
-    control_plane.kubectl("wait", "--for=condition=Established", "--timeout=30s", *names)
+    control_plane.kubectl("wait", "--for=condition=Established", "--timeout=90s", *names)
 
 
 @pytest.mark.usefixtures("definitions")
@@ -173,3 +193,57 @@ def test_definitions_refuse_a_field_their_program_would_not_read(
     with pytest.raises(subprocess.CalledProcessError) as refused:
         control_plane.kubectl("create", "--validate=strict", "-f", "-", stdin=json.dumps(body))
     assert 'unknown field "spec.rnage"' in refused.value.stderr
+
+
+@pytest.mark.usefixtures("definitions")
+def test_only_the_controller_writes_the_allocations_of_a_pool(
+    control_plane: ControlPlane, module_namespace: str
+) -> None:
+    allocations = [{"nodeName": "node-0", "startIP": "192.168.4.1", "endIP": "192.168.4.50"}]
+    body = {
+        "apiVersion": "nv-ipam.nvidia.com/v1alpha1",
+        "kind": "IPPool",
+        "metadata": {"name": "allocated", "namespace": module_namespace},
+        "spec": {"subnet": "192.168.4.0/24", "perNodeBlockSize": 50},
+        "status": {"allocations": allocations},
+    }
+    stored = json.loads(control_plane.kubectl("create", "-o", "json", "-f", "-", stdin=json.dumps(body)))
+    assert "status" not in stored
+    target = ["ippools.nv-ipam.nvidia.com/allocated", "--namespace", module_namespace]
+    patch = json.dumps({"status": {"allocations": allocations}})
+    written = control_plane.kubectl("patch", *target, "--subresource=status", "--type=merge", "-p", patch, "-o", "json")
+    assert json.loads(written)["status"]["allocations"] == allocations
+
+
+@pytest.fixture
+def cert_manager(control_plane: ControlPlane) -> Iterator[None]:
+    """Define cert-manager's kinds as far as its webhook certificate needs them: nothing here issues anything."""
+    definitions: list[Json] = []
+    for kind in ("Issuer", "Certificate"):
+        names: Json = {"kind": kind, "plural": f"{kind.lower()}s", "singular": kind.lower(), "listKind": f"{kind}List"}
+        schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+        version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
+        spec = {"group": "cert-manager.io", "names": names, "scope": "Namespaced", "versions": [version]}
+        metadata = {"name": f"{names['plural']}.cert-manager.io"}
+        definition = {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition"}
+        definitions.append({**definition, "metadata": metadata, "spec": spec})
+    text = json.dumps({"apiVersion": "v1", "kind": "List", "items": definitions})
+    control_plane.kubectl("apply", "-f", "-", stdin=text)
+    names_of_all = [f"crd/{each['metadata']['name']}" for each in definitions]
+    control_plane.kubectl("wait", "--for=condition=Established", "--timeout=90s", *names_of_all)
+    yield
+    control_plane.kubectl("delete", *names_of_all)
+
+
+@pytest.mark.usefixtures("cert_manager")
+def test_the_webhook_of_nv_ipam_is_stored_and_provably_equal_the_second_time(control_plane: ControlPlane) -> None:
+    waves = render(spec_of({"nvIpam": {"enableWebhook": True}}, settings={"nfd": False}))
+    try:
+        apply(control_plane, waves)
+        second = apply(control_plane, waves)
+    finally:
+        # Without its controller it would refuse every pool of the other tests.
+        name = "nv-ipam-validating-webhook-configuration"
+        control_plane.kubectl("delete", "validatingwebhookconfigurations", name, "--ignore-not-found")
+    assert {entry["action"] for entry in second["results"]} <= {"unchanged", "kept"}
+    assert second["requests"]["patch"] == 0

@@ -11,19 +11,22 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.managers.network_manager import nmcli_route, nmcli_rule
-from ansible_collections.rdma.fabric.plugins.module_utils._host.managers.read import read_managers
-from ansible_collections.rdma.fabric.plugins.module_utils._host.managers.routes import PROTOCOL
-from ansible_collections.rdma.fabric.plugins.module_utils._host.read.probe import Probe
-from ansible_collections.rdma.fabric.plugins.module_utils._host.recorded import RecordedHost
-from ansible_collections.rdma.fabric.plugins.module_utils._host.routing.read import (
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.managers.network_manager import (
+    nmcli_route,
+    nmcli_rule,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.managers.read import read_managers
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.managers.routes import PROTOCOL
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.routing import (
     VERSIONS,
     parse_routes,
     parse_rules,
     routes_command,
     rules_command,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._host.wanted.routes import (
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe
+from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.recorded import RecordedHost
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.routes import (
     RULES,
     route_key,
     route_text,

@@ -222,7 +222,7 @@ def test_what_the_policy_before_had_put_into_another_namespace_is_gone(
 ) -> None:
     kinds = "daemonsets,deployments,configmaps,serviceaccounts,jobs,pods"
     for namespace in ("nvidia-network-operator", "ai-training"):
-        fleet_cluster.kubectl("wait", "--for=delete", "pods", "--all", "-n", namespace, "--timeout=30s")
+        fleet_cluster.kubectl("wait", "--for=delete", "pods", "--all", "-n", namespace, "--timeout=90s")
         left = fleet_cluster.kubectl("get", kinds, "-n", namespace, "-l", "rdma.fabric/set", "-o", "name")
         assert left == ""
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.routing.read import (
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.routing import (
     VERSIONS,
     parse_routes,
     parse_rules,

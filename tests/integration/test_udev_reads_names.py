@@ -14,13 +14,13 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.desired import check_desired
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts import gather
-from ansible_collections.rdma.fabric.plugins.module_utils._host.naming import apply as naming
-from ansible_collections.rdma.fabric.plugins.module_utils._host.naming.files import boot_files
-from ansible_collections.rdma.fabric.plugins.module_utils._host.operations import PutFile
-from ansible_collections.rdma.fabric.plugins.module_utils._host.plan import plan_with_context
-from ansible_collections.rdma.fabric.plugins.module_utils._host.recorded import RecordedHost
+from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.naming import apply as naming
+from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.naming.files import boot_files
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.operations import PutFile
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.gather import gather
+from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.recorded import RecordedHost
+from ansible_collections.rdma.fabric.plugins.module_utils._host.run.plan import plan_with_context
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import check_spec
 from ansible_collections.rdma.fabric.tests.fixtures.hosts.fleet import FLEET
 from ansible_collections.rdma.fabric.tests.integration.isolated import apart
 from ansible_collections.rdma.fabric.tests.lab.readers import Readers
@@ -65,7 +65,7 @@ def naming_files() -> dict[str, str]:
     switch_id = f"{tree.place(SWITCHDEV)}/net/enp64s0np0/phys_switch_id"
     tree.errors.pop(switch_id)
     tree.files[switch_id] = "e41d2d0003a1b2c3\n"
-    desired = check_desired(
+    desired = check_spec(
         {
             "interfaces": [
                 {"pci": RAIL, "name": "rail0", "rdma_name": "rdma_rail0"},
@@ -102,6 +102,23 @@ def test_udev_reads_every_file_without_a_complaint(readers: Readers, tmp_path: P
     for path in files:
         reading = "Parsed configuration file" if path.endswith(".link") else "Reading rules file:"
         assert re.search(rf"{reading} \"?{re.escape(path)}", said), said
+    assert complaints(said) == []
+
+
+def test_udev_reads_what_ours_takes_over_from_another_file(readers: Readers, tmp_path: Path) -> None:
+    document = FLEET["roce-h100-01"]().document()
+    site = "[Link]\nMTUBytes=2000\nRxBufferSize=4096\nMACAddressPolicy=persistent\nSR-IOVVirtualFunctions=2\n"
+    site += "[SR-IOV]\nVirtualFunction=0\nTrust=yes\n[SR-IOV]\nVirtualFunction=1\nMACSpoofCheck=no\n"
+    document["files"]["/etc/systemd/network/10-site.link"] = f"[Match]\nPath=pci-{RAIL}\n{site}"
+    desired = check_spec({"interfaces": [{"pci": RAIL, "name": "rail0"}]})
+    facts = gather(RecordedHost(document), desired=desired)
+    files = boot_files(plan_with_context(desired, facts)[1])
+    path, text = next(iter(files.items()))
+    assert list(files) == [path]
+    assert "# Other settings are those of /etc/systemd/network/10-site.link" in text
+    assert set(site.splitlines()) <= set(text.splitlines())
+    said = read_by_udev(readers, tmp_path, {path: text})
+    assert re.search(rf"Parsed configuration file \"?{re.escape(path)}", said), said
     assert complaints(said) == []
 
 

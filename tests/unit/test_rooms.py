@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import ast
 import sys
+from functools import cache
 from pathlib import Path
 from typing import Any, Iterator
 
-import pytest
 import yaml
+from graphlib import CycleError, TopologicalSorter
+
+from ansible_collections.rdma.fabric.tests.unit.rules import none_of
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 PLUGINS = CHECKOUT / "plugins"
@@ -23,13 +26,14 @@ MOST_FUNCTION_LINES = 60
 
 PYTHON_FILES = sorted(path.relative_to(CHECKOUT) for path in PLUGINS.rglob("*.py"))
 WITH_CODE = [path for path in PYTHON_FILES if path.name != "__init__.py"]
-PURE_ROOMS = ("_host", "_fabric", "_proof")
+PURE_ROOMS = ("_host", "_fabric", "_proof", "_rollout")
 # Where programs of a host are started, as lists of words.
-STARTS_PROGRAMS = {"plugins/module_utils/_host/access.py", "plugins/module_utils/_host/guard/launch.py"}
+STARTS_PROGRAMS = {"plugins/module_utils/_host/machine/access.py", "plugins/module_utils/_host/guard/launch.py"}
 SHELLS = {"sh", "bash", "dash", "ksh", "zsh", "env -S", "eval", "xargs"}
 SHELL_MODULES = {"shell", "command", "raw", "script", "expect"}
 
 
+@cache
 def parsed(path: Path) -> ast.Module:
     return ast.parse((CHECKOUT / path).read_text(encoding="utf-8"), filename=str(path))
 
@@ -68,13 +72,14 @@ def code_lines(path: Path) -> int:
     )
 
 
-def functions(path: Path) -> Iterator[tuple[str, int]]:
+def functions(path: Path) -> Iterator[tuple[str, int, int]]:
+    """Yield every function of a file: its name, the line it starts at, and its lines without documentation."""
     tree = parsed(path)
     documentation = docstring_lines(tree)
     for node in ast.walk(tree):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             lines = set(range(node.lineno, (node.end_lineno or node.lineno) + 1)) - documentation
-            yield node.name, len(lines)
+            yield node.name, node.lineno, len(lines)
 
 
 def test_there_is_something_to_judge() -> None:
@@ -82,17 +87,54 @@ def test_there_is_something_to_judge() -> None:
         assert any(f"module_utils/{room}/" in path.as_posix() for path in WITH_CODE), room
 
 
-@pytest.mark.parametrize("room", PURE_ROOMS)
-def test_a_pure_room_imports_the_standard_library_itself_and_the_leaves_only(room: str) -> None:
+def test_a_pure_room_imports_the_standard_library_itself_and_the_leaves_only() -> None:
     allowed = set(sys.stdlib_module_names) - NEWER_THAN_PYTHON_3_8
-    strangers = [
+    none_of(
         f"{path}: {name}"
+        for room in PURE_ROOMS
         for path in WITH_CODE
         if f"module_utils/{room}/" in path.as_posix()
         for name in imports(parsed(path))
         if name.split(".")[0] not in allowed and not name.startswith((*LEAVES, f"{UTILS}.{room}"))
-    ]
-    assert strangers == []
+    )
+
+
+def folders_of(room: Path) -> list[Path]:
+    """Return a room and every package in it, relative to the checkout."""
+    return [room, *(path.parent for path in PYTHON_FILES if path.name == "__init__.py" and room in path.parent.parents)]
+
+
+def standing_on(folder: Path) -> dict[str, set[str]]:
+    """Return what is directly in a folder, files and packages, each with what else in it it imports from."""
+    prefix = f"ansible_collections.rdma.fabric.{'.'.join(folder.parts)}."
+    found: dict[str, set[str]] = {}
+    for path in WITH_CODE:
+        if folder not in path.parents:
+            continue
+        name = path.relative_to(folder).parts[0].removesuffix(".py")
+        below = {part[len(prefix) :].split(".")[0] for part in imported(parsed(path)) if part.startswith(prefix)}
+        found.setdefault(name, set()).update(below - {name})
+    return found
+
+
+def imported(tree: ast.AST) -> Iterator[str]:
+    """Yield the full name of everything that is imported, ``from a import b`` as ``a.b``."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom):
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def test_nothing_in_the_host_core_stands_on_itself() -> None:
+    """Its rooms, and what is in each of them, import in one direction, also in a roundabout way."""
+
+    def circle_in(folder: Path) -> str:
+        try:
+            TopologicalSorter(standing_on(folder)).prepare()
+        except CycleError as error:
+            return f"{folder}: {' -> '.join(error.args[1])}"
+        return ""
+
+    none_of(filter(None, map(circle_in, folders_of(Path("plugins/module_utils/_host")))))
 
 
 def test_the_leaves_import_the_standard_library_only() -> None:
@@ -101,32 +143,54 @@ def test_the_leaves_import_the_standard_library_only() -> None:
         assert {name.split(".")[0] for name in imports(parsed(path))} <= set(sys.stdlib_module_names)
 
 
-@pytest.mark.parametrize("path", WITH_CODE, ids=str)
-def test_imports_are_absolute_and_annotations_never_evaluated(path: Path) -> None:
-    tree = parsed(path)
-    assert [name for name in imports(tree) if name.startswith(".")] == []
-    future = [n for n in tree.body if isinstance(n, ast.ImportFrom) and n.module == "__future__"]
-    assert [alias.name for node in future for alias in node.names] == ["annotations"]
+def test_imports_are_absolute() -> None:
+    none_of(f"{path}: {name}" for path in WITH_CODE for name in imports(parsed(path)) if name.startswith("."))
 
 
-@pytest.mark.parametrize("path", PYTHON_FILES, ids=str)
-def test_a_file_parses_as_python_3_8(path: Path) -> None:
-    ast.parse((CHECKOUT / path).read_text(encoding="utf-8"), feature_version=(3, 8))
+def test_annotations_are_never_evaluated() -> None:
+    for_all = "from __future__ import annotations"
+    none_of(f"{path}: not exactly `{for_all}`" for path in WITH_CODE if future_imports(path) != ["annotations"])
 
 
-@pytest.mark.parametrize("path", [path for path in PYTHON_FILES if path.name == "__init__.py"], ids=str)
-def test_a_package_file_is_empty(path: Path) -> None:
-    assert (CHECKOUT / path).read_bytes() == b""
+def future_imports(path: Path) -> list[str]:
+    """Return what a file takes from the Pythons to come."""
+    statements = parsed(path).body
+    future = [node for node in statements if isinstance(node, ast.ImportFrom) and node.module == "__future__"]
+    return [alias.name for node in future for alias in node.names]
 
 
-@pytest.mark.parametrize("path", WITH_CODE, ids=str)
-def test_a_file_holds_one_idea(path: Path) -> None:
-    assert code_lines(path) <= MOST_CODE_LINES
+def test_every_file_parses_as_python_3_8() -> None:
+    none_of(error for path in PYTHON_FILES for error in newer_syntax(path))
 
 
-@pytest.mark.parametrize("path", WITH_CODE, ids=str)
-def test_a_function_fits_on_a_page(path: Path) -> None:
-    assert [f"{name}: {size}" for name, size in functions(path) if size > MOST_FUNCTION_LINES] == []
+def newer_syntax(path: Path) -> Iterator[str]:
+    """Yield where a file stops being Python 3.8."""
+    try:
+        ast.parse((CHECKOUT / path).read_text(encoding="utf-8"), feature_version=(3, 8))
+    except SyntaxError as error:
+        yield f"{path}:{error.lineno}: {error.msg}"
+
+
+def test_package_files_are_empty() -> None:
+    none_of(str(path) for path in PYTHON_FILES if path.name == "__init__.py" and (CHECKOUT / path).read_bytes())
+
+
+def test_a_file_holds_one_idea() -> None:
+    none_of(
+        f"{path}: {size} lines of code, {MOST_CODE_LINES} at most"
+        for path in WITH_CODE
+        for size in [code_lines(path)]
+        if size > MOST_CODE_LINES
+    )
+
+
+def test_a_function_fits_on_a_page() -> None:
+    none_of(
+        f"{path}:{line}: {name} has {size} lines, {MOST_FUNCTION_LINES} at most"
+        for path in WITH_CODE
+        for name, line, size in functions(path)
+        if size > MOST_FUNCTION_LINES
+    )
 
 
 def test_nothing_of_a_host_goes_through_a_shell() -> None:
@@ -146,7 +210,7 @@ def test_nothing_of_a_host_goes_through_a_shell() -> None:
                 found.append(f"{path}:{node.lineno}: os.{node.attr}")
             elif isinstance(node, ast.Constant) and str(node.value).rpartition("/")[2] in SHELLS:
                 found.append(f"{path}:{node.lineno}: {node.value!r}")
-    assert found == []
+    none_of(found)
 
 
 def test_roles_and_playbooks_run_no_commands() -> None:
@@ -157,7 +221,7 @@ def test_roles_and_playbooks_run_no_commands() -> None:
         for key in keys_of(yaml.safe_load(path.read_text(encoding="utf-8")))
         if key.rpartition(".")[2] in SHELL_MODULES and key.startswith(("ansible.", *SHELL_MODULES))
     ]
-    assert found == []
+    none_of(found)
 
 
 def keys_of(node: Any) -> Iterator[str]:

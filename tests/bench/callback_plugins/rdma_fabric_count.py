@@ -39,8 +39,10 @@ class CallbackModule(CallbackBase):
 
     def count(self, outcome: str, result: Any) -> None:
         """Count one result of one host."""
-        action = result.task.resolved_action or result.task.action
-        self.counts.setdefault(result.host.get_name(), Counter())[f"{outcome} {action}"] += 1
+        # Before ansible-core 2.19 both were private.
+        task = result.task if hasattr(result, "task") else result._task
+        host = result.host if hasattr(result, "host") else result._host
+        self.counts.setdefault(host.get_name(), Counter())[f"{outcome} {task.resolved_action or task.action}"] += 1
 
     def v2_runner_on_ok(self, result: Any) -> None:
         """Count a task that ran."""

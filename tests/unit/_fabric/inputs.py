@@ -13,12 +13,19 @@ import pytest
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.basis.findings import Document, Findings
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.intake.helm import values_of_settings
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.intake.load import FabricSpec, build_spec
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.intake.models import API_VERSION
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.intake.models_sriov import (
+    API_VERSION as SRIOV_API,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.intake.models_sriov import SRIOV_MODELS
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rules import nv_ipam
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, Notice, Violation
 from ansible_collections.rdma.fabric.plugins.plugin_utils._documents import read_files, read_text
 
 FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
 SEEDS = FIXTURES / "seeds"
 EXAMPLES = FIXTURES / "examples"
+QUICK_STARTS = FIXTURES / "quickstarts"
 
 
 class Fabric:
@@ -80,5 +87,6 @@ def of_policy(spec: Any, **given: Any) -> Fabric:
 
 def resource(kind: str, name: str, spec: Any, source: str = "p.yaml", **metadata: Any) -> Document:
     """Return a custom resource as a document."""
-    content = {"apiVersion": "mellanox.com/v1alpha1", "kind": kind, "metadata": {"name": name, **metadata}}
+    api = SRIOV_API if kind in SRIOV_MODELS else nv_ipam.API_VERSION if kind in nv_ipam.POOL_KINDS else API_VERSION
+    content = {"apiVersion": api, "kind": kind, "metadata": {"name": name, **metadata}}
     return Document(source, {**content, "spec": spec})

@@ -18,6 +18,11 @@ SRIOV_CONFIG: dict[str, Any] = {
     ]
 }
 WHEREABOUTS: dict[str, Any] = {"type": "whereabouts", "range": "192.168.200.0/24"}
+GUIDS: dict[str, Any] = {
+    "pKeyGUIDPoolRangeStart": "02:00:00:00:00:00:00:00",
+    "pKeyGUIDPoolRangeEnd": "02:FF:FF:FF:FF:FF:FF:FF",
+    "ufmSecret": "ufm",
+}
 
 
 def spec_of(policy: dict[str, Any] | None = None, **parts: Any) -> dict[str, Any]:
@@ -169,6 +174,96 @@ def node_groups() -> dict[str, Any]:
     return spec_of({"secondaryNetwork": {"ipamPlugin": {"version": "v0.5.4-amd64"}}}, node_policies=policies)
 
 
+def nv_ipam() -> dict[str, Any]:
+    """Return a spec with nv-ipam, both kinds of pools in every field, and a network of each."""
+    affinity = {
+        "requiredDuringSchedulingIgnoredDuringExecution": {
+            "nodeSelectorTerms": [{"matchExpressions": [{"key": "pool", "operator": "Exists"}]}]
+        }
+    }
+    policy = {
+        "nvIpam": {
+            "imagePullSecrets": ["ngc"],
+            "containerResources": [{"name": "nv-ipam-node", "limits": {"cpu": "0.5", "memory": "1024Mi"}}],
+        },
+        "secondaryNetwork": {"cniPlugins": {}, "multus": {}},
+        "deploymentNodeAffinity": affinity,
+        "deploymentTolerations": [{"key": "dedicated", "operator": "Exists"}],
+    }
+    terms = [{"matchExpressions": [{"key": "pool", "operator": "In", "values": ["gpu"]}]}]
+    common: dict[str, Any] = {
+        "nodeSelector": {"nodeSelectorTerms": terms},
+        "perNodeExclusions": [{"startIndex": 0, "endIndex": 1}],
+        "defaultGateway": True,
+        "routes": [{"dst": "10.0.0.0/8"}],
+    }
+    subnet = {
+        "subnet": "192.168.4.0/24",
+        "perNodeBlockSize": 50,
+        "gateway": "192.168.4.1",
+        "exclusions": [{"startIP": "192.168.4.10", "endIP": "192.168.4.20"}],
+        **common,
+    }
+    cidr = {
+        "cidr": "10.8.0.0/16",
+        "perNodeNetworkPrefix": 24,
+        "gatewayIndex": 1,
+        "exclusions": [{"startIP": "10.8.0.10", "endIP": "10.8.0.20"}],
+        "staticAllocations": [{"nodeName": "node-0", "prefix": "10.8.7.0/24", "gateway": "10.8.7.9"}],
+        **common,
+    }
+    return spec_of(
+        policy,
+        pools=[pool("IPPool", "rail-0", subnet), pool("CIDRPool", "rail-1", cidr, namespace="nvidia-network-operator")],
+        networks=[
+            network("MacvlanNetwork", f"rail-{n}", master=f"rail{n}", ipam=json.dumps({"type": "nv-ipam", **named}))
+            for n, named in enumerate(({"poolName": "rail-0"}, {"poolName": "rail-1", "poolType": "cidrpool"}))
+        ],
+    )
+
+
+def services() -> dict[str, Any]:
+    """Return a spec with what runs beside networks, each section in its own fields."""
+    affinity = {
+        "requiredDuringSchedulingIgnoredDuringExecution": {
+            "nodeSelectorTerms": [{"matchExpressions": [{"key": "pool", "operator": "Exists"}]}]
+        }
+    }
+    policy = {
+        "docaTelemetryService": {
+            "imagePullSecrets": ["ngc"],
+            "containerResources": [{"name": "doca-telemetry-service", "requests": {"cpu": 1, "memory": "1024Mi"}}],
+        },
+        "ibKubernetes": {
+            **GUIDS,
+            "imagePullSecrets": ["ngc"],
+            "containerResources": [{"name": "ib-kubernetes", "requests": {"cpu": "0.5", "memory": "1024Mi"}}],
+            "periodicUpdateSeconds": 10,
+        },
+        "deploymentNodeAffinity": affinity,
+        "deploymentTolerations": [{"key": "dedicated", "operator": "Exists"}],
+        "nicFeatureDiscovery": {
+            "imagePullSecrets": ["ngc"],
+            "containerResources": [{"name": "nic-feature-discovery", "limits": {"cpu": "0.5", "memory": "1024Mi"}}],
+        },
+        "tolerations": [{"key": "dedicated", "operator": "Exists"}],
+    }
+    return spec_of(policy)
+
+
+def pool(kind: str, name: str, spec: dict[str, Any], namespace: str = "") -> dict[str, Any]:
+    """Return one pool of a FabricSpec."""
+    return {
+        "kind": kind,
+        "name": name,
+        "namespace": namespace,
+        "labels": {},
+        "annotations": {},
+        "spec": spec,
+        "source": f"{name}.yaml",
+    }
+
+
 def network(kind: str, name: str, **spec: Any) -> dict[str, Any]:
     """Return one network of a FabricSpec."""
     return {"kind": kind, "name": name, "spec": spec, "source": f"{name}.yaml"}
@@ -192,4 +287,6 @@ SPECS = {
     "first_release": first_release,
     "everything": everything,
     "node_groups": node_groups,
+    "nv_ipam": nv_ipam,
+    "services": services,
 }

@@ -228,6 +228,23 @@ def test_selectors_are_needed_as_object_or_list_of_objects(selectors: Any) -> No
     assert sriov({"selectors": [{"vendors": ["15b3"]}, {"pfNames": ["a"]}]}) == []
 
 
+@pytest.mark.parametrize(
+    ("selectors", "paths"),
+    [
+        ({}, ["resourceList[0].selectors"]),
+        ({"vendors": [], "needVhostNet": True}, ["resourceList[0].selectors"]),
+        ([{"vendors": ["15b3"]}, {}], ["resourceList[0].selectors[1]"]),
+        ({"isRdma": True}, []),
+        ({"vendors": ["15b3"]}, []),
+    ],
+)
+def test_selectors_that_select_everything_are_told(selectors: Any, paths: list[str]) -> None:
+    item = {"resourceName": "vf", "resourcePrefix": "nvidia.com", "selectors": selectors}
+    config, problems = check_sriov({"resourceList": [item]})
+    assert problems == []
+    assert [each.path for each in remarks("sriov", config)] == paths
+
+
 def test_a_flaw_in_a_list_of_selectors_has_its_index() -> None:
     problems = sriov({"selectors": [{"vendors": ["15b3"]}, {"vendors": "15b3"}]})
     assert [path for path, _problem in problems] == ["resourceList[0].selectors[1].vendors"]

@@ -92,6 +92,42 @@ class TestSections:
             {"deployCR": True, "rdmaSharedDevicePlugin": {"deploy": False}}
         )
 
+    def test_without_a_policy_of_the_chart_nothing_is_made_of_its_sections(self) -> None:
+        """What the chart's own values of release v24.7.1 say, with its switch as it is by default."""
+        values = {
+            "deployCR": False,
+            "rdmaSharedDevicePlugin": {"deploy": True, "resources": [{"name": "a", "vendors": ["15b3"]}]},
+            "nvIpam": {"deploy": True, "image": "nvidia-k8s-ipam"},
+            "ibKubernetes": {"deploy": True},
+            "secondaryNetwork": {"deploy": True, "multus": {"deploy": True}, "ipamPlugin": {"deploy": True}},
+            "tolerations": [{"operator": "Exists"}],
+            "nfd": {"enabled": False},
+        }
+        fabric = of_text(values=values).accepted()
+        assert fabric.spec["cluster_policy"] is None
+        assert fabric.spec["settings"]["nfd"] is False
+        assert [(notice.path, notice.problem.partition(":")[0]) for notice in fabric.notices] == [
+            ("deployCR", "is retired"),
+            (
+                "deployCR",
+                "is false, so nothing is made of tolerations, rdmaSharedDevicePlugin, nvIpam, ibKubernetes, "
+                "secondaryNetwork",
+            ),
+        ]
+
+    def test_the_last_switch_counts_for_all_values(self) -> None:
+        switched = of_text(
+            values={"deployCR": False, "ofedDriver": {"deploy": True}}, settings_of_helm=["deployCR=true"]
+        )
+        assert "ofedDriver" in switched.accepted().spec["cluster_policy"]["spec"]
+        policy: dict[str, Any] = {"secondaryNetwork": {"multus": {}}}
+        beside = of_policy(policy, values={"deployCR": False, "ofedDriver": {"deploy": True}}).accepted()
+        assert beside.spec["cluster_policy"]["spec"] == policy
+
+    def test_unread_sections_are_still_checked(self) -> None:
+        values = {"deployCR": False, "ofedDriver": {"deploi": True}}
+        assert "deploy" in of_text(values=values).wrong("ofedDriver.deploi").hint
+
     def test_what_is_not_switched_on_is_said(self) -> None:
         fabric = of_text(values={"ofedDriver": {"version": "24.07-0.6.1.0-0"}}).accepted()
         assert fabric.spec["cluster_policy"] is None
@@ -113,14 +149,25 @@ class TestSections:
         assert spec["secondaryNetwork"]["cniPlugins"] == default_image("cni-plugins")
         assert "counts" in fabric.said("ofedDriver: is given in the NicClusterPolicy too").problem
 
-    @pytest.mark.parametrize("name", ["ibKubernetes", "nvIpam", "nicFeatureDiscovery", "docaTelemetryService"])
-    def test_unsupported_components_are_refused_when_switched_on_only(self, name: str) -> None:
+    @pytest.mark.parametrize(
+        ("name", "component"),
+        [("docaTelemetryService", "doca-telemetry"), ("nicFeatureDiscovery", "nic-feature-discovery")],
+    )
+    def test_services_are_deployed_where_they_are_switched_on_only(self, name: str, component: str) -> None:
         assert sections_of({name: {"deploy": False, "image": "x"}}) == {}
-        found = of_text(values={name: {"deploy": True}}).wrong(f"{name}.deploy")
-        assert found.problem == f"`{name}` is not supported yet"
+        assert sections_of({name: {"deploy": True}}) == {name: default_image(component)}
 
 
 class TestSettings:
+    @pytest.mark.parametrize(("prefix", "named"), [("openshift.io", True), ("nvidia.com", False), (None, False)])
+    def test_another_prefix_of_the_sriov_operators_resources_is_named(self, prefix: str | None, named: bool) -> None:
+        values = {"sriov-network-operator": {"operator": {"resourcePrefix": prefix}}}
+        said = [each for each in of_text(values=values).accepted().notices if each.path.endswith("resourcePrefix")]
+        assert [("openshift.io" in each.problem, "nvidia.com/NAME" in each.hint) for each in said] == (
+            [(True, True)] if named else []
+        )
+        assert of_text(values={"sriov-network-operator": {"operator": "x"}}).accepted()
+
     def test_proxy_pull_secrets_and_directories_are_settings(self) -> None:
         values = {
             "proxy": {"httpProxy": "http://proxy:3128", "noProxy": ""},
@@ -140,7 +187,7 @@ class TestSettings:
         [
             {"operator": {"resources": {"limits": {"cpu": "500m"}}}},
             {"node-feature-discovery": {"worker": {}}},
-            {"sriov-network-operator": {"operator": {"resourcePrefix": "x"}}},
+            {"sriov-network-operator": {"operator": {"resourcePrefix": "nvidia.com"}}},
             {"upgradeCRDs": True},
             {"nfd": {"deployNodeFeatureRules": True}},
             {"sriovNetworkOperator": {"enabled": True}},

@@ -76,8 +76,8 @@ def test_right_whereabouts_configurations(fields: dict[str, Any]) -> None:
         ({"range": "10.0.0.0/24", "range_start": "fd00::1"}, ["ipam.range_start"]),
         ({"range": "10.0.0.0/24", "range_start": "10.0.0.1/24"}, ["ipam.range_start"]),
         ({"range": "10.0.0.0/24", "range_start": "10.0.0.9", "range_end": "10.0.0.3"}, ["ipam.range_end"]),
-        ({"range": "10.0.0.0/24", "exclude": ["10.0.1.0/25"]}, ["ipam.exclude[0]"]),
-        ({"range": "10.0.0.0/24", "exclude": ["10.0.0.1/32", "fd00::1/128"]}, ["ipam.exclude[1]"]),
+        ({"range": "10.0.0.0/31"}, ["ipam.range"]),
+        ({"range": "10.0.0.7/32"}, ["ipam.range"]),
         ({"range": "10.0.0.0/24", "exclude": ["x"]}, ["ipam.exclude[0]"]),
         ({"range": "10.0.0.0/24", "exclude": [7]}, ["ipam.exclude[0]"]),
         ({"range": "10.0.0.0/24", "exclude": "10.0.0.1/32"}, ["ipam.exclude"]),
@@ -151,6 +151,12 @@ def test_flawed_host_local_configurations(fields: dict[str, Any], paths: list[st
         ({"type": "nv-ipam", "poolName": 7}, ["ipam.poolName"]),
         ({"type": "nv-ipam", "poolType": "pool"}, ["ipam.poolType"]),
         ({"type": "nv-ipam", "poolname": "x"}, ["ipam.poolname"]),
+        ({"type": "nv-ipam", "poolName": "four,six", "poolType": "IPPool"}, []),
+        ({"type": "nv-ipam", "poolName": "a,b,c"}, ["ipam.poolName"]),
+        ({"type": "nv-ipam", "poolName": "a,"}, ["ipam.poolName"]),
+        ({"type": "nv-ipam", "forcePoolName": True}, ["ipam.poolName"]),
+        ({"type": "nv-ipam", "forcePoolName": "yes"}, ["ipam.forcePoolName"]),
+        ({"type": "nv-ipam", "daemonCallTimeoutSeconds": "5"}, ["ipam.daemonCallTimeoutSeconds"]),
         ({"type": "dhcp"}, []),
         ({"type": "dhcp", "range": "x"}, ["ipam.range"]),
         ({"type": "my-own", "anything": 1}, []),
@@ -197,6 +203,13 @@ def test_a_claim_is_what_the_plugin_may_hand_out() -> None:
     base = 10 << 24
     assert [claim.intervals for claim in claims(ipam, "net")] == [((base, base + 3), (base + 6, base + 9))]
     assert claims({"type": "dhcp"}, "net") == claims(None, "net") == claims({}, "net") == []
+
+
+@pytest.mark.parametrize("excluded", ["10.0.1.0/25", "fd00::1/128", "192.168.6.229/30"])
+def test_an_exclusion_outside_of_the_range_excludes_nothing_and_is_told(excluded: str) -> None:
+    ipam = {"type": "whereabouts", "range": "10.0.0.0/24", "exclude": ["10.0.0.1/32", excluded]}
+    assert check_ipam(ipam) == []
+    assert [(each.path, each.hint) for each in ipam_remarks(ipam)] == [("ipam.exclude[1]", "it excludes nothing")]
 
 
 def test_an_excluded_edge_leaves_no_empty_interval() -> None:

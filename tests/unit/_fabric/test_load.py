@@ -18,10 +18,13 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.basis.findings
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.basis.schema import walk
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.intake.load import HostReading
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.intake.models import MODELS
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.render import render
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rules.cni import RESOURCE_NAME
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import check_spec, parse_host_variables
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import Notice, Violation
 from ansible_collections.rdma.fabric.tests.unit._fabric.inputs import (
     EXAMPLES,
+    QUICK_STARTS,
     SEEDS,
     Fabric,
     of_files,
@@ -79,7 +82,10 @@ class TestSeeds:
         assert "rdmaSharedDevicePlugin" in fabric.said("spec.devicePlugin: is retired").hint
         assert "peer memory" in fabric.said("spec.nvPeerDriver: is retired").hint
         assert fabric.said("spec.devicePlugin.config -> configList[0].devices").line == 15
-        assert len(fabric.notices) == 4
+        # The walkthrough installs both with kubectl, outside of the operator.
+        for program in ("macvlan", "whereabouts"):
+            assert "does not deploy" in fabric.said(f"the program {program}").problem
+        assert len(fabric.notices) == 6
 
     def test_its_drivers_are_work_of_the_hosts(self) -> None:
         requests = of_files(SEEDS / "egx-v0.1.0", EGX[0]).spec["host_requests"]
@@ -115,7 +121,12 @@ class TestSeeds:
         assert fabric.said("IPC_LOCK").line == 26
         assert fabric.said('meets at "trainer-0"').line == 16
         assert "honoured" in fabric.said("spec.secondaryNetwork.ipamPlugin: is retired").hint
-        assert len(fabric.notices) == 5
+        assert fabric.said("multus v4.0.2 watches its token without a pause").line == 42
+        assert "rdma_fabric_drain: true" in fabric.said("spec.ofedDriver.upgradePolicy: counts").hint
+        assert "when you start it" in fabric.said("spec.ofedDriver.upgradePolicy.autoUpgrade").hint
+        assert "nothing here deploys it" in fabric.said("the program ib-sriov").hint
+        assert "ibKubernetes" in fabric.said("waits for a GUID from ib-kubernetes").hint
+        assert len(fabric.notices) == 10
 
     def test_both_flawed_pods_of_the_slides_are_reported_by_line(self) -> None:
         fabric = of_files(SEEDS / "slides", "gpu-example.yaml", "rdma-pod.yaml")
@@ -137,27 +148,33 @@ class TestSeeds:
 
 class TestExamples:
     @pytest.mark.parametrize("name", ["macvlan-rdma-shared", "host-device-rdma", "ipoib-rdma-shared"])
-    def test_supported_quick_starts_are_accepted_without_a_remark(self, name: str) -> None:
+    def test_todays_quick_starts_are_accepted_as_they_are(self, name: str) -> None:
+        fabric = of_files(QUICK_STARTS, f"{name}.yaml").accepted()
+        assert fabric.spec["networks"] and fabric.spec["pools"]
+        assert fabric.notices == []
+
+    @pytest.mark.parametrize(("name", "link_layer"), [("sriov-network-rdma", None), ("sriov-ib-rdma", "InfiniBand")])
+    def test_todays_quick_starts_with_virtual_functions_are_accepted(self, name: str, link_layer: str | None) -> None:
+        desired, _violations, _notices = parse_host_variables("one", {})
+        fabric = of_files(QUICK_STARTS, f"{name}.yaml", hosts={"one": (desired, [], [])}).accepted()
+        assert [notice.path for notice in fabric.notices] == ["metadata.namespace"]
+        asked = [request["functions"] for request in fabric.spec["host_requests"] if request.get("functions")]
+        assert [(functions["vfs"], functions["link_layer"]) for functions in asked] == [(8, link_layer)]
+        assert fabric.spec["hosts"]["one"]["requests"] == fabric.spec["host_requests"]
+        assert check_spec(fabric.spec["hosts"]["one"])["requests"][-1]["functions"] == asked[0]
+
+    @pytest.mark.parametrize("name", ["macvlan-rdma-shared", "host-device-rdma", "ipoib-rdma-shared"])
+    def test_supported_quick_starts_are_accepted_with_the_known_remarks(self, name: str) -> None:
         fabric = of_files(EXAMPLES, f"{name}.yaml").accepted()
         assert fabric.spec["networks"]
-        assert [notice for notice in fabric.notices if "ipamPlugin" not in notice.path] == []
+        known = ("spec.secondaryNetwork.ipamPlugin", "spec.ofedDriver.upgradePolicy")
+        assert [notice for notice in fabric.notices if not notice.path.startswith(known)] == []
 
-    @pytest.mark.parametrize(
-        ("name", "kinds"),
-        [
-            ("sriov-ethernet-rdma", ["SriovNetworkNodePolicy", "SriovNetwork"]),
-            ("sriov-infiniband-rdma", ["SriovNetworkNodePolicy", "SriovIBNetwork"]),
-            ("nv-ipam", ["nvIpam", "IPPool"]),
-        ],
-    )
-    def test_what_is_not_supported_yet_is_refused_by_name_and_nothing_else_is(
-        self, name: str, kinds: list[str]
-    ) -> None:
-        fabric = of_files(EXAMPLES, f"{name}.yaml")
-        assert len(fabric.violations) == len(kinds)
-        for kind in kinds:
-            assert any(f"`{kind}` is not supported yet" in found.problem for found in fabric.violations)
-        assert all(found.hint and found.line for found in fabric.violations)
+    @pytest.mark.parametrize("name", ["sriov-ethernet-rdma", "sriov-infiniband-rdma"])
+    def test_earlier_quick_starts_with_virtual_functions_are_accepted(self, name: str) -> None:
+        fabric = of_files(EXAMPLES, f"{name}.yaml").accepted()
+        assert fabric.spec["networks"] and fabric.spec["function_policies"]
+        assert "the inventory has no hosts" in fabric.said("makes no functions").problem
 
 
 class TestResources:
@@ -244,6 +261,39 @@ class TestResources:
         spec = {"master": "ib0"} if variable == "ipoib_networks" else {}
         (found,) = of_text(variables={variable: {name: spec}}).violations
         assert found.path == (name or '[""]')
+
+    @pytest.mark.parametrize(
+        ("variable", "kind", "spec"),
+        [
+            ("sriov_networks", "SriovNetwork", {"resourceName": "x", "networkNamespace": "ai"}),
+            ("sriov_ib_networks", "SriovIBNetwork", {"resourceName": "x", "networkNamespace": "ai"}),
+            ("ovs_networks", "OVSNetwork", {"resourceName": "x", "networkNamespace": "ai", "bridge": "br0"}),
+            (
+                "sriov_node_policies",
+                "SriovNetworkNodePolicy",
+                {"resourceName": "x", "numVfs": 4, "nodeSelector": {}, "nicSelector": {"vendor": "15b3"}},
+            ),
+            ("sriov_pool_configs", "SriovNetworkPoolConfig", {"rdmaMode": "exclusive"}),
+        ],
+    )
+    def test_variables_of_the_sriov_operators_kinds_are_read_as_its_files(
+        self, variable: str, kind: str, spec: dict[str, Any]
+    ) -> None:
+        document = resource(kind, "a", spec, f"rdma_fabric_{variable}")
+        document.content["apiVersion"] = "sriovnetwork.openshift.io/v1"
+        document.content["metadata"]["namespace"] = "nvidia-network-operator"
+        ours, theirs = (
+            of_text(variables={variable: {"a": spec}}).accepted().spec,
+            Fabric([document], []).accepted().spec,
+        )
+        assert ours["host_requests"] == theirs["host_requests"]
+        assert [each["spec"] for each in ours["function_policies"]] == [
+            each["spec"] for each in theirs["function_policies"]
+        ]
+        assert render(ours) == render(theirs)
+        wrong = of_text(variables={variable: {"a": {**spec, "resourceNam": "x"}}}).violations
+        assert [each.source for each in wrong] == [f"rdma_fabric_{variable}"]
+        assert wrong[0].path == "a.resourceNam"
 
     def test_names_of_roles_may_hold_colons(self) -> None:
         text = "apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: 'system:node'}\n"
@@ -367,6 +417,57 @@ class TestBetween:
             f'p.yaml:13: metadata.annotations["{RESOURCE_NAME}"]',
             f'rdma_fabric_network_attachments: n.annotations["{RESOURCE_NAME}"]',
         ]
+
+
+class TestVersions:
+    """Releases that the rendered objects do not fit are found where they are named, before anything is touched."""
+
+    OLD = """
+apiVersion: mellanox.com/v1alpha1
+kind: NicClusterPolicy
+metadata: {name: nic-cluster-policy}
+spec:
+  secondaryNetwork:
+    multus: {image: multus-cni, repository: ghcr.io/k8snetworkplumbingwg, version: v3.8}
+    ipamPlugin:
+      image: whereabouts
+      repository: ghcr.io/k8snetworkplumbingwg
+      version: %s
+"""
+
+    @pytest.mark.parametrize("version", ["v0.3", "v0.4.2", "v0.5.2-amd64"])
+    def test_a_whereabouts_without_control_loop_is_refused_with_its_line(self, version: str) -> None:
+        found = of_text(self.OLD % version).wrong("spec.secondaryNetwork.ipamPlugin.version")
+        assert (found.line, found.hint) == (11, "use v0.5.3 or newer")
+        of_text(self.OLD % "v0.5.3").accepted()
+
+    def test_the_replaced_version_counts(self) -> None:
+        settings_ = {"image_overrides": {"whereabouts": {"version": "v0.4.2"}, "nfd": {"version": "v0.16.0"}}}
+        fabric = of_policy({"secondaryNetwork": {"ipamPlugin": {}}}, settings=settings_)
+        assert "v0.4.2" in fabric.wrong("spec.secondaryNetwork.ipamPlugin").problem
+        assert fabric.wrong("nfd.version").source == "rdma_fabric_image_overrides"
+
+    def test_an_old_multus_is_told_with_its_line(self) -> None:
+        assert of_text(self.OLD % "v0.6.1").accepted().said("never renews the token").line == 7
+
+    def test_node_slices_need_a_release_that_has_them(self) -> None:
+        slices = {"type": "whereabouts", "range": "10.0.0.0/16", "node_slice_size": "/24"}
+        networks = {"macvlan_networks": {"net": {"master": "ib0", "ipam": json.dumps(slices)}}}
+        policy_ = {"secondaryNetwork": {"ipamPlugin": {"version": "v0.8.0"}}}
+        found = of_policy(policy_, variables=networks).wrong("net.ipam -> ipam.node_slice_size")
+        assert found.problem == "whereabouts v0.8.0 knows no node slices"
+        policy_["secondaryNetwork"]["ipamPlugin"]["version"] = "v0.9.0"
+        of_policy(policy_, variables=networks).accepted()
+
+    def test_an_exclusion_outside_of_the_range_is_told_and_not_refused(self) -> None:
+        ipam = {"type": "whereabouts", "range": "192.168.5.225/28", "exclude": ["192.168.6.229/30"]}
+        networks = {"ipoib_networks": {"net": {"master": "ibs1f0", "ipam": json.dumps(ipam)}}}
+        notice = of_text("", variables=networks).accepted().said("is no part of 192.168.5.224/28")
+        assert notice.path == "net.ipam -> exclude[0]"
+
+    def test_networks_are_remarked_on_where_they_stand(self) -> None:
+        notice = of_text("", variables={"macvlan_networks": {"net": {}}}).accepted().said("interface of the default")
+        assert notice.place() == "rdma_fabric_macvlan_networks: net.master"
 
 
 class TestWhole:

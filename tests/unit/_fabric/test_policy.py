@@ -9,8 +9,9 @@ from typing import Any, ClassVar
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.basis.images import default_image
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.basis.images import bill_of, default_image
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.intake.load import HostReading
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.render import objects_of, render
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import Violation
 from ansible_collections.rdma.fabric.tests.unit._fabric.inputs import Fabric, of_policy, of_text, resource
 
@@ -104,6 +105,45 @@ class TestDriver:
         driver(upgradePolicy={"safeLoad": True, "autoUpgrade": True}).accepted()
         driver(upgradePolicy={"safeLoad": False}).accepted()
 
+    def test_an_upgrade_policy_says_how_nodes_are_drained_with_upstreams_defaults(self) -> None:
+        (rollout,) = driver(upgradePolicy={"autoUpgrade": True}).spec["rollouts"]
+        assert rollout["node_selector"] == {"feature.node.kubernetes.io/pci-15b3.present": "true"}
+        assert rollout["parallel"] == 1
+        assert rollout["drain"] == {
+            "state": "drained",
+            "force": False,
+            "delete_empty_dir": False,
+            "pod_selector": "",
+            "timeout": 300,
+            "wait_for": "",
+            "wait_timeout": 0,
+        }
+        assert driver().spec["rollouts"] == []
+
+    @pytest.mark.parametrize(
+        ("policy", "asked"),
+        [
+            ({"drain": {"enable": False}}, {"state": "cordoned"}),
+            ({"drain": {"force": True}}, {"force": True}),
+            ({"drain": {"deleteEmptyDir": True}}, {"delete_empty_dir": True}),
+            ({"drain": {"podSelector": "a=b"}}, {"pod_selector": "a=b"}),
+            ({"drain": {"timeoutSeconds": 0}}, {"timeout": 0}),
+            ({"waitForCompletion": {"podSelector": "job"}}, {"wait_for": "job"}),
+            ({"waitForCompletion": {"timeoutSeconds": 9}}, {"wait_timeout": 9}),
+        ],
+    )
+    def test_each_field_of_an_upgrade_policy_is_an_option_of_the_drain(
+        self, policy: dict[str, Any], asked: dict[str, Any]
+    ) -> None:
+        (plain,), (rollout,) = (driver(upgradePolicy=each).spec["rollouts"] for each in ({}, policy))
+        assert rollout["drain"] == {**plain["drain"], **asked}
+        assert driver(upgradePolicy={"maxParallelUpgrades": 0}).spec["rollouts"][0]["parallel"] == 0
+
+    def test_safe_load_and_automatic_upgrades_are_named(self) -> None:
+        fabric = driver(upgradePolicy={"safeLoad": True, "autoUpgrade": True}).accepted()
+        assert "boots" in fabric.said("upgradePolicy.safeLoad: has no effect here").hint
+        assert "when you start it" in fabric.said("upgradePolicy.autoUpgrade: has no effect here").hint
+
     @pytest.mark.parametrize(
         "field", ["maxParallelUpgrades", "drain.timeoutSeconds", "waitForCompletion.timeoutSeconds"]
     )
@@ -138,11 +178,53 @@ class TestDriver:
         both = {"name": "C", "value": "x", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}}
         assert driver(env=[both]).wrong("spec.ofedDriver.env[0]")
 
+    @pytest.mark.parametrize(
+        ("value", "policy"), [("true", "unload"), ("1", "unload"), ("false", "stage"), ("", "stage")]
+    )
+    def test_unloading_storage_modules_becomes_a_policy_of_the_hosts_driver(self, value: str, policy: str) -> None:
+        fabric = driver(env=[{"name": "UNLOAD_STORAGE_MODULES", "value": value}]).accepted()
+        assert fabric.spec["host_requests"][0]["driver"]["storage_modules"] == policy
+        assert fabric.said(f"is read as storage_modules: {policy}").path == "spec.ofedDriver.env[0]"
+        assert "storage_modules" not in driver().spec["host_requests"][0]["driver"]
+
+    def test_what_the_drivers_container_reads_as_no_boolean_is_refused(self) -> None:
+        found = driver(env=[{"name": "UNLOAD_STORAGE_MODULES", "value": "yes"}]).wrong("spec.ofedDriver.env[0].value")
+        assert found.problem == 'is "yes", neither true nor false'
+
+    @pytest.mark.parametrize("name", ["ENABLE_NFSRDMA", "HTTPS_PROXY", "https_proxy", "CREATE_IFNAMES_UDEV", "OTHER"])
+    def test_variables_that_hosts_do_not_read_are_named(self, name: str) -> None:
+        notice = driver(env=[{"name": "A"}, {"name": name, "value": "x"}]).accepted().said(f"`{name}` has no effect")
+        assert (notice.path, bool(notice.hint)) == ("spec.ofedDriver.env[1]", True)
+
+    def test_a_registry_of_ones_own_is_named_as_hosts_pull_no_image(self) -> None:
+        assert driver(repository="mirror.local/x").said("hosts pull no image").path == "spec.ofedDriver.repository"
+        spec = {"global": {"repository": "mirror.local/x"}, "ofedDriver": {"version": "24.07-0.6.1.0-0"}}
+        assert of_policy(spec).accepted().said("hosts pull no image").path == "spec.global.repository"
+        assert driver().accepted().notices == []
+
+    def test_hosts_are_asked_for_the_release_that_the_notice_names(self) -> None:
+        fabric = of_policy({"ofedDriver": {"image": "doca-driver"}}).accepted()
+        version = fabric.spec["host_requests"][0]["driver"]["version"]
+        assert version == default_image("doca-driver")["version"]
+        assert version in fabric.said("names no repository and no version").hint
+
+    def test_a_release_of_the_operator_is_no_release_of_the_driver(self) -> None:
+        spec = {"global": {"version": "network-operator-v26.4.1"}, "ofedDriver": {"image": "doca-driver"}}
+        assert "network-operator-v26.4.1" in of_policy(spec).wrong("spec.ofedDriver").problem
+
+    def test_whereabouts_does_not_come_from_the_vendors_registry(self) -> None:
+        spec = {"global": IMAGE, "secondaryNetwork": {"ipamPlugin": {"image": "whereabouts"}, "multus": {}}}
+        fabric = of_policy(spec).accepted()
+        images = [each["reference"] for each in bill_of(objects_of(render(fabric.spec)))]
+        assert "nvcr.io/nvidia/mellanox/multus-cni:v1" in images
+        assert "ghcr.io/k8snetworkplumbingwg/whereabouts:v0.8.0" in images
+        assert "v0.8.0" in fabric.said("ipamPlugin: names no repository and no version").hint
+
     def test_an_affinity_that_labels_can_express_selects_hosts(self) -> None:
         def with_terms(*expressions: dict[str, Any]) -> Fabric:
             terms = {"nodeSelectorTerms": [{"matchExpressions": list(expressions)}]}
             affinity = {"requiredDuringSchedulingIgnoredDuringExecution": terms}
-            driver_ = {"image": "doca-driver", "repository": "a.b/c", "version": "24.07-0.6.1.0-0"}
+            driver_ = {"image": "doca-driver", "repository": "mellanox", "version": "24.07-0.6.1.0-0"}
             return of_policy({"ofedDriver": driver_, "nodeAffinity": affinity}).accepted()
 
         simple = with_terms({"key": "pool", "operator": "In", "values": ["gpu"]})

@@ -15,7 +15,6 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.basis.images i
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.basis.objects import containers_of, pod_of
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.basis.quantities import canonical_quantity
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.render import WAVES, objects_of, render
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.review import review
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput
 from ansible_collections.rdma.fabric.tests.unit._fabric.specs import (
     RDMA_CONFIG,
@@ -379,10 +378,6 @@ def test_node_slices_bring_their_controller_and_definition_and_need_a_release_th
 @pytest.mark.parametrize(
     "section",
     [
-        "ibKubernetes",
-        "nvIpam",
-        "nicFeatureDiscovery",
-        "docaTelemetryService",
         "nicConfigurationOperator",
         "spectrumXOperator",
     ],
@@ -460,18 +455,6 @@ def test_ranges_that_overlap_on_one_wire_are_refused_across_networks() -> None:
     ]
     render(spec_of(networks=[rail("a", "rail0", "10.0.0.0/16"), rail("b", "rail1", "10.0.1.0/24")]))
     render(spec_of(networks=[rail("a", "rail0", "10.0.0.0/24"), rail("b", "rail0", "10.0.0.0/24")]))
-
-
-def test_what_only_the_whole_spec_shows_is_told_without_refusing() -> None:
-    verdict = review(training_cluster())
-    assert verdict.violations == []
-    assert [notice.problem for notice in verdict.notices] == [
-        "multus v4.0.2 watches its token without a pause and so uses all CPU it is allowed"
-    ]
-    verdict = review(spec_of({"secondaryNetwork": {"multus": {"version": "v3.9.3"}}}))
-    assert [notice.problem for notice in verdict.notices] == ["multus v3.9.3 never renews the token in its kubeconfig"]
-    verdict = review(spec_of(networks=[network("MacvlanNetwork", "uplink")]))
-    assert [notice.path for notice in verdict.notices] == ["MacvlanNetwork/uplink config.master"]
 
 
 def test_objects_given_as_such_come_last_and_unchanged_in_meaning() -> None:

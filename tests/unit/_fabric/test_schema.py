@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Callable, Iterator, NamedTuple
 
 import pytest
 
@@ -26,13 +26,26 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.basis.schema i
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.intake.helm_values import CHART
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.intake.models import MODELS
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import Violation
+from ansible_collections.rdma.fabric.tests.unit.rules import none_of
 
 ALL = {**MODELS, "values": CHART}
-EVERY_FIELD = [
-    pytest.param(model, owner, name, field, id=f"{kind}.{owner}.{name}")
+
+
+class Member(NamedTuple):
+    """One field of one kind, where the record that holds it stands."""
+
+    model: Model
+    owner: str
+    name: str
+    field: Field
+
+
+EVERY_FIELD = {
+    ".".join(part for part in (kind, owner, name) if part): Member(model, owner, name, field)
     for kind, model in ALL.items()
     for owner, name, field in walk(model.root)
-]
+}
+SIBLINGS = {(id(member.model), member.owner, member.name) for member in EVERY_FIELD.values()}
 WRONG = {
     "text": [5, True, ["a"], {"a": 1}],
     "whole": ["5", 1.5, True, [5], {}],
@@ -74,54 +87,101 @@ def quoted(owner: str, name: str) -> str:
     return full_path(owner, "") + path_text(("x", name))[1:]
 
 
-@pytest.mark.parametrize(("model", "owner", "name", "field"), EVERY_FIELD)
-def test_a_misspelt_field_is_reported_with_its_path_and_the_right_name(
-    model: Model, owner: str, name: str, field: Field
-) -> None:
-    for typo in (name[:-1], f"{name}x", name.upper() if name.upper() != name else name.lower()):
-        if any(owner == other and typo == sibling for other, sibling, _field in walk(model.root)):
-            continue
-        found = at(findings_of(model, nested(owner, {typo: None})), quoted(owner, typo))
-        assert len(found) == 1, typo
-        assert found[0].hint == f'did you mean "{name}"?'
+def judge(rule: Callable[[Member], Iterator[str]]) -> None:
+    """Hold every field against one rule; fail with all that break it, each with its name and what is wrong."""
+    none_of(f"{place}: {complaint}" for place, member in EVERY_FIELD.items() for complaint in complaints(rule, member))
 
 
-@pytest.mark.parametrize(("model", "owner", "name", "field"), EVERY_FIELD)
-def test_a_value_of_the_wrong_type_is_reported_at_its_path(model: Model, owner: str, name: str, field: Field) -> None:
-    for value in WRONG.get(field.type, []) if not field.refused else []:
-        found = at(findings_of(model, nested(owner, {name: value})), quoted(owner, name))
-        assert found, value
-        assert "not" in found[0].problem
+def complaints(rule: Callable[[Member], Iterator[str]], member: Member) -> list[str]:
+    """Return what ``rule`` says of one field; an exception is a complaint too, so that the others are still judged."""
+    try:
+        return list(rule(member))
+    except Exception as error:
+        return [f"raises {error!r}"]
 
 
-@pytest.mark.parametrize(("model", "owner", "name", "field"), EVERY_FIELD)
-def test_a_required_field_is_missed(model: Model, owner: str, name: str, field: Field) -> None:
-    lacking = [violation.problem for violation in at(findings_of(model, nested(owner, {})), full_path(owner, ""))]
-    assert (f"lacks `{name}`" in lacking) is field.required
+def read_as(member: Member, leaf: dict[str, Any]) -> Findings:
+    """Return the findings about a document that has ``leaf`` where the field belongs."""
+    return findings_of(member.model, nested(member.owner, leaf))
 
 
-@pytest.mark.parametrize(("model", "owner", "name", "field"), EVERY_FIELD)
-def test_null_is_the_same_as_absent(model: Model, owner: str, name: str, field: Field) -> None:
-    findings = findings_of(model, nested(owner, {name: None}))
-    assert not at(findings, quoted(owner, name))
+def test_there_are_fields_to_judge() -> None:
+    assert len(EVERY_FIELD) > 500
 
 
-@pytest.mark.parametrize(("model", "owner", "name", "field"), EVERY_FIELD)
-def test_retired_idle_and_refused_fields_are_never_silent(model: Model, owner: str, name: str, field: Field) -> None:
+def test_a_misspelt_field_is_reported_with_its_path_and_the_right_name() -> None:
+    def rule(member: Member) -> Iterator[str]:
+        name = member.name
+        for typo in (name[:-1], f"{name}x", name.upper() if name.upper() != name else name.lower()):
+            # One letter is near to no name.
+            if (id(member.model), member.owner, typo) in SIBLINGS or len(typo) == 1:
+                continue
+            found = at(read_as(member, {typo: None}), quoted(member.owner, typo))
+            if [violation.hint for violation in found] != [f'did you mean "{name}"?']:
+                yield f"{typo}: {found}"
+
+    judge(rule)
+
+
+def test_a_value_of_the_wrong_type_is_reported_at_its_path() -> None:
+    def rule(member: Member) -> Iterator[str]:
+        for value in WRONG.get(member.field.type, []) if not member.field.refused else []:
+            found = at(read_as(member, {member.name: value}), quoted(member.owner, member.name))
+            if not found or "not" not in found[0].problem:
+                yield f"{value!r}: {found}"
+
+    judge(rule)
+
+
+def test_a_required_field_is_missed() -> None:
+    def rule(member: Member) -> Iterator[str]:
+        lacking = [violation.problem for violation in at(read_as(member, {}), full_path(member.owner, ""))]
+        if (f"lacks `{member.name}`" in lacking) is not member.field.required:
+            yield f"required: {member.field.required}, told as lacking: {lacking}"
+
+    judge(rule)
+
+
+def test_null_is_the_same_as_absent() -> None:
+    def rule(member: Member) -> Iterator[str]:
+        found = at(read_as(member, {member.name: None}), quoted(member.owner, member.name))
+        if found:
+            yield str(found)
+
+    judge(rule)
+
+
+def test_refused_fields_are_never_silent() -> None:
+    def rule(member: Member) -> Iterator[str]:
+        found = at(with_a_value(member), quoted(member.owner, member.name))
+        if member.field.refused and not (
+            found and found[0].problem == f"`{member.name}` is not supported yet" and found[0].hint
+        ):
+            yield str(found)
+
+    judge(rule)
+
+
+def test_retired_and_idle_fields_are_never_silent_and_others_are() -> None:
+    def rule(member: Member) -> Iterator[str]:
+        field, path = member.field, quoted(member.owner, member.name)
+        said = [notice for notice in with_a_value(member).notices if notice.path == path]
+        if field.until and not any(field.until in notice.problem and notice.hint for notice in said):
+            yield f"the release that retires it, {field.until}, is not told: {said}"
+        if field.until and not field.successor:
+            yield "has no successor"
+        if field.idle and not any("no effect" in notice.problem and notice.hint for notice in said):
+            yield f"that it has no effect is not told: {said}"
+        if said and not (field.refused or field.until or field.idle):
+            yield f"works, and has notices: {said}"
+
+    judge(rule)
+
+
+def with_a_value(member: Member) -> Findings:
+    """Return the findings about a document with a plausible value in the field."""
     values: dict[str, Any] = {"text": "x", "whole": 1, "flag": True, "record": {}, "mapping": {}, "series": []}
-    findings = findings_of(model, nested(owner, {name: values.get(field.type, "1")}))
-    path = quoted(owner, name)
-    said = [notice for notice in findings.notices if notice.path == path]
-    if field.refused:
-        assert at(findings, path)[0].problem == f"`{name}` is not supported yet"
-        assert at(findings, path)[0].hint
-    if field.until:
-        assert any(field.until in notice.problem and notice.hint for notice in said)
-        assert field.successor
-    if field.idle:
-        assert any("no effect" in notice.problem and notice.hint for notice in said)
-    if not (field.refused or field.until or field.idle):
-        assert said == []
+    return read_as(member, {member.name: values.get(member.field.type, "1")})
 
 
 def test_a_field_at_the_wrong_depth_is_sent_home() -> None:

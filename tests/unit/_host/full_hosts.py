@@ -9,7 +9,7 @@ from typing import Any, Callable, NamedTuple
 
 from ansible_collections.rdma.fabric.tests.unit._host import igb, mlx5, system_hosts
 from ansible_collections.rdma.fabric.tests.unit._host.families import INFINIBAND, PF
-from ansible_collections.rdma.fabric.tests.unit._host.kernel import eswitch, pcie, queues, routes, vfs
+from ansible_collections.rdma.fabric.tests.unit._host.kernel import eswitch, irq, pcie, queues, routes, vfs
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.machine import Kernel
 from ansible_collections.rdma.fabric.tests.unit._host.qos import hosts as qos_hosts
 
@@ -38,6 +38,9 @@ def _mlx5() -> Kernel:
     kernel.tree.add_file(f"{vfs.PCI}/{PF}/config", pcie.space())
     kernel.tree.add_file(f"{vfs.PCI}/{PF}/{eswitch.OFFLOAD}", "off\n")
     queues.install(kernel, qos_hosts.PORT)
+    irq.install(kernel, PF)
+    kernel.tree.add_file(irq.FIXED, "")
+    irq.install_irqbalance(kernel)
     return kernel
 
 
@@ -60,6 +63,7 @@ _SYSTEM: dict[str, Any] = {
 # Functions that a run has left behind may be in use when the next one binds their drivers again.
 _NEW_DRIVERS = {"vf_reset": True}
 _OF_SYSTEM = {"modules", "kernel_arguments", "sysctl", "limits", "hugepages", "boot"}
+_OF_PORT = {"naming", "vfs", "eswitch", "mtu", "qos", "pcie", "queues", "irq_affinity", "irqbalance"}
 HOSTS = {
     "mlx5": Full(
         _mlx5,
@@ -78,11 +82,12 @@ HOSTS = {
                     "vf_settings": {"mac": "deterministic"},
                     "eswitch_mode": "switchdev",
                     "queues": {"rx_ring": 4096, "channels": 16},
+                    "irq_affinity": "local_node",
                     "qos": {**qos_hosts.LOSSLESS, **qos_hosts.OF_VENDOR},
                 }
             ],
         },
-        frozenset({*_OF_SYSTEM, "naming", "vfs", "eswitch", "mtu", "qos", "pcie", "queues"}),
+        frozenset({*_OF_SYSTEM, *_OF_PORT}),
     ),
     "igb": Full(
         _igb,

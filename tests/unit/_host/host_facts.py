@@ -8,14 +8,17 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.program import program_path
-from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.unit import UNIT_FILE, WISHES_FILE, unit_text
-from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.wishes import wishes_text
-from ansible_collections.rdma.fabric.plugins.module_utils._host.context import Interface
-from ansible_collections.rdma.fabric.plugins.module_utils._host.desired import parse_host_variables
-from ansible_collections.rdma.fabric.plugins.module_utils._host.kmods.files import LOAD_FILE, load_file
-from ansible_collections.rdma.fabric.plugins.module_utils._host.naming.files import name_file, rdma_file
-from ansible_collections.rdma.fabric.plugins.module_utils._host.read.boot import content_of
+from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.unit import unit_text
+from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.kernel.modules_files import (
+    LOAD_FILE,
+    load_file,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.naming.files import name_file, rdma_file
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interfaces import Interface
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import UNIT_FILE, WISHES_FILE
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.program import program_path
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import parse_host_variables
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.persisted import wishes_text
 
 Facts = dict[str, Any]
 
@@ -179,13 +182,13 @@ def vf_settings(**changes: Any) -> dict[str, Any]:
 
 
 def interface(**wanted: Any) -> dict[str, Any]:
-    """One entry of HostDesired.interfaces."""
+    """One entry of HostSpec.interfaces."""
     keys = ("name", "rdma_name", "mtu", "vf_mtu", "state", "vfs", "vf_settings")
     return {**dict.fromkeys(keys), **wanted}
 
 
 def desired(*interfaces: dict[str, Any], consents: dict[str, bool] | None = None, **changes: Any) -> dict[str, Any]:
-    """A HostDesired that asks for nothing but the given interfaces and ``changes``."""
+    """A HostSpec that asks for nothing but the given interfaces and ``changes``."""
     nothing = parse_host_variables("gpu01", {})[0]
     return {
         **nothing,
@@ -288,14 +291,19 @@ def _with_count(state: Facts, step: dict[str, Any]) -> Facts:
 
 def _kept(state: Facts, step: dict[str, Any]) -> Facts:
     boot, path = state["boot"], _address(step)
+    if not path.startswith("/"):
+        return state
     if path != UNIT_FILE:
-        boot["files"][path] = content_of(step["to"])
+        boot["files"][path] = step["to"]
         return state
     boot.update(unit={"enabled": bool(step["to"]), "programs": [program_path()] if step["to"] else []}, result=None)
-    for name, text in ((WISHES_FILE, wishes_text(step["to"] or [])), (UNIT_FILE, unit_text(PYTHON, program_path()))):
+    for name, text in (
+        (WISHES_FILE, wishes_text(step["to"] or [])),
+        (UNIT_FILE, unit_text(PYTHON, program_path(), step["to"] or [])),
+    ):
         boot["files"].pop(name, None)
         if step["to"]:
-            boot["files"][name] = content_of(text)
+            boot["files"][name] = text
     return state
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.outcome import Run
+from ansible_collections.rdma.fabric.plugins.module_utils._host.run.result import Run
 from ansible_collections.rdma.fabric.tests.unit._host import igb
 from ansible_collections.rdma.fabric.tests.unit._host.families import ETHERNET, FAMILIES, PF, Family, host_with
 from ansible_collections.rdma.fabric.tests.unit._host.kernel import vfs

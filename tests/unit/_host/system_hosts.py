@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.unit import BOOT_ID
-from ansible_collections.rdma.fabric.plugins.module_utils._host.converge import apply, preview
-from ansible_collections.rdma.fabric.plugins.module_utils._host.desired import check_desired
-from ansible_collections.rdma.fabric.plugins.module_utils._host.outcome import Run
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import BOOT_ID
+from ansible_collections.rdma.fabric.plugins.module_utils._host.run.converge import apply, preview
+from ansible_collections.rdma.fabric.plugins.module_utils._host.run.result import Run
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import check_spec
 from ansible_collections.rdma.fabric.tests.fixtures.hosts.fleet import FLEET
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.machine import Kernel
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.system import ENTRY, GRUB_TEMPLATE, LIMITS_IN_EFFECT
@@ -83,11 +83,11 @@ def systemd_boot(distribution: str = "debian-13") -> Kernel:
 
 
 def applied(kernel: Kernel, run: Run = APPLY, **wish: Any) -> dict[str, Any]:
-    return apply(kernel, check_desired(wish), run, None, kernel)
+    return apply(kernel, check_spec(wish), run, None, kernel)
 
 
 def previewed(kernel: Kernel, run: Run = CHECK, **wish: Any) -> dict[str, Any]:
-    return preview(kernel, check_desired(wish), run, None)
+    return preview(kernel, check_spec(wish), run, None)
 
 
 def _kernel_files() -> dict[str, str]:

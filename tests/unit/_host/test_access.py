@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.access import (
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.settings import parse_addresses
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import (
     OUTPUT_LIMIT,
     READ_LIMIT,
     HostError,
@@ -22,9 +23,8 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.access import (
     follow,
     temporary_name,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._host.read.settings import parse_addresses
-from ansible_collections.rdma.fabric.plugins.module_utils._host.record import Recorder
-from ansible_collections.rdma.fabric.plugins.module_utils._host.recorded import RecordedHost
+from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.record import Recorder
+from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.recorded import RecordedHost
 
 
 @pytest.fixture

@@ -10,12 +10,15 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host import awaited
-from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.unit import BOOT_ID
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts import gather
-from ansible_collections.rdma.fabric.plugins.module_utils._host.record import record
-from ansible_collections.rdma.fabric.plugins.module_utils._host.recorded import RecordedHost
-from ansible_collections.rdma.fabric.plugins.module_utils._host.steps import make_step
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine import pending_reboot
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import make_step
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.gather import gather
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.pending_reboot import FILE
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.pending_reboot import PATH as PENDING_REBOOT
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import BOOT_ID
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.state_file import BrokenState
+from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.record import record
+from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.recorded import RecordedHost
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.machine import Kernel
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.system import reboot
 from ansible_collections.rdma.fabric.tests.unit._host.system_hosts import APPLY, REMOVE, applied, host, previewed
@@ -40,15 +43,15 @@ def status(outcome: dict[str, Any]) -> str:
 
 def test_it_waits_as_long_as_the_host_runs_and_is_written_down_once() -> None:
     kernel = waiting()
-    before = kernel.read(awaited.PATH)
+    before = kernel.read(PENDING_REBOOT)
     assert status(applied(kernel, **WISH)) == "needs_reboot"
-    assert (kernel.mutations, kernel.read(awaited.PATH)) == ([], before)
+    assert (kernel.mutations, kernel.read(PENDING_REBOOT)) == ([], before)
 
 
 def test_check_mode_tells_what_a_run_would_and_writes_nothing() -> None:
     kernel = host()
     previewed(kernel, **WISH)
-    assert not kernel.exists(awaited.PATH)
+    assert not kernel.exists(PENDING_REBOOT)
     kernel = waiting()
     reboot(kernel, WITHOUT)
     assert status(previewed(kernel, **WISH)) == "refused"
@@ -75,18 +78,27 @@ def test_where_nothing_tells_one_boot_from_another_it_waits_for_ever() -> None:
     kernel = host()
     kernel.tree.discard(BOOT_ID)
     applied(kernel, **WISH)
-    assert not kernel.exists(awaited.PATH)
+    assert not kernel.exists(PENDING_REBOOT)
     kernel.tree.add_file("/proc/cmdline", f"{WITHOUT}\n")
     assert status(applied(kernel, **WISH)) == "needs_reboot"
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", '{"format": 2}', '{"format": 1, "steps": {"x": 3}}', '{"format": 1}'])
-def test_a_broken_file_is_forgotten_and_written_again(text: str) -> None:
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"format": 3}'])
+def test_a_broken_file_ends_the_run_before_the_host_is_rebooted_again(text: str) -> None:
     kernel = waiting()
-    good = kernel.read(awaited.PATH)
-    kernel.tree.add_file(awaited.PATH, text)
+    kernel.tree.add_file(PENDING_REBOOT, text)
+    with pytest.raises(BrokenState, match=f"{PENDING_REBOOT} does not hold what waits for a reboot .*; next: remove"):
+        applied(kernel, **WISH)
+    assert kernel.mutations == []
+
+
+@pytest.mark.parametrize("steps", [{"x": 3}, None])
+def test_entries_that_are_none_are_forgotten_and_written_again(steps: Any) -> None:
+    kernel = waiting()
+    good = kernel.read(PENDING_REBOOT)
+    kernel.tree.add_file(PENDING_REBOOT, FILE.text({"steps": steps}))
     assert status(applied(kernel, **WISH)) == "needs_reboot"
-    assert kernel.read(awaited.PATH) == good
+    assert kernel.read(PENDING_REBOOT) == good
 
 
 def test_a_recording_tells_it_too() -> None:
@@ -99,5 +111,5 @@ def test_a_recording_tells_it_too() -> None:
 def test_a_step_that_is_planned_again_waits_for_nothing() -> None:
     step = make_step("driver", "load", target="x", action="x", before="a", after="b", reason="x")
     known = {"driver:load": {"to": "b", "boot_id": "one", "this_boot": False}}
-    assert awaited.judged([step], known) == [step]
-    assert awaited.awaited_after([step], known, ("driver",), "two") == {}
+    assert pending_reboot.refuse_unmet([step], known) == [step]
+    assert pending_reboot.pending_after([step], known, ("driver",), "two") == {}

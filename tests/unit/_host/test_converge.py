@@ -10,11 +10,12 @@ from typing import Any, ClassVar
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host import originals
-from ansible_collections.rdma.fabric.plugins.module_utils._host.converge import apply, preview
-from ansible_collections.rdma.fabric.plugins.module_utils._host.desired import check_desired
-from ansible_collections.rdma.fabric.plugins.module_utils._host.kmods.files import LOAD_FILE
-from ansible_collections.rdma.fabric.plugins.module_utils._host.outcome import Run
+from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.kernel.modules_files import LOAD_FILE
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.state_file import BrokenState
+from ansible_collections.rdma.fabric.plugins.module_utils._host.run import baseline
+from ansible_collections.rdma.fabric.plugins.module_utils._host.run.converge import apply, preview
+from ansible_collections.rdma.fabric.plugins.module_utils._host.run.result import Run
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import check_spec
 from ansible_collections.rdma.fabric.tests.fixtures.hosts.fleet import FLEET
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.kmods import MISSING
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.machine import Kernel
@@ -50,11 +51,11 @@ def host(name: str) -> Kernel:
 
 
 def applied(kernel: Kernel, wish: dict[str, Any], run: Run = APPLY) -> dict[str, Any]:
-    return apply(kernel, check_desired(wish), run, None, kernel)
+    return apply(kernel, check_spec(wish), run, None, kernel)
 
 
 def previewed(kernel: Kernel, wish: dict[str, Any], run: Run = CHECK) -> dict[str, Any]:
-    return preview(kernel, check_desired(wish), run, None)
+    return preview(kernel, check_spec(wish), run, None)
 
 
 def settings(kernel: Kernel, netdev: str) -> tuple[str, int]:
@@ -221,12 +222,12 @@ class TestRemoval:
         kernel = host("egx-01")
         for mtu in (9000, 4200):
             applied(kernel, {"interfaces": [{"pci": "0000:37:00.0", "mtu": mtu}]})
-        assert json.loads(kernel.read(originals.PATH))["settings"] == {"mtu:0000:37:00.0": 1500}
+        assert json.loads(kernel.read(baseline.PATH))["settings"] == {"mtu:0000:37:00.0": 1500}
 
     def test_a_setting_that_was_not_reached_is_not_kept(self) -> None:
         kernel = host("cpu-01")
         applied(kernel, {"kernel_modules": ["ib_umad", MISSING, "rdma_cm"]})
-        kept = json.loads(kernel.read(originals.PATH))["settings"]
+        kept = json.loads(kernel.read(baseline.PATH))["settings"]
         assert "modules:rdma_cm" not in kept
 
     def test_a_module_in_use_stays_and_is_told(self) -> None:
@@ -236,7 +237,7 @@ class TestRemoval:
         kernel.tree.add_file("/proc/modules", text)
         outcome = applied(kernel, {}, REMOVE)
         assert "used by rpcrdma" in outcome["plan"]["notices"][0]
-        assert not kernel.exists(originals.PATH)
+        assert not kernel.exists(baseline.PATH)
 
     def test_a_module_goes_without_those_that_it_needed(self) -> None:
         kernel = host("cpu-01")
@@ -262,8 +263,8 @@ class TestRemoval:
     @pytest.mark.parametrize("text", ["", "{", "[]", '{"format": 2, "settings": {}}', '{"format": 1, "settings": []}'])
     def test_kept_values_that_can_not_be_read_stop_the_run_before_anything_changes(self, text: str) -> None:
         kernel = host("cpu-01")
-        kernel.tree.add_file(originals.PATH, text)
-        with pytest.raises(originals.BadOriginals, match="next: "):
+        kernel.tree.add_file(baseline.PATH, text)
+        with pytest.raises(BrokenState, match="next: "):
             applied(kernel, WISHES["cpu-01"])
         assert kernel.mutations == []
 

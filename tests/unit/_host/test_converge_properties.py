@@ -14,10 +14,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.converge import apply, preview
-from ansible_collections.rdma.fabric.plugins.module_utils._host.desired import check_desired
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts import gather
-from ansible_collections.rdma.fabric.plugins.module_utils._host.outcome import Run
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.gather import gather
+from ansible_collections.rdma.fabric.plugins.module_utils._host.run.converge import apply, preview
+from ansible_collections.rdma.fabric.plugins.module_utils._host.run.result import Run
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import check_spec
 from ansible_collections.rdma.fabric.tests.fixtures.hosts.fleet import FLEET
 from ansible_collections.rdma.fabric.tests.unit._host import full_hosts
 from ansible_collections.rdma.fabric.tests.unit._host.families import PF
@@ -61,7 +61,7 @@ def wishes(draw: Any) -> tuple[str, dict[str, Any]]:
 @REPEATABLE
 def test_what_is_shown_is_what_is_done_and_then_there_is_nothing_left_to_do(asked: tuple[str, dict[str, Any]]) -> None:
     name, wish = asked
-    kernel, desired = Kernel(FLEET[name]().document()), check_desired(wish)
+    kernel, desired = Kernel(FLEET[name]().document()), check_spec(wish)
     shown = preview(kernel, desired, CHECK, None)
     assert kernel.mutations == []
     done = apply(kernel, desired, APPLY, None, kernel)
@@ -85,6 +85,7 @@ CHOICES: dict[str, list[Any]] = {
     "vf_settings": [{"mac": "deterministic"}, {"mac": "deterministic", "link_state": "enable"}, {"max_tx_rate": 100}],
     "eswitch_mode": ["legacy"],
     "queues": [{"rx_ring": 4096}, {"channels": 16}, {"rx_ring": 2048, "channels": 8}],
+    "irq_affinity": ["local_node", "4-7,12"],
     "qos": [LOSSLESS, {"pfc": [3]}, {"trust": "dscp"}, False],
 }
 OF_HOST: dict[str, list[Any]] = {
@@ -124,7 +125,7 @@ def test_whatever_was_asked_for_in_turn_a_removal_brings_everything_back(seed: i
     kernel = full_hosts.HOSTS["mlx5"].host()
     before = left_traces(kernel)
     for wish in wishes_in_turn(seed):
-        desired = check_desired(wish)
+        desired = check_spec(wish)
         shown = preview(kernel, desired, CHECK, None)
         assert kernel.mutations == []
         done = apply(kernel, desired, APPLY, None, kernel)
@@ -133,6 +134,6 @@ def test_whatever_was_asked_for_in_turn_a_removal_brings_everything_back(seed: i
         assert [step["line"] for step in done["executed"]] == [line for line in printed if line.startswith("planned: ")]
         kernel.revive()
         assert (apply(kernel, desired, APPLY, None, kernel)["changed"], kernel.mutations) == (False, [])
-    removed = apply(kernel, check_desired({"consents": {"vf_reset": True}}), REMOVE, None, kernel)
+    removed = apply(kernel, check_spec({"consents": {"vf_reset": True}}), REMOVE, None, kernel)
     assert not removed.get("failed"), removed["msg"]
     assert left_traces(kernel) == before

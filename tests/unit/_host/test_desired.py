@@ -7,8 +7,12 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.desired import KEYS, check_desired, parse_host_variables
-from ansible_collections.rdma.fabric.plugins.module_utils._host.wanted.place import Found, Place
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import (
+    KEYS,
+    check_spec,
+    parse_host_variables,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.place import Found, Place
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, Violation
 
 
@@ -74,6 +78,7 @@ def test_everything_given_arrives() -> None:
         "firmware": None,
         "qos": None,
         "queues": None,
+        "irq_affinity": None,
         "routes": None,
         "routing-policy": None,
         "state": "up",
@@ -88,7 +93,7 @@ def test_everything_given_arrives() -> None:
 
 def test_what_was_parsed_is_accepted_again() -> None:
     desired = parse_host_variables("gpu01", {"rdma_fabric_interfaces": [{"pci": "0000:18:00.0", "mtu": 9000}]})[0]
-    assert check_desired(desired) == desired
+    assert check_spec(desired) == desired
 
 
 def test_all_violations_are_reported_at_once_with_their_place() -> None:
@@ -378,16 +383,16 @@ def test_hostile_text_stays_on_its_line_and_is_cut() -> None:
 @pytest.mark.parametrize("document", [None, [], "text", 7, {"interfaces": 7}, {"interfaces": [[]]}])
 def test_a_desired_state_of_another_type_is_refused(document: object) -> None:
     with pytest.raises(InvalidInput):
-        check_desired(document)
+        check_spec(document)
 
 
 def test_an_empty_desired_state_is_complete() -> None:
-    assert check_desired({}) == parse_host_variables("gpu01", {})[0]
+    assert check_spec({}) == parse_host_variables("gpu01", {})[0]
 
 
 def test_every_part_of_a_desired_state_is_checked() -> None:
     with pytest.raises(InvalidInput) as raised:
-        check_desired(
+        check_spec(
             {
                 "interfaces": {},
                 "kernel_moduls": [],

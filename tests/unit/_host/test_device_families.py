@@ -9,11 +9,11 @@ from typing import Any, Iterable
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.converge import apply, preview
-from ansible_collections.rdma.fabric.plugins.module_utils._host.desired import parse_host_variables
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts import gather
-from ansible_collections.rdma.fabric.plugins.module_utils._host.outcome import Run
-from ansible_collections.rdma.fabric.plugins.module_utils._host.recorded import RecordedHost
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.gather import gather
+from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.recorded import RecordedHost
+from ansible_collections.rdma.fabric.plugins.module_utils._host.run.converge import apply, preview
+from ansible_collections.rdma.fabric.plugins.module_utils._host.run.result import Run
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import parse_host_variables
 from ansible_collections.rdma.fabric.tests.unit._host.families import (
     ETHERNET,
     FAMILIES,

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts import gather
-from ansible_collections.rdma.fabric.plugins.module_utils._host.recorded import RecordedHost, load_recording
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.gather import gather
+from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.recorded import RecordedHost, load_recording
 from ansible_collections.rdma.fabric.tests.fixtures.hosts.fleet import FLEET, RECORDINGS
 
 FEATURE = "feature.node.kubernetes.io"
@@ -122,6 +122,7 @@ def test_a_rail_port_has_the_published_values() -> None:
         "pci": "0000:18:00.0",
         "netdev": "ibp24s0",
         "node_guid": "a088:c203:00b1:7e26",
+        "system_image_guid": "a088:c203:00b1:7e26",
         "firmware": "28.39.3560",
         "psid": "MT_0000000838",
         "hca_type": "MT4129",

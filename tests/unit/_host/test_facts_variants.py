@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.driver.modules import (
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.gather import gather
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.module_graph import (
     STORAGE,
     STORAGE_CLIENTS,
     THIRD_PARTY,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts import gather
-from ansible_collections.rdma.fabric.plugins.module_utils._host.recorded import RecordedHost
+from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.recorded import RecordedHost
 from ansible_collections.rdma.fabric.tests.fixtures.hosts.h100 import dgx, roce
 from ansible_collections.rdma.fabric.tests.fixtures.hosts.parts import eui64, ipv4_gid
 from ansible_collections.rdma.fabric.tests.fixtures.hosts.small import cpu
@@ -350,6 +350,17 @@ def test_secure_boot(variable: str | None, efi: bool, expected: bool | None) -> 
     if variable:
         tree.binary["/sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"] = variable
     assert facts_of(tree)["system"]["secure_boot"] is expected
+
+
+@pytest.mark.parametrize(
+    ("told", "count"), [("0-1\n", 2), ("0\n", 1), ("0,8\n", 2), ("0-1,4-5\n", 4), ("\n", 34), (None, 34)]
+)
+def test_memory_without_processors_is_no_numa_node(node: Tree, told: str | None, count: int) -> None:
+    """GB200: node0 and node1 have processors, the others GPU memory (Documentation/ABI/stable/sysfs-devices-node)."""
+    node.dirs += [f"/sys/devices/system/node/node{number}" for number in range(34)]
+    if told is not None:
+        node.files["/sys/devices/system/node/has_cpu"] = told
+    assert facts_of(node)["system"]["numa_nodes"] == count
 
 
 def test_what_restricts_a_host(node: Tree) -> None:

@@ -10,21 +10,21 @@ from typing import Any, Iterator
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.program import program_path
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns import applier_of
-from ansible_collections.rdma.fabric.plugins.module_utils._host.desired import (
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.operations import PutFile, Run, SetAttribute
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import describe, is_executable
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.gather import gather
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.program import program_path
+from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.recorded import RecordedHost
+from ansible_collections.rdma.fabric.plugins.module_utils._host.run.plan import plan_with_context
+from ansible_collections.rdma.fabric.plugins.module_utils._host.run.registry import handler_of
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec import driver, interfaces, queues, vf_settings
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec import qos as wanted_qos
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import (
     CONSENTS,
     HOST_VARIABLES,
-    check_desired,
+    check_spec,
     parse_host_variables,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts import gather
-from ansible_collections.rdma.fabric.plugins.module_utils._host.operations import PutFile, Run, SetAttribute
-from ansible_collections.rdma.fabric.plugins.module_utils._host.plan import plan_with_context
-from ansible_collections.rdma.fabric.plugins.module_utils._host.recorded import RecordedHost
-from ansible_collections.rdma.fabric.plugins.module_utils._host.steps import describe, is_executable
-from ansible_collections.rdma.fabric.plugins.module_utils._host.wanted import driver, interfaces, queues, vf_settings
-from ansible_collections.rdma.fabric.plugins.module_utils._host.wanted import qos as wanted_qos
 from ansible_collections.rdma.fabric.tests.fixtures.hosts.fleet import FLEET
 
 PF = "0000:18:00.0"
@@ -118,7 +118,7 @@ def test_a_hostile_value_is_refused_in_one_line_or_planned_like_any_other(place:
                 assert said.isprintable() and len(said) < 2000, said
             refused += bool(violations)
             if not violations:
-                assert check_desired(desired) == desired
+                assert check_spec(desired) == desired
                 _is_planned(desired, variables)
     assert refused > len(HOSTILE)
 
@@ -129,10 +129,10 @@ def _is_planned(desired: dict[str, Any], variables: dict[str, Any]) -> None:
     plan, context = plan_with_context(desired, gather(RecordedHost(recording()), desired=desired))
     for step in plan["steps"]:
         assert describe(step).isprintable()
-        applier = applier_of(step["concern"])
-        if not is_executable(step) or applier is None:
+        handler = handler_of(step["concern"])
+        if not is_executable(step) or handler is None:
             continue
-        work = applier.work(context, step)
+        work = handler.work(context, step)
         for operation in (*work.do, *work.undo):
             if isinstance(operation, Run):
                 assert all(word.isprintable() for word in operation.argv)

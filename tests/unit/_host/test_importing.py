@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host import importing
-from ansible_collections.rdma.fabric.plugins.module_utils._host.steps import CONCERNS
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine import importing
+from ansible_collections.rdma.fabric.plugins.module_utils._host.run.handlers import HANDLERS
 from ansible_collections.rdma.fabric.tests.fixtures.hosts.fleet import FLEET
 
 ROOT = "ansible_collections/rdma/fabric/plugins/module_utils"
@@ -31,7 +31,7 @@ def counting(source, filename, *arguments, **options):
 builtins.compile = counting
 sys.dont_write_bytecode = True
 sys.path.insert(0, {archive!r})
-from {host}.importing import compile_once
+from {host}.machine.importing import compile_once
 {call}
 {body}
 print(json.dumps({{"counts": counts, "found": found, "finders": len(sys.meta_path)}}))
@@ -43,16 +43,15 @@ def archive(tmp_path: Path) -> Path:
     """Sources as Ansible sends them, with a package, a module that fails, and one that has to be found."""
     path = tmp_path / "sent.zip"
     files = {
-        f"{ROOT}/_host/importing.py": Path(importing.__file__).read_text(encoding="utf-8"),
+        f"{ROOT}/_host/machine/importing.py": Path(importing.__file__).read_text(encoding="utf-8"),
         f"{ROOT}/_host/one.py": f"from {HOST}.part import two\nVALUE = two.VALUE\n",
         f"{ROOT}/_host/part/two.py": "VALUE = __file__\n",
-        f"{ROOT}/_host/appliers.py": f"from {HOST} import one\nVALUE = one.VALUE\n",
-        f"{ROOT}/_host/user.py": f"from {HOST} import appliers\n\n\ndef value():\n    return appliers.VALUE\n",
         f"{ROOT}/_host/broken.py": "VALUE = 1\nraise ValueError('first line')\n",
         f"{ROOT}/_host/wrong.py": "VALUE = (\n",
     }
-    parts = (*ROOT.split("/"), "_host", "part")
-    files.update({f"{'/'.join(parts[:depth])}/__init__.py": "" for depth in range(1, len(parts) + 1)})
+    for part in ("part", "machine"):
+        parts = (*ROOT.split("/"), "_host", part)
+        files.update({f"{'/'.join(parts[:depth])}/__init__.py": "" for depth in range(1, len(parts) + 1)})
     with zipfile.ZipFile(path, "w") as sent:
         for name, text in files.items():
             sent.writestr(name, text)
@@ -86,21 +85,12 @@ def test_modules_are_what_they_were(archive: Path) -> None:
     assert run(archive, body)["found"] == run(archive, body, call="")["found"]
 
 
-def test_what_only_changes_need_is_compiled_at_the_first_look_at_it(archive: Path) -> None:
-    body = f"import {HOST}.user as user\nfound = [name for name in sys.modules if name.endswith('.one')]"
-    imported = run(archive, body)
-    assert (imported["found"], f"{ROOT}/_host/appliers.py" in imported["counts"]) == ([], False)
-    looked_at = run(archive, f"{body}\nfound = user.value()")
-    assert looked_at["found"].endswith("part/two.py")
-    assert looked_at["counts"][f"{ROOT}/_host/appliers.py"] == 1
-
-
 def test_a_run_that_changes_nothing_reads_no_code_of_changes(tmp_path: Path) -> None:
     """The collection itself, as one archive: a host is read and planned, and the boot unit's program is named.
 
     The program has code of the boot unit itself that is needed to name it.
     """
-    sources = Path(importing.__file__).parents[1]
+    sources = Path(importing.__file__).parents[2]
     with zipfile.ZipFile(tmp_path / "sent.zip", "w") as sent:
         for path in sources.rglob("*.py"):
             sent.writestr(f"{ROOT}/{path.relative_to(sources)}", path.read_bytes())
@@ -109,18 +99,19 @@ def test_a_run_that_changes_nothing_reads_no_code_of_changes(tmp_path: Path) -> 
             sent.writestr("/".join([*parts[:depth], "__init__.py"]), b"")
     (tmp_path / "host.json").write_text(json.dumps(FLEET["egx-01"]().document()))
     body = (
-        f"from {HOST}.converge import look\nfrom {HOST}.desired import check_desired\n"
-        f"from {HOST}.recorded import RecordedHost\nfrom {HOST}.outcome import Run\n"
-        f"from {HOST}.boot.program import program_path\nfrom {HOST}.concerns import applier_of\n"
+        f"from {HOST}.run.converge import assess\nfrom {HOST}.spec.host import check_spec\n"
+        f"from {HOST}.recording.recorded import RecordedHost\nfrom {HOST}.run.result import Run\n"
+        f"from {HOST}.machine.program import program_path\nfrom {HOST}.run.registry import handler_of\n"
         f"host = RecordedHost(json.load(open({str(tmp_path / 'host.json')!r})))\n"
         "run = Run(check=True, diff=True, mode='apply', recorded=True)\n"
-        "look(host, check_desired({'interfaces': [{'pci': '0000:d8:00.0', 'vfs': 2, 'mtu': 9000}]}), run, None)\n"
+        "assess(host, check_spec({'interfaces': [{'pci': '0000:d8:00.0', 'vfs': 2, 'mtu': 9000}]}), run, None)\n"
         "program_path()\n"
-        "read = lambda: sorted(n for n in sys.modules if n.endswith('.apply') and not n.endswith('boot.apply'))\n"
-        "found = [read(), applier_of('vfs') is not None, len(read())]"
+        "read = lambda: sorted(n for n in sys.modules if n.endswith('apply') and not n.endswith('boot.apply'))\n"
+        "found = [read(), handler_of('vfs') is not None, read()]"
     )
     idle, known, read = run(tmp_path / "sent.zip", body)["found"]
-    assert (idle, known, read) == ([], True, len(CONCERNS) - 1)
+    handlers = {handler.work.__module__ for concern, handler in HANDLERS.items() if concern != "boot"}
+    assert (idle, known, handlers - set(read)) == ([], True, set())
 
 
 @pytest.mark.parametrize(

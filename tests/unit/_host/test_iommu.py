@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.desired import check_desired
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts import gather
-from ansible_collections.rdma.fabric.plugins.module_utils._host.plan import make_plan
-from ansible_collections.rdma.fabric.plugins.module_utils._host.record import record
-from ansible_collections.rdma.fabric.plugins.module_utils._host.recorded import RecordedHost
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.gather import gather
+from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.record import record
+from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.recorded import RecordedHost
+from ansible_collections.rdma.fabric.plugins.module_utils._host.run.plan import make_plan
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import check_spec
 from ansible_collections.rdma.fabric.tests.fixtures.hosts.h100 import rail_address, roce
 from ansible_collections.rdma.fabric.tests.fixtures.hosts.tree import Tree
 
@@ -64,7 +64,7 @@ def node(vendor: Vendor | None, domain: str | None, *, line: str = "ro quiet", b
 
 
 def planned(tree: Tree, *arguments: str) -> dict[str, Any]:
-    desired = check_desired({"kernel_arguments": list(arguments)})
+    desired = check_spec({"kernel_arguments": list(arguments)})
     return make_plan(desired, gather(RecordedHost(tree.document()), desired=desired))
 
 
@@ -156,7 +156,7 @@ class TestKernelArguments:
         assert remarks_of(tree, "iommu.passthrough=1") == []
 
     def test_facts_of_an_older_recording_are_enough(self) -> None:
-        desired = check_desired({"kernel_arguments": ["iommu=pt"]})
+        desired = check_spec({"kernel_arguments": ["iommu=pt"]})
         facts = gather(RecordedHost(node(None, None).document()), desired=desired)
         del facts["system"]["iommu"]
         assert not any("no effect" in notice for notice in make_plan(desired, facts)["notices"])

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.access import HostError
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import HostError
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.machine import KILL, Kernel, Killed
+from ansible_collections.rdma.fabric.tests.unit._host.kernel.sweep import ERRORS, faults
 
 DOCUMENT = {
     "files": {"/sys/devices/pci0/net/ens1/mtu": "1500\n", "/etc/rdma-fabric.d/one": "1"},
@@ -84,3 +85,44 @@ def test_moving_takes_along_what_is_below(kernel: Kernel) -> None:
     kernel.tree.move("/sys/devices/pci0/net/ens1", "/sys/devices/pci0/net/rail0")
     assert kernel.read("/sys/devices/pci0/net/rail0/mtu") == "1500\n"
     assert kernel.list("/sys/devices/pci0/net") == ["rail0"]
+
+
+def test_a_file_that_was_moved_is_listed_and_read_in_its_new_place_only(kernel: Kernel) -> None:
+    kernel.tree.add_file("/etc/one", "1")
+    assert "one" in kernel.list("/etc")
+    kernel.tree.move("/etc/one", "/etc/new.d/two")
+    assert ("one" in kernel.list("/etc"), kernel.list("/etc/new.d"), kernel.exists("/etc/one")) == (
+        False,
+        ["two"],
+        False,
+    )
+    kernel.tree.discard("/etc/new.d/two")
+    assert (kernel.list("/etc/new.d"), kernel.exists("/etc/new.d/two")) == ([], False)
+
+
+def test_a_link_that_was_moved_leads_from_its_new_place_only(kernel: Kernel) -> None:
+    kernel.tree.add_file("/etc/there", "1")
+    kernel.tree.add_link("/etc/link", "there")
+    assert kernel.read("/etc/link") == "1"
+    kernel.tree.move("/etc/link", "/etc/other")
+    assert (kernel.read("/etc/other"), kernel.exists("/etc/link")) == ("1", False)
+
+
+class TestFaultsOfASweep:
+    def test_a_sample_kills_every_mutation_and_fails_it_once_with_the_errors_in_turn(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.delenv("RDMA_FABRIC_SWEEPS", raising=False)
+        assert [faults(number, ERRORS) for number in range(5)] == [
+            *((code, KILL) for code in ERRORS),
+            (ERRORS[0], KILL),
+        ]
+
+    def test_a_whole_one_fails_it_with_every_error(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("RDMA_FABRIC_SWEEPS", "whole")
+        assert faults(7, ERRORS) == (*ERRORS, KILL)
+
+    def test_a_slip_in_the_environment_samples_nothing_in_silence(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("RDMA_FABRIC_SWEEPS", "hole")
+        with pytest.raises(ValueError, match="RDMA_FABRIC_SWEEPS is hole; it may be sampled or whole"):
+            faults(0, ERRORS)

@@ -20,19 +20,19 @@ import pytest
 from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.rdma.fabric.plugins.module_utils import _module
-from ansible_collections.rdma.fabric.plugins.module_utils._host import lock
-from ansible_collections.rdma.fabric.plugins.module_utils._host.access import HostError
-from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.run import set_devices_up, start
-from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.unit import (
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine import lock
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.lock import Locked, NoLock, exclusive, patient
+from ansible_collections.rdma.fabric.plugins.module_utils._host.guard.record import Record, text_of
+from ansible_collections.rdma.fabric.plugins.module_utils._host.guard.revert import watch
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import HostError
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import (
     GUARD_FILE,
     RESULT_FILE,
     REVERTED_FILE,
     WISHES_FILE,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._host.desired import check_desired
-from ansible_collections.rdma.fabric.plugins.module_utils._host.guard.record import Record, text_of
-from ansible_collections.rdma.fabric.plugins.module_utils._host.guard.revert import watch
-from ansible_collections.rdma.fabric.plugins.module_utils._host.lock import Locked, NoLock, exclusive, patient
+from ansible_collections.rdma.fabric.plugins.module_utils._host.run.at_boot import set_devices_up, start
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import check_spec
 from ansible_collections.rdma.fabric.plugins.module_utils._module import converge_concern, end_with
 from ansible_collections.rdma.fabric.plugins.modules import rdma_host
 from ansible_collections.rdma.fabric.tests.unit._host import igb
@@ -41,8 +41,8 @@ from tools.checkout import COLLECTIONS
 
 HOLDER = """
 import sys, time
-from ansible_collections.rdma.fabric.plugins.module_utils._host.clock import SystemClock
-from ansible_collections.rdma.fabric.plugins.module_utils._host.lock import exclusive
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.clock import SystemClock
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.lock import exclusive
 with exclusive(SystemClock(), "rdma_host", root=sys.argv[1]):
     print("held", flush=True)
     time.sleep(600)
@@ -125,11 +125,11 @@ def test_the_second_run_fails_at_once_and_names_the_first(root: str) -> None:
 def test_who_changes_nothing_writes_nothing_and_holds_the_lock_all_the_same(root: str) -> None:
     with exclusive(Watch(), "rdma_host", root=root):
         pass
-    before = file_of(root).stat()
+    os.utime(file_of(root), (0, 0))  # so that any write shows as a newer time of change
     with exclusive(Watch(), "rdma_host", root=root, signed=False) as signature:
         with pytest.raises(Locked, match=r"^another run still changes"):
             take(Watch(), root)
-        assert file_of(root).stat() == before
+        assert (file_of(root).stat().st_mtime, file_of(root).read_text(encoding="utf-8")) == (0, "")
         signature.sign()
         with pytest.raises(Locked, match=r"^rdma_host \(process"):
             take(Watch(), root)
@@ -302,7 +302,7 @@ def on_kernel(root: str, monkeypatch: pytest.MonkeyPatch) -> Kernel:
 def concern_of(wish: dict[str, Any], concern: str) -> dict[str, Any]:
     """Run a module about one concern."""
     module = SimpleNamespace(check_mode=False, _diff=False)
-    return converge_concern(cast(AnsibleModule, module), check_desired(wish), concern)[0]
+    return converge_concern(cast(AnsibleModule, module), check_spec(wish), concern)[0]
 
 
 class TestModules:
@@ -312,7 +312,7 @@ class TestModules:
         monkeypatch.setattr(lock, "LOCK", f"{root}/run/rdma-fabric.lock")
         runs = (
             lambda _module: concern_of({}, "peer_memory"),
-            lambda _module: rdma_host.apply_here(check_desired({}), igb.APPLY, None, "token"),
+            lambda _module: rdma_host.apply_here(check_spec({}), igb.APPLY, None, "token"),
         )
         with exclusive(Watch(), "rdma_host"):
             failures = [end_of(run) for run in runs]
@@ -340,7 +340,7 @@ class TestModules:
         monkeypatch.setattr(_module, "exclusive", never)
         monkeypatch.setattr(_module, "preview", lambda *_arguments: {"facts": {}, "summary": {}, "recorded": False})
         module = SimpleNamespace(check_mode=True, _diff=False)
-        outcome = converge_concern(cast(AnsibleModule, module), check_desired({}), "peer_memory")
+        outcome = converge_concern(cast(AnsibleModule, module), check_spec({}), "peer_memory")
         assert outcome == ({}, {})
 
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.converge import apply, preview
-from ansible_collections.rdma.fabric.plugins.module_utils._host.desired import check_desired
-from ansible_collections.rdma.fabric.plugins.module_utils._host.kmods.files import LOAD_FILE
-from ansible_collections.rdma.fabric.plugins.module_utils._host.outcome import Run
+from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.kernel.modules_files import LOAD_FILE
+from ansible_collections.rdma.fabric.plugins.module_utils._host.run.converge import apply, preview
+from ansible_collections.rdma.fabric.plugins.module_utils._host.run.result import Run
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import check_spec
 from ansible_collections.rdma.fabric.tests.fixtures.hosts.fleet import FLEET
 from ansible_collections.rdma.fabric.tests.unit._host.driver.hosts import driver_host
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.machine import Kernel
@@ -41,7 +41,7 @@ def host(answer: dict[str, Any] | None, listed: str | None = None) -> Kernel:
 
 
 def run(kernel: Kernel, **wish: Any) -> dict[str, Any]:
-    return apply(kernel, check_desired({"kernel_modules": ["rdma_ucm", "ib-umd"], **wish}), APPLY, None, kernel)
+    return apply(kernel, check_spec({"kernel_modules": ["rdma_ucm", "ib-umd"], **wish}), APPLY, None, kernel)
 
 
 def answer(stderr: str, status: int = 1) -> dict[str, Any]:
@@ -69,13 +69,13 @@ def test_what_a_host_does_not_tell_stays_planned(told: dict[str, Any] | None) ->
 def driven(wish: dict[str, Any], kernel: Kernel) -> dict[str, Any]:
     wish = {"kernel_modules": ["knem-x"], "consents": {"driver_reload": True}, **wish}
     kernel.revive()
-    return apply(kernel, check_desired(wish), APPLY, None, kernel)
+    return apply(kernel, check_spec(wish), APPLY, None, kernel)
 
 
 @pytest.mark.parametrize("wish", ASKED)
 def test_what_only_the_driver_brings_is_loaded_by_the_run_after_its_own(wish: dict[str, Any]) -> None:
     kernel = driver_host("ubuntu-24.04")
-    planned = preview(kernel, check_desired({"kernel_modules": ["knem-x"], **wish}), CHECK, None)["plan"]
+    planned = preview(kernel, check_spec({"kernel_modules": ["knem-x"], **wish}), CHECK, None)["plan"]
     assert "knem_x: the kernel has no such module yet; it is loaded by the run after the driver's" in planned["notices"]
     first = driven(wish, kernel)
     assert [step["id"] for step in first["executed"]][-1] == "driver:load"
@@ -99,7 +99,7 @@ def test_what_the_driver_did_not_bring_is_refused_by_the_run_after_its_own(wish:
 def test_peer_memory_is_waited_for_as_well() -> None:
     kernel = host(answer(NOT_FOUND))
     wish = {"kernel_modules": ["rdma_ucm", "ib-umd"], "peer_memory": {"mechanism": "nvidia-peermem"}}
-    plan = preview(kernel, check_desired(wish), CHECK, None)["plan"]
+    plan = preview(kernel, check_spec(wish), CHECK, None)["plan"]
     assert "modules:ib_umd" not in {step["id"] for step in plan["steps"]}
     assert "it is loaded by the run after peer memory's" in plan["notices"][-1]
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.plan import make_plan
+from ansible_collections.rdma.fabric.plugins.module_utils._host.run.plan import make_plan
 from ansible_collections.rdma.fabric.tests.unit._host.host_facts import (
     Facts,
     desired,

@@ -7,11 +7,16 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.access import HostError
-from ansible_collections.rdma.fabric.plugins.module_utils._host.connection import client_address, server_address
-from ansible_collections.rdma.fabric.plugins.module_utils._host.outcome import Run, host_outcome, plan_lines, sentence
-from ansible_collections.rdma.fabric.plugins.module_utils._host.plan import make_plan
-from ansible_collections.rdma.fabric.plugins.module_utils._host.steps import describe, digest, make_step
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import describe, digest, make_step
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import HostError
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.connection import client_address, server_address
+from ansible_collections.rdma.fabric.plugins.module_utils._host.run.plan import make_plan
+from ansible_collections.rdma.fabric.plugins.module_utils._host.run.result import (
+    Run,
+    host_result,
+    plan_lines,
+    sentence,
+)
 from ansible_collections.rdma.fabric.tests.unit._host.host_facts import desired, interface, two_ports, vf
 
 PF = "0000:18:00.0"
@@ -21,7 +26,7 @@ WANTED = desired(interface(pci=PF, name="rail0", vfs=17), node_labels={"rack": "
 def outcome(wanted: dict[str, Any] | None = None, **changes: Any) -> dict[str, Any]:
     wanted, state = WANTED if wanted is None else wanted, two_ports()
     run = Run(**{"check": True, "diff": True, "mode": "apply", "recorded": False, **changes})
-    return host_outcome(wanted, state, make_plan(wanted, state), run)
+    return host_result(wanted, state, make_plan(wanted, state), run)
 
 
 class TestOutcome:
@@ -62,7 +67,7 @@ class TestOutcome:
         state["nics"].append(vf("0000:18:00.1", PF))
         plan = make_plan(WANTED, state)
         run = Run(check=True, diff=False, mode="apply", recorded=False)
-        summary = host_outcome(WANTED, state, plan, run)["summary"]
+        summary = host_result(WANTED, state, plan, run)["summary"]
         assert summary == {
             "steps": 2,
             "planned": 1,

@@ -9,9 +9,10 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.desired import check_desired
-from ansible_collections.rdma.fabric.plugins.module_utils._host.plan import make_plan
-from ansible_collections.rdma.fabric.plugins.module_utils._host.steps import CONCERNS, STATUSES, describe
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import STATUSES, describe
+from ansible_collections.rdma.fabric.plugins.module_utils._host.run.plan import make_plan
+from ansible_collections.rdma.fabric.plugins.module_utils._host.run.registry import ORDER
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import check_spec
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput
 from ansible_collections.rdma.fabric.tests.unit._host.host_facts import (
     desired,
@@ -114,7 +115,7 @@ def told_by_facts(plan: dict[str, Any]) -> list[dict[str, Any]]:
 @REPEATABLE
 def test_a_plan_is_ordered_and_each_step_is_told_apart(state: dict[str, Any], wanted: dict[str, Any]) -> None:
     steps = make_plan(wanted, state)["steps"]
-    positions = [CONCERNS.index(step["concern"]) for step in steps]
+    positions = [ORDER.index(step["concern"]) for step in steps]
     assert positions == sorted(positions)
     ids = [step["id"] for step in steps]
     assert len(ids) == len(set(ids))
@@ -205,7 +206,7 @@ def test_planning_changes_neither_wish_nor_facts(state: dict[str, Any], wanted: 
 @REPEATABLE
 def test_any_document_is_accepted_or_refused_with_violations(document: Any) -> None:
     try:
-        accepted = check_desired(document)
+        accepted = check_spec(document)
     except InvalidInput as invalid:
         assert invalid.violations
     else:

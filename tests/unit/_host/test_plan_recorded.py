@@ -11,11 +11,12 @@ from typing import Any
 import pytest
 import yaml
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.desired import parse_host_variables
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts import gather
-from ansible_collections.rdma.fabric.plugins.module_utils._host.outcome import plan_lines
-from ansible_collections.rdma.fabric.plugins.module_utils._host.plan import Plan, make_plan
-from ansible_collections.rdma.fabric.plugins.module_utils._host.recorded import RecordedHost, load_recording
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import Plan
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.gather import gather
+from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.recorded import RecordedHost, load_recording
+from ansible_collections.rdma.fabric.plugins.module_utils._host.run.plan import make_plan
+from ansible_collections.rdma.fabric.plugins.module_utils._host.run.result import plan_lines
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import parse_host_variables
 from ansible_collections.rdma.fabric.tests.unit._host.host_facts import facts_after, ofed, request, steps_of
 
 INVENTORY = Path(__file__).resolve().parents[3] / "inventories" / "recorded"

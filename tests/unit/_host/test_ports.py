@@ -9,7 +9,12 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.ports import NoPort, fill, port_of, virtual_function
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.ports import (
+    NoPort,
+    fill,
+    port_of,
+    virtual_function,
+)
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.machine import Kernel
 
 PF, VF, VIRTIO = "0000:18:00.0", "0000:18:00.2", "0000:01:00.0"

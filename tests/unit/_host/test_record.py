@@ -13,21 +13,21 @@ from typing import Any
 import pytest
 import yaml
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.access import Host, HostError, LiveHost
-from ansible_collections.rdma.fabric.plugins.module_utils._host.desired import check_desired
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts import gather
-from ansible_collections.rdma.fabric.plugins.module_utils._host.record import record
-from ansible_collections.rdma.fabric.plugins.module_utils._host.recorded import (
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.gather import gather
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import Host, HostError, LiveHost
+from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.record import record
+from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.recorded import (
     RecordedHost,
     dump_recording,
     load_recording,
 )
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import check_spec
 from ansible_collections.rdma.fabric.tests.fixtures.hosts.fleet import FLEET, RECORDINGS
 from ansible_collections.rdma.fabric.tests.fixtures.hosts.h100 import dgx
 from ansible_collections.rdma.fabric.tests.fixtures.hosts.tree import Netdev, Tree
 
 # Where the facts hold what a recording replaces.
-REPLACED = {"mac", "node_guid", "switch_id", "hostname", "kubernetes.io/hostname", "cmdline"}
+REPLACED = {"mac", "node_guid", "system_image_guid", "switch_id", "hostname", "kubernetes.io/hostname", "cmdline"}
 RAIL0 = "0000:18:00.0"
 
 
@@ -177,7 +177,7 @@ def test_the_next_hops_of_a_default_route_are_in_a_recording(secretive: Tree) ->
     secretive.commands["ip -json -4 route show default"] = {"rc": 0, "stdout": shown, "stderr": ""}
     document = record(RecordedHost(secretive.document()), "replacement")
     assert [word for word in IDENTITY if word in json.dumps(document)] == []
-    uplinks = gather(RecordedHost(document), desired=check_desired({}))["uplinks"]
+    uplinks = gather(RecordedHost(document), desired=check_spec({}))["uplinks"]
     assert [(uplink["pci"], uplink["reasons"][0]) for uplink in uplinks] == [
         (None, "default route"),
         (RAIL0, "default route"),
@@ -192,7 +192,7 @@ def test_the_ipv6_that_a_named_uplink_rests_on_is_in_a_recording(secretive: Tree
     document = record(RecordedHost(secretive.document()), "replacement")
     assert [word for word in IDENTITY if word in json.dumps(document)] == []
     (name,) = [nic["netdevs"][0] for nic in gather(RecordedHost(document))["nics"] if nic["address"] == RAIL0]
-    uplinks = gather(RecordedHost(document), desired=check_desired({"uplinks": [name]}))["uplinks"]
+    uplinks = gather(RecordedHost(document), desired=check_spec({"uplinks": [name]}))["uplinks"]
     assert [uplink["needs"] for uplink in uplinks if uplink["netdev"] == name] == [needs]
 
 
@@ -200,7 +200,7 @@ def test_what_plans_about_cards_need_is_in_a_recording() -> None:
     host = RecordedHost(FLEET["roce-h100-01"]().document())
     again = RecordedHost(record(host, "gpu01"))
     entry = {"pci": "0000:29:00.0", "eswitch_mode": "switchdev", "firmware": {"NUM_OF_VFS": 16}}
-    desired = check_desired({"interfaces": [entry]})
+    desired = check_spec({"interfaces": [entry]})
     wanted, found = (gather(recorded, desired=desired) for recorded in (host, again))
     assert found["firmware"] == wanted["firmware"] and found["firmware"]["cards"]["0000:29:00"]["parameters"]
     assert found["eswitch"] == wanted["eswitch"] and found["eswitch"]["0000:29:00.0"]["mode"] == "legacy"

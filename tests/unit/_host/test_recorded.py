@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.access import READ_LIMIT, HostError
-from ansible_collections.rdma.fabric.plugins.module_utils._host.recorded import (
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import READ_LIMIT, HostError
+from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.recorded import (
     FORMAT,
     SIZE_LIMIT,
     BadRecording,

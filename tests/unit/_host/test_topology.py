@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.topology import distance, distances, rails
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.topology import distance, distances, rails
 
 SWITCH = ["pci0000:15", "15:01.0", "16:00.0"]
 DEEPER = [*SWITCH, "17:02.0", "19:00.0"]

@@ -12,17 +12,17 @@ from typing import Any, ClassVar, Mapping, Sequence
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.access import CommandResult
-from ansible_collections.rdma.fabric.plugins.module_utils._host.actual import Actual
-from ansible_collections.rdma.fabric.plugins.module_utils._host.desired import check_desired
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts import gather
-from ansible_collections.rdma.fabric.plugins.module_utils._host.read.node_address import node_addresses_in
-from ansible_collections.rdma.fabric.plugins.module_utils._host.read.uplink import (
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.gather import gather
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import HostState
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.node_address import node_addresses_in
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.uplink import (
     parse_ip_addresses,
     parse_ipv6_default,
     parse_routes,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._host.recorded import RecordedHost
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import CommandResult
+from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.recorded import RecordedHost
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import check_spec
 
 PLACES = {
     "route": "/proc/net/route",
@@ -77,7 +77,7 @@ def uplinks(
     tree.update({PLACES[name]: text for name, text in tables.items()})
     tree.update(extra)
     document = {"files": tree, "links": links, "commands": commands}
-    desired = None if hops is None and not named else check_desired({"uplinks": list(named)})
+    desired = None if hops is None and not named else check_spec({"uplinks": list(named)})
     found = gather(RecordedHost(document), address, desired=desired)["uplinks"]
     return {uplink["netdev"]: uplink["reasons"] for uplink in found}
 
@@ -169,7 +169,7 @@ class TestNextHops:
 
         gather(Asked(document))
         assert asked == []
-        gather(Asked(document), desired=check_desired({}))
+        gather(Asked(document), desired=check_spec({}))
         assert asked == [("ip", "-json", "-4", "route", "show", "default")]
 
     @pytest.mark.parametrize(
@@ -204,7 +204,7 @@ class TestNamed:
             "files": {"/sys/devices/pci0000:00/0000:00:01.0/net/eth0/mtu": "1500", **addresses},
             "links": {"/sys/class/net/eth0": "/sys/devices/pci0000:00/0000:00:01.0/net/eth0"},
         }
-        (uplink,) = gather(RecordedHost(document), desired=check_desired({"uplinks": ["eth0"]}))["uplinks"]
+        (uplink,) = gather(RecordedHost(document), desired=check_spec({"uplinks": ["eth0"]}))["uplinks"]
         assert uplink["needs"] == needs
 
     def test_it_is_one_reason_among_others(self) -> None:
@@ -212,8 +212,8 @@ class TestNamed:
             "files": {"/sys/devices/pci0000:00/0000:00:01.0/net/eth0/mtu": "1500", PLACES["route"]: HEADER + DEFAULT},
             "links": {"/sys/class/net/eth0": "/sys/devices/pci0000:00/0000:00:01.0/net/eth0"},
         }
-        facts = gather(RecordedHost(document), desired=check_desired({"uplinks": ["eth0"]}))
-        actual = Actual(facts, ["eth0"])
+        facts = gather(RecordedHost(document), desired=check_spec({"uplinks": ["eth0"]}))
+        actual = HostState(facts, ["eth0"])
         assert actual.uplink_reason(None, actual.netdevs["eth0"]) == f"default route, {self.REASON}"
 
 

@@ -15,7 +15,7 @@ import re
 from typing import Any, Callable
 from urllib.parse import parse_qs, urlsplit
 
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import Clock, Connection, Reply
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import Clock, Connection, Patience, Reply
 
 PATH = re.compile(
     r"/(?:api/(?P<core>v1)|apis/(?P<group>[^/]+/[^/]+))"
@@ -31,6 +31,7 @@ KINDS = {
     "daemonsets": "DaemonSet",
     "deployments": "Deployment",
     "clusterroles": "ClusterRole",
+    "leases": "Lease",
     "customresourcedefinitions": "CustomResourceDefinition",
 }
 
@@ -112,6 +113,8 @@ class FakeServer:
         plural, namespace, name = match["plural"], match["namespace"] or "", match["name"] or ""
         if plural in self.unserved or plural not in self.plurals:
             return failure(404, "NotFound", "the server could not find the requested resource")
+        if method == "POST":
+            return self._create(plural, namespace, json.loads(body or b"{}"))
         if not name:
             return self._list(plural, namespace, query)
         data = json.loads(body) if body else {}
@@ -120,6 +123,11 @@ class FakeServer:
         live = self.objects.get((plural, namespace, name))
         if live is None:
             return failure(404, "NotFound", f'{plural} "{name}" not found', name=name, kind=plural)
+        if method == "PUT":
+            if data["metadata"]["resourceVersion"] != live["metadata"]["resourceVersion"]:
+                return failure(409, "Conflict", "the object has been modified")
+            data["metadata"]["uid"] = live["metadata"]["uid"]
+            return good(self.put(plural, data))
         if method == "DELETE":
             return self._delete((plural, namespace, name), live, data)
         return good(live)
@@ -146,7 +154,13 @@ class FakeServer:
         metadata = {"resourceVersion": str(self._version)}
         if start + self.page_size < len(found):
             metadata["continue"] = str(start + self.page_size)
-        return good({"metadata": metadata, "items": found[start : start + self.page_size]})
+        return good(
+            {
+                "kind": f"{self.plurals[plural]}List",
+                "metadata": metadata,
+                "items": found[start : start + self.page_size],
+            }
+        )
 
     @staticmethod
     def _matches(body: dict[str, Any], selector: str) -> bool:
@@ -160,6 +174,9 @@ class FakeServer:
             message = f'namespaces "{namespace}" not found'
             return failure(404, "NotFound", message, name=namespace, kind="namespaces")
         live = self.objects.get(place)
+        version = body["metadata"].pop("resourceVersion", None)
+        if version is not None and (live is None or version != live["metadata"]["resourceVersion"]):
+            return failure(409, "Conflict", "the object has been modified")
         after = copy.deepcopy(live) if live else {}
         kept = after.get("metadata", {})
         others = [entry for entry in kept.get("managedFields", []) if entry["manager"] != query["fieldManager"]]
@@ -174,6 +191,7 @@ class FakeServer:
         }
         result = {**copy.deepcopy(body), "metadata": {**kept, **copy.deepcopy(body["metadata"])}}
         result["metadata"]["managedFields"] = [entry, *others]
+        result["metadata"].setdefault("uid", f"uid-{self._version + 1}")
         if "status" in after:
             result["status"] = after["status"]
         if plural == "namespaces":
@@ -185,22 +203,35 @@ class FakeServer:
             self.put(plural, result)
         return good(result, 201 if live is None else 200)
 
+    def _create(self, plural: str, namespace: str, body: dict[str, Any]) -> Reply:
+        if ("namespaces", "", namespace) not in self.objects:
+            message = f'namespaces "{namespace}" not found'
+            return failure(404, "NotFound", message, name=namespace, kind="namespaces")
+        if (plural, namespace, body["metadata"]["name"]) in self.objects:
+            return failure(409, "AlreadyExists", "it exists already")
+        return good(self.put(plural, body), 201)
+
     def _delete(self, place: tuple[str, str, str], live: dict[str, Any], options: dict[str, Any]) -> Reply:
-        self.delete_options.append(options)
+        if place[0] != "leases":
+            self.delete_options.append(options)
         wanted = options.get("preconditions", {}).get("uid")
         if wanted != live["metadata"]["uid"]:
             return failure(409, "Conflict", f"the UID in the precondition ({wanted}) does not match")
+        if live["metadata"].get("finalizers"):
+            going = {**live, "metadata": {**live["metadata"], "deletionTimestamp": "2026-01-01T00:00:00Z"}}
+            return good(self.put(place[0], going) if "dryRun" not in options else going)
         if "dryRun" not in options:
             del self.objects[place]
         return good({"kind": "Status", "status": "Success"})
 
     def written(self) -> list[tuple[str, str]]:
-        """Return the requests that may have changed something."""
-        return [(method, path) for method, path, query in self.requests if method != "GET" and "dryRun" not in query]
+        """Return the requests that may have changed something, but for the Lease of a set."""
+        sent = [(method, path) for method, path, query in self.requests if method != "GET" and "dryRun" not in query]
+        return [(method, path) for method, path in sent if "/leases" not in path]
 
 
 def connect(server: FakeServer, time: FakeTime | None = None) -> Connection:
-    return Connection(server, clock=(time or FakeTime()).clock())
+    return Connection(server, clock=(time or FakeTime()).clock(), patience=Patience(chance=lambda: 0.0))
 
 
 def config_map(name: str, namespace: str = "ns", **data: str) -> dict[str, Any]:

@@ -74,3 +74,31 @@ def test_an_answer_without_the_usual_parts_is_still_a_fault(status: dict[str, An
 def test_only_faults_that_concern_every_request_end_the_run_at_once() -> None:
     fatal = {code for code in (400, 401, 403, 404, 409, 410, 422, 429, 500) if fault_from_response(code, {}, "x").fatal}
     assert fatal == {401, 429, 500}
+
+
+@pytest.mark.parametrize(
+    ("code", "text", "hint"),
+    [
+        (
+            403,
+            'admission webhook "guard.example.com" denied the request: no',
+            "the webhook guard.example.com refuses it",
+        ),
+        (
+            500,
+            'Internal error occurred: failed calling webhook "w.example": EOF',
+            "the webhook w.example does not answer",
+        ),
+        (
+            422,
+            "x is forbidden: ValidatingAdmissionPolicy 'p' with binding 'b' denied request: no",
+            "Policy p refuses it",
+        ),
+        (403, 'pods "a" is forbidden: violates PodSecurity "restricted:latest": x', "level above restricted"),
+        (403, 'pods "a" is forbidden: exceeded quota: small, requested: pods=1', "raise the ResourceQuota small"),
+    ],
+)
+def test_who_refuses_beside_the_api_server_is_named_in_the_next_step(code: int, text: str, hint: str) -> None:
+    found = fault_from_response(code, {"message": text}, "patch Pod ns/a")
+    assert hint in found.next_step
+    assert "grant" not in found.next_step

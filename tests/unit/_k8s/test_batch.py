@@ -47,11 +47,11 @@ class TestPresent:
         assert second.requests == {"list": 2, "patch": 0, "get": 0, "delete": 0}
         assert server.written() == []
 
-    def test_one_changed_object_costs_one_request_more(self) -> None:
+    def test_one_changed_object_costs_its_own_request_and_those_of_the_lease(self) -> None:
         server = FakeServer()
         apply(server, *BASE)
         result = apply(server, wave(config_map("a", key="new"), config_map("b")), BASE[1])
-        assert result.requests == {"list": 2, "patch": 1, "get": 0, "delete": 0}
+        assert result.requests == {"list": 2, "patch": 1, "get": 1, "delete": 0, "lease": 2}
         row = next(row for row in result.as_dict()["results"] if row["action"] == "configured")
         assert (row["name"], row["fields"], row["wave"]) == ("a", ["data.key"], "w")
 
@@ -164,6 +164,19 @@ class TestPresent:
         )
         result = apply(server, wave(body))
         assert (actions(result)["ConfigMap ns/a"], result.requests["patch"]) == ("unchanged", 1)
+
+    def test_what_a_webhook_changes_back_is_told_because_it_costs_a_request_a_run(self) -> None:
+        server = FakeServer()
+        server.after_apply = lambda body: body["data"].update(
+            dict.fromkeys(body["data"].keys() & {"key"}, "the webhook's")
+        )
+        apply(server, wave(config_map("a")))
+        result = apply(server, wave(config_map("a")))
+        assert (result.changed, result.requests["patch"]) == (False, 1)
+        assert result.notices == [
+            "sent in every run though nothing changes: ConfigMap ns/a (data.key): the server stores something other"
+            " than what is asked for, as a mutating webhook makes it"
+        ]
 
     def test_long_lists_are_read_page_by_page(self) -> None:
         server = FakeServer()

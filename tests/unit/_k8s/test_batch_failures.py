@@ -44,7 +44,9 @@ class TestFailures:
     def test_a_failed_wave_prunes_nothing(self) -> None:
         server = FakeServer()
         apply(server, *BASE)
-        server.intercept = lambda _n, method, path: failure(422, "Invalid", "bad") if path.endswith("/new") else None
+        server.intercept = lambda _n, method, path: (
+            failure(422, "Invalid", "bad") if method == "PATCH" and path.endswith("/new") else None
+        )
         with pytest.raises(BatchError):
             apply(server, wave(config_map("new")))
         assert ("configmaps", "ns", "a") in server.objects
@@ -53,11 +55,13 @@ class TestFailures:
     @pytest.mark.parametrize(("code", "words"), [(401, "renew the token"), (503, "API server's log")])
     def test_a_fault_of_all_requests_ends_the_run_at_once(self, code: int, words: str) -> None:
         server = FakeServer()
-        server.intercept = lambda _n, method, path: failure(code, "R", "no") if path.endswith("/b") else None
+        server.intercept = lambda _n, method, path: (
+            failure(code, "R", "no") if method == "PATCH" and path.endswith("/b") else None
+        )
         with pytest.raises(BatchError, match=words) as refused:
             apply(server, wave(config_map("a"), config_map("b"), config_map("c")))
         assert refused.value.as_dict()["not_applied"] == ["ConfigMap ns/b", "ConfigMap ns/c"]
-        assert not [path for _method, path, _query in server.requests if path.endswith("/c")]
+        assert not [path for method, path in server.written() if path.endswith("/c")]
 
     def test_a_fault_while_reading_changes_nothing(self) -> None:
         server = FakeServer()
@@ -71,7 +75,7 @@ class TestFailures:
         server = FakeServer()
         causes = [{"reason": "FieldManagerConflict", "field": ".data.key"}]
         server.intercept = lambda _n, method, path: (
-            failure(409, "Conflict", "conflict", causes=causes) if path.endswith("/a") else None
+            failure(409, "Conflict", "conflict", causes=causes) if method == "PATCH" and path.endswith("/a") else None
         )
         with pytest.raises(BatchError, match=r"another manager owns \.data\.key") as refused:
             apply(server, wave(config_map("a")), force_conflicts=False)
@@ -80,14 +84,18 @@ class TestFailures:
     def test_any_other_conflict_is_tried_again(self) -> None:
         server = FakeServer()
         conflicts = [failure(409, "Conflict", "the object has been modified")] * 2
-        server.intercept = lambda _n, method, path: conflicts.pop() if path.endswith("/a") and conflicts else None
+        server.intercept = lambda _n, method, path: (
+            conflicts.pop() if method == "PATCH" and path.endswith("/a") and conflicts else None
+        )
         assert actions(apply(server, wave(config_map("a"))))["ConfigMap ns/a"] == "created"
 
     def test_a_pod_waits_for_the_service_account_of_its_new_namespace(self) -> None:
         server = FakeServer()
         pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "namespace": "ns"}, "spec": {"x": "y"}}
         refusals = [failure(403, "Forbidden", "error looking up service account ns/default: not found")] * 3
-        server.intercept = lambda _n, method, path: refusals.pop() if path.endswith("/p") and refusals else None
+        server.intercept = lambda _n, method, path: (
+            refusals.pop() if method == "PATCH" and path.endswith("/p") and refusals else None
+        )
         assert actions(apply(server, wave(pod)))["Pod ns/p"] == "created"
 
     def test_cut_at_any_request_the_next_run_converges(self) -> None:

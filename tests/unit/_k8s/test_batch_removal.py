@@ -228,6 +228,39 @@ class TestAbsent:
         assert actions(apply(server, absent=True))["ConfigMap ns/a"] == "deleted"
 
 
+class TestFinalizers:
+    """What a finalizer holds is looked at by every run until it is gone."""
+
+    @staticmethod
+    def held() -> FakeServer:
+        server = FakeServer()
+        apply(server, *BASE)
+        server.objects[("configmaps", "ns", "b")]["metadata"]["finalizers"] = ["example.com/guard"]
+        return server
+
+    def test_a_pruned_object_stays_recorded_until_its_finalizers_are_done(self) -> None:
+        server = self.held()
+        without = (wave(config_map("a")), BASE[1])
+        first = apply(server, *without)
+        assert actions(first)["ConfigMap ns/b"] == "deleted"
+        for result in (first, apply(server, *without)):
+            assert "ConfigMap ns/b is deleted as soon as its finalizers are done: example.com/guard" in result.notices
+            assert "b" in recorded(server)
+        del server.objects[("configmaps", "ns", "b")]
+        last = apply(server, *without)
+        assert (last.notices, "b" in recorded(server)) == ([], False)
+
+    def test_a_removed_set_keeps_its_inventory_until_then(self) -> None:
+        server = self.held()
+        with pytest.raises(BatchError, match=r"ConfigMap ns/b is still there.*example\.com/guard"):
+            apply(server, absent=True, wait=True, wait_timeout=5.0)
+        assert recorded(server) == ["b"]
+        assert apply(server, absent=True).notices
+        del server.objects[("configmaps", "ns", "b")]
+        apply(server, absent=True)
+        assert ("configmaps", "ns", "rdma-fabric-web") not in server.objects
+
+
 class TestLooseObjects:
     """Without a set: objects on their own, without label, inventory and pruning."""
 

@@ -209,6 +209,16 @@ def test_a_server_that_speaks_no_tls_is_a_tls_fault(server: RecordingServer) -> 
     assert refused.value.fault is Fault.TLS
 
 
+def test_an_answer_without_measure_is_not_kept(server: RecordingServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    client_under_test = Client({"host": address(server), "api_key": "t"})
+    monkeypatch.setattr(client, "MOST_BYTES", 2)
+    assert client_under_test.send("GET", "/x", None, None).body == b"{}"
+    monkeypatch.setattr(client, "MOST_BYTES", 1)
+    with pytest.raises(ApiFault, match="the answer is longer than") as refused:
+        client_under_test.send("GET", "/x", None, None)
+    assert refused.value.fault is Fault.INVALID
+
+
 def test_a_silent_server_is_a_timeout() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         host = f"http://127.0.0.1:{silent.getsockname()[1]}"

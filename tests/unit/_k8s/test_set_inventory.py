@@ -10,13 +10,18 @@ from typing import Any
 import pytest
 
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.inventory import (
+    MOST_BYTES,
     UnreadableInventory,
     inventory_body,
     inventory_key,
     recorded_keys,
+    size_problem,
     union,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects import Key
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.session import BatchError
+from ansible_collections.rdma.fabric.tests.unit._k8s.batch_cases import apply, recorded, wave
+from ansible_collections.rdma.fabric.tests.unit._k8s.fake_server import FakeServer, config_map
 
 ONE = Key("v1", "ConfigMap", "ns", "one")
 TWO = Key("apps/v1", "DaemonSet", "ns", "two")
@@ -58,3 +63,31 @@ def test_an_inventory_that_somebody_else_wrote_is_refused_by_name(data: Any) -> 
 def test_the_union_holds_the_desired_first_and_each_object_once() -> None:
     older = Key("apps/v1beta1", "DaemonSet", "ns", "two")
     assert union([ONE, TWO], [THREE, older]) == [ONE, TWO, THREE]
+
+
+def keys_of_size(size: int) -> list[Key]:
+    """Return keys whose record is exactly as many bytes long."""
+    keys = [Key("v1", "ConfigMap", "ns", f"{number:08}") for number in range(size // 80)]
+    rest = size - len(inventory_body("web", "ns", keys)["data"]["objects"])
+    return [*keys[:-1], Key("v1", "ConfigMap", "ns", "x" * (8 + rest))]
+
+
+@pytest.mark.parametrize(("size", "fits"), [(MOST_BYTES, True), (MOST_BYTES + 1, False)])
+def test_a_record_of_one_mebibyte_fits_and_a_byte_more_does_not(size: int, fits: bool) -> None:
+    keys = keys_of_size(size)
+    assert len(inventory_body("web", "ns", keys)["data"]["objects"]) == size
+    assert (size_problem("web", keys) == "") == fits
+
+
+def test_a_set_too_large_for_its_record_is_refused_before_anything_is_changed() -> None:
+    server = FakeServer()
+    most = 4000
+    long = [f"{number:04}{'x' * 230}" for number in range(most)]
+    apply(server, wave(*(config_map(name) for name in long[:10])))
+    before = len(server.written())
+    with pytest.raises(
+        BatchError, match=r"would record 4010 objects in \d{7} bytes; a ConfigMap holds 1048576"
+    ) as refused:
+        apply(server, wave(*(config_map(f"other-{name}") for name in long)))
+    assert "spread the objects over several sets" in str(refused.value)
+    assert (len(server.written()), len(recorded(server))) == (before, 10)

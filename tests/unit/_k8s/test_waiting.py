@@ -12,6 +12,7 @@ import pytest
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.batch import run
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.diagnosis import event_reasons, pod_reasons
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.session import BatchError, BatchRequest, BatchResult
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import Reply
 from ansible_collections.rdma.fabric.tests.unit._k8s.batch_cases import wave
 from ansible_collections.rdma.fabric.tests.unit._k8s.fake_server import (
     FakeServer,
@@ -237,7 +238,8 @@ def test_check_mode_shows_how_ready_workloads_are_that_exist_without_a_request_m
     assert [row["name"] for row in result.waits] == ["d", "slow"]
     assert [row["ready"] for row in result.waits] == [True, False]
     assert result.failures == []
-    assert result.requests["get"] == 0
+    # The namespace and the new object are looked at, to see whether somebody else has it already.
+    assert result.requests["get"] == 2
     assert controller.time.slept == slept
 
 
@@ -292,3 +294,43 @@ def test_warnings_come_latest_first() -> None:
         {"type": "Warning", "reason": "new", "eventTime": "2026-01-02T00:00:00Z"},
     ]
     assert event_reasons(events) == ["new", "old"]
+
+
+def away(controller: Controller, start: float, end: float) -> None:
+    """Let the server answer no LIST of DaemonSets and Pods between two times."""
+
+    def unavailable(_number: int, _method: str, path: str) -> Reply | None:
+        hit = path.endswith(("/daemonsets", "/pods")) and start <= controller.time.seconds < end
+        return failure(503, "ServiceUnavailable", "etcd has no leader") if hit else None
+
+    controller.server.intercept = unavailable
+
+
+def test_a_wait_goes_on_through_an_outage_longer_than_any_request_is_tried() -> None:
+    controller = Controller(lambda _name, now: READY if now >= 10 else PENDING)
+    away(controller, 5, 205)
+    result = controller.apply(daemon_set("d"), wait_timeout=300.0)
+    assert result.waits[0]["ready"]
+    assert 205 <= controller.time.seconds < 240
+
+
+def test_an_outage_that_outlasts_the_wait_is_named_when_its_time_is_over() -> None:
+    controller = Controller(lambda _name, _now: PENDING)
+    away(controller, 5, 9999)
+    with pytest.raises(BatchError, match="1 of 2 pods are available; it could not be read any more") as slow:
+        controller.apply(daemon_set("d"), wait_timeout=60.0)
+    assert "etcd has no leader" in str(slow.value)
+    assert controller.time.seconds <= 60.0 + 5.0
+
+
+def test_a_right_that_is_taken_away_ends_a_wait_at_once() -> None:
+    controller = Controller(lambda _name, _now: PENDING)
+
+    def forbidden(_number: int, _method: str, path: str) -> Reply | None:
+        hit = path.endswith("/daemonsets") and controller.time.seconds > 5
+        return failure(403, "Forbidden", "no more") if hit else None
+
+    controller.server.intercept = forbidden
+    with pytest.raises(BatchError, match="no more"):
+        controller.apply(daemon_set("d"), wait_timeout=60.0)
+    assert controller.time.seconds < 20.0

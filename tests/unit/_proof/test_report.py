@@ -20,6 +20,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._proof.report import (
     recap_lines,
     report_text,
 )
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.report_outcome import outcome_of
 from ansible_collections.rdma.fabric.tests.unit._proof import sample_fleet
 
 SCHEMA = json.loads((Path(__file__).parents[3] / "docs" / "report.schema.json").read_text(encoding="utf-8"))
@@ -262,3 +263,45 @@ def test_the_outline_shows_each_thing_that_may_change() -> None:
     assert any(line.startswith("host a: ") and "1 down, 11 up" in line for line in changed)
     assert "remark rail_down: a: mlx5_0 rail 0, down, Polling" in changed
     assert "object Namespace/nvidia-network-operator: rendered" in changed
+
+
+def quiet(objects: dict[str, int] | None = None, *, executed: bool = False, status: str = "") -> dict[str, Any]:
+    """Return a report of one host and a cluster, with a step of this status, and these numbers of objects."""
+    host = copy.deepcopy(sample_fleet.fleet()[0])
+    step = next(each for document in sample_fleet.fleet() for each in document["plan"]["steps"])
+    detail = {"status": status, "detail": "the driver has no such setting"}
+    host["plan"] = {**host["plan"], "steps": [{**step, **detail}] if status else []}
+    if executed:
+        host["run"] = {"executed": [{"id": "a", "line": "a", "seconds": 1.0}]}
+    cluster = {**sample_fleet.batch_result(), "objects": [], "waits": []}
+    report = report_of([host], cluster=cluster, rendered=[])
+    report["summary"]["objects"].update(objects or {})
+    return report
+
+
+def test_nothing_to_do_changed_pending_and_refused_are_told_apart() -> None:
+    def of(report: dict[str, Any], *unfinished: str, check: bool = False) -> str:
+        return outcome_of(report, unfinished, check=check)
+
+    none = {"created": 0, "configured": 0, "deleted": 0}
+    assert of(quiet(none)) == "unchanged"
+    assert of(quiet(none), check=True) == "unchanged"
+    assert of(quiet(none, executed=True)) == "changed"
+    assert of(quiet({**none, "created": 1})) == "changed"
+    assert of(quiet({**none, "created": 1}), check=True) == "pending"
+    for status in ("planned", "needs_consent", "needs_reboot"):
+        assert of(quiet(none, status=status)) == "pending"
+    refused = quiet(none, status="refused")
+    name = refused["hosts"][0]["name"]
+    assert of(refused) == of(refused, name) == "refused"
+    assert of(refused, name, "another") == of(quiet(none), name) == "failed"
+
+
+def test_the_recap_has_the_reason_of_every_refused_step_up_to_ten() -> None:
+    lines = recap_lines(quiet(status="refused"), check=True)
+    (line,) = [line for line in lines if line.startswith("refused: ")]
+    assert line.endswith(" - the driver has no such setting")
+    report = quiet(status="refused")
+    report["plans"][0]["steps"] *= 12
+    lines = [line for line in recap_lines(report) if line.startswith("refused: ")]
+    assert (len(lines), lines[-1]) == (11, "refused: 2 more")

@@ -34,7 +34,16 @@ from ansible_collections.rdma.fabric.tests.unit._fabric.specs import RDMA_CONFIG
 LIBRARIES = "usr/lib/x86_64-linux-gnu"
 RECIPES = {recipe.name: recipe for recipe in image_set.image_recipes(LIBRARIES)}
 IMAGES = {canonical_reference(name): recipe for recipe in RECIPES.values() for name in recipe.references}
-NOT_TO_BE_HAD = {"doca-driver", "ipoib-cni", "sriov-cni"}
+NOT_TO_BE_HAD = {
+    "doca-driver",
+    "doca-telemetry",
+    "ib-kubernetes",
+    "ib-sriov-cni",
+    "ipoib-cni",
+    "nic-feature-discovery",
+    "nv-ipam",
+    "sriov-cni",
+}
 FOREIGN = {
     "docker.io/mellanox/cuda-perftest:latest",
     "docker.io/nvidia/cuda:11.0-base",

@@ -9,8 +9,10 @@ from typing import Any, Iterator
 import pytest
 from ansible.errors import AnsibleConnectionFailure
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.eswitch.switching import _SECONDS as SWITCHING_SECONDS
-from ansible_collections.rdma.fabric.plugins.module_utils._host.sriov.apply import _CREATION_SECONDS
+from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.functions.eswitch_mode import (
+    _SECONDS as SWITCHING_SECONDS,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.functions.vfs_apply import _CREATION_SECONDS
 from ansible_collections.rdma.fabric.plugins.plugin_utils import _guard
 from ansible_collections.rdma.fabric.plugins.plugin_utils._guard import settle, settle_after_loss
 

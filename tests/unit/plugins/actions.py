@@ -44,7 +44,8 @@ def run_action(
     )
     connection = SimpleNamespace(_shell=SimpleNamespace(tmpdir="/nowhere", env_prefix=lambda **_variables: ""))
     loader = SimpleNamespace(path_dwim=lambda path: str(Path(path).absolute()))
-    action = module.ActionModule(task, connection, SimpleNamespace(), loader, None, None)
+    templar = SimpleNamespace(template=lambda value: value)
+    action = module.ActionModule(task, connection, SimpleNamespace(), loader, templar, None)
     with mock.patch.object(_action, "fragment_loader", Fragments()):
         result: dict[str, Any] = action.run(task_vars=task_vars or {})
     return result

@@ -6,10 +6,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from ansible_collections.rdma.fabric.plugins.action import fabric_hosts
 from ansible_collections.rdma.fabric.tests.unit.plugins.actions import run_action
 
 FINE: dict[str, Any] = {"changed": False, "reboot_required": False}
@@ -56,6 +58,14 @@ def test_hosts_that_came_to_the_end_are_no_matter() -> None:
             {"host_result": {"reboot_required": True}, "host_reboot": {"rebooted": True}},
             "failed: it was rebooted and came back without what the reboot was for",
         ),
+        (
+            {"host_result": {"reboot_due": True}, "host_drain": {"failed": True, "msg": "node b is not drained"}},
+            "failed: node b is not drained",
+        ),
+        (
+            {"host_result": FINE, "host_given_back": {"failed": True, "msg": "node b is not given back"}},
+            "failed: node b is not given back",
+        ),
         ({}, "failed before it was read; its own error says why"),
     ],
 )
@@ -66,7 +76,7 @@ def test_a_host_that_was_left_behind_is_named_with_the_reason(variables: dict[st
     head, line, step = result["msg"].splitlines()
     assert head == "1 of 3 hosts of this run was not brought to the end, so this run goes no further than its report:"
     assert line == f"  - b: {why}"
-    assert step == "next: mend it and run again, or leave it out: --limit 'all,localhost,!b'"
+    assert step == "next: mend it and run again, or leave it out: --limit 'all,!b'"
 
 
 @pytest.mark.parametrize(
@@ -98,11 +108,11 @@ def test_localhost_counts_when_it_is_a_host_of_the_fabric_and_in_the_limit() -> 
 @pytest.mark.parametrize(
     ("hosts", "step"),
     [
-        (["localhost"], "it and run again, or leave it out of rdma_fabric_hosts, as every run needs localhost"),
-        (["b", "localhost"], "them and run again, or leave them out: --limit 'all,localhost,!b', and localhost by "),
+        (["localhost"], "it and run again, or leave it out: --limit 'all,!localhost'"),
+        (["b", "localhost"], "them and run again, or leave them out: --limit 'all,!b,!localhost'"),
     ],
 )
-def test_nobody_is_told_to_leave_out_localhost_by_limit(hosts: list[str], step: str) -> None:
+def test_localhost_is_left_out_by_limit_like_any_other_host(hosts: list[str], step: str) -> None:
     assert look({}, hosts=hosts)["msg"].splitlines()[-1].startswith(f"next: mend {step}")
 
 
@@ -121,3 +131,108 @@ def test_without_strict_it_warns() -> None:
     assert result.get("failed") is None
     assert [each["host"] for each in result["unfinished"]] == ["b"]
     assert result["notices"][0].startswith("1 of 3 hosts of this run was not brought to the end:\n  - b: unreachable: ")
+
+
+def test_plans_that_were_kept_are_printed_once_for_equal_hosts_in_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    printed: list[str] = []
+    monkeypatch.setattr(fabric_hosts, "display", SimpleNamespace(display=printed.append))
+    kept = {"steps": ["planned: mtu 0000:29:00.0 (a): set"], "notices": ["slow slot"]}
+    fine = {"host_result": {**FINE, "shown_later": kept}}
+    variables = {"a": fine, "b": {"host_result": REFUSED}, "c": fine}
+    look(variables, strict=False)
+    assert printed == []
+    assert [each["host"] for each in look(variables, strict=False, plans=True)["unfinished"]] == ["b"]
+    assert printed == ["a,c (2 hosts): 1 step", f"  {kept['steps'][0]}", "notice: a,c: slow slot"]
+    printed.clear()
+    look(variables, plans=True, limit="c")
+    assert printed == ["c: 1 step", f"  {kept['steps'][0]}", "notice: c: slow slot"]
+
+
+DUE: dict[str, Any] = {**FINE, "reboot_required": True, "reboot_due": True}
+
+
+def test_hosts_that_need_a_reboot_and_may_have_one_are_named_and_that_nothing_is_drained() -> None:
+    result = look(done(b={"host_result": DUE}, c={"host_result": {**DUE, "reboot_due": False}}), reboots=True)
+    assert result["reboot"] == ["b"]
+    (notice,) = result["notices"]
+    assert notice.startswith(
+        "to be rebooted, one after the other unless rdma_fabric_reboot_parallel says otherwise: b;"
+    )
+    assert "nothing is drained" in notice
+
+
+def test_hosts_whose_nodes_are_drained_are_told_apart_and_the_others_of_them_are_given_back() -> None:
+    drains = {"rdma_fabric_drain": "true"}
+    safe, alone = {"host_result": DUE, **drains}, {"host_result": FINE, **drains}
+    result = look(done(a=safe, b=alone, c=safe), reboots=True)
+    assert (result["reboot"], result["give_back"]) == (["a", "c"], ["b"])
+    assert result["notices"][0].endswith(": a, c; their nodes are drained before")
+    mixed = look(done(a=safe, b=alone, c={"host_result": DUE}), reboots=True)
+    assert "nothing is drained for c: set rdma_fabric_drain" in mixed["notices"][0]
+
+
+def test_hosts_whose_driver_is_to_be_reloaded_are_named_and_their_nodes_not_given_back_before() -> None:
+    drains = {"rdma_fabric_drain": True}
+    reload = {"host_result": {**FINE, "reload_due": True}, **drains}
+    both = {"host_result": {**DUE, "reload_due": True}}
+    result = look(done(a=reload, b={"host_result": FINE, **drains}, c=both), reboots=True)
+    assert (result["reload"], result["reboot"], result["give_back"]) == (["a", "c"], ["c"], ["b"])
+    first, second = result["notices"]
+    assert first == (
+        "to have their NIC driver reloaded, one after the other unless rdma_fabric_reboot_parallel says otherwise: a, "
+        "c; nothing is drained for c: set rdma_fabric_drain where workloads must not be cut off"
+    )
+    assert second.startswith("to be rebooted, ")
+    left_behind = look(done(a=reload, b={"host_result": REFUSED}), reboots=True, strict=False)
+    assert left_behind["reload"] == []
+
+
+def test_a_host_that_was_only_reloaded_is_no_host_that_a_reboot_failed_on() -> None:
+    waits = {"host_result": {**FINE, "reboot_required": True}, "host_reboot": {"skipped": True, "changed": False}}
+    assert look(done(b=waits))["unfinished"] == []
+
+
+def test_no_host_is_due_for_a_reboot_while_another_one_was_left_behind_or_outside_of_the_limit() -> None:
+    variables = done(a={"host_result": DUE}, b={"host_result": REFUSED})
+    assert look(variables, reboots=True, strict=False)["reboot"] == []
+    result = look(variables, reboots=True, limit="c")
+    assert (result["reboot"], result["notices"]) == ([], [])
+
+
+ROLLOUT = {"source": "NicClusterPolicy/p", "node_selector": {"nic": "yes"}, "parallel": 3, "drain": {"timeout": 7}}
+OTHER = {"source": "NicNodePolicy/q", "node_selector": {"pool": "b"}, "parallel": 2, "drain": {"timeout": 9}}
+
+
+def labelled(*, drain: bool = True, **labels: str) -> dict[str, Any]:
+    return {"host_result": {**DUE, "summary": {"labels": labels}}, "rdma_fabric_drain": drain}
+
+
+def test_each_host_is_drained_by_the_policy_that_its_labels_choose() -> None:
+    variables = done(a=labelled(nic="yes"), b=labelled(pool="b"), c=labelled())
+    result = look(variables, rollouts=[ROLLOUT, OTHER])
+    assert result["drains"] == {"a": {"timeout": 7}, "b": {"timeout": 9}}
+
+
+@pytest.mark.parametrize(
+    ("others", "parallel", "said"),
+    [
+        ({}, "3", "to be rebooted, 3 at once unless rdma_fabric_reboot_parallel"),
+        ({"c": labelled(pool="b")}, "2", "2 at once"),
+        ({"c": labelled()}, "1", "one after the other"),
+        ({"c": labelled(nic="yes", drain=False)}, "1", "one after the other"),
+    ],
+)
+def test_as_many_hosts_are_rebooted_at_once_as_every_policy_allows(
+    others: dict[str, Any], parallel: str, said: str
+) -> None:
+    variables = done(**{"a": labelled(nic="yes"), "b": labelled(nic="yes"), "c": labelled(nic="yes"), **others})
+    result = look(variables, reboots=True, rollouts=[ROLLOUT, OTHER])
+    assert (result["reboot"], result["parallel"]) == (["a", "b", "c"], parallel)
+    assert said in result["notices"][0]
+
+
+def test_zero_is_without_limit() -> None:
+    variables = done(a=labelled(nic="yes"), b=labelled(nic="yes"))
+    result = look(variables, reboots=True, rollouts=[{**ROLLOUT, "parallel": 0}])
+    assert result["parallel"] == "100%"
+    assert "all at once" in result["notices"][0]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import threading
+from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, Iterator
@@ -16,6 +17,8 @@ import yaml
 
 from ansible_collections.rdma.fabric.plugins.modules import fabric_ready
 from ansible_collections.rdma.fabric.tests.unit._fabric.inputs import SEEDS
+from ansible_collections.rdma.fabric.tests.unit._k8s.fake_server import failure
+from ansible_collections.rdma.fabric.tests.unit._k8s.reviewer import Reviewer, rule
 from ansible_collections.rdma.fabric.tests.unit.plugins.actions import run_action
 
 POLICY = SEEDS / "guide" / "nic-cluster-policy.yaml"
@@ -48,16 +51,26 @@ def kubeconfig(path: Path, server: str) -> str:
     return str(path)
 
 
+@dataclass
+class Server:
+    """An address, what answers there, and the status that it answers to everything instead, if any."""
+
+    address: str
+    behind: Reviewer
+    refusal: tuple[int, str] | None = None
+
+
 @pytest.fixture
-def server() -> Iterator[tuple[str, list[tuple[int, bytes]], list[str]]]:
-    """An address, the answers that it gives in turn (the last one for ever), and the paths that were asked for."""
-    answers: list[tuple[int, bytes]] = [(200, b'{"gitVersion": "v1.35.0"}')]
-    asked: list[str] = []
+def server() -> Iterator[Server]:
+    found = Server("", Reviewer(user="alice"))
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            asked.append(self.path)
-            code, body = answers.pop(0) if len(answers) > 1 else answers[0]
+            length = int(self.headers.get("Content-Length") or 0)
+            reply = found.behind.send(self.command, self.path, self.rfile.read(length), None)
+            code, body = reply.code, reply.body
+            if found.refusal is not None:
+                code, body = found.refusal[0], json.dumps({"kind": "Status", "message": found.refusal[1]}).encode()
             self.send_response(code)
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
@@ -66,12 +79,22 @@ def server() -> Iterator[tuple[str, list[tuple[int, bytes]], list[str]]]:
         def log_message(self, *_what: Any) -> None:
             """Say nothing."""
 
+    for method in ("POST", "PATCH", "DELETE", "PUT"):
+        setattr(Handler, f"do_{method}", Handler.do_GET)
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as listening:
         thread = threading.Thread(target=listening.serve_forever, kwargs={"poll_interval": 0.02})
         thread.start()
-        yield f"http://127.0.0.1:{listening.server_address[1]}", answers, asked
+        found.address = f"http://127.0.0.1:{listening.server_address[1]}"
+        yield found
         listening.shutdown()
         thread.join()
+
+
+def ready(server: Server, folder: Path, *objects: dict[str, Any], **options: Any) -> dict[str, Any]:
+    """Run the module for some objects."""
+    path = kubeconfig(folder / "k", server.address)
+    found: dict[str, Any] = run_action("fabric_ready", {"spec": spec(*objects), "kubeconfig": path, **options})
+    return found
 
 
 def test_hosts_alone_need_no_cluster_and_that_is_said(tmp_path: Path) -> None:
@@ -108,24 +131,51 @@ def test_a_context_that_the_kubeconfig_does_not_have_is_told(tmp_path: Path) -> 
     assert "check kubeconfig, context" in result["msg"]
 
 
-def test_the_server_is_asked_once_and_named(tmp_path: Path, server: Any) -> None:
-    address, _answers, asked = server
-    result = run_action("fabric_ready", {"spec": spec(SMALL), "kubeconfig": kubeconfig(tmp_path / "k", address)})
+def test_the_user_is_named_and_nothing_is_written(tmp_path: Path, server: Server) -> None:
+    result = ready(server, tmp_path, SMALL)
     assert not result.get("failed"), result
     # The namespace of the object is wanted as well.
-    assert (result["server"], result["objects"], asked) == (address, 2, ["/version"])
+    assert (result["server"], result["user"], result["objects"]) == (server.address, "alice", 2)
+    assert server.behind.written() == []
+    # Who is it, and what may it do?
+    assert result["requests"]["post"] == 2
 
 
-@pytest.mark.parametrize(("code", "fails"), [(401, True), (403, False)])
-def test_a_user_that_the_server_does_not_know_is_told_and_one_with_few_rights_goes_on(
-    tmp_path: Path, server: Any, code: int, fails: bool
-) -> None:
-    address, answers, _asked = server
-    answers[:] = [(code, b'{"kind": "Status", "message": "no"}')]
-    result = run_action("fabric_ready", {"spec": spec(SMALL), "kubeconfig": kubeconfig(tmp_path / "k", address)})
-    assert bool(result.get("failed")) is fails
-    if fails:
-        assert "renew the token or client certificate" in result["msg"]
+@pytest.mark.parametrize("code", [401, 403])
+def test_a_user_that_the_server_does_not_know_is_told(tmp_path: Path, server: Server, code: int) -> None:
+    server.refusal = (code, "no")
+    message = ready(server, tmp_path, SMALL)["msg"]
+    assert message.startswith("this run would not reach its end, so no host was changed:\n  - the cluster: ")
+    assert ("renew the token or client certificate" if code == 401 else "grant the user this verb") in message
+
+
+def test_a_user_without_rights_is_told_all_that_are_missing_in_one_error(tmp_path: Path, server: Server) -> None:
+    server.behind.rules = {"": [rule("", "namespaces", "get list")]}
+    message = ready(server, tmp_path, *({**SMALL, "metadata": {"name": str(n), "namespace": "b"}} for n in range(9)))
+    lines = message["msg"].splitlines()
+    own = "nvidia-network-operator"
+    assert lines[1:-1] == [
+        "  - the cluster: the user alice lacks rights that this run uses:",
+        f"      create, delete, get, update leases.coordination.k8s.io in the namespace {own}",
+        f"      create, get, list, patch configmaps in the namespaces b, {own}",
+        "      create, patch namespaces in the whole cluster",
+    ]
+    assert "ClusterRole rdma-fabric-push" in lines[-1]
+
+
+def test_an_object_that_the_server_refuses_is_told_before_the_hosts(tmp_path: Path, server: Server) -> None:
+    refusal = failure(422, "Invalid", "ConfigMap b/a: data.k: Invalid value")
+    refused = {"/api/v1/namespaces/b/configmaps/a": refusal}
+    server.behind.put("namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "b"}})
+    server.behind.intercept = lambda _number, method, path: refused.get(path) if method == "PATCH" else None
+    message = ready(server, tmp_path, SMALL)["msg"]
+    assert "data.k: Invalid value" in message
+    assert "no host was changed" in message
+
+
+def test_what_is_dropped_is_no_matter_where_nothing_is_pruned(tmp_path: Path, server: Server) -> None:
+    found = ready(server, tmp_path, SMALL, prune=False, set="web", force_conflicts=False)
+    assert not found.get("failed"), found
 
 
 def test_everything_that_is_missing_is_told_at_once(tmp_path: Path) -> None:
@@ -142,10 +192,10 @@ def test_what_can_not_be_rendered_is_told_before_the_hosts(tmp_path: Path) -> No
     assert result["violations"]
 
 
-def test_the_examples_run(tmp_path: Path, server: Any) -> None:
-    _load, ready = (task for task in yaml.safe_load(fabric_ready.EXAMPLES))
-    arguments = ready["rdma.fabric.fabric_ready"]
+def test_the_examples_run(tmp_path: Path, server: Server) -> None:
+    _load, task = (task for task in yaml.safe_load(fabric_ready.EXAMPLES))
+    arguments = task["rdma.fabric.fabric_ready"]
     arguments["spec"] = run_action("fabric_spec", {"manifests": [str(POLICY)]})["spec"]
     arguments["run_dir"] = str(tmp_path / arguments["run_dir"])
-    arguments["kubeconfig"] = kubeconfig(tmp_path / "k", server[0])
+    arguments["kubeconfig"] = kubeconfig(tmp_path / "k", server.address)
     assert run_action("fabric_ready", arguments)["objects"] > 10

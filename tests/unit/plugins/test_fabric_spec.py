@@ -11,6 +11,7 @@ from collections import UserDict
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 from ansible.errors import AnsibleError, AnsibleUndefinedVariable
 
@@ -81,7 +82,7 @@ def test_everything_wrong_is_reported_at_once(tmp_path: Path) -> None:
         ],
         helm_values_files=[str(tmp_path / "values.yaml")],
         helm_set=["x"],
-        nic_cluster_policy={"docaTelemetryService": {}},
+        nic_cluster_policy={"spectrumXOperator": {}},
         hosts=["node1", "node2"],
         task_vars={"hostvars": {"node1": {"rdma_fabric_interfaces": "all"}}},
     )
@@ -177,3 +178,34 @@ def test_jinja_from_hosts_and_files_stays_plain_text(tmp_path: Path) -> None:
     value = result["spec"]["objects"][0]["data"]["x"]
     assert value == text
     assert [type(value)] == [str]
+
+
+@pytest.mark.parametrize("given", [0, "0%", "all", "-1", "1.5"])
+def test_a_number_of_hosts_that_ansible_would_take_for_all_or_not_at_all_is_refused(given: Any) -> None:
+    (violation,) = load(reboot_parallel=given)["violations"]
+    assert violation["source"] == "rdma_fabric_reboot_parallel"
+    assert "10%" in violation["hint"]
+
+
+@pytest.mark.parametrize("given", [1, "4", "25%", "100%"])
+def test_a_number_or_a_share_of_hosts_is_taken(given: Any) -> None:
+    assert not load(reboot_parallel=given).get("failed")
+
+
+def test_variables_of_reboots_and_drains_are_held_to_what_the_role_documents_before_anything_is_done() -> None:
+    fine = {"rdma_fabric_drain": "yes", "rdma_fabric_drain_timeout": "600", "rdma_fabric_reboot_timeout": 1800}
+    wrong = {
+        "rdma_fabric_drain": "maybe",
+        "rdma_fabric_drain_timeout": "soon",
+        "rdma_fabric_drain_pods": "some",
+        "rdma_fabric_drain_resources": {"rdma": 1},
+        "rdma_fabric_reboot_timeout": "30 min",
+        "rdma_fabric_node_name": None,
+    }
+    assert not load(hosts=["a"], task_vars={"hostvars": {"a": fine}}).get("failed")
+    result = load(hosts=["a", "b", "c"], task_vars={"hostvars": {"a": fine, "b": wrong, "c": wrong}})
+    assert result["failed"]
+    found = {violation["path"]: violation["problem"] for violation in result["violations"]}
+    assert set(found) == set(wrong) - {"rdma_fabric_node_name"}
+    assert all("(on b, c)" in problem for problem in found.values())
+    assert "is text ('some'), devices or all is needed" in found["rdma_fabric_drain_pods"]

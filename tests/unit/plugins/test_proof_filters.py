@@ -15,8 +15,8 @@ from ansible.errors import AnsibleFilterError
 from ansible.plugins.filter.core import FilterModule as CoreFilters
 from jinja2.nativetypes import NativeEnvironment
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts import gather
-from ansible_collections.rdma.fabric.plugins.module_utils._host.recorded import RecordedHost
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.gather import gather
+from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.recorded import RecordedHost
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.bandwidth import GPU_THRESHOLDS, HOST_THRESHOLD
 from ansible_collections.rdma.fabric.tests.fixtures.hosts.fleet import FLEET
 

@@ -15,7 +15,11 @@ from typing import Any
 import pytest
 
 from ansible_collections.rdma.fabric.plugins.action import rdma_facts, rdma_record
-from ansible_collections.rdma.fabric.plugins.module_utils._host.recorded import FORMAT, dump_recording, load_recording
+from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.recorded import (
+    FORMAT,
+    dump_recording,
+    load_recording,
+)
 from ansible_collections.rdma.fabric.tests.fixtures.hosts.fleet import FLEET, RECORDINGS
 from ansible_collections.rdma.fabric.tests.unit.plugins.actions import run_action
 

@@ -23,9 +23,10 @@ from ansible import constants
 from ansible.errors import AnsibleConnectionFailure
 
 from ansible_collections.rdma.fabric.plugins.action import rdma_host as rdma_host_action
-from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.unit import UNIT_FILE
-from ansible_collections.rdma.fabric.plugins.module_utils._host.desired import check_desired
-from ansible_collections.rdma.fabric.plugins.module_utils._host.steps import describe
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import describe
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import UNIT_FILE
+from ansible_collections.rdma.fabric.plugins.module_utils._host.run.sealed import seal
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import check_spec
 from ansible_collections.rdma.fabric.plugins.modules import rdma_host
 from ansible_collections.rdma.fabric.plugins.plugin_utils import _action
 from ansible_collections.rdma.fabric.plugins.plugin_utils._files import write_if_different
@@ -129,6 +130,27 @@ class TestRecordedHost:
         plan(recorded_host=str(recording), diff=False)
         assert printed == []
 
+    def test_without_differences_the_notices_are_printed(self, plan: Plan, recording: Path, printed: list[str]) -> None:
+        plan(recorded_host=str(recording), desired={"uplinks": ["no-such"]}, diff=False)
+        (line,) = printed
+        assert line.startswith("[egx-01] notice: rdma_fabric_uplinks: no-such is not an interface of this host")
+
+    @pytest.mark.parametrize(
+        ("diff", "outcome", "shown"),
+        [
+            (True, {"changed": True}, False),
+            (False, {"changed": True}, True),
+            (True, {"changed": False, "failed": True}, True),
+            (False, {"changed": False, "failed": True}, True),
+        ],
+    )
+    def test_notices_are_printed_once(
+        self, plan: Plan, printed: list[str], diff: bool, outcome: dict[str, Any], shown: bool
+    ) -> None:
+        told = {"msg": "", "facts": {}, "plan": {"steps": [], "notices": ["one\ntwo"]}, **outcome}
+        plan(live=lambda _arguments: dict(told), diff=diff)
+        assert printed == (["[egx-01] notice: one\\ntwo"] if shown else [])
+
     def test_a_relative_path_is_found_beside_the_playbook(self, plan: Plan, recording: Path) -> None:
         assert plan(recorded_host=recording.name)["recorded"]
 
@@ -140,17 +162,17 @@ class TestRecordedHost:
         document = json.loads(output.read_text())
         assert sorted(document) == ["desired", "facts", "host", "plan", "recorded"]
         assert (document["host"], document["recorded"]) == ("egx-01", True)
-        assert document["desired"] == check_desired(DESIRED)
+        assert document["desired"] == check_spec(DESIRED)
         assert document["plan"]["digest"] == result["summary"]["digest"]
 
     def test_an_equal_output_file_is_not_written_again(self, plan: Plan, recording: Path, tmp_path: Path) -> None:
         output = tmp_path / "egx-01.json"
         plan(recorded_host=str(recording), output_file=str(output))
-        before = output.stat()
+        os.utime(output, (0, 0))
         plan(recorded_host=str(recording), output_file=str(output))
-        assert output.stat() == before
+        assert output.stat().st_mtime == 0
         plan(recorded_host=str(recording), output_file=str(output), desired={})
-        assert output.stat().st_ino != before.st_ino
+        assert output.stat().st_mtime > 0
 
     def test_the_output_file_is_written_in_check_mode(self, plan: Plan, recording: Path, tmp_path: Path) -> None:
         output = tmp_path / "egx-01.json"
@@ -201,9 +223,23 @@ class TestLiveHost:
             return {"changed": False, "msg": "nothing to do"}
 
         result = plan(live=live, mode="preview", guard_token="0123")
-        given = {"mode": "preview", "state": "present", "strict": True, "guard_token": "0123"}
-        assert seen == {"desired": check_desired(DESIRED), **given}
+        given = {"mode": "preview", "state": "present", "strict": True, "defer_reload": False}
+        given["guard_token"] = "0123"
+        assert seen == {"desired": check_spec(DESIRED), **given}
         assert "invocation" not in result
+
+    def test_the_module_gets_the_sealed_plan_and_a_broken_one_runs_nothing(self, plan: Plan) -> None:
+        seen: dict[str, Any] = {}
+
+        def live(arguments: dict[str, Any]) -> dict[str, Any]:
+            seen.update(arguments)
+            return {"changed": False, "msg": "nothing to do"}
+
+        sealed = {"facts": {}, "machine": "", "steps": [], "rest": True}
+        plan(live=live, sealed=sealed)
+        assert seen["sealed"] == sealed
+        broken = plan(sealed={"facts": {}})
+        assert broken["failed"] and "sealed: steps: is no list" in broken["msg"]
 
     def test_a_difference_that_ansible_shows_is_not_printed_twice(self, plan: Plan, printed: list[str]) -> None:
         diff = {"prepared": "planned: x\n"}
@@ -218,8 +254,36 @@ class TestLiveHost:
     ) -> None:
         monkeypatch.setattr(constants, "DEFAULT_STDOUT_CALLBACK", callback)
         diff = {"prepared": "planned: x\n"}
-        assert plan(live=lambda _arguments: {"changed": False, "diff": diff})["diff"] == diff
+        for grouped in (False, True):
+            result = plan(live=lambda _arguments: {"changed": False, "diff": diff}, grouped=grouped)
+            assert (result["diff"], result.get("shown_later")) == (diff, None)
         assert printed == []
+
+    @pytest.mark.parametrize("end", [{"changed": False}, {"changed": True}, {"changed": True, "failed": True}])
+    def test_what_is_printed_with_that_of_other_hosts_is_kept_and_not_printed(
+        self, plan: Plan, printed: list[str], end: dict[str, Any]
+    ) -> None:
+        told = {
+            "diff": {"prepared": "planned: x\nnotice: slow slot\n"},
+            "facts": {},
+            "plan": {"steps": [], "notices": ["slow slot", "no\nlink"]},
+            **end,
+        }
+        result = plan(live=lambda _arguments: dict(told), grouped=True)
+        assert result["shown_later"] == {"steps": ["planned: x"], "notices": ["slow slot", "no\\nlink"]}
+        assert "diff" not in result
+        assert printed == []
+
+    def test_without_differences_only_the_notices_are_kept(
+        self, plan: Plan, recording: Path, printed: list[str]
+    ) -> None:
+        result = plan(recorded_host=str(recording), diff=False, grouped=True)
+        assert result["shown_later"] == {"notices": []}
+        assert printed == []
+
+    def test_a_host_with_nothing_to_do_is_kept_as_one(self, plan: Plan) -> None:
+        told = {"changed": False, "facts": {}, "plan": {"steps": [], "notices": []}}
+        assert plan(live=lambda _arguments: dict(told), grouped=True)["shown_later"] == {"steps": [], "notices": []}
 
     def test_a_failed_run_still_leaves_the_output_file(self, plan: Plan, tmp_path: Path) -> None:
         output = tmp_path / "egx-01.json"
@@ -270,10 +334,9 @@ class TestModule:
     def run(self, desired: Any, check: bool = True, **arguments: Any) -> dict[str, Any]:
         wrapper = (
             "import sys; sys.path[:0] = {path!r}\n"
-            "from ansible.module_utils import basic\n"
-            "from ansible.module_utils.testing import patch_module_args\n"
             "from ansible_collections.rdma.fabric.plugins.modules import rdma_host\n"
-            "with patch_module_args({arguments!r}):\n"
+            "from ansible_collections.rdma.fabric.tests.unit.module_arguments import given\n"
+            "with given({arguments!r}):\n"
             "    rdma_host.main()\n"
         )
         given = {"desired": desired, "_ansible_check_mode": check, "_ansible_diff": True, **arguments}
@@ -354,6 +417,22 @@ class TestTree:
         assert (again["changed"], again["executed"], again["plan"]["steps"]) == (False, [], [])
         assert contents(root) == after
 
+    def test_a_sealed_plan_is_done_and_another_one_changes_nothing(self, root: Path) -> None:
+        shown = self.run(root, self.WISH, check=True)
+        sealed = seal(shown["plan"], shown["facts"])
+        before = contents(root)
+        other = {**sealed, "steps": sealed["steps"][1:]}
+        for check in (True, False):
+            refused = self.run(root, self.WISH, check=check, sealed=other)
+            assert (refused["failed"], refused["changed"], refused["sealed"]["state"]) == (True, False, "other")
+            assert f"+ {sealed['steps'][0]['line']}" in refused["msg"]
+        assert contents(root) == before
+        done = self.run(root, self.WISH, sealed=sealed)
+        assert [step["line"] for step in done["executed"]] == [step["line"] for step in sealed["steps"]]
+        after = contents(root)
+        assert self.run(root, self.WISH, sealed=sealed)["sealed"]["state"] == "done"
+        assert contents(root) == after
+
     def test_everything_is_taken_back(self, root: Path) -> None:
         before = contents(root)
         self.run(root, self.WISH)
@@ -376,9 +455,9 @@ class TestTree:
 
     def test_damaged_original_values_are_told_before_anything_changes(self, root: Path) -> None:
         (root / "var/lib/rdma-fabric").mkdir(parents=True)
-        (root / "var/lib/rdma-fabric/originals.json").write_text("{")
+        (root / "var/lib/rdma-fabric/baseline.json").write_text("{")
         before = contents(root)
-        assert "originals.json does not hold" in self.run(root, self.WISH)["msg"]
+        assert "baseline.json does not hold" in self.run(root, self.WISH)["msg"]
         assert contents(root) == before
 
 

@@ -151,10 +151,11 @@ def test_site_and_validate_run_on_the_labs_hosts_and_the_verdicts_are_said(
 ) -> None:
     ran: list[str] = []
 
-    def run(name: str, arguments: list[str], environment: dict[str, str], _folder: Path) -> PlaybookRun:
+    def run(
+        name: str, inventory: Path, variables: dict[str, Any], environment: dict[str, str], _folder: Path
+    ) -> PlaybookRun:
         ran.append(name)
-        variables = json.loads(arguments[3])
-        assert arguments[:3] == ["-i", str(tmp_path / "inventory.yml"), "-e"]
+        assert inventory == tmp_path / "inventory.yml"
         assert VARIABLES.items() <= variables.items()
         assert environment["KUBECONFIG"] == "/lab/kubeconfig"
         if name == "rdma.fabric.validate":

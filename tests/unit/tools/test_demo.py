@@ -56,3 +56,13 @@ RECAP = [
 def test_the_recap_names_who_changed() -> None:
     result = read_recap(RECAP, 0, 4.0)
     assert result.changed == {"dgx-h100-01": 0, "localhost": 2}
+
+
+def test_folded_names_of_the_recap_are_every_host_of_them() -> None:
+    counts = "ok=1    changed={}    unreachable=0    failed=0    skipped=0\n"
+    folded = "gpu-[08:11].example.org,login (5 hosts) : " + counts.format(3)
+    assert read_recap(["gpu-07 : " + counts.format(0), folded], 0, 4.0).changed == {
+        "gpu-07": 0,
+        **{f"gpu-{number}.example.org": 3 for number in ("08", "09", "10", "11")},
+        "login": 3,
+    }

@@ -5,12 +5,22 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from tools import environment
-from tools.environment import EnvironmentProblem, make_venv, missing_stages, stage_digest, stamp_path
+from tools.checkout import CHECKOUT
+from tools.environment import (
+    EnvironmentProblem,
+    make_venv,
+    missing_stages,
+    remembered_python,
+    stage_digest,
+    stamp_path,
+)
 
 DIGESTS = {"run": "run-digest", "test": "test-digest"}
 
@@ -71,3 +81,23 @@ def test_the_environment_of_another_place_is_not_removed_through_a_link(
     with pytest.raises(EnvironmentProblem, match="remove the link"):
         make_venv()
     assert others.is_dir()
+
+
+def test_make_keeps_the_python_of_the_environment_that_is_there(tmp_path: Path) -> None:
+    shutil.copy(CHECKOUT / "Makefile", tmp_path)
+
+    def python(*arguments: str) -> str:
+        argv = ["make", "-n", "--no-print-directory", "env-run", *arguments]
+        done = subprocess.run(argv, cwd=tmp_path, capture_output=True, text=True, check=True)
+        return done.stdout.split(" tools/environment.py", maxsplit=1)[0]
+
+    assert python() == '"python3"'
+    own = tmp_path / "my python"
+    own.touch(0o755)
+    remembered = remembered_python(tmp_path / ".venv")
+    remembered.parent.mkdir()
+    remembered.write_text(f"{own}\n", encoding="utf-8")
+    assert python() == f'"{own}"'
+    assert python("PYTHON=/other") == '"/other"'
+    own.unlink()
+    assert python() == '"python3"'

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tools.gates.__main__ import choose, summary
-from tools.gates.catalogue import GATES
+from tools.gates.catalogue import GATES, parallel
 from tools.gates.model import Counts, Gate, Outcome, Report, Step, Verdict
 from tools.gates.runner import GateRunner, read_junit
 
@@ -82,12 +82,8 @@ def test_a_gate_waits_for_its_predecessor_and_fails_with_it(tmp_path: Path) -> N
 
 def test_a_gate_that_hangs_is_ended_with_its_children(tmp_path: Path) -> None:
     pid_file = tmp_path / "child"
-    code = (
-        "import subprocess, sys, time; "
-        "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)']); "
-        f"open({str(pid_file)!r}, 'w').write(str(child.pid)); time.sleep(600)"
-    )
-    (outcome,) = runner(tmp_path).run([Gate("hanging", "", lambda: python(code), limit_s=2.0)])
+    steps = (Step(("sh", "-c", f"sleep 600 & echo $! > {pid_file}; wait")),)
+    (outcome,) = runner(tmp_path).run([Gate("hanging", "", lambda: steps, limit_s=2.0)])
     assert outcome.verdict is Verdict.FAILED
     assert "longer than 2 s" in outcome.reason
     assert ended(int(pid_file.read_text()))
@@ -95,19 +91,15 @@ def test_a_gate_that_hangs_is_ended_with_its_children(tmp_path: Path) -> None:
 
 def test_what_a_gate_leaves_running_is_ended(tmp_path: Path) -> None:
     pid_file = tmp_path / "child"
-    code = (
-        "import subprocess, sys; "
-        "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)']); "
-        f"open({str(pid_file)!r}, 'w').write(str(child.pid))"
-    )
-    (outcome,) = runner(tmp_path).run([Gate("leaky", "", lambda: python(code))])
+    steps = (Step(("sh", "-c", f"sleep 600 & echo $! > {pid_file}")),)
+    (outcome,) = runner(tmp_path).run([Gate("leaky", "", lambda: steps)])
     assert outcome.verdict is Verdict.PASSED
     assert ended(int(pid_file.read_text()))
 
 
 def ended(pid: int) -> bool:
     """Tell whether a process is gone, or dead and waiting for init to reap it."""
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
         try:
             state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
@@ -136,6 +128,34 @@ def test_counts_come_from_the_test_runner(tmp_path: Path) -> None:
         "tests.a::test_left_something error: a process is left",
     )
     assert Counts(4, 3, 3).sentence() == "4 passed, 3 failed, 3 skipped"
+
+
+MIXED = """
+import os, pytest
+def test_good(): pass
+def test_bad(): assert False
+def test_left_out(): pytest.skip("why")
+def test_that_ends_its_process(): os._exit(3)
+@pytest.mark.parametrize("number", range(20))
+def test_of_many(number): pass
+"""
+
+
+def test_counts_of_parallel_tests_are_those_of_all_workers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _process: {0, 1})
+    (tmp_path / "test_mixed.py").write_text(MIXED)
+    junit = tmp_path / "junit.xml"
+    argv = (sys.executable, "-m", "pytest", str(tmp_path), "--rootdir", str(tmp_path), "-c", os.devnull)
+    step = Step((*argv, f"--junit-xml={junit}", *parallel()))
+    (outcome,) = runner(tmp_path).run([Gate("tests", "", lambda: (step,), junit=junit)])
+    assert outcome.verdict is Verdict.FAILED
+    assert outcome.counts() == Counts(passed=21, failed=2, skipped=1)
+    assert outcome.tests is not None and any("test_that_ends_its_process" in text for text in outcome.tests.failures)
+
+
+def test_one_core_needs_no_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _process: {7})
+    assert parallel() == ()
 
 
 @pytest.mark.parametrize("content", ["", "<testsuites><testsuite tests=", '<testsuite tests="many"/>'])

@@ -36,7 +36,7 @@ class Machine:
         self.environment: Mapping[str, str] = {}
         self.status = 0
 
-    def run(self, argv: list[str], environment: Mapping[str, str]) -> int:
+    def run(self, argv: list[str], _folder: Path, environment: Mapping[str, str]) -> int:
         assert argv[1:] == ["test", "--scenario-name", "roce-shared"]
         self.environment = environment
         if self.status < 0:
@@ -52,7 +52,7 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
         kubectl = Path("/programs/kubectl")
 
     monkeypatch.setattr(scenario, "Lab", StandInLab)
-    monkeypatch.setattr(scenario, "run", found.run)
+    monkeypatch.setattr(scenario, "run_command", found.run)
     monkeypatch.setattr(scenario, "gather", lambda _environ: Found)
     monkeypatch.setattr(scenario, "up", lambda options, *_rest: found.events.append(("up", options.directory)))
     monkeypatch.setattr(scenario, "end_lab", lambda directory: found.events.append(("down", directory)))

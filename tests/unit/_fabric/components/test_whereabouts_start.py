@@ -73,7 +73,7 @@ class Pod:
 
 
 def eventually(holds: Callable[[], bool]) -> bool:
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
         if holds():
             return True

@@ -10,26 +10,30 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.program import program_path
-from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.run import start
-from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.unit import (
+from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.unit import unit_text
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.boot import RESULT
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import (
     BOOT_ID,
     ENABLED_BY,
+    MARKER,
     PROGRAM_DIRECTORY,
     RESULT_FILE,
     UNIT,
     UNIT_FILE,
     WISHES_FILE,
-    unit_text,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._host.converge import apply, preview
-from ansible_collections.rdma.fabric.plugins.module_utils._host.desired import check_desired
-from ansible_collections.rdma.fabric.plugins.module_utils._host.operations import MARKER
-from ansible_collections.rdma.fabric.plugins.module_utils._host.outcome import Run
-from ansible_collections.rdma.fabric.plugins.module_utils._host.plan import make_plan
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.program import program_path
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.state_file import BrokenState
+from ansible_collections.rdma.fabric.plugins.module_utils._host.run.at_boot import start
+from ansible_collections.rdma.fabric.plugins.module_utils._host.run.converge import apply, preview
+from ansible_collections.rdma.fabric.plugins.module_utils._host.run.plan import make_plan
+from ansible_collections.rdma.fabric.plugins.module_utils._host.run.result import Run
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import check_spec
 from ansible_collections.rdma.fabric.tests.fixtures.hosts.fleet import FLEET
+from ansible_collections.rdma.fabric.tests.fixtures.hosts.parts import add_routes
+from ansible_collections.rdma.fabric.tests.fixtures.hosts.tree import Tree
 from ansible_collections.rdma.fabric.tests.unit._host import host_facts as given
-from ansible_collections.rdma.fabric.tests.unit._host.kernel.machine import Kernel
+from ansible_collections.rdma.fabric.tests.unit._host.kernel.machine import KILL, Kernel, Killed
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.sweep import sweep
 
 APPLY = Run(check=False, diff=True, mode="apply", recorded=False)
@@ -54,7 +58,7 @@ def of_networkd(text: str = "[Match]\nName=ens2f0\n") -> Kernel:
 
 
 def applied(kernel: Kernel, wish: dict[str, Any], run: Run = APPLY) -> dict[str, Any]:
-    outcome = apply(kernel, check_desired(wish), run, None, kernel)
+    outcome = apply(kernel, check_spec(wish), run, None, kernel)
     assert not outcome.get("failed"), outcome["msg"]
     return outcome
 
@@ -65,7 +69,7 @@ def files_of(kernel: Kernel) -> set[str]:
 
 
 def ids(kernel: Kernel, wish: dict[str, Any]) -> list[str]:
-    plan = preview(kernel, check_desired(wish), CHECK, None)["plan"]
+    plan = preview(kernel, check_spec(wish), CHECK, None)["plan"]
     return [step["id"] for step in plan["steps"] if step["concern"] in {"boot", "leftovers"}]
 
 
@@ -151,7 +155,7 @@ class TestWishes:
 class TestPlan:
     def test_a_refusal_of_a_manager_is_a_refused_step(self) -> None:
         kernel = of_networkd("[Match]\nName=ens*\n[Link]\nMTUBytes=1500\n")
-        plan = preview(kernel, check_desired(WISH), CHECK, None)["plan"]
+        plan = preview(kernel, check_spec(WISH), CHECK, None)["plan"]
         (step,) = [step for step in plan["steps"] if step["id"] == f"boot:{PORT}:systemd-networkd"]
         assert step["status"] == "refused"
         assert "/etc/systemd/network/20-x.network has MTUBytes=1500" in step["detail"]
@@ -167,18 +171,19 @@ class TestPlan:
     def test_a_failed_start_of_this_boot_is_told_until_it_succeeds(self) -> None:
         kernel = host()
         applied(kernel, WISH)
-        kernel.tree.add_file(
-            RESULT_FILE, json.dumps({"format": 1, "boot_id": "5f2a", "ok": False, "problems": ["late"]})
-        )
-        (notice,) = preview(kernel, check_desired(WISH), CHECK, None)["plan"]["notices"]
+        kernel.tree.add_file(RESULT_FILE, RESULT.text({"boot_id": "5f2a", "ok": False, "problems": ["late"]}))
+        (notice,) = preview(kernel, check_spec(WISH), CHECK, None)["plan"]["notices"]
         assert notice == "the boot unit could not do everything when this host started: late"
         kernel.tree.add_file(BOOT_ID, "77\n")
-        assert preview(kernel, check_desired(WISH), CHECK, None)["plan"]["notices"] == []
+        assert preview(kernel, check_spec(WISH), CHECK, None)["plan"]["notices"] == []
 
     @pytest.mark.parametrize("text", ["", "{", "[]", "7", '{"problems": 7}'])
-    def test_a_damaged_result_is_no_error(self, text: str) -> None:
+    def test_a_damaged_result_is_told_with_what_to_do(self, text: str) -> None:
         kernel = host(**{RESULT_FILE: text})
-        assert not preview(kernel, check_desired(WISH), CHECK, None).get("failed")
+        with pytest.raises(BrokenState, match=f"{RESULT_FILE} does not hold .*; next: read the journal"):
+            preview(kernel, check_spec(WISH), CHECK, None)
+        start(kernel, kernel)
+        assert not preview(kernel, check_spec(WISH), CHECK, None).get("failed")
 
 
 class TestUnit:
@@ -188,7 +193,7 @@ class TestUnit:
         assert outcome["plan"]["steps"] == []
         assert kernel.list(PROGRAM_DIRECTORY) == [program_path().rpartition("/")[2]]
         assert kernel.link(ENABLED_BY) == UNIT_FILE
-        assert kernel.read(UNIT_FILE) == unit_text("/usr/bin/python3", program_path())
+        assert kernel.read(UNIT_FILE) == unit_text("/usr/bin/python3", program_path(), [{"mtu": 9000, "state": "up"}])
         assert json.loads(kernel.read(WISHES_FILE)) == {
             "managed_by": MARKER,
             "format": 1,
@@ -202,6 +207,16 @@ class TestUnit:
         assert {"systemd-modules-load.service", "openibd.service"} <= set(lines["After"].split())
         assert lines["ExecStart"] == "/usr/bin/python3 -I -S /p boot"
         assert lines["DefaultDependencies"] == "no"
+
+    def test_with_wicked_it_only_starts_before_what_brings_interfaces_up(self) -> None:
+        """openibd.service of MLNX_OFED starts after wickedd.service, and that after network-pre.target: a cycle."""
+        kernel = host(**{"/etc/systemd/system/multi-user.target.wants/wicked.service": ""})
+        applied(kernel, WISH)
+        text = kernel.read(UNIT_FILE)
+        lines = dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
+        assert "network-pre.target" not in text
+        assert {"wicked.service", "kubelet.service"} <= set(lines["Before"].split())
+        assert "openibd.service" in lines["After"].split()
 
     def test_the_interpreter_that_runs_the_module_runs_the_unit(self) -> None:
         kernel = host(**{"/opt/python/bin/python3.12": ""})
@@ -237,7 +252,7 @@ class TestUnit:
         applied(kernel, WISH)
         start(kernel, kernel)
         applied(kernel, {"interfaces": []})
-        assert files_of(kernel) - before == {"/var/lib/rdma-fabric/originals.json"}
+        assert files_of(kernel) - before == {"/var/lib/rdma-fabric/baseline.json"}
         assert not kernel.tree.links.get(ENABLED_BY)
 
     def test_a_removal_takes_everything_of_it(self) -> None:
@@ -250,7 +265,7 @@ class TestUnit:
 
     @pytest.mark.parametrize("make", [host, of_networkd])
     def test_whatever_disturbs_the_run_the_next_one_gets_there(self, make: Any) -> None:
-        assert sweep(make, lambda kernel: apply(kernel, check_desired(WISH), APPLY, None, kernel)) > 3
+        assert sweep(make, lambda kernel: apply(kernel, check_spec(WISH), APPLY, None, kernel)) > 3
 
     def test_whatever_disturbs_the_removal_the_next_one_gets_there(self) -> None:
         def installed() -> Kernel:
@@ -260,7 +275,7 @@ class TestUnit:
             kernel.revive()
             return kernel
 
-        assert sweep(installed, lambda kernel: apply(kernel, check_desired({}), REMOVE, None, kernel)) > 5
+        assert sweep(installed, lambda kernel: apply(kernel, check_spec({}), REMOVE, None, kernel)) > 5
 
 
 class TestManagers:
@@ -274,7 +289,9 @@ class TestManagers:
         assert ids(kernel, lower) == [f"boot:{DROP_IN}"]
         applied(kernel, lower)
         assert "MTUBytes=1500" in kernel.read(DROP_IN)
-        assert ids(kernel, {}) == [f"leftovers:{DROP_IN}"]
+        (step,) = preview(kernel, check_spec({}), CHECK, None)["plan"]["steps"]
+        assert (step["id"], step["when"]) == (f"leftovers:{DROP_IN}", "boot")
+        assert step["interrupts"] == "MTU 1500 that it keeps, from the next boot on"
         applied(kernel, {})
         assert not kernel.exists(DROP_IN.rpartition("/")[0])
 
@@ -309,10 +326,12 @@ class TestStart:
         return kernel
 
     def first_change(self) -> int:
-        """The number of the first mutation after the wait for udev."""
+        """The number of the first mutation after the result says that the unit runs, and after the wait for udev."""
         calm = self.forgetful()
         start(calm, calm)
-        return next(index for index, (_kind, what) in enumerate(calm.mutations) if "udevadm" not in what)
+        return next(
+            i for i, (_kind, what) in enumerate(calm.mutations) if "udevadm" not in what and not what.startswith("/var")
+        )
 
     def test_the_running_host_gets_what_it_had(self) -> None:
         kernel = self.forgetful()
@@ -320,6 +339,19 @@ class TestStart:
         assert (result["ok"], result["boot_id"], len(result["executed"])) == (True, "5f2a", 1)
         assert kernel.read("/sys/class/net/ens2f0/mtu") == "9000\n"
         assert self.started(kernel)["executed"] == []
+
+    def test_a_consented_uplink_gets_what_it_had_where_its_route_is_there_already(self) -> None:
+        """As where the initramfs brings the network up: for a root over NFS or iSCSI."""
+        done, kernel = host(), host()
+        for machine in (done, kernel):
+            tree = Tree(hostname="egx-01", stand_in="")
+            add_routes(tree, "ens2f0", "192.0.2.7/24", "192.0.2.1")
+            for path, text in tree.files.items():
+                machine.tree.add_file(path, text)
+        applied(done, {**WISH, "consents": {"uplink_change": True}})
+        kernel.tree.add_file(WISHES_FILE, done.read(WISHES_FILE))
+        assert self.started(kernel)["problems"] == []
+        assert kernel.read("/sys/class/net/ens2f0/mtu") == "9000\n"
 
     def test_files_and_other_concerns_are_left_alone(self) -> None:
         kernel = self.forgetful()
@@ -374,9 +406,32 @@ class TestStart:
         assert kernel.read("/sys/class/net/ens2f0/mtu") == "9000\n"
         assert "the result could not be kept" in outcome.problems[-1]
 
+    def test_one_that_is_killed_leaves_word(self) -> None:
+        kernel = self.forgetful()
+        kernel.disturb(self.first_change(), KILL)
+        with pytest.raises(Killed):
+            start(kernel, kernel)
+        kernel.revive()
+        (notice,) = preview(kernel, check_spec({}), CHECK, None)["plan"]["notices"]
+        assert "the boot unit did not end when this host started" in notice
+        assert f"journalctl -b -u {UNIT}" in notice
+
+    def test_a_port_that_fails_keeps_no_other_from_its_settings(self) -> None:
+        other = "0000:37:00.1"
+        entries = [{"pci": address, "mtu": 9000, "state": "up"} for address in (PORT, other)]
+        kernel = host(**{WISHES_FILE: json.dumps({"format": 1, "interfaces": entries})})
+        for name in ("ens2f0", "ens2f1"):
+            kernel.tree.add_file(f"/sys/class/net/{name}/flags", "0x1002\n")
+        kernel.disturb(self.first_change(), "EIO")
+        result = self.started(kernel)
+        assert kernel.read("/sys/class/net/ens2f0/mtu") == "1500\n"
+        assert kernel.read("/sys/class/net/ens2f1/mtu") == "9000\n"
+        assert [problem.split(": ")[0] for problem in result["problems"]] == ["planned", "not reached"]
+        assert all(PORT in problem for problem in result["problems"])
+
     def test_the_unit_is_named_in_a_notice_without_details(self) -> None:
         kernel = host()
         applied(kernel, WISH)
-        kernel.tree.add_file(RESULT_FILE, json.dumps({"boot_id": "5f2a", "ok": False}))
-        (notice,) = preview(kernel, check_desired(WISH), CHECK, None)["plan"]["notices"]
+        kernel.tree.add_file(RESULT_FILE, RESULT.text({"boot_id": "5f2a", "ok": False}))
+        (notice,) = preview(kernel, check_spec(WISH), CHECK, None)["plan"]["notices"]
         assert UNIT in notice

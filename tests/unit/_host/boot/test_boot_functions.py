@@ -11,16 +11,17 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host import awaited, originals
-from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.run import start
-from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.unit import RESULT_FILE, WISHES_FILE
-from ansible_collections.rdma.fabric.plugins.module_utils._host.outcome import Run
-from ansible_collections.rdma.fabric.plugins.module_utils._host.steps import CONCERNS
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.pending_reboot import PATH as PENDING_REBOOT
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import RESULT_FILE, WISHES_FILE
+from ansible_collections.rdma.fabric.plugins.module_utils._host.run import baseline
+from ansible_collections.rdma.fabric.plugins.module_utils._host.run.at_boot import start
+from ansible_collections.rdma.fabric.plugins.module_utils._host.run.registry import ORDER
+from ansible_collections.rdma.fabric.plugins.module_utils._host.run.result import Run
 from ansible_collections.rdma.fabric.tests.unit._host.igb import APPLY, PF, VF0, applied, booted, wish
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.machine import Kernel
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.vfs import PCI
 
-EVERYTHING: Run = replace(APPLY, concerns=CONCERNS)
+EVERYTHING: Run = replace(APPLY, concerns=ORDER)
 SETTINGS = {"mac": "deterministic", "vlan": 5, "spoofchk": False}
 
 
@@ -99,10 +100,10 @@ def net(kernel: Kernel, address: str) -> str:
 @pytest.mark.parametrize("selector", [{"pci": VF0}, {"current_name": "enp1s0f0v0"}])
 def test_a_function_with_an_entry_of_its_own_is_set_up_once_it_is_made(selector: dict[str, Any]) -> None:
     kernel, desired = prepared(OF_THE_PORT, {**selector, **OWN})
-    kept = kernel.read(originals.PATH)
+    kept = kernel.read(baseline.PATH)
     result = started(kernel)
     assert (result["problems"], result["seconds"] < SHORT) == ([], True)
-    assert (kernel.read(originals.PATH), kernel.exists(awaited.PATH)) == (kept, False)
+    assert (kernel.read(baseline.PATH), kernel.exists(PENDING_REBOOT)) == (kept, False)
     assert kernel.read(f"{net(kernel, VF0)}/mtu") == "4200\n"
     assert int(kernel.read(f"{net(kernel, VF0)}/flags"), 16) & 1
     kernel.revive()

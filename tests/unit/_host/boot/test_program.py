@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import io
-import json
 import os
 import subprocess
 import sys
@@ -16,8 +15,9 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.boot import program
-from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.unit import RESULT_FILE, WISHES_FILE
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.boot import RESULT
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine import program
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import RESULT_FILE, WISHES_FILE
 from ansible_collections.rdma.fabric.tests.fixtures.hosts.fleet import FLEET
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.on_disk import lay_out
 
@@ -48,8 +48,7 @@ def run(archive: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def result(root: Path) -> dict[str, Any]:
-    document: dict[str, Any] = json.loads((root / RESULT_FILE[1:]).read_text())
-    return document
+    return RESULT.parse((root / RESULT_FILE[1:]).read_text())
 
 
 def wish(root: Path, text: str) -> None:
@@ -81,7 +80,7 @@ def test_nothing_in_it_depends_on_the_place_or_the_time_of_making(archive: Path)
         assert opened.testzip() is None
         names = opened.namelist()
     assert names == sorted(names)
-    assert f"{ROOM}/boot/run.py" in names
+    assert f"{ROOM}/run/at_boot.py" in names
     assert not [name for name in names if "recorded" in name or "plugins/modules/" in name]
 
 
@@ -93,7 +92,7 @@ def test_it_is_made_of_an_archive_as_well_as_of_a_directory(archive: Path, tmp_p
     """Ansible sends modules and what they import as one archive."""
     code = (
         f"import sys; sys.path.insert(0, {str(archive)!r})\n"
-        f"from {ROOM.replace('/', '.')}.boot import program\n"
+        f"from {ROOM.replace('/', '.')}.machine import program\n"
         "sys.stdout.buffer.write(program.program_bytes())\n"
     )
     argv = [sys.executable, "-I", "-S", "-c", code]
@@ -126,7 +125,7 @@ def test_what_holds_already_is_not_done_again(archive: Path, root: Path) -> None
     wish(root, '{"format": 1, "interfaces": [{"pci": "0000:37:00.0", "mtu": 1500, "state": "up"}]}')
     done = run(archive, "--root", str(root), "boot")
     assert (done.returncode, done.stderr) == (0, "")
-    assert result(root) == {"format": 1, "boot_id": "", "ok": True, "executed": [], "problems": []}
+    assert result(root) == {"boot_id": "", "ok": True, "running": False, "executed": [], "problems": []}
 
 
 def test_what_it_can_not_do_is_in_its_result(archive: Path, root: Path) -> None:

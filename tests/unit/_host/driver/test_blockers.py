@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.driver.blockers import (
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.blockers import (
     Blocker,
     function_blockers,
     module_blockers,

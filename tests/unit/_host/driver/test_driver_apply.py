@@ -9,18 +9,18 @@ from typing import Any, Callable, Sequence
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.access import CommandResult
-from ansible_collections.rdma.fabric.plugins.module_utils._host.converge import apply, preview
-from ansible_collections.rdma.fabric.plugins.module_utils._host.desired import check_desired
-from ansible_collections.rdma.fabric.plugins.module_utils._host.driver.files import (
+from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.driver.files import (
     LOAD_FILE,
     ORDER_FILE,
     UNSUPPORTED_FILE,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._host.driver.read import JOURNAL
-from ansible_collections.rdma.fabric.plugins.module_utils._host.driver.snapshot import parse_snapshot
-from ansible_collections.rdma.fabric.plugins.module_utils._host.outcome import Run
-from ansible_collections.rdma.fabric.plugins.module_utils._host.steps import describe
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import describe
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.read import JOURNAL
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.snapshot import parse_snapshot
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import CommandResult
+from ansible_collections.rdma.fabric.plugins.module_utils._host.run.converge import apply, preview
+from ansible_collections.rdma.fabric.plugins.module_utils._host.run.result import Run
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import check_spec
 from ansible_collections.rdma.fabric.tests.unit._host.driver.hosts import PORTS, RELEASE, SYSTEMS, driver_host
 from ansible_collections.rdma.fabric.tests.unit._host.kernel import stack
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.machine import KILL, Kernel, Killed
@@ -38,7 +38,7 @@ def run(
     **driver: Any,
 ) -> dict[str, Any]:
     allowed = CONSENTS if consents is None else consents
-    desired = check_desired({"driver": driver or WANTED, "consents": allowed, "uplinks": list(uplinks)})
+    desired = check_spec({"driver": driver or WANTED, "consents": allowed, "uplinks": list(uplinks)})
     how = Run(check=check, diff=True, mode="apply", recorded=False, concerns=("driver",))
     if check:
         return preview(kernel, desired, how, None)
@@ -150,14 +150,14 @@ def test_a_removal_of_everything_leaves_the_driver_what_it_needs(system: str) ->
     assert (UNSUPPORTED_FILE in ours) == (system == "sles-15")
     remove = Run(check=False, diff=True, mode="apply", recorded=False, state="absent")
     for _time in range(2):
-        outcome = apply(kernel, check_desired({}), remove, None, kernel)
+        outcome = apply(kernel, check_spec({}), remove, None, kernel)
         assert (outcome["changed"], outcome.get("failed")) == (False, None)
         assert all(kernel.exists(path) for path in ours)
         (notice,) = outcome["plan"]["notices"]
         assert all(path in notice for path in ours) and "rdma.fabric.mofed_driver and state: absent" in notice
     run(kernel, state="absent")
     assert not any(kernel.exists(path) for path in ours)
-    assert apply(kernel, check_desired({}), remove, None, kernel)["plan"]["notices"] == []
+    assert apply(kernel, check_spec({}), remove, None, kernel)["plan"]["notices"] == []
 
 
 def test_a_removal_of_everything_takes_what_loads_the_kernels_own_driver() -> None:
@@ -165,7 +165,7 @@ def test_a_removal_of_everything_takes_what_loads_the_kernels_own_driver() -> No
     run(kernel, flavour="inbox")
     assert kernel.exists(LOAD_FILE)
     remove = Run(check=False, diff=True, mode="apply", recorded=False, state="absent")
-    assert apply(kernel, check_desired({}), remove, None, kernel)["plan"]["notices"] == []
+    assert apply(kernel, check_spec({}), remove, None, kernel)["plan"]["notices"] == []
     assert not kernel.exists(LOAD_FILE)
 
 

@@ -10,10 +10,12 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.desired import check_desired
-from ansible_collections.rdma.fabric.plugins.module_utils._host.driver.status import UNREAD
-from ansible_collections.rdma.fabric.plugins.module_utils._host.operations import MARKER
-from ansible_collections.rdma.fabric.plugins.module_utils._host.plan import make_plan
+from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.driver.apply import work
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.operations import Run
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.status import UNREAD
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import MARKER
+from ansible_collections.rdma.fabric.plugins.module_utils._host.run.plan import make_plan, plan_with_context
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import check_spec
 from ansible_collections.rdma.fabric.tests.unit._host.host_facts import (
     facts,
     netdev,
@@ -84,7 +86,7 @@ def installed(**changes: Any) -> dict[str, Any]:
     base = {
         "packages": VENDOR_PACKAGES,
         "on_disk": on_disk(CORE, "BBBB", "24.07-0.6.1"),
-        "built": [{"version": "24.07.OFED.24.07.0.6.1.1", "kernel": KERNEL}],
+        "built": [{"name": "mlnx-ofed-kernel", "version": "24.07.OFED.24.07.0.6.1.1", "kernel": KERNEL}],
         "openibd": True,
     }
     return read(**{**base, **changes})
@@ -98,7 +100,7 @@ def host(state: dict[str, Any] | None = None, **changes: Any) -> dict[str, Any]:
 
 
 def plan(made: dict[str, Any], *requests: dict[str, Any], **wanted: Any) -> dict[str, Any]:
-    return make_plan(check_desired({"requests": list(requests), **wanted}), made)
+    return make_plan(check_spec({"requests": list(requests), **wanted}), made)
 
 
 def steps(made: dict[str, Any], *requests: dict[str, Any], **wanted: Any) -> list[dict[str, Any]]:
@@ -369,6 +371,15 @@ class TestReload:
         state = installed(loaded=running(ib_iser={"refcount": 0, "users": []}))
         assert self.load(state, storage_modules="unload")["status"] == "planned"
 
+    def test_a_policy_may_let_unused_storage_be_unloaded(self) -> None:
+        """``UNLOAD_STORAGE_MODULES`` of ofedDriver.env; a variable of the host says it by itself."""
+        made = host(installed())
+        made["driver"] = installed(loaded=running(ib_iser={"refcount": 0, "users": []}))
+        of_policy = request(driver={**ofed(WANTED), "storage_modules": "unload"})
+        assert step_named(steps(made, of_policy, **CONSENTED), "load")["status"] == "planned"
+        own = {"driver": {"storage_modules": "stage"}}
+        assert step_named(steps(made, of_policy, **own, **CONSENTED), "load")["status"] == "needs_reboot"
+
     @pytest.mark.parametrize("consents", [{}, {"uplink_change": True}])
     @pytest.mark.parametrize("journal", [None, JOURNAL])
     def test_the_uplink_is_never_cut_whatever_is_consented_to(
@@ -489,6 +500,30 @@ class TestInbox:
         made = host(read(packages=None))
         made["system"]["os"]["id"] = "fedora"
         assert steps(made, driver={"state": "absent"}) == []
+
+
+@pytest.mark.parametrize("name", ["mlnx-ofed-kernel", "mlnx-ofa_kernel", "doca-ofed-26.01-dkms"])
+def test_a_next_kernel_is_built_from_what_dkms_has(name: str) -> None:
+    """On RHEL 9 the plan was empty, and the host started its next kernel without the vendor's driver."""
+    version, following = "24.07.OFED.24.07.0.6.1.1", "6.8.0-50-generic"
+    state = installed(
+        built=[{"name": name, "version": version, "kernel": KERNEL}],
+        headers={KERNEL: True, following: True},
+        next_kernel=following,
+    )
+    found, context = plan_with_context(check_spec({"requests": [asked()]}), host(state), ("driver",))
+    step = step_named(found["steps"], f"build:{following}")
+    (build,) = work(context, step).do
+    assert isinstance(build, Run) and build.argv == ("dkms", "install", f"{name}/{version}", "-k", following)
+
+
+def test_an_archive_is_installed_with_options_that_every_distributions_installer_knows() -> None:
+    """mlnxofedinstall of the archives for Debian and Ubuntu takes -q, and ends with 22 for --quiet."""
+    own = {"flavour": "mlnx-ofed", "source": "archive", "archive": "/srv/MLNX_OFED.tgz"}
+    found, context = plan_with_context(check_spec({"driver": own}), host(read(archive=True)), ("driver",))
+    done = work(context, step_named(found["steps"], "packages")).do
+    (words,) = [run.argv for run in done if isinstance(run, Run) and run.argv[0].endswith("/mlnxofedinstall")]
+    assert "-q" in words and "--quiet" not in words
 
 
 def test_files_stay_while_nobody_asks_for_anything_else() -> None:

@@ -11,16 +11,16 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.driver.read import parse_modinfo, read_driver
-from ansible_collections.rdma.fabric.plugins.module_utils._host.driver.status import (
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.read import parse_modinfo, read_driver
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.status import (
     container_owns,
     runs_what_is_installed,
     same_build,
     stale_blacklist,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._host.driver.users import read_open_files
-from ansible_collections.rdma.fabric.plugins.module_utils._host.read.probe import Probe
-from ansible_collections.rdma.fabric.plugins.module_utils._host.recorded import RecordedHost
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.users import read_open_files
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe
+from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.recorded import RecordedHost
 
 KERNEL = "6.8.0-45-generic"
 CORE = f"/lib/modules/{KERNEL}/updates/dkms/mlx5_core.ko"
@@ -129,7 +129,44 @@ def test_builds_headers_and_kernels() -> None:
     )
     assert found["next_kernel"] == new
     assert found["headers"] == {KERNEL: True, new: False}
-    assert found["built"] == [{"version": "24.10", "kernel": KERNEL}]
+    assert found["built"] == [{"name": "mlnx-ofed-kernel", "version": "24.10", "kernel": KERNEL}]
+
+
+@pytest.mark.parametrize(
+    ("name", "known"),
+    [
+        ("mlnx-ofed-kernel", True),
+        # Mellanox/doca-driver-build, entrypoint.sh: "/usr/src/mlnx-ofa_kernel-*" on RHEL and SLES.
+        ("mlnx-ofa_kernel", True),
+        # Azure/azhpc-images, components/install_doca.sh: "/usr/src/doca-ofed-26.01-dkms-*" on Ubuntu 26.04.
+        ("doca-ofed-26.01-dkms", True),
+        ("mlnx-nvme", False),
+        ("nvidia", False),
+    ],
+)
+def test_the_drivers_build_is_found_by_every_name_that_dkms_has_for_it(name: str, known: bool) -> None:
+    found = state(files={f"/var/lib/dkms/{name}/25.10/{KERNEL}/x86_64/module/mlx5_core.ko.xz": ""})["built"]
+    assert found == ([{"name": name, "version": "25.10", "kernel": KERNEL}] if known else [])
+
+
+def test_built_in_modules_are_told_apart_from_those_with_files() -> None:
+    """kmod-project/kmod, tools/modinfo.c: built-in ones begin with their name, others have it behind (see Mellanox/
+    nv_peer_memory, issue 46, for what modinfo prints of a file)."""
+    text = (
+        f"name:           mlx5_core\nfilename:       (builtin)\nlicense:        Dual BSD/GPL\n"
+        f"name:           ib_core\nfilename:       (builtin)\n"
+        f"filename:       /lib/modules/{KERNEL}/kernel/mlx5_ib.ko\nsrcversion:     9F372F055FA43FA7440C57D\n"
+        f"depends:        ib_core\nretpoline:      Y\nname:           mlx5_ib\nvermagic:       {KERNEL} SMP\n"
+    )
+    line = f"modinfo -k {KERNEL} mlx5_core mlx5_ib ib_core"
+    found = state(commands={line: said(text)})["on_disk"]
+    assert {name: module["path"] for name, module in found.items()} == {
+        "mlx5_core": "(builtin)",
+        "mlx5_ib": f"/lib/modules/{KERNEL}/kernel/mlx5_ib.ko",
+        "ib_core": "(builtin)",
+    }
+    behind = text[text.index("filename:       /lib") :] + text[: text.index("filename:       /lib")]
+    assert state(commands={line: said(behind)})["on_disk"].keys() == found.keys()
 
 
 def test_programs_and_package_managers_are_named_with_their_numbers() -> None:

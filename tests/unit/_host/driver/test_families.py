@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.driver import families
-from ansible_collections.rdma.fabric.plugins.module_utils._host.driver.version import parse_packaged
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec import driver_families as families
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.driver_version import parse_packaged
 
 
 def family(identity: str, version: str) -> families.Family:
@@ -31,6 +31,7 @@ def family(identity: str, version: str) -> families.Family:
         ("ol", "10", "RHEL 10 and its clones", "dnf"),
         ("sles", "15.7", "SLES 15", "zypper"),
         ("sle_hpc", "15.6", "SLES 15", "zypper"),
+        ("sles", "16.0", "SLES 16", "zypper"),
     ],
 )
 def test_supported_distributions(identity: str, version: str, name: str, manager: str) -> None:
@@ -46,7 +47,7 @@ def test_supported_distributions(identity: str, version: str, name: str, manager
         {"id": "debian", "version_id": "11"},
         {"id": "debian", "version_id": ""},
         {"id": "rhel", "version_id": "8.10"},
-        {"id": "sles", "version_id": "16.0"},
+        {"id": "sles", "version_id": "12.5"},
         {"id": "fedora", "version_id": "44", "id_like": ["rhel"]},
         {"id": "linuxmint", "version_id": "24.04", "id_like": ["ubuntu", "debian"]},
         {"id": "azurelinux", "version_id": "3.0"},
@@ -121,9 +122,79 @@ def test_packages_of_a_stack_on_red_hat(identity: str, version: str, kernel: str
 def test_packages_of_a_stack_on_suse() -> None:
     kernel = "6.4.0-150700.51-default"
     built = families.wanted_packages(family("sles", "15.7"), "dkms", kernel, False)
-    assert set(built) == {"kernel-default-devel", "libelf-devel", *RPM_DKMS, *SUSE_LIBRARIES}
+    assert set(built) == {"kernel-default-devel=6.4.0-150700.51", "libelf-devel", *RPM_DKMS, *SUSE_LIBRARIES}
     given = families.wanted_packages(family("sles", "15.7"), "precompiled", kernel, False)
     assert set(given) == {"mlnx-ofa_kernel-kmp-default", *RPM_TOOLS, *SUSE_LIBRARIES}
+
+
+@pytest.mark.parametrize(
+    ("identity", "version", "kernel", "headers", "modules"),
+    [
+        # Names of kernels as in Mellanox/doca-driver-build, entrypoint.sh, redhat_install_prerequisites.
+        ("rhel", "9.4", "5.14.0-362.13.1.el9_3.x86_64+rt", "kernel-rt-devel-{}", "kernel-rt-modules-{}"),
+        ("rhel", "9.6", "5.14.0-570.12.1.el9_6.aarch64+64k", "kernel-64k-devel-{}", "kernel-64k-modules-{}"),
+        ("ol", "9.5", "5.15.0-304.171.4.el9uek.x86_64", "kernel-uek-devel-{}", "kernel-uek-modules-{}"),
+        ("rocky", "9.4", "5.14.0-427.el9.x86_64", "kernel-devel-{}", "kernel-modules-{}"),
+    ],
+)
+def test_kernels_with_packages_of_their_own(
+    identity: str, version: str, kernel: str, headers: str, modules: str
+) -> None:
+    known, release = family(identity, version), kernel.partition("+")[0]
+    assert families.headers_of(known, kernel) == (headers.format(release),)
+    assert families.inbox_package(known, kernel) == modules.format(release)
+
+
+@pytest.mark.parametrize("flavour", ["default", "64kb", "azure"])
+def test_headers_of_suse_are_those_of_the_kernel(flavour: str) -> None:
+    """Mellanox/doca-driver-build, entrypoint.sh, sles_install_prerequisites."""
+    names = families.headers_of(family("sles", "15.7"), f"6.4.0-150700.51-{flavour}")
+    assert names == (f"kernel-{flavour}-devel=6.4.0-150700.51",)
+
+
+# Packages of DOCA-Host 3.2.1 (25.10) for RHEL 10, as a public installer for another distribution lists their files.
+DOCA_3_2_1 = {
+    "rdma-core": "2510.0.11-1.el10",
+    "libibverbs": "2510.0.11-1.el10",
+    "infiniband-diags": "2510.0.11-1.el10",
+    "perftest": "25.10.0-0.134.g8aff167",
+}
+ONLY_IN_DOCA_3_2_1 = {
+    "openmpi": "4.1.9a1-1.20251022.ad48c462ff.2510122",
+    "ucx-ib-mlx5": "1.20.0-1.20251022.03898fede.2510122",
+    "opensm-libs": "5.25.1.MLNX20251030.e3791a47-0.1.2510122",
+    "sharp": "3.13.12-1.2510122",
+    "rshim": "2.5.7-0.g0339e66",
+    "libxpmem": "2510.0.16-1.el10",
+    "mlnxofed-docs": "25.10-1.7.1.0",
+    "fwctl-dkms": "25.10-OFED.25.10.1.7.1.1.el10",
+    "clusterkit": "1.15.472-1.20251022.023d2d0.2510122",
+    "doca-ofed-26.01-dkms": "26.01",
+    "linux-modules-doca-ofed-26.01-azure": "7.0.0-1001.1",
+}
+
+
+def test_packages_of_doca_are_told_from_those_of_the_distribution() -> None:
+    for name, version in DOCA_3_2_1.items():
+        assert families.is_vendor_build(version) and not families.is_vendor_package(name, version), name
+    for name, version in ONLY_IN_DOCA_3_2_1.items():
+        assert families.is_vendor_package(name, version), name
+
+
+@pytest.mark.parametrize(
+    ("name", "version"),
+    [
+        ("openmpi", "4.1.4-3ubuntu2"),
+        ("ucx", "1.15.0-2.el9"),
+        ("opensm-libs", "3.3.24-6.el9"),
+        ("rshim", "2.0.17-1"),
+        ("libibverbs", "61.0-2.el9"),
+        ("perftest", "25.04.0+0.84-1"),
+        ("perftest", "24.07.0.0.44-1.el10"),
+    ],
+)
+def test_packages_of_distributions_stay(name: str, version: str) -> None:
+    assert not families.is_vendor_package(name, version) and not families.is_vendor_build(version)
 
 
 @pytest.mark.parametrize(
@@ -135,6 +206,7 @@ def test_packages_of_a_stack_on_suse() -> None:
         ("rocky", "9.4", "kernel-modules-5.15"),
         ("almalinux", "10.0", "kernel-modules-5.15"),
         ("sles", "15.7", "kernel-default"),
+        ("sles", "16.0", "kernel-default"),
     ],
 )
 def test_the_package_of_the_kernels_own_driver(identity: str, version: str, package: str) -> None:

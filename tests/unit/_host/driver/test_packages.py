@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.driver import packages
-from ansible_collections.rdma.fabric.plugins.module_utils._host.driver.families import Family, family_of
-from ansible_collections.rdma.fabric.plugins.module_utils._host.failures import explain
-from ansible_collections.rdma.fabric.plugins.module_utils._host.operations import (
+from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.driver import packages
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.failures import explain
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.operations import (
     CommandFailed,
     PutFile,
     RemoveFile,
     Run,
 )
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.driver_families import Family, family_of
 
 APT_LOCK = """E: Could not get lock /var/lib/dpkg/lock-frontend. It is held by process 4711 (unattended-upgr)
 E: Unable to acquire the dpkg frontend lock (/var/lib/dpkg/lock-frontend), is another process using it?

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.driver.snapshot import (
+from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.driver.restore import restore_operations
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.operations import Run, SetAttribute, WaitFor
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.snapshot import (
     as_text,
     empty_snapshot,
     parse_snapshot,
-    restore_operations,
     take_snapshot,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._host.operations import Run, SetAttribute, WaitFor
 from ansible_collections.rdma.fabric.tests.unit._host.host_facts import netdev, nic, vf
 
 PF, VF = "0000:01:00.0", "0000:01:10.0"
@@ -79,6 +79,18 @@ def test_functions_come_before_what_stands_on_them() -> None:
         f"ip -4 route replace default via 10.0.0.1 dev {port} proto static",
     ]
     assert [line for line in told if line in order] == order
+
+
+def test_guids_of_infiniband_functions_come_back() -> None:
+    """iproute2, ip/ipaddress.c, print_vfinfo: in JSON the keys have a blank; a function without one has zeros."""
+    guid, none = "a0:88:c2:03:00:47:11:01", "00:00:00:00:00:00:00:00"
+    functions = [{"vf": 0, "node guid": guid, "port guid": guid}, {"vf": 1, "node guid": none, "port guid": none}]
+    state = snapshot(links={"ens3": link("ens3", vfinfo_list=functions), "ens3v0": link("ens3v0")})
+    port = f"{{port:{PF}}}"
+    assert [line for line in argvs(state) if "guid" in line] == [
+        f"ip link set dev {port} vf 0 node_guid {guid}",
+        f"ip link set dev {port} vf 0 port_guid {guid}",
+    ]
 
 
 def test_the_port_of_a_bond_goes_back_to_it_with_the_bonds_address() -> None:

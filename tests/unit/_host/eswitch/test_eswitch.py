@@ -9,14 +9,14 @@ from typing import Any, Sequence
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.access import CommandResult
-from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.wishes import wishes
-from ansible_collections.rdma.fabric.plugins.module_utils._host.desired import parse_host_variables
-from ansible_collections.rdma.fabric.plugins.module_utils._host.eswitch.read import parse
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts import gather
-from ansible_collections.rdma.fabric.plugins.module_utils._host.plan import plan_with_context
-from ansible_collections.rdma.fabric.plugins.module_utils._host.record import record
-from ansible_collections.rdma.fabric.plugins.module_utils._host.recorded import RecordedHost
+from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.persisted import wishes
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.eswitch import parse
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.gather import gather
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import CommandResult
+from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.record import record
+from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.recorded import RecordedHost
+from ansible_collections.rdma.fabric.plugins.module_utils._host.run.plan import plan_with_context
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import parse_host_variables
 from ansible_collections.rdma.fabric.tests.unit._host import igb
 from ansible_collections.rdma.fabric.tests.unit._host.families import FAMILIES, INFINIBAND, PF, Family
 from ansible_collections.rdma.fabric.tests.unit._host.kernel import eswitch, vfs
@@ -197,7 +197,7 @@ class TestOffload:
         assert outcome["plan"]["steps"] == []
         assert (mode(kernel), drivers(kernel)) == ("legacy", [])
         assert kernel.read(f"{vfs.PCI}/{PF}/{OFFLOAD}").strip() == "off"
-        assert not kernel.exists("/var/lib/rdma-fabric/originals.json")
+        assert not kernel.exists("/var/lib/rdma-fabric/baseline.json")
 
     def test_a_recorded_host_tells_it(self) -> None:
         kernel = self.host()

@@ -10,17 +10,17 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.access import CommandResult
-from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.wishes import wishes
-from ansible_collections.rdma.fabric.plugins.module_utils._host.converge import preview
-from ansible_collections.rdma.fabric.plugins.module_utils._host.desired import parse_host_variables
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts import gather
-from ansible_collections.rdma.fabric.plugins.module_utils._host.firmware.bluefield import bluefield_mode
-from ansible_collections.rdma.fabric.plugins.module_utils._host.firmware.cards import same
-from ansible_collections.rdma.fabric.plugins.module_utils._host.firmware.read import parse
-from ansible_collections.rdma.fabric.plugins.module_utils._host.firmware.record import SET_SINCE_BOOT, record_of
-from ansible_collections.rdma.fabric.plugins.module_utils._host.plan import plan_with_context
-from ansible_collections.rdma.fabric.plugins.module_utils._host.recorded import RecordedHost
+from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.persisted import wishes
+from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.firmware.cards import same
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.bluefield import bluefield_mode
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.firmware import parse
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.firmware_record import SET_SINCE_BOOT, record_of
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.gather import gather
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import CommandResult
+from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.recorded import RecordedHost
+from ansible_collections.rdma.fabric.plugins.module_utils._host.run.converge import preview
+from ansible_collections.rdma.fabric.plugins.module_utils._host.run.plan import plan_with_context
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import parse_host_variables
 from ansible_collections.rdma.fabric.tests.fixtures.hosts.firmware import TOOL, bluefield3, connectx7, query_text
 from ansible_collections.rdma.fabric.tests.fixtures.hosts.fleet import FLEET
 from ansible_collections.rdma.fabric.tests.unit._host import igb
@@ -180,7 +180,9 @@ class TestRefusals:
         kernel = booted()
         kernel.tree.add_file(TOOL, "")
         kernel.tree.add_file("/sys/kernel/security/lockdown", "none [integrity] confidentiality\n")
-        assert f"mstconfig -y -d {PF} set NUM_OF_VFS=32 ADVANCED_PCI_SETTINGS=True" in self.detail(kernel)
+        detail = self.detail(kernel)
+        assert f"mstconfig -y -d {PF} set NUM_OF_VFS=32 ADVANCED_PCI_SETTINGS=True" in detail
+        assert "mlx5_fwctl" in detail
 
     def test_an_unknown_parameter_is_told_with_the_nearest(self) -> None:
         detail = self.detail(host(), {"pci": PF, "firmware": {"NUM_OF_VF": 8}})

@@ -5,22 +5,18 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.run import start
-from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.unit import (
-    BOOT_ID,
-    ENABLED_BY,
-    GUARD_FILE,
-    REVERTED_FILE,
-    REVERTING_FILE,
-    UNIT_FILE,
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.operations import (
+    Operation,
+    PutFile,
+    RemoveFile,
+    Run,
+    SetAttribute,
+    WaitFor,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._host.converge import apply, look, preview
-from ansible_collections.rdma.fabric.plugins.module_utils._host.desired import check_desired
 from ansible_collections.rdma.fabric.plugins.module_utils._host.guard import record as records
 from ansible_collections.rdma.fabric.plugins.module_utils._host.guard.arm import Guard, obstacle
 from ansible_collections.rdma.fabric.plugins.module_utils._host.guard.confirmation import confirmation
@@ -35,15 +31,19 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.guard.revert imp
     unreported,
     watch,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._host.operations import (
-    Operation,
-    PutFile,
-    RemoveFile,
-    Run,
-    SetAttribute,
-    WaitFor,
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import (
+    BOOT_ID,
+    ENABLED_BY,
+    GUARD_FILE,
+    REVERTED_FILE,
+    REVERTING_FILE,
+    UNIT_FILE,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._host.outcome import Run as HowToRun
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.state_file import BrokenState
+from ansible_collections.rdma.fabric.plugins.module_utils._host.run.at_boot import start
+from ansible_collections.rdma.fabric.plugins.module_utils._host.run.converge import apply, assess, preview
+from ansible_collections.rdma.fabric.plugins.module_utils._host.run.result import Run as HowToRun
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import check_spec
 from ansible_collections.rdma.fabric.tests.fixtures.hosts.fleet import FLEET
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.machine import KILL, Kernel, Killed
 
@@ -78,7 +78,7 @@ def guard(kernel: Kernel, started: list[str] | None = None) -> Guard:
 def guarded(kernel: Kernel, wish: dict[str, Any] | None = None, started: list[str] | None = None) -> dict[str, Any]:
     """Apply as the module does, up to the moment in which the controller would confirm."""
     armed = guard(kernel, started)
-    outcome = apply(kernel, check_desired(wish or WISH), APPLY, None, kernel, watch=armed)
+    outcome = apply(kernel, check_spec(wish or WISH), APPLY, None, kernel, watch=armed)
     return {**outcome, "guard": armed.finish()}
 
 
@@ -119,7 +119,6 @@ class TestRecord:
     @pytest.mark.parametrize(
         "change",
         [
-            {"format": 2},
             {"token": 7},
             {"deadline": "soon"},
             {"undo": {}},
@@ -132,11 +131,11 @@ class TestRecord:
         ],
     )
     def test_what_is_no_record_is_refused(self, change: dict[str, Any]) -> None:
-        document = json.loads(records.text_of(self.RECORD))
+        content = records.FILE.parse(records.text_of(self.RECORD))
         with pytest.raises(records.BadRecord):
-            records.parse(json.dumps({**document, **change}))
+            records.parse(records.FILE.text({**content, **change}))
 
-    @pytest.mark.parametrize("text", ["", "{", "[]", "7", "null"])
+    @pytest.mark.parametrize("text", ["", "{", "[]", "7", "null", '{"format": 3}'])
     def test_a_damaged_file_is_refused(self, text: str) -> None:
         with pytest.raises(records.BadRecord):
             records.parse(text)
@@ -191,7 +190,7 @@ class TestArming:
         kernel = host()
         guarded(kernel)
         assert "waits for its confirmation" in obstacle(kernel, kernel)
-        (notice,) = preview(kernel, check_desired(WISH), CHECK, None)["plan"]["notices"][-1:]
+        (notice,) = preview(kernel, check_spec(WISH), CHECK, None)["plan"]["notices"][-1:]
         assert "waits for its confirmation" in notice
 
 
@@ -265,7 +264,7 @@ class TestConfirmation:
         kernel = host()
         removed = {"kernel_modules": [], "interfaces": [{"current_name": UPLINK, "mtu": 9000}]}
         armed = guard(kernel)
-        plan = preview(kernel, check_desired({**WISH, **removed}), CHECK, None)["plan"]
+        plan = preview(kernel, check_spec({**WISH, **removed}), CHECK, None)["plan"]
         assert plan["steps"]
         armed._record = armed._armed(_context(kernel))
         confirm(kernel, kernel, TOKEN)
@@ -274,7 +273,7 @@ class TestConfirmation:
 
 
 def _context(kernel: Kernel) -> Any:
-    return look(kernel, check_desired(WISH), CHECK, None).context
+    return assess(kernel, check_spec(WISH), CHECK, None).context
 
 
 class TestRevert:
@@ -288,7 +287,7 @@ class TestRevert:
         assert mtu(kernel, UPLINK) == "1500"
         assert confirm(kernel, kernel, TOKEN).state == REVERTED
         left = {path for path in set(kernel.state()["files"]) - files if not path.startswith("/run/")}
-        assert left == {"/var/lib/rdma-fabric/originals.json"}
+        assert left == {"/var/lib/rdma-fabric/baseline.json"}
 
     def test_what_kept_the_change_for_the_boot_is_taken_back_too(self) -> None:
         kernel = host()
@@ -308,7 +307,7 @@ class TestRevert:
         kernel = host()
         guarded(kernel)
         watch(kernel, kernel)
-        (notice,) = preview(kernel, check_desired(WISH), CHECK, None)["plan"]["notices"][-1:]
+        (notice,) = preview(kernel, check_spec(WISH), CHECK, None)["plan"]["notices"][-1:]
         assert "was taken back by the host" in notice
         told = obstacle(kernel, kernel)
         assert "the host has taken it back by itself" in told
@@ -353,10 +352,11 @@ class TestRevert:
         revert_if_due(kernel, kernel)
         assert confirm(kernel, kernel, TOKEN).state == REVERTED
 
-    @pytest.mark.parametrize("text", ["", "{", "null", '{"format": 1}'])
-    def test_a_damaged_record_stops_nobody(self, text: str) -> None:
+    @pytest.mark.parametrize("text", ["", "{", "null", '{"format": 3}'])
+    def test_a_damaged_record_ends_the_next_run_with_what_to_do(self, text: str) -> None:
         kernel = host()
         kernel.tree.add_file(GUARD_FILE, text)
         watch(kernel, kernel)
         assert obstacle(kernel, kernel) == ""
-        assert not preview(kernel, check_desired(WISH), CHECK, None).get("failed")
+        with pytest.raises(BrokenState, match=f"{GUARD_FILE} does not hold .*; next: look at the uplink"):
+            preview(kernel, check_spec(WISH), CHECK, None)

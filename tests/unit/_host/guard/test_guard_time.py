@@ -10,14 +10,6 @@ from typing import Any, Iterator, Sequence
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.access import CommandResult
-from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.unit import (
-    CONFIRMED_FILE,
-    GUARD_FILE,
-    REVERTED_FILE,
-    REVERTING_FILE,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.converge import apply
 from ansible_collections.rdma.fabric.plugins.module_utils._host.guard.arm import Guard
 from ansible_collections.rdma.fabric.plugins.module_utils._host.guard.record import extended, text_of
 from ansible_collections.rdma.fabric.plugins.module_utils._host.guard.revert import (
@@ -29,6 +21,14 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.guard.revert imp
     revert_if_due,
     watch,
 )
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import CommandResult
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import (
+    CONFIRMED_FILE,
+    GUARD_FILE,
+    REVERTED_FILE,
+    REVERTING_FILE,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._host.run.converge import apply
 from ansible_collections.rdma.fabric.tests.unit._host import igb
 from ansible_collections.rdma.fabric.tests.unit._host.guard.test_guard import TOKEN, guarded, host, mtu
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.machine import Kernel

@@ -15,13 +15,13 @@ from typing import Callable, Iterator
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.access import LiveMachine
-from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.program import program_path, program_text
-from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.unit import BOOT_ID, GUARD_FILE, REVERTED_FILE
-from ansible_collections.rdma.fabric.plugins.module_utils._host.clock import SystemClock
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.operations import Operation, PutFile, RemoveFile
 from ansible_collections.rdma.fabric.plugins.module_utils._host.guard.record import Record, text_of, with_step
 from ansible_collections.rdma.fabric.plugins.module_utils._host.guard.revert import CONFIRMED, REVERTED, confirm
-from ansible_collections.rdma.fabric.plugins.module_utils._host.operations import Operation, PutFile, RemoveFile
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import LiveMachine
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.clock import SystemClock
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import BOOT_ID, GUARD_FILE, REVERTED_FILE
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.program import program_path, program_text
 
 TOKEN = "fedcba9876543210"
 SECONDS = 2
@@ -30,7 +30,7 @@ SETTING, KEPT = "/sys/class/net/eno1/mtu", "/etc/netplan/90-rdma-fabric.yaml"
 STARTER = """
 import sys, time
 sys.path[:0] = {path!r}
-from ansible_collections.rdma.fabric.plugins.module_utils._host.access import LiveMachine
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import LiveMachine
 from ansible_collections.rdma.fabric.plugins.module_utils._host.guard.launch import launch
 launch(LiveMachine({root!r}), sys.executable, {program!r}, {token!r}, {root!r})
 print("started", flush=True)

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.wishes import wishes
-from ansible_collections.rdma.fabric.plugins.module_utils._host.desired import check_desired, parse_host_variables
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts import gather
-from ansible_collections.rdma.fabric.plugins.module_utils._host.guids.fleet import shared_guids
-from ansible_collections.rdma.fabric.plugins.module_utils._host.guids.read import parse
-from ansible_collections.rdma.fabric.plugins.module_utils._host.guids.wanted import deterministic_guid
-from ansible_collections.rdma.fabric.plugins.module_utils._host.plan import plan_with_context
+from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.persisted import wishes
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.gather import gather
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.guids import parse
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.vf_guids import deterministic_guid
+from ansible_collections.rdma.fabric.plugins.module_utils._host.run.plan import plan_with_context
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.guid_ranges import shared_guids
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import check_spec, parse_host_variables
 from ansible_collections.rdma.fabric.tests.unit._host.families import FAMILIES, INFINIBAND, PF, Family
 from ansible_collections.rdma.fabric.tests.unit._host.kernel import vfs
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.machine import Kernel
@@ -238,7 +238,7 @@ def test_the_boot_unit_gives_new_functions_their_guids() -> None:
     _plan, context = plan_with_context(desired, gather(kernel, desired=desired))
     (kept,) = wishes(context)
     assert (kept["vfs"], kept["vf_guids"]) == (2, RANGE)
-    assert check_desired({"interfaces": [kept]})["interfaces"][0]["vf_guids"] == RANGE
+    assert check_spec({"interfaces": [kept]})["interfaces"][0]["vf_guids"] == RANGE
 
 
 @pytest.mark.parametrize("text", ["", "[", "{}", '["x"]', '[{"vfinfo_list": 1}]', '[{"vfinfo_list": [{"vf": 1}]}]'])

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.hugepages.files import TMPFILES_FILE
-from ansible_collections.rdma.fabric.plugins.module_utils._host.hugepages.read import pool
-from ansible_collections.rdma.fabric.plugins.module_utils._host.kernel_arguments.record import DROP_IN, listed
+from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.memory.hugepages_files import TMPFILES_FILE
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.hugepages import pool
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.kernel_arguments_record import DROP_IN, listed
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.machine import Kernel
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.sweep import sweep
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.system import reboot

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Sequence
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.access import CommandResult
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import CommandResult
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.reactions import DONE, failed, program
 
 if TYPE_CHECKING:
@@ -22,7 +22,8 @@ UNITS = "/etc/systemd/system"
 
 @program("systemctl")
 def systemctl(kernel: Kernel, argv: Sequence[str]) -> CommandResult:
-    if argv[1] == "daemon-reload":
+    argv = tuple(argv)
+    if argv[1] == "daemon-reload" or argv[1:3] == ("--no-block", "try-restart"):
         return DONE
     if argv[1] != "enable":
         return failed(1, f"Unknown command verb {argv[1]}.")

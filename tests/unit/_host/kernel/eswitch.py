@@ -14,7 +14,7 @@ import json
 import posixpath
 from typing import TYPE_CHECKING, Sequence
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.access import CommandResult
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import CommandResult
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.naming import named_by_udev
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.reactions import DONE, failed, program
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.vfs import NET, PCI, driver_of

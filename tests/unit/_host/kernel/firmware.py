@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Sequence
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.access import CommandResult
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import CommandResult
 from ansible_collections.rdma.fabric.tests.fixtures.hosts.firmware import (
     RIGHTS_TOOL,
     TOOL,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Sequence
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.access import CommandResult, HostError
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import CommandResult, HostError
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.reactions import DONE, PROGRAMS, failed, program
 
 if TYPE_CHECKING:

@@ -15,12 +15,13 @@ import json
 from collections import deque
 from typing import TYPE_CHECKING, Any, Sequence
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.access import CommandResult, HostError
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import CommandResult, HostError
 from ansible_collections.rdma.fabric.tests.unit._host.kernel import routes
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.reactions import (
     DONE,
     LINK_SETTINGS,
     LINK_SHOWN,
+    LINKS,
     failed,
     link_setting,
     program,
@@ -137,6 +138,9 @@ def _linked(kernel: Kernel, name: str, prefix: str) -> list[str]:
 
 @link_setting("up")
 def set_up(kernel: Kernel, name: str, _words: deque[str]) -> CommandResult:
+    if kernel.exists(LINKS):
+        place = kernel.realpath(f"{NET}/{name}")
+        kernel.later(float(kernel.read(LINKS)), lambda: kernel.tree.add_file(f"{place}/carrier", "1\n"))
     return _set_flags(kernel, name, _flags(kernel, name) | IFF_UP)
 
 

@@ -17,7 +17,7 @@ import posixpath
 from pathlib import Path
 from typing import Any, Callable, NamedTuple, Sequence
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.access import (
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import (
     READ_LIMIT,
     CommandResult,
     HostError,

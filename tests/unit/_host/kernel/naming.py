@@ -15,7 +15,7 @@ import re
 from collections import deque
 from typing import TYPE_CHECKING, Sequence
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.access import CommandResult
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import CommandResult
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.reactions import DONE, failed, link_setting, program
 
 if TYPE_CHECKING:

@@ -24,19 +24,18 @@ from pathlib import Path
 from typing import Any, Callable, Sequence
 from unittest import mock
 
-from ansible.module_utils.testing import patch_module_args
-
-from ansible_collections.rdma.fabric.plugins.module_utils._host.access import (
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.lock import exclusive
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import (
     CommandResult,
     HostError,
     LiveMachine,
     errno_name,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._host.lock import exclusive
 from ansible_collections.rdma.fabric.plugins.modules import rdma_host
 from ansible_collections.rdma.fabric.tests.unit._host.kernel import reactions
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.machine import Kernel
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.tree import Tree
+from ansible_collections.rdma.fabric.tests.unit.module_arguments import given
 
 COMMANDS = "commands.json"
 EXECUTED = "executed"
@@ -244,7 +243,7 @@ def run_module(root: str, arguments: dict[str, Any]) -> None:
         "LiveMachine": lambda: machine,
         "exclusive": partial(exclusive, root=root),
     }
-    with mock.patch.multiple(rdma_host, **rooted), patch_module_args(arguments):
+    with mock.patch.multiple(rdma_host, **rooted), given(arguments):
         rdma_host.main()
 
 

@@ -16,7 +16,7 @@ import posixpath
 import re
 from typing import TYPE_CHECKING, Any, Match, Sequence
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.access import CommandResult, HostError
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import CommandResult, HostError
 
 # Its modprobe is asked first.
 from ansible_collections.rdma.fabric.tests.unit._host.kernel import eswitch, kmods, queues

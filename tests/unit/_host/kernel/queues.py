@@ -9,9 +9,11 @@ Numbers above the driver's are EINVAL; mlx5 rounds rings up to a power of two (m
 from __future__ import annotations
 
 import json
+import posixpath
 from typing import TYPE_CHECKING, Sequence
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.access import CommandResult
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import CommandResult
+from ansible_collections.rdma.fabric.tests.unit._host.kernel import irq
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.reactions import DONE, failed
 
 if TYPE_CHECKING:
@@ -43,6 +45,8 @@ def ethtool(kernel: Kernel, name: str, words: Sequence[str]) -> CommandResult:
     for key, text in zip(words[1::2], words[2::2]):
         if int(text) > MOST[key]:
             return failed(1, "netlink error: Invalid argument")
+        if key == "combined":
+            irq.renew(kernel, posixpath.basename(kernel.realpath(f"{NET}/{name}/device")))
         now[key] = int(text) if key == "combined" else 1 << (int(text) - 1).bit_length()
     _keep(kernel, name, now)
     return DONE

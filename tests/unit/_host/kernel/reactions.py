@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Callable, Deque, Dict, Match, NamedTuple, Pattern, Sequence
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.access import CommandResult
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import CommandResult
 
 if TYPE_CHECKING:
     from ansible_collections.rdma.fabric.tests.unit._host.kernel.machine import Kernel
@@ -26,6 +26,8 @@ LinkShown = Callable[["Kernel", str], Dict[str, Any]]
 Question = Callable[[Sequence[str]], bool]
 
 DONE = CommandResult(0, "", "")
+# Holds after how many seconds the link of a port follows its being set up; drivers refuse rates before that.
+LINKS = "/run/lab/seconds-until-links"
 
 
 class AttributeReaction(NamedTuple):

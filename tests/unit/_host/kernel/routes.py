@@ -15,7 +15,7 @@ import ipaddress
 import json
 from typing import TYPE_CHECKING, Any, Iterable, Sequence
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.access import CommandResult
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import CommandResult
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.reactions import DONE, failed
 
 if TYPE_CHECKING:

@@ -12,11 +12,12 @@ from __future__ import annotations
 import base64
 import json
 import posixpath
+import re
 import struct
 from typing import TYPE_CHECKING, Any, Callable, Optional, Sequence
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.access import CommandResult, HostError
-from ansible_collections.rdma.fabric.plugins.module_utils._host.driver.packages import PIN
+from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.driver.packages import PIN
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import CommandResult, HostError
 
 # The programs of these are asked where this one has no answer, so they are declared first.
 from ansible_collections.rdma.fabric.tests.unit._host.kernel import boot, kmods, link, naming, system
@@ -48,6 +49,8 @@ KERNEL_PACKAGES = (
 )
 # They have an ndo_add_slave, and nobody but the kernel looks after their ports.
 TAKES_PORTS = ("bond", "bridge", "vrf")
+# What DKMS calls the driver of RPM packages, and of those for Debian and Ubuntu.
+DKMS_NAMES = ("mlnx-ofa_kernel", "mlnx-ofed-kernel")
 STACK_MODULES = ("mlx5_core", "mlx5_ib", "ib_core")
 INFO = b"\0modinfo\0"
 
@@ -163,7 +166,8 @@ def dnf(kernel: Kernel, argv: Sequence[str]) -> CommandResult:
 
 @only_on_stacks("zypper", lambda argv: "search" in argv)
 def zypper(kernel: Kernel, argv: Sequence[str]) -> CommandResult:
-    words = [word for word in argv[1:] if not word.startswith("-")]
+    # NAME=VERSION asks for one version of a package; SUSE's packages of a kernel provide that of uname as well.
+    words = [word.partition("=")[0] for word in argv[1:] if not word.startswith("-")]
     if words[0] == "search":
         return DONE if words[1] in (stack_of(kernel) or {})["offered"] else CommandResult(104, "", "")
     if words[0] == "remove":
@@ -199,7 +203,8 @@ def _put_vendor_modules(kernel: Kernel, stack: dict[str, Any]) -> None:
         info = {"version": stack["release"], "depends": "", "srcversion": f"V{stack['release']}"}
         kernel.tree.add_file(path, module_file(f"vendor-{stack['release']}", **info))
         _touch(kernel, path)
-    kernel.tree.add_file(f"/var/lib/dkms/mlnx-ofed-kernel/{stack['release']}/{running}/x86_64/module/mlx5_core.ko", "")
+    source = f"/var/lib/dkms/{DKMS_NAMES[stack['manager'] == 'apt']}/{stack['release']}"
+    kernel.tree.add_file(f"{source}/{running}/x86_64/module/mlx5_core.ko", "")
     kernel.tree.add_file("/etc/init.d/openibd", "")
 
 
@@ -211,7 +216,7 @@ def _remove(kernel: Kernel, names: Sequence[str]) -> CommandResult:
     if set(KERNEL_PACKAGES) & set(names):
         for path in (
             f"/lib/modules/{release(kernel)}/updates",
-            "/var/lib/dkms/mlnx-ofed-kernel",
+            *(f"/var/lib/dkms/{source}" for source in DKMS_NAMES),
             "/etc/init.d/openibd",
         ):
             kernel.tree.discard(path)
@@ -276,7 +281,11 @@ def df(kernel: Kernel, argv: Sequence[str]) -> CommandResult:
 
 @only_on_stacks("grep", lambda argv: True)
 def grep(kernel: Kernel, argv: Sequence[str]) -> CommandResult:
-    words = set(kernel.read(argv[-1]).split())
+    lines = kernel.read(argv[-1]).splitlines()
+    if "-o" not in argv:
+        first = [line for line in lines if re.search(rf"\b{argv[-2]}\b", line)][:1]
+        return CommandResult(0 if first else 1, "".join(f"{line}\n" for line in first), "")
+    words = {word for line in lines for word in re.findall(r"\w+", line)}
     found = [word for word in (argv[4], argv[6]) if word in words]
     return CommandResult(0 if found else 1, "".join(f"{word}\n" for word in found), "")
 

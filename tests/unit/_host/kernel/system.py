@@ -13,8 +13,8 @@ import re
 import shlex
 from typing import TYPE_CHECKING, Match, Sequence
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.access import CommandResult, HostError
-from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.unit import BOOT_ID
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import CommandResult, HostError
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import BOOT_ID
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.reactions import (
     DONE,
     PROGRAMS,
@@ -112,7 +112,7 @@ def kernel_install(kernel: Kernel, argv: Sequence[str]) -> CommandResult:
 def systemctl(kernel: Kernel, argv: Sequence[str]) -> CommandResult:
     if argv[1] == "show" and "DefaultLimitMEMLOCK" in argv:
         return CommandResult(0, kernel.read(LIMITS_IN_EFFECT), "")
-    if argv[1] == "show":
+    if argv[1] == "show" and "irqbalance.service" not in argv:
         return CommandResult(0, "\n".join(_unit(kernel, unit) for unit in argv if unit.endswith(".service")), "")
     if argv[1] == "daemon-reload":
         kernel.tree.add_file(LIMITS_IN_EFFECT, _default_limits(kernel))

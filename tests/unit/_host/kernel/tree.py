@@ -9,12 +9,12 @@ import base64
 import posixpath
 from typing import Any, Dict, List, Mapping
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.access import (
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import (
     READ_LIMIT,
     HostError,
     encoded,
     follow,
-    text_limit,
+    read_text,
 )
 
 Names = List[str]
@@ -74,11 +74,21 @@ class Tree:
         """Remove whatever is at ``path`` (a link itself, not where it leads) with everything below it."""
         place = self._entry(path)
         below = f"{place}/"
-        for entries in self.files, self.links, self.errors:
+        for known in [known for known in self.errors if known == place or known.startswith(below)]:
+            del self.errors[known]
+        if place not in self.dirs:
+            self._take(place)
+            return
+        for entries in self.files, self.links:
             for known in [known for known in entries if known == place or known.startswith(below)]:
                 del entries[known]
-        self.dirs = {known for known in self.dirs if known != place and not known.startswith(below)}
-        self._forget()
+        gone = {known for known in self.dirs if known == place or known.startswith(below)}
+        self.dirs -= gone
+        for known in gone:
+            self._names.pop(known, None)
+        parent, name = posixpath.split(place)
+        self._names.get(parent, set()).discard(name)
+        self._resolved.clear()
 
     def relink(self, links: Mapping[str, str]) -> None:
         """Put other links in the place of those that are there."""
@@ -95,15 +105,24 @@ class Tree:
         def moved(place: str) -> str:
             return target + place[len(source) :] if place == source or place.startswith(f"{source}/") else place
 
-        self.files = {moved(place): content for place, content in self.files.items()}
-        self.links = {moved(place): link for place, link in self.links.items()}
         self.errors = {moved(place): code for place, code in self.errors.items()}
-        self.dirs = {moved(place) for place in self.dirs}
-        self._forget()
+        if source in self.dirs:
+            self.files = {moved(place): content for place, content in self.files.items()}
+            self.links = {moved(place): link for place, link in self.links.items()}
+            self.dirs = {moved(place) for place in self.dirs}
+            self._forget()
+        else:
+            content, link = self._take(source)
+            if content is not None:
+                self.files[target] = content
+            if link is not None:
+                self.links[target] = link
+            if content is None and link is None:
+                return
         self._enter(target)
 
     def read(self, path: str) -> str:
-        return self.read_bytes(path, text_limit(path)).decode("utf-8", "replace")
+        return read_text(path, self.read_bytes)
 
     def read_bytes(self, path: str, limit: int = READ_LIMIT) -> bytes:
         place = self._reach(path)
@@ -159,12 +178,23 @@ class Tree:
         parent, name = posixpath.split(path.rstrip("/"))
         return posixpath.join(self.resolve(parent), name)
 
+    def _take(self, place: str) -> tuple[bytes | None, str | None]:
+        """Take out a single entry and return the file's content and the link's target; only a link moves other ways."""
+        content, link = self.files.pop(place, None), self.links.pop(place, None)
+        if link is not None:
+            self._resolved.clear()
+        parent, name = posixpath.split(place)
+        self._names.get(parent, set()).discard(name)
+        return content, link
+
     def _enter(self, place: str) -> None:
-        """Make the directories above an entry, and have them list it."""
+        """Make the directories above an entry, and have them list it; above one that is there, all are."""
         while place != "/":
             parent, name = posixpath.split(place)
             if self._names:
                 self._names.setdefault(parent, set()).add(name)
+            if parent in self.dirs:
+                return
             self.dirs.add(parent)
             place = parent
 

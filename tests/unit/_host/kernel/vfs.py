@@ -16,9 +16,10 @@ import re
 from collections import deque
 from typing import TYPE_CHECKING, Any, Match, Sequence
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.access import CommandResult, HostError
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import CommandResult, HostError
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.reactions import (
     DONE,
+    LINKS,
     attribute,
     failed,
     link_setting,
@@ -123,11 +124,16 @@ def set_up(kernel: Kernel, name: str, words: deque[str]) -> CommandResult:
         key, value = words.popleft(), words.popleft()
         if key in LACKING.get(driver_of(kernel, address) or "", ()):
             return failed(2, UNSUPPORTED)
-        problem = _set(settings, key, value)
+        problem = INVALID if key == "max_tx_rate" and _lacks_link(kernel, name) else _set(settings, key, value)
         if problem:
             return failed(2, problem)
         _keep(kernel, address, functions)
     return DONE
+
+
+def _lacks_link(kernel: Kernel, name: str) -> bool:
+    """Drivers such as igb refuse a rate without a link; ``LINKS`` makes one of them."""
+    return kernel.exists(LINKS) and not kernel.exists(f"{NET}/{name}/carrier")
 
 
 def _set(settings: dict[str, Any], key: str, value: str) -> str:

@@ -9,20 +9,20 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host import awaited
-from ansible_collections.rdma.fabric.plugins.module_utils._host.kernel_arguments.arguments import (
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.grub import default_line
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.kernel_arguments_record import (
+    DROP_IN,
+    RECORD,
+    drop_in,
+    listed,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.pending_reboot import PATH as PENDING_REBOOT
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.arguments import (
     contains,
     count,
     grouped,
     vendor_problem,
     words_of,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.kernel_arguments.grub import default_line
-from ansible_collections.rdma.fabric.plugins.module_utils._host.kernel_arguments.record import (
-    DROP_IN,
-    RECORD,
-    drop_in,
-    listed,
 )
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.machine import Kernel
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.sweep import sweep
@@ -107,7 +107,7 @@ class TestEveryBootLoader:
             assert "came up without it" in step["detail"] and "boot loader takes by default" in step["detail"]
         reboot(kernel, " ".join(next_line(kernel)))
         assert applied(kernel, **WISH)["plan"]["steps"] == []
-        assert not kernel.exists(awaited.PATH)
+        assert not kernel.exists(PENDING_REBOOT)
 
     def test_what_is_asked_for_since_waits_for_a_reboot_of_its_own(self) -> None:
         kernel = host()

@@ -9,8 +9,11 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.limits.files import LOGIN_FILE, unit_file
-from ansible_collections.rdma.fabric.plugins.module_utils._host.limits.read import MANAGER_FILE, parse_defaults
+from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.memory.limits_files import (
+    LOGIN_FILE,
+    unit_file,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.limits import MANAGER_FILE, parse_defaults
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.machine import Kernel
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.sweep import sweep
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.system import LIMITS_IN_EFFECT
@@ -128,7 +131,7 @@ class TestRemoval:
         applied(kernel, **WISH)
         outcome = applied(kernel, **how)
         assert not outcome.get("failed"), outcome["msg"]
-        assert kernel.state()["files"].keys() - before.keys() <= {"/var/lib/rdma-fabric/originals.json"}
+        assert kernel.state()["files"].keys() - before.keys() <= {"/var/lib/rdma-fabric/baseline.json"}
         assert parse_defaults(kernel.read(LIMITS_IN_EFFECT))["memlock"] == 8388608
         kernel.revive()
         assert applied(kernel, **how)["changed"] is False

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.context import Context
-from ansible_collections.rdma.fabric.plugins.module_utils._host.managers.files import files
-from ansible_collections.rdma.fabric.plugins.module_utils._host.managers.plan import persistence
-from ansible_collections.rdma.fabric.plugins.module_utils._host.managers.recording import public_part
-from ansible_collections.rdma.fabric.plugins.module_utils._host.managers.routes import keeps_any, kept_in
-from ansible_collections.rdma.fabric.plugins.module_utils._host.managers.routing import KeptRoutes, kept_routes
-from ansible_collections.rdma.fabric.plugins.module_utils._host.operations import MARKER
-from ansible_collections.rdma.fabric.plugins.module_utils._host.steps import refused_step
+from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.kept_routes import KeptRoutes, kept_routes
+from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.manager_files import files
+from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.persistence import persistence
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import refused_step
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.managers.routes import keeps_any, kept_in
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import MARKER
+from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.managers import public_part
 from ansible_collections.rdma.fabric.tests.unit._host import host_facts as given
 from ansible_collections.rdma.fabric.tests.unit._host.managers.test_managers import (
     DEBIAN_INTERFACES,
@@ -147,7 +147,7 @@ def test_our_files_tell_what_they_keep(path: str, text: str) -> None:
 def test_our_file_of_ifupdown_needs_not_tell() -> None:
     assert kept_in({"/etc/network/interfaces.d/rdma-fabric": IFUPDOWN_TEXT}) == ([], [])
     assert keeps_any({"/etc/network/interfaces.d/rdma-fabric": IFUPDOWN_TEXT})
-    assert not keeps_any({DROP_IN: "[Link]\nMTUBytes=9000\n", "/etc/netplan/x": {"sha256": "0"}})
+    assert not keeps_any({DROP_IN: "[Link]\nMTUBytes=9000\n", "/etc/netplan/x": "network:\n  version: 2\n"})
 
 
 @pytest.mark.parametrize(

@@ -9,21 +9,21 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.actual import Actual
-from ansible_collections.rdma.fabric.plugins.module_utils._host.context import Context
-from ansible_collections.rdma.fabric.plugins.module_utils._host.managers.files import files, mode_of
-from ansible_collections.rdma.fabric.plugins.module_utils._host.managers.owner import owner_of
-from ansible_collections.rdma.fabric.plugins.module_utils._host.managers.plan import (
+from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.manager_files import files, mode_of
+from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.persistence import (
     BOOT_UNIT,
     Persistence,
     persistence,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._host.managers.read import read_managers
-from ansible_collections.rdma.fabric.plugins.module_utils._host.matching import match_interfaces
-from ansible_collections.rdma.fabric.plugins.module_utils._host.operations import MARKER
-from ansible_collections.rdma.fabric.plugins.module_utils._host.read.probe import Probe
-from ansible_collections.rdma.fabric.plugins.module_utils._host.recorded import RecordedHost
-from ansible_collections.rdma.fabric.plugins.module_utils._host.steps import refused_step
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import refused_step
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import HostState
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.managers.owner import owner_of
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.managers.read import read_managers
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.matching import match_interfaces
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import MARKER
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe
+from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.recorded import RecordedHost
 from ansible_collections.rdma.fabric.tests.unit._host import host_facts as given
 
 NETWORKD = "/etc/systemd/system/multi-user.target.wants/systemd-networkd.service"
@@ -44,7 +44,7 @@ def context(
     host = RecordedHost({"files": {**numbers, **document.get("files", {})}, "links": document.get("links", {})})
     facts["boot"] = {"files": {}, "managers": read_managers(Probe(host), names)}
     desired = given.desired(*(given.interface(**entry) for entry in wanted))
-    actual = Actual(facts)
+    actual = HostState(facts)
     interfaces, _unmatched = match_interfaces(desired["interfaces"], actual)
     return Context(desired, actual, interfaces, **changes)
 
@@ -351,7 +351,7 @@ def test_an_unreadable_file_is_not_fatal() -> None:
 
 def test_owner_of_an_interface_without_facts_about_managers_is_nobody() -> None:
     facts = given.two_ports()
-    actual = Actual(facts)
+    actual = HostState(facts)
     assert owner_of(actual, actual.netdevs["ens1"], "ens1") is None
 
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.naming.files import STAMP
-from ansible_collections.rdma.fabric.plugins.module_utils._host.naming.order import Rename, in_turn
+from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.naming.files import STAMP
+from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.naming.order import Rename, in_turn
 from ansible_collections.rdma.fabric.tests.fixtures.hosts.fleet import FLEET
 from ansible_collections.rdma.fabric.tests.fixtures.hosts.tree import Tree
 from ansible_collections.rdma.fabric.tests.unit._host import igb
@@ -145,22 +145,6 @@ class TestInterfaces:
         assert outcome["failed"] and "alternative name" in outcome["msg"]
         assert names(kernel) == before
         assert not kernel.exists(LINK), "what was done is taken back"
-
-    def test_configuration_that_knows_the_old_name_is_named(self) -> None:
-        tree = guest()
-        tree.files.update(
-            {
-                "/etc/netplan/50-cloud-init.yaml": "network:\n  ethernets:\n    enp1s0f0:\n      dhcp4: true\n",
-                "/etc/network/interfaces": "# enp1s0f0 is fine here\nauto lo\n",
-                "/etc/NetworkManager/system-connections/a.nmconnection": "[connection]\ninterface-name=enp1s0f0\n",
-                "/etc/systemd/network/10-other.network": "[Match]\nName=enp1s0f0.100 enp1s0f01\n",
-                "/etc/sysconfig/network-scripts/ifcfg-enp1s0f0": "BOOTPROTO=none\n",
-            }
-        )
-        (notice,) = previewed(booted(tree), wish({"pci": PF, "name": "rail0"}))["plan"]["notices"]
-        assert "/etc/NetworkManager/system-connections/a.nmconnection" in notice
-        assert "/etc/netplan/50-cloud-init.yaml" in notice and "ifcfg-enp1s0f0" in notice
-        assert "/etc/network/interfaces" not in notice and "10-other" not in notice
 
     def test_a_port_in_switchdev_mode_is_told_from_its_representors(self) -> None:
         document = FLEET["roce-h100-01"]().document()

@@ -9,7 +9,7 @@ from typing import Mapping
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.naming.order import refusals_of
+from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.naming.order import refusals_of
 
 WANTED = {"a": "b", "b": "c", "c": "d", "x": "y", "y": "x"}
 

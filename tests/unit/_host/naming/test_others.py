@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts import gather
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.gather import gather
 from ansible_collections.rdma.fabric.tests.unit._host import mlx5
 from ansible_collections.rdma.fabric.tests.unit._host.families import PF
 from ansible_collections.rdma.fabric.tests.unit._host.igb import APPLY, MAC, OTHER_MAC, REMOVE, applied, booted, wish
@@ -147,7 +147,9 @@ class TestLinkFiles:
         [
             f"PermanentMACAddress={MAC}",
             f"MACAddress={OTHER_MAC} {MAC.upper().replace(':', '-')}",
+            f"PermanentMACAddress={MAC[:5]}.{MAC[6:11]}.{MAC[12:]}".replace(":", ""),
             f"Path=pci-{PORT}",
+            "Path=!pci-0000:ff:*",
             "Path=pci-0000:01:*\nType=ether",
             "Driver=igb",
             "OriginalName=*",
@@ -183,6 +185,100 @@ class TestLinkFiles:
         assert refusals(applied(host(**{self.EARLIER: text}), WISH)) == []
         (why,) = refusals(applied(host(**{self.EARLIER: f"{text}NamePolicy=path\n"}), WISH))
         assert "policy" in why
+
+
+class TestReplaced:
+    """udev uses one ``.link`` file alone, so ours has what the one says that it takes the place of."""
+
+    SITE = "/etc/systemd/network/10-rail.link"
+    DEFAULT = "/usr/lib/systemd/network/99-default.link"
+    # As systemd 255 installs it (network/99-default.link).
+    DEFAULT_TEXT = (
+        "# SPDX-License-"
+        "Identifier: MIT-0\n[Match]\nOriginalName=*\n\n[Link]\n"
+        "NamePolicy=keep kernel database onboard slot path\n"
+        "AlternativeNamesPolicy=database onboard slot path mac\nMACAddressPolicy=persistent\n"
+    )
+    RAIL = (
+        f"[Match]\nPermanentMACAddress={MAC}\n[Link]\nName=fabric7\nMTUBytes=2000\nRxBufferSize=4096\n"
+        "MACAddressPolicy=none\nSR-IOVVirtualFunctions=2\n[SR-IOV]\nVirtualFunction=0\nTrust=yes\n"
+        "[SR-IOV]\nVirtualFunction=1\nTrust=no\n"
+    )
+    UDEV = "/run/udev/data/n7"
+
+    def written(self, **files: str) -> list[str]:
+        kernel = host(**{self.DEFAULT: self.DEFAULT_TEXT, **files})
+        outcome = applied(kernel, WISH)
+        assert not outcome.get("failed"), outcome["msg"]
+        kernel.revive()
+        assert (applied(kernel, WISH)["changed"], kernel.mutations) == (False, [])
+        return kernel.read(OURS).splitlines()[1:]
+
+    def test_the_policy_for_addresses_stays_that_of_the_host(self) -> None:
+        assert self.written() == [
+            f"# Other settings are those of {self.DEFAULT}",
+            "[Match]",
+            f"Path=pci-{PORT} *-pci-{PORT}",
+            "Type=ether",
+            "",
+            "[Link]",
+            "Name=rail0",
+            "AlternativeNamesPolicy=database onboard slot path mac",
+            "MACAddressPolicy=persistent",
+        ]
+
+    def test_a_users_file_for_the_card_keeps_all_but_the_name(self) -> None:
+        lines = self.written(**{self.SITE: self.RAIL})
+        assert lines[0] == f"# Other settings are those of {self.SITE}"
+        assert lines[5:8] == ["[Link]", "Name=rail0", "AlternativeNamesPolicy=database onboard slot path"]
+        assert lines[8:] == self.RAIL.split("Name=fabric7\n")[1].splitlines()
+
+    def test_drop_ins_count(self) -> None:
+        lines = self.written(**{f"{self.DEFAULT}.d/10-a.conf".replace("/usr/lib", "/etc"): "[Link]\nMTUBytes=4200\n"})
+        assert lines[-2:] == ["[Link]", "MTUBytes=4200"]
+
+    def test_the_plan_says_what_is_taken_over(self) -> None:
+        outcome = applied(host(**{self.SITE: self.RAIL}), WISH)
+        assert "it has MTUBytes=2000, RxBufferSize=4096, " in outcome["diff"]["prepared"]
+        assert f"of {self.SITE}, which udev does not use for it any more" in outcome["diff"]["prepared"]
+
+    def test_a_change_of_that_file_is_followed(self) -> None:
+        kernel = host(**{self.SITE: self.RAIL})
+        applied(kernel, WISH)
+        kernel.tree.add_file(self.SITE, self.RAIL.replace("2000", "3000"))
+        assert not applied(kernel, WISH).get("failed")
+        assert "MTUBytes=3000" in kernel.read(OURS)
+
+    @pytest.mark.parametrize("match", [f"MACAddress={OTHER_MAC}", "Driver=mlx5_core", "Type=wlan", "Path=*-usb-*"])
+    def test_a_file_for_another_card_is_left_out(self, match: str) -> None:
+        lines = self.written(**{self.SITE: f"[Match]\n{match}\nProperty=ID_X=1\n[Link]\nMTUBytes=2000\n"})
+        assert "MTUBytes=2000" not in lines
+
+    def test_one_of_which_it_can_not_be_told_is_refused_with_its_name(self) -> None:
+        text = "[Match]\nProperty=ID_MODEL_ID=0x10c9\n[Link]\nMTUBytes=2000\n"
+        kernel = host(**{self.SITE: text, self.DEFAULT: self.DEFAULT_TEXT})
+        (why,) = refusals(applied(kernel, WISH))
+        assert f"would take the place of {self.SITE}, of which it can't be told" in why and "next: " in why
+        assert kernel.mutations == []
+        assert refusals(applied(host(**{self.SITE: text.replace("MTUBytes=2000", "Name=x")}), WISH)) == []
+
+    @pytest.mark.parametrize("used", [True, False])
+    def test_udevs_notes_tell_which_one_it_used(self, used: bool) -> None:
+        """/run/udev/data as udevadm info shows it: E:ID_NET_LINK_FILE=/usr/lib/systemd/network/99-default.link."""
+        text = "[Match]\nProperty=ID_MODEL_ID=0x10c9\n[Link]\nMTUBytes=2000\n"
+        files = {self.SITE: text, self.DEFAULT: self.DEFAULT_TEXT, "/sys/class/net/enp1s0f0/ifindex": "7\n"}
+        kernel = host(**files, **{self.UDEV: f"I:1\nE:ID_NET_LINK_FILE={self.SITE if used else self.DEFAULT}\n"})
+        assert not applied(kernel, WISH).get("failed")
+        assert ("MTUBytes=2000" in kernel.read(OURS)) == used
+        # After the boot it has used ours, and what it was made from still holds.
+        kernel.tree.add_file(self.UDEV, f"I:1\nE:ID_NET_LINK_FILE={OURS}\n")
+        kernel.revive()
+        assert (applied(kernel, WISH)["changed"], kernel.mutations) == (False, [])
+
+    def test_one_that_goes_before_ours_is_not_replaced(self) -> None:
+        early = "/etc/systemd/network/00-site.link"
+        lines = self.written(**{early: f"[Match]\nPermanentMACAddress={MAC}\n[Link]\nName=rail0\nMTUBytes=2000\n"})
+        assert "MTUBytes=2000" not in lines and "MACAddressPolicy=persistent" not in lines
 
 
 class TestReading:

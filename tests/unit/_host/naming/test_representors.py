@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.wishes import wishes
-from ansible_collections.rdma.fabric.plugins.module_utils._host.desired import parse_host_variables
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts import gather
-from ansible_collections.rdma.fabric.plugins.module_utils._host.naming.representors import wanted_name
-from ansible_collections.rdma.fabric.plugins.module_utils._host.plan import plan_with_context
+from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.persisted import wishes
+from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.naming.representors import wanted_name
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.gather import gather
+from ansible_collections.rdma.fabric.plugins.module_utils._host.run.plan import plan_with_context
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import parse_host_variables
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import Violation
 from ansible_collections.rdma.fabric.tests.fixtures.hosts.fleet import FLEET
 from ansible_collections.rdma.fabric.tests.unit._host import igb, mlx5
@@ -272,12 +272,12 @@ class TestRemoval:
     def test_those_there_get_their_former_names_and_the_rule_goes(self) -> None:
         kernel = switched()
         before = representors(kernel)
-        kernel.tree.discard("/var/lib/rdma-fabric/originals.json")
+        kernel.tree.discard("/var/lib/rdma-fabric/baseline.json")
         done(kernel, wish(representor_prefix="rail0_", name="rail0"))
         outcome = done(kernel, wish(), REMOVE)
         assert f"naming:{RULE}" in [entry["id"] for entry in outcome["executed"]]
         assert (representors(kernel), kernel.exists(RULE)) == (before, False)
-        assert not kernel.exists("/var/lib/rdma-fabric/originals.json")
+        assert not kernel.exists("/var/lib/rdma-fabric/baseline.json")
 
     def test_those_that_came_with_our_functions_go_with_them(self) -> None:
         kernel = switched(representor_prefix="rail0_")

@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.run import start
-from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.unit import WISHES_FILE
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts import gather
-from ansible_collections.rdma.fabric.plugins.module_utils._host.outcome import Run
-from ansible_collections.rdma.fabric.plugins.module_utils._host.record import record
-from ansible_collections.rdma.fabric.plugins.module_utils._host.recorded import RecordedHost
-from ansible_collections.rdma.fabric.plugins.module_utils._host.steps import CONCERNS
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.gather import gather
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import WISHES_FILE
+from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.record import record
+from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.recorded import RecordedHost
+from ansible_collections.rdma.fabric.plugins.module_utils._host.run.at_boot import start
+from ansible_collections.rdma.fabric.plugins.module_utils._host.run.registry import ORDER
+from ansible_collections.rdma.fabric.plugins.module_utils._host.run.result import Run
 from ansible_collections.rdma.fabric.tests.fixtures.hosts.firmware import connectx7
 from ansible_collections.rdma.fabric.tests.unit._host import igb, mlx5
 from ansible_collections.rdma.fabric.tests.unit._host.families import ETHERNET, NETDEVS, PF, host_with
@@ -27,7 +27,7 @@ from ansible_collections.rdma.fabric.tests.unit._host.kernel.pcie import put_spa
 from ansible_collections.rdma.fabric.tests.unit._host.mlx5 import booted, the_step, wish
 from ansible_collections.rdma.fabric.tests.unit._host.qos import hosts as qos_hosts
 
-APPLY: Run = replace(igb.APPLY, concerns=CONCERNS)
+APPLY: Run = replace(igb.APPLY, concerns=ORDER)
 PODS = "/var/log/pods"
 UID = "0b7c9f3e-5d1a-4c1e-9a52-77a3f7f0c9d1"
 OTHER_POD = f"{PODS}/default_trainer-0_{UID}"

@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.actual import Actual
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts import gather
-from ansible_collections.rdma.fabric.plugins.module_utils._host.pcie.config import registers, without_identity
-from ansible_collections.rdma.fabric.plugins.module_utils._host.pcie.remarks import remarks
-from ansible_collections.rdma.fabric.plugins.module_utils._host.pcie.way import bridges_between
-from ansible_collections.rdma.fabric.plugins.module_utils._host.record import record
-from ansible_collections.rdma.fabric.plugins.module_utils._host.recorded import RecordedHost
+from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.pcie.remarks import remarks
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.gather import gather
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import HostState
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.pcie_path import bridges_between
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.pci_config import registers, without_identity
+from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.record import record
+from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.recorded import RecordedHost
 from ansible_collections.rdma.fabric.tests.fixtures.hosts.h100 import dgx
 from ansible_collections.rdma.fabric.tests.fixtures.hosts.tree import Tree
 from ansible_collections.rdma.fabric.tests.unit._host.families import FAMILIES, PF, host_with
@@ -96,7 +96,7 @@ def node() -> Tree:
 
 
 def remarks_of(tree: Tree) -> list[str]:
-    return remarks(Actual(gather(RecordedHost(tree.document()))), {})
+    return remarks(HostState(gather(RecordedHost(tree.document()))), {})
 
 
 def nearest(tree: Tree) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -150,6 +150,15 @@ class TestRemarks:
         assert nic["address"] in remark
         assert "iommu=pt" in remark
 
+    def test_an_arm_host_is_advised_what_its_kernel_knows(self, node: Tree) -> None:
+        """The plan refuses iommu=pt there: kernel-parameters.txt has iommu= for x86 and PowerPC."""
+        nic, _gpu = nearest(node)
+        node.links[f"{node.place(nic['address'])}/iommu_group"] = "/sys/kernel/iommu_groups/7"
+        node.files["/sys/kernel/iommu_groups/7/type"] = "DMA-FQ\n"
+        node.files["/proc/sys/kernel/arch"] = "aarch64\n"
+        (remark,) = remarks_of(node)
+        assert "iommu.passthrough=1" in remark and "iommu=pt" not in remark
+
     def test_short_reads_are_told(self, node: Tree) -> None:
         nic, _gpu = nearest(node)
         put(node, nic["address"], space(device_control=0x0810, acs=None))
@@ -177,7 +186,7 @@ class TestRemarks:
     def test_facts_of_an_older_recording_are_enough(self, node: Tree) -> None:
         facts = gather(RecordedHost(node.document()))
         del facts["pcie"]
-        assert remarks(Actual(facts), {}) == []
+        assert remarks(HostState(facts), {}) == []
 
 
 def test_a_recording_keeps_the_registers_and_no_serial_number(node: Tree) -> None:

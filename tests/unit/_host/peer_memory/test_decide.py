@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.peer_memory.decide import (
+from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.peer_memory.decide import (
     Situation,
     decide,
     generation,
@@ -73,6 +73,29 @@ def test_the_choice(changes: dict[str, Any], mechanism: str) -> None:
     decision = decide("auto", situation(**changes))
     assert (decision.mechanism, decision.obstacle) == (mechanism, "")
     assert decision.cause
+
+
+@pytest.mark.parametrize(
+    ("depends", "exporter"),
+    [
+        # lsmod, MLNX_OFED 23.10 (NVIDIA/nccl#1537, leptonai/gpud#39): ib_core ... nvidia_peermem.
+        ("ib_core", "ib_core"),
+        # lsmod, "ib_uverbs 217088 3 nvidia_peermem,rdma_ucm,mlx5_ib": openshift/openshift-docs,
+        # modules/rdma-configuring-the-gpu-operator.adoc (GPU driver 550.90.07, November 2024).
+        ("ib_uverbs", "ib_uverbs"),
+        ("ib_uverbs", None),
+        ("ib_core", None),
+        # Whatever module a later release puts it into.
+        ("ib_peer", "ib_peer"),
+    ],
+)
+def test_a_module_that_needs_whichever_module_takes_clients_has_its_symbols(depends: str, exporter: str | None) -> None:
+    modules = {"nvidia_peermem": built("nvidia", depends)}
+    state = situation(running=OFED, gpu_flavour="proprietary", modules=modules, exporter=exporter)
+    for wanted in ("auto", "nvidia-peermem"):
+        assert decide(wanted, state).obstacle == ""
+    unrelated = state._replace(modules={"nvidia_peermem": built("nvidia", "ib_other")})
+    assert f"does not depend on {exporter or 'ib_core or ib_uverbs'}" in decide("auto", unrelated).obstacle
 
 
 @pytest.mark.parametrize(

@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host import originals
-from ansible_collections.rdma.fabric.plugins.module_utils._host.converge import apply
-from ansible_collections.rdma.fabric.plugins.module_utils._host.desired import check_desired
-from ansible_collections.rdma.fabric.plugins.module_utils._host.outcome import Run
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.gather import gather
+from ansible_collections.rdma.fabric.plugins.module_utils._host.run import baseline
+from ansible_collections.rdma.fabric.plugins.module_utils._host.run.converge import apply
+from ansible_collections.rdma.fabric.plugins.module_utils._host.run.result import Run
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import check_spec
 from ansible_collections.rdma.fabric.tests.fixtures.hosts.fleet import FLEET
 from ansible_collections.rdma.fabric.tests.unit._host.driver.hosts import offered
 from ansible_collections.rdma.fabric.tests.unit._host.kernel import stack
@@ -44,7 +45,7 @@ def gpu_host(symbols: str = PEER, depends: str = "nvidia,ib_core", **info: Any) 
 
 def run(kernel: Kernel, **peer_memory: Any) -> dict[str, Any]:
     how = Run(check=False, diff=True, mode="apply", recorded=False, concerns=("peer_memory",))
-    return apply(kernel, check_desired({"peer_memory": peer_memory}), how, None, kernel)
+    return apply(kernel, check_spec({"peer_memory": peer_memory}), how, None, kernel)
 
 
 def loaded(kernel: Kernel) -> list[str]:
@@ -65,6 +66,21 @@ def test_the_module_is_loaded_and_kept() -> None:
     assert (run(kernel)["changed"], kernel.mutations) == (False, [])
 
 
+@pytest.mark.parametrize("owner", ["ib_core", "ib_uverbs"])
+def test_the_module_that_takes_clients_is_read_from_the_kernels_own_table(owner: str) -> None:
+    """Lines as depmod(8) writes them; a host with MLNX_OFED 24.10 and kernel 6.8.0-90 has ib_uverbs there."""
+    kernel = gpu_host(depends=f"nvidia,{owner}")
+    release = kernel.read("/proc/sys/kernel/osrelease").strip()
+    kernel.tree.add_file("/proc/kallsyms", f"0000000000000000 T {PEER}\t[{owner}]\n")
+    assert gather(kernel, desired=check_spec({"peer_memory": {}}))["peer_memory"]["exporter"] == owner
+    table = f"alias symbol:ib_umem_get ib_uverbs\nalias symbol:{PEER} {owner}\n"
+    kernel.tree.add_file(f"/lib/modules/{release}/modules.symbols", f"# Aliases for symbols\n{table}")
+    kernel.tree.add_file("/proc/kallsyms", "")
+    assert gather(kernel, desired=check_spec({"peer_memory": {}}))["peer_memory"]["exporter"] == owner
+    kernel.tree.add_file("/proc/kallsyms", f"0000000000000000 T {PEER}\t[{owner}]\n")
+    assert not run(kernel).get("failed") and loaded(kernel) == ["nvidia_peermem"]
+
+
 def test_removal_leaves_nothing() -> None:
     kernel = gpu_host()
     run(kernel)
@@ -76,7 +92,7 @@ def test_removal_leaves_nothing() -> None:
 
 
 def removed(kernel: Kernel) -> dict[str, Any]:
-    return apply(kernel, check_desired({}), REMOVE, None, kernel)
+    return apply(kernel, check_spec({}), REMOVE, None, kernel)
 
 
 class TestRemovalOfEverything:
@@ -86,7 +102,7 @@ class TestRemovalOfEverything:
         outcome = removed(kernel)
         assert not outcome.get("failed"), outcome["msg"]
         assert loaded(kernel) == []
-        assert not kernel.exists(LOAD_FILE) and not kernel.exists(ORDER_FILE) and not kernel.exists(originals.PATH)
+        assert not kernel.exists(LOAD_FILE) and not kernel.exists(ORDER_FILE) and not kernel.exists(baseline.PATH)
         kernel.revive()
         assert (removed(kernel)["changed"], kernel.mutations) == (False, [])
 

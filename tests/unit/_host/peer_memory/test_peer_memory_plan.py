@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.desired import check_desired
-from ansible_collections.rdma.fabric.plugins.module_utils._host.operations import MARKER
-from ansible_collections.rdma.fabric.plugins.module_utils._host.plan import make_plan
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import MARKER
+from ansible_collections.rdma.fabric.plugins.module_utils._host.run.plan import make_plan
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import check_spec
 from ansible_collections.rdma.fabric.tests.unit._host.host_facts import (
     facts,
     gpu,
@@ -58,7 +58,7 @@ PROPRIETARY: dict[str, Any] = {"flavour": "mlnx-ofed", "gpu_driver": "535.161.08
 
 
 def plan(made: dict[str, Any], *requests: dict[str, Any], **wanted: Any) -> dict[str, Any]:
-    return make_plan(check_desired({"requests": list(requests), **wanted}), made)
+    return make_plan(check_spec({"requests": list(requests), **wanted}), made)
 
 
 def own(made: dict[str, Any], **settings: Any) -> list[dict[str, Any]]:
@@ -109,6 +109,16 @@ def test_the_module_is_chosen_by_driver_and_kernel(driver: str, flavour: str, ke
 def test_a_missing_gpu_driver_is_refused() -> None:
     (step,) = plan(state(flavour="doca-ofed"), REQUEST)["steps"]
     assert (step["status"], "GPU driver is not loaded" in step["detail"]) == ("refused", True)
+
+
+@pytest.mark.parametrize("mechanism", ["auto", "nvidia-peermem"])
+@pytest.mark.parametrize(
+    "read",
+    [{"modules": {"nvidia_peermem": WITHOUT_SYMBOL}}, {"modules": {}}, {"symbols": {"running": {}, "on_disk": {}}}],
+)
+def test_a_module_that_is_loaded_is_never_refused(mechanism: str, read: dict[str, Any]) -> None:
+    made = state(("nvidia_peermem",), read, **PROPRIETARY)
+    assert [step["status"] for step in own(made, mechanism=mechanism) if step["status"] != "planned"] == []
 
 
 def test_an_inbox_stack_without_peer_symbols_is_refused() -> None:

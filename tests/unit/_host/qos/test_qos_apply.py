@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.converge import apply
+from ansible_collections.rdma.fabric.plugins.module_utils._host.run.converge import apply
 from ansible_collections.rdma.fabric.tests.unit._host import mlx5
 from ansible_collections.rdma.fabric.tests.unit._host.families import FAMILIES, Family
 from ansible_collections.rdma.fabric.tests.unit._host.kernel import kmods, qos

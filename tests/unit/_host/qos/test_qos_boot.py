@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.run import set_devices_up, start
-from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.unit import BOOT_ID, WISHES_FILE
-from ansible_collections.rdma.fabric.plugins.module_utils._host.converge import apply
-from ansible_collections.rdma.fabric.plugins.module_utils._host.outcome import Run
-from ansible_collections.rdma.fabric.plugins.module_utils._host.qos.files import RULES_FILE, UNIT_FILE
+from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.qos.files import RULES_FILE, UNIT_FILE
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import BOOT_ID, WISHES_FILE
+from ansible_collections.rdma.fabric.plugins.module_utils._host.run.at_boot import Outcome, set_devices_up, start
+from ansible_collections.rdma.fabric.plugins.module_utils._host.run.converge import apply
+from ansible_collections.rdma.fabric.plugins.module_utils._host.run.result import Run
 from ansible_collections.rdma.fabric.tests.unit._host import igb
 from ansible_collections.rdma.fabric.tests.unit._host.families import PF
 from ansible_collections.rdma.fabric.tests.unit._host.kernel import qos
@@ -129,7 +129,7 @@ class TestSoftDevices:
         with_tos(kernel)
         rebooted(kernel)
         began = kernel.now()
-        assert start(kernel, kernel) == ((), ())
+        assert start(kernel, kernel) == Outcome((), ())
         assert kernel.now() == began
 
     def test_it_is_set_when_the_device_appears_after_a_reboot(self) -> None:

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.converge import preview
 from ansible_collections.rdma.fabric.plugins.module_utils._host.guard.arm import touches_uplink
-from ansible_collections.rdma.fabric.plugins.module_utils._host.plan import make_plan, plan_with_context
-from ansible_collections.rdma.fabric.plugins.module_utils._host.record import record
-from ansible_collections.rdma.fabric.plugins.module_utils._host.recorded import RecordedHost
+from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.record import record
+from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.recorded import RecordedHost
+from ansible_collections.rdma.fabric.plugins.module_utils._host.run.converge import preview
+from ansible_collections.rdma.fabric.plugins.module_utils._host.run.plan import make_plan, plan_with_context
 from ansible_collections.rdma.fabric.tests.fixtures.hosts.firmware import bluefield3
 from ansible_collections.rdma.fabric.tests.fixtures.hosts.fleet import FLEET
 from ansible_collections.rdma.fabric.tests.unit._host import host_facts as given
@@ -265,6 +265,13 @@ class TestNotices:
     def notices(kernel: Kernel, settings: Any) -> list[str]:
         found: list[str] = previewed(kernel, settings)["plan"]["notices"]
         return found
+
+    @pytest.mark.parametrize("tree", TREES)
+    def test_a_cable_length_is_told_with_what_makes_it_count(self, tree: str) -> None:
+        """en_dcbnl.c, mlx5e_dcbnl_ieee_setpfc: without manual_buffer the length changes nothing."""
+        kernel = host(tree, dcbx=["host", "ieee"])
+        assert any("cable_length counts where" in said for said in self.notices(kernel, {"cable_length": 30}))
+        assert not any("cable_length" in said for said in self.notices(kernel, {"pfc": [3]}))
 
     @pytest.mark.parametrize("tree", TREES)
     def test_flow_control_of_the_host_alone_is_said_to_be_none_until_it_is_set(self, tree: str) -> None:

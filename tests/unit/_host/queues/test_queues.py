@@ -10,17 +10,17 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.run import start
-from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.wishes import wishes
-from ansible_collections.rdma.fabric.plugins.module_utils._host.desired import parse_host_variables
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts import gather
+from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.persisted import wishes
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.gather import gather
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.queues import parse
 from ansible_collections.rdma.fabric.plugins.module_utils._host.guard.arm import touches_uplink
-from ansible_collections.rdma.fabric.plugins.module_utils._host.outcome import Run
-from ansible_collections.rdma.fabric.plugins.module_utils._host.plan import plan_with_context
-from ansible_collections.rdma.fabric.plugins.module_utils._host.queues.read import parse
-from ansible_collections.rdma.fabric.plugins.module_utils._host.record import record
-from ansible_collections.rdma.fabric.plugins.module_utils._host.recorded import RecordedHost
-from ansible_collections.rdma.fabric.plugins.module_utils._host.steps import CONCERNS
+from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.record import record
+from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.recorded import RecordedHost
+from ansible_collections.rdma.fabric.plugins.module_utils._host.run.at_boot import start
+from ansible_collections.rdma.fabric.plugins.module_utils._host.run.plan import plan_with_context
+from ansible_collections.rdma.fabric.plugins.module_utils._host.run.registry import ORDER
+from ansible_collections.rdma.fabric.plugins.module_utils._host.run.result import Run
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import parse_host_variables
 from ansible_collections.rdma.fabric.tests.unit._host import igb, mlx5
 from ansible_collections.rdma.fabric.tests.unit._host.families import ETHERNET, NETDEVS, PF
 from ansible_collections.rdma.fabric.tests.unit._host.kernel import queues
@@ -123,7 +123,7 @@ class TestRefusals:
 class TestBoot:
     def test_the_boot_unit_sets_them_again(self) -> None:
         kernel = host()
-        mlx5.done(kernel, wish(queues=ALL), replace(APPLY, concerns=CONCERNS))
+        mlx5.done(kernel, wish(queues=ALL), replace(APPLY, concerns=ORDER))
         queues.install(kernel, PORT)
         start(kernel, kernel)
         assert queues.numbers(kernel, PORT) == {"rx": 8192, "tx": 4096, "combined": 16}

@@ -11,18 +11,18 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts import gather
-from ansible_collections.rdma.fabric.plugins.module_utils._host.managers.routes import kept_in
-from ansible_collections.rdma.fabric.plugins.module_utils._host.operations import MARKER
-from ansible_collections.rdma.fabric.plugins.module_utils._host.record import record
-from ansible_collections.rdma.fabric.plugins.module_utils._host.recorded import RecordedHost
-from ansible_collections.rdma.fabric.plugins.module_utils._host.routing.read import (
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.gather import gather
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.managers.routes import kept_in
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.routing import (
     parse_addresses,
     parse_routes,
     parse_rules,
     routes_command,
     rules_command,
 )
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import MARKER
+from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.record import record
+from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.recorded import RecordedHost
 from ansible_collections.rdma.fabric.tests.unit._host import mlx5
 from ansible_collections.rdma.fabric.tests.unit._host.families import ETHERNET, NETDEVS, PF
 from ansible_collections.rdma.fabric.tests.unit._host.kernel import routes

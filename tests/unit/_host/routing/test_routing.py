@@ -5,9 +5,9 @@
 
 from __future__ import annotations
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.converge import preview
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts import gather
-from ansible_collections.rdma.fabric.plugins.module_utils._host.managers.routes import PROTOCOL
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.gather import gather
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.managers.routes import PROTOCOL
+from ansible_collections.rdma.fabric.plugins.module_utils._host.run.converge import preview
 from ansible_collections.rdma.fabric.tests.unit._host import igb
 from ansible_collections.rdma.fabric.tests.unit._host.families import PF
 from ansible_collections.rdma.fabric.tests.unit._host.kernel import routes

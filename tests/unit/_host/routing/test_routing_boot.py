@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.unit import WISHES_FILE
-from ansible_collections.rdma.fabric.plugins.module_utils._host.managers.routes import PROTOCOL, kept_in
-from ansible_collections.rdma.fabric.plugins.module_utils._host.outcome import Run
-from ansible_collections.rdma.fabric.plugins.module_utils._host.steps import CONCERNS
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.managers.routes import PROTOCOL, kept_in
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import WISHES_FILE
+from ansible_collections.rdma.fabric.plugins.module_utils._host.run.registry import ORDER
+from ansible_collections.rdma.fabric.plugins.module_utils._host.run.result import Run
 from ansible_collections.rdma.fabric.tests.unit._host import igb
 from ansible_collections.rdma.fabric.tests.unit._host.families import PF
 from ansible_collections.rdma.fabric.tests.unit._host.kernel import routes
@@ -38,7 +38,7 @@ from ansible_collections.rdma.fabric.tests.unit._host.routing.hosts import (
 MANAGED = "/etc/systemd/network/20-rail.network"
 DROP_IN = f"{MANAGED}.d/90-rdma-fabric.conf"
 NETWORKD = "/etc/systemd/system/multi-user.target.wants/systemd-networkd.service"
-EVERY: Run = replace(igb.APPLY, concerns=CONCERNS)
+EVERY: Run = replace(igb.APPLY, concerns=ORDER)
 
 
 class TestBoot:
@@ -94,14 +94,14 @@ class TestBoot:
         kernel = self.managed()
         done(kernel, wish(**ALL), EVERY)
         self.boot(kernel)
-        done(kernel, wish(), replace(REMOVE, concerns=CONCERNS))
+        done(kernel, wish(), replace(REMOVE, concerns=ORDER))
         assert (told(kernel), kernel.exists(DROP_IN)) == ([], False)
 
     def test_removal_leaves_what_was_there_before_and_is_in_our_file_as_well(self) -> None:
         kernel = self.managed()
         ip(kernel, f"-4 route add 10.2.0.0/16 via 10.1.0.1 dev {PORT} table 101 proto {STATIC}")
         done(kernel, wish(**ALL), EVERY)
-        done(kernel, wish(), replace(REMOVE, concerns=CONCERNS))
+        done(kernel, wish(), replace(REMOVE, concerns=ORDER))
         assert told(kernel) == ["10.2.0.0/16 via 10.1.0.1 table 101 metric 0 proto 4"]
 
     def test_removal_leaves_what_a_later_run_found(self) -> None:
@@ -109,7 +109,7 @@ class TestBoot:
         done(kernel, wish(routes=[LINK]), EVERY)
         ip(kernel, f"-4 route add 10.2.0.0/16 via 10.1.0.1 dev {PORT} table 101 proto {STATIC}")
         done(kernel, wish(**ALL), EVERY)
-        done(kernel, wish(), replace(REMOVE, concerns=CONCERNS))
+        done(kernel, wish(), replace(REMOVE, concerns=ORDER))
         assert told(kernel) == ["10.2.0.0/16 via 10.1.0.1 table 101 metric 0 proto 4"]
 
     def test_removal_leaves_what_no_run_had_to_set(self) -> None:
@@ -119,7 +119,7 @@ class TestBoot:
         before = told(kernel)
         outcome = done(kernel, wish(routes=[IPV4], rules=[RULE], mtu=9000), EVERY)
         assert STEP not in [entry["id"] for entry in outcome["executed"]]
-        done(kernel, wish(), replace(REMOVE, concerns=CONCERNS))
+        done(kernel, wish(), replace(REMOVE, concerns=ORDER))
         assert told(kernel) == before
         assert not kernel.exists(DROP_IN)
 
@@ -128,7 +128,7 @@ class TestBoot:
         done(kernel, wish(routes=[LINK], rules=[RULE]), EVERY)
         done(kernel, wish(**ALL), EVERY)
         done(kernel, wish(routes=[IPV4], rules=[RULE6]), EVERY)
-        done(kernel, wish(), replace(REMOVE, concerns=CONCERNS))
+        done(kernel, wish(), replace(REMOVE, concerns=ORDER))
         assert told(kernel) == []
 
     def test_what_nobody_can_keep_is_told_and_set_now(self) -> None:

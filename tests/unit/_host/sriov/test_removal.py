@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host import originals
-from ansible_collections.rdma.fabric.plugins.module_utils._host.converge import apply
-from ansible_collections.rdma.fabric.plugins.module_utils._host.outcome import Run
+from ansible_collections.rdma.fabric.plugins.module_utils._host.run import baseline
+from ansible_collections.rdma.fabric.plugins.module_utils._host.run.converge import apply
+from ansible_collections.rdma.fabric.plugins.module_utils._host.run.result import Run
 from ansible_collections.rdma.fabric.tests.unit._host import igb
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.machine import Kernel
 
@@ -42,7 +42,7 @@ def test_what_is_of_functions_that_go_is_left_alone() -> None:
     about = {step["id"].split(":")[0] for step in outcome["executed"]}
     assert "vfs" in about and not about & {"mtu", "link", "sysctl"}
     assert kernel.read(f"/sys/bus/pci/devices/{igb.PF}/sriov_numvfs") == "0\n"
-    assert not kernel.exists(originals.PATH)
+    assert not kernel.exists(baseline.PATH)
 
 
 def test_functions_that_stay_get_everything_back() -> None:
@@ -57,4 +57,4 @@ def test_a_card_that_was_taken_out_is_no_obstacle_to_a_removal() -> None:
     kernel = host_with_rails()
     kernel.set_attribute(f"/sys/bus/pci/devices/{igb.PF}/sriov_numvfs", "0", 1.0)
     outcome = succeeded(kernel, igb.wish(), REMOVE)
-    assert outcome["plan"]["steps"] == [] and not kernel.exists(originals.PATH)
+    assert outcome["plan"]["steps"] == [] and not kernel.exists(baseline.PATH)

@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host import originals
-from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.run import start
-from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.unit import RESULT_FILE
-from ansible_collections.rdma.fabric.plugins.module_utils._host.converge import preview
-from ansible_collections.rdma.fabric.plugins.module_utils._host.desired import parse_host_variables
-from ansible_collections.rdma.fabric.plugins.module_utils._host.sriov.settings import deterministic_mac
-from ansible_collections.rdma.fabric.plugins.module_utils._host.steps import CONCERNS
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.vf_settings import deterministic_mac
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import RESULT_FILE
+from ansible_collections.rdma.fabric.plugins.module_utils._host.run import baseline
+from ansible_collections.rdma.fabric.plugins.module_utils._host.run.at_boot import start
+from ansible_collections.rdma.fabric.plugins.module_utils._host.run.converge import preview
+from ansible_collections.rdma.fabric.plugins.module_utils._host.run.registry import ORDER
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import parse_host_variables
 from ansible_collections.rdma.fabric.tests.unit._host.families import ETHERNET, INFINIBAND, MAC, PF, host_with
 from ansible_collections.rdma.fabric.tests.unit._host.kernel import kmods, vfs
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.machine import Kernel
@@ -96,10 +96,10 @@ class TestGiving:
     def test_a_removal_sets_functions_back_that_were_with_vfio_before(self) -> None:
         kernel = given()
         process(kernel, 2, "kthreadd", "/dev/null")
-        kernel.remove(originals.PATH)
+        kernel.remove(baseline.PATH)
         done(kernel, wish(vf_settings={"vlan": 100}))
         done(kernel, wish(), REMOVE)
-        assert not kernel.exists(originals.PATH)
+        assert not kernel.exists(baseline.PATH)
 
     def test_functions_with_interfaces_need_consent(self) -> None:
         kernel = booted()
@@ -202,7 +202,7 @@ class TestIommu:
         if firmware:
             tree.binary[f"/sys/firmware/acpi/tables/{firmware}"] = ""
         kernel = Kernel(tree.document())
-        outcome = applied(kernel, wish(variables, **GIVEN), replace(APPLY, concerns=CONCERNS))
+        outcome = applied(kernel, wish(variables, **GIVEN), replace(APPLY, concerns=ORDER))
         step = the_step(outcome, STEP)
         assert step["status"] == "refused"
         assert not any("driver_override" in mutation.what for mutation in kernel.mutations)
@@ -232,7 +232,7 @@ def test_functions_wait_for_the_boot_that_switches_the_iommu_on() -> None:
     )
     tree.dirs.append("/etc/default/grub.d")
     desired = wish({"rdma_fabric_kernel_arguments": ["intel_iommu=on", "iommu=pt"]}, **GIVEN)
-    outcome = preview(Kernel(tree.document()), desired, replace(CHECK, concerns=CONCERNS), None)
+    outcome = preview(Kernel(tree.document()), desired, replace(CHECK, concerns=ORDER), None)
     arguments = [step for step in outcome["plan"]["steps"] if step["concern"] == "kernel_arguments"]
     assert [step["status"] for step in arguments] == ["planned"], arguments
     assert the_step(outcome, STEP)["status"] == "needs_reboot"
@@ -290,7 +290,7 @@ def test_removal_brings_the_former_drivers_back() -> None:
 
 def test_a_rebooted_host_gives_them_away_again() -> None:
     kernel = booted()
-    done(kernel, wish(**GIVEN), replace(APPLY, concerns=CONCERNS))
+    done(kernel, wish(**GIVEN), replace(APPLY, concerns=ORDER))
     fresh = booted()
     for path, content in kernel.tree.files.items():
         if path.startswith(("/etc/", "/usr/local/", "/var/lib/rdma-fabric/")):

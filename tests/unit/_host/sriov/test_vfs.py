@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host import originals
-from ansible_collections.rdma.fabric.plugins.module_utils._host.access import HostError
-from ansible_collections.rdma.fabric.plugins.module_utils._host.sriov.settings import deterministic_mac
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.vf_settings import deterministic_mac
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import HostError
+from ansible_collections.rdma.fabric.plugins.module_utils._host.run import baseline
 from ansible_collections.rdma.fabric.tests.fixtures.hosts.fleet import FLEET
 from ansible_collections.rdma.fabric.tests.unit._host import igb
 from ansible_collections.rdma.fabric.tests.unit._host.igb import (
@@ -267,7 +267,7 @@ class TestSettings:
         outcome = applied(kernel, wish(**ALLOWED), igb.REMOVE)
         assert not outcome.get("failed"), outcome["msg"]
         assert settings(kernel, "enp1s0f0") == before
-        assert outcome["plan"]["steps"] == [] and not kernel.exists(originals.PATH)
+        assert outcome["plan"]["steps"] == [] and not kernel.exists(baseline.PATH)
 
     def test_functions_that_go_are_not_set_back(self) -> None:
         kernel = with_functions(2)

@@ -10,11 +10,11 @@ from typing import Any, ClassVar
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.originals import PATH as ORIGINALS
-from ansible_collections.rdma.fabric.plugins.module_utils._host.read.settings import parse_addresses
-from ansible_collections.rdma.fabric.plugins.module_utils._host.sysctl.multirail import shared_subnets
-from ansible_collections.rdma.fabric.plugins.module_utils._host.sysctl.names import FILE, same_value
-from ansible_collections.rdma.fabric.plugins.module_utils._host.sysctl.read import parse
+from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.kernel.sysctl_multirail import shared_subnets
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.settings import parse_addresses
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.sysctls import parse
+from ansible_collections.rdma.fabric.plugins.module_utils._host.run.baseline import FILE as ORIGINALS
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.sysctl_names import FILE, same_value
 from ansible_collections.rdma.fabric.tests.unit._host.host_facts import interface
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.machine import Kernel
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.sweep import sweep
@@ -263,10 +263,10 @@ class TestInterfaces:
         """It kept what was before its first run; what this one adds by the address is a value of ours."""
         kernel = host()
         applied(kernel, sysctls={"net.ipv4.conf.ens2f0.arp_ignore": 1})
-        kept = json.loads(kernel.read(ORIGINALS))
+        kept = ORIGINALS.parse(kernel.read(ORIGINALS.path))
         first = kept["settings"].pop("sysctl:net/ipv4/conf/0000:37:00.0/arp_ignore")
         kept["settings"]["sysctl:net.ipv4.conf.ens2f0.arp_ignore"] = first
-        kernel.tree.add_file(ORIGINALS, json.dumps(kept))
+        kernel.tree.add_file(ORIGINALS.path, ORIGINALS.text(kept))
         applied(kernel, sysctls={"net.ipv4.conf.ens2f0.arp_ignore": 2})
         applied(kernel, run=REMOVE)
         assert kernel.read("/proc/sys/net/ipv4/conf/ens2f0/arp_ignore") == "0\n"

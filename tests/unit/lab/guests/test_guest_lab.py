@@ -8,7 +8,8 @@ import fcntl
 import json
 import os
 from pathlib import Path
-from typing import Any
+from tempfile import TemporaryDirectory
+from typing import Any, Iterator
 
 import pytest
 
@@ -159,24 +160,31 @@ def test_stopping_what_is_not_up_is_no_error_and_removes_what_was_left(tmp_path:
     assert not (tmp_path / "absent").exists()
 
 
+@pytest.fixture
+def short_path() -> Iterator[Path]:
+    """A folder whose path leaves room for the lab's sockets, unlike pytest's own below that of a worker."""
+    with TemporaryDirectory(prefix="lab-") as folder:
+        yield Path(folder)
+
+
 def test_a_second_start_of_the_same_lab_is_no_error_and_of_another_shape_is(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    short_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(f"{LAB}.missing", lambda _machine: [])
-    written_state(tmp_path)
+    written_state(short_path)
     said: list[str] = []
-    up(Options(tmp_path, cluster=False), {}, said.append)
+    up(Options(short_path, cluster=False), {}, said.append)
     assert "up already" in said[0]
     with pytest.raises(LabFailed, match="2 guests, 1 rails, flat, not with 3 guests"):
-        up(Options(tmp_path, guests=3), {}, said.append)
+        up(Options(short_path, guests=3), {}, said.append)
     with pytest.raises(LabFailed, match="without a cluster"):
-        up(Options(tmp_path), {}, said.append)
-    written_state(tmp_path, cluster=CLUSTER)
-    up(Options(tmp_path), {}, said.append)
-    up(Options(tmp_path, cluster=False), {}, said.append)
-    written_state(tmp_path, ended={"rdma-1": 1, "rdma-2": None})
+        up(Options(short_path), {}, said.append)
+    written_state(short_path, cluster=CLUSTER)
+    up(Options(short_path), {}, said.append)
+    up(Options(short_path, cluster=False), {}, said.append)
+    written_state(short_path, ended={"rdma-1": 1, "rdma-2": None})
     with pytest.raises(LabFailed, match="rdma-1"):
-        up(Options(tmp_path, cluster=False), {}, said.append)
+        up(Options(short_path, cluster=False), {}, said.append)
 
 
 def test_a_lab_whose_control_plane_has_ended_cannot_be_used_and_names_its_log(tmp_path: Path) -> None:

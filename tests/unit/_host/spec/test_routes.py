@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.desired import check_desired, parse_host_variables
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import check_spec, parse_host_variables
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import Violation
 
 PF, OTHER = "0000:18:00.0", "0000:40:00.0"
@@ -53,7 +53,7 @@ def test_what_comes_out_goes_in_again() -> None:
     }
     entry = accepted(**everything)
     assert [route["to"] for route in entry["routes"]] == ["10.1.0.0/24", "10.9.0.7/32", "::/0"]
-    assert check_desired({"interfaces": [entry]})["interfaces"] == [entry]
+    assert check_spec({"interfaces": [entry]})["interfaces"] == [entry]
 
 
 def test_the_order_of_what_is_given_does_not_matter() -> None:

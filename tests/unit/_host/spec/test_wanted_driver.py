@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.wanted.driver import driver, peer_memory
-from ansible_collections.rdma.fabric.plugins.module_utils._host.wanted.place import Found, Place
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.driver import driver, peer_memory
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.place import Found, Place
 
 KEY = "-----BEGIN PGP PUBLIC KEY BLOCK-----\n\nmQ\n-----END PGP PUBLIC KEY BLOCK-----\n"
 URL = "https://mirror.example/doca/3.1.0/ubuntu24.04/x86_64/"
@@ -44,7 +44,7 @@ def test_defaults_are_the_careful_ones() -> None:
         {"state": "absent"},
         {"state": "absent", "flavour": "inbox"},
         {"flavour": "inbox"},
-        {"flavour": "doca-ofed", "build": "precompiled", "version": "25.10-1.2.8.0"},
+        {"flavour": "doca-ofed", "build": "precompiled", "version": "25.07-0.9.7.0"},
     ],
 )
 def test_accepted(value: dict[str, Any]) -> None:

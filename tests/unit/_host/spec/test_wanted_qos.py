@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.desired import check_desired, parse_host_variables
-from ansible_collections.rdma.fabric.plugins.module_utils._host.qos import values
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec import qos_values
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import check_spec, parse_host_variables
 
 PF = "0000:18:00.0"
 
@@ -54,14 +54,14 @@ def test_every_setting_arrives_and_is_accepted_again() -> None:
         "ecn": {"3": {"rp": True, "np": True}, "5": {"np": False}},
     }
     assert desired["interfaces"][0]["qos"] == desired["roce_qos"] == expected
-    assert check_desired(desired) == desired
+    assert check_spec(desired) == desired
 
 
 def test_nothing_asked_is_nothing_wanted() -> None:
     desired = parsed(None)[0]
     assert (desired["roce_qos"], desired["interfaces"][0]["qos"]) == (None, None)
     assert parsed(False)[0]["interfaces"][0]["qos"] is False
-    assert check_desired(parsed(False)[0]) == parsed(False)[0]
+    assert check_spec(parsed(False)[0]) == parsed(False)[0]
 
 
 @pytest.mark.parametrize(
@@ -173,46 +173,48 @@ def test_the_usual_values_raise_no_doubt() -> None:
 
 @given(st.dictionaries(st.integers(0, 63), st.integers(0, 7)))
 def test_a_table_is_the_same_after_it_was_made_short(table: dict[int, int]) -> None:
-    assert values.expanded(values.compact(table)) == table
+    assert qos_values.expanded(qos_values.compact(table)) == table
 
 
 @given(st.sets(st.integers(0, 7)))
 def test_bits_are_read_as_they_are_written(priorities: set[int]) -> None:
-    assert values.bits_of(values.bits_text(priorities)) == sorted(priorities)
-    assert values.bits_of(values.bits_text(priorities).replace(",", " ") + "\n") == sorted(priorities)
+    assert qos_values.bits_of(qos_values.bits_text(priorities)) == sorted(priorities)
+    assert qos_values.bits_of(qos_values.bits_text(priorities).replace(",", " ") + "\n") == sorted(priorities)
 
 
 @given(st.text())
 def test_no_text_of_a_host_is_an_error(text: str) -> None:
     for read in (
-        values.bits_of,
-        values.table_of,
-        values.traffic_class_of,
-        values.pause_of,
-        values.app_table,
-        values.pfc_state,
-        values.ets_state,
-        values.owner_in,
+        qos_values.bits_of,
+        qos_values.table_of,
+        qos_values.traffic_class_of,
+        qos_values.pause_of,
+        qos_values.app_table,
+        qos_values.pfc_state,
+        qos_values.ets_state,
+        qos_values.owner_in,
     ):
         read(text)
-    values.headroom_of(text, text)
+    qos_values.headroom_of(text, text)
 
 
 def test_answers_of_programs_are_understood_as_they_print_them() -> None:
-    assert values.pause_of("Pause parameters for ens1:\nAutonegotiate:\toff\nRX:\t\ton\nTX:\t\toff\n\n") == {
+    assert qos_values.pause_of("Pause parameters for ens1:\nAutonegotiate:\toff\nRX:\t\ton\nTX:\t\toff\n\n") == {
         "rx": True,
         "tx": False,
     }
-    assert values.app_table('{"dscp_prio":[[26,3],[26,2],[48,6]],"default_prio":[0]}') == {26: 3, 48: 6}
-    assert values.pfc_state('{"pfc_cap":8,"delay":7,"prio_pfc":["off","off","off","on","off","off","off","off"]}') == {
+    assert qos_values.app_table('{"dscp_prio":[[26,3],[26,2],[48,6]],"default_prio":[0]}') == {26: 3, 48: 6}
+    assert qos_values.pfc_state(
+        '{"pfc_cap":8,"delay":7,"prio_pfc":["off","off","off","on","off","off","off","off"]}'
+    ) == {
         "pfc": [3],
         "pfc_capacity": 8,
         "cable_length": 7,
     }
-    assert (values.owner_in("{}"), values.owner_in('{"host":true,"ieee":true}'), values.owner_in("")) == (
+    assert (qos_values.owner_in("{}"), qos_values.owner_in('{"host":true,"ieee":true}'), qos_values.owner_in("")) == (
         "firmware",
         "os",
         None,
     )
-    assert values.traffic_class_of("Global tclass=106\ntclass=32,dst_ip=10.0.0.0/8\n") == 106
-    assert values.table_of("dscp\tprio\n0\t0\n26\t3\n") == {0: 0, 26: 3}
+    assert qos_values.traffic_class_of("Global tclass=106\ntclass=32,dst_ip=10.0.0.0/8\n") == 106
+    assert qos_values.table_of("dscp\tprio\n0\t0\n26\t3\n") == {0: 0, 26: 3}

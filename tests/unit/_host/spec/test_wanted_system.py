@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.desired import check_desired, parse_host_variables
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import check_spec, parse_host_variables
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import Violation
 
 
@@ -28,7 +28,7 @@ def accepted(**variables: Any) -> dict[str, Any]:
     prefixed = {f"rdma_fabric_{name}": value for name, value in variables.items()}
     desired, violations, _notices = parse_host_variables("gpu01", prefixed)
     assert violations == []
-    assert check_desired(desired) == desired, "what was parsed is accepted again"
+    assert check_spec(desired) == desired, "what was parsed is accepted again"
     return desired
 
 

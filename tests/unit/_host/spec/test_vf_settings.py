@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.desired import check_desired, parse_host_variables
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import check_spec, parse_host_variables
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import Violation
 
 PF = "0000:18:00.0"
@@ -39,7 +39,7 @@ def test_every_setting_arrives_and_is_accepted_again() -> None:
         **given,
         "mac": {"0": "02:a0:88:00:00:01", "1": "02:a0:88:00:00:02"},
     }
-    assert check_desired(desired) == desired
+    assert check_spec(desired) == desired
 
 
 def test_what_is_not_given_is_left_alone() -> None:

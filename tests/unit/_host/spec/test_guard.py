@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.desired import check_desired, parse_host_variables
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import check_spec, parse_host_variables
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput
 
 
@@ -21,7 +21,7 @@ def parsed(value: Any) -> tuple[Any, list[str]]:
 @pytest.mark.parametrize(("value", "seconds"), [(None, None), (20, 20), (3600, 3600)])
 def test_a_time_that_makes_sense_is_taken(value: Any, seconds: int) -> None:
     assert parsed(value) == (seconds, [])
-    assert check_desired({"revert_seconds": value})["revert_seconds"] == seconds
+    assert check_spec({"revert_seconds": value})["revert_seconds"] == seconds
 
 
 @pytest.mark.parametrize(("value", "problem"), [(0, "less than 20"), (-1, "less than 20"), (3601, "more than 3600")])
@@ -33,4 +33,4 @@ def test_a_time_that_helps_nobody_is_refused(value: int, problem: str) -> None:
 def test_what_is_no_whole_number_is_refused(value: Any) -> None:
     assert "a whole number is needed" in parsed(value)[1][0]
     with pytest.raises(InvalidInput):
-        check_desired({"revert_seconds": value})
+        check_spec({"revert_seconds": value})

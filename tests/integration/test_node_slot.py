@@ -1,0 +1,195 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Slots on a real API server: one limit for parallel runs, dead ones, failed nodes, and a running operator."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Iterator
+
+import pytest
+
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.client import Client
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import Connection
+from ansible_collections.rdma.fabric.plugins.module_utils._rollout.holding import Holding
+from ansible_collections.rdma.fabric.plugins.module_utils._rollout.slots import STATE_LABEL, Wish
+from ansible_collections.rdma.fabric.plugins.plugin_utils._slot_shelf import SlotShelf
+from ansible_collections.rdma.fabric.tests.lab.api import Api
+from ansible_collections.rdma.fabric.tests.lab.audit import AuditLog
+from ansible_collections.rdma.fabric.tests.lab.control_plane import ControlPlane
+from ansible_collections.rdma.fabric.tests.lab.nodes import apply_nodes, delete_nodes, kwok_node
+from ansible_collections.rdma.fabric.tests.unit.plugins.actions import run_action
+
+Json = dict[str, Any]
+MERGE = "application/merge-patch+json"
+
+
+class Place:
+    """The slots of one namespace, and two nodes."""
+
+    def __init__(self, cluster: ControlPlane, namespace: str) -> None:
+        self.cluster, self.api, self.namespace = cluster, cluster.api, namespace
+        self.first, self.second = f"{namespace}-1", f"{namespace}-2"
+        self.leases = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
+
+    def slot(self, node: str, *, check: bool = False, **arguments: Any) -> Json:
+        given = {"node": node, "namespace": self.namespace, "run": "one", "timeout": 1, **arguments}
+        return run_action("node_slot", given, check=check)
+
+    def done(self, node: str, **arguments: Any) -> Json:
+        result = self.slot(node, **arguments)
+        assert not result.get("failed"), result
+        return result
+
+    def refused(self, node: str, **arguments: Any) -> str:
+        result = self.slot(node, **arguments)
+        assert result.get("failed"), result
+        return str(result["msg"])
+
+    def holders(self) -> list[str]:
+        live = self.api.call("GET", self.leases)["items"]
+        return sorted(lease["spec"].get("holderIdentity") or "" for lease in live)
+
+    def label(self, node: str, state: str | None) -> None:
+        change = {"metadata": {"labels": {STATE_LABEL: state}}}
+        self.api.call("PATCH", f"/api/v1/nodes/{node}", change, content_type=MERGE)
+
+
+@pytest.fixture
+def place(control_plane: ControlPlane, namespace: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
+    monkeypatch.setenv("K8S_AUTH_KUBECONFIG", str(control_plane.kubeconfig))
+    found = Place(control_plane, namespace)
+    apply_nodes(found.api, [kwok_node(name) for name in (found.first, found.second)])
+    yield found
+    delete_nodes(found.api, {found.first, found.second})
+
+
+def test_a_slot_is_taken_once_and_given_back_without_being_deleted(place: Place, audit: AuditLog) -> None:
+    shown = place.done(place.first, check=True)
+    assert (shown["changed"], shown["lease"], place.holders()) == (True, "rdma-fabric-slot-upgrade-0", [])
+    first = place.done(place.first)
+    assert (first["changed"], first["lease"]) == (True, shown["lease"])
+    mark = audit.mark()
+    again = place.done(place.first)
+    assert again["changed"] is False
+    assert {entry.verb for entry in audit.requests(mark, user="rdma-fabric-admin")} == {"list"}
+    assert place.holders() == [f"{place.first}/one"]
+    assert place.done(place.first, state="given_back", check=True)["changed"] is True
+    assert place.done(place.first, state="given_back")["changed"] is True
+    assert (place.holders(), place.done(place.first, state="given_back")["changed"]) == ([""], False)
+    assert place.done(place.second)["lease"] == first["lease"]
+
+
+def test_a_full_group_is_waited_for_in_vain_by_name_and_another_group_is_not(place: Place) -> None:
+    place.done(place.first)
+    message = place.refused(place.second)
+    assert f"node {place.second}: no slot within" in message
+    assert f"by {place.first} (run one, renewed" in message
+    assert "free its slot with state: given_back and any_run: true" in message
+    assert f"by {place.first} (run one" in place.done(place.second, check=True)["blocked"]
+    assert place.done(place.second, group="other")["lease"] == "rdma-fabric-slot-other-0"
+    assert place.done(place.second, limit="2")["lease"] == "rdma-fabric-slot-upgrade-1"
+
+
+def test_one_that_waits_gets_the_slot_that_is_given_back(place: Place) -> None:
+    place.done(place.first)
+    timer = threading.Timer(0.5, run_action, ["node_slot", given_back(place.first, place)])
+    timer.start()
+    try:
+        assert place.done(place.second, timeout=60)["changed"] is True
+    finally:
+        timer.join()
+    assert place.holders() == [f"{place.second}/one"]
+
+
+def given_back(node: str, place: Place) -> Json:
+    return {"node": node, "namespace": place.namespace, "state": "given_back", "any_run": True}
+
+
+def test_many_runs_at_once_never_exceed_the_limit(place: Place) -> None:
+    """Each run takes a slot, counts, and gives it back; the server judges which of their writes hold."""
+    limit, runs = 2, 5
+
+    def work(number: int, shelf: SlotShelf, api: Api) -> list[int]:
+        counted = []
+        for turn in range(3):
+            wish = Wish(f"node-{number}-{turn}", f"run-{number}", limit)
+            holding = Holding(shelf, wish, "many", place.namespace, 600)
+            holding.take(300.0, lambda _text: None)
+            live = api.call("GET", place.leases)["items"]
+            counted.append(sum(bool(lease["spec"].get("holderIdentity")) for lease in live))
+            holding.give_back()
+        return counted
+
+    # Connections are made one after the other, as they are where each run is a process.
+    kubeconfig = place.cluster.kubeconfig
+    shelves = [
+        SlotShelf(Connection(Client({"kubeconfig": str(kubeconfig)})), "many", place.namespace) for _run in range(runs)
+    ]
+    apis = [Api.from_kubeconfig(kubeconfig) for _run in range(runs)]
+    with ThreadPoolExecutor(runs) as pool:
+        counted = [count for counts in pool.map(work, range(runs), shelves, apis) for count in counts]
+    for api in apis:
+        api.close()
+    assert len(counted) == 3 * runs
+    assert max(counted) <= limit
+    assert set(place.holders()) == {""}
+
+
+def test_nodes_of_a_running_operator_count_until_it_has_done_with_them(place: Place) -> None:
+    place.label(place.second, "pod-restart-required")
+    message = place.refused(place.first)
+    assert f"the operator upgrades {place.second}" in message
+    assert "the operator upgrades this node" in place.refused(place.second, limit="0")
+    place.label(place.second, "upgrade-done")
+    assert place.done(place.first)["changed"] is True
+
+
+def test_a_failed_node_stops_the_others_until_its_own_run_or_a_person(place: Place) -> None:
+    place.done(place.first)
+    place.done(place.first, state="failed", reason="the plan is not empty:\n mtu of rail0")
+    assert place.done(place.first, state="failed", reason="the plan is not empty:\n mtu of rail0")["changed"] is False
+    message = place.refused(place.second, run="two", limit="0")
+    assert "no further node begins, as one has failed" in message
+    assert "failed: the plan is not empty: mtu of rail0" in message
+    healed = place.done(place.first, run="two")
+    assert "goes on where another run left it" in healed["notices"][0]
+    assert place.holders() == [f"{place.first}/two"]
+    assert place.done(place.first, state="given_back", run="three")["changed"] is False
+    assert place.done(place.first, state="given_back", run="three", any_run=True)["changed"] is True
+
+
+def test_a_node_of_a_silent_run_gets_its_slot_again_and_nobody_else_does(place: Place) -> None:
+    run_action("node_drain", {"node": place.first, "state": "cordoned"})
+    place.done(place.first, run="dead", duration=1)
+    stuck = place.refused(place.second, timeout=15)
+    assert f"left behind out of service: {place.first} (run dead" in stuck
+    assert place.done(place.first, run="next", timeout=60)["changed"] is True
+    run_action("node_drain", {"node": place.first, "state": "uncordoned", "wait": False})
+    place.done(place.first, run="next", state="given_back")
+    assert place.done(place.second)["changed"] is True
+
+
+def test_the_slot_of_a_silent_run_is_free_where_its_node_is_in_service(place: Place) -> None:
+    place.done(place.first, run="dead", duration=1)
+    assert place.done(place.second, timeout=60)["lease"] == "rdma-fabric-slot-upgrade-0"
+    assert place.holders() == [f"{place.second}/one"]
+
+
+def test_a_share_is_of_the_nodes_that_are_named(place: Place) -> None:
+    for node in (place.first, place.second):
+        place.done(node, limit="25%", total=5)
+    assert "2 of 2 slots are taken" in place.refused("third", limit="25%", total=5)
+
+
+def test_arguments_that_make_no_sense_are_named_together(place: Place) -> None:
+    message = place.refused(place.first, limit="10%", group="A/B", timeout=-1, state="failed")
+    for said in ("limit: '10%' of how many nodes", "group: 'A/B'", "timeout: -1", "reason: is needed"):
+        assert said in message
+
+
+def test_a_namespace_that_is_not_there_is_named(place: Place) -> None:
+    message = place.refused(place.first, namespace="not-there")
+    assert 'namespaces "not-there" not found' in message

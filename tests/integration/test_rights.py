@@ -1,0 +1,238 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Who may push: the shipped ClusterRole is enough for a whole run, and no rule of it can be left away unnoticed."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from pathlib import Path
+from typing import Any, Callable, Iterator
+from urllib.parse import quote
+
+import pytest
+import yaml
+
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.render import objects_of, render
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.access import missing_rights
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.batch import run
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.client import Client
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects import key_of
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.rehearsal import Rehearsal, rehearse
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.rights import (
+    Need,
+    diagnosis_needs,
+    grouped,
+    held_rules,
+    is_granted,
+    proof_needs,
+    push_needs,
+    rollout_needs,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.session import BatchRequest
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import Connection
+from ansible_collections.rdma.fabric.tests.integration.playbooks import User, stored
+from ansible_collections.rdma.fabric.tests.lab.api import Api
+from ansible_collections.rdma.fabric.tests.lab.control_plane import ControlPlane
+from ansible_collections.rdma.fabric.tests.lab.nodes import apply_nodes, delete_nodes, kwok_node
+from ansible_collections.rdma.fabric.tests.unit._fabric.specs import SPECS
+from ansible_collections.rdma.fabric.tests.unit.plugins.actions import run_action
+from tools.fleet import INVENTORY
+from tools.rights import FILE, finder
+
+Json = dict[str, Any]
+GROUP = "rbac.authorization.k8s.io"
+ROLES: dict[str, Json] = {
+    each["metadata"]["name"]: each for each in yaml.safe_load(FILE.read_text(encoding="utf-8"))["items"]
+}
+PUSH, PROOF, ROLLOUT = (ROLES[f"rdma-fabric-{name}"]["rules"] for name in ("push", "proof", "rollout"))
+
+
+def person(cluster: ControlPlane, *rules: Json) -> Path:
+    """Return the kubeconfig of somebody new who may do what the rules say, once the server knows of it."""
+    name = f"person-{uuid.uuid4().hex[:8]}"
+    role = {"apiVersion": f"{GROUP}/v1", "kind": "ClusterRole", "metadata": {"name": name}, "rules": list(rules)}
+    binding = {
+        "apiVersion": f"{GROUP}/v1",
+        "kind": "ClusterRoleBinding",
+        "metadata": {"name": name},
+        "roleRef": {"apiGroup": GROUP, "kind": "ClusterRole", "name": name},
+        "subjects": [{"apiGroup": GROUP, "kind": "User", "name": name}],
+    }
+    for plural, body in (("clusterroles", role), ("clusterrolebindings", binding)):
+        cluster.api.apply(f"/apis/{GROUP}/v1/{plural}/{quote(name)}", body)
+    kubeconfig = cluster.client_kubeconfig(name)
+    needs = {
+        Need(group, resource, "", verb): frozenset[str]()
+        for rule in rules
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+    }
+    deadline = time.monotonic() + 60
+    while missing_rights(connection_of(kubeconfig), needs).needs:
+        assert time.monotonic() < deadline, "the server takes no notice of a new ClusterRole"
+        time.sleep(0.05)
+    return kubeconfig
+
+
+def connection_of(kubeconfig: Path) -> Connection:
+    return Connection(Client({"kubeconfig": str(kubeconfig)}))
+
+
+def request_of(spec: Json, **options: Any) -> BatchRequest:
+    """Return the push of a spec as ``site`` asks for it, but for waiting: there are no nodes here."""
+    namespace = spec.get("namespace") or "nvidia-network-operator"
+    given = {"set_name": "rdma-fabric", "inventory_namespace": namespace, "wait": False, **options}
+    return BatchRequest(waves=render(spec), **given)
+
+
+@pytest.fixture(scope="module")
+def pusher(fleet_cluster: ControlPlane) -> Path:
+    """Somebody who has the shipped ClusterRole, and nothing else."""
+    return person(fleet_cluster, *PUSH)
+
+
+@pytest.fixture(scope="module")
+def bare(fleet_cluster: ControlPlane) -> Iterator[ControlPlane]:
+    """A cluster that has the namespaces of every spec, so that a dry run can judge what goes there."""
+    names = {body["metadata"].get("namespace") for spec in SPECS.values() for body in objects_of(render(spec()))}
+    there = set(fleet_cluster.kubectl("get", "namespaces", "-o", "jsonpath={.items[*].metadata.name}").split())
+    for name in sorted(filter(None, names - there)):
+        fleet_cluster.create_namespace(name)
+    yield fleet_cluster
+
+
+def concerned(rule: Json) -> tuple[Json, list[str]]:
+    """Return the first spec that takes something of a rule, and the resources of the rule that it takes."""
+    for make in SPECS.values():
+        objects = objects_of(render(make()))
+        keys = [key_of(body) for body in objects]
+        needs = {**push_needs(keys, finder(objects), "rdma-fabric", "any"), **diagnosis_needs(keys)}
+        held = [
+            Need(group, resource, "", verb)
+            for each in held_rules(objects)
+            for group in each.get("apiGroups") or []
+            for resource in each.get("resources") or []
+            for verb in each["verbs"]
+        ]
+        # What is only deleted is deleted by no first run.
+        wanted = [need for need in [*needs, *held] if need.verb != "delete" and is_granted(need, frozenset(), [rule])]
+        if wanted:
+            return make(), sorted({need.resource for need in wanted})
+    raise AssertionError(f"no spec needs {rule}")
+
+
+@pytest.mark.parametrize("rule", PUSH, ids=lambda rule: f"{rule['apiGroups'][0]}-{rule['resources'][0]}")
+def test_each_rule_of_the_push_is_missed_by_name(bare: ControlPlane, rule: Json) -> None:
+    spec, resources = concerned(rule)
+    somebody = person(bare, *(each for each in PUSH if each != rule))
+    found = rehearse(connection_of(somebody), request_of(spec, wait=True))
+    text = "\n".join([*found.problems, *found.notices])
+    assert [name for name in resources if name not in text] == [], text
+
+
+@pytest.mark.parametrize("rule", PROOF, ids=lambda rule: f"{rule['apiGroups'][0]}-{rule['resources'][0]}")
+def test_each_rule_of_the_proof_is_missed_by_name(bare: ControlPlane, rule: Json) -> None:
+    somebody = person(bare, *(each for each in PROOF if each != rule))
+    lines = "\n".join(grouped(missing_rights(connection_of(somebody), proof_needs(["default"])).needs))
+    assert [name for name in rule["resources"] if name not in lines] == []
+
+
+@pytest.mark.parametrize("name", SPECS)
+def test_nothing_is_missed_by_who_has_the_whole_role(bare: ControlPlane, pusher: Path, name: str) -> None:
+    found: Rehearsal = rehearse(connection_of(pusher), request_of(SPECS[name]()))
+    assert found.problems == []
+    assert found.user.startswith("person-")
+
+
+@pytest.mark.parametrize("name", SPECS)
+def test_the_role_is_enough_to_make_change_prune_and_remove_each_spec(
+    bare: ControlPlane, pusher: Path, name: str
+) -> None:
+    spec = SPECS[name]()
+    mark = bare.audit.mark()
+    made = run(connection_of(pusher), request_of(spec))
+    assert "created" in {change.action for change in made.changes}
+    fewer = [{**wave, "objects": wave["objects"][:1]} for wave in render(spec)]
+    request = request_of(spec)
+    pruned = run(connection_of(pusher), BatchRequest(**{**vars(request), "waves": fewer}))
+    assert "deleted" in {change.action for change in pruned.changes}
+    run(connection_of(pusher), request_of(spec, absent=True))
+    user = pusher_name(pusher)
+    assert [each.uri for each in bare.audit.requests(mark, user=user) if each.code == 403] == []
+
+
+def test_a_drain_within_a_slot_uses_all_of_the_shipped_role_and_nothing_else(
+    bare: ControlPlane, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kubeconfig, node, namespace = person(bare, *ROLLOUT), "rights-node", "nvidia-network-operator"
+    monkeypatch.setenv("K8S_AUTH_KUBECONFIG", str(kubeconfig))
+    container = {"name": "c", "image": "registry.example/c:1"}
+    template = {
+        "metadata": {"labels": {"app": "rights"}},
+        "spec": {"nodeSelector": {"kubernetes.io/hostname": node}, "containers": [container]},
+    }
+    daemons = {"selector": {"matchLabels": {"app": "rights"}}, "template": template}
+    of_set = {"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"name": "rights"}, "spec": daemons}
+    alone = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "rights-alone"}}
+    pods = f"/api/v1/namespaces/{namespace}/pods"
+    apply_nodes(bare.api, [kwok_node(node)])
+    try:
+        bare.api.call("POST", f"/apis/apps/v1/namespaces/{namespace}/daemonsets", of_set)
+        bare.api.call("POST", pods, {**alone, "spec": {"nodeName": node, "containers": [container]}})
+        until(lambda: len(bare.api.call("GET", pods, query={"fieldSelector": f"spec.nodeName={node}"})["items"]) == 2)
+        mark = bare.audit.mark()
+        slot = {"node": node, "namespace": namespace, "run": "rights", "timeout": 60}
+        given = {"node": node, "run": "rights", "timeout": 120, "pods": "all", "force": True}
+        results = [
+            run_action("node_slot", slot),
+            run_action("node_drain", given),
+            run_action("node_drain", {**given, "state": "uncordoned", "wait": False}),
+            run_action("node_slot", {**slot, "state": "given_back"}),
+        ]
+        assert [result.get("msg") for result in results if result.get("failed")] == []
+        asked = bare.audit.requests(mark, user=pusher_name(kubeconfig))
+    finally:
+        bare.api.request("DELETE", f"/apis/apps/v1/namespaces/{namespace}/daemonsets/rights")
+        bare.api.request("DELETE", f"{pods}/rights-alone")
+        delete_nodes(bare.api, {node})
+    used = {
+        (each.api_group, f"{each.resource}/{each.subresource}" if each.subresource else each.resource, each.verb)
+        for each in asked
+        if each.api_group != "authentication.k8s.io"
+    }
+    assert used == {(need.group, need.resource, need.verb) for need in rollout_needs(["any"])}
+
+
+def until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline, "it did not come to that"
+        time.sleep(0.05)
+
+
+def pusher_name(kubeconfig: Path) -> str:
+    """Return the name under which the server knows the user of a kubeconfig."""
+    api = Api.from_kubeconfig(kubeconfig)
+    review = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
+    answer = api.call("POST", "/apis/authentication.k8s.io/v1/selfsubjectreviews", review)
+    api.close()
+    return str(answer["status"]["userInfo"]["username"])
+
+
+def test_a_whole_site_passes_for_who_has_only_the_shipped_role(
+    fleet_cluster: ControlPlane, pusher: Path, tmp_path: Path
+) -> None:
+    user = User(tmp_path / "user")
+    try:
+        for arguments in (("--check",), (), ()):
+            outcome = user.run("site", *arguments, inventory=INVENTORY, cluster=fleet_cluster, kubeconfig=pusher)
+            outcome.succeeded()
+        assert outcome.changed["localhost"] == 0
+        assert stored(fleet_cluster, "daemonset", "kube-multus-ds", "nvidia-network-operator")
+    finally:
+        namespace = "nvidia-network-operator"
+        gone = BatchRequest([], set_name="rdma-fabric", inventory_namespace=namespace, absent=True, wait=False)
+        run(connection_of(pusher), gone)

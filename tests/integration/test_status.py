@@ -1,0 +1,121 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""``rdma.fabric.status`` on recorded hosts and a real API server: one screen, the exit it deserves, and no change."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from ansible_collections.rdma.fabric.tests.fixtures.hosts.fleet import RECORDINGS
+from ansible_collections.rdma.fabric.tests.integration.playbooks import Outcome, User, stored_writes
+from ansible_collections.rdma.fabric.tests.lab.control_plane import ControlPlane
+from ansible_collections.rdma.fabric.tests.lab.nodes import apply_nodes, kwok_node
+
+RESOURCE = "rdma/rail0"
+RANGE = '{"type": "host-local", "subnet": "192.168.200.0/24"}'
+LABELS = {"feature.node.kubernetes.io/pci-15b3.present": "true"}
+POLICY = {
+    "rdmaSharedDevicePlugin": {
+        "config": json.dumps(
+            {"configList": [{"resourceName": "rail0", "rdmaHcaMax": 63, "selectors": {"ifNames": ["rail0"]}}]}
+        )
+    }
+}
+
+
+@pytest.fixture
+def user(tmp_path: Path) -> User:
+    return User(tmp_path)
+
+
+def inventory(user: User, hosts: dict[str, Any], controller: dict[str, Any] | None = None) -> Path:
+    local = {"ansible_connection": "local", "ansible_python_interpreter": "{{ ansible_playbook_python }}"}
+    read = {
+        host: {"rdma_fabric_recorded_host": f"{RECORDINGS}/{host}.json.gz", **own} if own.get("live") is None else own
+        for host, own in hosts.items()
+    }
+    path = user.here / "hosts.yml"
+    content = {
+        "all": {"vars": controller or {}},
+        "rdma_fabric": {"hosts": read, "vars": local},
+        "ungrouped": {"hosts": {"localhost": local}},
+    }
+    path.write_text(yaml.safe_dump(content))
+    return path
+
+
+def lines_of(outcome: Outcome) -> list[str]:
+    """Return the screen: what is printed from the number of hosts to the next task."""
+    _before, _mark, after = outcome.output.partition("\nhosts: ")
+    return f"hosts: {after}".partition("\n\n")[0].splitlines()
+
+
+def test_without_a_cluster_equal_hosts_are_one_line_and_nothing_needs_a_person(user: User) -> None:
+    hosts = inventory(user, {"egx-01": {}, "egx-02": {}, "cpu-01": {}})
+    done = user.run("status", "-e", "rdma_fabric_status_file=status.json", inventory=hosts).succeeded()
+    assert lines_of(done)[:-1] == [
+        "hosts: 3",
+        "     3  as asked      cpu-01, egx-01, egx-02",
+        "cluster: nothing is asked of one",
+        "result: everything is as asked for; next: nothing to do",
+    ]
+    assert sum(done.changed.values()) == 0
+    assert done.counts["egx-01"] == {"ok rdma.fabric.rdma_host": 1}
+    assert user.files() == ["hosts.yml", "status.json"], "nothing is left in the folder of runs"
+    assert json.loads((user.here / "status.json").read_text())["outcome"] == "ok"
+
+
+def test_hosts_that_need_a_person_fail_the_run_and_all_are_on_the_screen(user: User) -> None:
+    rail3 = [{"pci": "0000:5e:00.0", "name": "rail3", "state": "up"}]
+    over_ssh = {"live": True, "ansible_connection": "ssh", "ansible_host": "127.0.0.1", "ansible_port": 1}
+    hosts = {
+        "dgx-h100-01": {"rdma_fabric_interfaces": rail3},
+        "dgx-h100-02": {"rdma_fabric_interfaces": rail3},
+        "cpu-01": {},
+        "broken": {},
+        "gone": over_ssh,
+    }
+    done = user.run("status", inventory=inventory(user, hosts))
+    assert done.status != 0, done.output
+    screen = "\n".join(lines_of(done))
+    assert "     1  failed        broken" in screen, done.output
+    assert "     1  unreachable   gone" in screen
+    assert "     1  as asked      cpu-01" in screen
+    assert "link down: rail3 (ibp94s0)" in screen
+    assert "pending: dgx-h100-02, dgx-h100-01; next: rdma.fabric.site" in screen
+    assert "rail3" in done.failures["localhost"]["msg"]
+
+
+def test_the_cluster_is_read_and_not_changed(fleet_cluster: ControlPlane, user: User) -> None:
+    networks = {"rail0": {"master": "rail0", "networkNamespace": "default", "ipam": RANGE}}
+    wanted = {"rdma_fabric_nic_cluster_policy": POLICY, "rdma_fabric_macvlan_networks": networks}
+    hosts = inventory(user, {"cpu-01": {}}, wanted)
+    before = user.run("status", inventory=hosts, cluster=fleet_cluster)
+    assert before.status != 0, before.output
+    assert "not in the cluster" in before.output, before.output
+    user.run("site", inventory=hosts, cluster=fleet_cluster).succeeded()
+    empty = user.run("status", inventory=hosts, cluster=fleet_cluster)
+    assert f"no node offers {RESOURCE}" in empty.output
+    apply_nodes(fleet_cluster.api, [kwok_node("offering-1", LABELS, allocatable={RESOURCE: "63"})])
+    user.run("site", inventory=hosts, cluster=fleet_cluster).succeeded()
+    mark = fleet_cluster.audit.mark()
+    done = user.run("status", inventory=hosts, cluster=fleet_cluster).succeeded()
+    assert stored_writes(fleet_cluster.audit, mark) == []
+    screen = "\n".join(lines_of(done))
+    assert f"1 node: {RESOURCE} 63 (offering-1)" in screen
+    assert "1 node: none (cpu-01)" in screen
+    assert "networks    1 of 1 there" in screen
+    assert "result: everything is as asked for" in screen
+
+
+def test_a_cluster_that_can_not_be_reached_needs_a_person(user: User) -> None:
+    hosts = inventory(user, {"cpu-01": {}}, {"rdma_fabric_nic_cluster_policy": POLICY})
+    done = user.run("status", inventory=hosts)
+    assert done.status != 0
+    assert "the cluster: there is no kubeconfig" in done.failures["localhost"]["msg"]

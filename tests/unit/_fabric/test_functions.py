@@ -1,0 +1,268 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""SriovNetworkNodePolicies: refused where the operator's webhook refuses, offered by plugins, asked of hosts."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.basis.findings import Document
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.render import objects_of, render
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rules.devplugin import check_sriov
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import parse_host_variables
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput
+from ansible_collections.rdma.fabric.tests.unit._fabric.inputs import Fabric, resource
+from ansible_collections.rdma.fabric.tests.unit._fabric.specs import RDMA_CONFIG, SRIOV_CONFIG
+
+NICS = {"feature.node.kubernetes.io/pci-15b3.present": "true"}
+
+
+def policy(name: str = "vfs", **spec: Any) -> Document:
+    given = {"resourceName": "vfs", "nodeSelector": NICS, "numVfs": 8, "nicSelector": {"vendor": "15b3"}, **spec}
+    return resource("SriovNetworkNodePolicy", name, given)
+
+
+def fabric_of(*documents: Document, **given: Any) -> Fabric:
+    return Fabric(list(documents), [], **given)
+
+
+def plugins_of(*documents: Document) -> list[tuple[dict[str, str], list[dict[str, Any]]]]:
+    """Return (node selector, resources) of every device plugin that is rendered."""
+    objects = objects_of(render(fabric_of(*documents).accepted().spec))
+    configs = {each["metadata"]["name"]: each["data"] for each in objects if each["kind"] == "ConfigMap"}
+    found = []
+    for each in objects:
+        if each["kind"] == "DaemonSet" and each["metadata"]["name"].startswith("network-operator-sriov-device-plugin"):
+            pod = each["spec"]["template"]["spec"]
+            assert pod["tolerations"][0] == {"operator": "Exists"}
+            named = [volume["configMap"]["name"] for volume in pod["volumes"] if "configMap" in volume]
+            config = json.loads(configs[named[0]]["config.json"])
+            assert check_sriov(config)[1] == []
+            found.append((pod["nodeSelector"], config["resourceList"]))
+    return found
+
+
+class TestPlugin:
+    def test_a_policy_becomes_a_resource_on_the_nodes_that_it_selects(self) -> None:
+        selectors = {"vendors": ["15b3"], "isRdma": True}
+        assert plugins_of(policy(isRdma=True)) == [
+            (NICS, [{"resourceName": "vfs", "resourcePrefix": "nvidia.com", "selectors": selectors}])
+        ]
+
+    def test_every_criterion_reaches_the_plugin(self) -> None:
+        ports = {
+            "vendor": "15b3",
+            "deviceID": "1021",
+            "pfNames": ["ens1f0#0-3", "ens2f0"],
+            "rootDevices": ["0000:3b:00.0"],
+        }
+        found = plugins_of(policy(nicSelector=ports, linkType="IB", needVhostNet=True, excludeTopology=True))
+        assert found[0][1] == [
+            {
+                "resourceName": "vfs",
+                "resourcePrefix": "nvidia.com",
+                "excludeTopology": True,
+                "selectors": {
+                    "vendors": ["15b3"],
+                    "devices": ["101e"],
+                    "pfNames": ["ens1f0#0-3", "ens2f0"],
+                    "rootDevices": ["0000:3b:00.0"],
+                    "linkTypes": ["infiniband"],
+                    "needVhostNet": True,
+                },
+            }
+        ]
+
+    def test_functions_of_vfio_are_not_chosen_by_their_link(self) -> None:
+        assert "linkTypes" not in plugins_of(policy(linkType="eth", deviceType="vfio-pci"))[0][1][0]["selectors"]
+
+    def test_without_functions_the_ports_are_offered(self) -> None:
+        found = plugins_of(policy(numVfs=0, nicSelector={"deviceID": "1021"}))
+        assert found[0][1][0]["selectors"] == {"devices": ["1021"]}
+
+    def test_policies_of_one_resource_are_one_resource(self) -> None:
+        found = plugins_of(
+            policy("b", nicSelector={"vendor": "15b3", "pfNames": ["ens2f0"]}, priority=5),
+            policy("a", nicSelector={"vendor": "15b3", "pfNames": ["ens1f0"]}, priority=90, isRdma=True),
+        )
+        selectors = {"vendors": ["15b3"], "pfNames": ["ens1f0", "ens2f0"], "isRdma": True}
+        assert [item["selectors"] for item in found[0][1]] == [selectors]
+
+    def test_groups_of_nodes_have_a_plugin_each(self) -> None:
+        found = plugins_of(
+            policy("a", nodeSelector={"pool": "a"}), policy("b", nodeSelector={"pool": "b"}, resourceName="other")
+        )
+        assert sorted((selector["pool"], items[0]["resourceName"]) for selector, items in found) == [
+            ("a", "vfs"),
+            ("b", "other"),
+        ]
+
+    def test_the_operators_default_policy_is_passed_over(self) -> None:
+        assert plugins_of(policy("default")) == []
+        fabric = fabric_of(policy("default")).accepted()
+        assert fabric.spec["host_requests"] == []
+        assert fabric.said("called default")
+
+    def test_what_was_written_by_hand_is_judged_again(self) -> None:
+        spec = fabric_of(policy()).accepted().spec
+        spec["function_policies"][0]["spec"]["nicSelector"] = {}
+        with pytest.raises(InvalidInput, match="selects nothing"):
+            render(spec)
+
+
+@pytest.mark.parametrize(
+    ("spec", "path", "words"),
+    [
+        ({"resourceName": "a.b"}, "spec.resourceName", "no resource name"),
+        ({"nicSelector": {}}, "spec.nicSelector", "selects nothing"),
+        ({"nicSelector": {"vendor": "15B3"}}, "spec.nicSelector.vendor", "lower case"),
+        ({"nicSelector": {"deviceID": "1fff"}}, "spec.nicSelector.deviceID", "select by vendor and pfNames"),
+        ({"nicSelector": {"pfNames": ["ens1f0#3-1"]}}, "spec.nicSelector.pfNames[0]", "ends before it begins"),
+        ({"nicSelector": {"pfNames": ["ens1f0#0-8"]}}, "spec.nicSelector.pfNames[0]", "beyond numVfs 8"),
+        ({"nicSelector": {"pfNames": ["ens1f0#0"]}}, "spec.nicSelector.pfNames[0]", "ens1f0#0-3"),
+        ({"nicSelector": {"rootDevices": ["3b:00.0"]}}, "spec.nicSelector.rootDevices[0]", "0000:3b:00.0"),
+        ({"nicSelector": {"netFilter": "aws/NetworkID:a"}}, "spec.nicSelector.netFilter", "not supported yet"),
+        ({"deviceType": "vfio-pci", "isRdma": True}, "spec.isRdma", "deviceType is vfio-pci"),
+        ({"linkType": "IB", "eSwitchMode": "switchdev"}, "spec.eSwitchMode", "Ethernet ports only"),
+        ({"priority": 100}, "spec.priority", "0 to 99"),
+        ({"numVFs": 3}, "spec.numVFs", 'did you mean "numVfs"'),
+        ({"vdpaType": "virtio"}, "spec.vdpaType", "keep the operator for these ports"),
+        ({"bridge": {}}, "spec.bridge", "keep the operator for these ports"),
+    ],
+)
+def test_what_the_webhook_refuses_or_nothing_here_does_is_refused(spec: dict[str, Any], path: str, words: str) -> None:
+    assert words in fabric_of(policy(**spec)).wrong(path).sentence()
+
+
+class TestTogether:
+    def test_one_resource_of_nodes_that_may_meet_is_refused(self) -> None:
+        fabric = fabric_of(policy("a"), policy("b", nodeSelector={"pool": "b"}))
+        assert "offers nvidia.com/vfs too" in fabric.wrong("spec.nodeSelector").problem
+
+    def test_functions_that_two_plugins_may_offer_are_refused(self) -> None:
+        fabric = fabric_of(policy("a"), policy("b", nodeSelector={"pool": "b"}, resourceName="other"))
+        assert "functions that a offers" in fabric.wrong("spec.nodeSelector").problem
+
+    @pytest.mark.parametrize(
+        ("one", "other"),
+        [
+            ({"vendor": "15b3"}, {"vendor": "8086"}),
+            ({"pfNames": ["ens1f0"]}, {"pfNames": ["ens2f0"]}),
+            ({"pfNames": ["ens1f0#0-3"]}, {"pfNames": ["ens1f0#4-7"]}),
+            ({"rootDevices": ["0000:3b:00.0"]}, {"rootDevices": ["0000:3b:00.1"]}),
+        ],
+    )
+    def test_plugins_of_other_functions_stand_side_by_side(self, one: dict[str, Any], other: dict[str, Any]) -> None:
+        found = plugins_of(
+            policy("a", nicSelector=one),
+            policy("b", nodeSelector={"pool": "b"}, resourceName="other", nicSelector=other),
+        )
+        assert len(found) == 2
+
+    def test_topology_is_one_resources(self) -> None:
+        ports = {"pfNames": ["ens2f0"]}
+        fabric = fabric_of(policy("a"), policy("b", nicSelector=ports, excludeTopology=True))
+        assert "differs" in fabric.wrong("spec.excludeTopology").problem
+
+    def test_a_resource_of_another_plugin_is_refused_and_a_shared_function_named(self) -> None:
+        cluster = resource(
+            "NicClusterPolicy", "nic-cluster-policy", {"sriovDevicePlugin": {"config": json.dumps(SRIOV_CONFIG)}}
+        )
+        fabric = fabric_of(cluster, policy(resourceName="hostdev"))
+        assert "which another plugin offers" in fabric.wrong("spec.resourceName").problem
+        assert "selectors apart" in fabric_of(cluster, policy()).accepted().said("offers as well").hint
+
+    def test_networks_and_pods_find_the_resource(self) -> None:
+        network = resource("SriovNetwork", "net", {"resourceName": "vsf"})
+        assert 'did you mean "nvidia.com/vfs"' in fabric_of(policy(), network).accepted().said("nvidia.com/vsf").hint
+
+
+class TestHosts:
+    def requests(self, *documents: Document) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = fabric_of(*documents).accepted().spec["host_requests"]
+        return found
+
+    def test_hosts_are_asked_in_the_order_in_which_policies_count(self) -> None:
+        found = self.requests(
+            policy("a", priority=1), policy("c", resourceName="c"), policy("b", priority=1, resourceName="b")
+        )
+        assert [request["source"].partition("/")[2] for request in found] == ["a", "b", "c"]
+
+    @pytest.mark.parametrize("spec", [{"externallyManaged": True}, {"numVfs": 0}])
+    def test_hosts_are_left_alone_with_a_notice(self, spec: dict[str, Any]) -> None:
+        fabric = fabric_of(policy(**spec)).accepted()
+        assert fabric.spec["host_requests"] == []
+        assert fabric.said("hosts")
+
+    @pytest.mark.parametrize(
+        ("selector", "labels", "said"),
+        [
+            (NICS, {}, False),
+            ({"kubernetes.io/hostname": "one"}, {}, False),
+            ({"pool": "gpu"}, {}, True),
+            ({"pool": "gpu"}, {"pool": "gpu"}, False),
+        ],
+    )
+    def test_labels_that_no_host_is_known_to_have_are_named(
+        self, selector: dict[str, str], labels: dict[str, str], said: bool
+    ) -> None:
+        desired, _violations, _notices = parse_host_variables("one", {"rdma_fabric_node_labels": labels})
+        fabric = fabric_of(policy(nodeSelector=selector), hosts={"one": (desired, [], [])}).accepted()
+        assert bool([notice for notice in fabric.notices if "no host of the inventory" in notice.problem]) is said
+
+
+class TestPoolConfig:
+    def pool(self, **spec: Any) -> Document:
+        return resource("SriovNetworkPoolConfig", "pool", spec)
+
+    def test_its_mode_is_asked_of_the_hosts_that_it_selects(self) -> None:
+        selector = {
+            "matchLabels": {"pool": "gpu"},
+            "matchExpressions": [{"key": "rack", "operator": "In", "values": ["7"]}],
+        }
+        fabric = fabric_of(self.pool(rdmaMode="exclusive", nodeSelector=selector)).accepted()
+        assert fabric.spec["host_requests"] == [
+            {
+                "source": "SriovNetworkPoolConfig/pool",
+                "node_selector": {"pool": "gpu", "rack": "7"},
+                "driver": None,
+                "peer_memory": None,
+                "rdma_mode": "exclusive",
+            }
+        ]
+
+    def test_what_does_nothing_here_is_named(self) -> None:
+        fabric = fabric_of(self.pool(maxUnavailable="50%", ovsHardwareOffloadConfig={"name": "a"})).accepted()
+        assert "nothing is drained" in fabric.said("maxUnavailable").hint
+        assert "eSwitchMode: switchdev" in fabric.said("ovsHardwareOffloadConfig").hint
+        assert fabric.said("it asks for no rdmaMode")
+
+    @pytest.mark.parametrize(
+        ("spec", "path", "words"),
+        [
+            ({"maxUnavailable": "half"}, "spec.maxUnavailable", "a percentage such as 50%"),
+            ({"maxUnavailable": -1}, "spec.maxUnavailable", "no number of nodes"),
+            ({"rdmaMode": "Shared"}, "spec.rdmaMode", 'did you mean "shared"'),
+            (
+                {"rdmaMode": "shared", "nodeSelector": {"matchExpressions": [{"key": "a", "operator": "Exists"}]}},
+                "spec.nodeSelector.matchExpressions[0]",
+                "can't be applied to hosts",
+            ),
+            (
+                {"nodeSelector": {"matchExpressions": [{"key": "a", "operator": "In"}]}},
+                "spec.nodeSelector.matchExpressions[0]",
+                "list at least one value",
+            ),
+        ],
+    )
+    def test_what_it_can_not_say_is_refused(self, spec: dict[str, Any], path: str, words: str) -> None:
+        assert words in fabric_of(self.pool(**spec)).wrong(path).sentence()
+
+    def test_exclusive_rdma_keeps_the_shared_plugin_from_starting(self) -> None:
+        section = {"rdmaSharedDevicePlugin": {"config": json.dumps(RDMA_CONFIG)}}
+        cluster = resource("NicClusterPolicy", "nic-cluster-policy", section)
+        assert "does not start" in fabric_of(cluster, self.pool(rdmaMode="exclusive")).wrong("spec.rdmaMode").problem

@@ -1,0 +1,89 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Readers of the host over values of real hosts, laid out as the programs print them.
+
+``tests/fixtures/captures.yml`` has the values, and says of each where it was published.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts import devices, firmware, queues
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.read import parse_modinfo
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.status import is_inbox_path
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.gather import gather
+from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.recorded import RecordedHost
+from ansible_collections.rdma.fabric.tests.unit._host import printed
+from ansible_collections.rdma.fabric.tests.unit._host.families import host_with
+from ansible_collections.rdma.fabric.tests.unit._host.mlx5 import CONNECTX7
+from ansible_collections.rdma.fabric.tests.unit.captures import Facts, each_of
+
+# What a query with -e shows of each parameter.
+THREE = ["Default", "Current", "Next Boot"]
+
+
+@each_of("mstconfig")
+def test_a_query_with_three_columns_tells_every_value_and_another_nothing(facts: Facts) -> None:
+    text = printed.mstconfig(facts["device"], facts["columns"], facts["values"])
+    values = {name: each if len(each) == 3 else each * 3 for name, each in facts["values"].items()}
+    assert firmware.parse(text) == (values if facts["columns"] == THREE else {})
+
+
+@each_of("ethtool")
+def test_rings_and_channels_have_what_they_are_and_may_be(facts: Facts) -> None:
+    text = printed.ethtool("eth0", facts["most"], facts["now"])
+    assert queues.parse(text) == {key: {"now": now, "most": most} for key, (now, most) in facts["read"].items()}
+
+
+@each_of("modinfo")
+def test_modinfo_tells_build_and_dependencies(facts: Facts) -> None:
+    path = f"{facts['kernel']}/{facts['module']}"
+    told = {"version": facts["version"]} if "version" in facts else {}
+    depends = ",".join(facts.get("depends", ()))
+    fields = {"filename": path, **told, "srcversion": "0123456789ABCDEF01234567", "depends": depends, "signer": ""}
+    assert parse_modinfo(printed.modinfo(fields)) == fields
+    assert is_inbox_path(path) is facts["inbox"]
+
+
+def stack_with(path: str, text: str) -> dict[str, Any]:
+    """The driver stack of a host with one file."""
+    document = host_with(CONNECTX7).document()
+    document["files"][path] = text
+    stack: dict[str, Any] = gather(RecordedHost(document))["stack"]
+    return stack
+
+
+@each_of("nvidia")
+@pytest.mark.parametrize("built", ["Mon Jan  1 00:00:00 UTC 2024", "Пн 01 янв 2024 00:00:00 MSK", ""])
+def test_the_gpu_driver_has_its_version_and_flavour(facts: Facts, built: str) -> None:
+    stack = stack_with("/proc/driver/nvidia/version", printed.nvidia_version(facts["version"], built))
+    assert (stack["gpu_driver"], stack["gpu_driver_flavour"]) == (facts["version"], "open")
+
+
+@each_of("ofed_info")
+def test_ofed_info_tells_what_is_installed(facts: Facts) -> None:
+    document = host_with(CONNECTX7).document()
+    document["files"]["/usr/bin/ofed_info"] = ""
+    shown = {"rc": 0, "stdout": printed.ofed_info(facts["release"]), "stderr": ""}
+    document["commands"]["/usr/bin/ofed_info -s"] = shown
+    assert gather(RecordedHost(document))["stack"]["installed"] == facts["release"]
+
+
+@each_of("pci")
+def test_an_id_names_the_family_and_a_virtual_function(facts: Facts) -> None:
+    found = [devices.PciId("15b3", device, "", "020000") for device in facts["ids"]]
+    assert {devices.nic_family(each, None, None) for each in found} == {facts["family"]}
+    assert [each.is_vf_by_id for each in found] == [False, True][: len(found)]
+
+
+@each_of("ibv_devinfo")
+def test_the_part_names_the_family_and_firmware_that_of_a_shared_virtual_function(facts: Facts) -> None:
+    function = devices.PciId("15b3", f"{facts['part']:04x}", "", "020700")
+    shared = devices.PciId("15b3", devices.SHARED_VF, "", "020700")
+    assert devices.nic_family(function, None, facts["firmware"]) == facts["family"]
+    assert devices.nic_family(shared, None, facts["firmware"]) == facts.get("generation", facts["family"])
+    assert function.is_vf_by_id is (function.device == devices.SHARED_VF)

@@ -1,0 +1,46 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Operations that only the host can tell at the moment of their execution."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.execute import Execution, execute
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.handler import Handler
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.operations import Found, SetAttribute, Work
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import make_step
+from ansible_collections.rdma.fabric.tests.unit._host.kernel.machine import Kernel
+
+WORDS: dict[str, Any] = {"target": "gpu01", "action": "write", "before": 0, "after": 1, "reason": "a test asks for it"}
+
+
+def _written(text: str) -> Found:
+    """Write to every file of a directory that is there when the step runs."""
+    return Found("write all", lambda host: [SetAttribute(f"/sys/x/{name}", text) for name in host.list("/sys/x")])
+
+
+def _executed(kernel: Kernel) -> Execution:
+    plan: dict[str, Any] = {"steps": [make_step("some", "thing", **WORDS)]}
+    handler = Handler(lambda _context, _step: Work([_written("1")], [_written("0")]))
+    context: Any = None
+    return execute(plan, context, kernel, kernel, handler_of=lambda _concern: handler)
+
+
+def _host() -> Kernel:
+    return Kernel({"files": {"/sys/x/a": "0\n", "/sys/x/b": "0\n"}, "dirs": ["/sys", "/sys/x"]})
+
+
+def test_what_is_there_when_the_step_runs_is_done() -> None:
+    kernel = _host()
+    assert _executed(kernel).failure is None
+    assert [kernel.read(f"/sys/x/{name}") for name in "ab"] == ["1\n", "1\n"]
+
+
+def test_a_part_that_was_done_is_taken_back() -> None:
+    kernel = _host()
+    kernel.disturb(1, "EINVAL")
+    failure = _executed(kernel).failure
+    assert failure is not None and "could not write all: /sys/x/b" in failure.error
+    assert [kernel.read(f"/sys/x/{name}") for name in "ab"] == ["0\n", "0\n"]

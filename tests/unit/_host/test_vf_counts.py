@@ -1,0 +1,99 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Virtual functions that the host's network configuration makes: another number is refused, the same one is told."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+from ansible_collections.rdma.fabric.tests.unit._host.igb import (
+    MAC,
+    PF,
+    REMOVE,
+    applied,
+    booted,
+    guest,
+    previewed,
+    wish,
+)
+from ansible_collections.rdma.fabric.tests.unit._host.kernel.machine import Kernel
+
+ETHERNETS = "network:\n  version: 2\n  ethernets:\n"
+NETPLAN, PROFILE = "/etc/netplan/50-site.yaml", "/etc/NetworkManager/system-connections/rail.nmconnection"
+LINK = "/etc/systemd/network/30-rail.link"
+# netplan's examples/sriov.yaml and sriov_vlan.yaml, nm-settings-keyfile(5), test/test-network/conf/25-sriov.link of
+# systemd: with other names and numbers.
+EIGHT = {
+    "netplan": (NETPLAN, f"{ETHERNETS}    enp1s0f0:\n      virtual-function-count: 8\n      dhcp4: true\n"),
+    "netplan, on one line": (NETPLAN, f"{ETHERNETS}    enp1s0f0: {{dhcp4: true, virtual-function-count: 8}}\n"),
+    "netplan, by address": (
+        NETPLAN,
+        f'{ETHERNETS}    rail:\n      match:\n        macaddress: "{MAC}"\n      virtual-function-count: 8 # all\n',
+    ),
+    "netplan, by its functions": (
+        NETPLAN,
+        f"{ETHERNETS}    enp1s0f0: {{}}\n" + "".join(f"    v{n}:\n      link: enp1s0f0\n" for n in range(8)),
+    ),
+    "NetworkManager": (PROFILE, "[connection]\ninterface-name=enp1s0f0\n[sriov]\ntotal-vfs=8\n"),
+    "NetworkManager, by address": (PROFILE, f"[ethernet]\nmac-address={MAC.upper()}\n[sriov]\ntotal-vfs=8\n"),
+    "systemd": (LINK, f"[Match]\nPath=pci-{PF}\n[Link]\nSR-IOVVirtualFunctions=8\n"),
+    "systemd, by its functions": (LINK, f"[Match]\nMACAddress={MAC}\n[SR-IOV]\nVirtualFunction=7\nTrust=yes\n"),
+}
+NONE = {
+    "another port of netplan": (NETPLAN, f"{ETHERNETS}    enp1s0f1:\n      virtual-function-count: 8\n"),
+    "a comment": (NETPLAN, f"{ETHERNETS}    enp1s0f0:\n      # virtual-function-count: 8\n      dhcp4: true\n"),
+    "a VLAN": (NETPLAN, "network:\n  vlans:\n    v1:\n      id: 1\n      link: enp1s0f0\n"),
+    "another profile": (PROFILE, "[connection]\ninterface-name=enp1s0f1\n[sriov]\ntotal-vfs=8\n"),
+    "another card": (LINK, "[Match]\nPath=pci-0000:ff:00.0\n[Link]\nSR-IOVVirtualFunctions=8\n"),
+    "no number": (PROFILE, "[connection]\ninterface-name=enp1s0f0\n[sriov]\nautoprobe-drivers=0\n"),
+}
+
+
+def host(path: str, text: str) -> Kernel:
+    tree = guest()
+    tree.files[path] = text
+    return booted(tree)
+
+
+def refusals(outcome: dict[str, Any]) -> list[str]:
+    return [step["detail"] for step in outcome["plan"]["steps"] if step["status"] == "refused"]
+
+
+@pytest.mark.parametrize("owner", EIGHT)
+def test_another_number_is_refused_with_the_file(owner: str) -> None:
+    kernel = host(*EIGHT[owner])
+    outcome = applied(kernel, wish({"pci": PF, "vfs": 4}))
+    (why,) = refusals(outcome)
+    assert f"{EIGHT[owner][0]} asks for 8, and each boot" in why and "next: ask for 4 there" in why
+    assert kernel.mutations == []
+
+
+@pytest.mark.parametrize("owner", [owner for owner, (_path, text) in EIGHT.items() if "8" in text])
+def test_the_same_number_is_told(owner: str) -> None:
+    path, text = EIGHT[owner]
+    plan = previewed(host(path, re.sub(r"(count: |vfs=|Functions=)8", r"\g<1>1", text)), wish({"pci": PF, "vfs": 1}))[
+        "plan"
+    ]
+    assert [step["status"] for step in plan["steps"]] == ["planned"]
+    assert f"{path} asks for 1 virtual functions as well: keep one" in plan["notices"][0]
+
+
+@pytest.mark.parametrize("owner", NONE)
+def test_what_is_about_something_else_is_in_nobodys_way(owner: str) -> None:
+    plan = previewed(host(*NONE[owner]), wish({"pci": PF, "vfs": 4}))["plan"]
+    assert ([step["status"] for step in plan["steps"]], plan["notices"]) == (["planned"], [])
+
+
+def test_functions_that_nobody_asks_us_for_are_left_to_their_owner() -> None:
+    kernel = host(*EIGHT["netplan"])
+    assert previewed(kernel, wish({"pci": PF, "mtu": 9000}))["plan"]["notices"] == []
+    kernel.tree.discard(NETPLAN)
+    assert not applied(kernel, wish({"pci": PF, "vfs": 4})).get("failed")
+    kernel.revive()
+    kernel.tree.add_file(NETPLAN, EIGHT["netplan"][1])
+    assert len(refusals(applied(kernel, wish({"pci": PF, "vfs": 4})))) == 1, "it has them now, and not after a boot"
+    assert not applied(kernel, wish(rdma_fabric_allow_vf_reset=True), REMOVE).get("failed")

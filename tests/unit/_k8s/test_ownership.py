@@ -1,0 +1,127 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What an operator, a chart or a GitOps tool looks after is named and left alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.ownership import other_owner
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.session import BatchError
+from ansible_collections.rdma.fabric.tests.unit._k8s.batch_cases import BASE, actions, apply, wave
+from ansible_collections.rdma.fabric.tests.unit._k8s.fake_server import (
+    FakeServer,
+    config_map,
+    daemon_set,
+    failure,
+    namespace_object,
+)
+
+CONTROLLED = {
+    "ownerReferences": [
+        {"kind": "NicClusterPolicy", "name": "nic-cluster-policy", "uid": "policy", "controller": True},
+    ]
+}
+MARKED: list[tuple[dict[str, Any], str]] = [
+    (CONTROLLED, "the controller of NicClusterPolicy nic-cluster-policy"),
+    ({"labels": {"nvidia.network-operator.state": "state-multus-cni"}}, "the NVIDIA Network Operator"),
+    ({"labels": {"app.kubernetes.io/managed-by": "Helm"}}, "Helm (app.kubernetes.io/managed-by)"),
+    ({"annotations": {"meta.helm.sh/release-name": "network-operator"}}, "Helm (meta.helm.sh/release-name"),
+    ({"annotations": {"argocd.argoproj.io/tracking-id": "x"}}, "Argo CD"),
+    ({"labels": {"helm.toolkit.fluxcd.io/name": "x"}}, "Flux"),
+]
+
+
+def put(server: FakeServer, body: dict[str, Any], metadata: dict[str, Any]) -> None:
+    """Store an object as somebody else who puts these marks on it."""
+    body["metadata"].update(metadata)
+    server.put("configmaps" if body["kind"] == "ConfigMap" else "daemonsets", body)
+
+
+@pytest.mark.parametrize(("metadata", "owner"), MARKED)
+@pytest.mark.parametrize("check", [False, True])
+def test_an_object_that_somebody_else_looks_after_is_refused_before_anything_is_changed(
+    metadata: dict[str, Any], owner: str, check: bool
+) -> None:
+    server = FakeServer()
+    put(server, daemon_set("kube-multus-ds"), metadata)
+    with pytest.raises(BatchError) as refused:
+        apply(server, wave(config_map("a")), wave(daemon_set("kube-multus-ds")), check=check)
+    assert f"DaemonSet ns/kube-multus-ds is looked after by {owner}" in str(refused.value)
+    assert "remove it there, or leave it out here" in str(refused.value)
+    assert server.written() == []
+
+
+def test_all_of_them_are_named_at_once() -> None:
+    server = FakeServer()
+    names = [f"c{number}" for number in range(30)]
+    for name in names:
+        put(server, config_map(name), CONTROLLED)
+    with pytest.raises(BatchError, match="30 problems"):
+        apply(server, wave(*(config_map(name) for name in names), daemon_set("d")))
+    assert server.written() == []
+    assert len(server.requests) < 10
+
+
+def test_an_object_that_an_operator_took_over_later_is_neither_changed_nor_deleted() -> None:
+    server = FakeServer()
+    apply(server, *BASE)
+    server.objects[("daemonsets", "ns", "d")]["metadata"].update(CONTROLLED)
+    with pytest.raises(BatchError, match="DaemonSet ns/d is looked after by the controller"):
+        apply(server, BASE[0], wave(daemon_set("d", image="x:2")))
+    gone = apply(server, absent=True)
+    assert actions(gone)["DaemonSet ns/d"] == "kept"
+    assert "kept DaemonSet ns/d: it is looked after by the controller of NicClusterPolicy" in gone.notices[0]
+
+
+def test_a_single_object_of_an_operator_is_refused_too() -> None:
+    server = FakeServer()
+    put(server, config_map("a"), CONTROLLED)
+    with pytest.raises(BatchError, match="looked after by the controller"):
+        apply(server, wave(config_map("a")), set_name="", inventory_namespace="")
+
+
+def test_an_object_of_nobody_is_still_taken_over() -> None:
+    server = FakeServer()
+    put(server, config_map("a"), {"labels": {"app.kubernetes.io/managed-by": "rdma-fabric"}})
+    result = apply(server, wave(config_map("a", key="x")))
+    assert actions(result)["ConfigMap ns/a"] == "configured"
+
+
+def test_a_label_of_our_own_manifest_is_no_other_owner_and_can_be_removed() -> None:
+    server = FakeServer()
+    body = config_map("a")
+    body["metadata"]["labels"] = {"app.kubernetes.io/managed-by": "somebody"}
+    apply(server, wave(body))
+    assert not apply(server, wave(body)).changed
+    assert actions(apply(server, absent=True))["ConfigMap ns/a"] == "deleted"
+
+
+def test_a_namespace_of_a_chart_is_shared_with_a_notice() -> None:
+    server = FakeServer()
+    server.put("namespaces", {**namespace_object("net"), "metadata": {"name": "net", **MARKED[2][0]}})
+    result = apply(server, wave(namespace_object("net")))
+    assert "Namespace net is looked after by Helm" in result.notices[0]
+
+
+def test_an_owner_reference_that_the_manifest_asks_for_is_no_other_owner() -> None:
+    live = {"metadata": {"uid": "u", **CONTROLLED}}
+    assert other_owner(live, {"metadata": CONTROLLED}) == ""
+    assert other_owner({"metadata": {"ownerReferences": [{"kind": "X", "name": "x", "uid": "1"}]}}) == ""
+
+
+def test_what_exists_already_costs_no_request_more() -> None:
+    server = FakeServer()
+    apply(server, *BASE)
+    assert apply(server, *BASE).requests == {"list": 2, "patch": 0, "get": 0, "delete": 0}
+
+
+def test_who_may_not_read_namespaces_can_still_work_inside_one() -> None:
+    server = FakeServer()
+    server.intercept = lambda _number, method, path: (
+        failure(403, "Forbidden", "no") if method == "GET" and path == "/api/v1/namespaces/ns" else None
+    )
+    assert actions(apply(server, wave(config_map("a"))))["ConfigMap ns/a"] == "created"

@@ -1,0 +1,105 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The mark of a cordon: one write with it, and only what we have cordoned is given back."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from ansible_collections.rdma.fabric.plugins.module_utils._rollout.cordon import (
+    ANNOTATION,
+    Mark,
+    Step,
+    mark_of,
+    to_cordon,
+    to_uncordon,
+)
+from ansible_collections.rdma.fabric.tests.unit._rollout.objects import node
+
+MARK = Mark("me@controller", "r1", "firmware", "2026-01-01T00:00:00Z")
+
+
+def merged(body: dict[str, Any], step: Step) -> dict[str, Any]:
+    """Return the node after a merge patch, as far as these patches go."""
+    assert step.patch is not None
+    after: dict[str, Any] = json.loads(json.dumps(body))
+    for part in ("spec", "metadata"):
+        for key, value in step.patch.get(part, {}).items():
+            if key == "annotations":
+                for name, text in value.items():
+                    after[part][key].update({name: text})
+                    if text is None:
+                        del after[part][key][name]
+            elif value is None:
+                after[part].pop(key, None)
+            else:
+                after[part][key] = value
+    return after
+
+
+def test_a_free_node_is_cordoned_marked_and_given_back_as_it_was() -> None:
+    cordoned = merged(node(), to_cordon(node(), MARK))
+    assert cordoned["spec"] == {"unschedulable": True}
+    assert mark_of(cordoned) == MARK
+    assert merged(cordoned, to_uncordon(cordoned)) == node()
+
+
+def test_a_patch_holds_for_the_node_that_was_read_only() -> None:
+    step = to_cordon(node(), MARK)
+    assert step.patch is not None
+    assert step.patch["metadata"]["resourceVersion"] == "7"
+
+
+def test_a_node_that_somebody_else_cordoned_stays_cordoned_and_is_named() -> None:
+    before = node(unschedulable=True)
+    step = to_cordon(before, MARK)
+    assert "somebody else has cordoned node n" in step.notice
+    marked = merged(before, step)
+    given_back = to_uncordon(marked)
+    assert merged(marked, given_back) == before
+    assert "stays so (kubectl uncordon n" in given_back.notice
+    assert to_uncordon(before).patch is None
+    assert "somebody else has cordoned node n" in to_uncordon(before).notice
+
+
+def test_the_mark_of_a_dead_run_stays_and_is_named_and_any_run_gives_the_node_back() -> None:
+    dead = Mark("they@elsewhere", "r0", "kernel", "2025-12-31T00:00:00Z")
+    cordoned = merged(node(), to_cordon(node(), dead))
+    step = to_cordon(cordoned, MARK)
+    assert step.patch is None
+    assert "they@elsewhere, run r0, since 2025-12-31T00:00:00Z: kernel" in step.notice
+    assert to_cordon(cordoned, dead) == Step(None)
+    assert merged(cordoned, to_uncordon(cordoned)) == node()
+
+
+def test_a_node_that_was_uncordoned_by_hand_loses_its_mark_only() -> None:
+    uncordoned = node(annotation=MARK.text())
+    assert merged(uncordoned, to_uncordon(uncordoned)) == node()
+    again = merged(uncordoned, to_cordon(uncordoned, MARK))
+    assert merged(again, to_uncordon(again)) == node()
+
+
+def test_a_run_that_is_named_gives_back_only_what_it_has_cordoned() -> None:
+    cordoned = merged(node(), to_cordon(node(), MARK))
+    step = to_uncordon(cordoned, "other")
+    assert step.patch is None
+    assert "node n is cordoned by me@controller, run r1, since 2026-01-01T00:00:00Z: firmware" in step.notice
+    assert merged(cordoned, to_uncordon(cordoned, "r1")) == node()
+
+
+def test_a_free_node_needs_nothing() -> None:
+    assert to_uncordon(node()) == Step(None)
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "7", '{"holder": "x"}'])
+def test_a_mark_that_cannot_be_read_frees_no_node(text: str) -> None:
+    damaged = node(unschedulable=True, annotation=text)
+    step = to_uncordon(damaged)
+    after = merged(damaged, step)
+    assert after["spec"] == {"unschedulable": True}
+    assert ANNOTATION not in after["metadata"]["annotations"]
+    assert "stays so" in step.notice

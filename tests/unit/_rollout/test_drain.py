@@ -1,0 +1,212 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A drain over time: refusals, outages, pods of the same name, and how it ends. The cluster is in memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Callable, Sequence
+
+import pytest
+
+from ansible_collections.rdma.fabric.plugins.module_utils._rollout.drain import (
+    Drain,
+    DrainFailed,
+    Refusal,
+    Unanswered,
+    unlimited,
+    wait_for_jobs,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._rollout.pods import Verdict, Wishes
+from ansible_collections.rdma.fabric.tests.unit._rollout.objects import node, pod
+
+Json = dict[str, Any]
+
+
+@dataclass
+class Memory:
+    """A cordoned node whose pods end as soon as they are evicted; ``events`` happen at their second."""
+
+    held: dict[str, Json]
+    refusals: list[Refusal] = field(default_factory=list)
+    events: dict[float, Callable[[], None]] = field(default_factory=dict)
+    found: Json | None = field(default_factory=lambda: node(unschedulable=True))
+    silent: bool = False
+    stuck: bool = False
+    time: float = 0.0
+    lists: int = 0
+    asked: list[tuple[str, float]] = field(default_factory=list)
+
+    def node(self) -> Json | None:
+        return self.found
+
+    def pods(self) -> Sequence[Json]:
+        self.lists += 1
+        if self.silent:
+            raise Unanswered("list pods: connection refused")
+        return list(self.held.values())
+
+    def selected(self) -> frozenset[str] | None:
+        return None
+
+    def working(self, selector: str) -> Sequence[Json]:
+        return [pod for pod in self.pods() if (pod["metadata"].get("labels") or {}).get("app") == selector]
+
+    def has_daemon_set(self, namespace: str, name: str) -> bool:
+        raise AssertionError(f"nobody asks for {namespace}/{name}")
+
+    def evict(self, verdict: Verdict, *, dry_run: bool = False) -> Refusal | None:
+        self.asked.append((verdict.uid, self.time))
+        if self.refusals:
+            return self.refusals.pop(0)
+        if self.stuck:
+            self.held[verdict.uid]["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:30Z"
+        elif not dry_run:
+            del self.held[verdict.uid]
+        return None
+
+    def now(self) -> float:
+        return self.time
+
+    def sleep(self, seconds: float) -> None:
+        self.time += seconds
+        for due in [due for due in self.events if due <= self.time]:
+            self.events.pop(due)()
+
+
+def memory(*names: str, **state: Any) -> Memory:
+    return Memory({f"uid-{name}": pod(name) for name in names}, **state)
+
+
+def drain(cluster: Memory, limit: float = 60.0, said: list[str] | None = None) -> Drain:
+    return Drain(cluster, "n", Wishes(resources=("rdma/*",)), limit, (said if said is not None else []).append)
+
+
+def failure(cluster: Memory, limit: float = 60.0) -> str:
+    with pytest.raises(DrainFailed) as raised:
+        drain(cluster, limit).run()
+    return str(raised.value)
+
+
+def test_an_eviction_is_asked_for_again_when_the_server_says_so() -> None:
+    cluster = memory("a", refusals=[Refusal("the budget", after=10.0)])
+    drain(cluster).run()
+    (_uid, first), (_same_uid, second) = cluster.asked
+    assert second - first >= 10.0
+
+
+def test_requests_do_not_grow_with_pods_that_are_waited_for() -> None:
+    few, many = memory("a", stuck=True), memory(*map(str, range(50)), stuck=True)
+    failure(few)
+    failure(many)
+    assert few.lists == many.lists
+    assert len(many.asked) == 50
+
+
+def test_a_budget_that_never_allows_ends_at_the_limit_with_its_name() -> None:
+    cluster = memory("a", refusals=[Refusal("the budget b", after=5.0)] * 100)
+    text = failure(cluster, limit=30.0)
+    assert text.startswith("pod ns/a has not left node n within")
+    assert "the budget b" in text
+    assert cluster.time <= 30.0
+
+
+def test_a_hopeless_refusal_ends_the_drain_at_once_and_names_every_pod() -> None:
+    cluster = memory("a", "b", refusals=[Refusal("two budgets", hopeless=True)] * 2)
+    text = failure(cluster, limit=unlimited(0))
+    assert "pod ns/a on node n: two budgets" in text
+    assert "pod ns/b on node n: two budgets" in text
+
+
+def test_an_outage_is_outlasted_and_one_that_stays_is_named() -> None:
+    cluster = memory("a", silent=True)
+
+    def back() -> None:
+        cluster.silent = False
+
+    cluster.events[20.0] = back
+    drain(cluster).run()
+    assert cluster.time >= 20.0
+    assert "node n: list pods: connection refused" in failure(memory("a", silent=True), limit=10.0)
+
+
+def test_the_end_of_a_pod_is_that_of_its_uid() -> None:
+    cluster = memory("a", stuck=True)
+
+    def replace() -> None:
+        cluster.stuck = False
+        cluster.held = {"uid-other": {**pod("a"), "metadata": {**pod("a")["metadata"], "uid": "uid-other"}}}
+
+    cluster.events[5.0] = replace
+    done = drain(cluster)
+    done.run()
+    assert [uid for uid, _time in cluster.asked] == ["uid-a", "uid-other"]
+    assert set(done.seconds) == {"uid-a", "uid-other"}
+
+
+def test_a_pod_that_was_told_to_end_is_not_asked_again() -> None:
+    cluster = memory("a", stuck=True)
+    failure(cluster, limit=30.0)
+    assert len(cluster.asked) == 1
+
+
+def test_a_pod_that_finishes_before_its_eviction_may_stay() -> None:
+    cluster = memory("a", refusals=[Refusal("the budget", after=5.0)] * 3)
+
+    def finish() -> None:
+        cluster.held["uid-a"]["status"]["phase"] = "Succeeded"
+
+    cluster.events[3.0] = finish
+    done = drain(cluster)
+    assert [(str(verdict), verdict.action) for verdict in done.run()] == [("ns/a", "stay")]
+    assert done.seen == {}
+
+
+def test_a_node_that_is_deleted_or_uncordoned_meanwhile_is_no_drained_one() -> None:
+    assert "node n was deleted while it was drained" in failure(memory("a", found=None))
+    assert "node n was uncordoned by somebody else" in failure(memory("a", found=node()))
+
+
+def test_a_pod_that_comes_while_a_node_is_drained_and_forbids_it_ends_the_drain() -> None:
+    cluster = memory("a", stuck=True)
+
+    def arrive() -> None:
+        cluster.held["uid-b"] = pod("b", managed=False)
+
+    cluster.events[5.0] = arrive
+    assert "pod ns/b on node n: it has no controller" in failure(cluster)
+
+
+def test_what_is_waited_for_is_said_now_and_then() -> None:
+    said: list[str] = []
+    with pytest.raises(DrainFailed):
+        drain(memory("a", refusals=[Refusal("the budget b", after=5.0)] * 100), 40.0, said).run()
+    assert said
+    assert said[0] == "node n: pods that have to leave: 1, first ns/a: the budget b"
+    assert len(said) <= 4
+
+
+def job(phase: str = "Running") -> Json:
+    found = pod("job", phase=phase)
+    found["metadata"]["labels"] = {"app": "train"}
+    return found
+
+
+def test_jobs_are_waited_for_until_they_have_finished() -> None:
+    cluster = Memory({"uid-a": pod("a"), "uid-job": job()})
+    cluster.events[20.0] = lambda: cluster.held.update({"uid-job": job("Succeeded")})
+    said: list[str] = []
+    assert wait_for_jobs(cluster, "train", unlimited(0), said.append) == []
+    assert cluster.time >= 20.0
+    assert said[0] == "jobs on the node to be completed: 1, first ns/job"
+    assert cluster.asked == []
+
+
+@pytest.mark.parametrize("phase", ["Running", "Pending"])
+def test_jobs_that_do_not_end_are_named_at_the_limit(phase: str) -> None:
+    cluster = Memory({"uid-job": job(phase)})
+    said: list[str] = []
+    assert wait_for_jobs(cluster, "train", 30.0, said.append) == ["ns/job"]
+    assert said
+    assert cluster.time <= 30.0

@@ -1,0 +1,358 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Slots over time: every order of the requests of several runs, dead runs, clocks that are off, and outages.
+
+The server is in memory and numbers its writes as the real one does. A schedule says whose request comes next, so each
+order is tried once and always in the same way.
+"""
+
+from __future__ import annotations
+
+import copy
+import threading
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta, timezone
+from typing import Any, Callable, Mapping, Sequence
+
+import pytest
+
+from ansible_collections.rdma.fabric.plugins.module_utils._rollout.drain import Unanswered
+from ansible_collections.rdma.fabric.plugins.module_utils._rollout.holding import Held, Holding, SlotRefused
+from ansible_collections.rdma.fabric.plugins.module_utils._rollout.slots import STATE_LABEL, Slot, Wish, slot_of
+
+Json = dict[str, Any]
+START = datetime(2026, 1, 1, tzinfo=timezone.utc)
+DURATION = 60
+
+
+@dataclass
+class Server:
+    """Leases with the versions of their writes; ``most`` is how many nodes were ever out of service at once."""
+
+    leases: dict[str, Json] = field(default_factory=dict)
+    upgraded: dict[str, str] = field(default_factory=dict)
+    short: set[str] = field(default_factory=set)
+    writes: int = 0
+    most: int = 0
+
+    def write(self, lease: Mapping[str, Any]) -> Json | None:
+        name = lease["metadata"]["name"]
+        found = self.leases.get(name)
+        asked = lease["metadata"].get("resourceVersion")
+        if (found is None) != (asked is None) or (found and found["metadata"]["resourceVersion"] != asked):
+            return None
+        self.writes += 1
+        self.leases[name] = copy.deepcopy(dict(lease))
+        self.leases[name]["metadata"]["resourceVersion"] = str(self.writes)
+        self.most = max(self.most, len(set(self.nodes()) | set(self.upgraded)))
+        return copy.deepcopy(self.leases[name])
+
+    def slots(self) -> list[Slot]:
+        read = [slot_of(lease, "upgrade") for lease in self.leases.values()]
+        return [slot for slot in read if slot is not None]
+
+    def nodes(self) -> list[str]:
+        return sorted(slot.node for slot in self.slots() if slot.node)
+
+
+@dataclass
+class Seat:
+    """The server as one run sees it: its own clocks, and ``turn`` before each request."""
+
+    server: Server
+    turn: Callable[[], None] = lambda: None
+    time: float = 0.0
+    today_is_off: float = 0.0
+    dead: set[str] = field(default_factory=set)
+    silent: int = 0
+    reads: int = 0
+
+    def _request(self) -> None:
+        self.turn()
+        if self.silent:
+            self.silent -= 1
+            raise Unanswered("list leases: connection refused")
+
+    def leases(self) -> Sequence[Json]:
+        self._request()
+        self.reads += 1
+        return copy.deepcopy(list(self.server.leases.values()))
+
+    def upgraded_nodes(self) -> Sequence[Json]:
+        self._request()
+        states = self.server.upgraded.items()
+        return [{"metadata": {"name": name, "labels": {STATE_LABEL: state}}} for name, state in states]
+
+    def is_short(self, node: str) -> bool:
+        self._request()
+        return node in self.server.short
+
+    def write(self, lease: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        self._request()
+        return self.server.write(lease)
+
+    def is_dead(self, process: str) -> bool:
+        return process in self.dead
+
+    def today(self) -> datetime:
+        return START + timedelta(seconds=self.time + self.today_is_off)
+
+    def now(self) -> float:
+        return self.time
+
+    def sleep(self, seconds: float) -> None:
+        self.time += seconds
+
+
+def holding(seat: Seat, node: str = "n1", run: str = "", limit: int = 1, **wish: Any) -> Holding:
+    asked = Wish(node, run or f"run of {node}", limit, **wish)
+    return Holding(seat, asked, "upgrade", "ns", DURATION, process=f"process of {asked.run}")
+
+
+def take(seat: Seat, node: str = "n1", *, within: float = 1.0, said: list[str] | None = None, **wish: Any) -> Held:
+    return holding(seat, node, **wish).take(within, (said if said is not None else []).append)
+
+
+class Turns:
+    """Runs work in threads and lets one request through at a time, in the order of a schedule."""
+
+    def __init__(self, schedule: Sequence[int]) -> None:
+        self._schedule = list(schedule)
+        self._at = threading.Condition()
+        self._waiting: set[int] = set()
+        self._alive: set[int] = set()
+        self._go: int | None = None
+        self.order: list[int] = []
+        self.choices: list[list[int]] = []
+
+    def of(self, number: int) -> Callable[[], None]:
+        def turn() -> None:
+            with self._at:
+                self._waiting.add(number)
+                self._at.notify_all()
+                self._at.wait_for(lambda: self._go == number)
+                self._go = None
+                self._waiting.discard(number)
+
+        return turn
+
+    def play(self, works: Sequence[Callable[[], None]]) -> None:
+        def whole(number: int, work: Callable[[], None]) -> None:
+            try:
+                work()
+            finally:
+                with self._at:
+                    self._alive.discard(number)
+                    self._at.notify_all()
+
+        self._alive = set(range(len(works)))
+        threads = [threading.Thread(target=whole, args=entry, daemon=True) for entry in enumerate(works)]
+        for thread in threads:
+            thread.start()
+        with self._at:
+            while True:
+                self._at.wait_for(lambda: self._go is None and self._waiting == self._alive)
+                if not self._alive:
+                    break
+                able = sorted(self._alive)
+                at = len(self.order)
+                chosen = self._schedule[at] if at < len(self._schedule) else able[0]
+                self.choices.append(able)
+                self.order.append(chosen)
+                self._go = chosen
+                self._at.notify_all()
+        for thread in threads:
+            thread.join()
+
+
+def every_order(play: Callable[[Turns], None], most: int) -> int:
+    """Play each order of requests once, as far as its first ``most`` requests; return how many there were."""
+    schedules: list[list[int]] = [[]]
+    count = 0
+    while schedules:
+        schedule = schedules.pop()
+        turns = Turns(schedule)
+        play(turns)
+        count += 1
+        for at in range(len(schedule), min(len(turns.order), most)):
+            others = [able for able in turns.choices[at] if able != turns.order[at]]
+            schedules += [[*turns.order[:at], other] for other in others]
+    return count
+
+
+class TestEveryOrder:
+    def test_two_runs_never_take_the_last_slot_both(self) -> None:
+        def play(turns: Turns) -> None:
+            server, taken = Server(), []
+
+            def run(number: int) -> None:
+                with suppress(SlotRefused):
+                    taken.append(take(Seat(server, turns.of(number)), f"n{number}").slot.node)
+
+            turns.play([lambda: run(0), lambda: run(1)])
+            assert (server.most, len(taken)) == (1, 1), turns.order
+            assert server.nodes() == taken, turns.order
+
+        assert every_order(play, most=8) >= 20
+
+    def test_a_slot_that_is_given_back_in_between_is_taken_once_and_the_operators_nodes_count(self) -> None:
+        def play(turns: Turns) -> None:
+            server = Server(upgraded={"of-the-operator": "drain-required"})
+            take(Seat(server), "n0", limit=4, run="r0")
+            take(Seat(server), "n1", limit=4, run="r1")
+
+            def give_back_and_take_again() -> None:
+                seat = Seat(server, turns.of(0))
+                holding(seat, "n0", "r0").give_back()
+                again(seat, "n0")
+
+            def again(seat: Seat, node: str) -> None:
+                with suppress(SlotRefused):
+                    take(seat, node, limit=3, within=0.6)
+
+            turns.play([give_back_and_take_again, lambda: again(Seat(server, turns.of(1)), "n2")])
+            assert server.most <= 3, turns.order
+
+        assert every_order(play, most=9) > 50
+
+    def test_of_two_runs_one_heals_what_a_dead_run_left(self) -> None:
+        def play(turns: Turns) -> None:
+            server, healed = Server(), []
+            take(Seat(server), "n1", run="dead")
+            server.short.add("n1")
+
+            def run(number: int) -> None:
+                seat = Seat(server, turns.of(number), dead={"process of dead"})
+                with suppress(SlotRefused):
+                    healed.append(take(seat, "n1", run=f"r{number}").healed)
+
+            turns.play([lambda: run(0), lambda: run(1)])
+            assert (server.nodes(), len(healed)) == (["n1"], 1), turns.order
+            assert "run dead" in healed[0]
+
+        assert every_order(play, most=8) >= 20
+
+
+class TestOneRun:
+    def test_a_slot_is_taken_kept_and_given_back_without_being_deleted(self) -> None:
+        server = Server()
+        first = take(Seat(server))
+        assert (first.taken, server.nodes(), server.writes) == (True, ["n1"], 1)
+        assert not take(Seat(server)).taken
+        assert server.writes == 1
+        assert [slot.index for slot in holding(Seat(server)).give_back()] == [0]
+        assert (server.nodes(), list(server.leases)) == ([], ["rdma-fabric-slot-upgrade-0"])
+        assert holding(Seat(server)).give_back() == []
+        assert server.writes == 2
+
+    def test_its_own_slot_is_renewed_when_part_of_its_duration_has_passed_or_the_calendar_was_set_back(self) -> None:
+        server = Server()
+        take(Seat(server))
+        later = take(Seat(server, time=DURATION / 2))
+        assert (later.taken, server.writes) == (False, 2)
+        take(Seat(server, time=DURATION / 2, today_is_off=-600))
+        assert server.writes == 3
+
+    def test_a_slot_that_becomes_free_is_taken_and_the_wait_is_told(self) -> None:
+        server = Server()
+        said: list[str] = []
+        take(Seat(server), "n2")
+        seat = Seat(server)
+
+        def free_it_later() -> None:
+            if seat.time > 30:
+                holding(Seat(server), "n2").give_back()
+
+        seat.turn = free_it_later
+        held = take(seat, within=100.0, said=said)
+        assert held.waited > 30
+        assert said[0].startswith("node n1 waits for a slot: 1 of 1 slots are taken; by n2 (run run of n2")
+
+    def test_one_that_waits_in_vain_says_for_whom_and_takes_nothing(self) -> None:
+        server = Server()
+        take(Seat(server), "n2")
+        with pytest.raises(SlotRefused, match=r"no slot within 0 s: 1 of 1 slots are taken; by n2"):
+            take(Seat(server))
+        assert server.nodes() == ["n2"]
+
+    def test_looks_do_not_grow_with_the_slots(self) -> None:
+        few, many = Server(), Server()
+        for server, count in ((few, 1), (many, 40)):
+            for number in range(count):
+                take(Seat(server), f"m{number}", limit=0)
+        seats = Seat(few), Seat(many)
+        for seat in seats:
+            with pytest.raises(SlotRefused):
+                take(seat, within=30.0)
+        assert seats[0].reads == seats[1].reads
+
+    def test_an_outage_is_outlasted(self) -> None:
+        server = Server()
+        assert take(Seat(server, silent=3), within=30.0).taken
+        with pytest.raises(SlotRefused, match="connection refused"):
+            take(Seat(server, silent=1000), "n2", within=30.0)
+
+
+class TestDeadRuns:
+    @pytest.mark.parametrize("off", [-86400.0, 0.0, 86400.0])
+    def test_a_silent_holder_is_waited_for_by_the_clock_of_the_one_who_looks(self, off: float) -> None:
+        server = Server()
+        take(Seat(server), "n2")
+        seat = Seat(server, today_is_off=off)
+        assert take(seat, within=1000.0).taken
+        assert DURATION <= seat.time < 2 * DURATION
+
+    def test_one_that_renews_keeps_its_slot(self) -> None:
+        server = Server()
+        take(Seat(server), "n2")
+        seat = Seat(server)
+
+        def renew() -> None:
+            take(Seat(server, time=seat.time), "n2")
+
+        seat.turn = renew
+        with pytest.raises(SlotRefused):
+            take(seat, within=5 * DURATION)
+        assert server.nodes() == ["n2"]
+
+    def test_a_node_that_stays_out_of_service_keeps_its_slot_until_its_own_run_comes(self) -> None:
+        server = Server(short={"n2"})
+        take(Seat(server), "n2", run="dead")
+        with pytest.raises(SlotRefused, match=r"left behind out of service: n2 \(run dead"):
+            take(Seat(server), within=5 * DURATION)
+        healed = take(Seat(server), "n2", run="next", within=5 * DURATION)
+        assert "run dead" in healed.healed
+        assert server.most == 1
+
+    def test_a_killed_run_of_the_same_machine_is_not_waited_for(self) -> None:
+        server = Server()
+        take(Seat(server), "n2", run="dead")
+        seat = Seat(server, dead={"process of dead"})
+        assert take(seat).taken
+        assert seat.time == 0.0
+
+
+class TestFailedNodes:
+    def test_a_failed_node_keeps_its_slot_for_ever_and_stops_the_others(self) -> None:
+        server = Server()
+        take(Seat(server), "n2", limit=2, run="r")
+        assert [slot.node for slot in holding(Seat(server), "n2", "r").fail("no links")] == ["n2"]
+        assert holding(Seat(server), "n2", "r").fail("no links") == []
+        with pytest.raises(SlotRefused, match=r"as one has failed: n2 \(run r, failed: no links\)"):
+            take(Seat(server), "n3", limit=2, run="r", rollout=frozenset({"n2", "n3"}))
+
+    def test_the_run_that_works_on_it_again_clears_it(self) -> None:
+        server = Server()
+        take(Seat(server), "n2", run="r")
+        holding(Seat(server), "n2", "r").fail("no links")
+        assert "failed: no links" in take(Seat(server), "n2", run="next").healed
+        assert [slot.failed for slot in server.slots()] == [""]
+
+    def test_any_run_can_give_a_slot_back_where_asked_to(self) -> None:
+        server = Server()
+        take(Seat(server), "n2", run="r")
+        assert holding(Seat(server), "n2", "other").give_back() == []
+        assert len(holding(Seat(server), "n2", "other").give_back(any_run=True)) == 1
+        assert server.nodes() == []

@@ -1,0 +1,80 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A node takes pods again when its kubelet is Ready, has reported since a reboot, and offers what it offered."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ansible_collections.rdma.fabric.plugins.module_utils._rollout.cordon import Mark, mark_of, to_cordon
+from ansible_collections.rdma.fabric.plugins.module_utils._rollout.ready import (
+    boot_of,
+    devices_of,
+    wait_for_node,
+    what_is_missing,
+)
+from ansible_collections.rdma.fabric.tests.unit._rollout.objects import node
+from ansible_collections.rdma.fabric.tests.unit._rollout.test_drain import Memory
+
+SAID: list[str] = []
+MARK = Mark("me@controller", "r1", "firmware", "2026-01-01T00:00:00Z", boot="one", devices=("rdma/a",))
+
+
+def reporting(boot: str = "one", *, ready: str = "True", **allocatable: str) -> dict[str, Any]:
+    status = {
+        "nodeInfo": {"bootID": boot},
+        "allocatable": {"cpu": "8", "rdma/a": "63", **allocatable},
+        "conditions": [{"type": "Ready", "status": ready, "message": "kubelet stopped posting node status"}],
+    }
+    return {**node(unschedulable=True), "status": status}
+
+
+def test_the_devices_of_a_node_are_those_that_patterns_name_and_of_which_there_are_some() -> None:
+    offered = {"nvidia.com/gpu": "8", "rdma/b": "0", "example.com/fpga": "1"}
+    assert devices_of(reporting(**offered), ["rdma/*", "nvidia.com/*"]) == ("nvidia.com/gpu", "rdma/a")
+
+
+def test_a_node_that_is_as_before_misses_nothing() -> None:
+    assert what_is_missing(reporting(), MARK, rebooted=False) == []
+
+
+def test_what_is_missing_is_named_together() -> None:
+    missing = what_is_missing(reporting(ready="Unknown", **{"rdma/a": "0"}), MARK, rebooted=True)
+    assert missing == [
+        "it is not Ready: kubelet stopped posting node status",
+        "its kubelet has not reported since the reboot",
+        "it offers none of rdma/a, as it did before",
+    ]
+    assert what_is_missing(node(), MARK, rebooted=False)[0] == "it is not Ready"
+
+
+def test_a_rebooted_node_is_judged_by_what_it_says_since() -> None:
+    assert what_is_missing(reporting("two"), MARK, rebooted=True) == []
+    assert what_is_missing(reporting("one"), MARK, rebooted=True)
+
+
+def test_a_mark_keeps_the_devices_of_before_and_follows_the_boot() -> None:
+    first = {**reporting(), **node(unschedulable=True, annotation=MARK.text())}
+    later = Mark("other@elsewhere", "r2", "again", "2026-01-02T00:00:00Z", boot="two", devices=())
+    step = to_cordon(first, later)
+    assert step.patch is not None
+    annotations = step.patch["metadata"]["annotations"]
+    found = mark_of({"metadata": {"annotations": annotations}})
+    assert found is not None
+    assert (found.holder, found.devices, found.boot) == ("me@controller", ("rdma/a",), "two")
+    assert boot_of(reporting("two")) == "two"
+
+
+def test_a_node_is_waited_for_until_the_limit() -> None:
+    cluster = Memory({}, found=reporting(ready="False"))
+
+    def come_back() -> None:
+        cluster.found = reporting("two")
+
+    cluster.events[30.0] = come_back
+    assert wait_for_node(cluster, MARK, rebooted=True, limit=60.0, progress=SAID.append) == []
+    assert cluster.time >= 30.0
+    late = Memory({}, found=None)
+    assert wait_for_node(late, MARK, rebooted=False, limit=10.0, progress=SAID.append) == ["it was deleted"]
+    assert late.time <= 10.0

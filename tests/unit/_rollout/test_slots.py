@@ -1,0 +1,156 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which slot a node may take: the limit, other runs, dead ones, failed nodes, and a running operator."""
+
+from __future__ import annotations
+
+import pytest
+
+from ansible_collections.rdma.fabric.plugins.module_utils._rollout.slots import (
+    STATE_LABEL,
+    Keep,
+    Slot,
+    Stop,
+    Take,
+    Wait,
+    Watch,
+    Wish,
+    busy_of,
+    decide,
+    lease_of,
+    limit_of,
+    slot_of,
+)
+
+
+def wish(node: str = "n1", run: str = "r1", limit: int = 2, rollout: tuple[str, ...] = ()) -> Wish:
+    return Wish(node, run, limit, frozenset(rollout))
+
+
+def held(index: int, node: str, run: str = "other", *, failed: str = "", process: str = "") -> Slot:
+    return Slot(index, node=node, run=run, renewed="t", duration=60.0, failed=failed, process=process)
+
+
+def after(
+    slots: list[Slot],
+    who: Wish | None = None,
+    *,
+    busy: dict[str, str] | None = None,
+    over: tuple[int, ...] = (),
+    short: tuple[str, ...] = (),
+) -> Take | Keep | Wait | Stop:
+    return decide(who or wish(), slots, busy or {}, over, short.__contains__)
+
+
+class TestLimit:
+    @pytest.mark.parametrize(
+        ("given", "total", "limit"),
+        [("1", 0, 1), ("0", 0, 0), ("25%", 4, 1), ("25%", 5, 2), ("1%", 1000, 10), ("1%", 7, 1), ("100%", 7, 7)],
+    )
+    def test_a_share_is_rounded_up(self, given: str, total: int, limit: int) -> None:
+        assert limit_of(given, total) == limit
+
+    @pytest.mark.parametrize(
+        ("given", "total", "said"),
+        [("-1", 3, "neither"), ("half", 3, "neither"), ("0%", 3, "0 stands for no limit"), ("10%", 0, "of how many")],
+    )
+    def test_what_is_no_limit_is_refused(self, given: str, total: int, said: str) -> None:
+        with pytest.raises(ValueError, match=said):
+            limit_of(given, total)
+
+
+class TestFreeSlots:
+    def test_the_lowest_free_slot_is_taken(self) -> None:
+        empty = Slot(1, live={"metadata": {"resourceVersion": "9"}})
+        move = after([held(0, "n2"), empty, held(2, "n3")], wish(limit=3))
+        assert move == Take(empty)
+        assert isinstance(move, Take)
+        assert move.slot.live == empty.live
+
+    def test_no_slot_is_free_at_the_limit_whatever_their_numbers_are(self) -> None:
+        move = after([held(3, "n2"), held(7, "n3")])
+        assert isinstance(move, Wait)
+        assert "2 of 2 slots are taken; by n2 (run other" in move.why
+        assert "n3" in move.why
+
+    def test_zero_is_without_limit(self) -> None:
+        assert after([held(0, "n2"), held(1, "n3")], wish(limit=0)) == Take(Slot(2))
+
+    def test_a_node_that_has_its_slot_keeps_it(self) -> None:
+        own = held(1, "n1", "r1")
+        assert after([held(0, "n2"), own]) == Keep(own)
+
+
+class TestOperator:
+    def test_nodes_that_the_operator_upgrades_count_once(self) -> None:
+        busy = {"n2": "drain-required", "n9": "pod-restart-required"}
+        assert after([held(0, "n2")], wish(limit=3), busy=busy) == Take(Slot(1))
+        full = after([held(0, "n2")], busy=busy)
+        assert isinstance(full, Wait)
+        assert "the operator upgrades n9" in full.why
+
+    def test_a_node_that_the_operator_upgrades_is_left_to_it(self) -> None:
+        move = after([], busy={"n1": "cordon-required"})
+        assert move == Wait("the operator upgrades this node (state cordon-required)")
+
+    def test_states_before_and_after_an_upgrade_take_no_slot(self) -> None:
+        states = ["", "upgrade-required", "upgrade-done", "cordon-required", "upgrade-failed", "uncordon-required"]
+        nodes = [{"metadata": {"name": f"n{at}", "labels": {STATE_LABEL: name}}} for at, name in enumerate(states)]
+        assert set(busy_of([*nodes, {"metadata": {"name": "bare"}}])) == {"n3", "n4", "n5"}
+
+
+class TestDeadRuns:
+    def test_a_node_gets_the_slot_that_its_dead_run_held(self) -> None:
+        left = held(1, "n1", "dead")
+        move = after([held(0, "n2"), left], over=(1,), short=("n1",))
+        assert isinstance(move, Take)
+        assert (move.slot, "run dead" in move.healed) == (left, True)
+
+    def test_a_node_that_another_run_works_on_is_left_to_it(self) -> None:
+        move = after([held(0, "n1", "alive")])
+        assert isinstance(move, Wait)
+        assert "another run has the slot of this node: n1 (run alive" in move.why
+
+    def test_the_slot_of_a_dead_run_is_free_once_its_node_is_in_service(self) -> None:
+        left = held(0, "n2", "dead")
+        assert after([left], wish(limit=1), over=(0,)) == Take(left)
+
+    def test_a_node_left_out_of_service_counts_and_is_named_first(self) -> None:
+        move = after([held(0, "n3"), held(1, "n2", "dead")], over=(1,), short=("n2",))
+        assert isinstance(move, Wait)
+        assert move.why.startswith("2 of 2 slots are taken; left behind out of service: n2 (run dead")
+
+    def test_only_time_that_the_observer_saw_pass_ends_a_slot(self) -> None:
+        watch, slot = Watch(), held(0, "n2")
+        assert not watch.is_over(slot, 1000.0)
+        assert not watch.is_over(slot, 1059.0)
+        renewed = Slot(0, node="n2", run="other", renewed="a time long ago", duration=60.0)
+        assert not watch.is_over(renewed, 1061.0)
+        assert not watch.is_over(renewed, 1120.0)
+        assert watch.is_over(renewed, 1121.0)
+
+
+class TestFailedNodes:
+    def test_a_failed_node_stops_those_not_begun(self) -> None:
+        move = after([held(0, "n2", "r1", failed="no links")], wish(limit=0, rollout=("n1", "n2")))
+        assert isinstance(move, Stop)
+        assert "n2 (run r1, failed: no links)" in move.why
+        assert isinstance(after([held(0, "n2", "r0", failed="no links")], wish(limit=0)), Stop)
+
+    def test_one_that_this_run_works_on_again_counts_as_taken(self) -> None:
+        slots = [held(0, "n2", "r0", failed="no links")]
+        both = ("n1", "n2")
+        assert isinstance(after(slots, wish(limit=1, rollout=both), over=(0,)), Wait)
+        assert isinstance(after(slots, wish("n2", limit=1, rollout=both)), Take)
+
+
+def test_a_slot_is_read_as_it_was_written() -> None:
+    slot = held(12, "n1.example", "me@controller/7", failed="why", process="boot/1")
+    lease = lease_of(slot, "upgrade", "ns")
+    assert slot_of(lease, "upgrade") == slot
+    assert slot_of(lease, "other") is None
+    assert slot_of({"metadata": {"name": "rdma-fabric-slot-upgrade-x"}}, "upgrade") is None
+    freed = lease_of(Slot(12, live={"metadata": {"resourceVersion": "5"}}), "upgrade", "ns")
+    assert (freed["spec"], freed["metadata"]["resourceVersion"]) == ({}, "5")
+    assert slot_of(freed, "upgrade") == Slot(12)

@@ -1,0 +1,59 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Is the process of another play known to have ended: only on the same boot, in the same PID namespace."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from ansible_collections.rdma.fabric.plugins.plugin_utils._process import has_ended, running_play
+
+
+def machine(folder: Path, *, boot: str = "boot", space: str = "pid:[1]") -> Path:
+    proc = folder / f"{boot}-{space[-2]}"
+    (proc / "sys/kernel/random").mkdir(parents=True)
+    (proc / "sys/kernel/random/boot_id").write_text(f"{boot}\n")
+    (proc / "self/ns").mkdir(parents=True)
+    (proc / "self/ns/pid").symlink_to(space)
+    return proc
+
+
+def start(proc: Path, number: int, *, began: int = 700, state: str = "S") -> None:
+    (proc / str(number)).mkdir(exist_ok=True)
+    fields = [state, *(["0"] * 18), str(began), "0"]
+    (proc / str(number) / "stat").write_text(f"{number} (a (strange) name) {' '.join(fields)}\n")
+
+
+def test_a_play_that_runs_has_not_ended_and_one_that_was_killed_has(tmp_path: Path) -> None:
+    proc = machine(tmp_path)
+    start(proc, os.getppid())
+    play = running_play(proc)
+    assert play == f"boot/pid:[1]/{os.getppid()}-700"
+    assert not has_ended(play, proc)
+    start(proc, os.getppid(), state="Z")
+    assert has_ended(play, proc)
+    start(proc, os.getppid(), began=900)
+    assert has_ended(play, proc)
+    assert has_ended("boot/pid:[1]/4194999-1", proc)
+
+
+@pytest.mark.parametrize(
+    "process", ["", "boot", "boot/pid:[1]/", "boot/pid:[1]/x-1", "boot/pid:[2]/7-1", "other/pid:[1]/7-1"]
+)
+def test_nothing_is_known_of_other_machines_and_what_is_no_process(process: str, tmp_path: Path) -> None:
+    assert not has_ended(process, machine(tmp_path))
+
+
+def test_a_machine_without_proc_knows_nothing(tmp_path: Path) -> None:
+    assert running_play(tmp_path) == ""
+    assert not has_ended("boot/pid:[1]/7-1", tmp_path)
+
+
+def test_this_machine_is_read_as_it_is() -> None:
+    play = running_play()
+    assert play.rpartition("/")[2].startswith(f"{os.getppid()}-")
+    assert not has_ended(play)

@@ -1,0 +1,186 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The file of a sealed plan: one entry per class, the same bytes again, and every change named."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import parse_host_variables
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput
+from ansible_collections.rdma.fabric.plugins.plugin_utils._sealed_plan import (
+    SETTINGS,
+    Loaded,
+    Run,
+    Wish,
+    compare,
+    digest,
+    digests_of,
+    document_of,
+    read,
+    text_of,
+    wish_of,
+)
+
+STEP = {"id": "mtu:a", "line": "planned: mtu a: set the MTU to 9000", "from": "0" * 32, "to": "1" * 32}
+FACTS = {"kernel": "6.8.0-1", "nics": {"0000:18:00.0": "15b3:1021 mlx5_core"}, "uplinks": ["eno1"]}
+INTERFACES = {"rdma_fabric_interfaces": [{"pci": "0000:18:00.0", "mtu": 9000}]}
+CONFIG = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "b"}, "data": {"k": "v"}}
+SECRET = {**CONFIG, "kind": "Secret", "stringData": {"password": "hunter2"}}
+
+
+def wish(given: dict[str, Any], **of_runs: Any) -> Wish:
+    desired, violations, _notices = parse_host_variables("h", given)
+    assert violations == []
+    return wish_of(desired, of_runs)
+
+
+def sealed(machine: str, *steps: dict[str, str]) -> dict[str, Any]:
+    return {"facts": FACTS, "machine": machine, "steps": list(steps)}
+
+
+def run(*objects: dict[str, Any], **settings: Any) -> Run:
+    return Run({**SETTINGS, **settings}, digests_of([{"name": "all", "objects": list(objects)}]))
+
+
+HOSTS = {f"gpu-{number:02}": (wish(INTERFACES), sealed(f"m{number}", STEP)) for number in (10, 2, 1)}
+DOCUMENT = document_of(run(CONFIG, SECRET), {**HOSTS, "cpu-1": (wish({}), sealed(""))})
+
+
+def loaded(document: dict[str, Any] = DOCUMENT) -> Loaded:
+    return read("plan.json", json.loads(text_of(document)))
+
+
+def changed(wishes: dict[str, Wish], now: Run | None = None, limited: bool = False) -> tuple[list[str], list[str]]:
+    found, said = compare("plan.json", loaded(), now or run(CONFIG, SECRET), wishes, limited)
+    return [each.sentence() for each in found], [each.sentence() for each in said]
+
+
+SAME = {host: HOSTS[host][0] for host in HOSTS} | {"cpu-1": wish({})}
+
+
+def test_hosts_with_the_same_plan_are_one_entry_and_the_order_of_hosts_does_not_matter() -> None:
+    assert [list(plan["hosts"]) for plan in DOCUMENT["plans"]] == [["cpu-1"], ["gpu-01", "gpu-02", "gpu-10"]]
+    turned = dict(reversed([*HOSTS.items(), ("cpu-1", (wish({}), sealed("")))]))
+    assert text_of(document_of(run(SECRET, CONFIG), turned)) == text_of(DOCUMENT)
+
+
+def test_a_thousand_equal_hosts_take_a_line_each() -> None:
+    many = {f"gpu-{number:04}": (wish(INTERFACES), sealed(f"m{number}", STEP)) for number in range(1000)}
+    text = text_of(document_of(run(), many))
+    assert text.count(STEP["line"]) == 1
+    assert len(text.splitlines()) < 1100
+
+
+def test_what_is_read_is_what_was_written() -> None:
+    found = loaded()
+    assert found.hosts["gpu-02"] == {"plan": 1, "machine": "m2"}
+    assert found.plans[1] == {"facts": FACTS, "steps": [STEP]}
+    assert changed(SAME) == ([], [])
+
+
+def test_it_holds_no_secret() -> None:
+    asks = {
+        "source": "p",
+        "node_selector": {},
+        "driver": {"env": [{"name": "HTTP_PROXY", "value": "http://u:hunter2@p"}]},
+    }
+    desired = {**parse_host_variables("h", {"ansible_host": "10.0.0.7"})[0], "requests": [asks]}
+    text = text_of(document_of(run(SECRET), {"h": (wish_of(desired, {}), sealed(""))}))
+    assert "hunter2" not in text
+    assert "10.0.0.7" not in text
+    other = {**SECRET, "stringData": {"password": "other"}}
+    assert digests_of([{"objects": [SECRET]}]) == digests_of([{"objects": [other]}])
+    renamed = {**SECRET, "stringData": {"passphrase": "other"}}
+    assert digests_of([{"objects": [SECRET]}]) != digests_of([{"objects": [renamed]}])
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (
+            {"rdma_fabric_interfaces": [{"pci": "0000:18:00.0", "mtu": 4200}]},
+            "host gpu-01: rdma_fabric_interfaces: [0].mtu: is 4200 now, 9000 was sealed",
+        ),
+        (
+            {**INTERFACES, "rdma_fabric_kernel_modules": ["ib_umad"]},
+            'host gpu-01: rdma_fabric_kernel_modules: is ["ib_umad"] now, not given was sealed',
+        ),
+        (
+            {**INTERFACES, "rdma_fabric_allow_reboot": True},
+            "host gpu-01: rdma_fabric_allow_reboot: is true now, not given was sealed",
+        ),
+    ],
+)
+def test_a_changed_variable_is_named(given: dict[str, Any], said: str) -> None:
+    (found,) = changed({**SAME, "gpu-01": wish(given)})[0]
+    assert found.startswith(said)
+    assert "site --check with rdma_fabric_plan_file" in found
+
+
+def test_how_a_host_is_reached_is_no_wish() -> None:
+    assert changed({**SAME, "gpu-01": wish({**INTERFACES, "ansible_host": "10.0.0.9"})}) == ([], [])
+
+
+def test_a_changed_variable_of_the_run_is_named() -> None:
+    (of_host,) = changed({**SAME, "gpu-01": wish(INTERFACES, host_state="absent")})[0]
+    assert of_host.startswith('host gpu-01: rdma_fabric_host_state: is "absent" now, not given was sealed')
+    (of_run,) = changed(SAME, run(CONFIG, SECRET, prune=False))[0]
+    assert of_run.startswith("variables: rdma_fabric_prune: is false now, true was sealed")
+
+
+def test_changed_new_and_missing_objects_are_named() -> None:
+    other = {**CONFIG, "data": {"k": "w"}}
+    new = {**CONFIG, "metadata": {"name": "new", "namespace": "b"}}
+    found = changed(SAME, run(other, new))[0]
+    assert [line.split(" (")[0] for line in found] == [
+        "objects of plan.json: ConfigMap b/a: is not what was sealed",
+        "objects of plan.json: ConfigMap b/new: is new",
+        "objects of plan.json: Secret b/a: is gone",
+    ]
+
+
+def test_hosts_without_a_plan_are_refused_and_those_beside_the_run_are_told_unless_it_is_limited() -> None:
+    (found,) = changed({**SAME, "gpu-99": wish(INTERFACES)})[0]
+    assert found.startswith("plan.json: plans: has no plan of gpu-99")
+    few = {"gpu-01": SAME["gpu-01"]}
+    assert changed(few) == (
+        [],
+        ["plan.json: plans: has plans of hosts that are not in this run: cpu-1, gpu-02, gpu-10"],
+    )
+    assert changed(few, limited=True) == ([], [])
+
+
+def refusal(document: Any) -> str:
+    with pytest.raises(InvalidInput) as refused:
+        read("plan.json", document)
+    return str(refused.value)
+
+
+def resealed(**parts: Any) -> dict[str, Any]:
+    content = {**DOCUMENT, **parts}
+    return {**content, "digest": digest(content)}
+
+
+def test_a_file_that_was_edited_is_refused() -> None:
+    edited = json.loads(text_of(DOCUMENT).replace("9000", "4200"))
+    assert "digest: does not fit the content: the file was changed after it was written" in refusal(edited)
+
+
+@pytest.mark.parametrize(
+    ("document", "said"),
+    [
+        ([], "format: is no sealed plan"),
+        ({"format": "rdma.fabric report"}, "format: is no sealed plan"),
+        (resealed(version=2), "version: is 2; this release reads version 1"),
+        (resealed(plans={}), "plans: is missing or of another type"),
+        (resealed(plans=[{"hosts": {}}]), "plans[0].desired: is missing or of another type"),
+        (resealed(plans=[{**DOCUMENT["plans"][0], "steps": [{}]}]), "steps[0]: lacks one of"),
+    ],
+)
+def test_what_is_no_sealed_plan_of_this_release_is_refused(document: Any, said: str) -> None:
+    assert said in refusal(document)

@@ -1,0 +1,102 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Text of surveys and of the command line is read the same for every variable, and refused with what is allowed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ansible_collections.rdma.fabric.plugins.plugin_utils._action import read_texts
+from ansible_collections.rdma.fabric.plugins.plugin_utils._variable import HOST, Variable
+from ansible_collections.rdma.fabric.plugins.plugin_utils._variable_table import TABLE
+from ansible_collections.rdma.fabric.plugins.plugin_utils._variable_values import value_of
+from ansible_collections.rdma.fabric.tests.unit.plugins.actions import run_action
+from ansible_collections.rdma.fabric.tests.unit.rules import none_of
+
+WRONG: dict[str, Any] = {"bool": "maybe", "int": "4x", "float": "much", "str": ["a"], "path": ["a"], "dict": "a"}
+ROWS = list(TABLE.values())
+
+
+def wrong_for(row: Variable) -> Any:
+    """Return a value that is none of the row's type."""
+    return {"a": 1} if row.type == "list" else WRONG[row.type]
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "value"),
+    [
+        ("prune", "true", True),
+        ("prune", " False ", False),
+        ("prune", "no", False),
+        ("allow_vf_reset", "yes", True),
+        ("multirail", "1", True),
+        ("wait_timeout", "4", 4),
+        ("wait_timeout", " 30 ", 30),
+        ("revert_seconds", "60", 60),
+        ("validate_minimum", "0.8", 0.8),
+        ("validate_minimum", 1, 1),
+        ("drain_pods", " all ", "all"),
+        ("context", 5, 5),
+        ("manifests", "a.yaml, b.yaml", ["a.yaml", "b.yaml"]),
+        ("manifests", "a.yaml\nb.yaml\n", ["a.yaml", "b.yaml"]),
+        ("manifests", "[a.yaml,b.yaml]", ["a.yaml", "b.yaml"]),
+        ("kernel_modules", "- tun\n- vhost_net\n", ["tun", "vhost_net"]),
+        ("sysctls", "net.ipv4.ip_forward: 1\n", {"net.ipv4.ip_forward": 1}),
+        ("sysctls", '{"a": 1}', {"a": 1}),
+        ("node_labels", "rack=a1 row=b", {"rack": "a1", "row": "b"}),
+    ],
+)
+def test_text_stands_for_a_value(name: str, given: Any, value: Any) -> None:
+    assert value_of(TABLE[f"rdma_fabric_{name}"], given) == (value, "")
+
+
+def test_null_and_empty_text_are_not_given_for_every_variable() -> None:
+    none_of(
+        f"{row.name}: {given!r}" for row in ROWS for given in (None, "", "  ") if value_of(row, given) != (None, "")
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "problem"),
+    [
+        ("wait_timeout", "4x", "is text ('4x'), a whole number of seconds from 0 on is needed"),
+        ("wait_timeout", True, "is a boolean (True), a whole number of seconds from 0 on is needed"),
+        ("wait_timeout", -1, "is a whole number (-1), a whole number of seconds from 0 on is needed"),
+        ("revert_seconds", "5", "is text ('5'), a whole number of seconds from 20 to 3600 is needed"),
+        ("validate_minimum", "nan", "is text ('nan'), a number from 0.001 to 1 is needed"),
+        ("allow_reboot", "maybe", "is text ('maybe'), true or false is needed"),
+        ("drain_pods", "some", "is text ('some'), devices or all is needed"),
+        ("manifests", "[a.yaml", "is text ('[a.yaml'), a list, each entry a path is needed"),
+        ("hosts", ["a"], "is a list (['a']), text is needed"),
+    ],
+)
+def test_anything_else_is_refused_with_what_was_given_and_what_is_allowed(name: str, given: Any, problem: str) -> None:
+    assert value_of(TABLE[f"rdma_fabric_{name}"], given) == (None, problem)
+
+
+def test_preflight_refuses_a_wrong_value_of_every_variable_at_once() -> None:
+    """Whoever reads it: what is read late in a run would fail when hosts were changed already."""
+    wrong = {row.name: wrong_for(row) for row in ROWS if row.short != "hosts"}
+    of_hosts = {name: value for name, value in wrong.items() if TABLE[name].scope == HOST}
+    of_run = {name: value for name, value in wrong.items() if name not in of_hosts}
+    variables = {"hostvars": {"gpu01": of_hosts, "localhost": of_run}, **of_run}
+    options = {TABLE[name].short: value for name, value in of_run.items() if "preflight" in TABLE[name].readers}
+    result = run_action("fabric_spec", {**options, "hosts": ["gpu01"]}, task_vars=variables)
+    told = " ".join(f"{found['source']} {found['path']}" for found in result["violations"]).split()
+    none_of(f"{name}: {value!r} is taken" for name, value in wrong.items() if name not in told)
+
+
+def test_a_task_reads_text_as_a_playbook_does() -> None:
+    options: dict[str, Any] = {
+        "prune": {"type": "bool", "default": True},
+        "wait_timeout": {"type": "int"},
+        "pairs": {"type": "str", "choices": ["all", "hunt"]},
+        "networks": {"type": "list"},
+        "title": {"type": "str"},
+    }
+    given = {"prune": "", "wait_timeout": " 30 ", "pairs": " all", "networks": "a\nb", "title": " A run", "odd": ""}
+    expected = {"wait_timeout": 30, "pairs": "all", "networks": ["a", "b"], "title": " A run", "odd": ""}
+    assert read_texts(given, options) == expected

@@ -1,0 +1,173 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""fabric_discover writes what the collection accepts: its own validation and planner read it on the recorded fleet."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from ansible_collections.rdma.fabric.tests.fixtures.hosts.fleet import RECORDINGS
+from ansible_collections.rdma.fabric.tests.unit.plugins.actions import run_action
+
+FLEET = ["dgx-h100-01", "dgx-h100-02", "roce-h100-01", "egx-01", "egx-02", "vm-vf-01", "cpu-01"]
+IN_CLASSES = FLEET[:-1]
+
+
+@cache
+def facts_of(host: str) -> dict[str, Any]:
+    path = str(RECORDINGS / f"{host}.json.gz")
+    facts: dict[str, Any] = run_action("rdma_facts", {"recorded_host": path})["facts"]
+    return facts
+
+
+def discover(dest: Path, *, check: bool = False, diff: bool = False, **arguments: Any) -> dict[str, Any]:
+    variables = {host: {"discover_facts": {"facts": facts_of(host)}} for host in FLEET}
+    return run_action(
+        "fabric_discover",
+        {"hosts": FLEET, "dest": str(dest), **arguments},
+        check=check,
+        diff=diff,
+        task_vars={"hostvars": variables, "groups": {"rdma_fabric": FLEET, "all": FLEET}},
+    )
+
+
+def read(path: Path) -> dict[str, Any]:
+    content: dict[str, Any] = yaml.safe_load(path.read_text(encoding="utf-8"))
+    return content
+
+
+def variables_of(folder: Path) -> dict[str, dict[str, Any]]:
+    """Return the variables of every host of a written inventory, as Ansible merges them."""
+    common = read(folder / "group_vars" / "all.yml")
+    found = {"localhost": common}
+    for group, content in read(folder / "hosts.yml")["rdma_fabric"]["children"].items():
+        for host in content["hosts"]:
+            own = folder / "host_vars" / f"{host}.yml"
+            of_group = read(folder / "group_vars" / f"{group}.yml")
+            found[host] = {**common, **of_group, **(read(own) if own.exists() else {})}
+    return found
+
+
+def validated(folder: Path, networks: dict[str, Any] | None = None) -> dict[str, Any]:
+    """Return what the collection's own validation makes of a written inventory."""
+    variables = variables_of(folder)
+    given = {name.replace("rdma_fabric_", ""): value for name, value in variables["localhost"].items()}
+    arguments = {**given, "hosts": IN_CLASSES, "hosts_pattern": "rdma_fabric"}
+    for name, value in (networks or {}).items():
+        arguments[name.replace("rdma_fabric_", "")] = value
+    result = run_action("fabric_spec", arguments, task_vars={"hostvars": variables})
+    assert not result.get("failed"), result["msg"]
+    return result
+
+
+def steps_of(host: str, spec: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return what the planner of hosts makes of a validated inventory on the facts that it was written from."""
+    recording = str(RECORDINGS / f"{host}.json.gz")
+    arguments = {"desired": spec["hosts"][host], "recorded_host": recording, "mode": "preview"}
+    result = run_action("rdma_host", arguments, task_vars={"inventory_hostname": host})
+    assert not result.get("failed"), result["msg"]
+    steps: list[dict[str, Any]] = result["plan"]["steps"]
+    return steps
+
+
+BILL_OF_MATERIALS = "the bill of materials says"
+KEPT = {"boot", "modules"}  # what is there is kept over a reboot, and the modules that pods need are loaded
+
+
+@pytest.mark.parametrize(
+    ("arguments", "more"),
+    [
+        ({}, {"naming"}),
+        ({"rename": False}, set()),
+        ({"rename": False, "mtu": 9000}, {"mtu"}),
+        ({"mtu": 9000, "vfs": 4}, {"naming", "mtu", "vfs", "guids"}),
+    ],
+)
+def test_a_written_inventory_is_valid_and_asks_hosts_for_nothing_but_what_was_chosen(
+    tmp_path: Path, arguments: dict[str, Any], more: set[str]
+) -> None:
+    assert discover(tmp_path, **arguments)["changed"] is True
+    result = validated(tmp_path)
+    assert not [notice for notice in result["notices"] if BILL_OF_MATERIALS not in notice]
+    concerns = set()
+    for host in IN_CLASSES:
+        steps = steps_of(host, result["spec"])
+        assert {step["status"] for step in steps} <= {"planned"}, host
+        concerns |= {step["concern"] for step in steps}
+    assert concerns == KEPT | more
+
+
+@pytest.mark.parametrize("vfs", [0, 4])
+def test_the_networks_shown_in_comments_are_valid_with_the_policy(tmp_path: Path, vfs: int) -> None:
+    discover(tmp_path, vfs=vfs)
+    _before, _mark, example = (tmp_path / "group_vars" / "all.yml").read_text().partition("for example:\n")
+    networks = yaml.safe_load(re.sub(r"^# ", "", example, flags=re.MULTILINE))
+    assert set(networks) >= {"rdma_fabric_ip_pools"}
+    result = validated(tmp_path, networks)
+    assert not [notice for notice in result["notices"] if BILL_OF_MATERIALS not in notice]
+    assert sorted(each["name"] for each in result["spec"]["networks"]) == ["rail0-ib", "rail0-roce"]
+
+
+def test_a_second_run_changes_nothing_and_files_that_differ_stay_unless_asked(tmp_path: Path) -> None:
+    assert discover(tmp_path)["changed"] is True
+    assert discover(tmp_path)["changed"] is False
+    before = {path: path.read_text() for path in tmp_path.rglob("*.yml")}
+    refused = discover(tmp_path, mtu=9000, diff=True)
+    assert refused["failed"] is True
+    assert "roce" in refused["msg"]
+    assert "rdma_fabric_discover_overwrite=true" in refused["msg"]
+    assert len(refused["files"]) == len(refused["diff"]) == 3, "the files without an Ethernet rail are as they were"
+    assert {path: path.read_text() for path in tmp_path.rglob("*.yml")} == before
+    assert discover(tmp_path, mtu=9000, overwrite=True)["changed"] is True
+    assert "mtu: 9000 # asked for; 1500 now" in (tmp_path / "group_vars" / "connectx7_vf.yml").read_text()
+
+
+def test_check_mode_shows_every_file_and_writes_none(tmp_path: Path) -> None:
+    result = discover(tmp_path / "made", check=True, diff=True)
+    assert result["changed"] is True
+    assert [each["after_header"] for each in result["diff"]] == result["files"]
+    assert "rdma_fabric:" in result["diff"][0]["after"]
+    assert not (tmp_path / "made").exists()
+    assert any("would be written" in line for line in result["recap"])
+
+
+def test_a_file_of_an_earlier_discovery_that_ansible_would_still_read_is_named(tmp_path: Path) -> None:
+    discover(tmp_path)
+    (tmp_path / "host_vars").mkdir()
+    (tmp_path / "host_vars" / "gone.yml").write_text("# Written by rdma.fabric.discover: gone.\n---\n")
+    (tmp_path / "host_vars" / "own.yml").write_text("---\nmine: 1\n")
+    (notice,) = discover(tmp_path)["notices"]
+    assert "gone.yml" in notice
+
+
+def test_hosts_that_were_not_read_are_named_and_without_any_rail_nothing_is_written(tmp_path: Path) -> None:
+    variables = {"cpu-01": {"discover_facts": {"facts": facts_of("cpu-01")}}, "gone": {"discover_facts": {}}}
+    result = run_action(
+        "fabric_discover",
+        {"hosts": ["cpu-01", "gone"], "dest": str(tmp_path)},
+        task_vars={"hostvars": variables, "groups": {}},
+    )
+    assert result["failed"] is True
+    assert "cpu-01: 0000:00:03.0 ens3: the uplink" in result["msg"]
+    assert "gone: was not read" in result["msg"]
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [({"mtu": 900}, "900 is no MTU"), ({"vfs": -1}, "-1 is no number"), ({"vfs": 9}, "has room for 8")],
+)
+def test_what_can_not_be_is_refused_before_anything_is_written(
+    tmp_path: Path, arguments: dict[str, Any], problem: str
+) -> None:
+    result = discover(tmp_path, **arguments)
+    assert result["failed"] is True
+    assert problem in result["msg"]
+    assert list(tmp_path.iterdir()) == []

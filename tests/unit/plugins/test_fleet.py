@@ -1,0 +1,314 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The callback ``fleet`` on events as Ansible sends them: what it prints, and when."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from ansible_collections.rdma.fabric.plugins.callback import fleet
+
+OPTIONS = {
+    "display_ok_hosts": True,
+    "display_skipped_hosts": True,
+    "display_failed_stderr": False,
+    "show_per_host_start": False,
+    "show_custom_stats": False,
+    "check_mode_markers": False,
+    "show_task_path_on_failure": False,
+    "result_format": "json",
+    "pretty_results": None,
+    "progress_seconds": 30.0,
+}
+
+
+class Display:
+    """Keeps what is printed on the screen."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.verbosity = 0
+
+    def display(self, text: str, *, log_only: bool = False, **_how: Any) -> None:
+        self.lines += [] if log_only else [text]
+
+    def banner(self, text: str) -> None:
+        self.lines.append(f"== {text}")
+
+    def warning(self, text: str) -> None:
+        self.lines.append(f"warning: {text}")
+
+    def _warning(self, text: str) -> None:
+        self.warning(text)
+
+    def _error(self, text: str, **_how: Any) -> None:
+        self.lines.append(f"error: {text}")
+
+
+class Run:
+    """A run on hosts, told to the callback event by event, on a clock of its own."""
+
+    def __init__(self, hosts: list[str], strategy: str = "linear", **options: Any) -> None:
+        self.now, self.screen = 0.0, Display()
+        self.callback = fleet.CallbackModule(clock=lambda: self.now)
+        self.callback._display = self.screen
+        self.callback.get_option = {**OPTIONS, **options}.__getitem__
+        self.stats = SimpleNamespace(processed=dict.fromkeys(hosts, 1), custom={}, summarize=self.counts)
+        self.failed: set[str] = set()
+        self.play(hosts, strategy)
+
+    def play(self, hosts: list[str], strategy: str = "linear") -> None:
+        variables = SimpleNamespace(get_vars=lambda play: {"ansible_play_batch": hosts})
+        self.callback.v2_playbook_on_play_start(
+            SimpleNamespace(
+                get_name=lambda: "play",
+                get_variable_manager=lambda: variables,
+                strategy=strategy,
+                check_mode=False,
+            )
+        )
+
+    def task(self, name: str, **fields: Any) -> Any:
+        given = {"loop": None, "delegate_to": None, "run_once": False, "ignore_unreachable": False, **fields}
+        task = SimpleNamespace(
+            _uuid=name, get_name=lambda: name, no_log=False, check_mode=False, action="command", args={}, **given
+        )
+        self.callback.v2_playbook_on_task_start(task, is_conditional=False)
+        return task
+
+    def start(self, task: Any, *hosts: str) -> None:
+        for host in hosts:
+            self.callback.v2_runner_on_start(named(host), task)
+
+    def end(self, task: Any, *hosts: str, event: str = "ok", **data: Any) -> None:
+        for host in hosts:
+            given = dict(data)
+            result = SimpleNamespace(
+                _host=named(host), _task=task, _result=given, host=named(host), task=task, result=given
+            )
+            result.warnings, result.deprecations = data.get("warnings"), None
+            result.exception = data.get("exception")
+            self.callback._current_task_result = result
+            if event == "failed":
+                self.failed.add(host)
+            names = {"on_file_diff": "v2_on_file_diff", "item_on_ok": "v2_runner_item_on_ok"}
+            getattr(self.callback, names.get(event, f"v2_runner_on_{event}"))(result)
+
+    def whole(self, task: Any, *hosts: str, **data: Any) -> None:
+        self.start(task, *hosts)
+        self.end(task, *hosts, **data)
+
+    def counts(self, host: str) -> dict[str, int]:
+        keys = ("ok", "failures", "unreachable", "changed", "skipped", "rescued", "ignored")
+        return {**dict.fromkeys(keys, 0), "failures": int(host in self.failed)}
+
+    def printed(self) -> list[str]:
+        lines, self.screen.lines = self.screen.lines, []
+        return lines
+
+
+def named(host: str) -> Any:
+    return SimpleNamespace(get_name=lambda: host, name=host)
+
+
+FLEET = [f"gpu-{number}" for number in range(1, 7)]
+
+
+@pytest.fixture(autouse=True)
+def no_check_mode(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ansible.context.CLIARGS", {"check": False})
+
+
+@pytest.fixture
+def run() -> Run:
+    run = Run(FLEET)
+    assert run.printed() == ["== PLAY [play]"]
+    return run
+
+
+def test_results_wait_for_the_last_host_of_their_task(run: Run) -> None:
+    task = run.task("one")
+    run.start(task, *FLEET)
+    run.end(task, "gpu-3", changed=True)
+    run.end(task, "gpu-5", event="skipped")
+    run.end(task, "gpu-6", "gpu-1", "gpu-2")
+    assert run.printed() == ["== TASK [one]"]
+    run.end(task, "gpu-4")
+    assert run.printed() == [
+        "ok: 4 hosts: gpu-1, gpu-2, gpu-4, gpu-6",
+        "changed: [gpu-3]",
+        "skipping: [gpu-5]",
+    ]
+
+
+def test_results_of_a_task_that_not_every_host_runs_come_before_the_next_one(run: Run) -> None:
+    run.whole(run.task("handler"), "gpu-1", "gpu-2", "gpu-3")
+    run.task("next")
+    assert run.printed() == ["== TASK [handler]", "ok: 3 hosts: gpu-[1:3]", "== TASK [next]"]
+
+
+def test_results_that_still_wait_at_the_end_of_a_run_come_before_the_recap(run: Run) -> None:
+    run.whole(run.task("one"), "gpu-1", "gpu-2")
+    run.callback.v2_playbook_on_stats(run.stats)
+    assert run.printed()[1:3] == ["ok: 2 hosts: gpu-1, gpu-2", "== PLAY RECAP"]
+
+
+def test_a_failure_is_printed_at_once_and_its_host_is_waited_for_no_more(run: Run) -> None:
+    task = run.task("one")
+    run.start(task, *FLEET)
+    run.end(task, "gpu-1")
+    run.end(task, "gpu-2", event="failed", msg="broken")
+    run.end(task, "gpu-3", event="unreachable", msg="gone")
+    assert run.printed() == [
+        "== TASK [one]",
+        'fatal: [gpu-2]: FAILED! => {"msg": "broken"}',
+        'fatal: [gpu-3]: UNREACHABLE! => {"msg": "gone"}',
+    ]
+    run.end(task, "gpu-4", "gpu-5", "gpu-6")
+    assert run.printed() == ["ok: 4 hosts: gpu-1, gpu-[4:6]"]
+    run.play(FLEET)
+    run.whole(run.task("two"), "gpu-1", "gpu-4", "gpu-5", "gpu-6")
+    assert run.printed()[-1] == "ok: 4 hosts: gpu-1, gpu-[4:6]"
+
+
+def test_where_a_task_stands_is_told_with_its_first_failure(run: Run) -> None:
+    for name in ("one", "two"):
+        task = run.task(name)
+        run.start(task, *FLEET)
+        run.end(task, "gpu-1", "gpu-2", event="failed", msg="broken", exception="line 3 of tasks.yml")
+        first, *fatal = run.printed()[-3:]
+        assert first.endswith("line 3 of tasks.yml")
+        assert fatal == [
+            'fatal: [gpu-1]: FAILED! => {"msg": "broken"}',
+            'fatal: [gpu-2]: FAILED! => {"msg": "broken"}',
+        ]
+
+
+def test_a_play_for_one_host_is_printed_as_it_comes() -> None:
+    run = Run(["localhost"])
+    run.whole(run.task("one"), "localhost", changed=True)
+    run.whole(run.task("two"), "localhost", event="skipped")
+    assert run.printed()[1:] == ["== TASK [one]", "changed: [localhost]", "== TASK [two]", "skipping: [localhost]"]
+
+
+def test_the_localhost_that_no_batch_has_is_one_host_too() -> None:
+    run = Run([])
+    task = run.task("one")
+    run.whole(task, "localhost")
+    assert run.printed()[-1] == "ok: [localhost]"
+
+
+def test_what_says_something_by_itself_stays_a_line_below_it(run: Run) -> None:
+    task = run.task("one")
+    run.start(task, *FLEET)
+    diff = {"before": "a\n", "after": "b\n"}
+    run.end(task, "gpu-1", event="on_file_diff", changed=True, diff=diff)
+    run.end(task, "gpu-1", changed=True, diff=diff)
+    run.end(task, "gpu-2", warnings=["the file of gpu-2 is old"])
+    run.end(task, "gpu-3", _ansible_verbose_always=True, msg="hello")
+    lines = run.printed()
+    assert lines[1].startswith("--- before")
+    assert lines[2] == "changed: [gpu-1]"
+    assert lines[4] == "ok: [gpu-2]"
+    assert lines[5].startswith("ok: [gpu-3] => {")
+    run.end(task, "gpu-4", warnings=["the file of gpu-4 is old"])
+    run.end(task, "gpu-5", "gpu-6")
+    assert run.printed() == ["ok: 3 hosts: gpu-[4:6]", "warning: on 1 more host, gpu-4: the file of HOST is old"]
+
+
+def test_more_words_are_asked_for_with_v() -> None:
+    run = Run(FLEET)
+    run.screen.verbosity = 1
+    run.whole(run.task("one"), *FLEET, rc=0)
+    assert [line for line in run.printed() if line.startswith("ok: ")] == [
+        f'ok: [{host}] => {{"rc": 0}}' for host in FLEET
+    ]
+
+
+@pytest.mark.parametrize(("option", "event"), [("display_ok_hosts", "ok"), ("display_skipped_hosts", "skipped")])
+def test_hosts_that_nobody_wants_to_see_are_not_printed(option: str, event: str) -> None:
+    hidden: dict[str, Any] = {option: False}
+    run = Run(FLEET, **hidden)
+    run.whole(run.task("one"), *FLEET, event=event)
+    assert run.printed() == ["== PLAY [play]"]
+
+
+def test_items_of_a_loop_are_a_line_for_each_item(run: Run) -> None:
+    task = run.task("one", loop=["a", "b"])
+    run.start(task, *FLEET)
+    for item in ("a", "b"):
+        run.end(task, *FLEET, event="item_on_ok", item=item, changed=item == "b")
+    run.end(task, *FLEET, results=[{}, {}], changed=True)
+    assert run.printed() == [
+        "== TASK [one]",
+        "ok: 6 hosts: gpu-[1:6] => (item=a)",
+        "changed: 6 hosts: gpu-[1:6] => (item=b)",
+    ]
+
+
+def test_hosts_that_overtake_each_other_are_still_one_line_for_each_task() -> None:
+    run = Run(FLEET, "free")
+    for host in FLEET:
+        run.start(run.task("one"), host)
+    task, second = run.task("one"), "two"
+    run.end(task, *FLEET[:5])
+    run.whole(run.task(second), *FLEET[:5])
+    assert run.printed() == ["== PLAY [play]"]
+    run.end(task, FLEET[5])
+    run.whole(run.task(second), FLEET[5], event="failed", msg="broken")
+    assert run.printed() == [
+        "== TASK [one]",
+        "ok: 6 hosts: gpu-[1:6]",
+        "== TASK [two]",
+        'fatal: [gpu-6]: FAILED! => {"msg": "broken"}',
+        "ok: 5 hosts: gpu-[1:5]",
+    ]
+
+
+def test_progress_comes_with_an_event_after_the_interval_and_not_more_often(run: Run) -> None:
+    task = run.task("one")
+    run.start(task, "gpu-1", "gpu-2")
+    run.now = 29.0
+    run.end(task, "gpu-1")
+    assert run.printed() == ["== TASK [one]"]
+    run.now = 31.0
+    run.start(task, "gpu-3")
+    assert run.printed() == ["  ... 1 of 6 hosts done, 2 running, longest gpu-2 for 31 s"]
+    run.now = 60.0
+    run.start(task, "gpu-4")
+    assert run.printed() == []
+    run.now = 62.0
+    run.end(task, "gpu-2", event="failed", msg="broken")
+    assert run.printed()[1].startswith("  ... 2 of 6 hosts done (1 failed), 2 running, longest gpu-3 for 31 s")
+
+
+def test_no_progress_is_printed_of_a_short_task_of_one_host_or_where_nobody_wants_it() -> None:
+    for run in (Run(["localhost"]), Run(FLEET, progress_seconds=0.0)):
+        task = run.task("one")
+        run.start(task, "localhost")
+        run.now = 1000.0
+        run.start(task, "localhost")
+        assert run.printed() == ["== PLAY [play]", "== TASK [one]"]
+    once = Run(FLEET)
+    task = once.task("one", run_once=True)
+    once.start(task, "gpu-1")
+    once.now = 1000.0
+    once.end(task, "gpu-1")
+    assert once.printed()[-1] == "ok: [gpu-1]"
+
+
+def test_an_included_file_is_one_line_of_folded_names(run: Run) -> None:
+    hosts = [named(host) for host in FLEET]
+    run.callback.v2_playbook_on_include(SimpleNamespace(_filename="/in.yml", _vars={}, _hosts=hosts))
+    assert run.printed() == ["included: /in.yml for gpu-[1:6]"]
+
+
+def test_the_recap_is_a_line_for_each_failing_host_and_one_for_equal_ones(run: Run) -> None:
+    run.failed |= {"gpu-6"}
+    run.callback.v2_playbook_on_stats(run.stats)
+    lines = [line.split(" : ")[0].rstrip() for line in run.printed()]
+    assert lines == ["== PLAY RECAP", "gpu-6", "gpu-[1:5] (5 hosts)", ""]

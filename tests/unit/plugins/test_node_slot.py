@@ -1,0 +1,143 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""node_slot on an API server in memory: requests, refusals, results and notices of the module."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ansible_collections.rdma.fabric.plugins.action import node_slot
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import Connection
+from ansible_collections.rdma.fabric.plugins.module_utils._rollout.cordon import ANNOTATION
+from ansible_collections.rdma.fabric.plugins.module_utils._rollout.slots import STATE_LABEL
+from ansible_collections.rdma.fabric.tests.unit._k8s.fake_server import FakeServer, FakeTime, failure
+from ansible_collections.rdma.fabric.tests.unit.plugins.actions import run_action
+
+LEASE = "rdma-fabric-slot-upgrade-0"
+PLACE = ("leases", "ns", LEASE)
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> FakeServer:
+    found = FakeServer()
+    found.plurals["nodes"] = "Node"
+    clock = FakeTime().clock()
+    monkeypatch.setattr(node_slot.ActionModule, "client", lambda _self, _arguments: found)
+    monkeypatch.setattr(node_slot, "Connection", lambda sender, **given: Connection(sender, clock=clock, **given))
+    return found
+
+
+def node(server: FakeServer, name: str, **metadata: Any) -> None:
+    cordoned = {"unschedulable": True} if "annotations" in metadata else {}
+    server.put("nodes", {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, **metadata}, "spec": cordoned})
+
+
+def slot(name: str, *, check: bool = False, **arguments: Any) -> dict[str, Any]:
+    given = {"node": name, "namespace": "ns", "run": "one", "timeout": 1, **arguments}
+    return run_action("node_slot", given, check=check)
+
+
+def done(name: str, **arguments: Any) -> dict[str, Any]:
+    result = slot(name, **arguments)
+    assert not result.get("failed"), result
+    return result
+
+
+def refused(name: str, **arguments: Any) -> str:
+    result = slot(name, **arguments)
+    assert result.get("failed"), result
+    return str(result["msg"])
+
+
+def holder(server: FakeServer) -> str | None:
+    name: str | None = server.objects[PLACE]["spec"].get("holderIdentity")
+    return name
+
+
+def test_a_slot_is_taken_kept_and_given_back(server: FakeServer) -> None:
+    shown = done("a", check=True)
+    assert (shown["changed"], shown["lease"], PLACE in server.objects) == (True, LEASE, False)
+    first = done("a")
+    assert (first["changed"], first["lease"], first["run"], holder(server)) == (True, LEASE, "one", "a/one")
+    assert first["requests"] == {"get": 0, "list": 2, "post": 1, "put": 0}
+    again = done("a")
+    assert (again["changed"], again["requests"]) == (False, {"get": 0, "list": 2, "post": 0, "put": 0})
+    assert done("a", state="given_back", check=True)["changed"] is True
+    assert done("a", state="given_back")["changed"] is True
+    assert (holder(server), done("a", state="given_back")["changed"]) == (None, False)
+    second = done("b")
+    assert (second["requests"]["put"], holder(server)) == (1, "b/one")
+
+
+def test_a_full_group_is_named_with_the_next_step(server: FakeServer) -> None:
+    done("a")
+    message = refused("b")
+    assert message.startswith("node b: no slot within")
+    assert "by a (run one, renewed" in message
+    assert "free its slot with state: given_back and any_run: true" in message
+    assert "by a (run one" in done("b", check=True)["blocked"]
+    assert done("b", limit="50%", total=3)["lease"] == "rdma-fabric-slot-upgrade-1"
+    assert done("c", group="other")["lease"] == "rdma-fabric-slot-other-0"
+    assert holder(server) == "a/one"
+
+
+def test_a_write_that_came_too_late_is_no_slot(server: FakeServer) -> None:
+    done("a", state="taken")
+    done("a", state="given_back")
+    lists: list[str] = []
+
+    def faster(plural: str) -> None:
+        lists.append(plural)
+        if len(lists) == 2:
+            live = server.objects[PLACE]
+            server.put("leases", {**live, "spec": {"holderIdentity": "z/two", "leaseDurationSeconds": 60}})
+
+    server.on_list = faster
+    assert "by z (run two" in refused("b")
+    assert holder(server) == "z/two"
+
+
+def test_a_run_without_a_name_has_one_of_its_own(server: FakeServer) -> None:
+    run = done("a", run="")["run"]
+    assert (run, holder(server)) == (done("a", run="")["run"], f"a/{run}")
+    assert "@" in run
+
+
+def test_nodes_of_the_operator_and_nodes_left_cordoned_count(server: FakeServer) -> None:
+    node(server, "op", labels={STATE_LABEL: "drain-required"})
+    assert "the operator upgrades op" in refused("a")
+    node(server, "op", labels={STATE_LABEL: "upgrade-done"})
+    node(server, "left", annotations={ANNOTATION: "{}"})
+    done("left", run="dead", duration=1)
+    assert "left behind out of service: left (run dead" in refused("a", timeout=4)
+    node(server, "left")
+    assert done("a", timeout=30)["changed"] is True
+    assert holder(server) == "a/one"
+
+
+def test_a_failed_node_stops_others_and_is_mended_by_its_own_run(server: FakeServer) -> None:
+    done("a")
+    assert done("a", state="failed", reason="no\nlinks")["changed"] is True
+    assert done("a", state="failed", reason="no links")["changed"] is False
+    assert "no further node begins, as one has failed: a (run one, failed: no links)" in refused("b", limit="0")
+    assert "run one, failed: no links" in done("a", run="two")["notices"][0]
+    assert holder(server) == "a/two"
+    assert done("a", state="given_back")["changed"] is False
+    assert done("a", state="given_back", any_run=True)["changed"] is True
+
+
+def test_what_the_server_refuses_is_told(server: FakeServer) -> None:
+    server.intercept = lambda _number, method, _path: (
+        failure(403, "Forbidden", "cannot create resource") if method == "POST" else None
+    )
+    assert "grant the user this verb on this resource" in refused("a")
+
+
+def test_arguments_that_make_no_sense_are_named_together(server: FakeServer) -> None:
+    message = refused("a", limit="10%", group="A/B", timeout=-1, state="failed", duration=0)
+    for said in ("limit: '10%' of how many nodes", "group: 'A/B'", "timeout: -1", "reason: is needed", "duration: 0"):
+        assert said in message
+    assert server.requests == []

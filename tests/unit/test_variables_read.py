@@ -1,0 +1,233 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Every variable of the table changes something, in each role and playbook that is said to read it, and nowhere else.
+
+What a role or a playbook makes of its variables is templated by Ansible, once without and once with each of them. What
+its actions make of their arguments is asked of the actions where that needs neither a host nor a cluster.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Iterator
+
+import pytest
+import yaml
+from ansible import template
+from ansible.parsing.dataloader import DataLoader
+
+from ansible_collections.rdma.fabric.plugins.plugin_utils._variable import Variable
+from ansible_collections.rdma.fabric.plugins.plugin_utils._variable_rows_hosts import ROWS as OF_THE_STATE
+from ansible_collections.rdma.fabric.plugins.plugin_utils._variable_table import TABLE
+from ansible_collections.rdma.fabric.tests.unit.plugins.actions import run_action
+from ansible_collections.rdma.fabric.tests.unit.rules import none_of
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+ROWS = list(TABLE.values())
+NAME = re.compile(r"\brdma_fabric_\w+")
+# Groups that a run makes, and what it leaves to the next one.
+NO_VARIABLES = {"rdma_fabric_reboot", "rdma_fabric_give_back", "rdma_fabric_result"}
+# What preflight reads for the role: the role itself sees what became of it.
+THROUGH_PREFLIGHT = {row.name for row in OF_THE_STATE} - {"rdma_fabric_allow_reboot", "rdma_fabric_recorded_host"}
+# Parts of playbooks with the playbooks that import them.
+IMPORTED = {"hosts": ("preview", "site", "validate"), "reboots": ("site",)}
+MODULE = re.compile(r"rdma\.fabric\.(\w+)")
+
+
+def files_of_readers() -> Iterator[tuple[str, Path]]:
+    """Yield each role, part of a role and playbook with its file."""
+    for path in (CHECKOUT / "roles").glob("*/tasks/*.yml"):
+        role = path.parents[1].name
+        yield role if path.stem == "main" else f"{role}/{path.stem}", path
+    for path in (CHECKOUT / "playbooks").glob("*.yml"):
+        yield f"playbook {path.stem}", path
+    for part, playbooks in IMPORTED.items():
+        for name in playbooks:
+            yield f"playbook {name}", CHECKOUT / "playbooks" / "parts" / f"{part}.yml"
+
+
+@lru_cache(maxsize=None)
+def templates(path: Path) -> tuple[tuple[str, dict[str, str]], ...]:
+    """Return each text of a file that names a variable, with the variables of its task that it may stand on."""
+    found: list[tuple[str, dict[str, str]]] = []
+    # Full names of Ansible's own plugins need its finder of collections, which only its programs install.
+    text = path.read_text(encoding="utf-8").replace("ansible.builtin.inventory_hostnames", "inventory_hostnames")
+    collect(yaml.safe_load(text), {}, found)
+    return tuple(found)
+
+
+def trusted(text: str) -> str:
+    """Return text that ansible-core templates; releases from 2.19 on want to be told so."""
+    marked: str = getattr(template, "trust_as_template", str)(text)
+    return marked
+
+
+def collect(node: Any, around: dict[str, str], found: list[tuple[str, dict[str, str]]]) -> None:
+    if isinstance(node, list):
+        for each in node:
+            collect(each, around, found)
+    elif isinstance(node, dict):
+        inner = {**around, **{key: trusted(str(value)) for key, value in (node.get("vars") or {}).items()}}
+        for key, value in node.items():
+            if key == "vars":  # they count where they are used
+                continue
+            condition = key in {"when", "that"} and isinstance(value, (str, list))
+            for text in [value] if isinstance(value, str) else value if condition else []:
+                found.append((f"{{{{ {text} }}}}" if condition else text, inner))
+            collect(value, inner, found)
+
+
+def outcomes(path: Path, **given: Any) -> list[str]:
+    """Return what each text of a file comes to with these variables; what they can't tell alone is an error's kind."""
+    controller = dict(given)
+    variables = {
+        "hostvars": {"localhost": controller, "gpu01": given},
+        "inventory_hostname": "gpu01",
+        "groups": {"all": ["gpu01"], "rdma_fabric": ["gpu01"], "rdma_fabric_reboot": []},
+        "omit": "__omit__",
+        **given,
+    }
+    said = []
+    for text, around in templates(path):
+        try:
+            said.append(
+                str(template.Templar(loader=DataLoader(), variables={**around, **variables}).template(trusted(text)))
+            )
+        except Exception as error:  # of a text about something else, such as what a task before registered
+            said.append(type(error).__name__)
+    return said
+
+
+def other(row: Variable) -> Any:
+    """Return a value that the row takes, and that is not what it has unless given."""
+    if row.choices:
+        return next(choice for choice in reversed(row.choices) if choice != row.default)
+    if row.least is not None:
+        return 1 if row.type == "float" else int(row.least) + 7
+    samples: dict[str, Any] = {"str": "another", "path": "/another", "list": ["another"], "dict": {"another": 1}}
+    return samples.get(row.type, not (row.short == "nfd" or row.default))
+
+
+def test_each_variable_is_read_where_the_table_says_and_changes_something_there() -> None:
+    read: set[tuple[str, str]] = set()
+    idle: set[tuple[str, str]] = set()
+    for reader, path in files_of_readers():
+        before = outcomes(path)
+        for name in set(NAME.findall(path.read_text(encoding="utf-8"))) - NO_VARIABLES:
+            changed = name in TABLE and outcomes(path, **{name: other(TABLE[name])}) != before
+            (read if changed else idle).add((name, reader))
+    told = {(row.name, reader) for row in ROWS for reader in row.readers}
+    told -= {(name, "host") for name in THROUGH_PREFLIGHT}
+    idle = {(name, reader) for name, reader in idle - read if (name, reader) in told or name not in TABLE}
+    none_of(
+        [
+            *(
+                f"{name}: {reader} is said to read it, and nothing changes there with it"
+                for name, reader in told - read
+            ),
+            *(f"{name}: {reader} reads it, and the table does not say so" for name, reader in read - told),
+            *(f"{name}: {reader} names it, and it is no variable of the table" for name, reader in idle - told),
+        ]
+    )
+
+
+def test_empty_text_is_not_given_in_roles_and_playbooks() -> None:
+    """Options that are left out without their variable get the text, and their actions take it as not given."""
+    for_actions = re.compile(r"default\((?:omit|\[\]|\{\})\)")
+    found = []
+    for reader, path in files_of_readers():
+        names = set(NAME.findall(path.read_text(encoding="utf-8"))) & set(TABLE)
+        before, texts = outcomes(path), [text for text, _around in templates(path)]
+        for name, given in ((name, given) for name in names for given in ("", " ")):
+            after = outcomes(path, **{name: given})
+            found += [
+                f"{name}: {given!r} counts in {reader}: {text}"
+                for text, was, now in zip(texts, before, after)
+                if was != now and not (for_actions.search(text) and not now.strip())
+            ]
+    none_of(sorted(set(found)))
+
+
+@pytest.mark.parametrize("row", [row for row in ROWS if "preflight" in row.readers], ids=lambda row: row.short)
+def test_what_preflight_reads_changes_its_result(row: Variable) -> None:
+    """Another spec, another violation or another notice."""
+    value = {"set": "No Name", "reboot_parallel": "none", "hosts": ["another"]}.get(row.short, other(row))
+    before, after = run_action("fabric_spec", {}), run_action("fabric_spec", {row.short: value})
+    assert after != before
+
+
+@pytest.mark.parametrize("row", OF_THE_STATE, ids=lambda row: row.short)
+def test_what_preflight_reads_of_a_host_changes_its_result(row: Variable) -> None:
+    value = {"rdma_mode": "exclusive", "recorded_host": ["a"]}.get(row.short, other(row))
+
+    def result(**variables: Any) -> dict[str, Any]:
+        return run_action("fabric_spec", {"hosts": ["gpu01"]}, task_vars={"hostvars": {"gpu01": variables}})
+
+    assert result(**{row.name: value}) != result()
+
+
+def test_every_option_that_a_variable_goes_into_is_read_by_its_action() -> None:
+    none_of(
+        f"{module}: {option} gets a variable, and the action does not read it"
+        for _reader, path in files_of_readers()
+        for module, option in options_with_variables(yaml.safe_load(path.read_text(encoding="utf-8")))
+        if not reads(module, option)
+    )
+
+
+def options_with_variables(node: Any) -> Iterator[tuple[str, str]]:
+    """Yield the options of our modules that a variable of the table goes into."""
+    for each in node if isinstance(node, list) else node.values() if isinstance(node, dict) else ():
+        yield from options_with_variables(each)
+    for key, options in node.items() if isinstance(node, dict) else ():
+        match = MODULE.fullmatch(str(key))
+        for option, value in options.items() if match and isinstance(options, dict) else ():
+            if match and NAME.search(str(value)):
+                yield match[1], option
+
+
+def reads(module: str, option: str) -> bool:
+    """Return whether an action reads an option: by its name, or with the authentication or resources as a whole."""
+    together = {"kubeconfig", "context"}
+    if module == "fabric_spec":
+        together |= {row.short for row in ROWS if row.readers == ("preflight",)}
+    source = (CHECKOUT / "plugins" / "action" / f"{module}.py").read_text(encoding="utf-8")
+    return option in together or f'"{option}"' in source
+
+
+def test_what_a_role_hands_on_when_nothing_is_given_is_what_the_table_says() -> None:
+    """A default of a module that differs from the documented one would count, as it did for the time to wait."""
+    none_of(
+        f"{row.name}: {module} takes {of_module!r} for {option}, and {row.default!r} is documented"
+        for _reader, path in files_of_readers()
+        for module, option, row, of_module in handed_on(yaml.safe_load(path.read_text(encoding="utf-8")))
+        # Preflight only checks what others read.
+        if module != "fabric_spec" and row.default is not None and (of_module or None) != (row.default or None)
+    )
+
+
+def handed_on(node: Any) -> Iterator[tuple[str, str, Variable, Any]]:
+    """Yield the options that are left out with their variable, with the module's own default."""
+    for each in node if isinstance(node, list) else node.values() if isinstance(node, dict) else ():
+        yield from handed_on(each)
+    for key, options in node.items() if isinstance(node, dict) else ():
+        match = MODULE.fullmatch(str(key))
+        for option, value in options.items() if match and isinstance(options, dict) else ():
+            names = NAME.findall(str(value))
+            if match and names and "default(omit)" in value and names[0] in TABLE:
+                yield match[1], option, TABLE[names[0]], module_default(match[1], option)
+
+
+@lru_cache(maxsize=None)
+def documented(module: str) -> dict[str, Any]:
+    text = (CHECKOUT / "plugins" / "modules" / f"{module}.py").read_text(encoding="utf-8")
+    block = re.search(r'^DOCUMENTATION = r?"""\n(.*?)^"""', text, re.MULTILINE | re.DOTALL)
+    options: dict[str, Any] = yaml.safe_load(block[1])["options"] if block else {}
+    return options
+
+
+def module_default(module: str, option: str) -> Any:
+    return documented(module).get(option, {}).get("default")

@@ -1,0 +1,25 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The shipped ClusterRoles are those that what is rendered needs."""
+
+from __future__ import annotations
+
+from tools.rights import FILE, PROOF, PUSH, ROLLOUT, roles, text
+
+
+def test_the_shipped_roles_are_up_to_date() -> None:
+    assert FILE.read_text(encoding="utf-8") == text(), "run: python -m tools.rights"
+
+
+def test_nobody_is_given_everything_nor_the_right_to_give_more() -> None:
+    for role in roles():
+        for rule in role["rules"]:
+            assert not {"escalate", "bind", "impersonate", "*"} & set(rule["verbs"])
+            assert "*" not in [*rule["apiGroups"], *rule["resources"]]
+            assert "secrets" not in rule["resources"]
+
+
+def test_commands_in_pods_are_for_the_proof_alone() -> None:
+    runs = {role["metadata"]["name"] for role in roles() if "pods/exec" in str(role["rules"])}
+    assert {PUSH, PROOF, ROLLOUT} - runs == {PUSH, ROLLOUT}
