@@ -159,9 +159,9 @@ ALL_VARIABLES: dict[str, Any] = {
 HOST_VARIABLES: dict[str, dict[str, Any]] = {
     "one": {
         "rdma_fabric_interfaces": [{"pci": "18:00.0", "naem": "rail0"}, {"current_name": "eth0", "mtu": "9000"}],
-        "rdma_fabric_allow_vf_reset": "yes",
+        "rdma_fabric_allow_vf_reset": "maybe",
     },
-    "two": {"rdma_fabric_kernel_modules": "rdma_ucm", "rdma_fabric_recorded_host": 5},
+    "two": {"rdma_fabric_kernel_modules": ["rdma ucm"], "rdma_fabric_recorded_host": 5},
 }
 GROUP_VARIABLES = {"rdma_fabric_kubeconfig": "/somewhere", "rdma_fabric_interface": []}
 

@@ -197,7 +197,7 @@ def test_everything_that_forbids_a_proof_is_told_at_once_and_nothing_is_made(wir
 def test_wrong_numbers_are_told_at_once(wire: Wire) -> None:
     outcome = wire.validate(size=0, iterations=-1, minimum=1.5, test_timeout=0, namespace="No Name").refused()
     assert {violation["source"] for violation in outcome.violations()} == {
-        *("size", "iterations", "minimum", "test_timeout", "namespace")
+        f"rdma_fabric_validate_{name}" for name in ("size", "iterations", "minimum", "test_timeout", "namespace")
     }
 
 
