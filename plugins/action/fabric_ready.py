@@ -14,7 +14,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.rend
     render,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import ApiFault
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.rehearsal import rehearse
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.rehearsal import rehearse, rehearse_rollout
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.session import BatchRequest
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import Connection, Patience
 from ansible_collections.rdma.fabric.plugins.plugin_utils._action import ActionFailure, describe_os_error
@@ -36,13 +36,14 @@ class ActionModule(ClusterAction):
         """Look at everything that the end of a run needs; see the module's documentation."""
         waves = render(arguments["spec"])
         problems: list[str] = []
-        answer = {"server": "", "user": "", "requests": {}, "notices": [] if waves else [NOTHING_WANTED]}
+        asked = bool(waves) or arguments["rollout"]
+        answer = {"server": "", "user": "", "requests": {}, "notices": [] if asked else [NOTHING_WANTED]}
         if arguments["run_dir"]:
             try:
                 make_writable_directory(Path(arguments["run_dir"]).absolute())
             except OSError as error:
                 problems.append(f"the run directory {describe_os_error(error)} (make it writable, or give another one)")
-        if waves:
+        if asked:
             try:
                 answer = self._of_the_cluster(arguments, waves, problems)
             except ApiFault as fault:
@@ -67,11 +68,13 @@ class ActionModule(ClusterAction):
         with task_environment(self._environment()):
             client = self.client(arguments)
             connection = Connection(client, patience=_PATIENCE, notify=self.progress)
-            rehearsal = rehearse(connection, request)
-        problems += [f"the cluster: {problem}" for problem in rehearsal.problems]
+            found = [rehearse(connection, request)] if waves else []
+            if arguments["rollout"]:
+                found.append(rehearse_rollout(connection, request.inventory_namespace))
+        problems += [f"the cluster: {problem}" for rehearsal in found for problem in rehearsal.problems]
         return {
             "server": client.server,
-            "user": rehearsal.user,
+            "user": found[0].user,
             "requests": dict(connection.sent),
-            "notices": rehearsal.notices,
+            "notices": [notice for rehearsal in found for notice in rehearsal.notices],
         }

@@ -19,6 +19,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.guid_ranges
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import HOST_VARIABLES, parse_host_variables
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.syntax import one_line
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects import set_name_violations
+from ansible_collections.rdma.fabric.plugins.module_utils._rollout.slots import limit_of
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, Notice, Violation
 from ansible_collections.rdma.fabric.plugins.plugin_utils._action import FabricAction, plain
 from ansible_collections.rdma.fabric.plugins.plugin_utils._documents import read_files
@@ -87,6 +88,7 @@ class ActionModule(FabricAction):
                 *ignored,
                 *set_violations(arguments["set"]),
                 *serial_violations(arguments),
+                *limit_violations(arguments),
                 *late.violations(),
             ],
         )
@@ -162,6 +164,16 @@ def serial_violations(arguments: Mapping[str, Any]) -> list[Violation]:
         return []
     hint = "give a number from 1 on, or a share of the hosts to be rebooted such as 10%"
     return [Violation(f"{PREFIX}reboot_parallel", "", f"is {given!r}, neither a number nor a percentage", hint)]
+
+
+def limit_violations(arguments: Mapping[str, Any]) -> list[Violation]:
+    """Return what is wrong with how many nodes may be out of service at once."""
+    given = arguments["max_unavailable"]
+    try:
+        limit_of(given or "1", total=100)
+    except ValueError as err:
+        return [Violation(f"{PREFIX}max_unavailable", "", str(err), "give one of these")]
+    return []
 
 
 def extra_resource(task_vars: Mapping[str, Any]) -> list[Document]:

@@ -10,7 +10,6 @@ from typing import Any, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import ApiFault
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.lease import own_user
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import Connection
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.cordon import (
     Mark,
     Step,
@@ -43,7 +42,7 @@ class ActionModule(ClusterAction):
             raise ActionFailure(f"node_drain: {', '.join(negative)} is less than 0, which stands for no limit")
         with task_environment(self._environment()):
             try:
-                connection = Connection(self.client(arguments), notify=self.progress)
+                connection = self.waiting_connection(arguments)
                 cluster = NodeCluster(connection, arguments["node"], arguments["pod_selector"])
                 answer = self._bring(cluster, arguments)
             except (ApiFault, Unanswered) as err:

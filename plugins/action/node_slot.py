@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import os
-import re
 from typing import Any
 
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import ApiFault
@@ -14,13 +13,19 @@ from ansible_collections.rdma.fabric.plugins.module_utils._k8s.lease import own_
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import Connection
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.drain import Unanswered, unlimited
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.holding import Holding, SlotRefused
-from ansible_collections.rdma.fabric.plugins.module_utils._rollout.slots import Keep, Wait, Wish, limit_of, slot_name
+from ansible_collections.rdma.fabric.plugins.module_utils._rollout.slots import (
+    Keep,
+    Wait,
+    Wish,
+    group_problem,
+    limit_of,
+    slot_name,
+)
 from ansible_collections.rdma.fabric.plugins.plugin_utils._action import ActionFailure
 from ansible_collections.rdma.fabric.plugins.plugin_utils._cluster_action import ClusterAction, task_environment
 from ansible_collections.rdma.fabric.plugins.plugin_utils._process import running_play
 from ansible_collections.rdma.fabric.plugins.plugin_utils._slot_shelf import SlotShelf
 
-_GROUP = re.compile(r"[a-z0-9]([-a-z0-9]{0,38}[a-z0-9])?")
 _MOST_OF_A_REASON = 500
 _NEXT_STEP = (
     "Let the other nodes end, mend what is named and run again with it, or free its slot with state: given_back and "
@@ -39,7 +44,7 @@ class ActionModule(ClusterAction):
         wish = Wish(node, run, limit, frozenset(arguments["rollout"]))
         with task_environment(self._environment()):
             try:
-                connection = Connection(self.client(arguments), notify=self.progress)
+                connection = self.waiting_connection(arguments)
                 shelf = SlotShelf(connection, arguments["group"], arguments["namespace"])
                 holding = Holding(
                     shelf, wish, arguments["group"], arguments["namespace"], arguments["duration"], process
@@ -93,8 +98,8 @@ def _checked(arguments: dict[str, Any]) -> int:
         limit = limit_of(arguments["limit"], arguments["total"])
     except ValueError as err:
         problems.append(f"limit: {err}")
-    if not _GROUP.fullmatch(arguments["group"]):
-        problems.append(f"group: {arguments['group']!r} has to be lower-case letters, digits and dashes, at most 40")
+    if group_problem(arguments["group"]):
+        problems.append(f"group: {group_problem(arguments['group'])}")
     if arguments["timeout"] < 0:
         problems.append(f"timeout: {arguments['timeout']} is less than 0, which stands for no limit")
     if arguments["duration"] < 1:

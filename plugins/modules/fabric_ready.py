@@ -57,6 +57,12 @@ options:
     description: Whether the run would take over fields that another field manager owns.
     type: bool
     default: true
+  rollout:
+    description:
+      - Whether the run drains nodes and takes slots for them, as C(rdma.fabric.upgrade) does. The user's rights to that
+        are looked at, and whether the namespace of the slots is there.
+    type: bool
+    default: false
 seealso:
   - module: rdma.fabric.fabric_spec
   - module: rdma.fabric.k8s_batch

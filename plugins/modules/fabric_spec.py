@@ -151,6 +151,11 @@ options:
         rebooted.
       - It is checked, no more.
     type: str
+  max_unavailable:
+    description:
+      - How many nodes may be out of service at once, a number, a percentage such as V(10%), or V(0) without limit.
+      - It is checked, no more.
+    type: str
   hosts:
     description:
       - Inventory hosts whose variables are checked.

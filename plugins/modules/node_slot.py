@@ -107,7 +107,9 @@ options:
     type: int
     default: 2400
   timeout:
-    description: How long O(state=taken) waits for a slot, in seconds. V(0) is without limit.
+    description:
+      - How long O(state=taken) waits for a slot while none of the slots changes hands, in seconds. V(0) is without
+        limit.
     type: int
     default: 7200
 """

@@ -16,12 +16,13 @@ from ansible_collections.rdma.fabric.plugins.module_utils._k8s.batch import run
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.client import Client, auth_options
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import ApiFault
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.session import BatchError, BatchRequest
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import Connection
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import Clock, Connection
 from ansible_collections.rdma.fabric.plugins.plugin_utils._action import (
     ActionFailure,
     FabricAction,
     json_on_stdout,
 )
+from ansible_collections.rdma.fabric.plugins.plugin_utils._process import running_play, sleep_while_it_runs
 from ansible_collections.rdma.fabric.plugins.plugin_utils._proof_pods import interruptible
 
 display = Display()
@@ -48,6 +49,14 @@ class ClusterAction(FabricAction):
     def client(self, arguments: Mapping[str, Any]) -> Client:
         """Return a client with the authentication options among ``arguments``; raises ApiFault."""
         return Client({name: value for name, value in arguments.items() if name in auth_options()})
+
+    def waiting_connection(self, arguments: Mapping[str, Any]) -> Connection:
+        """Return a connection for what may wait long: who waits for a play that was killed stops, and writes nothing.
+
+        Raises ApiFault.
+        """
+        clock = Clock(sleep=sleep_while_it_runs(running_play()))
+        return Connection(self.client(arguments), clock=clock, notify=self.progress)
 
     def progress(self, text: str) -> None:
         """Show what the task is waiting for."""

@@ -10,7 +10,11 @@ that, or the machine is another one, nothing is known.
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
+from typing import Callable
+
+from ansible_collections.rdma.fabric.plugins.plugin_utils._action import ActionFailure
 
 _PROC = Path("/proc")
 
@@ -25,6 +29,20 @@ def has_ended(process: str, proc: Path = _PROC) -> bool:
     place, _slash, identity = process.rpartition("/")
     number = identity.partition("-")[0]
     return bool(place) and place == _place(proc) and number.isdecimal() and _told(int(number), proc) != process
+
+
+def sleep_while_it_runs(process: str, sleep: Callable[[float], None] = time.sleep) -> Callable[[float], None]:
+    """Return a sleep after which a task whose play was killed goes no further: it raises ActionFailure.
+
+    Ansible runs tasks in sessions of their own, so they outlive a play that is killed with its process group.
+    """
+
+    def sleep_and_look(seconds: float) -> None:
+        sleep(seconds)
+        if has_ended(process):
+            raise ActionFailure("the play that has asked for this was ended; run it again")
+
+    return sleep_and_look
 
 
 def _told(number: int, proc: Path) -> str:

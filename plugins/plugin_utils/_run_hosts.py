@@ -16,6 +16,7 @@ from ansible.parsing.dataloader import DataLoader
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.labels import selects
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import named
+from ansible_collections.rdma.fabric.plugins.plugin_utils._texts import is_blank
 
 _MOST_NAMED = 10
 _MOST_WORDS = 300
@@ -63,8 +64,9 @@ def unfinished_hosts(hosts: Iterable[str], variables: Mapping[str, Mapping[str, 
 
 
 def _of_its_node(variables: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Return what was registered of the node of a host: its drain, and that it was given back."""
-    return [variables[name] for name in ("host_drain", "host_given_back") if name in variables]
+    """Return what was registered of the node of a host: its slot, its drain, and that it was given back."""
+    names = ("host_slot", "host_drain", "host_given_back", "host_slot_left")
+    return [variables[name] for name in names if name in variables]
 
 
 def why_unfinished(
@@ -110,9 +112,16 @@ def shown_later(hosts: Iterable[str], variables: Mapping[str, Mapping[str, Any]]
     return {host: result["shown_later"] for host, result in results.items() if "shown_later" in result}
 
 
-def drained(hosts: Iterable[str], variables: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """Return the hosts whose nodes are drained before a reboot."""
-    return [host for host in hosts if boolean(variables.get(host, {}).get("rdma_fabric_drain"), strict=False)]
+def drained(
+    hosts: Iterable[str], variables: Mapping[str, Mapping[str, Any]], *, unless_given: bool = False
+) -> list[str]:
+    """Return the hosts whose nodes are drained before they are interrupted; ``unless_given`` counts without a value."""
+    asked = {host: variables.get(host, {}).get("rdma_fabric_drain") for host in hosts}
+    return [
+        host
+        for host, value in asked.items()
+        if boolean(unless_given if value is None or is_blank(value) else value, strict=False)
+    ]
 
 
 def drains_of_policies(
@@ -132,13 +141,17 @@ def drains_of_policies(
 
 
 def parallel_of_policies(
-    hosts: Sequence[str], variables: Mapping[str, Mapping[str, Any]], policies: Mapping[str, Mapping[str, Any]]
+    hosts: Sequence[str],
+    variables: Mapping[str, Mapping[str, Any]],
+    policies: Mapping[str, Mapping[str, Any]],
+    *,
+    unless_given: bool = False,
 ) -> str:
-    """Return how many hosts may be rebooted at once by their policies, as a play's ``serial``: the least of all.
+    """Return how many hosts may be interrupted at once by their policies, as a play's ``serial``: the least of all.
 
-    A host without policy, and one that is not drained, goes alone.
+    A host without policy, and one that is not drained, goes alone; ``unless_given`` is as for :func:`drained`.
     """
-    safe = frozenset(drained(hosts, variables))
+    safe = frozenset(drained(hosts, variables, unless_given=unless_given))
     limits = [int(policies[host]["parallel"]) if host in policies and host in safe else 1 for host in hosts]
     least = min((limit for limit in limits if limit), default=0)
     return str(least) if least else "100%"

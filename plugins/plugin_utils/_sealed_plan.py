@@ -25,7 +25,13 @@ Json = Dict[str, Any]
 
 FORMAT = "rdma.fabric sealed plan"
 VERSION = 1
-SETTINGS: Mapping[str, Any] = {"set": "rdma-fabric", "prune": True, "force_conflicts": True, "reboot_parallel": "1"}
+SETTINGS: Mapping[str, Any] = {
+    "set": "rdma-fabric",
+    "prune": True,
+    "force_conflicts": True,
+    "reboot_parallel": "1",
+    "max_unavailable": "",
+}
 """Variables of the run that a plan holds, without ``rdma_fabric_``, and what they are unless given."""
 OF_HOSTS = (
     "host_state",

@@ -9,7 +9,8 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._variable import Varia
 
 _PREFLIGHT = ("preflight",)
 _PUSH = ("cluster",)
-_CLIENTS = ("cluster", "host/reboot", "host/give_back", "status", "validate", "playbook site")
+_PLAYBOOKS = ("playbook site", "playbook upgrade")
+_CLIENTS = ("cluster", "host/reboot", "host/give_back", "host/upgrade", "status", "validate", *_PLAYBOOKS)
 
 
 def _resource(short: str, meaning: str) -> Variable:
@@ -141,7 +142,7 @@ PUSH = (
         "set",
         "str",
         ("Name of the set of objects. Two sets in one cluster do not touch each other.",),
-        (*_PUSH, "preflight", "status", "playbook site"),
+        (*_PUSH, "preflight", "status", *_PLAYBOOKS),
         default="rdma-fabric",
         asked=True,
     ),
@@ -149,7 +150,7 @@ PUSH = (
         "prune",
         "bool",
         ("Whether objects of the set that are no longer rendered are deleted, and count as differing until then.",),
-        (*_PUSH, "status", "playbook site"),
+        (*_PUSH, "status", *_PLAYBOOKS),
         default=True,
         asked=True,
     ),
@@ -161,7 +162,7 @@ PUSH = (
             "such a field ends the run by its name.",
             "Objects that an operator, a chart or a GitOps tool looks after are refused in both cases.",
         ),
-        (*_PUSH, "playbook site"),
+        (*_PUSH, *_PLAYBOOKS),
         default=True,
         asked=True,
     ),

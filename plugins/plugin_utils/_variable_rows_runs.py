@@ -11,6 +11,7 @@ _PROOF = ("validate",)
 _DISCOVERY = ("discover",)
 _REBOOT = ("host/reboot",)
 _NODE = ("host/reboot", "host/give_back")
+_UPGRADE = ("preflight", "playbook upgrade")
 
 RUN = (
     Variable(
@@ -29,6 +30,7 @@ RUN = (
             "playbook record",
             "playbook site",
             "playbook status",
+            "playbook upgrade",
             "playbook validate",
         ),
         default="rdma_fabric",
@@ -38,7 +40,7 @@ RUN = (
         "run_dir",
         "path",
         ("Directory on the controller that holds what the run found and its report.",),
-        ("host", "report", "validate", "playbook site"),
+        ("host", "report", "validate", "playbook site", "playbook upgrade"),
         default="rdma-fabric-run",
     ),
     Variable("report_title", "str", ("Title of the page.",), ("report",), asked=True),
@@ -82,7 +84,38 @@ RUN = (
         "plan_file",
         "path",
         ("File on the controller that C(rdma.fabric.site --check) writes its plan to, for others to approve.",),
-        ("preflight", "playbook site"),
+        ("preflight", "playbook site", "playbook upgrade"),
+    ),
+    Variable(
+        "max_unavailable",
+        "str",
+        (
+            "How many nodes may be out of service at once while C(rdma.fabric.upgrade) works on them, a number, or a "
+            "percentage such as V(10%) of the hosts of the fabric; V(0) is no limit. Parallel runs share it.",
+            "Without it C(ofedDriver.upgradePolicy) decides, and it is one where a host has no policy or is not "
+            "drained.",
+        ),
+        _UPGRADE,
+        asked=True,
+    ),
+    Variable(
+        "canaries",
+        "str",
+        (
+            "Pattern of the hosts that C(rdma.fabric.upgrade) works on before the others. One that fails keeps the "
+            "others from being touched.",
+        ),
+        ("playbook upgrade",),
+        asked=True,
+    ),
+    Variable(
+        "slot_timeout",
+        "int",
+        ("Seconds that a node waits for its slot while no other node comes to its end, V(0) without limit.",),
+        ("host/upgrade",),
+        default=7200,
+        least=0,
+        unit="seconds",
     ),
 )
 OF_THE_PROOF = (

@@ -85,7 +85,7 @@ def test_a_slot_is_taken_once_and_given_back_without_being_deleted(place: Place,
 def test_a_full_group_is_waited_for_in_vain_by_name_and_another_group_is_not(place: Place) -> None:
     place.done(place.first)
     message = place.refused(place.second)
-    assert f"node {place.second}: no slot within" in message
+    assert f"node {place.second}: no slot, and none has changed hands for" in message
     assert f"by {place.first} (run one, renewed" in message
     assert "free its slot with state: given_back and any_run: true" in message
     assert f"by {place.first} (run one" in place.done(place.second, check=True)["blocked"]

@@ -29,11 +29,19 @@ CHECKOUT = Path(__file__).resolve().parents[2]
 ROWS = list(TABLE.values())
 NAME = re.compile(r"\brdma_fabric_\w+")
 # Groups that a run makes, and what it leaves to the next one.
-NO_VARIABLES = {"rdma_fabric_reboot", "rdma_fabric_give_back", "rdma_fabric_result"}
+NO_VARIABLES = {
+    *("rdma_fabric_reboot", "rdma_fabric_give_back", "rdma_fabric_canary", "rdma_fabric_upgrade", "rdma_fabric_result")
+}
 # What preflight reads for the role: the role itself sees what became of it.
 THROUGH_PREFLIGHT = {row.name for row in OF_THE_STATE} - {"rdma_fabric_allow_reboot", "rdma_fabric_recorded_host"}
 # Parts of playbooks with the playbooks that import them.
-IMPORTED = {"hosts": ("preview", "site", "validate"), "reboots": ("site",)}
+IMPORTED = {
+    "hosts": ("preview", "site", "upgrade", "validate"),
+    "push": ("site", "upgrade"),
+    "ready": ("site", "upgrade"),
+    "reboots": ("site",),
+    "turns": ("upgrade",),
+}
 MODULE = re.compile(r"rdma\.fabric\.(\w+)")
 
 
@@ -154,7 +162,9 @@ def test_empty_text_is_not_given_in_roles_and_playbooks() -> None:
 @pytest.mark.parametrize("row", [row for row in ROWS if "preflight" in row.readers], ids=lambda row: row.short)
 def test_what_preflight_reads_changes_its_result(row: Variable) -> None:
     """Another spec, another violation or another notice."""
-    value = {"set": "No Name", "reboot_parallel": "none", "hosts": ["another"]}.get(row.short, other(row))
+    value = {"set": "No Name", "reboot_parallel": "none", "max_unavailable": "none", "hosts": ["another"]}.get(
+        row.short, other(row)
+    )
     before, after = run_action("fabric_spec", {}), run_action("fabric_spec", {row.short: value})
     assert after != before
 

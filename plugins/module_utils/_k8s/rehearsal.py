@@ -13,6 +13,7 @@ from typing import Iterable
 
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.access import missing_rights, who_am_i
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.batch import run
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import ApiFault, Fault
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.kinds import Kinds
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects import Key, read_waves
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.rights import (
@@ -24,6 +25,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._k8s.rights import (
     grouped,
     push_needs,
     refused_need,
+    rollout_needs,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.session import (
     CONFIGURED,
@@ -37,10 +39,8 @@ from ansible_collections.rdma.fabric.plugins.module_utils._k8s.snapshot import f
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import Connection
 
 _VERBS = {CREATED: ("create", "patch"), CONFIGURED: ("patch",), DELETED: ("delete",)}
-_NEXT_STEP = (
-    "next: grant them, or bind the ClusterRole rdma-fabric-push, which this collection ships and which has every right"
-    " of what it renders (docs/rights.md)"
-)
+_NEXT_STEP = "next: grant them, or bind the ClusterRole {role}, which this collection ships (docs/rights.md)"
+_PUSH, _ROLLOUT = "rdma-fabric-push", "rdma-fabric-rollout"
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ def rehearse(connection: Connection, request: BatchRequest) -> Rehearsal:
     notices = _notices(user, missing.needs - lacking, missing.unknown)
     if any(need.verb == "list" and need in _reads(keys, kinds.find) for need in lacking):
         # What is there can't be seen, so nothing tells which of the other rights this run would not use.
-        return Rehearsal(user, [_lacks(user, _without_pruning(lacking))], notices)
+        return Rehearsal(user, [_lacks(user, _without_pruning(lacking), _PUSH)], notices)
     try:
         result, failures = run(connection, replace(request, check=True, wait=False)), []
     except BatchError as err:
@@ -93,7 +93,23 @@ def rehearse(connection: Connection, request: BatchRequest) -> Rehearsal:
         own = push_needs([], kinds.find, request.set_name, request.inventory_namespace)
         used |= {need for need in _without_pruning(own) if need.namespace}
     lacked = (used & lacking) | refused
-    return Rehearsal(user, [*([_lacks(user, lacked)] if lacked else []), *problems], [*notices, *result.notices])
+    return Rehearsal(user, [*([_lacks(user, lacked, _PUSH)] if lacked else []), *problems], [*notices, *result.notices])
+
+
+def rehearse_rollout(connection: Connection, namespace: str) -> Rehearsal:
+    """Look whether nodes can be drained and slots be taken in a namespace; raises :class:`ApiFault`."""
+    user = who_am_i(connection)
+    missing = missing_rights(connection, rollout_needs([namespace]))
+    problems = [_lacks(user, missing.needs, _ROLLOUT)] if missing.needs else []
+    try:
+        connection.request("get", f"/api/v1/namespaces/{namespace}", what=f"the namespace {namespace}")
+    except ApiFault as fault:
+        # Who may not look at it can have slots in it all the same.
+        if fault.fault is Fault.NOT_FOUND:
+            problems.append(f"there is no namespace {namespace}, where the slots are kept (run rdma.fabric.site first)")
+        elif fault.fault is not Fault.FORBIDDEN:
+            raise
+    return Rehearsal(user, problems, _notices(user, frozenset(), missing.unknown))
 
 
 def _reads(keys: Iterable[Key], find: Find) -> set[Need]:
@@ -115,10 +131,10 @@ def _used(result: BatchResult, find: Find) -> set[Need]:
     return found
 
 
-def _lacks(user: str, needs: Iterable[Need]) -> str:
+def _lacks(user: str, needs: Iterable[Need], role: str) -> str:
     who = f"the user {user}" if user else "the user"
     lines = "".join(f"\n      {line}" for line in grouped(needs))
-    return f"{who} lacks rights that this run uses:{lines}\n      {_NEXT_STEP}"
+    return f"{who} lacks rights that this run uses:{lines}\n      {_NEXT_STEP.format(role=role)}"
 
 
 def _notices(user: str, besides: frozenset[Need], unknown: frozenset[Need]) -> list[str]:

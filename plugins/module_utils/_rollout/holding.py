@@ -27,7 +27,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._rollout.slots import 
     busy_of,
     decide,
     lease_of,
-    slot_of,
+    slots_of,
 )
 
 Json = Mapping[str, Any]
@@ -84,27 +84,36 @@ class Holding:
     duration: int
     process: str = ""
     watch: Watch = field(default_factory=Watch)
+    _holders: frozenset[tuple[int, str, str]] = frozenset()
 
     def take(self, limit: float, progress: Callable[[str], None]) -> Held:
-        """Return the node's slot; wait for one up to ``limit`` seconds. Raises SlotRefused."""
-        pace = Pace(self.shelf, limit, progress)
+        """Return the node's slot; wait for one while they change hands, and ``limit`` seconds longer.
+
+        Raises SlotRefused.
+        """
+        began = self.shelf.now()
+        pace, holders = Pace(self.shelf, limit, progress), self._holders
         while True:
             try:
                 move = self.look()
-                done = self._done(move, pace)
+                done = self._done(move, self.shelf.now() - began)
             except Unanswered as err:
                 done, move = None, Wait(str(err))
             if done is not None:
                 return done
+            if self._holders != holders:
+                # Others come to their ends, so this node comes nearer to its turn.
+                pace, holders = Pace(self.shelf, limit, progress), self._holders
             why = move.why if isinstance(move, Wait) else "another run was faster"
             if pace.is_over():
-                raise SlotRefused(f"no slot within {pace.waited():.0f} s: {why}")
+                raise SlotRefused(f"no slot, and none has changed hands for {pace.waited():.0f} s: {why}")
             pace.wait(partial(_said, self.wish.node, why))
 
     def look(self) -> Take | Keep | Wait:
         """Return what the node could do now. Raises SlotRefused when no further node may begin."""
         now = self.shelf.now()
         slots = self._slots()
+        self._holders = frozenset((slot.index, slot.node, slot.run) for slot in slots)
         over = {slot.index for slot in slots if self._is_over(slot, now)}
         move = decide(self.wish, slots, busy_of(self.shelf.upgraded_nodes()), over, self.shelf.is_short)
         if isinstance(move, Stop):
@@ -138,7 +147,7 @@ class Holding:
         raise SlotRefused(f"its slot was changed by somebody else at each of {_MOST_WRITES} writes; see who does")
 
     def _slots(self) -> list[Slot]:
-        return [slot for slot in (slot_of(lease, self.group) for lease in self.shelf.leases()) if slot is not None]
+        return slots_of(self.shelf.leases(), self.group)
 
     def _is_ours(self, slot: Slot) -> bool:
         return slot.run == self.wish.run
@@ -147,12 +156,12 @@ class Holding:
         over = self.watch.is_over(slot, now)
         return bool(slot.node) and not self._is_ours(slot) and (over or self.shelf.is_dead(slot.process))
 
-    def _done(self, move: Take | Keep | Wait, pace: Pace) -> Held | None:
+    def _done(self, move: Take | Keep | Wait, waited: float) -> Held | None:
         """Do what can be done now; None where another look is needed."""
         if isinstance(move, Wait):
             return None
         if isinstance(move, Keep) and not self._is_due(move.slot):
-            return Held(move.slot, False, waited=pace.waited())
+            return Held(move.slot, False, waited=waited)
         mine = Slot(
             move.slot.index,
             node=self.wish.node,
@@ -166,7 +175,7 @@ class Holding:
         if written is None:
             return None
         healed = move.healed if isinstance(move, Take) else ""
-        return Held(mine, isinstance(move, Take), healed, pace.waited())
+        return Held(mine, isinstance(move, Take), healed, waited)
 
     def _is_due(self, slot: Slot) -> bool:
         """Tell whether our own slot has to be renewed, by the calendar that its last renewal was written by."""

@@ -30,6 +30,7 @@ _IDLE_STATES = ("", "upgrade-required", "upgrade-done")
 _MANAGED = {"app.kubernetes.io/managed-by": "rdma-fabric"}
 _MOST_NAMED = 5
 _PERCENTAGE = re.compile(r"(?P<share>[0-9]+)%")
+_GROUP = re.compile(r"[a-z0-9]([-a-z0-9]{0,38}[a-z0-9])?")
 
 
 @dataclass(frozen=True)
@@ -130,6 +131,11 @@ def limit_of(given: str, total: int) -> int:
     return math.ceil(share * total / 100)
 
 
+def group_problem(group: str) -> str:
+    """Return what is wrong with the name of a group of slots, nothing if it is one."""
+    return "" if _GROUP.fullmatch(group) else f"{group!r} has to be lower-case letters, digits and dashes, at most 40"
+
+
 def slot_name(group: str, index: int) -> str:
     """Return the name of the Lease of a slot."""
     return f"rdma-fabric-slot-{group}-{index}"
@@ -156,6 +162,11 @@ def slot_of(lease: Mapping[str, Any], group: str) -> Slot | None:
         process=str(annotations.get(PROCESS) or "") if node else "",
         live=dict(lease),
     )
+
+
+def slots_of(leases: Sequence[Mapping[str, Any]], group: str) -> list[Slot]:
+    """Return all Leases of a group that are slots."""
+    return [slot for slot in (slot_of(lease, group) for lease in leases) if slot is not None]
 
 
 def lease_of(slot: Slot, group: str, namespace: str) -> Json:

@@ -142,7 +142,7 @@ class TestDriver:
     def test_safe_load_and_automatic_upgrades_are_named(self) -> None:
         fabric = driver(upgradePolicy={"safeLoad": True, "autoUpgrade": True}).accepted()
         assert "boots" in fabric.said("upgradePolicy.safeLoad: has no effect here").hint
-        assert "when you start it" in fabric.said("upgradePolicy.autoUpgrade: has no effect here").hint
+        assert "when you start rdma.fabric.upgrade" in fabric.said("upgradePolicy.autoUpgrade: has no effect here").hint
 
     @pytest.mark.parametrize(
         "field", ["maxParallelUpgrades", "drain.timeoutSeconds", "waitForCompletion.timeoutSeconds"]

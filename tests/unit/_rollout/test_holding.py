@@ -270,10 +270,28 @@ class TestOneRun:
         assert held.waited > 30
         assert said[0].startswith("node n1 waits for a slot: 1 of 1 slots are taken; by n2 (run run of n2")
 
+    def test_one_that_waits_does_so_as_long_as_slots_change_hands(self) -> None:
+        server = Server()
+        take(Seat(server), "m0")
+        seat = Seat(server)
+
+        def pass_it_on() -> None:
+            number = int(seat.time // 20)
+            if number < 5 and server.nodes() == [f"m{number - 1}"]:
+                holding(Seat(server), f"m{number - 1}").give_back()
+                take(Seat(server), f"m{number}")
+
+        seat.turn = pass_it_on
+        with pytest.raises(SlotRefused, match=r"none has changed hands for 2\d s: .* by m4"):
+            take(seat, within=30.0)
+        assert seat.time > 100
+
     def test_one_that_waits_in_vain_says_for_whom_and_takes_nothing(self) -> None:
         server = Server()
         take(Seat(server), "n2")
-        with pytest.raises(SlotRefused, match=r"no slot within 0 s: 1 of 1 slots are taken; by n2"):
+        with pytest.raises(
+            SlotRefused, match=r"no slot, and none has changed hands for 0 s: 1 of 1 slots are taken; by n2"
+        ):
             take(Seat(server))
         assert server.nodes() == ["n2"]
 

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.plugin_utils._process import has_ended, running_play
+from ansible_collections.rdma.fabric.plugins.plugin_utils._action import ActionFailure
+from ansible_collections.rdma.fabric.plugins.plugin_utils._process import has_ended, running_play, sleep_while_it_runs
 
 
 def machine(folder: Path, *, boot: str = "boot", space: str = "pid:[1]") -> Path:
@@ -57,3 +58,12 @@ def test_this_machine_is_read_as_it_is() -> None:
     play = running_play()
     assert play.rpartition("/")[2].startswith(f"{os.getppid()}-")
     assert not has_ended(play)
+
+
+def test_who_waits_for_a_play_that_was_killed_goes_no_further() -> None:
+    play = running_play()
+    slept: list[float] = []
+    sleep_while_it_runs(play, slept.append)(2.0)
+    with pytest.raises(ActionFailure, match="was ended"):
+        sleep_while_it_runs(f"{play.rpartition('/')[0]}/4194999-1", slept.append)(3.0)
+    assert slept == [2.0, 3.0]

@@ -192,6 +192,18 @@ def test_a_number_or_a_share_of_hosts_is_taken(given: Any) -> None:
     assert not load(reboot_parallel=given).get("failed")
 
 
+@pytest.mark.parametrize("given", ["0%", "101%", "all", "-1", "1.5"])
+def test_a_number_of_nodes_that_is_none_is_refused(given: Any) -> None:
+    (violation,) = load(max_unavailable=given)["violations"]
+    assert violation["source"] == "rdma_fabric_max_unavailable"
+    assert given in violation["problem"]
+
+
+@pytest.mark.parametrize("given", ["0", "4", " 25% ", "100%", ""])
+def test_a_number_or_a_share_of_nodes_is_taken(given: str) -> None:
+    assert not load(max_unavailable=given).get("failed")
+
+
 def test_variables_of_reboots_and_drains_are_held_to_what_the_role_documents_before_anything_is_done() -> None:
     fine = {"rdma_fabric_drain": "yes", "rdma_fabric_drain_timeout": "600", "rdma_fabric_reboot_timeout": 1800}
     wrong = {

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from ansible_collections.rdma.fabric.plugins.action import node_slot
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import Connection
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.cordon import ANNOTATION
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.slots import STATE_LABEL
+from ansible_collections.rdma.fabric.plugins.plugin_utils import _cluster_action
 from ansible_collections.rdma.fabric.tests.unit._k8s.fake_server import FakeServer, FakeTime, failure
 from ansible_collections.rdma.fabric.tests.unit.plugins.actions import run_action
 
@@ -26,7 +26,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> FakeServer:
     found.plurals["nodes"] = "Node"
     clock = FakeTime().clock()
     monkeypatch.setattr(node_slot.ActionModule, "client", lambda _self, _arguments: found)
-    monkeypatch.setattr(node_slot, "Connection", lambda sender, **given: Connection(sender, clock=clock, **given))
+    monkeypatch.setattr(_cluster_action, "Clock", lambda **_given: clock)
     return found
 
 
@@ -75,7 +75,7 @@ def test_a_slot_is_taken_kept_and_given_back(server: FakeServer) -> None:
 def test_a_full_group_is_named_with_the_next_step(server: FakeServer) -> None:
     done("a")
     message = refused("b")
-    assert message.startswith("node b: no slot within")
+    assert message.startswith("node b: no slot, and none has changed hands for")
     assert "by a (run one, renewed" in message
     assert "free its slot with state: given_back and any_run: true" in message
     assert "by a (run one" in done("b", check=True)["blocked"]

@@ -208,8 +208,8 @@ POOL_CONFIG = Model(
                 "nodes that change at once, as a number or a percentage",
                 check=_check_amount,
                 idle=(
-                    "nothing is drained: drain a node before a run that changes its functions; "
-                    "rdma_fabric_reboot_parallel says how many hosts reboot at once"
+                    "rdma_fabric_max_unavailable says how many nodes are out of service at once while "
+                    "rdma.fabric.upgrade changes them"
                 ),
             ),
             "rdmaMode": text("mode of the RDMA subsystem", choices=("shared", "exclusive")),

@@ -45,12 +45,12 @@ def remark_upgrades(section: Mapping[str, Any], place: Place) -> None:
     if policy is None:
         return
     hint = (
-        "rdma_fabric_drain: true drains nodes by it, unless an rdma_fabric_drain_* variable or "
-        "rdma_fabric_reboot_parallel says otherwise"
+        "rdma.fabric.upgrade does, and rdma.fabric.site with rdma_fabric_drain: true, unless an rdma_fabric_drain_* "
+        "variable, rdma_fabric_max_unavailable or rdma_fabric_reboot_parallel says otherwise"
     )
     place.notice("counts where a run drains nodes", hint)
     if policy.get("autoUpgrade"):
-        hint = "a run changes drivers when you start it, and drains nodes where rdma_fabric_drain says so"
+        hint = "nodes are upgraded when you start rdma.fabric.upgrade"
         place.at("autoUpgrade").notice("has no effect here", hint)
     if policy.get("safeLoad"):
         hint = "a host loads its driver when it boots: cordon its node before you boot it by hand"

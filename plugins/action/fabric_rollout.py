@@ -1,0 +1,50 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Finds the hosts to upgrade on the controller. Its documentation is in ``plugins/modules/fabric_rollout.py``."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from ansible_collections.rdma.fabric.plugins.module_utils._rollout.slots import limit_of
+from ansible_collections.rdma.fabric.plugins.plugin_utils._action import ActionFailure, FabricAction
+from ansible_collections.rdma.fabric.plugins.plugin_utils._run_hosts import drains_of_policies, taking_part
+from ansible_collections.rdma.fabric.plugins.plugin_utils._turns import turn_notices, turns_of
+
+
+class ActionModule(FabricAction):
+    """Tells which hosts are to be interrupted, and in which order."""
+
+    def execute(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
+        """Look at what every host registered; see the module's documentation."""
+        groups, limit = task_vars.get("groups") or {}, task_vars.get("ansible_limit")
+        hosts = taking_part(arguments["hosts"], groups, limit, self._loader)
+        variables = task_vars.get("hostvars") or {}
+        total = len(arguments["hosts"])
+        try:
+            limit_of(arguments["max_unavailable"] or "1", max(total, 1))
+        except ValueError as err:
+            raise ActionFailure(f"fabric_rollout: max_unavailable: {err}") from err
+        pattern = arguments["canaries"].strip()
+        canaries = taking_part(arguments["hosts"], groups, pattern, self._loader) if pattern else []
+        if pattern and not canaries:
+            raise ActionFailure(f"fabric_rollout: canaries: {pattern!r} matches no host of the fabric")
+        found = turns_of(
+            hosts,
+            variables,
+            drains_of_policies(hosts, variables, arguments["rollouts"]),
+            slots=frozenset(arguments["slots"]),
+            canaries=frozenset(canaries),
+            limit=arguments["max_unavailable"].strip(),
+        )
+        nodes = {turn.node for turn in found.turns}
+        return {
+            "changed": False,
+            "turns": [asdict(turn) for turn in found.turns],
+            "limit": found.limit,
+            "total": total,
+            "again": [node for node in arguments["slots"] if node in nodes],
+            "notices": turn_notices(found, variables),
+        }

@@ -1,0 +1,46 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Reads who has slots from the controller. Its documentation is in ``plugins/modules/node_slot_info.py``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import ApiFault
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import Connection
+from ansible_collections.rdma.fabric.plugins.module_utils._rollout.drain import Unanswered
+from ansible_collections.rdma.fabric.plugins.module_utils._rollout.slots import group_problem, slot_name, slots_of
+from ansible_collections.rdma.fabric.plugins.plugin_utils._action import ActionFailure
+from ansible_collections.rdma.fabric.plugins.plugin_utils._cluster_action import ClusterAction, task_environment
+from ansible_collections.rdma.fabric.plugins.plugin_utils._slot_shelf import SlotShelf
+
+
+class ActionModule(ClusterAction):
+    """Tells which nodes have a slot."""
+
+    def execute(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
+        """Read the slots of a group; see the module's documentation."""
+        group = arguments["group"]
+        if group_problem(group):
+            raise ActionFailure(f"node_slot_info: group: {group_problem(group)}")
+        with task_environment(self._environment()):
+            try:
+                connection = Connection(self.client(arguments), notify=self.progress)
+                leases = SlotShelf(connection, group, arguments["namespace"]).leases()
+            except (ApiFault, Unanswered) as err:
+                raise ActionFailure(f"the slots can't be read: {err}") from err
+        taken = sorted((slot for slot in slots_of(leases, group) if slot.node), key=lambda slot: slot.index)
+        return {
+            "changed": False,
+            "slots": [
+                {
+                    "lease": slot_name(group, slot.index),
+                    "node": slot.node,
+                    "run": slot.run,
+                    "renewed": slot.renewed,
+                    "failed": slot.failed,
+                }
+                for slot in taken
+            ],
+        }

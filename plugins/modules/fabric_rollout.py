@@ -1,0 +1,127 @@
+#!/usr/bin/python
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+---
+module: fabric_rollout
+short_description: Tell which hosts are to be interrupted in turn, and how many at once
+version_added: 0.1.0
+description:
+  - Looks at what the role C(rdma.fabric.host) registered for every host in check mode. A host has a turn when something
+    of it would be changed, or when it waits for a reboot and has the consent to one (C(rdma_fabric_allow_reboot)).
+  - So has a host whose node has a slot already. What an earlier run left of it is healed in that turn.
+  - Recorded hosts, and those with C(rdma_fabric_host_mode=preview), have none.
+notes:
+  - This action runs on the controller. It never connects to a host.
+author:
+  - The rdma.fabric contributors (@rdma-fabric)
+extends_documentation_fragment:
+  - rdma.fabric.attributes
+  - rdma.fabric.attributes.info
+options:
+  hosts:
+    description: Names of the inventory hosts of the fabric. Those that C(--limit) leaves out have no turn.
+    type: list
+    elements: str
+    required: true
+  rollouts:
+    description:
+      - What policies say of drains (C(ofedDriver.upgradePolicy)), as C(spec.rollouts) of
+        P(rdma.fabric.fabric_spec#module) has it.
+    type: list
+    elements: dict
+    default: []
+  slots:
+    description: Names of the nodes that have a slot, as P(rdma.fabric.node_slot_info#module) returns them.
+    type: list
+    elements: str
+    default: []
+  canaries:
+    description:
+      - Pattern of the hosts that go before the others, as C(--limit) takes it. One that matches none is refused.
+    type: str
+    default: ''
+  max_unavailable:
+    description:
+      - How many nodes may be out of service at once, as a number, as a percentage of O(hosts), or V(0) without limit.
+      - Without it, it is the least number that a policy of the hosts gives, and V(1) where one of them has no policy or
+        is not drained.
+    type: str
+    default: ''
+seealso:
+  - module: rdma.fabric.fabric_hosts
+  - module: rdma.fabric.node_slot
+  - module: rdma.fabric.node_slot_info
+"""
+
+EXAMPLES = r"""
+- name: Read which nodes have a slot
+  rdma.fabric.node_slot_info:
+  register: slots
+
+- name: Find the hosts to upgrade
+  rdma.fabric.fabric_rollout:
+    hosts: "{{ groups['rdma_fabric'] | default([]) }}"
+    slots: "{{ slots.slots | map(attribute='node') }}"
+    max_unavailable: 10%
+  register: rollout
+
+- name: Say whose turn it is, and when
+  ansible.builtin.debug:
+    msg: "{{ rollout.turns | map(attribute='host') }}"
+"""
+
+RETURN = r"""
+turns:
+  description: The hosts to interrupt, in their order.
+  returned: success
+  type: list
+  elements: dict
+  contains:
+    host:
+      description: Name of the host in the inventory.
+      returned: always
+      type: str
+      sample: gpu-01
+    node:
+      description: Name of its node (C(rdma_fabric_node_name)).
+      returned: always
+      type: str
+      sample: gpu-01
+    due:
+      description: Whether it is to be interrupted. Otherwise only what an earlier run left of its node is healed.
+      returned: always
+      type: bool
+    canary:
+      description: Whether it goes before the others.
+      returned: always
+      type: bool
+    seconds:
+      description: How long its turn may take, by the limits of its drain and its reboot.
+      returned: always
+      type: int
+      sample: 6000
+limit:
+  description: How many nodes may be out of service at once, as O(rdma.fabric.node_slot#module:limit) takes it.
+  returned: success
+  type: str
+  sample: '2'
+total:
+  description: How many nodes a percentage is of.
+  returned: success
+  type: int
+again:
+  description: Nodes of RV(turns) that have a slot already, as O(rdma.fabric.node_slot#module:rollout) takes them.
+  returned: success
+  type: list
+  elements: str
+notices:
+  description: Whose turn it is, how many at once, and whose pods are cut off.
+  returned: success
+  type: list
+  elements: str
+"""

@@ -1,0 +1,85 @@
+#!/usr/bin/python
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+---
+module: node_slot_info
+short_description: Read which nodes have a slot to be out of service
+version_added: 0.1.0
+description:
+  - Returns the slots of a O(group) that are taken, each with its node, its run, and what the node failed by.
+  - One request, whatever the number of nodes.
+notes:
+  - This action runs on the controller. It never connects to the host of the task.
+  - Authentication options and environment variables are those of the C(kubernetes.core) collection. The C(environment)
+    of the task is respected.
+  - The user needs C(list) on Leases in O(namespace).
+requirements:
+  - kubernetes.core >= 6.0.0
+  - kubernetes >= 24.2.0 (Python package)
+author:
+  - The rdma.fabric contributors (@rdma-fabric)
+extends_documentation_fragment:
+  - kubernetes.core.k8s_auth_options
+  - rdma.fabric.attributes
+  - rdma.fabric.attributes.info
+options:
+  group:
+    description: Name of the group of slots.
+    type: str
+    default: upgrade
+  namespace:
+    description: Namespace of the Leases. One that does not exist has none.
+    type: str
+    default: nvidia-network-operator
+seealso:
+  - module: rdma.fabric.node_slot
+"""
+
+EXAMPLES = r"""
+- name: Read which nodes are out of service
+  rdma.fabric.node_slot_info:
+  register: slots
+
+- name: Name those that wait for a person
+  ansible.builtin.debug:
+    msg: "{{ slots.slots | selectattr('failed') | map(attribute='node') }}"
+"""
+
+RETURN = r"""
+slots:
+  description: The slots that are taken, by number.
+  returned: success
+  type: list
+  elements: dict
+  contains:
+    lease:
+      description: Name of the Lease.
+      returned: always
+      type: str
+      sample: rdma-fabric-slot-upgrade-0
+    node:
+      description: Name of the node.
+      returned: always
+      type: str
+      sample: worker-1
+    run:
+      description: What the run is called that has the slot.
+      returned: always
+      type: str
+      sample: admin@controller-4711-9034221
+    renewed:
+      description: When it was taken or renewed last, by the calendar of the run's machine.
+      returned: always
+      type: str
+      sample: '2026-01-01T00:00:00.000000Z'
+    failed:
+      description: What the node has failed by. Empty for one that has not.
+      returned: always
+      type: str
+      sample: 'failed: the driver did not load'
+"""

@@ -1,0 +1,120 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which hosts of a run are interrupted in turn, in which order, and how many nodes may be out of service at once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Collection, Mapping, Sequence
+
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import named
+from ansible_collections.rdma.fabric.plugins.plugin_utils._run_hosts import drained, parallel_of_policies
+from ansible_collections.rdma.fabric.plugins.plugin_utils._variable import PREFIX
+from ansible_collections.rdma.fabric.plugins.plugin_utils._variable_table import TABLE
+from ansible_collections.rdma.fabric.plugins.plugin_utils._variable_values import value_of
+
+_MOST_NAMED = 10
+# What a turn may take beside what has a limit of its own: installing a driver and building its modules.
+_WORK_SECONDS = 3600
+# A limit of 0 is without limit. A slot that nobody renews for so long belongs to a run that is dead.
+_WITHOUT_LIMIT_SECONDS = 86400
+
+
+@dataclass(frozen=True)
+class Turn:
+    """One host that has a turn: its node, whether it goes before the others, and how long it may take.
+
+    One that is not ``due`` is not interrupted: only what an earlier run left of its node is healed.
+    """
+
+    host: str
+    node: str
+    due: bool
+    canary: bool
+    seconds: int
+
+
+@dataclass(frozen=True)
+class Turns:
+    """All of them in their order; ``limit`` is a number, a percentage, or 0 without limit."""
+
+    turns: Sequence[Turn]
+    limit: str
+
+
+def turns_of(
+    hosts: Sequence[str],
+    variables: Mapping[str, Mapping[str, Any]],
+    policies: Mapping[str, Mapping[str, Any]],
+    *,
+    slots: Collection[str],
+    canaries: Collection[str],
+    limit: str,
+) -> Turns:
+    """Return the turns of those hosts that need one, the canaries' first.
+
+    ``variables`` are those of every host, as ``hostvars`` has them; ``policies`` say what a host's policy asks for.
+    ``slots`` are the nodes that have a slot: what an earlier run left there is healed. ``limit`` wins over policies.
+    """
+    found = []
+    for host in hosts:
+        own = variables.get(host, {})
+        node = str(_value("node_name", own) or host)
+        due = needs_turn(own)
+        if due or (node in slots and _may_be_changed(own)):
+            seconds = seconds_of(own, (policies.get(host) or {}).get("drain") or {})
+            found.append(Turn(host, node, due, host in canaries, seconds))
+    found.sort(key=lambda turn: not turn.canary)
+    of_policies = parallel_of_policies([turn.host for turn in found], variables, policies, unless_given=True)
+    return Turns(found, limit or {"100%": "0"}.get(of_policies, of_policies))
+
+
+def needs_turn(variables: Mapping[str, Any]) -> bool:
+    """Return whether a host needs to be interrupted, by what a look at it in check mode has registered."""
+    result = variables.get("host_result") or {}
+    if not _may_be_changed(variables):
+        return False
+    return bool(result.get("changed") or (result.get("reboot_required") and _value("allow_reboot", variables)))
+
+
+def seconds_of(variables: Mapping[str, Any], drain: Mapping[str, Any]) -> int:
+    """Return how long the turn of a host may take, in seconds, by its limits or those of its policy's ``drain``."""
+    pods = _value("drain_timeout", variables, drain.get("timeout"))
+    jobs = _value("drain_wait_timeout", variables, drain.get("wait_timeout"))
+    waits_for_jobs = _value("drain_wait_for", variables, drain.get("wait_for"))
+    if not pods or (waits_for_jobs and not jobs):
+        return _WITHOUT_LIMIT_SECONDS
+    # The pods' limit counts twice: for their end, and for the node to be ready again.
+    return int(_WORK_SECONDS + 2 * pods + jobs + _value("reboot_timeout", variables))
+
+
+def turn_notices(turns: Turns, variables: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """Return what is said before the first turn: whose it is, how many at once, and whose pods are cut off."""
+    hosts = [turn.host for turn in turns.turns]
+    if not hosts:
+        return []
+    safe = frozenset(drained(hosts, variables, unless_given=True))
+    cut_off = [host for host in hosts if host not in safe]
+    pace = {"0": "without limit", "1": "one node out of service at once"}.get(
+        turns.limit, f"{turns.limit} of the nodes out of service at once"
+    )
+    said = f"to be upgraded, {pace}: {named(hosts, _MOST_NAMED)}"
+    first = [turn.host for turn in turns.turns if turn.canary]
+    if first and len(first) < len(hosts):
+        said += f"; before the others {named(first, _MOST_NAMED)}"
+    return [f"{said}; nothing is drained for {named(cut_off, _MOST_NAMED)}" if cut_off else said]
+
+
+def _may_be_changed(variables: Mapping[str, Any]) -> bool:
+    result = variables.get("host_result") or {}
+    return bool(result) and not result.get("recorded") and _value("host_mode", variables) != "preview"
+
+
+def _value(short: str, variables: Mapping[str, Any], otherwise: Any = None) -> Any:
+    """Return the value of a variable of a host, else ``otherwise``, else what the table says stands for it."""
+    row = TABLE[f"{PREFIX}{short}"]
+    value = value_of(row, variables.get(row.name))[0]
+    if value is not None:
+        return value
+    return row.default if otherwise is None else otherwise

@@ -1,0 +1,70 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Hosts that are this machine with files of their own: what a run writes to one of them lands in its folder.
+
+The host's Python is a program that enters a mount namespace first, in which /etc, /run and /var/lib are overlays. The
+module reads and changes a real host, and this machine stays as it is.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.rdma.fabric.tests.integration.isolated import apart
+
+# $0 is the folder of the host, $@ what Python is to run.
+_ENTER = """
+set -e
+while [ -e "$0/hold" ]; do sleep 0.05; done
+mount --make-rprivate /
+for each in etc run var/lib; do
+    mount -t overlay overlay -o "lowerdir=/$each,upperdir=$0/$each/upper,workdir=$0/$each/work" "/$each"
+done
+if [ -e "$0/read-only" ]; then
+    mount --bind /etc/security /etc/security
+    mount -o remount,bind,ro /etc/security
+fi
+exec PYTHON "$@"
+"""
+
+
+class OwnFiles:
+    """One such host in a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        for place in ("etc", "run", "var/lib"):
+            for part in ("upper", "work"):
+                (folder / place / part).mkdir(parents=True)
+        enter = folder / "enter"
+        enter.write_text(_ENTER.replace("PYTHON", sys.executable), encoding="utf-8")
+        self._python = folder / "python"
+        words = " ".join([*apart("mount"), "sh", "-c"])
+        self._python.write_text(f'#!/bin/sh\nexec {words} "$(cat {enter})" {folder} "$@"\n', encoding="utf-8")
+        self._python.chmod(0o755)
+
+    @property
+    def variables(self) -> dict[str, Any]:
+        """The variables that Ansible reaches it by."""
+        return {"ansible_connection": "local", "ansible_python_interpreter": str(self._python)}
+
+    def has(self, path: str) -> bool:
+        """Tell whether a run has written a file of this host."""
+        top = next(place for place in ("etc", "run", "var/lib") if path.startswith(f"/{place}/"))
+        return (self.folder / top / "upper" / path[len(top) + 2 :]).is_file()
+
+    def switch(self, name: str, *, on: bool) -> None:
+        """Have nothing run on the host (``hold``), or have /etc/security take no writes (``read-only``)."""
+        (self.folder / name).touch() if on else (self.folder / name).unlink()
+
+
+def inventory_of(folder: Path, hosts: dict[str, OwnFiles], **variables: Any) -> Path:
+    """Write an inventory of a fabric of these hosts; ``variables`` are those of all of them."""
+    path = folder / "hosts.json"
+    own = {name: host.variables for name, host in hosts.items()}
+    path.write_text(json.dumps({"rdma_fabric": {"hosts": own, "vars": variables}}), encoding="utf-8")
+    return path

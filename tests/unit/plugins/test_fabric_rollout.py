@@ -1,0 +1,124 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""fabric_rollout: every host that needs a turn has one, no other, and the limit is nobody's guess."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ansible_collections.rdma.fabric.tests.unit.plugins.actions import run_action
+
+NAMES = ["a", "b", "c"]
+GROUPS = {"all": NAMES, "rdma_fabric": NAMES}
+FINE: dict[str, Any] = {"changed": False, "reboot_required": False, "recorded": False, "summary": {"labels": {}}}
+TO_CHANGE = {**FINE, "changed": True}
+TO_BOOT = {**FINE, "reboot_required": True}
+POLICY = {"source": "NicClusterPolicy/p", "node_selector": {}, "parallel": 3, "drain": {"timeout": 7}}
+
+
+def find(hosts: dict[str, dict[str, Any]], *, limit: str | None = None, **arguments: Any) -> dict[str, Any]:
+    """Return the result for three hosts; those that ``hosts`` does not have are as they are to be."""
+    variables = {name: {"host_result": FINE, **hosts.get(name, {})} for name in NAMES}
+    task_vars: dict[str, Any] = {"hostvars": variables, "groups": GROUPS}
+    if limit is not None:
+        task_vars["ansible_limit"] = limit
+    return run_action("fabric_rollout", {"hosts": NAMES, **arguments}, task_vars=task_vars)
+
+
+def turns(result: dict[str, Any]) -> list[str]:
+    return [turn["host"] for turn in result["turns"]]
+
+
+@pytest.mark.parametrize(
+    ("own", "has_one"),
+    [
+        ({"host_result": FINE}, False),
+        ({"host_result": TO_CHANGE}, True),
+        ({"host_result": TO_BOOT}, False),
+        ({"host_result": TO_BOOT, "rdma_fabric_allow_reboot": "yes"}, True),
+        ({"host_result": {**TO_CHANGE, "recorded": True}}, False),
+        ({"host_result": TO_CHANGE, "rdma_fabric_host_mode": "preview"}, False),
+        ({"host_result": TO_BOOT, "rdma_fabric_allow_reboot": True, "rdma_fabric_host_mode": "preview"}, False),
+    ],
+)
+def test_a_host_has_a_turn_when_it_is_to_be_changed_or_waits_for_an_allowed_reboot(
+    own: dict[str, Any], has_one: bool
+) -> None:
+    result = find({"b": own})
+    assert turns(result) == (["b"] if has_one else [])
+    assert bool(result["notices"]) is has_one
+
+
+def test_a_node_with_a_slot_has_a_turn_in_which_it_is_healed_and_not_interrupted() -> None:
+    of_node = {"rdma_fabric_node_name": "node-b"}
+    result = find({"b": of_node, "c": {"host_result": TO_CHANGE}}, slots=["node-b", "elsewhere", "c"])
+    assert [(turn["host"], turn["node"], turn["due"]) for turn in result["turns"]] == [
+        ("b", "node-b", False),
+        ("c", "c", True),
+    ]
+    assert result["again"] == ["node-b", "c"]
+    assert turns(find({"b": {**of_node, "rdma_fabric_host_mode": "preview"}}, slots=["node-b"])) == []
+
+
+def test_canaries_go_first_and_those_outside_of_the_limit_of_the_run_have_no_turn() -> None:
+    due = {name: {"host_result": TO_CHANGE} for name in NAMES}
+    result = find(due, canaries=" c,elsewhere ")
+    assert (turns(result), [turn["canary"] for turn in result["turns"]]) == (["c", "a", "b"], [True, False, False])
+    assert result["notices"][0].endswith(": c, a, b; before the others c")
+    assert turns(find(due, limit="a,b")) == ["a", "b"]
+    assert find(due, limit="a,b")["total"] == 3
+    assert [turn["canary"] for turn in find(due, limit="a,b", canaries="c")["turns"]] == [False, False]
+    assert [turn["canary"] for turn in find(due, canaries="rdma_fabric:!c")["turns"]] == [True, True, False]
+
+
+def test_canaries_that_are_none_are_refused() -> None:
+    result = find({}, canaries="elsewhere")
+    assert result["failed"] is True
+    assert result["msg"] == "fabric_rollout: canaries: 'elsewhere' matches no host of the fabric"
+
+
+@pytest.mark.parametrize(
+    ("own", "arguments", "limit", "said"),
+    [
+        ({}, {}, "1", "one node out of service at once"),
+        ({}, {"rollouts": [POLICY]}, "3", "3 of the nodes out of service at once"),
+        ({}, {"rollouts": [{**POLICY, "parallel": 0}]}, "0", "without limit"),
+        ({}, {"rollouts": [POLICY], "max_unavailable": " 50% "}, "50%", "50% of the nodes"),
+        ({"rdma_fabric_drain": False}, {"rollouts": [POLICY]}, "1", "nothing is drained for a"),
+        ({"rdma_fabric_drain": ""}, {"rollouts": [POLICY]}, "3", "3 of the nodes"),
+    ],
+)
+def test_the_limit_is_the_users_or_else_the_policys(
+    own: dict[str, Any], arguments: dict[str, Any], limit: str, said: str
+) -> None:
+    result = find({"a": {"host_result": TO_CHANGE, **own}, "b": {"host_result": TO_CHANGE}}, **arguments)
+    assert result["limit"] == limit
+    assert said in result["notices"][0]
+
+
+def test_a_limit_that_is_none_is_refused() -> None:
+    result = find({}, max_unavailable="some")
+    assert result["failed"] is True
+    assert result["msg"].startswith("fabric_rollout: max_unavailable: 'some' is neither")
+
+
+@pytest.mark.parametrize(
+    ("own", "rollouts", "seconds"),
+    [
+        ({}, [], 3600 + 2 * 300 + 1800),
+        ({"rdma_fabric_drain_timeout": "100", "rdma_fabric_reboot_timeout": 1}, [POLICY], 3600 + 2 * 100 + 1),
+        ({}, [POLICY], 3600 + 2 * 7 + 1800),
+        ({"rdma_fabric_drain_timeout": 0}, [POLICY], 86400),
+        ({"rdma_fabric_drain_wait_for": "job=x"}, [], 86400),
+        ({"rdma_fabric_drain_wait_for": "job=x", "rdma_fabric_drain_wait_timeout": 5}, [], 3600 + 600 + 5 + 1800),
+        ({}, [{**POLICY, "drain": {"timeout": 7, "wait_for": "job=x", "wait_timeout": 0}}], 86400),
+    ],
+)
+def test_a_slot_counts_as_long_as_the_limits_of_a_turn_allow(
+    own: dict[str, Any], rollouts: list[dict[str, Any]], seconds: int
+) -> None:
+    result = find({"a": {"host_result": TO_CHANGE, **own}}, rollouts=rollouts)
+    assert [turn["seconds"] for turn in result["turns"]] == [seconds]
