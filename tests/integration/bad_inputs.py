@@ -214,8 +214,8 @@ PLANTED = (
     Planted("host one: rdma_fabric_interfaces", "[0].pci", "lacks the PCI domain: write 0000:18:00.0", ""),
     Planted("host one: rdma_fabric_interfaces", "[0].naem", "is not a known key", "did you mean name?"),
     Planted("host one: rdma_fabric_interfaces", "[1].mtu", "is text ('9000'), a whole number", ""),
-    Planted("host one: rdma_fabric_allow_vf_reset", "", "a consent is a boolean", "true or false"),
-    Planted("host two: rdma_fabric_kernel_modules", "", "a list of kernel module names", ""),
+    Planted("host one: rdma_fabric_allow_vf_reset", "", "true or false is needed", "leave it out"),
+    Planted("host two: rdma_fabric_kernel_modules", "[0]", "is no kernel module name", ""),
     Planted("host two: rdma_fabric_recorded_host", "", "is a whole number (5)", "quote it"),
     Planted(
         "variables", "rdma_fabric_kubeconfig", "is set for one, two and is not set for localhost", "group_vars/all"

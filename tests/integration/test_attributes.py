@@ -193,6 +193,8 @@ SCENARIOS = {
     "node_slot": Scenario(
         lambda place: {"node": place.nodes()[0], "namespace": place.namespace, "run": "attributes"}, changes=True
     ),
+    "node_slot_info": Scenario(lambda place: {"namespace": place.namespace}, changes=False),
+    "fabric_rollout": Scenario(lambda _place: {"hosts": ["localhost"]}, changes=False),
     "rdma_devplugin_config": Scenario(
         lambda place: {
             "plugin": "rdma_shared",

@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
 import subprocess
+import textwrap
 import time
 from pathlib import Path
 from typing import Any, Callable, Iterator
@@ -19,6 +21,7 @@ from typing import Any, Callable, Iterator
 import pytest
 
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.cordon import ANNOTATION
+from ansible_collections.rdma.fabric.tests.integration.guides import blocks_of, guide
 from ansible_collections.rdma.fabric.tests.integration.own_files import OwnFiles, inventory_of
 from ansible_collections.rdma.fabric.tests.integration.playbooks import (
     ADMINISTRATOR,
@@ -206,6 +209,33 @@ def test_what_a_killed_run_left_is_healed_by_the_next_one(fleet: Fleet, mended: 
     assert (fleet.changed(), fleet.cordoned(), fleet.marked(), fleet.holders()) == (list(NAMES), [], [], [])
     assert f"node {fleet.nodes[first]} goes on where another run left it" in " ".join(outcome.output.split())
     assert len([name for name, _what in fleet.interrupted(mark) if name != first]) == 4
+
+
+def test_the_commands_of_the_guide_run(fleet: Fleet) -> None:
+    """As they are written, with this fleet for its hosts and its namespace."""
+    text = guide("guide-upgrade.md")
+    commands = [shlex.split(line, comments=True) for line in text.splitlines() if line.startswith("ansible-playbook ")]
+    assert [words[1] for words in commands] == ["rdma.fabric.upgrade"] * 3
+    for words in commands:
+        assert words[2:4] == ["-i", "hosts.yml"]
+        fleet.run(*(word.replace("gpu-01", "one") for word in words[4:])).succeeded()
+    assert fleet.changed() == list(NAMES)
+    (leases,) = [shlex.split(line, comments=True) for line in text.splitlines() if line.startswith("kubectl ")]
+    shown = fleet.cluster.kubectl(*(word.replace("nvidia-network-operator", fleet.namespace) for word in leases[1:]))
+    assert "rdma-fabric-slot-upgrade-0" in shown
+
+
+def test_a_failed_node_is_gone_on_without_as_the_guide_says(fleet: Fleet, tmp_path: Path) -> None:
+    fleet.hosts["two"].switch("read-only", on=True)
+    fleet.run(rdma_fabric_canaries="two").refused()
+    (block,) = blocks_of(guide("guide-upgrade.md"))
+    block = block.replace("gpu-07", fleet.nodes["two"]).replace("any_run", f"namespace: {fleet.namespace}\n    any_run")
+    play = tmp_path / "play.yml"
+    play.write_text(f"- hosts: localhost\n  gather_facts: false\n  tasks:\n{textwrap.indent(block, '    ')}")
+    fleet.user.run(str(play), cluster=fleet.cluster, kubeconfig=fleet.cluster.kubeconfig).succeeded()
+    assert (fleet.holders(), fleet.cordoned()) == ([], ["two"])
+    fleet.run("--limit", "one,three").succeeded()
+    assert (fleet.changed(), fleet.cordoned()) == (["one", "three"], ["two"])
 
 
 def test_who_lacks_the_rights_is_told_before_a_host_is_looked_at(fleet: Fleet) -> None:

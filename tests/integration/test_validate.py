@@ -195,10 +195,17 @@ def test_everything_that_forbids_a_proof_is_told_at_once_and_nothing_is_made(wir
 
 
 def test_wrong_numbers_are_told_at_once(wire: Wire) -> None:
-    outcome = wire.validate(size=0, iterations=-1, minimum=1.5, test_timeout=0, namespace="No Name").refused()
+    outcome = wire.validate(size=0, iterations=-1, minimum=1.5, test_timeout=0).refused()
     assert {violation["source"] for violation in outcome.violations()} == {
-        f"rdma_fabric_validate_{name}" for name in ("size", "iterations", "minimum", "test_timeout", "namespace")
+        f"rdma_fabric_validate_{name}" for name in ("size", "iterations", "minimum", "test_timeout")
     }
+
+
+def test_a_namespace_that_can_have_no_name_like_that_is_told_before_anything_is_made(wire: Wire) -> None:
+    mark = wire.cluster.audit.mark()
+    (violation,) = wire.validate(namespace="No Name").refused().violations()
+    assert violation["source"] == "namespace"
+    assert stored_writes(wire.cluster.audit, mark) == []
 
 
 def test_somebody_who_may_not_make_pods_is_told_before_anything_is_made(wire: Wire) -> None:
