@@ -20,7 +20,7 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, Callable
 from urllib.parse import urlsplit
 
 from ansible_collections.rdma.fabric.tests.lab.control_plane import ControlPlane
@@ -34,17 +34,22 @@ STALL_SECONDS = 0.5
 
 @dataclass
 class Plan:
-    """Which request, counted from 1, is broken how; 0 breaks none."""
+    """Which request, counted from 1, is broken how; 0 breaks none.
+
+    ``counts`` tells by method and path which requests are counted; ``act`` is what the faults of that name do.
+    """
 
     number: int = 0
     fault: str = ""
+    counts: Callable[[str, str], bool] = lambda _method, _path: True
+    act: Callable[[], None] = lambda: None
     seen: int = 0
     lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def next_fault(self) -> str:
+    def next_fault(self, method: str, path: str) -> str:
         with self.lock:
-            self.seen += 1
-            return self.fault if self.seen == self.number else ""
+            self.seen += self.counts(method, path)
+            return self.fault if self.counts(method, path) and self.seen == self.number else ""
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
@@ -68,10 +73,11 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.close_connection = True
             return
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-        fault = self.server.plan.next_fault()
+        fault = self.server.plan.next_fault(self.command, self.path)
         if fault in STATUS_FAULTS:
             self.answer_status(STATUS_FAULTS[fault])
-        elif fault == "reset":
+        elif fault in ("reset", "act"):
+            self.act_on(fault)
             self.reset()
         elif fault == "stall":
             time.sleep(STALL_SECONDS)
@@ -84,7 +90,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.upstream.request(self.command, self.path, body or None, headers)
         response = self.upstream.getresponse()
         content = response.read()
-        if fault == "reset after commit":
+        if fault in ("reset after commit", "act after commit"):
+            self.act_on(fault)
             self.reset()
             return
         self.close_connection = bool(fault)
@@ -106,6 +113,11 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.send_header("Retry-After", "1")
         self.end_headers()
         self.wfile.write(content)
+
+    def act_on(self, fault: str) -> None:
+        """Do what the plan has for a fault that acts."""
+        if fault.startswith("act"):
+            self.server.plan.act()
 
     def reset(self) -> None:
         """Close without a word, with RST instead of FIN."""
@@ -155,8 +167,12 @@ class FaultyProxy:
 
     def break_request(self, number: int, fault: str) -> Plan:
         """Break the n-th request from now on, or none for 0; the plan returned counts what comes."""
-        self._server.plan = Plan(number, fault)
-        return self._server.plan
+        return self.follow(Plan(number, fault))
+
+    def follow(self, plan: Plan) -> Plan:
+        """Treat the requests from now on as a plan says."""
+        self._server.plan = plan
+        return plan
 
     def __enter__(self) -> FaultyProxy:
         self._thread.start()

@@ -8,135 +8,23 @@ The cluster is a real API server with nodes of KWOK. The hosts are this machine,
 
 from __future__ import annotations
 
-import json
 import os
 import shlex
 import signal
-import subprocess
 import textwrap
-import time
 from pathlib import Path
-from typing import Any, Callable, Iterator
+from typing import Iterator
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._rollout.cordon import ANNOTATION
 from ansible_collections.rdma.fabric.tests.integration.guides import blocks_of, guide
-from ansible_collections.rdma.fabric.tests.integration.own_files import OwnFiles, inventory_of
 from ansible_collections.rdma.fabric.tests.integration.playbooks import (
     ADMINISTRATOR,
-    Json,
-    Outcome,
-    User,
     stored_writes,
 )
+from ansible_collections.rdma.fabric.tests.integration.upgrading import LIMITS, NAMES, Fleet
 from ansible_collections.rdma.fabric.tests.lab.control_plane import ControlPlane
-from ansible_collections.rdma.fabric.tests.lab.nodes import apply_nodes, delete_nodes, kwok_node
-
-LIMITS = "/etc/security/limits.d/90-rdma-fabric.conf"
-NAMES = ("one", "two", "three")
-DEVICE = "rdma/upgraded"
-ENOUGH_SECONDS = 60.0
-
-
-class Fleet:
-    """Three hosts that want a limit of locked memory, their nodes, and a pod with a device on each."""
-
-    def __init__(self, cluster: ControlPlane, namespace: str, folder: Path) -> None:
-        self.cluster, self.api, self.namespace = cluster, cluster.api, namespace
-        self.user = User(folder / "user")
-        self.hosts = {name: OwnFiles(folder / name) for name in NAMES}
-        self.inventory = inventory_of(
-            folder,
-            self.hosts,
-            rdma_fabric_limits={"memlock": "unlimited"},
-            rdma_fabric_node_name=f"{namespace}-{{{{ inventory_hostname }}}}",
-            rdma_fabric_drain_force=True,
-        )
-        self.nodes = {name: f"{namespace}-{name}" for name in NAMES}
-        apply_nodes(self.api, [kwok_node(node, allocatable={DEVICE: "8"}) for node in self.nodes.values()])
-        for node in self.nodes.values():
-            self.pod(node)
-
-    def pod(self, node: str) -> None:
-        holder = {"limits": {DEVICE: "1"}, "requests": {DEVICE: "1"}}
-        container = {"name": "c", "image": "registry.example/c:1", "resources": holder}
-        body = {
-            "apiVersion": "v1",
-            "kind": "Pod",
-            "metadata": {"name": f"job-{node}"},
-            "spec": {"nodeName": node, "containers": [container]},
-        }
-        self.api.call("POST", f"/api/v1/namespaces/{self.namespace}/pods", body)
-
-    def run(self, *arguments: str, **variables: Any) -> Outcome:
-        given = {"rdma_fabric_namespace": self.namespace, **variables}
-        return self.user.run(
-            "upgrade",
-            *arguments,
-            inventory=self.inventory,
-            variables=given,
-            cluster=self.cluster,
-            kubeconfig=self.cluster.kubeconfig,
-        )
-
-    def start(self) -> subprocess.Popen[str]:
-        """Start a run in a process group of its own and do not wait for it."""
-        argv = ["ansible-playbook", "rdma.fabric.upgrade", "-i", str(self.inventory)]
-        return subprocess.Popen(
-            [*argv, "-e", json.dumps({"rdma_fabric_namespace": self.namespace})],
-            cwd=self.user.here,
-            env=self.user.environment(self.cluster, self.cluster.kubeconfig),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            text=True,
-            start_new_session=True,
-        )
-
-    def changed(self) -> list[str]:
-        """Return the hosts whose files have what is asked for."""
-        return [name for name, host in self.hosts.items() if host.has(LIMITS)]
-
-    def node(self, name: str) -> Json:
-        return self.api.call("GET", f"/api/v1/nodes/{self.nodes[name]}")
-
-    def cordoned(self) -> list[str]:
-        return [name for name in NAMES if self.node(name)["spec"].get("unschedulable")]
-
-    def marked(self) -> list[str]:
-        return [name for name in NAMES if ANNOTATION in self.node(name)["metadata"].get("annotations", {})]
-
-    def slots(self) -> list[Json]:
-        path = f"/apis/coordination.k8s.io/v1/namespaces/{self.namespace}/leases"
-        return [
-            lease for lease in self.api.call("GET", path)["items"] if (lease.get("spec") or {}).get("holderIdentity")
-        ]
-
-    def holders(self) -> list[str]:
-        return [str(lease["spec"]["holderIdentity"]).partition("/")[0] for lease in self.slots()]
-
-    def pods(self) -> list[str]:
-        found = self.api.call("GET", f"/api/v1/namespaces/{self.namespace}/pods")["items"]
-        return sorted(pod["spec"]["nodeName"] for pod in found)
-
-    def interrupted(self, since: int) -> list[tuple[str, str]]:
-        """Return the writes to nodes in their order: the host, and whether it was taken or given back."""
-        name_of = {node: name for name, node in self.nodes.items()}
-        requests = self.cluster.audit.requests(since, user=ADMINISTRATOR)
-        names = [each.name for each in requests if each.resource == "nodes" and each.verb == "patch"]
-        seen: dict[str, int] = {}
-        order = []
-        for node in names:
-            seen[node] = seen.get(node, 0) + 1
-            order.append((name_of[node], "taken" if seen[node] % 2 else "given back"))
-        return order
-
-    def until(self, condition: Callable[[], bool]) -> None:
-        deadline = time.monotonic() + ENOUGH_SECONDS
-        while not condition():
-            assert time.monotonic() < deadline, "it did not come to that"
-            time.sleep(0.05)
+from ansible_collections.rdma.fabric.tests.lab.nodes import delete_nodes
 
 
 @pytest.fixture
@@ -147,8 +35,9 @@ def fleet(control_plane: ControlPlane, namespace: str, tmp_path: Path) -> Iterat
 
 
 def test_nodes_are_upgraded_one_after_the_other_and_one_that_needs_nothing_is_not_touched(fleet: Fleet) -> None:
-    mark = fleet.cluster.audit.mark()
+    mark, version = fleet.cluster.audit.mark(), fleet.version()
     outcome = fleet.run().succeeded()
+    assert fleet.most_at_once(version) == 1
     assert fleet.changed() == list(NAMES)
     assert fleet.pods() == []
     assert (fleet.cordoned(), fleet.marked(), fleet.holders()) == ([], [], [])

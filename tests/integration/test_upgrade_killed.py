@@ -1,0 +1,92 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A play of upgrade is killed before and after each write of its run; the next run ends as an undisturbed one.
+
+It is killed alone, as by a kernel that is out of memory, so that its tasks run on; and with its tasks, as on a machine
+that loses power. By default some of the writes are taken; ``RDMA_FABRIC_EVERY_WRITE=1`` takes all of them.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from pathlib import Path
+from typing import Iterator
+
+import pytest
+
+from ansible_collections.rdma.fabric.tests.integration.faulty_proxy import FaultyProxy, Plan
+from ansible_collections.rdma.fabric.tests.integration.playbooks import REVIEWS
+from ansible_collections.rdma.fabric.tests.integration.test_playbooks_faults import kubeconfig_for
+from ansible_collections.rdma.fabric.tests.integration.upgrading import NAMES, Fleet
+from ansible_collections.rdma.fabric.tests.lab.control_plane import ControlPlane
+from ansible_collections.rdma.fabric.tests.lab.nodes import delete_nodes
+
+# A slot, the cordon, the eviction, the node given back, and the slot.
+WRITES_OF_A_NODE = 5
+EVERY = os.environ.get("RDMA_FABRIC_EVERY_WRITE") == "1"
+ALL = [
+    (number, fault, alone)
+    for number in range(1, WRITES_OF_A_NODE * len(NAMES) + 1)
+    for fault in ("act", "act after commit")
+    for alone in (True, False)
+]
+SAMPLE = [(2, "act after commit", True), (3, "act after commit", False), (4, "act", True), (10, "act", False)]
+
+
+def is_write(method: str, path: str) -> bool:
+    return method != "GET" and not any(group in path for group in REVIEWS)
+
+
+def descendants(process: int) -> list[int]:
+    """Return the processes that came from one, whatever their sessions and groups."""
+    parents: dict[int, list[int]] = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            parent = int(stat.read_text().rpartition(") ")[2].split()[1])
+        except OSError:
+            continue
+        parents.setdefault(parent, []).append(int(stat.parent.name))
+    found, left = [], [process]
+    while left:
+        found += parents.get(left[0], [])
+        left += parents.get(left.pop(0), [])
+    return found
+
+
+def kill(process: subprocess.Popen[str], *, alone: bool) -> None:
+    others = [] if alone else descendants(process.pid)
+    for number in (process.pid, *others):
+        try:
+            os.kill(number, signal.SIGKILL)
+        except ProcessLookupError:
+            continue
+
+
+@pytest.fixture
+def fleet(control_plane: ControlPlane, namespace: str, tmp_path: Path) -> Iterator[Fleet]:
+    found = Fleet(control_plane, namespace, tmp_path)
+    yield found
+    delete_nodes(control_plane.api, found.nodes.values())
+
+
+@pytest.mark.parametrize(("number", "fault", "alone"), ALL if EVERY else SAMPLE)
+def test_the_next_run_ends_as_one_that_was_not_disturbed(
+    fleet: Fleet, tmp_path: Path, number: int, fault: str, alone: bool
+) -> None:
+    version = fleet.version()
+    with FaultyProxy(fleet.cluster) as proxy:
+        plan = proxy.follow(Plan(counts=is_write))
+        kubeconfig = kubeconfig_for(fleet.cluster, tmp_path / "kubeconfig", proxy.url)
+        with fleet.start(kubeconfig) as process:
+            plan.act = lambda: kill(process, alone=alone)
+            plan.number, plan.fault = number, fault
+            process.wait(timeout=120)
+        assert process.returncode == -signal.SIGKILL
+        assert len(fleet.cordoned()) <= 1
+        fleet.run().succeeded()
+    assert (fleet.changed(), fleet.cordoned(), fleet.marked(), fleet.holders()) == (list(NAMES), [], [], [])
+    assert fleet.pods() == []
+    assert fleet.most_at_once(version) == 1

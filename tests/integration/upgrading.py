@@ -1,0 +1,141 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A fleet that is upgraded node by node: hosts with files of their own, and nodes of KWOK on a real API server."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import time
+from pathlib import Path
+from typing import Any, Callable
+
+from ansible_collections.rdma.fabric.plugins.module_utils._rollout.cordon import ANNOTATION
+from ansible_collections.rdma.fabric.tests.integration.own_files import OwnFiles, inventory_of
+from ansible_collections.rdma.fabric.tests.integration.playbooks import ADMINISTRATOR, Json, Outcome, User
+from ansible_collections.rdma.fabric.tests.lab.control_plane import ControlPlane
+from ansible_collections.rdma.fabric.tests.lab.nodes import apply_nodes, kwok_node
+
+LIMITS = "/etc/security/limits.d/90-rdma-fabric.conf"
+NAMES = ("one", "two", "three")
+DEVICE = "rdma/upgraded"
+ENOUGH_SECONDS = 60.0
+
+
+class Fleet:
+    """Three hosts that want a limit of locked memory, their nodes, and a pod with a device on each."""
+
+    def __init__(self, cluster: ControlPlane, namespace: str, folder: Path) -> None:
+        self.cluster, self.api, self.namespace = cluster, cluster.api, namespace
+        self.user = User(folder / "user")
+        self.hosts = {name: OwnFiles(folder / name) for name in NAMES}
+        self.inventory = inventory_of(
+            folder,
+            self.hosts,
+            rdma_fabric_limits={"memlock": "unlimited"},
+            rdma_fabric_node_name=f"{namespace}-{{{{ inventory_hostname }}}}",
+            rdma_fabric_drain_force=True,
+        )
+        self.nodes = {name: f"{namespace}-{name}" for name in NAMES}
+        apply_nodes(self.api, [kwok_node(node, allocatable={DEVICE: "8"}) for node in self.nodes.values()])
+        for node in self.nodes.values():
+            self.pod(node)
+
+    def pod(self, node: str) -> None:
+        holder = {"limits": {DEVICE: "1"}, "requests": {DEVICE: "1"}}
+        container = {"name": "c", "image": "registry.example/c:1", "resources": holder}
+        body = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": f"job-{node}"},
+            "spec": {"nodeName": node, "containers": [container]},
+        }
+        self.api.call("POST", f"/api/v1/namespaces/{self.namespace}/pods", body)
+
+    def run(self, *arguments: str, **variables: Any) -> Outcome:
+        given = {"rdma_fabric_namespace": self.namespace, **variables}
+        return self.user.run(
+            "upgrade",
+            *arguments,
+            inventory=self.inventory,
+            variables=given,
+            cluster=self.cluster,
+            kubeconfig=self.cluster.kubeconfig,
+        )
+
+    def start(self, kubeconfig: Path | None = None) -> subprocess.Popen[str]:
+        """Start a run in a process group of its own and do not wait for it."""
+        argv = ["ansible-playbook", "rdma.fabric.upgrade", "-i", str(self.inventory)]
+        return subprocess.Popen(
+            [*argv, "-e", json.dumps({"rdma_fabric_namespace": self.namespace})],
+            cwd=self.user.here,
+            env=self.user.environment(self.cluster, kubeconfig or self.cluster.kubeconfig),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            start_new_session=True,
+        )
+
+    def changed(self) -> list[str]:
+        """Return the hosts whose files have what is asked for."""
+        return [name for name, host in self.hosts.items() if host.has(LIMITS)]
+
+    def node(self, name: str) -> Json:
+        return self.api.call("GET", f"/api/v1/nodes/{self.nodes[name]}")
+
+    def cordoned(self) -> list[str]:
+        return [name for name in NAMES if self.node(name)["spec"].get("unschedulable")]
+
+    def marked(self) -> list[str]:
+        return [name for name in NAMES if ANNOTATION in self.node(name)["metadata"].get("annotations", {})]
+
+    def slots(self) -> list[Json]:
+        path = f"/apis/coordination.k8s.io/v1/namespaces/{self.namespace}/leases"
+        return [
+            lease for lease in self.api.call("GET", path)["items"] if (lease.get("spec") or {}).get("holderIdentity")
+        ]
+
+    def holders(self) -> list[str]:
+        return [str(lease["spec"]["holderIdentity"]).partition("/")[0] for lease in self.slots()]
+
+    def pods(self) -> list[str]:
+        found = self.api.call("GET", f"/api/v1/namespaces/{self.namespace}/pods")["items"]
+        return sorted(pod["spec"]["nodeName"] for pod in found)
+
+    def interrupted(self, since: int) -> list[tuple[str, str]]:
+        """Return the writes to nodes in their order: the host, and whether it was taken or given back."""
+        name_of = {node: name for name, node in self.nodes.items()}
+        requests = self.cluster.audit.requests(since, user=ADMINISTRATOR)
+        names = [each.name for each in requests if each.resource == "nodes" and each.verb == "patch"]
+        seen: dict[str, int] = {}
+        order = []
+        for node in names:
+            seen[node] = seen.get(node, 0) + 1
+            order.append((name_of[node], "taken" if seen[node] % 2 else "given back"))
+        return order
+
+    def version(self) -> str:
+        """Return the version of the nodes as they are now."""
+        return str(self.api.call("GET", "/api/v1/nodes")["metadata"]["resourceVersion"])
+
+    def most_at_once(self, version: str) -> int:
+        """Return how many nodes were ever cordoned at once since that version, by every change that was stored."""
+        query = f"watch=1&resourceVersion={version}&timeoutSeconds=1"
+        cordoned: set[str] = set()
+        most = 0
+        for line in self.cluster.kubectl("get", "--raw", f"/api/v1/nodes?{query}").splitlines():
+            event = json.loads(line)
+            assert event["type"] != "ERROR", event
+            name = event["object"]["metadata"]["name"]
+            if name in self.nodes.values():
+                (cordoned.add if event["object"]["spec"].get("unschedulable") else cordoned.discard)(name)
+            most = max(most, len(cordoned))
+        return most
+
+    def until(self, condition: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + ENOUGH_SECONDS
+        while not condition():
+            assert time.monotonic() < deadline, "it did not come to that"
+            time.sleep(0.05)
