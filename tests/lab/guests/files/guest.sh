@@ -28,7 +28,8 @@ interface_of() { # MAC address -> name of the interface; fails when none appears
     local deadline=$((SECONDS + INTERFACE_SECONDS)) file
     while ((SECONDS < deadline)); do
         for file in /sys/class/net/*/address; do
-            if [[ $(<"$file") == "$1" ]]; then
+            # One that udev renames meanwhile is not there any more; the next look finds it.
+            if [[ $(cat "$file" 2>/dev/null || true) == "$1" ]]; then
                 basename "$(dirname "$file")"
                 return
             fi
