@@ -122,17 +122,29 @@ class Fleet:
 
     def most_at_once(self, version: str) -> int:
         """Return how many nodes were ever cordoned at once since that version, by every change that was stored."""
-        query = f"watch=1&resourceVersion={version}&timeoutSeconds=1"
+        changes: list[Json] = []
+
+        def all_are_told() -> bool:
+            changes[:] = self._changes(version)
+            last = {node["metadata"]["name"]: node["metadata"]["resourceVersion"] for node in changes}
+            now = {node: self.node(name)["metadata"]["resourceVersion"] for name, node in self.nodes.items()}
+            return {node: last.get(node) for node in now} == now
+
+        self.until(all_are_told)
         cordoned: set[str] = set()
         most = 0
-        for line in self.cluster.kubectl("get", "--raw", f"/api/v1/nodes?{query}").splitlines():
-            event = json.loads(line)
-            assert event["type"] != "ERROR", event
-            name = event["object"]["metadata"]["name"]
-            if name in self.nodes.values():
-                (cordoned.add if event["object"]["spec"].get("unschedulable") else cordoned.discard)(name)
+        for node in changes:
+            if node["metadata"]["name"] in self.nodes.values():
+                (cordoned.add if node["spec"].get("unschedulable") else cordoned.discard)(node["metadata"]["name"])
             most = max(most, len(cordoned))
         return most
+
+    def _changes(self, version: str) -> list[Json]:
+        query = f"watch=1&resourceVersion={version}&timeoutSeconds=1"
+        told = self.cluster.kubectl("get", "--raw", f"/api/v1/nodes?{query}").splitlines()
+        events = [json.loads(line) for line in told]
+        assert [event for event in events if event["type"] == "ERROR"] == []
+        return [event["object"] for event in events]
 
     def until(self, condition: Callable[[], bool]) -> None:
         deadline = time.monotonic() + ENOUGH_SECONDS
