@@ -15,8 +15,10 @@ import pytest
 from tools.checkout import CHECKOUT
 from tools.ending import INTERRUPTED, run_command
 
+# What is started in the background by a shell ignores SIGINT, and so would this tool.
 TOOL = """
-import sys
+import signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)
 sys.path.insert(0, sys.argv[1])
 from pathlib import Path
 from tools.ending import run_command, to_its_end
@@ -32,7 +34,10 @@ def test_what_runs_is_asked_to_end_and_no_traceback_is_printed(tmp_path: Path, n
         assert tool.stdout is not None
         assert tool.stdout.readline() == "begun\n"
         tool.send_signal(number)
-        output, errors = tool.communicate(timeout=60)
+        try:
+            output, errors = tool.communicate(timeout=60)
+        finally:
+            tool.terminate()
     assert (tool.returncode, output, errors) == (INTERRUPTED, "interrupted; what ran was stopped\n", "")
     assert (tmp_path / "end").read_text(encoding="utf-8") == "ended\n"
 
