@@ -24,17 +24,12 @@ description:
   - It belongs behind M(rdma.fabric.fabric_spec) and before the hosts. Without it such a failure is found by
     M(rdma.fabric.k8s_batch), when the hosts have been changed.
 notes:
-  - This action runs on the controller. It never connects to the host of the task.
-  - Authentication options and environment variables are those of the C(kubernetes.core) collection. The C(environment)
-    of the task is respected.
   - The run directory is created when missing, in check mode as well, as check mode writes the plan of each host there.
-requirements:
-  - kubernetes.core >= 6.0.0
-  - kubernetes >= 24.2.0 (Python package)
 author:
   - The rdma.fabric contributors (@rdma-fabric)
 extends_documentation_fragment:
   - kubernetes.core.k8s_auth_options
+  - rdma.fabric.cluster
   - rdma.fabric.attributes
   - rdma.fabric.attributes.info
 options:

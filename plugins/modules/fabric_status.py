@@ -19,17 +19,12 @@ description:
     offers. The role C(rdma.fabric.status) fails then.
   - Nothing is changed. Objects that may differ are sent to the API server as dry runs.
 notes:
-  - This action runs on the controller. It never connects to the host of the task.
-  - Authentication options and environment variables are those of the C(kubernetes.core) collection. The C(environment)
-    of the task is respected.
   - Where nothing is wanted of a cluster, none is asked and no kubeconfig is needed.
-requirements:
-  - kubernetes.core >= 6.0.0
-  - kubernetes >= 24.2.0 (Python package)
 author:
   - The rdma.fabric contributors (@rdma-fabric)
 extends_documentation_fragment:
   - kubernetes.core.k8s_auth_options
+  - rdma.fabric.cluster
   - rdma.fabric.attributes
   - rdma.fabric.attributes.info
 options:

@@ -19,18 +19,13 @@ description:
   - Fails when any test fails. The message names pair, rail, test, cause and next step.
   - Everything that keeps the proof from starting is told at once, before any pod is made.
 notes:
-  - This action runs on the controller. It never connects to the host of the task.
   - Networks are tested one after another, the pairs of a round at the same time.
   - A pod ends itself when the controller is killed. The next run removes what an earlier one left.
-  - Authentication options and environment variables are those of the C(kubernetes.core) collection. The C(environment)
-    of the task is respected.
-requirements:
-  - kubernetes.core >= 6.0.0
-  - kubernetes >= 24.2.0 (Python package)
 author:
   - The rdma.fabric contributors (@rdma-fabric)
 extends_documentation_fragment:
   - kubernetes.core.k8s_auth_options
+  - rdma.fabric.cluster
   - rdma.fabric.attributes
 attributes:
   check_mode:

@@ -28,17 +28,12 @@ description:
     counts for a minute.
   - A run that is cut at any point loses nothing. The next run converges.
 notes:
-  - This action runs on the controller. It never connects to the host of the task.
-  - Authentication options and environment variables are those of the C(kubernetes.core) collection. The C(environment)
-    of the task is respected.
   - Values of C(Secret) objects are hidden in differences.
-requirements:
-  - kubernetes.core >= 6.0.0
-  - kubernetes >= 24.2.0 (Python package)
 author:
   - The rdma.fabric contributors (@rdma-fabric)
 extends_documentation_fragment:
   - kubernetes.core.k8s_auth_options
+  - rdma.fabric.cluster
   - rdma.fabric.attributes
 attributes:
   check_mode:

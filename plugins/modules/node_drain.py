@@ -22,18 +22,13 @@ description:
   - A pod that forbids the drain is found before the node is cordoned, and all such pods are named at once.
   - A node that somebody else has cordoned stays cordoned, and is named.
 notes:
-  - This action runs on the controller. It never connects to the host of the task.
-  - Authentication options and environment variables are those of the C(kubernetes.core) collection. The C(environment)
-    of the task is respected.
   - The user needs C(get) and C(patch) on nodes, C(list) on pods, C(create) on C(pods/eviction) and C(get) on
     DaemonSets.
-requirements:
-  - kubernetes.core >= 6.0.0
-  - kubernetes >= 24.2.0 (Python package)
 author:
   - The rdma.fabric contributors (@rdma-fabric)
 extends_documentation_fragment:
   - kubernetes.core.k8s_auth_options
+  - rdma.fabric.cluster
   - rdma.fabric.attributes
 attributes:
   check_mode:

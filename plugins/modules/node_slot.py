@@ -23,17 +23,12 @@ description:
     once.
   - O(state=taken) renews a slot that the run has already. Ask for it again before each step that takes long.
 notes:
-  - This action runs on the controller. It never connects to the host of the task.
-  - Authentication options and environment variables are those of the C(kubernetes.core) collection. The C(environment)
-    of the task is respected.
   - The user needs C(list), C(create) and C(update) on Leases in O(namespace), and C(list) and C(get) on nodes.
-requirements:
-  - kubernetes.core >= 6.0.0
-  - kubernetes >= 24.2.0 (Python package)
 author:
   - The rdma.fabric contributors (@rdma-fabric)
 extends_documentation_fragment:
   - kubernetes.core.k8s_auth_options
+  - rdma.fabric.cluster
   - rdma.fabric.attributes
 attributes:
   check_mode:

@@ -14,17 +14,12 @@ description:
   - Returns the slots of a O(group) that are taken, each with its node, its run, and what the node failed by.
   - One request, whatever the number of nodes.
 notes:
-  - This action runs on the controller. It never connects to the host of the task.
-  - Authentication options and environment variables are those of the C(kubernetes.core) collection. The C(environment)
-    of the task is respected.
   - The user needs C(list) on Leases in O(namespace).
-requirements:
-  - kubernetes.core >= 6.0.0
-  - kubernetes >= 24.2.0 (Python package)
 author:
   - The rdma.fabric contributors (@rdma-fabric)
 extends_documentation_fragment:
   - kubernetes.core.k8s_auth_options
+  - rdma.fabric.cluster
   - rdma.fabric.attributes
   - rdma.fabric.attributes.info
 options:
