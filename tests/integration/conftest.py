@@ -24,10 +24,11 @@ from typing import Iterator
 import pytest
 
 from ansible_collections.rdma.fabric.tests.integration.missing import do_without
+from ansible_collections.rdma.fabric.tests.integration.upgrading import Fleet
 from ansible_collections.rdma.fabric.tests.lab.audit import AuditLog
 from ansible_collections.rdma.fabric.tests.lab.control_plane import ControlPlane
 from ansible_collections.rdma.fabric.tests.lab.gobuild import ProgramsUnavailable
-from ansible_collections.rdma.fabric.tests.lab.nodes import apply_nodes, kwok_node
+from ansible_collections.rdma.fabric.tests.lab.nodes import apply_nodes, delete_nodes, kwok_node
 from ansible_collections.rdma.fabric.tests.lab.programs import Programs, gather
 from ansible_collections.rdma.fabric.tests.lab.readers import Readers, gather_readers
 from tools.checkout import COLLECTIONS
@@ -103,3 +104,11 @@ def fleet_cluster(lab_programs: Programs, tmp_path_factory: pytest.TempPathFacto
     with ControlPlane(directory, programs=lab_programs) as running:
         apply_nodes(running.api, [kwok_node(node["name"], node["labels"]) for node in fleet_nodes(COLLECTIONS)])
         yield running
+
+
+@pytest.fixture
+def fleet(control_plane: ControlPlane, namespace: str, tmp_path: Path) -> Iterator[Fleet]:
+    """Three hosts with files of their own, their nodes, and a pod with a device on each."""
+    found = Fleet(control_plane, namespace, tmp_path)
+    yield found
+    delete_nodes(control_plane.api, found.nodes.values())

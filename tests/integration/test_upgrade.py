@@ -13,7 +13,6 @@ import shlex
 import signal
 import textwrap
 from pathlib import Path
-from typing import Iterator
 
 import pytest
 
@@ -23,15 +22,6 @@ from ansible_collections.rdma.fabric.tests.integration.playbooks import (
     stored_writes,
 )
 from ansible_collections.rdma.fabric.tests.integration.upgrading import LIMITS, NAMES, Fleet
-from ansible_collections.rdma.fabric.tests.lab.control_plane import ControlPlane
-from ansible_collections.rdma.fabric.tests.lab.nodes import delete_nodes
-
-
-@pytest.fixture
-def fleet(control_plane: ControlPlane, namespace: str, tmp_path: Path) -> Iterator[Fleet]:
-    found = Fleet(control_plane, namespace, tmp_path)
-    yield found
-    delete_nodes(control_plane.api, found.nodes.values())
 
 
 def test_nodes_are_upgraded_one_after_the_other_and_one_that_needs_nothing_is_not_touched(fleet: Fleet) -> None:

@@ -13,7 +13,6 @@ import os
 import signal
 import subprocess
 from pathlib import Path
-from typing import Iterator
 
 import pytest
 
@@ -21,8 +20,6 @@ from ansible_collections.rdma.fabric.tests.integration.faulty_proxy import Fault
 from ansible_collections.rdma.fabric.tests.integration.playbooks import REVIEWS
 from ansible_collections.rdma.fabric.tests.integration.test_playbooks_faults import kubeconfig_for
 from ansible_collections.rdma.fabric.tests.integration.upgrading import NAMES, Fleet
-from ansible_collections.rdma.fabric.tests.lab.control_plane import ControlPlane
-from ansible_collections.rdma.fabric.tests.lab.nodes import delete_nodes
 
 # A slot, the cordon, the eviction, the node given back, and the slot.
 WRITES_OF_A_NODE = 5
@@ -63,13 +60,6 @@ def kill(process: subprocess.Popen[str], *, alone: bool) -> None:
             os.kill(number, signal.SIGKILL)
         except ProcessLookupError:
             continue
-
-
-@pytest.fixture
-def fleet(control_plane: ControlPlane, namespace: str, tmp_path: Path) -> Iterator[Fleet]:
-    found = Fleet(control_plane, namespace, tmp_path)
-    yield found
-    delete_nodes(control_plane.api, found.nodes.values())
 
 
 @pytest.mark.parametrize(("number", "fault", "alone"), ALL if EVERY else SAMPLE)
