@@ -16,6 +16,8 @@ import pytest
 import yaml
 
 from ansible_collections.rdma.fabric.tests.bench.site import ON_CONTROLLER
+from ansible_collections.rdma.fabric.tests.integration.own_files import OwnFiles
+from ansible_collections.rdma.fabric.tests.integration.own_files import inventory_of as own_inventory
 from ansible_collections.rdma.fabric.tests.integration.playbooks import (
     Json,
     User,
@@ -365,6 +367,18 @@ def test_preview_of_the_host_goes_on_to_the_cluster(
     assert LIMITS_FILE in [step["target"] for step in steps]
     assert stored(control_plane, "configmap", "a", namespace)
     assert f"not done: {len(steps)} planned steps" in outcome.output
+
+
+@pytest.mark.parametrize("playbook", ["preview", "validate"])
+def test_a_playbook_that_only_looks_changes_nothing_whatever_mode_it_is_given(
+    playbook: str, control_plane: ControlPlane, user: User, tmp_path: Path
+) -> None:
+    host = OwnFiles(tmp_path / "host")
+    given = {**WANTED, "rdma_fabric_host_mode": "apply"}
+    inventory = own_inventory(tmp_path, {HOST: host})
+    user.run(playbook, inventory=inventory, variables=given, cluster=control_plane)
+    assert LIMITS_FILE in [step["target"] for step in plan_of(user)]
+    assert not host.has(LIMITS_FILE)
 
 
 def test_a_recorded_machine_is_planned_like_the_machine_itself(inventory: Path, user: User) -> None:
