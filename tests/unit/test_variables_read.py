@@ -40,6 +40,7 @@ IMPORTED = {
     "push": ("site", "upgrade"),
     "ready": ("site", "upgrade"),
     "reboots": ("site",),
+    "in_turn": ("upgrade",),
     "turns": ("upgrade",),
 }
 MODULE = re.compile(r"rdma\.fabric\.(\w+)")
