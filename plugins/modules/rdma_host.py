@@ -101,8 +101,13 @@ options:
       - With V(absent), settings get the values back that they had before the first run, and every file of this
         collection is removed. Of O(desired) only C(consents), C(uplinks), C(firmware_allow) and
         C(connection_address) count then.
+      - With V(previous), the host is brought to the last O(desired) that it came to and that is not the given one. The
+        last two are kept in C(/var/lib/rdma-fabric/reached.json) once nothing of them is left to do. What only the
+        given one asks for stays as it is, except for the NIC driver, which is the kernel's own again where it was that
+        before. A host for which no other one is kept stays as it is, with a notice. Of the given one C(consents),
+        C(uplinks), C(firmware_allow), C(revert_seconds), C(node_labels) and C(connection_address) count.
     type: str
-    choices: [present, absent]
+    choices: [present, absent, previous]
     default: present
   strict:
     description:
@@ -437,7 +442,7 @@ def main() -> None:
             "output_file": {"type": "path"},
             "grouped": {"type": "bool", "default": False},
             "mode": {"type": "str", "choices": ["apply", "preview"], "default": "apply"},
-            "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+            "state": {"type": "str", "choices": ["present", "absent", "previous"], "default": "present"},
             "strict": {"type": "bool", "default": True},
             "check_variables": {"type": "bool", "default": False},
             "sealed": {"type": "dict"},

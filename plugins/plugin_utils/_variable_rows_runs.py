@@ -276,11 +276,12 @@ OF_RUNS = (
         (
             "V(absent) gives settings the values back that they had before the first run, and removes every file of "
             "this collection from the host. What the host's variables ask for does not count then, their consents do.",
+            "V(previous) brings the host to what runs before brought it to last, other than what is asked for now.",
         ),
         ("host",),
         HOST,
         default="present",
-        choices=("present", "absent"),
+        choices=("present", "absent", "previous"),
         asked=True,
     ),
     Variable(

@@ -19,7 +19,12 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.execute i
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.failures import explain, told
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.operations import Operation, PutFile, RemoveFile
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import Plan, is_executable
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import (
+    NEEDS_CONSENT,
+    REFUSED,
+    Plan,
+    is_executable,
+)
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.asked_functions import (
     asks_by_facts,
     with_requests,
@@ -37,9 +42,10 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.state_fi
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run import (  # pylint: disable=unused-import
     at_boot,  # noqa: F401
     baseline,
+    reached,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.plan import plan_with_context
-from ansible_collections.rdma.fabric.plugins.module_utils._host.run.registry import handler_of
+from ansible_collections.rdma.fabric.plugins.module_utils._host.run.registry import ORDER, handler_of
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.result import (
     Outcome,
     Run,
@@ -54,13 +60,18 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import
 
 
 class Assessment(NamedTuple):
-    """A host as one reading found it, and what is to be done about it."""
+    """A host as one reading found it, and what is to be done about it.
+
+    One that ``stays`` was to go back to its previous state and has none.
+    """
 
     wish: HostSpec
     facts: Facts
     plan: Plan
     context: Context
     kept: baseline.Baseline
+    history: reached.History
+    stays: bool = False
 
 
 def assess(host: Host, desired: HostSpec, run: Run, address: str | None) -> Assessment:
@@ -69,18 +80,21 @@ def assess(host: Host, desired: HostSpec, run: Run, address: str | None) -> Asse
     ``address`` is the one that Ansible reaches the host by. Raises ``BrokenState``.
     """
     check(host, STATE_FILES)
-    kept = baseline.read_baseline(host)
-    wish = baseline.removal(desired, kept) if run.removes else desired
-    said: list[str] = []
+    kept, history = baseline.read_baseline(host), reached.read_history(host)
+    before = reached.previous(history, desired) if run.goes_back else None
+    stays = run.goes_back and before is None
+    wish = baseline.removal(desired, kept) if run.removes else before or desired
+    said = [reached.NOTHING_BEFORE] if stays else []
     if not run.removes and asks_by_facts(wish):
         # Which ports policies mean is known once the host was read; what is read of those ports depends on it.
-        wish, said = with_requests(wish, gather(host, address))
+        wish, of_requests = with_requests(wish, gather(host, address))
+        said += of_requests
     facts, matched = read_host(host, address, wish["kernel_modules"] + wish.get("unload_modules", []), wish)
-    plan, context = plan_with_context(wish, facts, run.concerns, matched)
+    plan, context = plan_with_context(wish, facts, () if stays else run.concerns, matched)
     plan = {**plan, "notices": [*said, *plan["notices"]]}
     if run.defers_reload:
         plan = telling_turn(plan)
-    return Assessment(wish, facts, plan, context, kept)
+    return Assessment(wish, facts, plan, context, kept, history, stays)
 
 
 def preview(host: Host, desired: HostSpec, run: Run, address: str | None) -> Outcome:
@@ -126,12 +140,12 @@ def _apply(
 ) -> Outcome:
     now = before_turn(seen.plan) if run.defers_reload else seen.plan
     if not any(map(is_executable, now["steps"])):
-        idle = Execution(failure=_remember(machine, clock, seen, run) or _forget(machine, clock, seen, run))
+        idle = Execution(failure=None if seen.stays else _keep_word(machine, clock, seen, desired, run))
         return applied_result(seen.wish, seen.facts, seen.plan, seen.plan, execution=idle, run=run)
-    execution = _execute(machine, clock, seen, now, watch)
+    execution = _keep_driver(machine, clock, seen, now, run) or _execute(machine, clock, seen, now, watch)
     after = assess(machine, desired, run, address)
     if execution.failure is None:
-        execution.failure = _remember(machine, clock, after, run) or _forget(machine, clock, after, run)
+        execution.failure = _keep_word(machine, clock, after, desired, run, changed=True)
     return applied_result(after.wish, after.facts, seen.plan, after.plan, execution=execution, run=run)
 
 
@@ -156,6 +170,54 @@ def _keep(machine: Machine, clock: Clock, now: baseline.Baseline, wanted: baseli
     if not wanted:
         return _attempt(machine, clock, RemoveFile(baseline.PATH))
     return _attempt(machine, clock, PutFile(baseline.PATH, baseline.text_of(wanted), 0o600))
+
+
+def _keep_driver(machine: Machine, clock: Clock, seen: Assessment, now: Plan, run: Run) -> Execution | None:
+    """Keep whose NIC driver the host has before it is changed; return how the run ends where that fails."""
+    if run.concerns != ORDER:
+        return None
+    failure = _keep_history(machine, clock, seen.history, reached.having_looked(seen.history, seen.facts))
+    if failure is None:
+        return None
+    return Execution(failure=failure, not_reached=[step for step in now["steps"] if is_executable(step)])
+
+
+def _keep_history(machine: Machine, clock: Clock, now: reached.History, wanted: reached.History) -> Failure | None:
+    if now == wanted:
+        return None
+    if not wanted:
+        return _attempt(machine, clock, RemoveFile(reached.PATH))
+    return _attempt(machine, clock, PutFile(reached.PATH, reached.text_of(wanted), 0o600))
+
+
+def _keep_word(
+    machine: Machine, clock: Clock, seen: Assessment, desired: HostSpec, run: Run, *, changed: bool = False
+) -> Failure | None:
+    """Keep what the next run needs to know of a run that came to its end; ``changed`` tells that it did something."""
+    return (
+        _remember(machine, clock, seen, run)
+        or _keep_history(machine, clock, seen.history, _history_after(seen, desired, run, changed=changed))
+        or _forget(machine, clock, seen, run)
+    )
+
+
+def _history_after(seen: Assessment, desired: HostSpec, run: Run, *, changed: bool) -> reached.History:
+    """Return the states to come back to; a host that no run has ever changed keeps none: nothing is written to it."""
+    if run.concerns != ORDER or not _is_reached(seen.plan, run):
+        return seen.history
+    if run.removes:
+        return ()
+    if run.goes_back:
+        return reached.having_gone_back(seen.history, desired)
+    if changed or seen.kept or seen.history or seen.context.boot_files or seen.facts["boot"]["awaited"]:
+        return reached.having_reached(seen.history, desired)
+    return seen.history
+
+
+def _is_reached(plan: Plan, run: Run) -> bool:
+    """Return whether nothing of a plan is left but what the run may leave: what lacks a consent, or is refused."""
+    left = {step["status"] for step in plan["steps"]}
+    return left <= ({NEEDS_CONSENT} if run.strict else {NEEDS_CONSENT, REFUSED})
 
 
 def _remember(machine: Machine, clock: Clock, seen: Assessment, run: Run) -> Failure | None:

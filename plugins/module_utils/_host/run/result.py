@@ -31,16 +31,17 @@ Outcome = Dict[str, Any]
 
 APPLY = "apply"
 ABSENT = "absent"
+PREVIOUS = "previous"
 
 
 @dataclass(frozen=True)
 class Run:
     """How the task runs: in check mode or not, with differences or not, its mode, on a recorded host or a live one.
 
-    ``strict`` lets refused steps fail a run that applies; ``state`` absent brings the original values back. A task
-    about some of the ``concerns`` only leaves the others alone. With ``defers_reload`` the run ends before a reload of
-    the driver, which is left to a turn of the host. ``sealed`` is the plan of the host that was
-    approved.
+    ``strict`` lets refused steps fail a run that applies; ``state`` absent brings the original values back, previous
+    what the host was brought to before. A task about some of the ``concerns`` only leaves the others alone. With
+    ``defers_reload`` the run ends before a reload of the driver, which is left to a turn of the host. ``sealed`` is the
+    plan of the host that was approved.
     """
 
     check: bool
@@ -62,6 +63,11 @@ class Run:
     def removes(self) -> bool:
         """Return whether everything of ours is to go."""
         return self.state == ABSENT
+
+    @property
+    def goes_back(self) -> bool:
+        """Return whether the host is to be as it was before what is asked for."""
+        return self.state == PREVIOUS
 
 
 def host_result(desired: HostSpec, facts: Facts, plan: Plan, run: Run) -> Outcome:

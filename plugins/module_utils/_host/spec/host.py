@@ -63,6 +63,8 @@ CONSENTS = {
     "acs_change": "rdma_fabric_allow_acs_change",
     "takeover": "rdma_fabric_allow_takeover",
 }
+# What is about a run, and not about the state that it leads to.
+OF_THE_RUN = ("consents", "uplinks", "firmware_allow", "connection_address", "node_labels", "revert_seconds")
 
 
 class _Part(NamedTuple):

@@ -27,6 +27,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.state_fi
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.at_boot import start
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.converge import apply, preview
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.plan import make_plan
+from ansible_collections.rdma.fabric.plugins.module_utils._host.run.reached import PATH as REACHED
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.result import Run
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import check_spec
 from ansible_collections.rdma.fabric.tests.fixtures.hosts.fleet import FLEET
@@ -252,7 +253,7 @@ class TestUnit:
         applied(kernel, WISH)
         start(kernel, kernel)
         applied(kernel, {"interfaces": []})
-        assert files_of(kernel) - before == {"/var/lib/rdma-fabric/baseline.json"}
+        assert files_of(kernel) - before == {"/var/lib/rdma-fabric/baseline.json", REACHED}
         assert not kernel.tree.links.get(ENABLED_BY)
 
     def test_a_removal_takes_everything_of_it(self) -> None:

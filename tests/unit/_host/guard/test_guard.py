@@ -42,6 +42,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths im
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.state_file import BrokenState
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.at_boot import start
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.converge import apply, assess, preview
+from ansible_collections.rdma.fabric.plugins.module_utils._host.run.reached import PATH as REACHED
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.result import Run as HowToRun
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import check_spec
 from ansible_collections.rdma.fabric.tests.fixtures.hosts.fleet import FLEET
@@ -287,7 +288,7 @@ class TestRevert:
         assert mtu(kernel, UPLINK) == "1500"
         assert confirm(kernel, kernel, TOKEN).state == REVERTED
         left = {path for path in set(kernel.state()["files"]) - files if not path.startswith("/run/")}
-        assert left == {"/var/lib/rdma-fabric/baseline.json"}
+        assert left == {"/var/lib/rdma-fabric/baseline.json", REACHED}
 
     def test_what_kept_the_change_for_the_boot_is_taken_back_too(self) -> None:
         kernel = host()

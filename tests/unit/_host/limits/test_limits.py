@@ -14,6 +14,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.memory.
     unit_file,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.limits import MANAGER_FILE, parse_defaults
+from ansible_collections.rdma.fabric.plugins.module_utils._host.run.reached import PATH as REACHED
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.machine import Kernel
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.sweep import sweep
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.system import LIMITS_IN_EFFECT
@@ -131,7 +132,7 @@ class TestRemoval:
         applied(kernel, **WISH)
         outcome = applied(kernel, **how)
         assert not outcome.get("failed"), outcome["msg"]
-        assert kernel.state()["files"].keys() - before.keys() <= {"/var/lib/rdma-fabric/baseline.json"}
+        assert kernel.state()["files"].keys() - before.keys() <= {REACHED}
         assert parse_defaults(kernel.read(LIMITS_IN_EFFECT))["memlock"] == 8388608
         kernel.revive()
         assert applied(kernel, **how)["changed"] is False

@@ -1,0 +1,119 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Keeps what the host was last brought to, to bring that back when something newer has failed. Pure, but for reading.
+
+A state is kept once nothing of it is left to do, after the reboot that it may need. What a later state asks for as well
+is set back; what only the later one asks for stays as it is, as in every run.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Dict, NamedTuple, Tuple
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.status import installed_flavour
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import Facts
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import Host
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.state_file import StateFile
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.driver import ABSENT
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.driver_families import INBOX
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import OF_THE_RUN, HostSpec, check_spec
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput
+
+State = Dict[str, Any]
+
+PATH = "/var/lib/rdma-fabric/reached.json"
+FILE = StateFile(
+    PATH,
+    "what the host was brought to",
+    "restore the file from a backup, or remove it; the host can't be rolled back then until it has reached two states",
+)
+NOTHING_BEFORE = (
+    "no state is kept that this host was brought to before the one that is asked for, so it stays as it is; to take "
+    "back everything use state: absent"
+)
+_MOST_KEPT = 2
+
+
+class Reached(NamedTuple):
+    """One state that the host was brought to.
+
+    ``inbox`` tells whether the kernel's own NIC driver was installed when the run after it began to change the host;
+    None before that, and where no run had to know.
+    """
+
+    state: State
+    inbox: bool | None = None
+
+
+# The last one is at the end.
+History = Tuple[Reached, ...]
+
+
+def read_history(host: Host) -> History:
+    """Return what is kept, nothing where no state was reached yet; raises BrokenState."""
+    content = FILE.read(host)
+    entries = [] if content is None else content.get("reached")
+    try:
+        return tuple(Reached(dict(entry["state"]), entry["inbox"]) for entry in entries or ())
+    except (KeyError, TypeError, ValueError) as error:
+        raise FILE.broken("it has no states") from error
+
+
+def text_of(history: History) -> str:
+    """Return the file's text: the same states give the same text."""
+    return FILE.text({"reached": [reached._asdict() for reached in history]})
+
+
+def previous(history: History, desired: HostSpec) -> HostSpec | None:
+    """Return what the host was brought to last that is not what ``desired`` asks for, with its consents and uplinks.
+
+    None where nothing else is kept. Raises BrokenState for a state that this release can't read.
+    """
+    others = having_gone_back(history, desired)
+    if not others:
+        return None
+    asked = dict(others[-1].state)
+    if others[-1].inbox and not asks_for_driver(asked):
+        asked["driver"] = {"state": ABSENT}
+    try:
+        return check_spec({**asked, **{key: desired[key] for key in OF_THE_RUN}})
+    except InvalidInput as invalid:
+        wrong = "; ".join(f"{each.path} {each.problem}" for each in invalid.violations)
+        raise FILE.broken(f"this release can't read a state in it: {wrong}") from invalid
+
+
+def having_reached(history: History, desired: HostSpec) -> History:
+    """Return what is to be kept once nothing of ``desired`` is left to do."""
+    state = _state_of(desired)
+    if history and history[-1].state == state:
+        return history
+    return (*having_gone_back(history, desired), Reached(state))[-_MOST_KEPT:]
+
+
+def having_gone_back(history: History, desired: HostSpec) -> History:
+    """Return what is to be kept once the host is back from ``desired``, which is no state to come back to then."""
+    unwanted = _state_of(desired)
+    return tuple(reached for reached in history if reached.state != unwanted)
+
+
+def having_looked(history: History, facts: Facts) -> History:
+    """Return what is to be kept before the host is changed: whether its NIC driver was the kernel's own until then."""
+    if not history or "driver" not in facts or history[-1].inbox is not None:
+        return history
+    inbox = installed_flavour(facts["driver"], facts["stack"]) == INBOX
+    return (*history[:-1], history[-1]._replace(inbox=inbox))
+
+
+def asks_for_driver(state: State) -> bool:
+    """Return whether a state, by itself or by a policy, says which NIC driver the host is to have."""
+    return bool(state.get("driver")) or any(request.get("driver") for request in state.get("requests") or ())
+
+
+def _state_of(desired: HostSpec) -> State:
+    """Return what is kept of a desired state, as it is read back."""
+    known = check_spec({}).keys()
+    asked = {key: value for key, value in desired.items() if key in known and key not in OF_THE_RUN}
+    plain: State = json.loads(json.dumps(asked))
+    return plain
