@@ -34,7 +34,7 @@ class ActionModule(ClusterAction):
 
     def execute(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         """Look at everything that the end of a run needs; see the module's documentation."""
-        waves = render(arguments["spec"])
+        waves = render(arguments["spec"]) if arguments["push"] else []
         problems: list[str] = []
         asked = bool(waves) or arguments["rollout"]
         answer = {"server": "", "user": "", "requests": {}, "notices": [] if asked else [NOTHING_WANTED]}

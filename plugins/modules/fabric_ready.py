@@ -52,6 +52,10 @@ options:
     description: Whether the run would take over fields that another field manager owns.
     type: bool
     default: true
+  push:
+    description: Whether the run pushes the objects of the input. Nothing is asked about them otherwise.
+    type: bool
+    default: true
   rollout:
     description:
       - Whether the run drains nodes and takes slots for them, as C(rdma.fabric.upgrade) does. The user's rights to that

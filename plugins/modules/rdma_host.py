@@ -290,6 +290,10 @@ facts:
       again.
   returned: when O(output_file) is not given
   type: dict
+previous_known:
+  description: Whether another state than O(desired) was kept for the host to go back to.
+  returned: with O(state=previous)
+  type: bool
 shown_later:
   description: What is printed of the host after those of all hosts are known.
   returned: when O(grouped) is true and Ansible prints no JSON

@@ -57,7 +57,12 @@ def unfinished_hosts(hosts: Iterable[str], variables: Mapping[str, Mapping[str, 
     found = []
     for host in hosts:
         own = variables.get(host, {})
-        why = why_unfinished(own.get("host_result"), own.get("host_reboot"), _of_its_node(own))
+        failed = (own.get("host_end") or {}).get("unfinished")
+        if failed:
+            # What is registered since then is about going back.
+            why = "; ".join((failed[0]["why"], *_of_its_rollback(own)))
+        else:
+            why = why_unfinished(own.get("host_result"), own.get("host_reboot"), _of_its_node(own))
         if why:
             found.append(Unfinished(host, why))
     return found
@@ -67,6 +72,21 @@ def _of_its_node(variables: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """Return what was registered of the node of a host: its slot, its drain, and that it was given back."""
     names = ("host_slot", "host_drain", "host_given_back", "host_slot_left")
     return [variables[name] for name in names if name in variables]
+
+
+def _of_its_rollback(variables: Mapping[str, Any]) -> list[str]:
+    """Return what became of bringing a host whose turn has failed back to what it was before, in one line if any."""
+    if "host_rollback_reboot" not in variables:
+        return []
+    result = variables.get("host_result") or {}
+    why = why_unfinished(result, variables["host_rollback_reboot"])
+    if why:
+        return [f"not rolled back: {why}"]
+    if not result.get("previous_known"):
+        return ["not rolled back, as no earlier state of it is known"]
+    if result.get("reboot_required"):
+        return ["rolled back for its next boot, which needs rdma_fabric_allow_reboot"]
+    return ["rolled back to what it was before"]
 
 
 def why_unfinished(

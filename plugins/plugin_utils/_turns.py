@@ -96,10 +96,11 @@ def turn_notices(turns: Turns, variables: Mapping[str, Mapping[str, Any]]) -> li
         return []
     safe = frozenset(drained(hosts, variables, unless_given=True))
     cut_off = [host for host in hosts if host not in safe]
+    nodes = f"{turns.limit} of the nodes" if turns.limit.endswith("%") else f"{turns.limit} nodes"
     pace = {"0": "without limit", "1": "one node out of service at once"}.get(
-        turns.limit, f"{turns.limit} of the nodes out of service at once"
+        turns.limit, f"{nodes} out of service at once"
     )
-    said = f"to be upgraded, {pace}: {named(hosts, _MOST_NAMED)}"
+    said = f"to be changed in turn, {pace}: {named(hosts, _MOST_NAMED)}"
     first = [turn.host for turn in turns.turns if turn.canary]
     if first and len(first) < len(hosts):
         said += f"; before the others {named(first, _MOST_NAMED)}"

@@ -9,7 +9,7 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._variable import Varia
 
 _PREFLIGHT = ("preflight",)
 _PUSH = ("cluster",)
-_PLAYBOOKS = ("playbook site", "playbook upgrade")
+_PLAYBOOKS = ("playbook rollback", "playbook site", "playbook upgrade")
 _CLIENTS = ("cluster", "host/reboot", "host/give_back", "host/upgrade", "status", "validate", *_PLAYBOOKS)
 
 

@@ -11,7 +11,7 @@ _PROOF = ("validate",)
 _DISCOVERY = ("discover",)
 _REBOOT = ("host/reboot",)
 _NODE = ("host/reboot", "host/give_back")
-_UPGRADE = ("preflight", "playbook upgrade")
+_UPGRADE = ("preflight", "playbook rollback", "playbook upgrade")
 
 RUN = (
     Variable(
@@ -28,6 +28,7 @@ RUN = (
             "playbook discover",
             "playbook preview",
             "playbook record",
+            "playbook rollback",
             "playbook site",
             "playbook status",
             "playbook upgrade",
@@ -40,7 +41,7 @@ RUN = (
         "run_dir",
         "path",
         ("Directory on the controller that holds what the run found and its report.",),
-        ("host", "report", "validate", "playbook site", "playbook upgrade"),
+        ("host", "report", "validate", "playbook rollback", "playbook site", "playbook upgrade"),
         default="rdma-fabric-run",
     ),
     Variable("report_title", "str", ("Title of the page.",), ("report",), asked=True),
@@ -105,7 +106,19 @@ RUN = (
             "Pattern of the hosts that C(rdma.fabric.upgrade) works on before the others. One that fails keeps the "
             "others from being touched.",
         ),
-        ("playbook upgrade",),
+        ("playbook rollback", "playbook upgrade"),
+        asked=True,
+    ),
+    Variable(
+        "rollback",
+        "bool",
+        (
+            "Whether C(rdma.fabric.upgrade) brings a host whose turn fails back to what it was brought to before. Its "
+            "node stays cordoned all the same.",
+        ),
+        ("host/upgrade",),
+        HOST,
+        default=True,
         asked=True,
     ),
     Variable(
@@ -308,7 +321,7 @@ OF_RUNS = (
         "reboot_timeout",
         "int",
         ("Seconds to wait for the host to come back. Servers with many GPUs take long.",),
-        _REBOOT,
+        ("host/reboot", "host/rollback"),
         HOST,
         default=1800,
         least=1,

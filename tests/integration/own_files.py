@@ -54,8 +54,15 @@ class OwnFiles:
 
     def has(self, path: str) -> bool:
         """Tell whether a run has written a file of this host."""
+        return self._written(path).is_file()
+
+    def text(self, path: str) -> str:
+        """Return what a run has written to a file of this host."""
+        return self._written(path).read_text(encoding="utf-8")
+
+    def _written(self, path: str) -> Path:
         top = next(place for place in ("etc", "run", "var/lib") if path.startswith(f"/{place}/"))
-        return (self.folder / top / "upper" / path[len(top) + 2 :]).is_file()
+        return self.folder / top / "upper" / path[len(top) + 2 :]
 
     def switch(self, name: str, *, on: bool) -> None:
         """Have nothing run on the host (``hold``), or have /etc/security take no writes (``read-only``)."""

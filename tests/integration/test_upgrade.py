@@ -34,7 +34,7 @@ def test_nodes_are_upgraded_one_after_the_other_and_one_that_needs_nothing_is_no
     order = fleet.interrupted(mark)
     assert sorted(order[::2]) == sorted((name, "taken") for name in NAMES), order
     assert order[1::2] == [(name, "given back") for name, _what in order[::2]]
-    assert "to be upgraded, one node out of service at once: one, two, three" in " ".join(outcome.output.split())
+    assert "to be changed in turn, one node out of service at once: one, two, three" in " ".join(outcome.output.split())
     mark = fleet.cluster.audit.mark()
     again = fleet.run().succeeded()
     assert set(again.changed.values()) == {0}
@@ -94,10 +94,11 @@ def test_the_commands_of_the_guide_run(fleet: Fleet) -> None:
     """As they are written, with this fleet for its hosts and its namespace."""
     text = guide("guide-upgrade.md")
     commands = [shlex.split(line, comments=True) for line in text.splitlines() if line.startswith("ansible-playbook ")]
-    assert [words[1] for words in commands] == ["rdma.fabric.upgrade"] * 3
+    assert [words[1] for words in commands] == ["rdma.fabric.upgrade"] * 3 + ["rdma.fabric.rollback"] * 3
     for words in commands:
         assert words[2:4] == ["-i", "hosts.yml"]
-        fleet.run(*(word.replace("gpu-01", "one") for word in words[4:])).succeeded()
+        given = [word.replace("gpu-01", "one") for word in words[4:]]
+        fleet.run(*given, playbook=words[1].rpartition(".")[2]).succeeded()
     assert fleet.changed() == list(NAMES)
     (leases,) = [shlex.split(line, comments=True) for line in text.splitlines() if line.startswith("kubectl ")]
     shown = fleet.cluster.kubectl(*(word.replace("nvidia-network-operator", fleet.namespace) for word in leases[1:]))

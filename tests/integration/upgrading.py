@@ -53,10 +53,10 @@ class Fleet:
         }
         self.api.call("POST", f"/api/v1/namespaces/{self.namespace}/pods", body)
 
-    def run(self, *arguments: str, **variables: Any) -> Outcome:
+    def run(self, *arguments: str, playbook: str = "upgrade", **variables: Any) -> Outcome:
         given = {"rdma_fabric_namespace": self.namespace, **variables}
         return self.user.run(
-            "upgrade",
+            playbook,
             *arguments,
             inventory=self.inventory,
             variables=given,
@@ -77,6 +77,17 @@ class Fleet:
             text=True,
             start_new_session=True,
         )
+
+    def offer(self, name: str, number: int) -> None:
+        """Have a node offer so many devices; it is not given back without those that it had."""
+        amount = {"allocatable": {DEVICE: str(number)}, "capacity": {DEVICE: str(number)}}
+        path = f"/api/v1/nodes/{self.nodes[name]}/status"
+        self.api.call("PATCH", path, {"status": amount}, content_type="application/merge-patch+json")
+
+    def limits(self) -> list[str]:
+        """Return what the hosts' files say of locked memory."""
+        lines = [host.text(LIMITS).splitlines()[-1] for host in self.hosts.values()]
+        return [line.split()[-1] for line in lines]
 
     def changed(self) -> list[str]:
         """Return the hosts whose files have what is asked for."""

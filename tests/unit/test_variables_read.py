@@ -36,12 +36,13 @@ NO_VARIABLES = {
 THROUGH_PREFLIGHT = {row.name for row in OF_THE_STATE} - {"rdma_fabric_allow_reboot", "rdma_fabric_recorded_host"}
 # Parts of playbooks with the playbooks that import them.
 IMPORTED = {
-    "hosts": ("preview", "site", "upgrade", "validate"),
+    "hosts": ("preview", "rollback", "site", "upgrade", "validate"),
     "push": ("site", "upgrade"),
-    "ready": ("site", "upgrade"),
+    "ready": ("rollback", "site", "upgrade"),
     "reboots": ("site",),
-    "in_turn": ("upgrade",),
-    "turns": ("upgrade",),
+    "in_turn": ("rollback", "upgrade"),
+    "report": ("rollback",),
+    "turns": ("rollback", "upgrade"),
 }
 MODULE = re.compile(r"rdma\.fabric\.(\w+)")
 

@@ -18,6 +18,8 @@ FINE: dict[str, Any] = {"changed": False, "reboot_required": False}
 REFUSED_WHY = "unreachable: Task failed: Failed to connect: Connection refused"
 REFUSED = {"unreachable": True, "msg": "Task failed: Failed to connect:\n  Connection refused"}
 GROUPS = {"all": ["a", "b", "c"], "ungrouped": [], "rdma_fabric": ["a", "b", "c"], "pair": ["a", "b"]}
+TURN_FAILED = {"host_end": {"unfinished": [{"host": "b", "why": "failed: node b is not ready"}]}}
+WENT_BACK = {**TURN_FAILED, "host_rollback_reboot": {"skipped": True}}
 
 
 def look(
@@ -67,6 +69,31 @@ def test_hosts_that_came_to_the_end_are_no_matter() -> None:
             "failed: node b is not given back",
         ),
         ({}, "failed before it was read; its own error says why"),
+        ({"host_result": FINE, **TURN_FAILED}, "failed: node b is not ready"),
+        (
+            {"host_result": {**FINE, "previous_known": True}, **WENT_BACK},
+            "failed: node b is not ready; rolled back to what it was before",
+        ),
+        (
+            {"host_result": {**FINE, "previous_known": False}, **WENT_BACK},
+            "failed: node b is not ready; not rolled back, as no earlier state of it is known",
+        ),
+        (
+            {"host_result": {"reboot_required": True, "previous_known": True}, **WENT_BACK},
+            "failed: node b is not ready; rolled back for its next boot, which needs rdma_fabric_allow_reboot",
+        ),
+        (
+            {"host_result": REFUSED, **WENT_BACK},
+            f"failed: node b is not ready; not rolled back: {REFUSED_WHY}",
+        ),
+        (
+            {
+                "host_result": {"reboot_required": True, "previous_known": True},
+                **TURN_FAILED,
+                "host_rollback_reboot": {"failed": True, "msg": "did not come back"},
+            },
+            "failed: node b is not ready; not rolled back: failed: did not come back",
+        ),
     ],
 )
 def test_a_host_that_was_left_behind_is_named_with_the_reason(variables: dict[str, Any], why: str) -> None:

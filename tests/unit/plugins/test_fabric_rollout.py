@@ -84,11 +84,11 @@ def test_canaries_that_are_none_are_refused() -> None:
     ("own", "arguments", "limit", "said"),
     [
         ({}, {}, "1", "one node out of service at once"),
-        ({}, {"rollouts": [POLICY]}, "3", "3 of the nodes out of service at once"),
+        ({}, {"rollouts": [POLICY]}, "3", "3 nodes out of service at once"),
         ({}, {"rollouts": [{**POLICY, "parallel": 0}]}, "0", "without limit"),
         ({}, {"rollouts": [POLICY], "max_unavailable": " 50% "}, "50%", "50% of the nodes"),
         ({"rdma_fabric_drain": False}, {"rollouts": [POLICY]}, "1", "nothing is drained for a"),
-        ({"rdma_fabric_drain": ""}, {"rollouts": [POLICY]}, "3", "3 of the nodes"),
+        ({"rdma_fabric_drain": ""}, {"rollouts": [POLICY]}, "3", "3 nodes"),
     ],
 )
 def test_the_limit_is_the_users_or_else_the_policys(

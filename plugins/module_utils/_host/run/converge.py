@@ -51,6 +51,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.run.result impor
     Run,
     applied_result,
     host_result,
+    with_previous,
     with_verdict,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.sealed import OTHER, Verdict, judge
@@ -100,7 +101,8 @@ def assess(host: Host, desired: HostSpec, run: Run, address: str | None) -> Asse
 def preview(host: Host, desired: HostSpec, run: Run, address: str | None) -> Outcome:
     """Return the outcome of a run that only looks."""
     seen = assess(host, desired, run, address)
-    return with_verdict(host_result(seen.wish, seen.facts, seen.plan, run), _verdict(seen, run))
+    outcome = with_previous(host_result(seen.wish, seen.facts, seen.plan, run), run, known=not seen.stays)
+    return with_verdict(outcome, _verdict(seen, run))
 
 
 def apply(
@@ -121,7 +123,8 @@ def apply(
     verdict = _verdict(seen, run)
     if verdict is not None and verdict.state == OTHER:
         return with_verdict(host_result(seen.wish, seen.facts, seen.plan, run), verdict)
-    return with_verdict(_apply(machine, desired, run, address, clock, seen=seen, watch=watch), verdict)
+    outcome = _apply(machine, desired, run, address, clock, seen=seen, watch=watch)
+    return with_verdict(with_previous(outcome, run, known=not seen.stays), verdict)
 
 
 def _verdict(seen: Assessment, run: Run) -> Verdict | None:

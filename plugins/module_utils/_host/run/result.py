@@ -90,6 +90,11 @@ def host_result(desired: HostSpec, facts: Facts, plan: Plan, run: Run) -> Outcom
     return outcome
 
 
+def with_previous(outcome: Outcome, run: Run, *, known: bool) -> Outcome:
+    """Return the outcome of a run that goes back with whether there was a state to go back to."""
+    return {**outcome, "previous_known": known} if run.goes_back else outcome
+
+
 def with_verdict(outcome: Outcome, verdict: Verdict | None) -> Outcome:
     """Return the outcome with what became of the comparison with a sealed plan; another plan fails the task."""
     if verdict is None:

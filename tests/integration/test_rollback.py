@@ -1,0 +1,98 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A node that fails its upgrade goes back to what it was before, and so does a fleet when it is asked to.
+
+The cluster is a real API server with nodes of KWOK. The hosts are this machine, each with files of its own.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+
+from ansible_collections.rdma.fabric.tests.integration.playbooks import stored_writes
+from ansible_collections.rdma.fabric.tests.integration.upgrading import NAMES, Fleet
+
+OLD, NEW = {"memlock": 65536}, {"memlock": "unlimited"}
+ALL_OLD, ALL_NEW = ["65536"] * 3, ["unlimited"] * 3
+
+
+@pytest.fixture
+def brought(fleet: Fleet) -> Fleet:
+    """A fleet that was brought to a first state."""
+    fleet.run("--forks", "3", rdma_fabric_limits=OLD, rdma_fabric_max_unavailable="0").succeeded()
+    assert fleet.limits() == ALL_OLD
+    return fleet
+
+
+def fail_on(fleet: Fleet, name: str, **variables: Any) -> str:
+    """Upgrade while a node loses its devices as soon as it is drained; return what the run says."""
+
+    def lose_its_devices() -> None:
+        fleet.until(lambda: name in fleet.cordoned())
+        fleet.offer(name, 0)
+
+    with_it = threading.Thread(target=lose_its_devices)
+    with_it.start()
+    try:
+        outcome = fleet.run(
+            rdma_fabric_limits=NEW, rdma_fabric_canaries=name, rdma_fabric_drain_timeout=6, **variables
+        ).refused()
+    finally:
+        with_it.join()
+    return " ".join(outcome.output.split())
+
+
+def test_a_canary_that_fails_goes_back_and_stays_cordoned_and_the_next_run_upgrades_all(brought: Fleet) -> None:
+    said = fail_on(brought, "two")
+    assert brought.limits() == ALL_OLD
+    assert (brought.cordoned(), brought.holders()) == (["two"], [brought.nodes["two"]])
+    (slot,) = brought.slots()
+    reason = slot["metadata"]["annotations"]["rdma.fabric/slot-failed"]
+    assert "failed: " in reason
+    assert reason.endswith("; rolled back to what it was before")
+    assert "rolled back to what it was before" in said
+    brought.offer("two", 8)
+    brought.run(rdma_fabric_limits=NEW).succeeded()
+    assert (brought.limits(), brought.cordoned(), brought.marked(), brought.holders()) == (ALL_NEW, [], [], [])
+
+
+def test_nothing_goes_back_where_that_is_not_wanted(brought: Fleet) -> None:
+    fail_on(brought, "two", rdma_fabric_rollback=False)
+    assert brought.limits() == ["65536", "unlimited", "65536"]
+    (slot,) = brought.slots()
+    assert "rolled back" not in slot["metadata"]["annotations"]["rdma.fabric/slot-failed"]
+
+
+def test_a_first_state_that_fails_has_nothing_to_go_back_to_and_says_so(fleet: Fleet) -> None:
+    said = fail_on(fleet, "two")
+    assert fleet.changed() == ["two"]
+    assert "not rolled back, as no earlier state of it is known" in said
+
+
+def test_a_fleet_goes_back_node_by_node_and_a_second_run_changes_nothing(brought: Fleet) -> None:
+    brought.run("--forks", "3", rdma_fabric_limits=NEW, rdma_fabric_max_unavailable="0").succeeded()
+    assert brought.limits() == ALL_NEW
+    mark, version = brought.cluster.audit.mark(), brought.version()
+    brought.run("--check", playbook="rollback", rdma_fabric_limits=NEW).succeeded()
+    assert (brought.limits(), stored_writes(brought.cluster.audit, mark)) == (ALL_NEW, [])
+    mark = brought.cluster.audit.mark()
+    brought.run(playbook="rollback", rdma_fabric_limits=NEW).succeeded()
+    assert (brought.limits(), brought.most_at_once(version)) == (ALL_OLD, 1)
+    assert (brought.cordoned(), brought.marked(), brought.holders()) == ([], [], [])
+    assert sorted(name for name, _what in brought.interrupted(mark)[::2]) == sorted(NAMES)
+    mark = brought.cluster.audit.mark()
+    again = brought.run(playbook="rollback", rdma_fabric_limits=NEW).succeeded()
+    assert set(again.changed.values()) == {0}
+    assert (brought.limits(), brought.interrupted(mark)) == (ALL_OLD, [])
+
+
+def test_one_node_goes_back_by_itself_and_is_healed_of_what_it_failed_by(brought: Fleet) -> None:
+    fail_on(brought, "two", rdma_fabric_rollback=False)
+    brought.offer("two", 8)
+    brought.run("--limit", "two", playbook="rollback", rdma_fabric_limits=NEW).succeeded()
+    assert brought.limits() == ALL_OLD
+    assert (brought.cordoned(), brought.marked(), brought.holders()) == ([], [], [])
