@@ -17,6 +17,7 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._run_hosts import (
     due_for_reboot,
     due_for_reload,
     headline,
+    hooks_of,
     parallel_of_policies,
     reasons,
     reboot_notice,
@@ -41,11 +42,12 @@ class ActionModule(FabricAction):
             show_plans(hosts, variables)
         policies = drains_of_policies(hosts, variables, arguments["rollouts"])
         drains = {host: policy["drain"] for host, policy in policies.items()}
+        of_turns = {"drains": drains, "hooks": hooks_of(hosts, variables)}
         found = unfinished_hosts(hosts, variables)
         unfinished = [each._asdict() for each in found]
         if not found:
             due = _reboots(hosts, variables, policies) if arguments["reboots"] else {}
-            return {"changed": False, "unfinished": [], "drains": drains, **due}
+            return {"changed": False, "unfinished": [], **of_turns, **due}
         head, lines = headline(found, len(hosts)), reasons(found, limit)
         if arguments["strict"]:
             text = "\n".join([f"{head}, so this run goes no further than its report:", *lines])
@@ -54,7 +56,7 @@ class ActionModule(FabricAction):
         if arguments["reboots"]:
             answer = {"reboot": [], "reload": [], "give_back": [], "parallel": "1"}
         notices = ["\n".join([f"{head}:", *lines])]
-        return {"changed": False, "unfinished": unfinished, "drains": drains, "notices": notices, **answer}
+        return {"changed": False, "unfinished": unfinished, "notices": notices, **of_turns, **answer}
 
 
 def show_plans(hosts: Sequence[str], variables: Mapping[str, Mapping[str, Any]]) -> None:

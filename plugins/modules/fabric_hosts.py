@@ -114,6 +114,13 @@ drains:
   returned: success
   type: dict
   sample: {dgx-01: {state: drained, force: false, pod_selector: '', timeout: 300}}
+hooks:
+  description:
+    - The task files that are run at each stage of a host's turn (C(rdma_fabric_hooks_before_drain) and so on), of the
+      hosts and stages that have any.
+  returned: success
+  type: dict
+  sample: {dgx-01: {changed: [/etc/rdma-fabric/hooks/nccl.yml]}}
 give_back:
   description:
     - The other hosts whose nodes are drained before a reload or a reboot (C(rdma_fabric_drain)), as a run that was

@@ -17,9 +17,12 @@ from ansible.parsing.dataloader import DataLoader
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.labels import selects
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import named
 from ansible_collections.rdma.fabric.plugins.plugin_utils._texts import is_blank
+from ansible_collections.rdma.fabric.plugins.plugin_utils._variable_rows_runs import HOOKS
+from ansible_collections.rdma.fabric.plugins.plugin_utils._variable_values import value_of
 
 _MOST_NAMED = 10
 _MOST_WORDS = 300
+_HOOKS = {row.short.split("_", 1)[1]: row for row in HOOKS}
 
 
 class Unfinished(NamedTuple):
@@ -70,7 +73,7 @@ def unfinished_hosts(hosts: Iterable[str], variables: Mapping[str, Mapping[str, 
 
 def _of_its_node(variables: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """Return what was registered of the node of a host: its slot, its drain, and that it was given back."""
-    names = ("host_slot", "host_drain", "host_given_back", "host_slot_left")
+    names = ("host_slot", "host_drain", "host_hook", "host_given_back", "host_slot_left")
     return [variables[name] for name in names if name in variables]
 
 
@@ -204,6 +207,18 @@ def _turn_notice(
         drains = f"{whose}: set rdma_fabric_drain where workloads must not be cut off"
     pace = {"1": "one after the other", "100%": "all at once"}.get(parallel, f"{parallel} at once")
     return [f"{what}, {pace} unless rdma_fabric_reboot_parallel says otherwise: {named(hosts, _MOST_NAMED)}; {drains}"]
+
+
+def hooks_of(hosts: Iterable[str], variables: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, list[str]]]:
+    """Return the task files that are run at each stage of a host's turn; hosts and stages without are left out."""
+    found: dict[str, dict[str, list[str]]] = {}
+    for host in hosts:
+        own = variables.get(host, {})
+        given = {stage: value_of(row, own.get(row.name))[0] for stage, row in _HOOKS.items()}
+        files = {stage: [str(path) for path in paths] for stage, paths in given.items() if paths}
+        if files:
+            found[host] = files
+    return found
 
 
 def headline(unfinished: Sequence[Unfinished], total: int) -> str:

@@ -20,6 +20,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.syntax impo
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects import key_of
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.report_hosts import natural_key
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, Notice, Violation, named
+from ansible_collections.rdma.fabric.plugins.plugin_utils._variable_rows_runs import HOOKS
 
 Json = Dict[str, Any]
 
@@ -44,6 +45,8 @@ OF_HOSTS = (
     "drain_force",
     "drain_delete_empty_dir",
     "drain_wait_for",
+    "rollback",
+    *(row.short for row in HOOKS),
 )
 """Variables of hosts that a plan holds beside what the desired state is made from, without ``rdma_fabric_``."""
 _PREFIX = "rdma_fabric_"

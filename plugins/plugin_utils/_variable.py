@@ -18,7 +18,7 @@ class Variable:
 
     ``readers`` are roles (``cluster``), parts of them (``host/reboot``) and playbooks (``playbook record``). ``scope``
     says whose value counts: the controller's, once per run, or that of each host. ``asked`` marks what a survey may
-    well ask the person who starts a run.
+    well ask the person who starts a run. Entries of a list that are ``on_controller`` are full paths of files there.
     """
 
     short: str
@@ -34,6 +34,7 @@ class Variable:
     unit: str = ""
     required: bool = False
     asked: bool = False
+    on_controller: bool = False
 
     @property
     def name(self) -> str:

@@ -11,6 +11,13 @@ _PROOF = ("validate",)
 _DISCOVERY = ("discover",)
 _REBOOT = ("host/reboot",)
 _NODE = ("host/reboot", "host/give_back")
+
+
+def _hook(stage: str, *meaning: str, readers: tuple[str, ...] = _REBOOT) -> Variable:
+    """Return the variable of the task files that are run at a stage of a host's turn."""
+    return Variable(f"hooks_{stage}", "list", meaning, readers, HOST, elements="path", on_controller=True)
+
+
 _UPGRADE = ("preflight", "playbook rollback", "playbook upgrade")
 
 RUN = (
@@ -110,18 +117,6 @@ RUN = (
         asked=True,
     ),
     Variable(
-        "rollback",
-        "bool",
-        (
-            "Whether C(rdma.fabric.upgrade) brings a host whose turn fails back to what it was brought to before. Its "
-            "node stays cordoned all the same.",
-        ),
-        ("host/upgrade",),
-        HOST,
-        default=True,
-        asked=True,
-    ),
-    Variable(
         "slot_timeout",
         "int",
         ("Seconds that a node waits for its slot while no other node comes to its end, V(0) without limit.",),
@@ -129,6 +124,34 @@ RUN = (
         default=7200,
         least=0,
         unit="seconds",
+    ),
+)
+HOOKS = (
+    _hook(
+        "before_drain",
+        "Task files, by their full paths on the controller, that are run for a host before its node is drained. One "
+        "that fails fails the host, and nothing is drained.",
+    ),
+    _hook(
+        "after_drain",
+        "The same once the node is drained and before the host is changed, reloaded or rebooted. The node stays "
+        "cordoned when one fails.",
+    ),
+    _hook(
+        "changed",
+        "The same once the host is changed, and rebooted where that was needed, before its node is given back. A node "
+        "whose own test fails here stays cordoned, and in an upgrade its host is rolled back.",
+    ),
+    _hook("verified", "The same once the node takes pods again, before its slot is given back."),
+    _hook(
+        "failed",
+        "The same for a host whose turn has failed, before it is rolled back.",
+        readers=("host/upgrade",),
+    ),
+    _hook(
+        "rolled_back",
+        "The same once a host whose turn has failed was brought back to what it was before, or could not be.",
+        readers=("host/upgrade",),
     ),
 )
 OF_THE_PROOF = (
@@ -326,6 +349,18 @@ OF_RUNS = (
         default=1800,
         least=1,
         unit="seconds",
+        asked=True,
+    ),
+    Variable(
+        "rollback",
+        "bool",
+        (
+            "Whether C(rdma.fabric.upgrade) brings a host whose turn fails back to what it was brought to before. Its "
+            "node stays cordoned all the same.",
+        ),
+        ("host/upgrade",),
+        HOST,
+        default=True,
         asked=True,
     ),
     Variable(

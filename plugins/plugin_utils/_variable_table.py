@@ -22,6 +22,7 @@ SECTIONS: dict[str, tuple[Variable, ...]] = {
     "Consents": _variable_rows_hosts.CONSENTS,
     "Runs": _variable_rows_runs.RUN,
     "Hosts of a run, reboots and drains": _variable_rows_runs.OF_RUNS,
+    "Hooks of a host's turn": _variable_rows_runs.HOOKS,
     "The wire proof": _variable_rows_runs.OF_THE_PROOF,
     "The discovery": _variable_rows_runs.OF_THE_DISCOVERY,
 }

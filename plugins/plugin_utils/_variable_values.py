@@ -5,7 +5,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Mapping
+from pathlib import Path
+from typing import Any, Callable, Iterable, Mapping
 
 from ansible.errors import AnsibleError
 
@@ -118,11 +119,21 @@ class HostValues:
             value = self._convert(variables[row.name])
         except AnsibleError as error:
             return f"has no value: {error}"
-        return value_of(row, value)[1]
+        found, problem = value_of(row, value)
+        return problem or (_no_files(found or ()) if row.on_controller else "")
+
+
+def _no_files(paths: Iterable[Any]) -> str:
+    """Return which of the paths are no files on the controller by their full paths."""
+    files = [Path(str(path)) for path in paths]
+    wrong = [str(path) for path in files if not (path.is_absolute() and path.is_file())]
+    return f"names {named(wrong)}, no file of the controller by its full path" if wrong else ""
 
 
 def hint_of(row: Variable) -> str:
     """Return the next step for a value that was refused."""
+    if row.on_controller:
+        return 'give full paths, such as "{{ inventory_dir }}/hooks/NAME.yml"'
     if row.default not in (None, "", [], {}):
         return f"leave it out, or empty, for {_written(row.default)}"
     return "leave it out, or empty, where nothing is meant"

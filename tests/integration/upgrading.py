@@ -26,6 +26,8 @@ ENOUGH_SECONDS = 60.0
 class Fleet:
     """Three hosts that want a limit of locked memory, their nodes, and a pod with a device on each."""
 
+    limits_file = LIMITS
+
     def __init__(self, cluster: ControlPlane, namespace: str, folder: Path) -> None:
         self.cluster, self.api, self.namespace = cluster, cluster.api, namespace
         self.user = User(folder / "user")

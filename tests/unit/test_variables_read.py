@@ -21,6 +21,7 @@ from ansible.parsing.dataloader import DataLoader
 
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variable import Variable
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variable_rows_hosts import ROWS as OF_THE_STATE
+from ansible_collections.rdma.fabric.plugins.plugin_utils._variable_rows_runs import HOOKS
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variable_table import TABLE
 from ansible_collections.rdma.fabric.tests.unit.plugins.actions import run_action
 from ansible_collections.rdma.fabric.tests.unit.rules import none_of
@@ -28,12 +29,12 @@ from ansible_collections.rdma.fabric.tests.unit.rules import none_of
 CHECKOUT = Path(__file__).resolve().parents[2]
 ROWS = list(TABLE.values())
 NAME = re.compile(r"\brdma_fabric_\w+")
-# Groups that a run makes, and what it leaves to the next one.
-NO_VARIABLES = {
-    *("rdma_fabric_reboot", "rdma_fabric_give_back", "rdma_fabric_canary", "rdma_fabric_upgrade", "rdma_fabric_result")
-}
+# Groups that a run makes, what it leaves to the next one, and what hooks are told.
+NO_VARIABLES = {f"rdma_fabric_{name}" for name in ("reboot", "give_back", "canary", "upgrade", "result", "hook")}
 # What preflight reads for the role: the role itself sees what became of it.
 THROUGH_PREFLIGHT = {row.name for row in OF_THE_STATE} - {"rdma_fabric_allow_reboot", "rdma_fabric_recorded_host"}
+# What fabric_hosts reads for the role.
+THROUGH_FABRIC_HOSTS = {row.name for row in HOOKS}
 # Parts of playbooks with the playbooks that import them.
 IMPORTED = {
     "hosts": ("preview", "rollback", "site", "upgrade", "validate"),
@@ -131,6 +132,7 @@ def test_each_variable_is_read_where_the_table_says_and_changes_something_there(
             (read if changed else idle).add((name, reader))
     told = {(row.name, reader) for row in ROWS for reader in row.readers}
     told -= {(name, "host") for name in THROUGH_PREFLIGHT}
+    told = {(name, reader) for name, reader in told if name not in THROUGH_FABRIC_HOSTS}
     idle = {(name, reader) for name, reader in idle - read if (name, reader) in told or name not in TABLE}
     none_of(
         [
@@ -179,6 +181,13 @@ def test_what_preflight_reads_of_a_host_changes_its_result(row: Variable) -> Non
         return run_action("fabric_spec", {"hosts": ["gpu01"]}, task_vars={"hostvars": {"gpu01": variables}})
 
     assert result(**{row.name: value}) != result()
+
+
+@pytest.mark.parametrize("row", HOOKS, ids=lambda row: row.short)
+def test_what_fabric_hosts_reads_for_the_role_is_in_its_result(row: Variable) -> None:
+    task_vars = {"groups": {"all": ["gpu01"]}, "hostvars": {"gpu01": {row.name: "/a.yml, /b.yml"}}}
+    result = run_action("fabric_hosts", {"hosts": ["gpu01"], "strict": False}, task_vars=task_vars)
+    assert result["hooks"] == {"gpu01": {row.short.partition("_")[2]: ["/a.yml", "/b.yml"]}}
 
 
 def test_every_option_that_a_variable_goes_into_is_read_by_its_action() -> None:
