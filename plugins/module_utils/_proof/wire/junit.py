@@ -3,26 +3,22 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The document of a proof as JUnit XML, which CI systems and AWX show. Pure.
 
-One suite per network, one test case per pair and test. What XML 1.0 cannot hold is replaced by a mark.
+One suite per network, one test case per pair and test.
 """
 
 from __future__ import annotations
 
-import re
 from typing import Any, Mapping
-from xml.sax.saxutils import escape, quoteattr
 
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.junit_xml import content, start_tag
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.document import network_label
-
-# Outside of XML 1.0's production Char, a document holds nothing.
-_FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def junit_text(document: Mapping[str, Any]) -> str:
     """Return the XML of a document, one test case per pair, network and test."""
     suites = [_suite(document, network) for network in document["networks"]]
     total = [test for row in document["pairs"] for test in row["tests"]]
-    head = _open("testsuites", name="rdma.fabric.validate", **_counts(total), time=f"{document['seconds']:g}")
+    head = start_tag("testsuites", name="rdma.fabric.validate", **_counts(total), time=f"{document['seconds']:g}")
     return "\n".join(['<?xml version="1.0" encoding="UTF-8"?>', head, *suites, "</testsuites>", ""])
 
 
@@ -30,13 +26,13 @@ def _suite(document: Mapping[str, Any], network: Mapping[str, Any]) -> str:
     rows = [row for row in document["pairs"] if row["network"] == network["network"]]
     tests = [test for row in rows for test in row["tests"]]
     name, started = network_label(network), document["started_at"].rstrip("Z")
-    head = _open("testsuite", name=name, **_counts(tests), time=f"{_seconds(tests):g}", timestamp=started)
+    head = start_tag("testsuite", name=name, **_counts(tests), time=f"{_seconds(tests):g}", timestamp=started)
     cases = [_case(name, row, test) for row in rows for test in row["tests"]]
     return "\n".join([head, *cases, "</testsuite>"])
 
 
 def _case(suite: str, row: Mapping[str, Any], test: Mapping[str, Any]) -> str:
-    head = _open(
+    head = start_tag(
         "testcase",
         classname=f"{suite}.{row['a']} - {row['b']}",
         name=f"{test['test']} {test['from']} to {test['to']}",
@@ -46,11 +42,11 @@ def _case(suite: str, row: Mapping[str, Any], test: Mapping[str, Any]) -> str:
     if test["verdict"] == "fail":
         problem = test["problem"] or {}
         text = f"{test['summary']}\ncause: {problem.get('cause', '')}\nnext: {problem.get('next_step', '')}"
-        inside.append(f"{_open('failure', message=test['summary'], type=test['test'])}{_text(text)}</failure>")
+        inside.append(f"{start_tag('failure', message=test['summary'], type=test['test'])}{content(text)}</failure>")
     elif test["verdict"] == "skipped":
-        inside.append(f"{_open('skipped', message=test['summary'])}</skipped>")
+        inside.append(f"{start_tag('skipped', message=test['summary'])}</skipped>")
     shown = [part for part in (test["summary"], test["command"], test["output"]) if part]
-    inside.append(f"<system-out>{_text(chr(10).join(shown))}</system-out>")
+    inside.append(f"<system-out>{content(chr(10).join(shown))}</system-out>")
     return "\n".join([head, *inside, "</testcase>"])
 
 
@@ -66,16 +62,3 @@ def _counts(tests: list[dict[str, Any]]) -> dict[str, str]:
 
 def _seconds(tests: list[dict[str, Any]]) -> float:
     return round(sum(float(test["seconds"]) for test in tests), 1)
-
-
-def _open(element: str, **attributes: str) -> str:
-    told = "".join(f" {name}={quoteattr(_allowed(value))}" for name, value in attributes.items())
-    return f"<{element}{told}>"
-
-
-def _text(text: str) -> str:
-    return escape(_allowed(text))
-
-
-def _allowed(text: str) -> str:
-    return _FORBIDDEN.sub("\N{REPLACEMENT CHARACTER}", text)
