@@ -22,10 +22,10 @@ from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects import Ke
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.session import BatchError, BatchRequest
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.snapshot import list_objects
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import Connection, Patience
-from ansible_collections.rdma.fabric.plugins.module_utils._proof.report_input import host_document_violations
-from ansible_collections.rdma.fabric.plugins.plugin_utils._action import json_on_stdout, plain
+from ansible_collections.rdma.fabric.plugins.plugin_utils._action import json_on_stdout
 from ansible_collections.rdma.fabric.plugins.plugin_utils._cluster_action import ClusterAction, task_environment
 from ansible_collections.rdma.fabric.plugins.plugin_utils._files import write_if_different
+from ansible_collections.rdma.fabric.plugins.plugin_utils._host_documents import registered_documents
 from ansible_collections.rdma.fabric.plugins.plugin_utils._run_hosts import taking_part, unfinished_hosts
 from ansible_collections.rdma.fabric.plugins.plugin_utils._status import (
     attention_of,
@@ -50,7 +50,7 @@ class ActionModule(ClusterAction):
         hosts = taking_part(list(spec["hosts"]), task_vars.get("groups") or {}, limit, self._loader)
         variables = task_vars.get("hostvars") or {}
         unfinished = {each.host: each.why for each in unfinished_hosts(hosts, variables)}
-        documents, unusable = documents_of([host for host in hosts if host not in unfinished], variables)
+        documents, unusable = registered_documents([host for host in hosts if host not in unfinished], variables)
         classes = host_classes(documents, {**unfinished, **unusable}, spec)
         cluster = self._cluster(arguments, hosts)
         attention = attention_of(classes, cluster)
@@ -91,20 +91,6 @@ class ActionModule(ClusterAction):
             except (ApiFault, BatchError) as error:
                 return {"error": str(error)}
         return {"server": client.server, **cluster_state(result, nodes, resources_of(spec), set(hosts))}
-
-
-def documents_of(hosts: Sequence[str], variables: Mapping[str, Any]) -> tuple[list[dict[str, Any]], dict[str, str]]:
-    """Return a document for each host from what ``rdma_host`` registered, and why there is none of others."""
-    documents, unusable = [], {}
-    for host in hosts:
-        result = plain(variables[host]["host_result"])
-        document = {"host": host, "facts": result.get("facts"), "plan": result.get("plan")}
-        violations = host_document_violations(host, document)
-        if violations:
-            unusable[host] = f"failed: what it returned can't be read: {violations[0].path}: {violations[0].problem}"
-        else:
-            documents.append(document)
-    return documents, unusable
 
 
 def resources_of(spec: Mapping[str, Any]) -> list[str]:

@@ -1,17 +1,18 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Documents of a run directory, read with everything that is wrong with them."""
+"""Documents of hosts, of a run directory or as registered, read with everything that is wrong with them."""
 
 from __future__ import annotations
 
 import json
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any, NoReturn, Sequence
+from typing import Any, Mapping, NoReturn, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._proof import report_input
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, Violation
+from ansible_collections.rdma.fabric.plugins.plugin_utils._action import plain
 
 # A host document is tens of kilobytes; more than this is no host document.
 MAX_DOCUMENT_BYTES = 16 * 1024 * 1024
@@ -44,6 +45,22 @@ def read_host_documents(directory: Path) -> list[dict[str, Any]]:
     if violations:
         raise InvalidInput(violations)
     return documents
+
+
+def registered_documents(
+    hosts: Sequence[str], variables: Mapping[str, Any]
+) -> tuple[list[dict[str, Any]], dict[str, str]]:
+    """Return a document for each host from what ``rdma_host`` registered, and why there is none of others."""
+    documents, unusable = [], {}
+    for host in hosts:
+        result = plain(variables[host]["host_result"])
+        document = {"host": host, "facts": result.get("facts"), "plan": result.get("plan")}
+        violations = report_input.host_document_violations(host, document)
+        if violations:
+            unusable[host] = f"failed: what it returned can't be read: {violations[0].path}: {violations[0].problem}"
+        else:
+            documents.append(document)
+    return documents, unusable
 
 
 def earlier_notice(directory: Path, hosts: Sequence[str]) -> list[str]:
