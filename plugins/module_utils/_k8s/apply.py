@@ -168,7 +168,9 @@ def _why_only_now(session: Session, item: Item, err: ApiFault) -> str:
     if _NO_DRY_RUN in err.message:
         return "a webhook that judges it takes no dry run"
     role = _new_role(session, item) if err.fault is Fault.NOT_FOUND else ""
-    return f"the {role} would be created by this run" if role else ""
+    if role:
+        return f"the {role} would be created by this run"
+    return session.foretold(err)
 
 
 def _new_role(session: Session, item: Item) -> str:
@@ -186,5 +188,8 @@ def _new_role(session: Session, item: Item) -> str:
 
 def _predict(session: Session, item: Item, live: Json | None, reason: str) -> None:
     session.unvalidated.setdefault(reason, []).append(item.key)
+    if live is None and session.request.tolerant:
+        # One that has lost its set label is in no LIST.
+        live = get_object(session.connection, session.kinds, item.key)
     action = CREATED if live is None else CONFIGURED
     session.result.changes.append(Change(item.key, item.wave, action, live, item.body))

@@ -100,7 +100,10 @@ def delete(session: Session, key: Key, live: Json) -> bool:
             )[1]
             left = checked_deletion(answer, key, f"delete {key}")
         except ApiFault as err:
-            if err.fault is not Fault.NOT_FOUND:
+            reason = session.foretold(err)
+            if err.fault is not Fault.NOT_FOUND and reason:
+                session.unvalidated.setdefault(reason, []).append(key)
+            elif err.fault is not Fault.NOT_FOUND:
                 session.result.failures.append((key, err))
                 if err.fatal:
                     raise

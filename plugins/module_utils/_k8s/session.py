@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import Any, Callable
 
@@ -23,6 +24,10 @@ DELETED = "deleted"
 KEPT = "kept"
 _CHANGING = frozenset((CREATED, CONFIGURED, DELETED))
 
+NO_RIGHT = "the user has no right to send it, so its fields were compared as they were read"
+# k8s.io/apiserver, authorization: what every 403 of an authorizer says.
+_NO_RIGHT_WORDS = re.compile(r"cannot (create|patch|delete) resource")
+
 # With pauses of up to 5 s between looks, nobody waits for more than 15 s without a word.
 PROGRESS_INTERVAL = 10.0
 
@@ -38,7 +43,8 @@ class BatchRequest:
     ``waves`` is a list of ``{"name", "objects"}``. With ``set_name`` the objects get the set's label, the inventory
     ConfigMap in ``inventory_namespace`` records them, and ``prune`` removes what is no longer among them; without it
     they are handled one by one and nothing is recorded. ``check`` asks the server for a dry run. ``wait_timeout`` is in
-    seconds. ``remove_kept`` lets ``absent`` delete the set's Namespaces and CustomResourceDefinitions too.
+    seconds. ``remove_kept`` lets ``absent`` delete the set's Namespaces and CustomResourceDefinitions too. With
+    ``tolerant`` a dry run that the server refuses is no failure: what was read tells what would be changed.
     """
 
     waves: Any
@@ -51,6 +57,7 @@ class BatchRequest:
     force_conflicts: bool = True
     check: bool = False
     remove_kept: bool = False
+    tolerant: bool = False
     progress: Callable[[str], None] = _quiet
 
 
@@ -156,6 +163,12 @@ class Session:
             if change.key.kind == CRD_KIND and change.action in _CHANGING and defines == (key.group, key.kind):
                 return True
         return False
+
+    def foretold(self, err: ApiFault) -> str:
+        """Return why the run goes on by what was read though a dry run was refused; empty where it does not."""
+        if not (self.request.check and self.request.tolerant) or err.fatal:
+            return ""
+        return NO_RIGHT if _NO_RIGHT_WORDS.search(err.message) else err.message
 
     def refresh(self, keys: list[Key]) -> None:
         """Read the live objects of ``keys`` again: by kind for a set, one by one otherwise."""
