@@ -22,6 +22,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects import ke
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.rehearsal import Rehearsal, rehearse
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.rights import (
     Need,
+    comparison_needs,
     diagnosis_needs,
     grouped,
     held_rules,
@@ -46,7 +47,7 @@ GROUP = "rbac.authorization.k8s.io"
 ROLES: dict[str, Json] = {
     each["metadata"]["name"]: each for each in yaml.safe_load(FILE.read_text(encoding="utf-8"))["items"]
 }
-PUSH, PROOF, ROLLOUT = (ROLES[f"rdma-fabric-{name}"]["rules"] for name in ("push", "proof", "rollout"))
+PUSH, PROOF, ROLLOUT, DRIFT = (ROLES[f"rdma-fabric-{name}"]["rules"] for name in ("push", "proof", "rollout", "drift"))
 
 
 def person(cluster: ControlPlane, *rules: Json) -> Path:
@@ -138,6 +139,27 @@ def test_each_rule_of_the_proof_is_missed_by_name(bare: ControlPlane, rule: Json
     somebody = person(bare, *(each for each in PROOF if each != rule))
     lines = "\n".join(grouped(missing_rights(connection_of(somebody), proof_needs(["default"])).needs))
     assert [name for name in rule["resources"] if name not in lines] == []
+
+
+@pytest.mark.parametrize("rule", DRIFT, ids=lambda rule: f"{rule['apiGroups'][0]}-{rule['resources'][0]}")
+def test_each_rule_of_a_comparison_is_missed_by_name(bare: ControlPlane, rule: Json) -> None:
+    somebody = person(bare, *(each for each in DRIFT if each != rule))
+    keys = [key_of(body) for make in SPECS.values() for body in objects_of(render(make()))]
+    objects = [body for make in SPECS.values() for body in objects_of(render(make()))]
+    needs = comparison_needs(keys, finder(objects), "rdma-fabric", "nvidia-network-operator")
+    lines = "\n".join(grouped(missing_rights(connection_of(somebody), needs).needs))
+    assert [name for name in rule["resources"] if name not in lines] == []
+
+
+def test_a_comparison_is_refused_nothing_that_it_reads(bare: ControlPlane) -> None:
+    reader = person(bare, *DRIFT)
+    mark = bare.audit.mark()
+    for make in SPECS.values():
+        found = run(connection_of(reader), request_of(make(), check=True, tolerant=True))
+        assert "created" in {change.action for change in found.changes}
+    asked = bare.audit.requests(mark, user=pusher_name(reader))
+    assert {each.verb for each in asked if each.code == 403} == {"patch"}
+    assert [each.uri for each in asked if each.verb == "patch" and not each.dry_run] == []
 
 
 @pytest.mark.parametrize("name", SPECS)

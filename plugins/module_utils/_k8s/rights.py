@@ -91,6 +91,12 @@ def push_needs(keys: Iterable[Key], find: Find, set_name: str, namespace: str) -
     return {need: frozenset(names) for need, names in found.items()}
 
 
+def comparison_needs(keys: Iterable[Key], find: Find, set_name: str, namespace: str) -> Needs:
+    """Return what comparing the objects needs: what a push reads, without its Lease."""
+    needs = push_needs(keys, find, set_name, namespace)
+    return {need: names for need, names in needs.items() if need.verb in READS and need.group != LEASE_GROUP}
+
+
 def diagnosis_needs(keys: Iterable[Key]) -> Needs:
     """Return what is needed to say why a workload does not become ready; without it the wait says less."""
     places = sorted({key.namespace for key in keys if is_workload(key.kind)})
