@@ -72,11 +72,20 @@ def differences(found: Json, wanted: Json) -> list[Difference]:
     was_judged = "managedFields" in wanted["metadata"]
     pairs = _different(clean(found), clean(wanted), (), partial=not was_judged)
     secret = "Secret" in (found.get("kind"), wanted.get("kind"))
-    listed = [_difference(found, path, old, new, secret) for path, old, new in pairs]
+    listed = [
+        _difference(found, path, old, new, secret)
+        for path, old, new in pairs
+        # What the server or a webhook sets by itself while it stores the object is nobody's wish.
+        if not was_judged or _is_ours(wanted, path) or _is_ours(found, path)
+    ]
     if not listed and was_judged:
         lost = sorted(owned_records(wanted) ^ owned_records(found))
         listed = [Difference(record_text(record), ABSENT, ABSENT, owners_of_record(found, record)) for record in lost]
     return listed[:MOST_FIELDS]
+
+
+def _is_ours(body: Json, path: Path) -> bool:
+    return any(owner.ours for owner in owners_of(body, path))
 
 
 def _difference(live: Json, path: Path, old: Any, new: Any, secret: bool) -> Difference:

@@ -110,8 +110,10 @@ def _entries(live: Mapping[str, Any]) -> Iterator[tuple[Owner, Mapping[str, Any]
     for entry in (live.get("metadata") or {}).get("managedFields") or []:
         fields = entry.get("fieldsV1") if isinstance(entry, Mapping) else None
         if isinstance(fields, Mapping):
-            texts = [str(entry.get(name) or "") for name in ("manager", "operation", "time", "subresource")]
-            yield Owner(*texts, ours=is_ours(entry)), fields
+            who, how, when, part = (
+                str(entry.get(name) or "") for name in ("manager", "operation", "time", "subresource")
+            )
+            yield Owner(who, how, when, part, is_ours(entry)), fields
 
 
 def _holds(fields: Any, value: Any, path: Sequence[Step]) -> bool:

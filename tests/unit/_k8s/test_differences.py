@@ -16,10 +16,12 @@ from ansible_collections.rdma.fabric.plugins.module_utils._k8s.differences impor
     differences,
 )
 
-APPLIED = {"f:data": {"f:key": {}}}
+Json = dict[str, Any]
+APPLIED: Json = {"f:data": {"f:key": {}}}
+EVERYTHING: Json = {"f:data": {}, "f:spec": {}}
 
 
-def stored(fields: Any = None, **parts: Any) -> dict[str, Any]:
+def stored(fields: Any = None, **parts: Any) -> Json:
     """Return an object as the server has it, with what this collection owns of it."""
     body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, **parts}
     ours = {"manager": "rdma-fabric", "operation": "Apply", "apiVersion": "v1", "time": "1"}
@@ -27,12 +29,12 @@ def stored(fields: Any = None, **parts: Any) -> dict[str, Any]:
     return copy.deepcopy(body)
 
 
-def by(body: dict[str, Any], manager: str, fields: Any) -> dict[str, Any]:
+def by(body: Json, manager: str, fields: Any) -> Json:
     body["metadata"]["managedFields"].append({"manager": manager, "operation": "Update", "fieldsV1": fields})
     return body
 
 
-def listed(found: dict[str, Any], wanted: dict[str, Any]) -> list[tuple[str, Any, Any, list[str]]]:
+def listed(found: Json, wanted: Json) -> list[tuple[str, Any, Any, list[str]]]:
     return [
         (each.path, each.found, each.wanted, [owner.manager for owner in each.owners])
         for each in differences(found, wanted)
@@ -41,7 +43,7 @@ def listed(found: dict[str, Any], wanted: dict[str, Any]) -> list[tuple[str, Any
 
 def test_a_changed_field_is_its_owners_and_one_that_is_gone_is_nobodys() -> None:
     found = by(stored({}, data={"key": "theirs"}), "kubectl-edit", {"f:data": {"f:key": {}}})
-    wanted = stored(data={"key": "ours", "other": "x"})
+    wanted = stored(EVERYTHING, data={"key": "ours", "other": "x"})
     assert listed(found, wanted) == [
         ("data.key", "theirs", "ours", ["kubectl-edit"]),
         ("data.other", ABSENT, "x", []),
@@ -70,24 +72,32 @@ def test_a_lost_record_of_a_field_that_is_as_wanted_is_a_difference_without_valu
 
 
 def test_items_with_names_are_compared_by_them_when_lists_are_of_another_length() -> None:
-    def spec(*env: tuple[str, str]) -> dict[str, Any]:
-        return stored(spec={"env": [{"name": name, "value": value} for name, value in env]})
+    def spec(*env: tuple[str, str]) -> Json:
+        return stored(EVERYTHING, spec={"env": [{"name": name, "value": value} for name, value in env]})
 
+    ours = ["rdma-fabric"]
     assert listed(spec(("A", "1"), ("B", "2")), spec(("A", "0"), ("C", "3"), ("D", "4"))) == [
-        ("spec.env[0].value", "1", "0", []),
-        ("spec.env[1]", {"name": "B", "value": "2"}, ABSENT, []),
+        ("spec.env[0].value", "1", "0", ours),
+        ("spec.env[1]", {"name": "B", "value": "2"}, ABSENT, ours),
         ("spec.env[name=C]", ABSENT, {"name": "C", "value": "3"}, []),
         ("spec.env[name=D]", ABSENT, {"name": "D", "value": "4"}, []),
     ]
 
 
 def test_other_lists_of_another_length_are_one_difference() -> None:
-    assert listed(stored(spec={"args": ["a"]}), stored(spec={"args": ["a", "b"]})) == [
-        ("spec.args", ["a"], ["a", "b"], [])
-    ]
-    assert listed(stored(spec={"args": ["a"]}), stored(spec={"args": ["b"]})) == [("spec.args[0]", "a", "b", [])]
+    def paths(found: Any, wanted: Any) -> list[tuple[str, Any, Any]]:
+        return [each[:3] for each in listed(stored(EVERYTHING, spec=found), stored(EVERYTHING, spec=wanted))]
+
+    assert paths({"args": ["a"]}, {"args": ["a", "b"]}) == [("spec.args", ["a"], ["a", "b"])]
+    assert paths({"args": ["a"]}, {"args": ["b"]}) == [("spec.args[0]", "a", "b")]
     twice = [{"name": "a"}, {"name": "a"}]
-    assert listed(stored(spec=twice), stored(spec=[{"name": "a"}])) == [("spec", twice, [{"name": "a"}], [])]
+    assert paths(twice, [{"name": "a"}]) == [("spec", twice, [{"name": "a"}])]
+
+
+def test_what_the_server_sets_by_itself_is_nobodys_wish() -> None:
+    found = stored(data={"key": "1"}, spec={"generation": 1, "gone": 1})
+    wanted = stored(data={"key": "2"}, spec={"generation": 2, "new": 1})
+    assert [each.path for each in differences(found, wanted)] == ["data.key"]
 
 
 def test_an_object_that_no_server_judged_says_nothing_of_fields_that_it_leaves_out() -> None:
@@ -98,8 +108,8 @@ def test_an_object_that_no_server_judged_says_nothing_of_fields_that_it_leaves_o
 
 
 def test_values_of_secrets_never_show() -> None:
-    found = {**stored(data={"same": "canary1", "moved": "canary2"}), "kind": "Secret"}
-    wanted = {**stored(data={"same": "canary1", "moved": "canary3", "new": "canary4"}), "kind": "Secret"}
+    found = {**stored(EVERYTHING, data={"same": "canary1", "moved": "canary2"}), "kind": "Secret"}
+    wanted = {**stored(EVERYTHING, data={"same": "canary1", "moved": "canary3", "new": "canary4"}), "kind": "Secret"}
     rows = [each.as_dict() for each in differences(found, wanted)]
     assert "canary" not in json.dumps(rows)
     assert [row["path"] for row in rows] == ["data.moved", "data.new"]
@@ -108,11 +118,13 @@ def test_values_of_secrets_never_show() -> None:
 
 
 def test_values_of_secrets_never_show_when_the_whole_field_is_missing() -> None:
-    found, wanted = ({**stored(**parts), "kind": "Secret"} for parts in ({}, {"data": {"a": "canary"}}))
-    assert "canary" not in json.dumps([each.as_dict() for each in differences(found, wanted)])
+    found, wanted = ({**stored(EVERYTHING, **parts), "kind": "Secret"} for parts in ({}, {"data": {"a": "canary"}}))
+    rows = [each.as_dict() for each in differences(found, wanted)]
+    assert [row["path"] for row in rows] == ["data"]
+    assert "canary" not in json.dumps(rows)
 
 
 def test_they_are_bounded_and_null_is_a_value() -> None:
-    many = stored(data={str(number): "x" for number in range(MOST_FIELDS + 50)})
+    many = stored(EVERYTHING, data={str(number): "x" for number in range(MOST_FIELDS + 50)})
     assert len(differences(stored(data={}), many)) == MOST_FIELDS
     assert Difference("a", None, ABSENT).as_dict() == {"path": "a", "wanted": None, "managers": []}

@@ -18,15 +18,16 @@ from ansible_collections.rdma.fabric.plugins.module_utils._k8s.field_owners impo
     record_text,
 )
 
+Json = dict[str, Any]
 TIME = "2026-11-22T10:00:00Z"
 CONTAINER = 'k:{"name":"c"}'
 
 
-def entry(manager: str, fields: Any, operation: str = "Update", **more: str) -> dict[str, Any]:
+def entry(manager: str, fields: Any, operation: str = "Update", **more: str) -> Json:
     return {"manager": manager, "operation": operation, "apiVersion": "v1", "time": TIME, "fieldsV1": fields, **more}
 
 
-def live(*entries: Any) -> dict[str, Any]:
+def live(*entries: Any) -> Json:
     return {
         "metadata": {"name": "a", "labels": {"x/y": "1"}, "managedFields": list(entries)},
         "spec": {
@@ -38,7 +39,7 @@ def live(*entries: Any) -> dict[str, Any]:
     }
 
 
-def managers(body: dict[str, Any], *path: Step) -> list[str]:
+def managers(body: Json, *path: Step) -> list[str]:
     return [owner.manager for owner in owners_of(body, path)]
 
 
@@ -59,13 +60,14 @@ def test_a_field_a_key_and_an_item_of_a_list_belong_to_who_recorded_them() -> No
 
 
 def test_who_owns_a_value_as_a_whole_owns_what_is_in_it_and_who_owns_its_place_alone_does_not() -> None:
-    atomic, place = {"f:spec": {"f:selector": {}}}, {"f:spec": {"f:selector": {".": {}}}}
+    atomic: Json = {"f:spec": {"f:selector": {}}}
+    place: Json = {"f:spec": {"f:selector": {".": {}}}}
     assert managers(live(entry("whole", atomic), entry("place", place)), "spec", "selector", "app") == ["whole"]
     assert managers(live(entry("place", place)), "spec", "selector") == ["place"]
 
 
 def test_others_come_before_this_collection_and_each_is_shown_with_operation_and_time() -> None:
-    fields = {"f:spec": {}}
+    fields: Json = {"f:spec": {}}
     body = live(
         entry("rdma-fabric", fields, "Apply"), entry("scaler", fields, subresource="scale"), entry("kubectl", fields)
     )
@@ -95,7 +97,7 @@ def test_what_can_not_be_read_owns_nothing() -> None:
 
 
 def test_records_of_two_states_are_compared_as_they_are_written() -> None:
-    fields = {"f:spec": {"f:containers": {CONTAINER: {".": {}, "f:image": {}}}}}
+    fields: Json = {"f:spec": {"f:containers": {CONTAINER: {".": {}, "f:image": {}}}}}
     body = live(entry("rdma-fabric", fields, "Apply"), entry("kubectl", fields))
     image = ("f:spec", "f:containers", CONTAINER, "f:image")
     assert owned_records(body) == {image, image[:3]}
