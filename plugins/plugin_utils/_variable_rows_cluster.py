@@ -10,7 +10,7 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._variable import Varia
 _PREFLIGHT = ("preflight",)
 _PUSH = ("cluster",)
 _PLAYBOOKS = ("playbook rollback", "playbook site", "playbook upgrade")
-_CLIENTS = ("cluster", "host/reboot", "host/give_back", "host/upgrade", "status", "validate", *_PLAYBOOKS)
+_CLIENTS = ("cluster", "host/reboot", "host/give_back", "host/upgrade", "drift", "status", "validate", *_PLAYBOOKS)
 
 
 def _resource(short: str, meaning: str) -> Variable:
@@ -142,7 +142,7 @@ PUSH = (
         "set",
         "str",
         ("Name of the set of objects. Two sets in one cluster do not touch each other.",),
-        (*_PUSH, "preflight", "status", *_PLAYBOOKS),
+        (*_PUSH, "drift", "preflight", "status", *_PLAYBOOKS),
         default="rdma-fabric",
         asked=True,
     ),
@@ -150,7 +150,7 @@ PUSH = (
         "prune",
         "bool",
         ("Whether objects of the set that are no longer rendered are deleted, and count as differing until then.",),
-        (*_PUSH, "status", *_PLAYBOOKS),
+        (*_PUSH, "drift", "status", *_PLAYBOOKS),
         default=True,
         asked=True,
     ),

@@ -81,7 +81,7 @@ WISHES = (
         "recorded_host",
         "path",
         ("A recording on the controller that stands for the host.",),
-        ("host", "playbook discover", "playbook status"),
+        ("host", "playbook discover", "playbook drift", "playbook status"),
         HOST,
     ),
 )

@@ -128,6 +128,11 @@ def proof_arguments(place: Place) -> dict[str, Any]:
     return {"spec": spec, "run_dir": str(place.folder / "run"), "resources": {"rail0": DEVICE}}
 
 
+def comparison_arguments(place: Place) -> dict[str, Any]:
+    spec = {**proof_arguments(place)["spec"], "attachments": [], "objects": [NAMESPACE_OBJECT], "hosts": {}}
+    return {"spec": spec, "run_dir": str(place.folder / "run")}
+
+
 def write_host_document(place: Place) -> None:
     """Let the module under another test write what a run directory holds of a host."""
     output = place.folder / "run" / "hosts" / f"{HOST}.json"
@@ -176,6 +181,7 @@ SCENARIOS = {
         },
         changes=False,
     ),
+    "fabric_drift": Scenario(comparison_arguments, changes=True),
     "fabric_report": Scenario(
         lambda place: {"run_dir": str(place.folder / "run")}, changes=True, prepare=write_host_document
     ),

@@ -37,6 +37,7 @@ BEFORE: dict[str, list[dict[str, Any]]] = {
 # Part of what the last example comes to.
 SHOWN = {
     "fabric_discover": "dgx_h100",
+    "fabric_drift": '"outcome": "same"',
     "fabric_hosts": '"msg": []',
     "fabric_render": "rdma-shared",
     "fabric_ready": '"server": "https://127.0.0.1:',

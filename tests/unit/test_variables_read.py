@@ -39,6 +39,7 @@ THROUGH_FABRIC_HOSTS = {row.name for row in HOOKS}
 IMPORTED = {
     "hosts": ("preview", "rollback", "site", "upgrade", "validate"),
     "push": ("site", "upgrade"),
+    "read": ("drift", "status"),
     "ready": ("rollback", "site", "upgrade"),
     "reboots": ("site",),
     "in_turn": ("rollback", "upgrade"),

@@ -1,0 +1,133 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Compares hosts and cluster with the input. Its documentation is in ``plugins/modules/fabric_drift.py``."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any, Mapping, Sequence
+
+from ansible.utils.display import Display
+
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.render import (
+    DEFAULT_NAMESPACE,
+    objects_of,
+    render,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.batch import run
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import ApiFault
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.inventory import inventory_key
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects import key_of
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.session import BatchError, BatchRequest
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import Connection, Patience
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.report_input import spec_violations
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput
+from ansible_collections.rdma.fabric.plugins.plugin_utils._action import (
+    ActionFailure,
+    describe_os_error,
+    json_on_stdout,
+    notice_texts,
+)
+from ansible_collections.rdma.fabric.plugins.plugin_utils._cluster_action import ClusterAction, task_environment
+from ansible_collections.rdma.fabric.plugins.plugin_utils._drift import attention_of, document_of, host_rows, screen
+from ansible_collections.rdma.fabric.plugins.plugin_utils._drift_junit import junit_text
+from ansible_collections.rdma.fabric.plugins.plugin_utils._drift_objects import cluster_part, error_of, unread_cluster
+from ansible_collections.rdma.fabric.plugins.plugin_utils._files import make_writable_directory, write_if_different
+from ansible_collections.rdma.fabric.plugins.plugin_utils._host_documents import registered_documents
+from ansible_collections.rdma.fabric.plugins.plugin_utils._run_hosts import taking_part, unfinished_hosts
+
+display = Display()
+
+# Who only looks does not sit out an outage.
+_PATIENCE = Patience(total=10.0)
+_INVALID = {"fault": "invalid", "next_step": ""}
+
+
+class ActionModule(ClusterAction):
+    """Tells where hosts and cluster are not what the input asks for."""
+
+    def execute(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
+        """Compare what every host registered, and the cluster, with the input; see the module's documentation."""
+        violations = spec_violations(arguments["spec"])
+        if violations:
+            raise InvalidInput(violations)
+        run_dir = Path(arguments["run_dir"]).expanduser().absolute()
+        if not self.check_mode:
+            self._make(run_dir)
+        hosts = self._hosts(arguments["spec"], task_vars)
+        cluster, notices = self._cluster(arguments)
+        now = datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+        document = document_of(hosts, cluster, now, notices)
+        files = {run_dir / "drift.json": json_text(document), run_dir / "drift.xml": junit_text(document)}
+        if not self.check_mode:
+            for path, text in files.items():
+                write_if_different(path, text)
+        if not json_on_stdout():
+            for line in screen(document):
+                display.display(line)
+        return {
+            # The time of the comparison is in the files, so that each one writes them.
+            "changed": True,
+            "outcome": document["outcome"],
+            "summary": document["summary"],
+            "attention": attention_of(document),
+            "drift_json": str(run_dir / "drift.json"),
+            "drift_xml": str(run_dir / "drift.xml"),
+            "notices": notices,
+        }
+
+    def _make(self, run_dir: Path) -> None:
+        try:
+            make_writable_directory(run_dir)
+        except OSError as error:
+            problem = f"the run directory {describe_os_error(error)} (make it writable, or give another one)"
+            raise ActionFailure(problem) from error
+
+    def _hosts(self, spec: Mapping[str, Any], task_vars: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """Return what became of the comparison of each host within the limit."""
+        limit, groups = task_vars.get("ansible_limit"), task_vars.get("groups") or {}
+        hosts = taking_part(list(spec.get("hosts") or {}), groups, limit, self._loader)
+        variables = task_vars.get("hostvars") or {}
+        unread = {each.host: each.why for each in unfinished_hosts(hosts, variables)}
+        documents, unusable = registered_documents([host for host in hosts if host not in unread], variables)
+        return host_rows({each["host"]: each["plan"]["steps"] for each in documents}, {**unread, **unusable})
+
+    def _cluster(self, arguments: Mapping[str, Any]) -> tuple[dict[str, Any] | None, Sequence[str]]:
+        """Return what became of the comparison of the cluster, and notices; None where nothing is wanted of one."""
+        spec = arguments["spec"]
+        waves = render(spec)
+        wanted = [key_of(body) for body in objects_of(waves)]
+        if not wanted:
+            return None, []
+        namespace = spec.get("namespace") or DEFAULT_NAMESPACE
+        request = BatchRequest(
+            waves=waves,
+            set_name=arguments["set"],
+            inventory_namespace=namespace,
+            prune=arguments["prune"],
+            wait=False,
+            check=True,
+            tolerant=True,
+        )
+        server = ""
+        with task_environment(self._environment()):
+            try:
+                client = self.client(arguments)
+                server = client.server
+                result = run(Connection(client, patience=_PATIENCE, notify=self.progress), request)
+            except ApiFault as fault:
+                return unread_cluster(server, wanted, error_of(fault)), []
+            except InvalidInput as invalid:
+                return unread_cluster(server, wanted, {**_INVALID, "message": str(invalid)}), []
+            except BatchError as error:
+                result = error.result
+        part = cluster_part(server, wanted, result, inventory_key(arguments["set"], namespace))
+        return part, notice_texts(result.notices)
+
+
+def json_text(document: Mapping[str, Any]) -> str:
+    """Return the text of ``drift.json``."""
+    return f"{json.dumps(document, indent=1, sort_keys=True)}\n"

@@ -1,0 +1,119 @@
+#!/usr/bin/python
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+---
+module: fabric_drift
+short_description: List where hosts and cluster differ from the input, and what brought that
+version_added: 0.1.0
+description:
+  - Compares what M(rdma.fabric.rdma_host) registered for every host as C(host_result), and every object of the cluster
+    side, with what is asked for, and changes neither.
+  - A host differs in each step of its plan. Equal plans are shown once, with the names of their hosts.
+  - An object differs in fields, is missing, or is left over from an earlier run. Each field comes with what is wanted
+    and found, and with its managers of C(metadata.managedFields), that is who set it, how and when.
+  - A difference, a host that was not read and an object that could not be compared are told apart, on the screen and
+    in both files. Nothing is said to be without difference that was not compared.
+  - Objects that are provably as wanted are not sent. All others are sent as dry runs. Where the user has no right to
+    that, or the server refuses, their fields are compared as they were read, which RV(notices) says. So the rights to
+    C(get) and C(list) are enough.
+  - Writes C(drift.json) for programs and C(drift.xml), JUnit, into the run directory.
+notes:
+  - Where nothing is wanted of a cluster, none is asked and no kubeconfig is needed.
+  - The schema of C(drift.json) is C(docs/drift.schema.json) of this collection.
+author:
+  - The rdma.fabric contributors (@rdma-fabric)
+extends_documentation_fragment:
+  - kubernetes.core.k8s_auth_options
+  - rdma.fabric.cluster
+  - rdma.fabric.attributes
+attributes:
+  check_mode:
+    support: full
+    details:
+      - The comparison is made and shown. No file is written.
+  diff_mode:
+    support: none
+  idempotent:
+    support: none
+    details:
+      - Every run writes its time into the files.
+options:
+  spec:
+    description: The specification, as M(rdma.fabric.fabric_spec) returns it.
+    type: dict
+    required: true
+  run_dir:
+    description: Directory of the run on the controller. It is created when missing.
+    type: path
+    required: true
+  set:
+    description: Name of the set of objects, as M(rdma.fabric.k8s_batch) takes it.
+    type: str
+    default: rdma-fabric
+  prune:
+    description: Whether objects of the set that are no longer rendered count as differing.
+    type: bool
+    default: true
+seealso:
+  - module: rdma.fabric.rdma_host
+  - module: rdma.fabric.fabric_status
+  - module: rdma.fabric.k8s_batch
+"""
+
+EXAMPLES = r"""
+- name: Load and validate every input
+  rdma.fabric.fabric_spec:
+    hosts: []
+  register: preflight_result
+
+- name: List where hosts and cluster differ from the input
+  rdma.fabric.fabric_drift:
+    spec: "{{ preflight_result.spec }}"
+    run_dir: rdma-fabric-run
+  register: drift_result
+"""
+
+RETURN = r"""
+outcome:
+  description:
+    - V(same) when everything was compared and nothing differs, V(drift) when something differs.
+    - V(error) when a host was not read or an object not compared, whatever was found of the others.
+  returned: success
+  type: str
+  sample: drift
+summary:
+  description:
+    - C(hosts) and C(objects), each with C(total), C(same), C(different) and C(not_compared).
+  returned: success
+  type: dict
+  sample:
+    hosts: {total: 7, same: 6, different: 1, not_compared: 0}
+    objects: {total: 41, same: 41, different: 0, not_compared: 0}
+attention:
+  description: One sentence for each kind of difference and error, with the next step; empty when nothing differs.
+  returned: success
+  type: list
+  elements: str
+  sample:
+    - "1 host different: gpu-07; next: rdma.fabric.site --check --diff shows what a run would do about it"
+drift_json:
+  description: Path of the file for programs.
+  returned: success
+  type: str
+  sample: /home/user/rdma-fabric-run/drift.json
+drift_xml:
+  description: Path of the JUnit file. A difference is a failure there, what was not read or compared an error.
+  returned: success
+  type: str
+  sample: /home/user/rdma-fabric-run/drift.xml
+notices:
+  description: What is to be known besides, such as objects whose fields were compared without a dry run.
+  returned: success
+  type: list
+  elements: str
+"""
