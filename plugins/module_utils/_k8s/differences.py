@@ -70,13 +70,13 @@ def differences(found: Json, wanted: Json) -> list[Difference]:
     ``wanted`` is the object as the server would store it, or the one that is asked for, if no server has seen it.
     """
     was_judged = "managedFields" in wanted["metadata"]
-    pairs = _different(clean(found), clean(wanted), (), partial=not was_judged)
+    pairs = _different(clean(found), clean(wanted), (), asked=not was_judged)
     secret = "Secret" in (found.get("kind"), wanted.get("kind"))
     listed = [
         _difference(found, path, old, new, secret)
         for path, old, new in pairs
         # What the server or a webhook sets by itself while it stores the object is nobody's wish.
-        if not was_judged or _is_ours(wanted, path) or _is_ours(found, path)
+        if (new is not ABSENT and not was_judged) or _is_ours(wanted, path) or _is_ours(found, path)
     ]
     if not listed and was_judged:
         lost = sorted(owned_records(wanted) ^ owned_records(found))
@@ -94,23 +94,23 @@ def _difference(live: Json, path: Path, old: Any, new: Any, secret: bool) -> Dif
     return Difference(path_text(path), new, old, owners_of(live, path) if old is not ABSENT else [])
 
 
-def _different(found: Any, wanted: Any, path: Path, *, partial: bool) -> Iterator[tuple[Path, Any, Any]]:
-    """Yield each path with the values found and wanted there; with ``partial`` what is not wanted does not count."""
+def _different(found: Any, wanted: Any, path: Path, *, asked: bool) -> Iterator[tuple[Path, Any, Any]]:
+    """Yield each path with the values found and wanted there; ``asked`` says that no server has seen what is wanted."""
     if identical(found, wanted):
         return
     if isinstance(found, Mapping) and isinstance(wanted, Mapping):
-        for name in sorted({*wanted} if partial else {*found, *wanted}):
+        for name in sorted({*found, *wanted}):
             old, new = found.get(name, ABSENT), wanted.get(name, ABSENT)
             if old is not ABSENT and new is not ABSENT:
-                yield from _different(old, new, (*path, name), partial=partial)
-            elif not (partial and not new):
+                yield from _different(old, new, (*path, name), asked=asked)
+            elif new or not asked:
                 # Go's omitempty leaves out what is false, 0 or empty.
                 yield (*path, name), old, new
     elif isinstance(found, list) and isinstance(wanted, list) and len(found) == len(wanted):
         for number, (old, new) in enumerate(zip(found, wanted)):
-            yield from _different(old, new, (*path, number), partial=partial)
+            yield from _different(old, new, (*path, number), asked=asked)
     elif isinstance(found, list) and isinstance(wanted, list) and _are_named(found) and _are_named(wanted):
-        yield from _different_items(found, wanted, path, partial=partial)
+        yield from _different_items(found, wanted, path, asked=asked)
     else:
         yield path, found, wanted
 
@@ -122,14 +122,14 @@ def _are_named(items: Sequence[Any]) -> bool:
 
 
 def _different_items(
-    found: Sequence[Any], wanted: Sequence[Any], path: Path, *, partial: bool
+    found: Sequence[Any], wanted: Sequence[Any], path: Path, *, asked: bool
 ) -> Iterator[tuple[Path, Any, Any]]:
     """Compare lists of another length by the names of their items; a missing one stands where it is wanted."""
     old_of = {item["name"]: (number, item) for number, item in enumerate(found)}
     new_of = {item["name"]: (number, item) for number, item in enumerate(wanted)}
     for name, (number, item) in old_of.items():
         if name in new_of:
-            yield from _different(item, new_of[name][1], (*path, number), partial=partial)
+            yield from _different(item, new_of[name][1], (*path, number), asked=asked)
         else:
             yield (*path, number), item, ABSENT
     for name, (_number, item) in new_of.items():

@@ -100,11 +100,13 @@ def test_what_the_server_sets_by_itself_is_nobodys_wish() -> None:
     assert [each.path for each in differences(found, wanted)] == ["data.key"]
 
 
-def test_an_object_that_no_server_judged_says_nothing_of_fields_that_it_leaves_out() -> None:
-    found = stored(data={"key": "1"}, spec={"type": "default", "number": 1})
-    asked = {**stored(data={"key": "2"}, spec={"number": True, "off": False, "on": True})}
+def test_what_no_server_judged_is_compared_in_what_it_asks_for_and_in_what_was_applied_before() -> None:
+    applied = {"f:data": {"f:key": {}, "f:dropped": {}}}
+    found = stored(applied, data={"key": "1", "dropped": "x", "theirs": "y"}, spec={"type": "default", "number": 1})
+    asked = stored(data={"key": "2"}, spec={"number": True, "off": False, "on": True})
     del asked["metadata"]["managedFields"]
-    assert [each.path for each in differences(found, asked)] == ["data.key", "spec.number", "spec.on"]
+    paths = [each.path for each in differences(found, asked)]
+    assert paths == ["data.dropped", "data.key", "spec.number", "spec.on"]
 
 
 def test_values_of_secrets_never_show() -> None:
