@@ -23,6 +23,7 @@ from typing import Iterator
 
 import pytest
 
+from ansible_collections.rdma.fabric.tests.integration.drifting import Pushed
 from ansible_collections.rdma.fabric.tests.integration.missing import do_without
 from ansible_collections.rdma.fabric.tests.integration.upgrading import Fleet
 from ansible_collections.rdma.fabric.tests.lab.audit import AuditLog
@@ -112,3 +113,9 @@ def fleet(control_plane: ControlPlane, namespace: str, tmp_path: Path) -> Iterat
     found = Fleet(control_plane, namespace, tmp_path)
     yield found
     delete_nodes(control_plane.api, found.nodes.values())
+
+
+@pytest.fixture
+def pushed(control_plane: ControlPlane, namespace: str, tmp_path: Path) -> Pushed:
+    """Two hosts with files of their own and some objects, as ``site`` has left them."""
+    return Pushed(control_plane, namespace, tmp_path)

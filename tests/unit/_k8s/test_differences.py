@@ -101,7 +101,7 @@ def test_what_the_server_sets_by_itself_is_nobodys_wish() -> None:
 
 
 def test_what_no_server_judged_is_compared_in_what_it_asks_for_and_in_what_was_applied_before() -> None:
-    applied = {"f:data": {"f:key": {}, "f:dropped": {}}}
+    applied: Json = {"f:data": {"f:key": {}, "f:dropped": {}}}
     found = stored(applied, data={"key": "1", "dropped": "x", "theirs": "y"}, spec={"type": "default", "number": 1})
     asked = stored(data={"key": "2"}, spec={"number": True, "off": False, "on": True})
     del asked["metadata"]["managedFields"]
