@@ -77,7 +77,9 @@ def test_what_was_changed_by_hand_is_listed_with_who_did_it(pushed: Pushed) -> N
     assert junit[f"{pushed.namespace}/deleted"] == "failure missing"
     assert junit[f"{pushed.namespace}/kept"] == ""
 
+    (pushed.user.here / "rdma-fabric-run" / "drift.json").unlink()
     again = pushed.drift("--check")
+    assert pushed.document()["outcome"] == "drift"
     assert (again.status, screen(again)) == (DIFFERS, printed)
     pushed.user.run("site", **pushed.given()).succeeded()
     pushed.drift().succeeded()

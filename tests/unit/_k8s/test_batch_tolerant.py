@@ -70,6 +70,13 @@ def test_a_push_and_its_check_fail_all_the_same(options: dict[str, Any]) -> None
         apply(server, *BASE, **options)
 
 
+def test_a_push_that_may_not_prune_fails_all_the_same() -> None:
+    server = applied()
+    server.intercept = lambda _n, method, _p: only_reads(0, method, "") if method == "DELETE" else None
+    with pytest.raises(BatchError, match="cannot delete"):
+        apply(server, wave(config_map("a"), config_map("b")), tolerant=True)
+
+
 def test_a_server_that_fails_ends_it() -> None:
     server = applied()
     server.objects[("configmaps", "ns", "a")]["data"].update(key="drift")

@@ -168,8 +168,9 @@ class TestObjects:
         del server.objects[("configmaps", "ns", "b")]
         refusal = failure(401, "Unauthorized", "Unauthorized")
         server.intercept = lambda _n, method, path: refusal if method == "PATCH" and path.endswith("/b") else None
-        found = rows(compared(server, *BASE))
-        states = {name: row["state"] for name, row in found.items()}
+        found = compared(server, *BASE)
+        assert [each["fault"] for each in found["errors"]] == ["unauthorized"]
+        states = {name: row["state"] for name, row in rows(found).items()}
         assert states == {"ConfigMap a": "differs", "ConfigMap b": "not_compared", "DaemonSet d": "not_compared"}
 
     def test_what_is_in_the_default_namespace_is_compared_once(self) -> None:
@@ -258,6 +259,12 @@ class TestJunit:
         assert (suite.get("errors"), suite.get("failures"), suite.get("skipped")) == ("1", "0", "2")
         assert [case.get("name") for case in suite] == ["API server", "ns/a", "ns/d"]
         assert suite[0][0].text == "no route & <none>\nnext: check the network"
+
+    def test_an_object_that_can_not_be_compared_is_an_error(self, server: FakeServer) -> None:
+        server.objects[("configmaps", "ns", "a")]["metadata"]["labels"]["rdma.fabric/set"] = "other"
+        tree = parsed(document(cluster=compared(server, *BASE)))
+        (case,) = (case for case in tree.iter("testcase") if case.get("name") == "ns/a")
+        assert [(child.tag, child.get("type")) for child in case] == [("error", "failed")]
 
     def test_text_of_a_host_can_not_break_it(self) -> None:
         nasty = step(reason="\x00 ]]> </failure> \u202e & \x1b[31m")
