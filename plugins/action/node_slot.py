@@ -6,11 +6,15 @@
 from __future__ import annotations
 
 import os
+from datetime import datetime, timezone
 from typing import Any
 
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import ApiFault
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.events import create_event, warning_of
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.lease import own_user
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.nodes import patch_node, read_node
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import Connection
+from ansible_collections.rdma.fabric.plugins.module_utils._rollout.cordon import to_fail
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.drain import Unanswered, unlimited
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.holding import Holding, SlotRefused
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.slots import (
@@ -27,6 +31,7 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._process import runnin
 from ansible_collections.rdma.fabric.plugins.plugin_utils._slot_shelf import SlotShelf
 
 _MOST_OF_A_REASON = 500
+_FAILED = "RdmaFabricFailed"
 _NEXT_STEP = (
     "Let the other nodes end, mend what is named and run again with it, or free its slot with state: given_back and "
     "any_run: true once it is in service"
@@ -60,13 +65,19 @@ class ActionModule(ClusterAction):
         if state == "taken":
             return self._foreseen(holding) if self.check_mode else self._take(connection, holding, arguments)
         any_run = state == "given_back" and arguments["any_run"]
+        notices: list[str] = []
         if self.check_mode:
             found = [slot for slot in holding.held(any_run=any_run) if state != "failed" or not slot.failed]
         elif state == "given_back":
             found = holding.give_back(any_run=any_run)
         else:
-            found = holding.fail(" ".join(arguments["reason"].split())[:_MOST_OF_A_REASON])
-        return self._result(bool(found), slot_name(holding.group, found[0].index) if found else "")
+            reason = " ".join(arguments["reason"].split())[:_MOST_OF_A_REASON]
+            found = holding.fail(reason)
+            notices = _tell(connection, holding.wish, reason) if found else []
+        return {
+            **self._result(bool(found), slot_name(holding.group, found[0].index) if found else ""),
+            "notices": notices,
+        }
 
     def _take(self, connection: Connection, holding: Holding, arguments: dict[str, Any]) -> dict[str, Any]:
         limit = unlimited(float(arguments["timeout"]))
@@ -88,6 +99,20 @@ class ActionModule(ClusterAction):
     @staticmethod
     def _result(changed: bool, lease: str) -> dict[str, Any]:
         return {"changed": changed, "lease": lease, "blocked": "", "waited": 0.0, "notices": []}
+
+
+def _tell(connection: Connection, wish: Wish, reason: str) -> list[str]:
+    """Say on the node, and in an Event about it, what it has failed by; return what could not be said and why."""
+    event = warning_of(wish.node, _FAILED, reason, wish.run, datetime.now(timezone.utc))
+    try:
+        create_event(connection, event)
+        node = read_node(connection, wish.node)
+        patch = to_fail(node, reason).patch if node is not None else None
+        if patch is not None:
+            patch_node(connection, wish.node, patch)
+    except ApiFault as fault:
+        return [f"only the slot of node {wish.node} says what it has failed by: {fault}"]
+    return []
 
 
 def _checked(arguments: dict[str, Any]) -> int:

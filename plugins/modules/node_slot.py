@@ -23,7 +23,9 @@ description:
     once.
   - O(state=taken) renews a slot that the run has already. Ask for it again before each step that takes long.
 notes:
-  - The user needs C(list), C(create) and C(update) on Leases in O(namespace), and C(list) and C(get) on nodes.
+  - The user needs C(list), C(create) and C(update) on Leases in O(namespace), and C(list) and C(get) on nodes. With
+    O(state=failed), C(patch) on nodes and C(create) on Events in the namespace C(default) are needed as well; a notice
+    tells where they are missing.
 author:
   - The rdma.fabric contributors (@rdma-fabric)
 extends_documentation_fragment:
@@ -51,7 +53,8 @@ options:
       - With V(taken), the node has a slot in this run, and may be interrupted.
       - With V(given_back), the node has none.
       - With V(failed), the slot that the node has in this run stays taken, and no other node of any run takes a new one
-        until a run for this node takes its slot or somebody gives it back.
+        until a run for this node takes its slot or somebody gives it back. O(reason) is said by the slot, by the mark
+        of M(rdma.fabric.node_drain) on the node and by an Event about it (C(kubectl describe node)).
     type: str
     choices: [taken, given_back, failed]
     default: taken

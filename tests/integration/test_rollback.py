@@ -8,6 +8,7 @@ The cluster is a real API server with nodes of KWOK. The hosts are this machine,
 
 from __future__ import annotations
 
+import re
 import threading
 from typing import Any
 
@@ -55,6 +56,9 @@ def test_a_canary_that_fails_goes_back_and_stays_cordoned_and_the_next_run_upgra
     assert "failed: " in reason
     assert reason.endswith("; rolled back to what it was before")
     assert "rolled back to what it was before" in said
+    assert reason in brought.node("two")["metadata"]["annotations"]["rdma.fabric/cordon"]
+    events = brought.cluster.kubectl("describe", "node", brought.nodes["two"]).partition("\nEvents:")[2]
+    assert re.search(rf"Warning +RdmaFabricFailed .*{re.escape(reason[:200])}", events), events
     brought.offer("two", 8)
     brought.run(rdma_fabric_limits=NEW).succeeded()
     assert (brought.limits(), brought.cordoned(), brought.marked(), brought.holders()) == (ALL_NEW, [], [], [])

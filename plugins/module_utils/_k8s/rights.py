@@ -120,6 +120,7 @@ def rollout_needs(namespaces: Iterable[str]) -> Needs:
     found = [Need("", "nodes", "", verb) for verb in ("get", "list", "patch")]
     found += [Need("", "pods", "", "list"), Need("", "pods/eviction", "", "create")]
     found.append(Need("apps", "daemonsets", "", "get"))
+    found.append(Need("", "events", DEFAULT_NAMESPACE, "create"))
     for place in sorted(set(namespaces)):
         found += [Need(LEASE_GROUP, "leases", place, verb) for verb in ("create", "list", "update")]
     return dict.fromkeys(found, frozenset())

@@ -109,6 +109,14 @@ def to_uncordon(node: Mapping[str, Any], run: str = "") -> Step:
     return Step(_patch(node, None, False if is_cordoned(node) else None))
 
 
+def to_fail(node: Mapping[str, Any], reason: str) -> Step:
+    """Return what has a node that is cordoned with our mark say by that what it has failed by."""
+    found = mark_of(node)
+    if found is None or not is_cordoned(node) or found.reason == reason:
+        return Step(None)
+    return Step(_patch(node, replace(found, reason=reason).text(), None))
+
+
 def _patch(node: Mapping[str, Any], annotation: str | None, unschedulable: bool | None) -> Mapping[str, Any]:
     """Return a merge patch that holds for the node as it was read only; None for ``unschedulable`` leaves it."""
     metadata = {"annotations": {ANNOTATION: annotation}}

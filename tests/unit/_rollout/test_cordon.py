@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._rollout.cordon import
     Step,
     mark_of,
     to_cordon,
+    to_fail,
     to_uncordon,
 )
 from ansible_collections.rdma.fabric.tests.unit._rollout.objects import node
@@ -89,6 +91,20 @@ def test_a_run_that_is_named_gives_back_only_what_it_has_cordoned() -> None:
     assert step.patch is None
     assert "node n is cordoned by me@controller, run r1, since 2026-01-01T00:00:00Z: firmware" in step.notice
     assert merged(cordoned, to_uncordon(cordoned, "r1")) == node()
+
+
+def test_a_cordoned_node_says_what_it_has_failed_by_and_is_given_back_as_it_was() -> None:
+    cordoned = merged(node(), to_cordon(node(), MARK))
+    failed = merged(cordoned, to_fail(cordoned, "no links"))
+    assert mark_of(failed) == replace(MARK, reason="no links")
+    assert to_fail(failed, "no links") == Step(None)
+    given_back = merged(failed, to_uncordon(failed))
+    assert (mark_of(given_back), given_back["spec"]) == (None, node()["spec"])
+
+
+def test_a_node_that_we_have_not_cordoned_says_nothing_of_a_failure() -> None:
+    assert to_fail(node(), "no links") == Step(None)
+    assert to_fail(node(unschedulable=True), "no links") == Step(None)
 
 
 def test_a_free_node_needs_nothing() -> None:

@@ -129,6 +129,18 @@ def test_a_failed_node_stops_others_and_is_mended_by_its_own_run(server: FakeSer
     assert done("a", state="given_back", any_run=True)["changed"] is True
 
 
+def test_a_failure_that_only_the_slot_can_say_is_noticed(server: FakeServer) -> None:
+    done("a")
+    server.intercept = lambda _number, method, path: (
+        failure(403, "Forbidden", "cannot create events")
+        if (method, path.rpartition("/")[2]) == ("POST", "events")
+        else None
+    )
+    result = done("a", state="failed", reason="no links")
+    assert result["changed"] is True
+    assert "only the slot of node a says what it has failed by" in result["notices"][0]
+
+
 def test_what_the_server_refuses_is_told(server: FakeServer) -> None:
     server.intercept = lambda _number, method, _path: (
         failure(403, "Forbidden", "cannot create resource") if method == "POST" else None
