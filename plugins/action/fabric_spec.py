@@ -29,7 +29,8 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._sealed_plan import co
 from ansible_collections.rdma.fabric.plugins.plugin_utils._sealed_run import load, run_of, wishes_of
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variable import PREFIX
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variable_rows_cluster import RESOURCE_ROWS, SETTING_ROWS
-from ansible_collections.rdma.fabric.plugins.plugin_utils._variable_rows_runs import HOOKS, OF_RUNS
+from ansible_collections.rdma.fabric.plugins.plugin_utils._variable_rows_hooks import HOOKS
+from ansible_collections.rdma.fabric.plugins.plugin_utils._variable_rows_runs import OF_RUNS
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variable_table import TABLE
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variable_values import (
     HostValues,

@@ -17,7 +17,7 @@ from ansible.parsing.dataloader import DataLoader
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.labels import selects
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import named
 from ansible_collections.rdma.fabric.plugins.plugin_utils._texts import is_blank
-from ansible_collections.rdma.fabric.plugins.plugin_utils._variable_rows_runs import HOOKS
+from ansible_collections.rdma.fabric.plugins.plugin_utils._variable_rows_hooks import HOOKS
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variable_values import value_of
 
 _MOST_NAMED = 10

@@ -1,23 +1,15 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The variables of runs: which hosts, how far, the report, the wire proof, recordings and the discovery."""
+"""The variables of runs: which hosts, how far, the report, the wire proof and recordings."""
 
 from __future__ import annotations
 
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variable import HOST, Variable
 
 _PROOF = ("validate",)
-_DISCOVERY = ("discover",)
 _REBOOT = ("host/reboot",)
 _NODE = ("host/reboot", "host/give_back")
-
-
-def _hook(stage: str, *meaning: str, readers: tuple[str, ...] = _REBOOT) -> Variable:
-    """Return the variable of the task files that are run at a stage of a host's turn."""
-    return Variable(f"hooks_{stage}", "list", meaning, readers, HOST, elements="path", on_controller=True)
-
-
 _UPGRADE = ("preflight", "playbook rollback", "playbook upgrade")
 
 RUN = (
@@ -127,34 +119,6 @@ RUN = (
         unit="seconds",
     ),
 )
-HOOKS = (
-    _hook(
-        "before_drain",
-        "Task files, by their full paths on the controller, that are run for a host before its node is drained. One "
-        "that fails fails the host, and nothing is drained.",
-    ),
-    _hook(
-        "after_drain",
-        "The same once the node is drained and before the host is changed, reloaded or rebooted. The node stays "
-        "cordoned when one fails.",
-    ),
-    _hook(
-        "changed",
-        "The same once the host is changed, and rebooted where that was needed, before its node is given back. A node "
-        "whose own test fails here stays cordoned, and in an upgrade its host is rolled back.",
-    ),
-    _hook("verified", "The same once the node takes pods again, before its slot is given back."),
-    _hook(
-        "failed",
-        "The same for a host whose turn has failed, before it is rolled back.",
-        readers=("host/upgrade",),
-    ),
-    _hook(
-        "rolled_back",
-        "The same once a host whose turn has failed was brought back to what it was before, or could not be.",
-        readers=("host/upgrade",),
-    ),
-)
 OF_THE_PROOF = (
     Variable(
         "validate_networks",
@@ -247,52 +211,6 @@ OF_THE_PROOF = (
         _PROOF,
         least=0.001,
         most=1,
-        asked=True,
-    ),
-)
-OF_THE_DISCOVERY = (
-    Variable(
-        "discover_dir",
-        "path",
-        ("Folder on the controller that the files are written to.",),
-        _DISCOVERY,
-        default="rdma-fabric-inventory",
-    ),
-    Variable(
-        "discover_overwrite",
-        "bool",
-        ("Whether files of that folder that differ may be replaced. The run fails otherwise and names them.",),
-        _DISCOVERY,
-        default=False,
-        asked=True,
-    ),
-    Variable(
-        "discover_mtu",
-        "int",
-        ("MTU of Ethernet rails, such as V(9000). Without it, the one that most hosts of a class have now.",),
-        _DISCOVERY,
-        least=1280,
-        most=65535,
-        unit="bytes",
-        asked=True,
-    ),
-    Variable(
-        "discover_vfs",
-        "int",
-        (
-            "Number of virtual functions of every rail. Without it, the number that most hosts of a class have now.",
-            "Rails with functions are offered to pods by the SR-IOV device plugin, others by the shared one.",
-        ),
-        _DISCOVERY,
-        least=0,
-        asked=True,
-    ),
-    Variable(
-        "discover_rename",
-        "bool",
-        ("Whether rails are named V(rail0) and so on. They keep their names otherwise, also in the policy.",),
-        _DISCOVERY,
-        default=True,
         asked=True,
     ),
 )
@@ -452,4 +370,3 @@ OF_RUNS = (
     ),
 )
 """Read for each host by what goes on around its desired state."""
-ROWS = (*RUN, *OF_THE_PROOF, *OF_THE_DISCOVERY, *OF_RUNS)

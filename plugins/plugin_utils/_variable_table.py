@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from ansible_collections.rdma.fabric.plugins.plugin_utils import (
     _variable_rows_cluster,
+    _variable_rows_discovery,
+    _variable_rows_hooks,
     _variable_rows_hosts,
     _variable_rows_runs,
 )
@@ -22,9 +24,9 @@ SECTIONS: dict[str, tuple[Variable, ...]] = {
     "Consents": _variable_rows_hosts.CONSENTS,
     "Runs": _variable_rows_runs.RUN,
     "Hosts of a run, reboots and drains": _variable_rows_runs.OF_RUNS,
-    "Hooks of a host's turn": _variable_rows_runs.HOOKS,
+    "Hooks of a host's turn": _variable_rows_hooks.HOOKS,
     "The wire proof": _variable_rows_runs.OF_THE_PROOF,
-    "The discovery": _variable_rows_runs.OF_THE_DISCOVERY,
+    "The discovery": _variable_rows_discovery.OF_THE_DISCOVERY,
 }
 """All rows, under the headings of the reference."""
 TABLE: dict[str, Variable] = {row.name: row for rows in SECTIONS.values() for row in rows}

@@ -20,8 +20,8 @@ from ansible import template
 from ansible.parsing.dataloader import DataLoader
 
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variable import Variable
+from ansible_collections.rdma.fabric.plugins.plugin_utils._variable_rows_hooks import HOOKS
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variable_rows_hosts import ROWS as OF_THE_STATE
-from ansible_collections.rdma.fabric.plugins.plugin_utils._variable_rows_runs import HOOKS
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variable_table import TABLE
 from ansible_collections.rdma.fabric.tests.unit.plugins.actions import run_action
 from ansible_collections.rdma.fabric.tests.unit.rules import none_of
