@@ -57,7 +57,7 @@ class ActionModule(ClusterAction):
                 answer = self._bring(connection, holding, arguments)
             except (ApiFault, SlotRefused, Unanswered) as err:
                 raise ActionFailure(f"node {node}: {err}", node=node) from err
-        answer["requests"] = {verb: connection.sent[verb] for verb in ("get", "list", "post", "put")}
+        answer["requests"] = {verb: connection.sent[verb] for verb in ("get", "list", "watch", "post", "put")}
         return {"node": node, "run": run, **answer}
 
     def _bring(self, connection: Connection, holding: Holding, arguments: dict[str, Any]) -> dict[str, Any]:

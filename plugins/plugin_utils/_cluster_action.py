@@ -56,7 +56,8 @@ class ClusterAction(FabricAction):
         Raises ApiFault.
         """
         clock = Clock(sleep=sleep_while_it_runs(running_play()))
-        return Connection(self.client(arguments), clock=clock, notify=self.progress)
+        client = self.client(arguments)
+        return Connection(client, clock=clock, notify=self.progress, streams=client)
 
     def progress(self, text: str) -> None:
         """Show what the task is waiting for."""

@@ -5,36 +5,50 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from typing import Any
 
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s import leases, nodes
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.following import Following
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import Connection
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.cordon import is_cordoned, mark_of
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.holding import Json
-from ansible_collections.rdma.fabric.plugins.module_utils._rollout.slots import GROUP_LABEL, STATE_LABEL
+from ansible_collections.rdma.fabric.plugins.module_utils._rollout.slots import GROUP_LABEL, upgrading_selector
 from ansible_collections.rdma.fabric.plugins.plugin_utils._node_cluster import passing_as_silence
 from ansible_collections.rdma.fabric.plugins.plugin_utils._process import has_ended
 
 
-@dataclass(frozen=True)
+@dataclass
 class SlotShelf:
     """The Leases of a group of slots in a namespace; see ``_rollout.holding.Shelf``."""
 
     connection: Connection
     group: str
     namespace: str
+    following: Following = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Nothing is sent yet."""
+        self.following = leases.leases_of(self.connection, self.namespace, f"{GROUP_LABEL}={self.group}")
 
     def leases(self) -> list[dict[str, Any]]:
-        """Return all Leases of the group."""
+        """Return all Leases of the group as they are now."""
         with passing_as_silence():
-            return leases.list_leases(self.connection, self.namespace, f"{GROUP_LABEL}={self.group}")
+            return self.following.read()
+
+    def told(self) -> list[dict[str, Any]] | None:
+        """Return all Leases of the group as the server has told of them, None where they have to be asked for."""
+        return self.following.known()
+
+    def close(self) -> None:
+        """Follow the Leases no longer."""
+        self.following.close()
 
     def upgraded_nodes(self) -> list[dict[str, Any]]:
-        """Return the nodes that carry an operator's label of upgrades."""
+        """Return the nodes that an operator is upgrading, by its label."""
         with passing_as_silence():
-            return nodes.labelled_nodes(self.connection, STATE_LABEL)
+            return nodes.labelled_nodes(self.connection, upgrading_selector())
 
     def is_short(self, node: str) -> bool:
         """Tell whether a node is there and still cordoned with our mark."""
@@ -60,5 +74,5 @@ class SlotShelf:
         return self.connection.clock.now()
 
     def sleep(self, seconds: float) -> None:
-        """Wait."""
-        self.connection.clock.sleep(seconds)
+        """Wait; no longer than until a Lease of the group changes."""
+        self.following.wait(seconds)

@@ -9,9 +9,10 @@ answer is checked here first, so that it is neither believed nor ends in a trace
 
 from __future__ import annotations
 
-from typing import Any, Mapping
+import json
+from typing import Any, Mapping, NamedTuple
 
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import ApiFault, Fault
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import ApiFault, Fault, fault_from_response
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects import Json, Key
 
 _HINT = "check what answers at the server's address: the API server itself, or a proxy before it"
@@ -22,6 +23,14 @@ _METADATA_TYPES = {
     "ownerReferences": list,
     "finalizers": list,
 }
+
+
+class Page(NamedTuple):
+    """One page of a LIST: its objects, the token of the next page, and the version of the collection."""
+
+    bodies: list[Json]
+    token: str
+    version: str
 
 
 def checked_object(body: Json, key: Key, what: str) -> Json:
@@ -42,8 +51,8 @@ def checked_deletion(body: Json, key: Key, what: str) -> Json | None:
     return live if live["metadata"].get("finalizers") else None
 
 
-def checked_page(page: Json, scope: Key, what: str) -> tuple[list[Json], str]:
-    """Return (objects, continue token) of one page of a LIST; each object has its apiVersion and kind."""
+def checked_page(page: Json, scope: Key, what: str) -> Page:
+    """Return what one page of a LIST holds; each object has its apiVersion and kind."""
     metadata, items = page.get("metadata"), page.get("items")
     if not str(page.get("kind", "")).endswith("List"):
         raise _foreign(what, f"its kind is {page.get('kind')!r}, not a list")
@@ -63,7 +72,31 @@ def checked_page(page: Json, scope: Key, what: str) -> tuple[list[Json], str]:
     token = (metadata or {}).get("continue") or ""
     if not isinstance(token, str):
         raise _foreign(what, "its continue token is no text")
-    return bodies, token
+    return Page(bodies, token, str((metadata or {}).get("resourceVersion") or ""))
+
+
+def checked_event(line: bytes, scope: Key, what: str) -> tuple[str, Json]:
+    """Return the type and the object of one event of a watch. Raises :class:`ApiFault`, also for the server's own."""
+    try:
+        event = json.loads(line)
+    except (ValueError, RecursionError):
+        event = None
+    if not isinstance(event, dict) or not isinstance(event.get("type"), str):
+        raise _foreign(what, "it holds something that is no event")
+    kind: str = event["type"]
+    body: Any = event.get("object")
+    if kind == "ERROR":
+        status = body if isinstance(body, dict) else {}
+        code = status.get("code")
+        raise fault_from_response(code if isinstance(code, int) else 500, status, what)
+    # A bookmark names a version and no object.
+    version_only = kind == "BOOKMARK" and isinstance(body, dict) and isinstance(body.get("metadata"), dict)
+    problem = "" if version_only else _object_problem(body)
+    if not problem and body.get("kind") != scope.kind:
+        problem = f"it holds a {body.get('kind')}"
+    if problem:
+        raise _foreign(what, problem)
+    return kind, body
 
 
 def checked_resources(body: Json, what: str) -> Json:

@@ -12,13 +12,15 @@ from __future__ import annotations
 import os
 import ssl
 import traceback
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Mapping, NamedTuple
+from typing import Any, Iterator, Mapping, NamedTuple
 from urllib.parse import urlsplit
 
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s import credentials
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import ApiFault, Fault
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import Reply
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.lines import ResponseLines
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import Lines, Reply
 from ansible_collections.rdma.fabric.plugins.module_utils._version import VERSION
 
 KUBERNETES_MINIMUM = "24.2.0"
@@ -63,7 +65,10 @@ def auth_options() -> frozenset[str]:
 
 
 class Client:
-    """A :class:`~..transport.Sender` over the kubernetes client's connection pool; ``server`` is its address."""
+    """A :class:`~..transport.Sender`, and its streams, over the kubernetes client's connection pool.
+
+    ``server`` is its address.
+    """
 
     def __init__(
         self,
@@ -110,24 +115,46 @@ class Client:
 
     def send(self, method: str, path: str, body: bytes | None, content_type: str | None) -> Reply:
         """Send one request; see :class:`~..transport.Sender`."""
-        try:
-            response = self._pool.request(
+        what = f"{method} {self.server}{path.partition('?')[0]}"
+        response = self._opened(method, path, body, content_type, self._timeout)
+        with self._telling_faults(what):
+            content = _read_limited(response, what)
+        headers = {name.lower(): value for name, value in response.headers.items()}
+        return Reply(int(response.status), headers, content)
+
+    def stream(self, path: str, silence: float) -> Lines | Reply:
+        """Open an answer that goes on; see :class:`~..transport.Streams`."""
+        what = f"GET {self.server}{path.partition('?')[0]}"
+        response = self._opened("GET", path, None, None, urllib3.Timeout(connect=CONNECT_TIMEOUT, read=silence))
+        if int(response.status) == 200:
+            return ResponseLines(response, what)
+        with self._telling_faults(what):
+            content = _read_limited(response, what)
+        return Reply(int(response.status), {}, content)
+
+    def _opened(self, method: str, path: str, body: bytes | None, content_type: str | None, timeout: Any) -> Any:
+        """Send one request and return its answer, of which only the head is read. Raises ApiFault."""
+        with self._telling_faults(f"{method} {self.server}{path.partition('?')[0]}"):
+            return self._pool.request(
                 method,
                 self.server + path,
                 body=body,
                 headers=self._headers(content_type),
-                timeout=self._timeout,
+                timeout=timeout,
                 retries=False,
                 redirect=False,
                 preload_content=False,
             )
-            content = _read_limited(response, f"{method} {self.server}{path.partition('?')[0]}")
+
+    @staticmethod
+    @contextmanager
+    def _telling_faults(what: str) -> Iterator[None]:
+        try:
+            yield
         except urllib3.exceptions.HTTPError as err:
-            raise _fault_of(err, f"{method} {self.server}{path.partition('?')[0]}") from err
+            raise _fault_of(err, what) from err
         except OSError as err:
             raise ApiFault(Fault.CONFIGURATION, f"the connection's files can't be used: {err}") from err
-        headers = {name.lower(): value for name, value in response.headers.items()}
-        return Reply(int(response.status), headers, content)
 
     def stream_options(self) -> dict[str, Any]:
         """Return how a stream to the server is opened: its headers, TLS and proxy in the words of websocket-client."""

@@ -9,18 +9,18 @@ from typing import Any, Mapping
 
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.answers import checked_object
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import ApiFault, Fault
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.following import Following
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.kinds import Resource, collection_path, object_path
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects import Json, Key
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.snapshot import list_objects
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import Connection
 
 _API_VERSION = "coordination.k8s.io/v1"
 _LEASES = Resource("leases", True)
 
 
-def list_leases(connection: Connection, namespace: str, selector: str) -> list[Json]:
-    """Return the Leases of a namespace that a label selector takes, as they are now."""
-    return list_objects(connection, Key(_API_VERSION, "Lease", namespace, ""), _LEASES, {"labelSelector": selector})
+def leases_of(connection: Connection, namespace: str, selector: str) -> Following:
+    """Return what reads and follows the Leases of a namespace that a label selector takes."""
+    return Following(connection, Key(_API_VERSION, "Lease", namespace, ""), _LEASES, {"labelSelector": selector})
 
 
 def write_lease(connection: Connection, lease: Mapping[str, Any]) -> Json | None:

@@ -122,7 +122,7 @@ def rollout_needs(namespaces: Iterable[str]) -> Needs:
     found.append(Need("apps", "daemonsets", "", "get"))
     found.append(Need("", "events", DEFAULT_NAMESPACE, "create"))
     for place in sorted(set(namespaces)):
-        found += [Need(LEASE_GROUP, "leases", place, verb) for verb in ("create", "list", "update")]
+        found += [Need(LEASE_GROUP, "leases", place, verb) for verb in ("create", "list", "update", "watch")]
     return dict.fromkeys(found, frozenset())
 
 

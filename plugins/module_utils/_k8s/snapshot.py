@@ -148,6 +148,13 @@ class Snapshot:
 
 def list_objects(connection: Connection, scope: Key, resource: Resource, selectors: dict[str, str]) -> list[Json]:
     """Return all pages of one LIST, each object with its apiVersion and kind; start anew when the pages expire."""
+    return list_versioned(connection, scope, resource, selectors)[0]
+
+
+def list_versioned(
+    connection: Connection, scope: Key, resource: Resource, selectors: dict[str, str]
+) -> tuple[list[Json], str]:
+    """Return what :func:`list_objects` does, and the one version of the collection that all pages are of."""
     path = collection_path(scope.api_version, resource, scope.namespace)
     where = f" in namespace {scope.namespace}" if scope.namespace else ""
     what = f"{resource.plural}{where}"
@@ -165,10 +172,10 @@ def list_objects(connection: Connection, scope: Key, resource: Resource, selecto
             del query["continue"]
             bodies, tokens = [], set()
             continue
-        found, token = checked_page(page, scope, f"list {what}")
+        found, token, version = checked_page(page, scope, f"list {what}")
         bodies += found
         if not token:
-            return bodies
+            return bodies, version
         if token in tokens:
             problem = f"list {what}: the pages have no end: the server gives the same continue token again"
             raise ApiFault(Fault.SERVER, problem)

@@ -45,6 +45,29 @@ class Sender(Protocol):
         """Send the request to ``path`` (with its query) below the server's address and return the answer."""
 
 
+class Lines(Protocol):
+    """An answer that goes on, line by line."""
+
+    def receive(self, seconds: float) -> bytes | None:
+        """Return the next line, empty bytes when none comes within ``seconds``, None when the server has ended it.
+
+        Raises :class:`ApiFault` when it was cut.
+        """
+
+    def close(self) -> None:
+        """End it from this side."""
+
+
+class Streams(Protocol):
+    """Opens answers that go on."""
+
+    def stream(self, path: str, silence: float) -> Lines | Reply:
+        """Send a GET and return its lines, or the whole of an answer other than 200; raises :class:`ApiFault`.
+
+        An answer that says nothing for ``silence`` seconds counts as cut.
+        """
+
+
 @dataclass(frozen=True)
 class Clock:
     """Time, injected: monotonic seconds, and a sleep."""
@@ -83,6 +106,7 @@ class Connection:
 
     Every request may be sent again: reads, applies and deletions are idempotent, and who posts or puts looks at what is
     there when that is refused. ``guard`` runs before each try of a patch or deletion and stops it by an exception.
+    ``streams`` is what watches need.
     """
 
     sender: Sender
@@ -92,6 +116,7 @@ class Connection:
     sent: Counter[str] = field(default_factory=Counter)
     limit: float = math.inf
     guard: Callable[[], None] = lambda: None
+    streams: Streams | None = None
 
     @contextmanager
     def until(self, deadline: float) -> Iterator[None]:
@@ -140,6 +165,16 @@ class Connection:
             if not again:
                 raise fault
             self._pause_or_give_up(fault, attempt, retry_after, started)
+
+    def stream(self, path: str, *, what: str, query: Mapping[str, str], silence: float) -> Lines:
+        """Open a watch, once; see :class:`Streams`. Raises :class:`ApiFault`, also where there are no streams."""
+        if self.streams is None:
+            raise ApiFault(Fault.CONFIGURATION, f"watch {what}: this connection has no streams")
+        self.sent["watch"] += 1
+        answer = self.streams.stream(f"{path}?{urlencode(query)}", silence)
+        if isinstance(answer, Reply):
+            raise fault_from_response(answer.code, _parse(answer, f"watch {what}"), f"watch {what}")
+        return answer
 
     def _pause_or_give_up(self, fault: ApiFault, attempt: int, retry_after: float | None, started: float) -> None:
         pause, now = self.patience.pause(attempt, retry_after), self.clock.now()

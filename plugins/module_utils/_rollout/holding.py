@@ -3,19 +3,26 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Takes a slot for a node, waits for one that is free, renews it, gives it back or leaves it behind as failed.
 
-The cluster is injected. A look is one LIST of the slots and one of the nodes that an operator upgrades, whatever the
-number of nodes; a node itself is read only if its holder has gone silent.
+The cluster is injected. What is free is read from one LIST of the slots; who has to wait is then told of each change,
+and asks for nothing until it may take one. The nodes that an operator upgrades are asked for before every take, and now
+and then where nothing but them keeps a node waiting. A node itself is read only if its holder has gone silent.
+
+What was told may be of some time ago. That decides wrong in no case that matters: a write holds only for the slot as it
+was told, and the numbers of the slots keep the limit (``slots``). Of many that are told of one free slot, each keeps
+back for a while of its own, and sees mostly that another one has taken it before it sends a request.
 """
 
 from __future__ import annotations
 
+import math
+import random
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
 from typing import Any, Callable, Mapping, Protocol, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.drain import Unanswered
-from ansible_collections.rdma.fabric.plugins.module_utils._rollout.pace import Clock, Pace
+from ansible_collections.rdma.fabric.plugins.module_utils._rollout.pace import Clock, Pace, kept_back
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.slots import (
     Keep,
     Slot,
@@ -27,7 +34,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._rollout.slots import 
     busy_of,
     decide,
     lease_of,
-    slots_of,
+    slot_of,
 )
 
 Json = Mapping[str, Any]
@@ -35,6 +42,11 @@ _TIME = "%Y-%m-%dT%H:%M:%S.%fZ"
 # A slot is renewed by the first look after this share of its duration.
 _RENEWED_AFTER = 0.25
 _MOST_WRITES = 10
+# What nobody tells is asked for again after this time: whom an operator upgrades, whether a node is still cordoned.
+_ASKED_EVERY = 30.0
+_LOOKED_EVERY = 2.0
+# Who has lost so often to others that it was told nothing of asks for everything again.
+_MOST_LOST = 3
 
 
 class SlotRefused(Exception):
@@ -45,10 +57,19 @@ class Shelf(Clock, Protocol):
     """The Leases of one group of slots and the nodes. Every request may raise ``Unanswered``."""
 
     def leases(self) -> Sequence[Json]:
-        """Return all Leases of the group."""
+        """Return all Leases of the group as they are now."""
+
+    def told(self) -> Sequence[Json] | None:
+        """Return all Leases of the group as they were at some moment since, without a request.
+
+        None where they have to be asked for. While they have not, ``sleep`` ends when one of them changes.
+        """
+
+    def close(self) -> None:
+        """Be told of nothing any more."""
 
     def upgraded_nodes(self) -> Sequence[Json]:
-        """Return the nodes that carry an operator's label of upgrades."""
+        """Return the nodes that an operator is upgrading, by its label."""
 
     def is_short(self, node: str) -> bool:
         """Tell whether a node is there and still cordoned with our mark."""
@@ -74,8 +95,27 @@ class Held:
 
 
 @dataclass
+class _Answers:
+    """Answers about names; one that is ``kept`` counts for some seconds, another one is asked for each time."""
+
+    ask: Callable[[str], bool]
+    kept: bool
+    seconds: float
+    _at: dict[str, float] = field(default_factory=dict)
+
+    def about(self, name: str, now: float) -> bool:
+        """Return what is so by ``now``, monotonic seconds."""
+        if now - self._at.get(name, -math.inf) < self.seconds:
+            return self.kept
+        found = self.ask(name)
+        if found is self.kept:
+            self._at[name] = now
+        return found
+
+
+@dataclass
 class Holding:
-    """The slot of one node. ``duration`` is how long it counts unrenewed, in seconds."""
+    """The slot of one node. ``duration`` is how long it counts unrenewed, in seconds; ``chance`` gives 0 to 1."""
 
     shelf: Shelf
     wish: Wish
@@ -83,8 +123,23 @@ class Holding:
     namespace: str
     duration: int
     process: str = ""
+    chance: Callable[[], float] = random.random
     watch: Watch = field(default_factory=Watch)
     _holders: frozenset[tuple[int, str, str]] = frozenset()
+    _over: frozenset[int] = frozenset()
+    _parsed: dict[tuple[str, str], Slot | None] = field(default_factory=dict)
+    # What the operator upgraded when it was asked for last, and when that was.
+    _busy: Mapping[str, str] = field(default_factory=dict)
+    _busy_at: float = -math.inf
+    # When this one takes what is free, by the clock; None while nothing is.
+    _turn: float | None = None
+    _lost: int = 0
+    _has_rivals: bool = False
+
+    def __post_init__(self) -> None:
+        """Nothing is asked yet."""
+        self._short = _Answers(self.shelf.is_short, kept=True, seconds=_ASKED_EVERY)
+        self._dead = _Answers(self.shelf.is_dead, kept=False, seconds=_LOOKED_EVERY)
 
     def take(self, limit: float, progress: Callable[[str], None]) -> Held:
         """Return the node's slot; wait for one while they change hands, and ``limit`` seconds longer.
@@ -93,29 +148,83 @@ class Holding:
         """
         began = self.shelf.now()
         pace, holders = Pace(self.shelf, limit, progress), self._holders
-        while True:
-            try:
-                move = self.look()
-                done = self._done(move, self.shelf.now() - began)
-            except Unanswered as err:
-                done, move = None, Wait(str(err))
-            if done is not None:
-                return done
-            if self._holders != holders:
-                # Others come to their ends, so this node comes nearer to its turn.
-                pace, holders = Pace(self.shelf, limit, progress), self._holders
-            why = move.why if isinstance(move, Wait) else "another run was faster"
-            if pace.is_over():
-                raise SlotRefused(f"no slot, and none has changed hands for {pace.waited():.0f} s: {why}")
-            pace.wait(partial(_said, self.wish.node, why))
+        try:
+            next_move: Callable[[], Take | Keep | Wait | None] = self.look
+            while True:
+                try:
+                    move = next_move()
+                    done = None if move is None else self._done(move, self.shelf.now() - began)
+                except Unanswered as err:
+                    done, move = None, Wait(str(err))
+                if done is not None:
+                    return done
+                next_move = self._next
+                if self._holders != holders:
+                    # Others come to their ends, so this node comes nearer to its turn.
+                    holders = self._holders
+                    pace.renew()
+                why = move.why if isinstance(move, Wait) else "others want the free one, too"
+                if move is not None and pace.is_over():
+                    raise SlotRefused(f"no slot, and none has changed hands for {pace.waited():.0f} s: {why}")
+                pace.wait(partial(_said, self.wish.node, why), at_most=self._left())
+        finally:
+            self.shelf.close()
 
     def look(self) -> Take | Keep | Wait:
-        """Return what the node could do now. Raises SlotRefused when no further node may begin."""
+        """Ask for everything; return what the node could do now. Raises SlotRefused when no further node may begin."""
+        self._turn, self._lost = None, 0
+        leases = self.shelf.leases()
+        move = self._decided(leases)
+        if not _takes_new(move):
+            return move
+        self._ask_operator()
+        return self._decided(leases)
+
+    def _next(self) -> Take | Keep | Wait | None:
+        """Return what the node does now, None while it keeps back. Raises SlotRefused.
+
+        What was just read is acted upon at once; what many were told of is taken by who has kept back long enough.
+        """
+        told = self.shelf.told() if self._lost < _MOST_LOST else None
+        if told is None:
+            return self.look()
+        self._has_rivals = True
+        move, now = self._decided(told), self.shelf.now()
+        if not _takes_new(move):
+            self._turn, self._lost = None, 0
+            return move
+        if self._turn is None:
+            self._turn = now + kept_back(self.chance())
+        if now < self._turn:
+            return None
+        self._turn = None
+        if self._over:
+            # That somebody has not renewed is believed only of what was asked for just now.
+            return self.look()
+        self._ask_operator()
+        told = self.shelf.told()
+        return self.look() if told is None else self._decided(told)
+
+    def _left(self) -> float:
+        return math.inf if self._turn is None else max(self._turn - self.shelf.now(), 0.0)
+
+    def _ask_operator(self) -> None:
+        self._busy, self._busy_at = busy_of(self.shelf.upgraded_nodes()), self.shelf.now()
+
+    def _decided(self, leases: Sequence[Json]) -> Take | Keep | Wait:
         now = self.shelf.now()
-        slots = self._slots()
+        slots = self._slots_of(leases)
         self._holders = frozenset((slot.index, slot.node, slot.run) for slot in slots)
-        over = {slot.index for slot in slots if self._is_over(slot, now)}
-        move = decide(self.wish, slots, busy_of(self.shelf.upgraded_nodes()), over, self.shelf.is_short)
+        self._over = frozenset(slot.index for slot in slots if self._is_over(slot, now))
+
+        def with_busy(busy: Mapping[str, str]) -> Take | Keep | Wait | Stop:
+            return decide(self.wish, slots, busy, self._over, lambda node: self._short.about(node, now))
+
+        move = with_busy(self._busy)
+        if isinstance(move, Wait) and self._busy and now - self._busy_at >= _ASKED_EVERY:
+            # The operator may be done by now: whoever would take a slot if it is asks it before.
+            without = with_busy({})
+            move = without if isinstance(without, Take) else move
         if isinstance(move, Stop):
             raise SlotRefused(f"no further node begins, as one has failed: {move.why}")
         return move
@@ -147,14 +256,22 @@ class Holding:
         raise SlotRefused(f"its slot was changed by somebody else at each of {_MOST_WRITES} writes; see who does")
 
     def _slots(self) -> list[Slot]:
-        return slots_of(self.shelf.leases(), self.group)
+        return self._slots_of(self.shelf.leases())
+
+    def _slots_of(self, leases: Sequence[Json]) -> list[Slot]:
+        """Return all Leases that are slots; of many that are told again and again few have changed."""
+        before, self._parsed = self._parsed, {}
+        for lease in leases:
+            key = str(lease["metadata"]["name"]), str(lease["metadata"].get("resourceVersion"))
+            self._parsed[key] = before[key] if key in before else slot_of(lease, self.group)
+        return [slot for slot in self._parsed.values() if slot is not None]
 
     def _is_ours(self, slot: Slot) -> bool:
         return slot.run == self.wish.run
 
     def _is_over(self, slot: Slot, now: float) -> bool:
         over = self.watch.is_over(slot, now)
-        return bool(slot.node) and not self._is_ours(slot) and (over or self.shelf.is_dead(slot.process))
+        return bool(slot.node) and not self._is_ours(slot) and (over or self._dead.about(slot.process, now))
 
     def _done(self, move: Take | Keep | Wait, waited: float) -> Held | None:
         """Do what can be done now; None where another look is needed."""
@@ -162,20 +279,27 @@ class Holding:
             return None
         if isinstance(move, Keep) and not self._is_due(move.slot):
             return Held(move.slot, False, waited=waited)
+        slot = self._chosen(move) if isinstance(move, Take) else move.slot
         mine = Slot(
-            move.slot.index,
+            slot.index,
             node=self.wish.node,
             run=self.wish.run,
             renewed=self.shelf.today().strftime(_TIME),
             duration=self.duration,
             process=self.process,
-            live=move.slot.live,
+            live=slot.live,
         )
         written = self.shelf.write(lease_of(mine, self.group, self.namespace))
         if written is None:
+            self._lost, self._has_rivals = self._lost + 1, True
             return None
         healed = move.healed if isinstance(move, Take) else ""
         return Held(mine, isinstance(move, Take), healed, waited)
+
+    def _chosen(self, move: Take) -> Slot:
+        """Return the slot to write; where several want one now, they choose at random among those that would do."""
+        able = (move.slot, *move.others)
+        return able[min(int(self.chance() * len(able)), len(able) - 1)] if self._has_rivals else move.slot
 
     def _is_due(self, slot: Slot) -> bool:
         """Tell whether our own slot has to be renewed, by the calendar that its last renewal was written by."""
@@ -184,6 +308,11 @@ class Holding:
         except ValueError:
             return True
         return not 0 <= age < self.duration * _RENEWED_AFTER
+
+
+def _takes_new(move: Take | Keep | Wait) -> bool:
+    """Tell whether a slot is taken that others may want as well."""
+    return isinstance(move, Take) and not move.healed
 
 
 def _said(node: str, why: str) -> str:

@@ -5,12 +5,16 @@
 
 from __future__ import annotations
 
+import math
 from typing import Callable, Protocol
 
 _FIRST_INTERVAL = 0.5
 _GROWTH = 1.5
 _LONGEST_INTERVAL = 5.0
 _SAID_EVERY = 10.0
+# How long one of several that wait for the same thing keeps back at most, and how many of them this is made for.
+_LONGEST_BACK = 0.3
+_MANY = 200
 
 
 class Clock(Protocol):
@@ -33,6 +37,11 @@ class Pace:
         self._interval = _FIRST_INTERVAL
         self.started = self._said = clock.now()
 
+    def renew(self) -> None:
+        """Count the limit from now on: what is waited for has come nearer."""
+        self.started = self._clock.now()
+        self._interval = _FIRST_INTERVAL
+
     def waited(self) -> float:
         """Return the seconds since the wait began."""
         return self._clock.now() - self.started
@@ -41,10 +50,20 @@ class Pace:
         """Tell whether the next look would be after the limit."""
         return self._clock.now() + self._interval > self.started + self._limit
 
-    def wait(self, text: Callable[[], str]) -> None:
+    def wait(self, text: Callable[[], str], at_most: float = math.inf) -> None:
         """Let the time to the next look pass; say what is waited for if nothing was said for a while."""
         if self._clock.now() - self._said >= _SAID_EVERY:
             self._said = self._clock.now()
             self._progress(text())
-        self._clock.sleep(self._interval)
+        self._clock.sleep(min(self._interval, at_most))
         self._interval = min(self._interval * _GROWTH, _LONGEST_INTERVAL)
+
+
+def kept_back(chance: float) -> float:
+    """Return how many seconds one of several keeps back before it takes what has become free; ``chance`` is 0 to 1.
+
+    They know nothing of each other. Short times are rare and long ones frequent, exponentially (as in Sift, Jamieson et
+    al. 2003): of a few the first begins late, of many it begins early, and in both cases only few others follow before
+    they see that it did.
+    """
+    return _LONGEST_BACK * math.log1p(_MANY * chance) / math.log1p(_MANY)

@@ -4,17 +4,20 @@
 """Which slot a node may take, so that no more than the allowed number of nodes is out of service.
 
 A slot is a Lease. It is never deleted: a slot that was given back has no holder, so a write that names its
-resourceVersion fails when anybody took it in between, even if it is free again. Whoever takes a slot takes the lowest
-free one of what it has read. Both together keep any number of runs within the limit, whatever they read and when: of
-the slots that are held at some moment, look at the highest whose holder saw no later write above it; all below it were
-held in what that holder read, so the others were counted.
+resourceVersion fails when anybody took it in between, even if it is free again. Whoever takes a slot takes one of the
+lowest free ones of what it has read, and of these no more come into question than there was room for: the number of its
+slot and of the nodes out of service beyond it stay below the limit. Both together keep any number of runs within the
+limit, whatever they read and when, from a LIST or from a watch that is behind: of the slots that are held at some
+moment the highest has a number below the limit, and each has one holder.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any, Callable, Collection, Dict, Mapping, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import named
@@ -69,10 +72,14 @@ class Wish:
 
 @dataclass(frozen=True)
 class Take:
-    """Write the wish into this slot, which was read as it is in ``slot.live`` (empty: it has to be created)."""
+    """Write the wish into this slot, which was read as it is in ``slot.live`` (empty: it has to be created).
+
+    ``others`` are slots that would do as well, for one of several who all want to take one now.
+    """
 
     slot: Slot
     healed: str = ""
+    others: tuple[Slot, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -191,6 +198,12 @@ def lease_of(slot: Slot, group: str, namespace: str) -> Json:
     return {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata, "spec": spec}
 
 
+def upgrading_selector() -> str:
+    """Return the label selector of the nodes that :func:`busy_of` names, so that a server sends no others."""
+    idle = ",".join(state for state in _IDLE_STATES if state)
+    return f"{STATE_LABEL},{STATE_LABEL} notin ({idle})"
+
+
 def busy_of(nodes: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     """Return the nodes that a running operator is upgrading, each with the state that its label names."""
     states = {str(node["metadata"]["name"]): (node["metadata"].get("labels") or {}).get(STATE_LABEL) for node in nodes}
@@ -223,10 +236,17 @@ def decide(
     of_operator = sorted(set(busy) - {slot.node for slot in taken})
     if wish.limit and len(taken) + len(of_operator) >= wish.limit:
         return Wait(_why_full(wish.limit, taken, left, of_operator))
-    held = {slot.index for slot in taken}
-    index = next(number for number in range(len(held) + 1) if number not in held)
-    free = [slot for slot in slots if slot.index == index]
-    return Take(free[0] if free else Slot(index))
+    # Without limit, as many as are taken are enough to keep out of each other's way.
+    room = (wish.limit - len(of_operator) if wish.limit else 2 * len(taken) + 1) - len(taken)
+    first, *others = _lowest_free(slots, {slot.index for slot in taken}, room)
+    return Take(first, others=tuple(others))
+
+
+def _lowest_free(slots: Sequence[Slot], held: Collection[int], count: int) -> list[Slot]:
+    """Return so many slots of the lowest numbers that are not held, as they were read."""
+    read = {slot.index: slot for slot in slots}
+    numbers = islice((number for number in itertools.count() if number not in held), count)
+    return [read.get(number) or Slot(number) for number in numbers]
 
 
 def _with_own(wish: Wish, own: Sequence[Slot], over: Collection[int]) -> Take | Keep | Wait:

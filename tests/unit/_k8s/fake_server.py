@@ -15,7 +15,13 @@ import re
 from typing import Any, Callable
 from urllib.parse import parse_qs, urlsplit
 
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import Clock, Connection, Patience, Reply
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import (
+    Clock,
+    Connection,
+    Lines,
+    Patience,
+    Reply,
+)
 
 PATH = re.compile(
     r"/(?:api/(?P<core>v1)|apis/(?P<group>[^/]+/[^/]+))"
@@ -84,6 +90,9 @@ class FakeServer:
         self.intercept: Callable[[int, str, str], Reply | None] = lambda _number, _method, _path: None
         self.after_apply: Callable[[dict[str, Any]], None] = lambda _body: None
         self.on_list: Callable[[str], None] = lambda _plural: None
+        self.watched: Callable[[dict[str, str]], Lines | Reply] = lambda _query: failure(
+            405, "MethodNotAllowed", "the server does not allow this method on the requested resource"
+        )
         self.page_size = 500
         self._version = 100
         for name in namespaces:
@@ -132,6 +141,13 @@ class FakeServer:
             return self._delete((plural, namespace, name), live, data)
         return good(live)
 
+    def stream(self, path: str, silence: float) -> Lines | Reply:
+        """Open a watch; there is none unless a test sets ``watched``."""
+        parts = urlsplit(path)
+        query = {name: values[0] for name, values in parse_qs(parts.query).items()}
+        self.requests.append(("WATCH", parts.path, query))
+        return self.watched(query)
+
     def _resource_list(self, group: str) -> Reply:
         resources = [
             {"name": plural, "kind": kind, "namespaced": True}
@@ -165,8 +181,11 @@ class FakeServer:
     @staticmethod
     def _matches(body: dict[str, Any], selector: str) -> bool:
         labels = body["metadata"].get("labels") or {}
-        wanted = [term.partition("=") for term in selector.split(",") if term]
-        return all(name in labels and (not equals or labels[name] == value) for name, equals, value in wanted)
+        unwanted = re.findall(r"([^,\s]+) notin \(([^)]*)\)", selector)
+        wanted = [term.partition("=") for term in re.sub(r"[^,]+ notin \([^)]*\)", "", selector).split(",") if term]
+        return all(
+            name in labels and (not equals or labels[name] == value) for name, equals, value in wanted
+        ) and not any(labels.get(name) in values.split(",") for name, values in unwanted)
 
     def _apply(self, place: tuple[str, str, str], body: dict[str, Any], query: dict[str, str]) -> Reply:
         plural, namespace, _name = place

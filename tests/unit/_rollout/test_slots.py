@@ -75,7 +75,29 @@ class TestFreeSlots:
         assert "n3" in move.why
 
     def test_zero_is_without_limit(self) -> None:
-        assert after([held(0, "n2"), held(1, "n3")], wish(limit=0)) == Take(Slot(2))
+        move = after([held(0, "n2"), held(1, "n3")], wish(limit=0))
+        assert isinstance(move, Take)
+        assert move.slot == Slot(2)
+
+    @pytest.mark.parametrize(
+        ("limit", "numbers", "busy", "able"),
+        [
+            (3, (), 0, [0, 1, 2]),
+            (3, (), 1, [0, 1]),
+            (3, (1,), 0, [0, 2]),
+            (4, (5,), 0, [0, 1, 2]),
+            (2, (2,), 0, [0]),
+            (3, (7,), 1, [0]),
+        ],
+    )
+    def test_what_would_do_as_well_is_no_more_than_there_is_room_for(
+        self, limit: int, numbers: tuple[int, ...], busy: int, able: list[int]
+    ) -> None:
+        slots = [held(number, f"m{number}") for number in numbers]
+        move = after(slots, wish(limit=limit), busy={f"b{number}": "drain-required" for number in range(busy)})
+        assert isinstance(move, Take)
+        assert [slot.index for slot in (move.slot, *move.others)] == able
+        assert all(index + sum(number > index for number in numbers) + busy < limit for index in able)
 
     def test_a_node_that_has_its_slot_keeps_it(self) -> None:
         own = held(1, "n1", "r1")

@@ -62,9 +62,9 @@ def test_a_slot_is_taken_kept_and_given_back(server: FakeServer) -> None:
     assert (shown["changed"], shown["lease"], PLACE in server.objects) == (True, LEASE, False)
     first = done("a")
     assert (first["changed"], first["lease"], first["run"], holder(server)) == (True, LEASE, "one", "a/one")
-    assert first["requests"] == {"get": 0, "list": 2, "post": 1, "put": 0}
+    assert first["requests"] == {"get": 0, "list": 2, "watch": 0, "post": 1, "put": 0}
     again = done("a")
-    assert (again["changed"], again["requests"]) == (False, {"get": 0, "list": 2, "post": 0, "put": 0})
+    assert (again["changed"], again["requests"]) == (False, {"get": 0, "list": 1, "watch": 0, "post": 0, "put": 0})
     assert done("a", state="given_back", check=True)["changed"] is True
     assert done("a", state="given_back")["changed"] is True
     assert (holder(server), done("a", state="given_back")["changed"]) == (None, False)
