@@ -89,7 +89,8 @@ class Client:
             kube_config.KUBE_CONFIG_DEFAULT_LOCATION = os.environ.get("KUBECONFIG", _DEFAULT_KUBECONFIG)
             with credentials.loading(plugin_timeout) as files:
                 self._configuration = _create_configuration(_create_auth_spec(None, **given))
-                self._configuration.connection_pool_maxsize = 1
+                # One for requests, and one that a stream leaves behind.
+                self._configuration.connection_pool_maxsize = 2
                 self._impersonation = _create_headers(None, **given)
                 self._pool = kubernetes.client.ApiClient(self._configuration).rest_client.pool_manager
                 self._read_certificates(files)

@@ -252,7 +252,9 @@ class Holding:
                 return list(written.values())
             for slot in due:
                 written[slot.index] = slot
-                self.shelf.write(lease_of(new(slot), self.group, self.namespace))
+            answers = [self.shelf.write(lease_of(new(slot), self.group, self.namespace)) for slot in due]
+            if None not in answers:
+                return list(written.values())
         raise SlotRefused(f"its slot was changed by somebody else at each of {_MOST_WRITES} writes; see who does")
 
     def _slots(self) -> list[Slot]:

@@ -36,6 +36,7 @@ class Server:
     short: set[str] = field(default_factory=set)
     writes: int = 0
     most: int = 0
+    history: list[dict[str, Json]] = field(default_factory=lambda: [{}])
 
     def write(self, lease: Mapping[str, Any]) -> Json | None:
         name = lease["metadata"]["name"]
@@ -46,6 +47,7 @@ class Server:
         self.writes += 1
         self.leases[name] = copy.deepcopy(dict(lease))
         self.leases[name]["metadata"]["resourceVersion"] = str(self.writes)
+        self.history.append(copy.deepcopy(self.leases))
         self.most = max(self.most, len(set(self.nodes()) | set(self.upgraded)))
         return copy.deepcopy(self.leases[name])
 
@@ -68,9 +70,15 @@ class Seat:
     dead: set[str] = field(default_factory=set)
     silent: int = 0
     reads: int = 0
+    requests: int = 0
+    # Whether this run is told of changes, how many writes it is behind, and which it has been told of.
+    follows: bool = False
+    behind: int = 0
+    at: int = 0
 
     def _request(self) -> None:
         self.turn()
+        self.requests += 1
         if self.silent:
             self.silent -= 1
             raise Unanswered("list leases: connection refused")
@@ -78,10 +86,15 @@ class Seat:
     def leases(self) -> Sequence[Json]:
         self._request()
         self.reads += 1
+        self.at = len(self.server.history) - 1
         return copy.deepcopy(list(self.server.leases.values()))
 
     def told(self) -> Sequence[Json] | None:
-        return None
+        if not self.follows:
+            return None
+        self.turn()
+        self.at = max(self.at, len(self.server.history) - 1 - self.behind)
+        return copy.deepcopy(list(self.server.history[self.at].values()))
 
     def close(self) -> None:
         pass
@@ -239,6 +252,132 @@ class TestEveryOrder:
             assert "run dead" in healed[0]
 
         assert every_order(play, most=8) == 6
+
+
+class TestWhoIsTold:
+    """Runs that wait are told of each write, some of them late; nobody is told of what an operator does."""
+
+    @pytest.mark.parametrize("behind", [0, 1, 2])
+    @pytest.mark.parametrize("chance", [0.0, 0.99])
+    def test_no_order_of_requests_exceeds_the_limit_however_late_a_run_is_told(
+        self, behind: int, chance: float
+    ) -> None:
+        def play(turns: Turns) -> None:
+            server, taken = Server(), []
+            take(Seat(server), "m0", limit=2, run="r")
+            take(Seat(server), "m1", limit=2, run="r")
+
+            def give_back() -> None:
+                holding(Seat(server, turns.of(0)), "m0", "r").give_back()
+
+            def run(number: int) -> None:
+                seat = Seat(server, turns.of(number), follows=True, behind=behind)
+                one = holding(seat, f"n{number}", limit=2)
+                one.chance = lambda: chance
+                with suppress(SlotRefused):
+                    taken.append(one.take(3.0, lambda _text: None).slot.node)
+
+            turns.play([give_back, lambda: run(1), lambda: run(2)])
+            assert server.most <= 2, turns.order
+            # Who is never told of the last writes may wait in vain.
+            assert len(taken) == 1 or (behind and not taken), turns.order
+            assert set(taken) <= set(server.nodes()), turns.order
+
+        assert every_order(play, most=6) > 50
+
+    def test_one_that_waits_asks_for_nothing_until_it_may_take_a_slot(self) -> None:
+        server = Server()
+        take(Seat(server), "n2")
+        seat = Seat(server, follows=True)
+
+        def free_it_later() -> None:
+            if seat.time > 30:
+                holding(Seat(server), "n2").give_back()
+
+        seat.turn = free_it_later
+        held = take(seat, within=1000.0)
+        assert held.taken
+        # The Leases once, what the operator upgrades, and the write.
+        assert (seat.requests, seat.reads) == (3, 1)
+
+    def test_an_operator_that_begins_a_node_in_between_is_seen_before_the_take(self) -> None:
+        server = Server()
+        take(Seat(server), "n2")
+        seat = Seat(server, follows=True)
+
+        def swap() -> None:
+            if seat.time > 20 and server.nodes():
+                server.upgraded["n3"] = "drain-required"
+                holding(Seat(server), "n2").give_back()
+
+        seat.turn = swap
+        with pytest.raises(SlotRefused, match="the operator upgrades n3"):
+            take(seat, within=100.0)
+        # While nothing but the operator is in the way, it is asked for every half a minute.
+        assert seat.requests <= 2 + 100 / 30 + 1
+        assert server.most == 1
+
+    def test_one_that_an_operator_keeps_waiting_goes_on_when_it_is_done(self) -> None:
+        server = Server(upgraded={"n3": "drain-required"})
+        seat = Seat(server, follows=True)
+
+        def be_done() -> None:
+            if seat.time > 100:
+                server.upgraded.clear()
+
+        seat.turn = be_done
+        held = take(seat, within=1000.0)
+        assert 100 < held.waited <= 140
+        assert seat.requests <= 2 + 140 / 30 + 1
+
+    def test_a_silent_holder_is_over_by_the_clock_of_the_one_who_is_told_and_asked_for_once(self) -> None:
+        server = Server()
+        take(Seat(server), "n2")
+        seat = Seat(server, follows=True)
+        assert take(seat, within=1000.0).taken
+        assert DURATION <= seat.time < DURATION + 10
+        assert seat.reads == 2
+
+    def test_a_renewal_that_nobody_told_of_is_seen_before_the_take(self) -> None:
+        server = Server()
+        take(Seat(server), "n2")
+        seat = Seat(server, follows=True, behind=1000)
+
+        def renew() -> None:
+            if seat.time > DURATION:
+                take(Seat(server, time=seat.time), "n2")
+
+        seat.turn = renew
+        with pytest.raises(SlotRefused, match="by n2"):
+            take(seat, within=DURATION + 20.0)
+        assert server.nodes() == ["n2"]
+
+    def test_a_node_left_behind_is_looked_at_now_and_then(self) -> None:
+        server = Server(short={"n2"})
+        take(Seat(server), "n2", run="dead")
+        seat = Seat(server, follows=True, dead={"process of dead"})
+        with pytest.raises(SlotRefused, match="left behind out of service: n2"):
+            take(seat, within=300.0)
+        assert seat.requests <= 1 + 300 / 30 + 1
+
+    def test_one_that_is_told_of_nothing_and_loses_again_and_again_asks_for_everything(self) -> None:
+        server = Server()
+        take(Seat(server), "n2")
+        seat = Seat(server, follows=True)
+
+        def free_it_and_be_silent() -> None:
+            if seat.time > 5 and not seat.behind:
+                again = holding(Seat(server), "n2")
+                again.give_back()
+                # It is told that the slot is free, and not that it was taken and given back once more.
+                seat.at, seat.behind = len(server.history) - 1, 1000
+                again.take(1.0, lambda _text: None)
+                again.give_back()
+
+        seat.turn = free_it_and_be_silent
+        assert take(seat, within=1000.0).taken
+        assert seat.time < DURATION
+        assert seat.reads == 2
 
 
 class TestOneRun:
