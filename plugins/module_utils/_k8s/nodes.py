@@ -28,8 +28,13 @@ def read_node(connection: Connection, name: str) -> Json | None:
 
 
 def labelled_nodes(connection: Connection, selector: str) -> list[Json]:
-    """Return the nodes that a label selector takes."""
-    return list_objects(connection, Key("v1", "Node", "", ""), _NODES, {"labelSelector": selector})
+    """Return the nodes that a label selector takes, as the API server has them in memory.
+
+    That is what every controller acts on. A server that may not answer from memory has to bring itself up to date
+    first, which takes tenths of a second while anything is written to the cluster.
+    """
+    selectors = {"labelSelector": selector, "resourceVersion": "0"}
+    return list_objects(connection, Key("v1", "Node", "", ""), _NODES, selectors)
 
 
 def patch_node(connection: Connection, name: str, patch: Mapping[str, object], *, dry_run: bool = False) -> Json | None:
