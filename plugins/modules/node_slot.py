@@ -21,11 +21,12 @@ description:
     when its node is in service. While the node is still cordoned with the mark of M(rdma.fabric.node_drain), it counts
     as taken, and only a run for that node goes on with it. A run that was killed on the same machine is recognised at
     once.
+  - Who waits for a slot is told of changes by a watch. Where the user may not watch Leases, it looks every few seconds.
   - O(state=taken) renews a slot that the run has already. Ask for it again before each step that takes long.
 notes:
-  - The user needs C(list), C(create) and C(update) on Leases in O(namespace), and C(list) and C(get) on nodes. With
-    O(state=failed), C(patch) on nodes and C(create) on Events in the namespace C(default) are needed as well; a notice
-    tells where they are missing.
+  - The user needs C(list), C(watch), C(create) and C(update) on Leases in O(namespace), and C(list) and C(get) on nodes.
+    With O(state=failed), C(patch) on nodes and C(create) on Events in the namespace C(default) are needed as well; a
+    notice tells where they are missing.
 author:
   - The rdma.fabric contributors (@rdma-fabric)
 extends_documentation_fragment:
@@ -166,7 +167,7 @@ requests:
   description: How many requests were sent, by verb.
   returned: success
   type: dict
-  sample: {get: 0, list: 2, post: 1, put: 0}
+  sample: {get: 0, list: 2, watch: 1, post: 0, put: 1}
 notices:
   description: Whose slot the node goes on with.
   returned: success

@@ -207,6 +207,10 @@ def test_a_drain_within_a_slot_uses_all_of_the_shipped_role_and_nothing_else(
         until(lambda: len(bare.api.call("GET", pods, query={"fieldSelector": f"spec.nodeName={node}"})["items"]) == 2)
         mark = bare.audit.mark()
         slot = {"node": node, "namespace": namespace, "run": "rights", "timeout": 60}
+        other = {**slot, "node": "another-node"}
+        assert run_action("node_slot", other)["changed"]
+        assert "no slot" in run_action("node_slot", {**slot, "timeout": 1})["msg"]
+        run_action("node_slot", {**other, "state": "given_back"})
         given = {"node": node, "run": "rights", "timeout": 120, "pods": "all", "force": True}
         results = [
             run_action("node_slot", slot),
@@ -215,7 +219,10 @@ def test_a_drain_within_a_slot_uses_all_of_the_shipped_role_and_nothing_else(
             run_action("node_slot", {**slot, "state": "given_back"}),
         ]
         assert [result.get("msg") for result in results if result.get("failed")] == []
-        asked = bare.audit.requests(mark, user=pusher_name(kubeconfig))
+        user = pusher_name(kubeconfig)
+        # A watch shows when it has ended.
+        until(lambda: any(each.verb == "watch" for each in bare.audit.requests(mark, user=user)))
+        asked = bare.audit.requests(mark, user=user)
     finally:
         bare.api.request("DELETE", f"/apis/apps/v1/namespaces/{namespace}/daemonsets/rights")
         bare.api.request("DELETE", f"{pods}/rights-alone")
