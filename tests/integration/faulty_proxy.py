@@ -17,6 +17,7 @@ import struct
 import tempfile
 import threading
 import time
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -26,9 +27,9 @@ from urllib.parse import urlsplit
 from ansible_collections.rdma.fabric.tests.lab.control_plane import ControlPlane
 from ansible_collections.rdma.fabric.tests.lab.pki import KeyPair, write_private
 
-STATUS_FAULTS = {"401": 401, "409": 409, "429": 429, "500": 500, "503": 503}
+STATUS_FAULTS = {"401": 401, "403": 403, "405": 405, "409": 409, "410": 410, "429": 429, "500": 500, "503": 503}
 # What breaks before the server has seen the request, and what breaks after it has done what was asked.
-FAULTS = (*STATUS_FAULTS, "reset", "reset after commit", "end of stream", "cut body", "stall")
+FAULTS = ("401", "409", "429", "500", "503", "reset", "reset after commit", "end of stream", "cut body", "stall")
 STALL_SECONDS = 0.5
 
 
@@ -89,6 +90,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
         headers = {name: value for name, value in self.headers.items() if name.lower() not in ("host", "authorization")}
         self.upstream.request(self.command, self.path, body or None, headers)
         response = self.upstream.getresponse()
+        if "watch=1" in self.path and response.status == http.client.OK:
+            self.pass_on(response, fault)
+            return
         content = response.read()
         if fault in ("reset after commit", "act after commit"):
             self.act_on(fault)
@@ -104,6 +108,21 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(content)))
         self.end_headers()
         self.wfile.write(content[: len(content) // 2] if fault else content)
+
+    def pass_on(self, response: http.client.HTTPResponse, fault: str) -> None:
+        """Send what the server says for as long as it does, or until the test cuts it; half of it with a fault."""
+        self.close_connection = True
+        self.server.watches.append(self.request)
+        self.send_response(response.status)
+        self.send_header("Transfer-Encoding", "chunked")
+        self.end_headers()
+        while content := response.read1(65536):
+            self.wfile.write(b"%x\r\n" % len(content))
+            if fault:
+                self.wfile.write(content[: len(content) // 2])
+                return
+            self.wfile.write(content + b"\r\n")
+        self.wfile.write(b"0\r\n\r\n")
 
     def answer_status(self, code: int) -> None:
         content = json.dumps({"kind": "Status", "code": code, "message": f"injected {code}"}).encode()
@@ -140,6 +159,7 @@ class ProxyServer(http.server.ThreadingHTTPServer):
         self.tls = tls
         self.upstream_tls = upstream_tls
         self.plan = Plan()
+        self.watches: list[socket.socket] = []
 
     def handle_error(self, *_args: Any) -> None:
         """A client that goes away is what these tests are about."""
@@ -173,6 +193,16 @@ class FaultyProxy:
         """Treat the requests from now on as a plan says."""
         self._server.plan = plan
         return plan
+
+    def has_watches(self) -> bool:
+        """Tell whether a watch is under way."""
+        return bool(self._server.watches)
+
+    def cut_watches(self) -> None:
+        """Cut all watches that are under way, in the middle of whatever they say."""
+        while self._server.watches:
+            with suppress(OSError):
+                self._server.watches.pop().shutdown(socket.SHUT_RDWR)
 
     def __enter__(self) -> FaultyProxy:
         self._thread.start()

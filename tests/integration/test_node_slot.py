@@ -14,56 +14,22 @@ import pytest
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.client import Client
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import Connection
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.holding import Holding
-from ansible_collections.rdma.fabric.plugins.module_utils._rollout.slots import STATE_LABEL, Wish
+from ansible_collections.rdma.fabric.plugins.module_utils._rollout.slots import Wish
 from ansible_collections.rdma.fabric.plugins.plugin_utils._slot_shelf import SlotShelf
+from ansible_collections.rdma.fabric.tests.integration.slot_place import Place, made_place
 from ansible_collections.rdma.fabric.tests.lab.api import Api
 from ansible_collections.rdma.fabric.tests.lab.audit import AuditLog
 from ansible_collections.rdma.fabric.tests.lab.control_plane import ControlPlane
-from ansible_collections.rdma.fabric.tests.lab.nodes import apply_nodes, delete_nodes, kwok_node
 from ansible_collections.rdma.fabric.tests.unit.plugins.actions import run_action
 
 Json = dict[str, Any]
-MERGE = "application/merge-patch+json"
-
-
-class Place:
-    """The slots of one namespace, and two nodes."""
-
-    def __init__(self, cluster: ControlPlane, namespace: str) -> None:
-        self.cluster, self.api, self.namespace = cluster, cluster.api, namespace
-        self.first, self.second = f"{namespace}-1", f"{namespace}-2"
-        self.leases = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
-
-    def slot(self, node: str, *, check: bool = False, **arguments: Any) -> Json:
-        given = {"node": node, "namespace": self.namespace, "run": "one", "timeout": 1, **arguments}
-        return run_action("node_slot", given, check=check)
-
-    def done(self, node: str, **arguments: Any) -> Json:
-        result = self.slot(node, **arguments)
-        assert not result.get("failed"), result
-        return result
-
-    def refused(self, node: str, **arguments: Any) -> str:
-        result = self.slot(node, **arguments)
-        assert result.get("failed"), result
-        return str(result["msg"])
-
-    def holders(self) -> list[str]:
-        live = self.api.call("GET", self.leases)["items"]
-        return sorted(lease["spec"].get("holderIdentity") or "" for lease in live)
-
-    def label(self, node: str, state: str | None) -> None:
-        change = {"metadata": {"labels": {STATE_LABEL: state}}}
-        self.api.call("PATCH", f"/api/v1/nodes/{node}", change, content_type=MERGE)
 
 
 @pytest.fixture
 def place(control_plane: ControlPlane, namespace: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
     monkeypatch.setenv("K8S_AUTH_KUBECONFIG", str(control_plane.kubeconfig))
-    found = Place(control_plane, namespace)
-    apply_nodes(found.api, [kwok_node(name) for name in (found.first, found.second)])
-    yield found
-    delete_nodes(found.api, {found.first, found.second})
+    with made_place(control_plane, namespace) as found:
+        yield found
 
 
 def test_a_slot_is_taken_once_and_given_back_without_being_deleted(place: Place, audit: AuditLog) -> None:
