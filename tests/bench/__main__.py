@@ -1,9 +1,9 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""``make bench``: count what the batch apply and ``site`` cost, and write the numbers to ``build/bench.json``.
+"""``make bench``: count what the batch apply, ``site`` and a rollout cost; write the numbers to ``build/bench.json``.
 
-``python -m tests.bench apply`` or ``site`` runs one part and keeps what the file says of the other.
+``python -m tests.bench apply``, ``site`` or ``rollout`` runs one part and keeps what the file says of the others.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tools.ending import to_its_end
 link_checkout(LINK, CHECKOUT)
 sys.path.insert(0, str(COLLECTIONS))
 
-from ansible_collections.rdma.fabric.tests.bench import apply, site  # noqa: E402 - found through the lines above
+from ansible_collections.rdma.fabric.tests.bench import apply, rollout, site  # noqa: E402 - found through the lines above
 from ansible_collections.rdma.fabric.tests.bench.failure import BenchmarkFailed  # noqa: E402
 from ansible_collections.rdma.fabric.tests.lab.control_plane import ControlPlane  # noqa: E402
 
@@ -36,16 +36,24 @@ BOUNDS = {
     "apply.unchanged.time_ratio_to_k8s_module": 0.1,
     "site.steady.modules_per_host": 1,
     "site.steady.skipped_per_host": 0,
+    "rollout.idle_share": 0.05,
+    "rollout.over_limit": 0,
+    "rollout.requests_per_node": 25,
+    "rollout.time_ratio_to_serial": 0.6,
 }
 
 
-PARTS: Mapping[str, Callable[[ControlPlane, Path], dict[str, float]]] = {"apply": apply.measure, "site": site.measure}
+PARTS: Mapping[str, Callable[[ControlPlane, Path], dict[str, float]]] = {
+    "apply": apply.measure,
+    "site": site.measure,
+    "rollout": rollout.measure,
+}
 
 
 def main(arguments: Sequence[str]) -> int:
     """Run the parts that the command line names, all by default; return the exit status."""
-    parser = argparse.ArgumentParser(prog="tests.bench", description="Measure the batch apply and site.")
-    parser.add_argument("parts", nargs="*", choices=[[], *PARTS], metavar="apply|site")
+    parser = argparse.ArgumentParser(prog="tests.bench", description="Measure the batch apply, site and a rollout.")
+    parser.add_argument("parts", nargs="*", choices=[[], *PARTS], metavar="apply|site|rollout")
     chosen = parser.parse_args(arguments).parts or list(PARTS)
     start = time.monotonic()
     figures = json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.exists() else {}

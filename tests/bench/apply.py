@@ -18,7 +18,8 @@ from typing import Any, Mapping
 
 from ansible_collections.rdma.fabric.tests.bench.failure import BenchmarkFailed
 from ansible_collections.rdma.fabric.tests.integration.batch_objects import delete_cluster_roles, eight_kinds
-from ansible_collections.rdma.fabric.tests.lab.control_plane import ADMIN_USER, ControlPlane
+from ansible_collections.rdma.fabric.tests.lab.audit import ADMIN_USER
+from ansible_collections.rdma.fabric.tests.lab.control_plane import ControlPlane
 from tools.artifact import build_and_install
 from tools.checkout import PROGRAMS, own_environment
 from tools.ending import run_command

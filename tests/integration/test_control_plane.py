@@ -17,8 +17,8 @@ from typing import Any, Callable, Iterator
 import pytest
 
 from ansible_collections.rdma.fabric.tests.lab.api import Api, collection_path
-from ansible_collections.rdma.fabric.tests.lab.audit import AuditLog, count_by_verb
-from ansible_collections.rdma.fabric.tests.lab.control_plane import ADMIN_USER, ControlPlane, ControlPlaneFailed
+from ansible_collections.rdma.fabric.tests.lab.audit import ADMIN_USER, AuditLog, count_by_verb
+from ansible_collections.rdma.fabric.tests.lab.control_plane import ControlPlane, ControlPlaneFailed
 from ansible_collections.rdma.fabric.tests.lab.nodes import apply_nodes, delete_nodes, kwok_nodes
 from ansible_collections.rdma.fabric.tests.lab.programs import Programs
 from ansible_collections.rdma.fabric.tests.lab.servers import ServerFailed, free_port

@@ -11,17 +11,32 @@ import uuid
 from collections import Counter
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Callable, Iterable, Mapping, NamedTuple
 from urllib.parse import parse_qsl, urlsplit
 
 from .api import Api, collection_path
 
 # omitStages leaves one event per request: ResponseComplete (and Panic, should the server have one).
+ADMIN_USER = "rdma-fabric-admin"
 POLICY: dict[str, Any] = {
     "apiVersion": "audit.k8s.io/v1",
     "kind": "Policy",
     "omitStages": ["RequestReceived", "ResponseStarted"],
-    "rules": [{"level": "Metadata"}],
+    "rules": [
+        # What a test's own writes to what runs share left behind, so that its history can be told.
+        {
+            "level": "RequestResponse",
+            "users": [ADMIN_USER],
+            "verbs": ["create", "update", "patch"],
+            "resources": [
+                {"group": "coordination.k8s.io", "resources": ["leases"]},
+                {"group": "", "resources": ["nodes"]},
+            ],
+            "omitManagedFields": True,
+        },
+        {"level": "Metadata"},
+    ],
 }
 PATH_VARIABLE = "RDMA_FABRIC_LAB_AUDIT_LOG"
 MARKER_PREFIX = "rdma-fabric-lab-audit-mark-"
@@ -45,6 +60,9 @@ class Request(NamedTuple):
     user: str
     user_agent: str
     audit_id: str
+    received: str = ""  # when, in UTC with microseconds
+    ended: str = ""
+    stored: Mapping[str, Any] = MappingProxyType({})  # what the answer held, for writes of POLICY's first rule
 
     @property
     def dry_run(self) -> bool:
@@ -74,6 +92,9 @@ def parse_event(event: Mapping[str, Any]) -> Request:
         user=(event.get("user") or {}).get("username", ""),
         user_agent=event.get("userAgent", ""),
         audit_id=event.get("auditID", ""),
+        received=event.get("requestReceivedTimestamp", ""),
+        ended=event.get("stageTimestamp", ""),
+        stored=event.get("responseObject") or {},
     )
 
 

@@ -20,7 +20,7 @@ from typing import IO, Callable, Mapping, Sequence
 from urllib.parse import quote
 
 from .api import Api, collection_path, tls_context
-from .audit import PATH_VARIABLE, POLICY, AuditLog
+from .audit import ADMIN_USER, PATH_VARIABLE, POLICY, AuditLog
 from .pki import Authority, KeyPair, kubeconfig, new_key, private_pem, public_pem, write_kubeconfig, write_private
 from .process import stop_all
 from .programs import Programs, gather
@@ -38,7 +38,6 @@ from .servers import (
 
 ADMINISTRATORS = "system:masters"
 LAB_USER = "rdma-fabric-lab"  # the lab's own requests: told apart from those of a test in the audit log
-ADMIN_USER = "rdma-fabric-admin"
 KUBELET_CLIENT = "kube-apiserver-kubelet-client"
 IDENTITIES: dict[str, tuple[str, tuple[str, ...]]] = {  # kubeconfig -> user, groups
     "admin": (ADMIN_USER, (ADMINISTRATORS,)),

@@ -9,7 +9,8 @@ import json
 from pathlib import Path
 from typing import Sequence
 
-from ..control_plane import ADMIN_USER, ADMINISTRATORS
+from ..audit import ADMIN_USER
+from ..control_plane import ADMINISTRATORS
 from ..pki import Authority, kubeconfig, write_kubeconfig, write_private
 from ..programs import Programs
 from .cluster_server import AUTHORITY, PROGRAMS

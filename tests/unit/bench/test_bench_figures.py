@@ -6,11 +6,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ansible_collections.rdma.fabric.tests.bench.failure import BenchmarkFailed
+from ansible_collections.rdma.fabric.tests.bench.rollout import figures, history, node_seconds
+from ansible_collections.rdma.fabric.tests.bench.rollout_runs import Rollout, dealt
 from ansible_collections.rdma.fabric.tests.bench.site import fleet_inventory, per_host, slope
+from ansible_collections.rdma.fabric.tests.lab.audit import Request, parse_event
 from tests.bench.__main__ import BOUNDS, broken_bounds
 
 STEADY = {"ok ansible.builtin.validate_argument_spec": 1, "ok rdma.fabric.rdma_host": 1}
@@ -53,3 +57,75 @@ def test_a_figure_above_its_bound_is_said_and_one_at_it_is_not(name: str) -> Non
     assert broken_bounds({name: BOUNDS[name]}) == []
     (text,) = broken_bounds({name: BOUNDS[name] + 1})
     assert name in text
+
+
+def write(second: float, version: int, resource: str, name: str, **spec: Any) -> Request:
+    """Return a write that was received and stored at a second after midnight."""
+    at = f"2026-01-01T00:00:{second:09.6f}Z"
+    metadata = {"name": name, "resourceVersion": str(version)}
+    return parse_event(
+        {
+            "verb": "update",
+            "objectRef": {"resource": resource},
+            "responseStatus": {"code": 200},
+            "responseObject": {"metadata": metadata, "spec": spec},
+            "requestReceivedTimestamp": at,
+            "stageTimestamp": at,
+        }
+    )
+
+
+def taken(second: float, version: int, number: int, node: str) -> Request:
+    return write(second, version, "leases", f"rdma-fabric-slot-upgrade-{number}", holderIdentity=f"{node}/run")
+
+
+def given_back(second: float, version: int, number: int) -> Request:
+    return write(second, version, "leases", f"rdma-fabric-slot-upgrade-{number}")
+
+
+# Two slots, three nodes: slot 0 from 0 to 4, idle until 5, slot 1 from 1 to 9, and slot 0 from 5 to 8.
+STORY = [
+    taken(0, 1, 0, "a"),
+    taken(1, 2, 1, "b"),
+    given_back(4, 3, 0),
+    taken(5, 4, 0, "c"),
+    given_back(8, 5, 0),
+    given_back(9, 6, 1),
+]
+OF_TWO = Rollout("ns", 2, 2, {"r": {"a": 4.0, "b": 8.0, "c": 3.0}})
+
+
+def test_idle_slots_are_counted_until_the_last_node_has_one() -> None:
+    found = figures(OF_TWO, STORY)
+    assert found["rollout.idle_share"] == 0.2  # a second at the start and one in between, of two slots for five seconds
+    assert (found["rollout.over_limit"], found["rollout.requests_per_node"]) == (0, 2.0)
+    assert found["rollout.time_ratio_to_serial"] == round(9 / (8 + 3), 3)
+
+
+def test_writes_count_in_the_order_in_which_they_were_stored() -> None:
+    story = [STORY[0], STORY[1], STORY[3], STORY[2], *STORY[4:]]
+    assert figures(OF_TWO, story) == figures(OF_TWO, STORY)
+
+
+def test_a_slot_or_a_node_above_the_limit_shows() -> None:
+    one = Rollout("ns", 1, 2, OF_TWO.runs)
+    assert figures(one, STORY)["rollout.over_limit"] == 2
+    cordons = [write(2, 7, "nodes", "a", unschedulable=True), write(3, 8, "nodes", "b", unschedulable=True)]
+    freed = [write(6, 9, "nodes", "a"), write(6, 10, "nodes", "b")]
+    assert [moment.cordoned for moment in history([*STORY, *cordons, *freed])][-4:] == [1, 2, 1, 0]
+
+
+def test_a_renewal_takes_no_slot_and_a_node_without_one_fails_the_simulation() -> None:
+    renewed = taken(2, 7, 1, "b")
+    assert sum(moment.took for moment in history([*STORY[:2], renewed])) == 2
+    with pytest.raises(BenchmarkFailed, match="2 slots were taken for 3 nodes"):
+        figures(OF_TWO, [*STORY[:3], STORY[5]])
+
+
+def test_times_of_nodes_are_the_same_ones_each_time_and_dealt_evenly() -> None:
+    seconds = node_seconds(1000, 4.0)
+    assert seconds == node_seconds(1000, 4.0)
+    assert 3.8 < sorted(seconds)[500] < 4.2
+    runs = dealt([f"n{number}" for number in range(1000)], seconds, 4)
+    assert [len(run) for run in runs.values()] == [250] * 4
+    assert runs["run-1"]["n1"] == seconds[1]

@@ -77,6 +77,9 @@ def test_every_part_of_a_request_is_read() -> None:
             "subresource": "status",
         },
         responseStatus={"code": 409},
+        requestReceivedTimestamp="2026-01-01T00:00:01.000001Z",
+        stageTimestamp="2026-01-01T00:00:02.000002Z",
+        responseObject={"kind": "Status"},
     )
     (request,) = audit.parse_lines(line)
     assert request == Request(
@@ -93,6 +96,9 @@ def test_every_part_of_a_request_is_read() -> None:
         user="u",
         user_agent="kubectl/v1.35.4",
         audit_id="1-2",
+        received="2026-01-01T00:00:01.000001Z",
+        ended="2026-01-01T00:00:02.000002Z",
+        stored={"kind": "Status"},
     )
     assert request.dry_run
 
@@ -173,4 +179,6 @@ def test_a_log_that_stays_silent_is_an_error(tmp_path: Path) -> None:
 
 def test_policy_leaves_one_event_per_request() -> None:
     assert audit.POLICY["omitStages"] == ["RequestReceived", "ResponseStarted"]
-    assert audit.POLICY["rules"] == [{"level": "Metadata"}]
+    bodies, everything = audit.POLICY["rules"]
+    assert everything == {"level": "Metadata"}
+    assert (bodies["level"], bodies["users"]) == ("RequestResponse", [audit.ADMIN_USER])
