@@ -120,6 +120,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.wfile.write(b"%x\r\n" % len(content))
             if fault:
                 self.wfile.write(content[: len(content) // 2])
+                self.request.shutdown(socket.SHUT_RDWR)
                 return
             self.wfile.write(content + b"\r\n")
         self.wfile.write(b"0\r\n\r\n")

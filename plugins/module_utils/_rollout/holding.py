@@ -133,7 +133,9 @@ class Holding:
     _busy_at: float = -math.inf
     # When this one takes what is free, by the clock; None while nothing is.
     _turn: float | None = None
+    # How often others were faster: in a row, and in all.
     _lost: int = 0
+    _losses: int = 0
     _has_rivals: bool = False
 
     def __post_init__(self) -> None:
@@ -194,7 +196,7 @@ class Holding:
             self._turn, self._lost = None, 0
             return move
         if self._turn is None:
-            self._turn = now + kept_back(self.chance())
+            self._turn = now + kept_back(self.chance(), self._losses)
         if now < self._turn:
             return None
         self._turn = None
@@ -293,7 +295,7 @@ class Holding:
         )
         written = self.shelf.write(lease_of(mine, self.group, self.namespace))
         if written is None:
-            self._lost, self._has_rivals = self._lost + 1, True
+            self._lost, self._losses, self._has_rivals = self._lost + 1, self._losses + 1, True
             return None
         healed = move.healed if isinstance(move, Take) else ""
         return Held(mine, isinstance(move, Take), healed, waited)

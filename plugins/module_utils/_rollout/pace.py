@@ -12,9 +12,11 @@ _FIRST_INTERVAL = 0.5
 _GROWTH = 1.5
 _LONGEST_INTERVAL = 5.0
 _SAID_EVERY = 10.0
-# How long one of several that wait for the same thing keeps back at most, and how many of them this is made for.
+# How long one of several that wait for the same thing keeps back at most, how many of them this is made for, and how
+# often the time is doubled for one that comes too late again and again: then news travels slower than it acts.
 _LONGEST_BACK = 0.3
 _MANY = 200
+_MOST_DOUBLED = 2
 
 
 class Clock(Protocol):
@@ -59,11 +61,14 @@ class Pace:
         self._interval = min(self._interval * _GROWTH, _LONGEST_INTERVAL)
 
 
-def kept_back(chance: float) -> float:
-    """Return how many seconds one of several keeps back before it takes what has become free; ``chance`` is 0 to 1.
+def kept_back(chance: float, losses: int) -> float:
+    """Return how many seconds one of several keeps back before it takes what has become free.
+
+    ``chance`` is 0 to 1; ``losses`` is how often it came too late.
 
     They know nothing of each other. Short times are rare and long ones frequent, exponentially (as in Sift, Jamieson et
     al. 2003): of a few the first begins late, of many it begins early, and in both cases only few others follow before
     they see that it did.
     """
-    return _LONGEST_BACK * math.log1p(_MANY * chance) / math.log1p(_MANY)
+    longest = _LONGEST_BACK * math.pow(2, min(losses, _MOST_DOUBLED))
+    return longest * math.log1p(_MANY * chance) / math.log1p(_MANY)

@@ -64,7 +64,7 @@ class Place:
         self.told: list[str] = []
         lease = {"name": "a", "namespace": "ns", "labels": {"group": "g"}}
         self.server.put("leases", {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": lease})
-        self.watches = list(watches)
+        self.watches: list[Any] = list(watches)
         self.opened: list[Script] = []
         self.server.watched = self._watched
         connection = Connection(
@@ -145,7 +145,8 @@ def test_after_what_passes_everything_is_read_again_soon(broken: Any) -> None:
 
 
 def test_a_server_that_cuts_each_watch_is_asked_less_and_less_often() -> None:
-    place = Place(*[[(0.0, CUT)] for _watch in range(40)])
+    place = Place()
+    place.watches = [[(0.0, CUT)] for _watch in range(40)]
     while place.time.seconds < 100:
         place.following.read()
         place.wait(5.0)

@@ -21,7 +21,7 @@ def test_few_of_any_number_try_before_they_are_told_that_one_did(count: int) -> 
     chance = random.Random(count)  # noqa: S311 - the same numbers each time
     tries, firsts = [], []
     for _slot in range(300):
-        times = sorted(kept_back(chance.random()) for _one in range(count))
+        times = sorted(kept_back(chance.random(), 0) for _one in range(count))
         tries.append(sum(time <= times[0] + UNTIL_TOLD for time in times))
         firsts.append(times[0])
     assert mean(tries) < 4
@@ -30,7 +30,8 @@ def test_few_of_any_number_try_before_they_are_told_that_one_did(count: int) -> 
 
 
 def test_nobody_keeps_back_for_longer_than_a_moment() -> None:
-    assert (kept_back(0.0), round(kept_back(1.0), 6)) == (0.0, 0.3)
+    assert [kept_back(0.0, losses) for losses in range(9)] == [0.0] * 9
+    assert [round(kept_back(1.0, losses), 6) for losses in (0, 1, 2, 3, 50)] == [0.3, 0.6, 1.2, 1.2, 1.2]
 
 
 class Time:
