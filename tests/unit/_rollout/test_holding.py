@@ -10,6 +10,7 @@ order is tried once and always in the same way.
 from __future__ import annotations
 
 import copy
+import random
 import threading
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -378,6 +379,111 @@ class TestWhoIsTold:
         assert take(seat, within=1000.0).taken
         assert seat.time < DURATION
         assert seat.reads == 2
+
+
+class World:
+    """One time for many runs, each in a thread, of which one runs at a time: the one that wakes up next."""
+
+    LATENCY = 0.02
+
+    def __init__(self, server: Server, count: int) -> None:
+        self.server, self.time = server, 0.0
+        self._at = threading.Condition()
+        self._wakes = dict.fromkeys(range(count), 0.0)
+        self._running: int | None = None
+        # When who follows is told of each write.
+        self.told_at = [0.0]
+
+    def play(self, works: Sequence[Callable[[], None]]) -> None:
+        def whole(number: int, work: Callable[[], None]) -> None:
+            with self._at:
+                self._at.wait_for(lambda: self._running == number)
+            work()
+            with self._at:
+                self._pass_on()
+
+        threads = [threading.Thread(target=whole, args=entry, daemon=True) for entry in enumerate(works)]
+        for thread in threads:
+            thread.start()
+        with self._at:
+            self._pass_on()
+        for thread in threads:
+            thread.join()
+
+    def pause(self, number: int, until: float) -> None:
+        with self._at:
+            self._wakes[number] = until
+            self._pass_on()
+            self._at.wait_for(lambda: self._running == number)
+
+    def _pass_on(self) -> None:
+        self._running = min(self._wakes, key=self._wakes.__getitem__, default=None)
+        if self._running is not None:
+            self.time = max(self.time, self._wakes.pop(self._running))
+        self._at.notify_all()
+
+    def wrote(self, followers: Sequence[int]) -> None:
+        self.told_at += [self.time + self.LATENCY] * (len(self.server.history) - len(self.told_at))
+        for number in followers:
+            if number in self._wakes:
+                self._wakes[number] = min(self._wakes[number], self.time + self.LATENCY)
+
+
+@dataclass
+class Inhabitant(Seat):
+    """A run in a world, that is told of each write a moment later."""
+
+    world: World = field(default_factory=lambda: World(Server(), 0))
+    number: int = 0
+    sleepers: set[int] = field(default_factory=set)
+
+    def _request(self) -> None:
+        self.requests += 1
+        self.world.pause(self.number, self.world.time + World.LATENCY)
+
+    def write(self, lease: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        written = super().write(lease)
+        self.world.wrote(sorted(self.sleepers))
+        return written
+
+    def told(self) -> Sequence[Json] | None:
+        news = [at for at, told in enumerate(self.world.told_at) if told <= self.world.time]
+        self.at = max(self.at, news[-1])
+        return copy.deepcopy(list(self.server.history[self.at].values()))
+
+    def now(self) -> float:
+        return self.world.time
+
+    def sleep(self, seconds: float) -> None:
+        later = self.world.told_at[self.at + 1 :]
+        self.sleepers.add(self.number)
+        self.world.pause(self.number, min([self.world.time + seconds, *later]))
+        self.sleepers.discard(self.number)
+
+
+@pytest.mark.parametrize(("count", "limit"), [(8, 1), (40, 1), (40, 8)])
+def test_requests_of_many_that_wait_grow_with_them_and_not_with_how_often_slots_change_hands(
+    count: int, limit: int
+) -> None:
+    server = Server()
+    world = World(server, count)
+    sleepers: set[int] = set()
+    seats = [Inhabitant(server, world=world, number=number, sleepers=sleepers) for number in range(count)]
+    chance = random.Random(1)  # noqa: S311 - the same numbers each time
+
+    def work(number: int) -> None:
+        one = holding(seats[number], f"n{number}", limit=limit)
+        one.chance = chance.random
+        assert one.take(1000.0, lambda _text: None).taken
+        world.pause(number, world.time + 5.0)
+        one.give_back()
+
+    world.play([lambda number=number: work(number) for number in range(count)])  # type: ignore[misc]
+    assert (server.most, server.nodes()) == (limit, [])
+    # Of these, five are for a slot that nobody else wants: two looks, two writes, and one at who has to be freed.
+    assert sum(seat.requests for seat in seats) / count < 11, world.time
+    # A slot has its next holder within half a second, but for the first ones, which all want at once.
+    assert world.time < (count / limit) * (5.0 + 0.5) + 2.0
 
 
 class TestOneRun:
