@@ -295,7 +295,9 @@ class Holding:
         )
         written = self.shelf.write(lease_of(mine, self.group, self.namespace))
         if written is None:
-            self._lost, self._losses, self._has_rivals = self._lost + 1, self._losses + 1, True
+            # At first all want the lowest one, which says nothing of how many they are.
+            self._losses += self._has_rivals
+            self._lost, self._has_rivals = self._lost + 1, True
             return None
         healed = move.healed if isinstance(move, Take) else ""
         return Held(mine, isinstance(move, Take), healed, waited)
