@@ -38,7 +38,7 @@ BOUNDS = {
     "site.steady.skipped_per_host": 0,
     "rollout.idle_share": 0.05,
     "rollout.over_limit": 0,
-    "rollout.requests_per_node": 25,
+    "rollout.requests_per_node": 30,
     "rollout.time_ratio_to_serial": 0.6,
 }
 

@@ -33,7 +33,8 @@ from ansible_collections.rdma.fabric.tests.lab.nodes import apply_nodes, kwok_no
 NODES = 1000
 RUNS = 4
 LIMIT = 50
-FORKS = 20
+# As many as the limit, so that the run which is left at the end can use all slots.
+FORKS = LIMIT
 # Of the log-normal times: their median in seconds, and the deviation of their logarithm.
 MEDIAN = 8.0
 SPREAD = 0.5
