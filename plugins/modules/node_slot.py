@@ -24,9 +24,9 @@ description:
   - Who waits for a slot is told of changes by a watch. Where the user may not watch Leases, it looks every few seconds.
   - O(state=taken) renews a slot that the run has already. Ask for it again before each step that takes long.
 notes:
-  - The user needs C(list), C(watch), C(create) and C(update) on Leases in O(namespace), and C(list) and C(get) on nodes.
-    With O(state=failed), C(patch) on nodes and C(create) on Events in the namespace C(default) are needed as well; a
-    notice tells where they are missing.
+  - The user needs C(list), C(watch), C(create) and C(update) on Leases in O(namespace), and C(list) and C(get) on
+    nodes. With O(state=failed), C(patch) on nodes and C(create) on Events in the namespace C(default) are needed as
+    well; a notice tells where they are missing.
 author:
   - The rdma.fabric contributors (@rdma-fabric)
 extends_documentation_fragment:
