@@ -118,15 +118,17 @@ class Fleet:
         return sorted(pod["spec"]["nodeName"] for pod in found)
 
     def interrupted(self, since: int) -> list[tuple[str, str]]:
-        """Return the writes to nodes in their order: the host, and whether it was taken or given back."""
+        """Return in their order which hosts' nodes were taken and given back, by what each write has stored."""
         name_of = {node: name for name, node in self.nodes.items()}
         requests = self.cluster.audit.requests(since, user=ADMINISTRATOR)
-        names = [each.name for each in requests if each.resource == "nodes" and each.verb == "patch"]
-        seen: dict[str, int] = {}
+        writes = [each for each in requests if each.resource == "nodes" and each.verb == "patch" and not each.dry_run]
+        taken: set[str] = set()
         order = []
-        for node in names:
-            seen[node] = seen.get(node, 0) + 1
-            order.append((name_of[node], "taken" if seen[node] % 2 else "given back"))
+        for write in writes:
+            cordoned = bool(write.stored["spec"].get("unschedulable"))
+            if cordoned != (write.name in taken):
+                (taken.add if cordoned else taken.discard)(write.name)
+                order.append((name_of[write.name], "taken" if cordoned else "given back"))
         return order
 
     def version(self) -> str:
