@@ -33,6 +33,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects import (
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.ownership import refuse_others
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.projection import is_managed, provably_equal
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.prune import is_kept_kind, remove, say_what_is_going
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.readiness import is_workload
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.record import record
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.session import (
     DELETED,
@@ -293,13 +294,17 @@ def _remove_all(session: Session) -> None:
         candidates = union(_definitions_of_the_set(session), candidates)
     namespaces = [key for key in candidates if _is_namespace(key)]
     others = [key for key in candidates if key not in namespaces]
-    remaining = remove(session, reversed(others), remove_kept=request.remove_kept)
-    if session.result.failures:
-        return
-    if request.wait and session.going:
+    remaining: list[Key] = []
+    for keys in _parts_of_removal(list(reversed(others))):
+        if request.wait and session.going:
+            # A workload may be what removes the finalizers of objects that were applied after it.
+            remaining += keys
+            continue
+        remaining += remove(session, keys, remove_kept=request.remove_kept)
+        if session.result.failures:
+            return
         # The inventory goes only when nothing is left that it is needed for.
-        wait_until_gone(session, list(session.going))
-        session.going = [key for key in session.going if session.snapshot.find(key)]
+        _wait_for_going(session)
     place = inventory_key(request.set_name, request.inventory_namespace)
     if request.set_name and session.snapshot.find(place):
         if session.going:
@@ -312,6 +317,22 @@ def _remove_all(session: Session) -> None:
         wait_until_gone(session, [change.key for change in session.result.changes if change.action == DELETED])
     elif session.going:
         say_what_is_going(session)
+
+
+def _parts_of_removal(keys: list[Key]) -> list[list[Key]]:
+    """Return the keys in their order, a new list for each row of workloads."""
+    parts: list[list[Key]] = [[]]
+    for before, key in zip([None, *keys], keys):
+        if is_workload(key.kind) and before is not None and not is_workload(before.kind):
+            parts.append([])
+        parts[-1].append(key)
+    return parts
+
+
+def _wait_for_going(session: Session) -> None:
+    if session.request.wait and session.going:
+        wait_until_gone(session, list(session.going))
+        session.going = [key for key in session.going if session.snapshot.find(key)]
 
 
 def _definitions_of_the_set(session: Session) -> list[Key]:

@@ -260,6 +260,29 @@ class TestFinalizers:
         apply(server, absent=True)
         assert ("configmaps", "ns", "rdma-fabric-web") not in server.objects
 
+    def test_a_workload_stays_until_what_was_applied_after_it_is_gone(self) -> None:
+        """It may be the one that does what the finalizers wait for."""
+        server = FakeServer()
+        apply(server, wave(config_map("a")), wave(daemon_set("d")), wave(config_map("served")))
+        held = server.objects[("configmaps", "ns", "served")]
+        held["metadata"]["finalizers"] = ["example.com/guard"]
+        with pytest.raises(BatchError, match=r"served is still there.*example\.com/guard"):
+            apply(server, absent=True, wait=True, wait_timeout=5.0)
+        assert recorded(server) == ["a", "d", "served"]
+        assert ("daemonsets", "ns", "d") in server.objects
+        asked = 0
+
+        def serve(plural: str) -> None:
+            nonlocal asked
+            asked += plural == "configmaps"
+            if asked == 3 and ("daemonsets", "ns", "d") in server.objects:
+                del server.objects[("configmaps", "ns", "served")]
+
+        server.on_list = serve
+        done = apply(server, absent=True, wait=True, wait_timeout=60.0)
+        assert actions(done)["DaemonSet ns/d"] == "deleted"
+        assert [place for place in server.objects if place[0] != "namespaces"] == []
+
 
 class TestLooseObjects:
     """Without a set: objects on their own, without label, inventory and pruning."""
