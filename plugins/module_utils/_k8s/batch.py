@@ -241,7 +241,9 @@ def _will_write(session: Session, place: Key) -> bool:
     """Tell whether the run has anything to write to the server."""
     request, find = session.request, session.snapshot.find
     if request.absent:
-        return bool(request.remove_kept or find(place) or session.recorded or any(find(i.key) for i in session.items))
+        left = [*session.recorded, *(item.key for item in session.items if find(item.key))]
+        kept = request.remove_kept and [*left, *_definitions_of_the_set(session)]
+        return bool(find(place) or kept or not all(is_kept_kind(key) for key in left))
     everything = union((item.key for item in session.items), session.recorded)
     inventory = inventory_body(request.set_name, request.inventory_namespace, everything)
     bodies = [(place, inventory), *((item.key, item.body) for item in session.items)]

@@ -197,6 +197,16 @@ class TestAbsent:
         assert set(actions(removed)) == {"Namespace mine", "CustomResourceDefinition things.example.com"}
         assert ("namespaces", "", "ns") in server.objects
 
+    @pytest.mark.parametrize("remove_kept", [False, True])
+    def test_a_removal_that_is_done_writes_nothing_whatever_is_kept(self, remove_kept: bool) -> None:
+        server = FakeServer()
+        waves = (wave(namespace_object("mine")), *BASE)
+        apply(server, *waves)
+        apply(server, *waves, absent=True, remove_kept=remove_kept)
+        done = len(server.requests)
+        assert not apply(server, *waves, absent=True, remove_kept=remove_kept).changed
+        assert {method for method, _path, _query in server.requests[done:]} == {"GET"}
+
     def test_the_inventory_goes_before_the_namespace_that_holds_it(self) -> None:
         server = FakeServer(namespaces=())
         apply(server, wave(namespace_object("ns")), *BASE)
