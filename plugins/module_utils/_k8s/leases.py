@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Requests about Leases that several runs share: all of a label, and a write that holds for what was read only."""
+"""Requests about Leases that several runs share: all of a label, and writes that hold for what was read only."""
 
 from __future__ import annotations
 
@@ -40,3 +40,29 @@ def write_lease(connection: Connection, lease: Mapping[str, Any]) -> Json | None
             raise
         return None
     return checked_object(body, key, f"{verb} {key}")
+
+
+def delete_lease(connection: Connection, lease: Mapping[str, Any], *, dry_run: bool = False) -> bool:
+    """Delete a Lease as it was read; tell whether it is gone, which one that was changed since is not."""
+    metadata = lease["metadata"]
+    key = Key(_API_VERSION, "Lease", metadata["namespace"], metadata["name"])
+    conditions = {"uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"]}
+    options: Json = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": conditions}
+    if dry_run:
+        options["dryRun"] = ["All"]
+    try:
+        connection.request(
+            "delete",
+            object_path(key, _LEASES),
+            what=str(key),
+            query={"dryRun": "All"} if dry_run else None,
+            body=options,
+            content_type="application/json",
+        )
+    except ApiFault as fault:
+        if fault.fault is Fault.NOT_FOUND:
+            return True
+        if fault.fault is not Fault.CONFLICT:
+            raise
+        return False
+    return True

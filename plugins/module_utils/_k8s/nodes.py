@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Requests about one node and the pods on it."""
+"""Requests about nodes and the pods on them."""
 
 from __future__ import annotations
 
@@ -61,6 +61,16 @@ def pods_on(connection: Connection, node: str, selector: str = "") -> list[Json]
     """Return the pods that are bound to a node, those that a label selector takes where one is given."""
     selectors = {"fieldSelector": f"spec.nodeName={node}", **({"labelSelector": selector} if selector else {})}
     return list_objects(connection, Key("v1", "Pod", "", ""), _PODS, selectors)
+
+
+def all_nodes(connection: Connection) -> list[Json]:
+    """Return every node of the cluster."""
+    return list_objects(connection, Key("v1", "Node", "", ""), _NODES, {})
+
+
+def all_pods(connection: Connection) -> list[Json]:
+    """Return the pods of all namespaces."""
+    return list_objects(connection, Key("v1", "Pod", "", ""), _PODS, {})
 
 
 def has_daemon_set(connection: Connection, namespace: str, name: str) -> bool:

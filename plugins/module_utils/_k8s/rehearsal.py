@@ -11,11 +11,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Iterable
 
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.access import missing_rights, who_am_i
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.access import Missing, missing_rights, who_am_i
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.batch import run
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import ApiFault, Fault
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.kinds import Kinds
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects import Key, read_waves
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects import Json, Key, read_waves
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.rights import (
     LEASE_GROUP,
     WRITES,
@@ -25,6 +25,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._k8s.rights import (
     grouped,
     push_needs,
     refused_need,
+    removal_needs,
     rollout_needs,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.session import (
@@ -96,20 +97,55 @@ def rehearse(connection: Connection, request: BatchRequest) -> Rehearsal:
     return Rehearsal(user, [*([_lacks(user, lacked, _PUSH)] if lacked else []), *problems], [*notices, *result.notices])
 
 
-def rehearse_rollout(connection: Connection, namespace: str) -> Rehearsal:
-    """Look whether nodes can be drained and slots be taken in a namespace; raises :class:`ApiFault`."""
+def rehearse_removal(
+    connection: Connection, request: BatchRequest, *, nodes: bool = False
+) -> tuple[Rehearsal, list[Json]]:
+    """Look whether the removal of a set would reach its end, by a dry run of every deletion.
+
+    Return that, and the objects that would be deleted. ``nodes``: labels are taken off nodes, too. Raises
+    :class:`ApiFault` where the server gives no answer or does not know the user.
+    """
+    user = who_am_i(connection)
+    kinds = Kinds(lambda path: fetch_group(connection, path))
+    try:
+        result, failures = run(connection, replace(request, absent=True, check=True, wait=False)), []
+    except BatchError as err:
+        result, failures = err.result, err.result.failures
+    deleted = [change for change in result.changes if change.action == DELETED]
+    refused = {need for need in (refused_need(fault) for _key, fault in failures) if need is not None}
+    problems = [str(fault) for _key, fault in failures if refused_need(fault) is None]
+    needs = removal_needs(
+        (change.key for change in deleted), kinds.find, request.set_name, request.inventory_namespace, nodes=nodes
+    )
+    missing = missing_rights(connection, needs) if needs else Missing()
+    lacked = missing.needs | refused
+    notices = [*_notices(user, frozenset(), missing.unknown), *result.notices]
+    found = Rehearsal(
+        user, [*([_lacks(user, lacked, f"{_PUSH} and {_ROLLOUT}")] if lacked else []), *problems], notices
+    )
+    return found, [change.before for change in deleted if change.before is not None]
+
+
+def rehearse_rollout(connection: Connection, namespace: str, *, removes: bool = False) -> Rehearsal:
+    """Look whether nodes can be drained and slots be taken in a namespace; raises :class:`ApiFault`.
+
+    A run that ``removes`` may find the namespace gone: where no host has anything of ours, no slot is needed either.
+    """
     user = who_am_i(connection)
     missing = missing_rights(connection, rollout_needs([namespace]))
     problems = [_lacks(user, missing.needs, _ROLLOUT)] if missing.needs else []
+    notices: list[str] = []
     try:
         connection.request("get", f"/api/v1/namespaces/{namespace}", what=f"the namespace {namespace}")
     except ApiFault as fault:
         # Who may not look at it can have slots in it all the same.
-        if fault.fault is Fault.NOT_FOUND:
+        if fault.fault is Fault.NOT_FOUND and removes:
+            notices = [f"there is no namespace {namespace}: a host that has to be interrupted finds no slot there"]
+        elif fault.fault is Fault.NOT_FOUND:
             problems.append(f"there is no namespace {namespace}, where the slots are kept (run rdma.fabric.site first)")
         elif fault.fault is not Fault.FORBIDDEN:
             raise
-    return Rehearsal(user, problems, _notices(user, frozenset(), missing.unknown))
+    return Rehearsal(user, problems, [*notices, *_notices(user, frozenset(), missing.unknown)])
 
 
 def _reads(keys: Iterable[Key], find: Find) -> set[Need]:

@@ -126,6 +126,33 @@ def rollout_needs(namespaces: Iterable[str]) -> Needs:
     return dict.fromkeys(found, frozenset())
 
 
+def removal_needs(keys: Iterable[Key], find: Find, set_name: str, namespace: str, *, nodes: bool = False) -> Needs:
+    """Return what the removal of these objects of a set needs, beside reading them.
+
+    ``namespace`` holds the set's inventory, its Lease, and the slots of rollouts. With ``nodes`` labels are taken off
+    nodes.
+    """
+    found: dict[Need, set[str]] = {}
+    for key in keys:
+        resource = find(key)
+        if resource is not None:
+            place = (key.namespace or DEFAULT_NAMESPACE) if resource.namespaced else ""
+            found.setdefault(Need(key.group, resource.plural, place, "delete"), set()).add(key.name)
+    if found:
+        inventory, lease = inventory_key(set_name, namespace), lease_key(set_name, namespace)
+        for verb in WRITES:
+            # What finalizers hold stays recorded.
+            found[Need("", "configmaps", namespace, verb)] = set() if verb == "create" else {inventory.name}
+        for verb in ("create", "get", "update"):
+            found[Need(lease.group, "leases", namespace, verb)] = set() if verb == "create" else {lease.name}
+        for verb in ("delete", "list"):
+            found[Need(lease.group, "leases", namespace, verb)] = set()
+        found[Need("", "pods", "", "list")] = set()
+        for verb in ("list", "patch") if nodes else ():
+            found[Need("", "nodes", "", verb)] = set()
+    return {need: frozenset(names) for need, names in found.items()}
+
+
 def is_granted(need: Need, names: frozenset[str], rules: Iterable[Mapping[str, Any]]) -> bool:
     """Tell whether RBAC rules grant a need: for every name, or for each of the ``names`` that it is needed for."""
     by_name: set[str] = set()

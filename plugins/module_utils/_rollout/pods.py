@@ -22,7 +22,7 @@ REFUSE = "refuse"
 
 SKIP_LABEL = "nvidia.com/ofed-driver-upgrade-drain.skip"
 _MIRROR = "kubernetes.io/config.mirror"
-_NETWORKS = ("k8s.v1.cni.cncf.io/networks", "v1.multus-cni.io/default-network")
+NETWORKS = ("k8s.v1.cni.cncf.io/networks", "v1.multus-cni.io/default-network")
 _VERBS_DEVICES = "/dev/infiniband"
 _CONTAINERS = ("containers", "initContainers")
 FINISHED = ("Succeeded", "Failed")
@@ -123,12 +123,12 @@ def what_it_holds(pod: Json, resources: Iterable[str]) -> str:
     """Return what a pod holds that a change of the node would take away from it, or an empty string."""
     spec, annotations = pod.get("spec") or {}, pod["metadata"].get("annotations") or {}
     patterns = tuple(resources)
-    for name in sorted(_asked_for(spec)):
+    for name in sorted(asked_for(spec)):
         if any(fnmatchcase(name, pattern) for pattern in patterns):
             return f"it has the resource {name}"
     if spec.get("resourceClaims"):
         return "it has a device by a ResourceClaim"
-    for key in _NETWORKS:
+    for key in NETWORKS:
         if str(annotations.get(key) or "").strip() not in ("", "[]"):
             return f"it is on the network {str(annotations[key]).strip():.80}"
     for volume in spec.get("volumes") or []:
@@ -147,7 +147,7 @@ def controller_of(pod: Json) -> Json:
     return {}
 
 
-def _asked_for(spec: Json) -> set[str]:
+def asked_for(spec: Json) -> set[str]:
     """Return the names of the resources of all containers, of which more than none is asked for."""
     return {
         str(name)

@@ -3,12 +3,16 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Which slot a node may take, so that no more than the allowed number of nodes is out of service.
 
-A slot is a Lease. It is never deleted: a slot that was given back has no holder, so a write that names its
+A slot is a Lease. Who takes slots deletes none: a slot that was given back has no holder, so a write that names its
 resourceVersion fails when anybody took it in between, even if it is free again. Whoever takes a slot takes one of the
 lowest free ones of what it has read, and of these no more come into question than there was room for: the number of its
 slot and of the nodes out of service beyond it stay below the limit. Both together keep any number of runs within the
 limit, whatever they read and when, from a LIST or from a watch that is behind: of the slots that are held at some
 moment the highest has a number below the limit, and each has one holder.
+
+A teardown deletes them at its end (``removable``): only where no slot of a group is held, the highest first, each as it
+was read, and none after one that has changed. A run that read a slot before that, and writes after it, makes the same
+Lease anew or is refused, as it would be by any other write. There is still one Lease for each number.
 """
 
 from __future__ import annotations
@@ -174,6 +178,20 @@ def slot_of(lease: Mapping[str, Any], group: str) -> Slot | None:
 def slots_of(leases: Sequence[Mapping[str, Any]], group: str) -> list[Slot]:
     """Return all Leases of a group that are slots."""
     return [slot for slot in (slot_of(lease, group) for lease in leases) if slot is not None]
+
+
+def removable(leases: Sequence[Json]) -> tuple[list[list[Json]], list[Slot]]:
+    """Return the Leases that a teardown may delete, for each group in the order to do so, and the slots that are held.
+
+    Where one slot of a group is held, all of the group stay.
+    """
+    groups: dict[str, list[Slot]] = {}
+    for lease in leases:
+        group = str((lease["metadata"].get("labels") or {}).get(GROUP_LABEL) or "")
+        groups.setdefault(group, []).extend(slots_of([lease], group))
+    held = [slot for group in sorted(groups) for slot in groups[group] if slot.node]
+    free = [groups[group] for group in sorted(groups) if not any(slot.node for slot in groups[group])]
+    return [[slot.live for slot in sorted(slots, key=lambda one: -one.index)] for slots in free if slots], held
 
 
 def lease_of(slot: Slot, group: str, namespace: str) -> Json:

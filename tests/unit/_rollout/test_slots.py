@@ -5,9 +5,12 @@
 
 from __future__ import annotations
 
+from typing import Any, Iterator
+
 import pytest
 
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.slots import (
+    GROUP_LABEL,
     STATE_LABEL,
     Keep,
     Slot,
@@ -20,6 +23,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._rollout.slots import 
     decide,
     lease_of,
     limit_of,
+    removable,
     slot_of,
 )
 
@@ -176,3 +180,88 @@ def test_a_slot_is_read_as_it_was_written() -> None:
     freed = lease_of(Slot(12, live={"metadata": {"resourceVersion": "5"}}), "upgrade", "ns")
     assert (freed["spec"], freed["metadata"]["resourceVersion"]) == ({}, "5")
     assert slot_of(freed, "upgrade") == Slot(12)
+
+
+class TestRemoval:
+    """What a teardown may delete of the slots."""
+
+    @staticmethod
+    def lease(index: int, node: str = "", group: str = "upgrade") -> dict[str, Any]:
+        slot = held(index, node) if node else Slot(index)
+        return lease_of(slot, group, "ns")
+
+    def test_free_slots_go_the_highest_first_and_nothing_of_a_group_that_is_in_use(self) -> None:
+        free = [self.lease(0), self.lease(10), self.lease(2)]
+        used = [self.lease(0, group="b"), self.lease(1, "n1", group="b")]
+        groups, kept = removable([*free, *used])
+        assert [[lease["metadata"]["name"][-2:] for lease in group] for group in groups] == [["10", "-2", "-0"]]
+        assert [slot.node for slot in kept] == ["n1"]
+
+    def test_a_lease_that_is_no_slot_is_left_alone(self) -> None:
+        other = {"metadata": {"name": "rdma-fabric-slot-upgrade-x", "labels": {GROUP_LABEL: "upgrade"}}}
+        assert removable([other]) == ([], [])
+
+    @pytest.mark.parametrize("limit", [1, 2])
+    def test_no_more_nodes_than_allowed_have_slots_whenever_a_teardown_deletes_them(self, limit: int) -> None:
+        """Every order of the reads and writes of three nodes and of a teardown, with one that gives its slot back."""
+        actors = ["n1"] * 2 + ["n2"] * 3 + ["n3"] * 2 + ["teardown"] * 3
+        for order in orders(actors):
+            most, stored = played(order, limit)
+            assert most <= limit, (order, stored)
+
+
+def orders(actors: list[str]) -> Iterator[tuple[str, ...]]:
+    """Yield every order of these moves once."""
+    if not actors:
+        yield ()
+    for actor in sorted(set(actors)):
+        rest = list(actors)
+        rest.remove(actor)
+        for others in orders(rest):
+            yield (actor, *others)
+
+
+def played(order: tuple[str, ...], limit: int) -> tuple[int, dict[int, tuple[int, str]]]:
+    """Return how many nodes had slots at most; a move is a read, a write of what was read, or to give a slot back."""
+    stored: dict[int, tuple[int, str]] = {0: (1, "")}
+    version, most = 1, 0
+    holders: set[str] = set()
+    plans: dict[str, list[Any]] = {}
+    for actor in order:
+        version += 1
+        if actor == "teardown" and actor not in plans:
+            groups = removable([versioned(index, *entry) for index, entry in stored.items()])[0]
+            plans[actor] = [lease for group in groups for lease in group]
+        elif actor == "teardown":
+            lease = plans[actor].pop(0) if plans[actor] else None
+            index = -1 if lease is None else int(str(lease["metadata"]["name"])[-1])
+            if lease is not None and str(stored.get(index, ("", ""))[0]) == lease["metadata"]["resourceVersion"]:
+                del stored[index]
+            else:
+                plans[actor] = []
+        elif actor not in plans:
+            slots = [slot_of(versioned(index, *entry), "upgrade") for index, entry in stored.items()]
+            plans[actor] = [after([slot for slot in slots if slot], wish(actor, limit=limit))]
+        elif plans[actor]:
+            move = plans[actor].pop()
+            if isinstance(move, Take) and is_as_read(move.slot, stored):
+                stored[move.slot.index] = (version, actor)
+                holders.add(actor)
+        else:
+            holders.discard(actor)
+            stored.update({index: (version, "") for index, entry in stored.items() if entry[1] == actor})
+        most = max(most, len(holders))
+    return most, stored
+
+
+def is_as_read(slot: Slot, stored: dict[int, tuple[int, str]]) -> bool:
+    """Tell whether a write would be taken; one that replaces a Lease that is gone makes it anew, as the server does."""
+    read = (slot.live.get("metadata") or {}).get("resourceVersion")
+    now = stored.get(slot.index)
+    return now is None or str(now[0]) == read
+
+
+def versioned(index: int, version: int, node: str) -> dict[str, Any]:
+    lease = lease_of(held(index, node) if node else Slot(index), "upgrade", "ns")
+    lease["metadata"]["resourceVersion"] = str(version)
+    return lease

@@ -33,6 +33,8 @@ COMPONENT = "multus"
 SECTION = "secondaryNetwork.multus"
 CONFIG_MAP = "multus-cni-config"
 CONFIG_FILE = "00-multus.conf"
+DAEMON_SET = "kube-multus-ds"
+CONF_VOLUME = "cninetwork"
 
 _BIN = "/host/opt/cni/bin"
 _CONF = "/host/etc/cni/net.d"
@@ -70,7 +72,7 @@ def _daemon_set(rollout: Rollout, section: Object, config: str) -> Object:
     image = rollout.image(COMPONENT, section)
     shell = older_than(rollout.version(COMPONENT, section), MULTUS_THIN_ENTRYPOINT)
     containers = [_main(rollout, section, image, config, shell=shell)]
-    volumes = [host_volume("cninetwork", rollout.cni_conf_dir), host_volume("cnibin", rollout.cni_bin_dir)]
+    volumes = [host_volume(CONF_VOLUME, rollout.cni_conf_dir), host_volume("cnibin", rollout.cni_bin_dir)]
     if config:
         volumes.append(config_volume(CONFIG_MAP, CONFIG_MAP, "cni-conf.json", CONFIG_FILE))
     if config and not shell:
@@ -89,7 +91,7 @@ def _daemon_set(rollout: Rollout, section: Object, config: str) -> Object:
     )
     return workload(
         "DaemonSet",
-        "kube-multus-ds",
+        DAEMON_SET,
         namespace=rollout.namespace,
         component=COMPONENT,
         selector={"name": COMPONENT},
@@ -110,7 +112,7 @@ def _main(rollout: Rollout, section: Object, image: str, config: str, *, shell: 
         f"--multus-kubeconfig-file-host={rollout.cni_conf_dir}/multus.d/multus.kubeconfig",
         "--cleanup-config-on-exit=true",
     ]
-    mounts = [mount("cninetwork", _CONF), mount("cnibin", _BIN)]
+    mounts = [mount(CONF_VOLUME, _CONF), mount("cnibin", _BIN)]
     if config:
         mounts.append(mount(CONFIG_MAP, _OWN))
     return {
@@ -163,7 +165,7 @@ def _refresher(image: str) -> Object:
         "securityContext": _PRIVILEGED,
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "volumeMounts": [
-            mount("cninetwork", _CONF, read_only=True),
+            mount(CONF_VOLUME, _CONF, read_only=True),
             mount("refresh", _REFRESH),
             mount("multus-d", f"{_REFRESH}/multus.d"),
         ],
