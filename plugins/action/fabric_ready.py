@@ -5,8 +5,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+
+from ansible.parsing.dataloader import DataLoader
 
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.render import (
     DEFAULT_NAMESPACE,
@@ -14,12 +17,27 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.rend
     render,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import ApiFault
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.rehearsal import rehearse, rehearse_rollout
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.rehearsal import (
+    Rehearsal,
+    rehearse,
+    rehearse_removal,
+    rehearse_rollout,
+)
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.session import BatchRequest
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import Connection, Patience
 from ansible_collections.rdma.fabric.plugins.plugin_utils._action import ActionFailure, describe_os_error
 from ansible_collections.rdma.fabric.plugins.plugin_utils._cluster_action import ClusterAction, task_environment
 from ansible_collections.rdma.fabric.plugins.plugin_utils._files import make_writable_directory
+from ansible_collections.rdma.fabric.plugins.plugin_utils._run_hosts import taking_part
+from ansible_collections.rdma.fabric.plugins.plugin_utils._teardown import (
+    in_use,
+    labels_nodes,
+    next_step_of_users,
+    objections,
+    say_in_use,
+    why_the_cluster_stays,
+    without_consent,
+)
 
 # Who only looks whether a run could reach its end does not sit out an outage.
 _PATIENCE = Patience(total=10.0)
@@ -29,14 +47,23 @@ NOTHING_WANTED = (
 )
 
 
+class Reach(NamedTuple):
+    """Whether a removal is about hosts, and about the cluster side."""
+
+    hosts: bool
+    cluster: bool
+
+
 class ActionModule(ClusterAction):
     """Tells what would keep a run from its end."""
 
     def execute(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         """Look at everything that the end of a run needs; see the module's documentation."""
         waves = render(arguments["spec"]) if arguments["push"] else []
-        problems: list[str] = []
-        asked = bool(waves) or arguments["rollout"]
+        removes = arguments["state"] == "absent"
+        problems, said = self._of_the_removal(arguments) if removes else ([], [])
+        # Where nothing is wanted of a cluster, there are no nodes of one to be drained before a removal either.
+        asked = bool(waves) or (arguments["rollout"] and not removes)
         answer = {"server": "", "user": "", "requests": {}, "notices": [] if asked else [NOTHING_WANTED]}
         if arguments["run_dir"]:
             try:
@@ -45,18 +72,31 @@ class ActionModule(ClusterAction):
                 problems.append(f"the run directory {describe_os_error(error)} (make it writable, or give another one)")
         if asked:
             try:
-                answer = self._of_the_cluster(arguments, waves, problems)
+                reach = reach_of(arguments, task_vars, self._loader) if removes else None
+                answer = self._of_the_cluster(arguments, waves, problems, reach)
             except ApiFault as fault:
                 problems.append(f"the cluster: {fault}")
         if problems:
             lines = "\n".join(f"  - {problem}" for problem in problems)
             raise ActionFailure(f"this run would not reach its end, so no host was changed:\n{lines}")
+        answer["notices"] = [*said, *answer["notices"]]
         return {"changed": False, "objects": len(objects_of(waves)), **answer}
 
+    def _of_the_removal(self, arguments: dict[str, Any]) -> tuple[list[str], list[str]]:
+        """Return what keeps a removal from beginning, and what is only said of it in check mode."""
+        problems = objections(arguments["sealed"], arguments["plan_file"])
+        if arguments["allow_teardown"]:
+            return problems, []
+        said = [without_consent(self.check_mode)]
+        return (problems, said) if self.check_mode else ([*said, *problems], [])
+
     def _of_the_cluster(
-        self, arguments: dict[str, Any], waves: list[dict[str, Any]], problems: list[str]
+        self, arguments: dict[str, Any], waves: list[dict[str, Any]], problems: list[str], removal: Reach | None
     ) -> dict[str, Any]:
-        """Return what the cluster answers, and add what it would refuse to the problems; raises ApiFault."""
+        """Return what the cluster answers, and add what it would refuse to the problems; raises ApiFault.
+
+        ``removal`` is how far a removal goes, None where nothing is to be removed.
+        """
         request = BatchRequest(
             waves=waves,
             set_name=arguments["set"],
@@ -64,17 +104,38 @@ class ActionModule(ClusterAction):
             prune=arguments["prune"],
             force_conflicts=arguments["force_conflicts"],
             check=True,
+            remove_kept=arguments["delete_definitions"],
         )
         with task_environment(self._environment()):
             client = self.client(arguments)
             connection = Connection(client, patience=_PATIENCE, notify=self.progress)
-            found = [rehearse(connection, request)] if waves else []
-            if arguments["rollout"]:
-                found.append(rehearse_rollout(connection, request.inventory_namespace))
+            found = [rehearse(connection, request)] if waves and removal is None else []
+            if removal is not None and removal.cluster:
+                found.append(self._rehearsed_removal(connection, request, arguments))
+            if arguments["rollout"] and (removal is None or removal.hosts):
+                removes = removal is not None
+                found.append(rehearse_rollout(connection, request.inventory_namespace, removes=removes))
         problems += [f"the cluster: {problem}" for rehearsal in found for problem in rehearsal.problems]
         return {
             "server": client.server,
-            "user": found[0].user,
+            "user": found[0].user if found else "",
             "requests": dict(connection.sent),
             "notices": [notice for rehearsal in found for notice in rehearsal.notices],
         }
+
+    def _rehearsed_removal(self, connection: Connection, request: BatchRequest, arguments: dict[str, Any]) -> Rehearsal:
+        """Return what would keep the removal of the set from its end, pods that use it among that."""
+        found, bodies = rehearse_removal(connection, request, nodes=labels_nodes(request.waves))
+        if found.problems:
+            return found
+        users = in_use(connection, bodies)
+        if users and not (arguments["allow_in_use"] or self.check_mode):
+            return replace(found, problems=[f"{say_in_use(users)} ({next_step_of_users()})"])
+        return replace(found, notices=[*found.notices, *([say_in_use(users)] if users else [])])
+
+
+def reach_of(arguments: dict[str, Any], task_vars: dict[str, Any], loader: DataLoader) -> Reach:
+    """Return how far the removal of this run goes, by its limit."""
+    hosts = list(arguments["spec"].get("hosts") or {})
+    within = taking_part(hosts, task_vars.get("groups") or {}, task_vars.get("ansible_limit"), loader)
+    return Reach(hosts=bool(within), cluster=not why_the_cluster_stays(hosts, within))

@@ -46,5 +46,5 @@ class ActionModule(FabricAction):
             "limit": found.limit,
             "total": total,
             "again": [node for node in arguments["slots"] if node in nodes],
-            "notices": turn_notices(found, variables),
+            "notices": turn_notices(found, variables, removes=arguments["state"] == "absent"),
         }

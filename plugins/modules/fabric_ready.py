@@ -62,6 +62,35 @@ options:
         are looked at, and whether the namespace of the slots is there.
     type: bool
     default: false
+  state:
+    description:
+      - With V(absent), the run takes hosts and the cluster side back to what they were before the first run, as
+        C(rdma.fabric.teardown) does. Every deletion is tried by a dry run, the rights that the removal takes are looked
+        at, and so is which pods still use a network or a device of the set.
+      - Where C(--limit) leaves hosts of O(spec) out, the cluster side stays, and nothing is asked about it.
+    type: str
+    choices: [present, absent]
+    default: present
+  delete_definitions:
+    description: Whether the removal also deletes the C(Namespace) and C(CustomResourceDefinition) objects of the set.
+    type: bool
+    default: false
+  allow_teardown:
+    description: Consent to the removal. Without it O(state=absent) fails, unless in check mode.
+    type: bool
+    default: false
+  allow_in_use:
+    description: Consent to remove the cluster side while pods use its networks or devices.
+    type: bool
+    default: false
+  sealed:
+    description: Whether the run was given a sealed plan. O(state=absent) refuses one.
+    type: bool
+    default: false
+  plan_file:
+    description: File that the run was asked to seal its plan in. O(state=absent) refuses one.
+    type: str
+    default: ''
 seealso:
   - module: rdma.fabric.fabric_spec
   - module: rdma.fabric.k8s_batch
@@ -78,6 +107,13 @@ EXAMPLES = r"""
   rdma.fabric.fabric_ready:
     spec: "{{ fabric.spec }}"
     run_dir: rdma-fabric-run
+
+- name: Make sure that a teardown can reach its end
+  rdma.fabric.fabric_ready:
+    spec: "{{ fabric.spec }}"
+    state: absent
+    allow_teardown: true
+    rollout: true
 """
 
 RETURN = r"""
@@ -105,6 +141,7 @@ notices:
   description:
     - What the server can't judge yet, which rights nobody could judge, and what k8s_batch would say of the objects.
     - That no cluster is asked, where nothing is wanted of one.
+    - In check mode, what a removal needs a consent for.
   returned: success
   type: list
   elements: str

@@ -52,6 +52,11 @@ options:
         is not drained.
     type: str
     default: ''
+  state:
+    description: What the hosts are brought to, for what is said before the first turn.
+    type: str
+    choices: [present, absent]
+    default: present
 seealso:
   - module: rdma.fabric.fabric_hosts
   - module: rdma.fabric.node_slot

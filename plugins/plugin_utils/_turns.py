@@ -89,7 +89,7 @@ def seconds_of(variables: Mapping[str, Any], drain: Mapping[str, Any]) -> int:
     return int(_WORK_SECONDS + 2 * pods + jobs + _value("reboot_timeout", variables))
 
 
-def turn_notices(turns: Turns, variables: Mapping[str, Mapping[str, Any]]) -> list[str]:
+def turn_notices(turns: Turns, variables: Mapping[str, Mapping[str, Any]], *, removes: bool = False) -> list[str]:
     """Return what is said before the first turn: whose it is, how many at once, and whose pods are cut off."""
     hosts = [turn.host for turn in turns.turns]
     if not hosts:
@@ -100,7 +100,7 @@ def turn_notices(turns: Turns, variables: Mapping[str, Mapping[str, Any]]) -> li
     pace = {"0": "without limit", "1": "one node out of service at once"}.get(
         turns.limit, f"{nodes} out of service at once"
     )
-    said = f"to be changed in turn, {pace}: {named(hosts, _MOST_NAMED)}"
+    said = f"to be {'torn down' if removes else 'changed'} in turn, {pace}: {named(hosts, _MOST_NAMED)}"
     first = [turn.host for turn in turns.turns if turn.canary]
     if first and len(first) < len(hosts):
         said += f"; before the others {named(first, _MOST_NAMED)}"

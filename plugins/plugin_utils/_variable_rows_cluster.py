@@ -10,7 +10,18 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._variable import Varia
 _PREFLIGHT = ("preflight",)
 _PUSH = ("cluster",)
 _PLAYBOOKS = ("playbook rollback", "playbook site", "playbook upgrade")
-_CLIENTS = ("cluster", "host/reboot", "host/give_back", "host/upgrade", "drift", "status", "validate", *_PLAYBOOKS)
+_TEARDOWN = "playbook teardown"
+_CLIENTS = (
+    "cluster",
+    "host/reboot",
+    "host/give_back",
+    "host/upgrade",
+    "drift",
+    "status",
+    "validate",
+    *_PLAYBOOKS,
+    _TEARDOWN,
+)
 
 
 def _resource(short: str, meaning: str) -> Variable:
@@ -142,7 +153,7 @@ PUSH = (
         "set",
         "str",
         ("Name of the set of objects. Two sets in one cluster do not touch each other.",),
-        (*_PUSH, "drift", "preflight", "status", *_PLAYBOOKS),
+        (*_PUSH, "drift", "preflight", "status", *_PLAYBOOKS, _TEARDOWN),
         default="rdma-fabric",
         asked=True,
     ),
@@ -166,12 +177,19 @@ PUSH = (
         default=True,
         asked=True,
     ),
-    Variable("wait", "bool", ("Whether to wait until the workloads are ready.",), _PUSH, default=True, asked=True),
+    Variable(
+        "wait",
+        "bool",
+        ("Whether to wait until the workloads are ready, or until they are gone.",),
+        (*_PUSH, _TEARDOWN),
+        default=True,
+        asked=True,
+    ),
     Variable(
         "wait_timeout",
         "int",
         ("Seconds to wait at most.",),
-        _PUSH,
+        (*_PUSH, _TEARDOWN),
         default=600,
         least=0,
         unit="seconds",

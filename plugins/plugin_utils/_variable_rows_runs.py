@@ -6,11 +6,11 @@
 from __future__ import annotations
 
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variable import HOST, Variable
+from ansible_collections.rdma.fabric.plugins.plugin_utils._variable_rows_turns import TURNS
 
 _PROOF = ("validate",)
 _REBOOT = ("host/reboot",)
 _NODE = ("host/reboot", "host/give_back")
-_UPGRADE = ("preflight", "playbook rollback", "playbook upgrade")
 
 RUN = (
     Variable(
@@ -31,6 +31,7 @@ RUN = (
             "playbook rollback",
             "playbook site",
             "playbook status",
+            "playbook teardown",
             "playbook upgrade",
             "playbook validate",
         ),
@@ -41,7 +42,7 @@ RUN = (
         "run_dir",
         "path",
         ("Directory on the controller that holds what the run found and its report.",),
-        ("drift", "host", "report", "validate", "playbook rollback", "playbook site", "playbook upgrade"),
+        ("drift", "host", "report", "validate", "playbook site", *TURNS),
         default="rdma-fabric-run",
     ),
     Variable("report_title", "str", ("Title of the page.",), ("report",), asked=True),
@@ -68,7 +69,7 @@ RUN = (
             "otherwise.",
             "A host that fails keeps the hosts after it from being rebooted and reloaded.",
         ),
-        ("preflight", "playbook site"),
+        ("preflight", "playbook site", "playbook teardown"),
         default="1",
         asked=True,
     ),
@@ -85,38 +86,7 @@ RUN = (
         "plan_file",
         "path",
         ("File on the controller that C(rdma.fabric.site --check) writes its plan to, for others to approve.",),
-        ("preflight", "playbook site", "playbook upgrade"),
-    ),
-    Variable(
-        "max_unavailable",
-        "str",
-        (
-            "How many nodes may be out of service at once while C(rdma.fabric.upgrade) works on them, a number, or a "
-            "percentage such as V(10%) of the hosts of the fabric; V(0) is no limit. Parallel runs share it.",
-            "Without it C(ofedDriver.upgradePolicy) decides, and it is one where a host has no policy or is not "
-            "drained.",
-        ),
-        _UPGRADE,
-        asked=True,
-    ),
-    Variable(
-        "canaries",
-        "str",
-        (
-            "Pattern of the hosts that C(rdma.fabric.upgrade) works on before the others. One that fails keeps the "
-            "others from being touched.",
-        ),
-        ("playbook rollback", "playbook upgrade"),
-        asked=True,
-    ),
-    Variable(
-        "slot_timeout",
-        "int",
-        ("Seconds that a node waits for its slot while no other node comes to its end, V(0) without limit.",),
-        ("host/upgrade",),
-        default=7200,
-        least=0,
-        unit="seconds",
+        ("preflight", "playbook site", "playbook teardown", "playbook upgrade"),
     ),
 )
 OF_THE_PROOF = (

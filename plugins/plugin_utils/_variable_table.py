@@ -13,6 +13,7 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils import (
     _variable_rows_hooks,
     _variable_rows_hosts,
     _variable_rows_runs,
+    _variable_rows_turns,
 )
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variable import CONTROLLER, HOST, Variable
 
@@ -23,6 +24,7 @@ SECTIONS: dict[str, tuple[Variable, ...]] = {
     "Hosts": _variable_rows_hosts.WISHES,
     "Consents": _variable_rows_hosts.CONSENTS,
     "Runs": _variable_rows_runs.RUN,
+    "Hosts in turn, and taking everything back": _variable_rows_turns.ROWS,
     "Hosts of a run, reboots and drains": _variable_rows_runs.OF_RUNS,
     "Hooks of a host's turn": _variable_rows_hooks.HOOKS,
     "The wire proof": _variable_rows_runs.OF_THE_PROOF,

@@ -64,6 +64,17 @@ class OwnFiles:
         top = next(place for place in ("etc", "run", "var/lib") if path.startswith(f"/{place}/"))
         return self.folder / top / "upper" / path[len(top) + 2 :]
 
+    def written(self) -> list[str]:
+        """Return what differs from this machine: files, removed ones among them, and folders that it has not."""
+        found = []
+        for place in ("etc", "run", "var/lib"):
+            top = self.folder / place / "upper"
+            for path in top.rglob("*"):
+                name = f"/{place}/{path.relative_to(top)}"
+                if not (path.is_dir() and Path(name).is_dir()):
+                    found.append(name)
+        return sorted(found)
+
     def switch(self, name: str, *, on: bool) -> None:
         """Have nothing run on the host (``hold``), or have /etc/security take no writes (``read-only``)."""
         (self.folder / name).touch() if on else (self.folder / name).unlink()

@@ -146,6 +146,12 @@ def seal_arguments(place: Place) -> dict[str, Any]:
     return {"dest": str(place.folder / "plan.json"), "spec": spec, "run_dir": str(place.folder / "run")}
 
 
+def apply_a_set(place: Place) -> None:
+    """Make what a removal removes."""
+    result = drive("k8s_batch", batch_arguments(place), place)
+    assert ended_well(result), result
+
+
 SCENARIOS = {
     "mofed_driver": Scenario(lambda _place: {"state": "absent"}, changes=False),
     "mofed_driver_info": Scenario(lambda _place: {}, changes=False),
@@ -172,6 +178,11 @@ SCENARIOS = {
     "fabric_ready": Scenario(
         lambda place: {"spec": {"version": 1, "objects": [NAMESPACE_OBJECT]}},
         changes=False,
+    ),
+    "fabric_teardown": Scenario(
+        lambda place: {"set": place.namespace, "inventory_namespace": place.namespace},
+        changes=True,
+        prepare=apply_a_set,
     ),
     "fabric_discover": Scenario(discover_arguments, changes=True),
     "fabric_hosts": Scenario(lambda _place: {"hosts": ["localhost"], "strict": False}, changes=False),

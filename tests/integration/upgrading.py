@@ -55,7 +55,9 @@ class Fleet:
         }
         self.api.call("POST", f"/api/v1/namespaces/{self.namespace}/pods", body)
 
-    def run(self, *arguments: str, playbook: str = "upgrade", **variables: Any) -> Outcome:
+    def run(
+        self, *arguments: str, playbook: str = "upgrade", kubeconfig: Path | None = None, **variables: Any
+    ) -> Outcome:
         given = {"rdma_fabric_namespace": self.namespace, **variables}
         return self.user.run(
             playbook,
@@ -63,14 +65,16 @@ class Fleet:
             inventory=self.inventory,
             variables=given,
             cluster=self.cluster,
-            kubeconfig=self.cluster.kubeconfig,
+            kubeconfig=kubeconfig or self.cluster.kubeconfig,
         )
 
-    def start(self, kubeconfig: Path | None = None) -> subprocess.Popen[str]:
+    def start(
+        self, kubeconfig: Path | None = None, *, playbook: str = "upgrade", **variables: Any
+    ) -> subprocess.Popen[str]:
         """Start a run in a process group of its own and do not wait for it."""
-        argv = ["ansible-playbook", "rdma.fabric.upgrade", "-i", str(self.inventory)]
+        argv = ["ansible-playbook", f"rdma.fabric.{playbook}", "-i", str(self.inventory)]
         return subprocess.Popen(
-            [*argv, "-e", json.dumps({"rdma_fabric_namespace": self.namespace})],
+            [*argv, "-e", json.dumps({"rdma_fabric_namespace": self.namespace, **variables})],
             cwd=self.user.here,
             env=self.user.environment(self.cluster, kubeconfig or self.cluster.kubeconfig),
             stdin=subprocess.DEVNULL,

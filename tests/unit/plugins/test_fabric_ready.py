@@ -193,9 +193,33 @@ def test_what_can_not_be_rendered_is_told_before_the_hosts(tmp_path: Path) -> No
 
 
 def test_the_examples_run(tmp_path: Path, server: Server) -> None:
-    _load, task = (task for task in yaml.safe_load(fabric_ready.EXAMPLES))
+    _load, task, _teardown = (task for task in yaml.safe_load(fabric_ready.EXAMPLES))
     arguments = task["rdma.fabric.fabric_ready"]
     arguments["spec"] = run_action("fabric_spec", {"manifests": [str(POLICY)]})["spec"]
     arguments["run_dir"] = str(tmp_path / arguments["run_dir"])
     arguments["kubeconfig"] = kubeconfig(tmp_path / "k", server.address)
     assert run_action("fabric_ready", arguments)["objects"] > 10
+
+
+class TestTeardown:
+    """What keeps a removal from beginning."""
+
+    def test_it_needs_a_consent_that_check_mode_only_names(self, tmp_path: Path, server: Server) -> None:
+        given = {"spec": spec(SMALL), "state": "absent", "kubeconfig": kubeconfig(tmp_path / "k", server.address)}
+        refused = run_action("fabric_ready", given)
+        assert "which needs the consent rdma_fabric_allow_teardown: true" in refused["msg"]
+        shown = run_action("fabric_ready", given, check=True)
+        assert "will need the consent rdma_fabric_allow_teardown: true" in shown["notices"][0]
+        assert run_action("fabric_ready", {**given, "allow_teardown": True})["notices"] == []
+
+    @pytest.mark.parametrize(("name", "value"), [("sealed", True), ("plan_file", "plan.json")])
+    def test_plans_for_approval_are_refused(self, tmp_path: Path, server: Server, name: str, value: Any) -> None:
+        given = {"spec": spec(SMALL), "kubeconfig": kubeconfig(tmp_path / "k", server.address), name: value}
+        given["allow_teardown"] = True
+        assert "leave it out" in run_action("fabric_ready", {**given, "state": "absent"})["msg"]
+        assert not run_action("fabric_ready", given).get("failed")
+
+    def test_without_anything_for_a_cluster_none_is_asked_not_even_about_drains(self) -> None:
+        given = {"spec": spec(), "state": "absent", "allow_teardown": True, "rollout": True}
+        result = run_action("fabric_ready", given)
+        assert (result["server"], result["requests"]) == ("", {})

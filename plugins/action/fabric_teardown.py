@@ -1,0 +1,90 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Removes the cluster side from the controller. Its documentation is in ``plugins/modules/fabric_teardown.py``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.removal import left_on_nodes
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import ApiFault
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.rehearsal import rehearse_removal
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.session import BatchRequest
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import Connection
+from ansible_collections.rdma.fabric.plugins.plugin_utils._action import ActionFailure
+from ansible_collections.rdma.fabric.plugins.plugin_utils._cluster_action import ClusterAction, task_environment
+from ansible_collections.rdma.fabric.plugins.plugin_utils._run_hosts import taking_part
+from ansible_collections.rdma.fabric.plugins.plugin_utils._teardown import (
+    delete_slots,
+    in_use,
+    labels_nodes,
+    next_step_of_users,
+    say_in_use,
+    unlabel_nodes,
+    why_the_cluster_stays,
+)
+
+
+class ActionModule(ClusterAction):
+    """Takes a set off a cluster, with what its programs and rollouts left there."""
+
+    def execute(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
+        """Remove the set unless other hosts need it; see the module's documentation."""
+        hosts = arguments["hosts"]
+        within = taking_part(hosts, task_vars.get("groups") or {}, task_vars.get("ansible_limit"), self._loader)
+        stays = why_the_cluster_stays(hosts, within)
+        if stays:
+            return {"changed": False, "skipped": True, "skip_reason": stays, "notices": [stays]}
+        request = BatchRequest(
+            waves=arguments["waves"],
+            set_name=arguments["set"],
+            inventory_namespace=arguments["inventory_namespace"],
+            absent=True,
+            wait=arguments["wait"],
+            wait_timeout=float(arguments["wait_timeout"]),
+            check=self.check_mode,
+            remove_kept=arguments["delete_definitions"],
+            progress=self.progress,
+        )
+        notices = self._foreseen(arguments, request)
+        answer = self.run_batch(arguments, request)
+        answer["notices"] = [*notices, *answer["notices"]]
+        try:
+            self._remains(arguments, answer)
+        except ApiFault as fault:
+            raise ActionFailure(f"the set is removed, but not what it left: {fault}", **answer) from fault
+        return answer
+
+    def _foreseen(self, arguments: dict[str, Any], request: BatchRequest) -> list[str]:
+        """Return what is to be said of what will be removed; raises ActionFailure while pods use it unconsented."""
+        with task_environment(self._environment()):
+            try:
+                connection = Connection(self.client(arguments), notify=self.progress)
+                bodies = rehearse_removal(connection, request)[1]
+                users = in_use(connection, bodies)
+            except ApiFault as fault:
+                raise ActionFailure(str(fault)) from fault
+        if users and not (arguments["allow_in_use"] or self.check_mode):
+            text = f"{say_in_use(users)}; nothing of the cluster side was removed: {next_step_of_users()}"
+            raise ActionFailure(text, in_use=users)
+        left = left_on_nodes(bodies)
+        return [say_in_use(users), *left] if users else left
+
+    def _remains(self, arguments: dict[str, Any], answer: dict[str, Any]) -> None:
+        """Take away what programs and rollouts left, and add it to the answer; raises ApiFault."""
+        check, namespace = self.check_mode, arguments["inventory_namespace"]
+        with task_environment(self._environment()):
+            connection = Connection(self.client(arguments), notify=self.progress)
+            unlabelled = unlabel_nodes(connection, check=check) if labels_nodes(arguments["waves"]) else []
+            slots, notices = delete_slots(connection, namespace, check=check)
+        rows = [_row("v1", "Node", "", name, "configured") for name in unlabelled]
+        rows += [_row("coordination.k8s.io/v1", "Lease", namespace, name, "deleted") for name in slots]
+        answer["results"] += rows
+        answer["notices"] += notices
+        answer["changed"] = bool(answer["changed"] or rows)
+
+
+def _row(api_version: str, kind: str, namespace: str, name: str, action: str) -> dict[str, Any]:
+    place = {"apiVersion": api_version, "kind": kind, "namespace": namespace, "name": name}
+    return {**place, "wave": "remains", "action": action, "fields": []}

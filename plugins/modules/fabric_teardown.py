@@ -1,0 +1,122 @@
+#!/usr/bin/python
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+---
+module: fabric_teardown
+short_description: Remove the cluster side
+version_added: 0.1.0
+description:
+  - Deletes every object of a set, those of the last wave first and its inventory last, as M(rdma.fabric.k8s_batch) does
+    with O(rdma.fabric.k8s_batch#module:state=absent). A workload goes when nothing that was applied after it is left,
+    as it may be what removes their finalizers.
+  - Then it takes away what the set's programs and rollouts left in the cluster. That are the labels and annotations of
+    Node Feature Discovery on the nodes, where the set has brought it, and the C(Lease) objects of slots that no node
+    has.
+  - Pods that run and use a network or a resource of the set are named and keep it from being removed, unless
+    O(allow_in_use) says otherwise. They cost one list request, whatever the number of nodes.
+  - Where C(--limit) leaves hosts of O(hosts) out, but not all of them, nothing is removed and the task is skipped. The
+    other hosts need the cluster side.
+  - What stays on the nodes, such as the programs of secondary networks, is named in RV(notices).
+  - It asks for no consent. The playbook C(rdma.fabric.teardown) does, by P(rdma.fabric.fabric_ready#module).
+author:
+  - The rdma.fabric contributors (@rdma-fabric)
+extends_documentation_fragment:
+  - kubernetes.core.k8s_auth_options
+  - rdma.fabric.cluster
+  - rdma.fabric.attributes
+attributes:
+  check_mode:
+    support: full
+    details:
+      - The API server judges every deletion by a dry run.
+  diff_mode:
+    support: full
+  idempotent:
+    support: full
+options:
+  waves:
+    description:
+      - The objects that are rendered, as M(rdma.fabric.fabric_render) returns them. Those of the set among them are
+        removed even where its inventory is lost.
+    type: list
+    elements: dict
+    default: []
+  set:
+    description: Names the set of objects, as for M(rdma.fabric.k8s_batch).
+    type: str
+    default: rdma-fabric
+  inventory_namespace:
+    description: Namespace of the set's inventory and of the slots.
+    type: str
+    required: true
+  hosts:
+    description: Names of the inventory hosts of the fabric.
+    type: list
+    elements: str
+    default: []
+  delete_definitions:
+    description:
+      - Whether to delete the C(Namespace) and C(CustomResourceDefinition) objects of the set too, with everything in
+        them, whoever made it.
+    type: bool
+    default: false
+  allow_in_use:
+    description: Whether to remove the set while pods use its networks or devices.
+    type: bool
+    default: false
+  wait:
+    description: Whether to wait until all objects are gone.
+    type: bool
+    default: true
+  wait_timeout:
+    description: How long to wait, in seconds.
+    type: int
+    default: 600
+seealso:
+  - module: rdma.fabric.k8s_batch
+  - module: rdma.fabric.fabric_ready
+"""
+
+EXAMPLES = r"""
+- name: Remove the cluster side
+  rdma.fabric.fabric_teardown:
+    inventory_namespace: nvidia-network-operator
+    hosts: "{{ groups['rdma_fabric'] | default([]) }}"
+"""
+
+RETURN = r"""
+results:
+  description: What became of each object, as M(rdma.fabric.k8s_batch) returns it.
+  returned: when not skipped
+  type: list
+  elements: dict
+  sample:
+    - apiVersion: apps/v1
+      kind: DaemonSet
+      namespace: nvidia-network-operator
+      name: kube-multus-ds
+      wave: prune
+      action: deleted
+      fields: []
+requests:
+  description: How many requests the removal of the set took, by verb.
+  returned: when not skipped
+  type: dict
+  sample: {list: 8, patch: 0, get: 0, delete: 46}
+notices:
+  description: Which objects are kept and why, what stays on nodes, and which pods use what is removed.
+  returned: success
+  type: list
+  elements: str
+in_use:
+  description: The pods that keep the set from being removed, each with what it uses.
+  returned: on failure for that reason
+  type: list
+  elements: str
+  sample: ["ai/trainer-0 (network ai/rail0)"]
+"""

@@ -1,0 +1,297 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The playbook teardown: hosts and cluster are what they were before the first run.
+
+The cluster is a real API server of this file's own, with nodes of KWOK. The hosts are this machine, each with files of
+its own.
+"""
+
+from __future__ import annotations
+
+import copy
+import os
+import shlex
+import signal
+import time
+import uuid
+from pathlib import Path
+from typing import Any, Iterator
+
+import pytest
+
+from ansible_collections.rdma.fabric.tests.integration.batch_objects import apply
+from ansible_collections.rdma.fabric.tests.integration.guides import guide
+from ansible_collections.rdma.fabric.tests.integration.playbooks import ADMINISTRATOR, Json, stored_writes
+from ansible_collections.rdma.fabric.tests.integration.upgrading import LIMITS, NAMES, Fleet
+from ansible_collections.rdma.fabric.tests.lab.api import Api, collection_path
+from ansible_collections.rdma.fabric.tests.lab.control_plane import ControlPlane
+from ansible_collections.rdma.fabric.tests.lab.nodes import delete_nodes
+from ansible_collections.rdma.fabric.tests.lab.programs import Programs
+
+IMAGE = {"repository": "registry.example", "version": "v1.2.3"}
+DEVICES = '{"configList": [{"resourceName": "torn", "rdmaHcaMax": 8, "selectors": {"vendors": ["15b3"]}}]}'
+NETWORK = {"master": "rail0", "networkNamespace": "default", "ipam": '{"type": "host-local", "subnet": "10.0.0.0/24"}'}
+CLUSTER: Json = {
+    "rdma_fabric_nic_cluster_policy": {
+        "rdmaSharedDevicePlugin": {**IMAGE, "image": "k8s-rdma-shared-dev-plugin", "config": DEVICES},
+        "secondaryNetwork": {
+            "multus": {**IMAGE, "image": "multus-cni", "version": "v4.1.0"},
+            "cniPlugins": {**IMAGE, "image": "plugins"},
+        },
+    },
+    "rdma_fabric_macvlan_networks": {"torn-rail0": NETWORK},
+}
+CONSENT = {"rdma_fabric_allow_teardown": True}
+LOCK = ["/run/rdma-fabric.lock"]
+# What comes and goes by itself: events, Leases of nodes and servers, pods, which drains evict, and what servers make of
+# definitions and DaemonSets.
+PASSING = {"Event", "Pod", "Lease", "EndpointSlice", "Endpoints", "ControllerRevision", "APIService"}
+
+
+@pytest.fixture(scope="module")
+def cluster(lab_programs: Programs, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+    """A control plane in which nothing but these tests puts objects."""
+    with ControlPlane(tmp_path_factory.mktemp("teardown"), programs=lab_programs) as running:
+        yield running
+
+
+@pytest.fixture
+def fleet(cluster: ControlPlane, tmp_path: Path) -> Iterator[Fleet]:
+    """Three hosts with files of their own, their nodes, and a pod with a device on each."""
+    name = f"test-{uuid.uuid4().hex[:8]}"
+    cluster.create_namespace(name)
+    found = Fleet(cluster, name, tmp_path)
+    yield found
+    delete_nodes(cluster.api, found.nodes.values())
+    apply(cluster.kubeconfig, name, set_name="rdma-fabric", absent=True)
+    cluster.delete_namespace(name)
+
+
+def everything(api: Api) -> dict[str, Json]:
+    """Return every object of a cluster by kind, namespace and name, but for what passes."""
+    versions = ["v1", *(group["preferredVersion"]["groupVersion"] for group in api.call("GET", "/apis")["groups"])]
+    found: dict[str, Json] = {}
+    for version in versions:
+        path = f"/api/{version}" if version == "v1" else f"/apis/{version}"
+        for resource in api.call("GET", path)["resources"]:
+            if "list" not in resource["verbs"] or "/" in resource["name"] or resource["kind"] in PASSING:
+                continue
+            for body in api.call("GET", collection_path(version, resource["name"]))["items"]:
+                metadata = body["metadata"]
+                place = f"{resource['kind']} {metadata.get('namespace', '')}/{metadata['name']}"
+                found[place] = body
+    return found
+
+
+def slots(fleet: Fleet) -> list[str]:
+    """Return the names of all Leases of the namespace, which the list of objects leaves out."""
+    found = fleet.api.call("GET", collection_path("coordination.k8s.io/v1", "leases", fleet.namespace))["items"]
+    return [lease["metadata"]["name"] for lease in found]
+
+
+def nodes_of(objects: dict[str, Json]) -> dict[str, Any]:
+    """Return what a run could have left on nodes."""
+    return {
+        name: (body["metadata"].get("labels"), body["metadata"].get("annotations"), body.get("spec"))
+        for name, body in objects.items()
+        if name.startswith("Node ")
+    }
+
+
+def kept_kinds(names: set[str]) -> set[str]:
+    return {name for name in names if name.startswith("CustomResourceDefinition ")}
+
+
+def gone_again(fleet: Fleet, before: dict[str, Json]) -> None:
+    """Wait until the cluster holds what it held before, definitions apart; garbage collection takes a moment."""
+
+    def others() -> set[str]:
+        found = set(everything(fleet.api)) ^ set(before)
+        return found - kept_kinds(found)
+
+    deadline = time.monotonic() + 15
+    while others() and time.monotonic() < deadline:
+        time.sleep(0.2)
+    assert others() == set()
+    assert nodes_of(everything(fleet.api)) == nodes_of(before)
+
+
+def test_hosts_and_cluster_are_what_they_were_before_the_first_run(fleet: Fleet) -> None:
+    before = everything(fleet.api)
+    assert {name: host.written() for name, host in fleet.hosts.items()} == {name: [] for name in NAMES}
+    fleet.run(playbook="site", **CLUSTER).succeeded()
+    assert fleet.changed() == list(NAMES)
+    made = set(everything(fleet.api)) - set(before)
+    assert f"DaemonSet {fleet.namespace}/kube-multus-ds" in made
+    version, mark = fleet.version(), fleet.cluster.audit.mark()
+    done = fleet.run(playbook="teardown", **CLUSTER, **CONSENT).succeeded()
+    assert fleet.most_at_once(version) == 1
+    # The lock's file is empty and goes with the next boot.
+    assert {name: host.written() for name, host in fleet.hosts.items()} == dict.fromkeys(NAMES, LOCK)
+    gone_again(fleet, before)
+    assert (slots(fleet), fleet.cordoned(), fleet.marked()) == ([], [], [])
+    said = " ".join(done.output.split())
+    for name in kept_kinds(made):
+        assert f"kept {name.replace(' /', ' ')}: a CustomResourceDefinition is never removed unasked" in said
+    assert "Multus takes /etc/cni/net.d/00-multus.conf off each node as it ends" in said
+    assert "to be torn down, one node out of service at once" in said
+    assert sorted(fleet.interrupted(mark)[::2]) == sorted((name, "taken") for name in NAMES)
+    assert fleet.user.report()["summary"]["outcome"] == "changed"
+    mark = fleet.cluster.audit.mark()
+    again = fleet.run(playbook="teardown", **CLUSTER, **CONSENT).succeeded()
+    assert set(again.changed.values()) == {0}
+    assert stored_writes(fleet.cluster.audit, mark) == []
+
+
+def test_without_a_consent_nothing_is_touched_and_check_mode_shows_everything(fleet: Fleet) -> None:
+    fleet.run(playbook="site", **CLUSTER).succeeded()
+    mark = fleet.cluster.audit.mark()
+    outcome = fleet.run(playbook="teardown", **CLUSTER).refused()
+    assert "rdma_fabric_allow_teardown: true" in outcome.message
+    assert set(outcome.counts) == {"localhost"}
+    shown = fleet.run("--check", "--diff", playbook="teardown", **CLUSTER).succeeded()
+    assert stored_writes(fleet.cluster.audit, mark) == []
+    assert (fleet.changed(), fleet.cordoned(), fleet.holders()) == (list(NAMES), [], [])
+    said = " ".join(shown.output.split())
+    assert "will need the consent rdma_fabric_allow_teardown: true" in said
+    assert f"-pod {fleet.namespace}/job-{fleet.nodes['two']}" in said
+    assert "kube-multus-ds" in said
+    assert LIMITS in said
+
+
+def test_a_limit_takes_back_its_hosts_and_leaves_the_cluster_side_to_the_others(fleet: Fleet) -> None:
+    fleet.run(playbook="site", **CLUSTER).succeeded()
+    before = everything(fleet.api)
+    mark = fleet.cluster.audit.mark()
+    done = fleet.run("--limit", "one", playbook="teardown", **CLUSTER, **CONSENT).succeeded()
+    assert fleet.changed() == ["two", "three"]
+    assert fleet.interrupted(mark) == [("one", "taken"), ("one", "given back")]
+    assert set(everything(fleet.api)) == set(before)
+    assert "the cluster side stays, as hosts that the limit leaves out need it: two, three" in " ".join(
+        done.output.split()
+    )
+    fleet.run("-i", "localhost,", "--limit", "localhost", playbook="teardown", **CLUSTER, **CONSENT).succeeded()
+    assert fleet.changed() == ["two", "three"]
+    assert f"DaemonSet {fleet.namespace}/kube-multus-ds" not in everything(fleet.api)
+
+
+def test_a_pod_on_a_network_is_named_before_anything_is_touched(fleet: Fleet) -> None:
+    fleet.run(playbook="site", **CLUSTER).succeeded()
+    held = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "trainer", "annotations": {"k8s.v1.cni.cncf.io/networks": "default/torn-rail0@net1"}},
+        "spec": {"nodeName": fleet.nodes["two"], "containers": [{"name": "c", "image": "registry.example/c:1"}]},
+    }
+    # A DaemonSet's pods stay through every drain; this one is kept by its label.
+    held["metadata"]["labels"] = {"nvidia.com/ofed-driver-upgrade-drain.skip": "true"}
+    fleet.api.call("POST", f"/api/v1/namespaces/{fleet.namespace}/pods", held)
+    mark = fleet.cluster.audit.mark()
+    outcome = fleet.run(playbook="teardown", **CLUSTER, **CONSENT).refused()
+    assert f"1 pod still uses networks or devices of this set: {fleet.namespace}/trainer" in outcome.message
+    assert "rdma_fabric_allow_teardown_in_use: true" in outcome.message
+    assert stored_writes(fleet.cluster.audit, mark) == []
+    requests = fleet.cluster.audit.requests(mark, user=ADMINISTRATOR)
+    assert len([each for each in requests if (each.resource, each.verb) == ("pods", "list")]) == 1
+    done = fleet.run(playbook="teardown", **CLUSTER, **CONSENT, rdma_fabric_allow_teardown_in_use=True).succeeded()
+    assert f"{fleet.namespace}/trainer (network default/torn-rail0)" in " ".join(done.output.split())
+    assert fleet.changed() == []
+    assert f"DaemonSet {fleet.namespace}/kube-multus-ds" not in everything(fleet.api)
+
+
+def test_foreign_objects_of_similar_names_stay_and_definitions_gone_by_hand_are_no_obstacle(fleet: Fleet) -> None:
+    foreign = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": "rdma-devices-2", "labels": {"app.kubernetes.io/managed-by": "rdma-fabric"}},
+    }
+    lease = {
+        "apiVersion": "coordination.k8s.io/v1",
+        "kind": "Lease",
+        "metadata": {"name": "rdma-fabric-slot-upgrade-7"},
+    }
+    fleet.api.call("POST", collection_path("v1", "configmaps", fleet.namespace), foreign)
+    fleet.api.call("POST", collection_path("coordination.k8s.io/v1", "leases", fleet.namespace), lease)
+    before = everything(fleet.api)
+    fleet.run(playbook="site", **CLUSTER).succeeded()
+    name = "network-attachment-definitions.k8s.cni.cncf.io"
+    fleet.cluster.kubectl("delete", "customresourcedefinition", name)
+    fleet.run(playbook="teardown", **CLUSTER, **CONSENT).succeeded()
+    gone_again(fleet, before)
+    assert slots(fleet) == ["rdma-fabric-slot-upgrade-7"]
+
+
+def test_definitions_go_where_that_is_asked_for(fleet: Fleet) -> None:
+    fleet.run(playbook="site", **CLUSTER).succeeded()
+    assert kept_kinds(set(everything(fleet.api)))
+    fleet.run(playbook="teardown", **CLUSTER, **CONSENT, rdma_fabric_delete_definitions=True).succeeded()
+    assert kept_kinds(set(everything(fleet.api))) == set()
+
+
+def test_what_a_killed_run_left_is_taken_back_by_the_next_one(fleet: Fleet) -> None:
+    before = everything(fleet.api)
+    fleet.run(playbook="site", **CLUSTER).succeeded()
+    with fleet.start(playbook="teardown", **CLUSTER, **CONSENT) as process:
+        try:
+            fleet.until(lambda: bool(fleet.cordoned()))
+            (first,) = fleet.cordoned()
+            fleet.hosts[first].switch("hold", on=True)
+        finally:
+            os.killpg(process.pid, signal.SIGKILL)
+    fleet.hosts[first].switch("hold", on=False)
+    assert fleet.holders() == [fleet.nodes[first]]
+    fleet.run(playbook="teardown", **CLUSTER, **CONSENT).succeeded()
+    assert (fleet.changed(), fleet.cordoned(), fleet.marked(), slots(fleet)) == ([], [], [], [])
+    gone_again(fleet, before)
+
+
+def test_who_may_not_delete_is_told_before_a_host_is_looked_at(fleet: Fleet) -> None:
+    fleet.run(playbook="site", **CLUSTER).succeeded()
+    nobody = fleet.cluster.client_kubeconfig("nobody-of-teardowns")
+    reads = fleet.cluster.kubectl("create", "clusterrole", "teardown-reads", "--verb=get,list", "--resource=*.*")
+    assert reads
+    bind = ("--clusterrole=teardown-reads", "--user=nobody-of-teardowns")
+    fleet.cluster.kubectl("create", "clusterrolebinding", "teardown-reads", *bind)
+    try:
+        outcome = fleet.run(playbook="teardown", kubeconfig=nobody, **CLUSTER, **CONSENT).refused()
+    finally:
+        fleet.cluster.kubectl("delete", "clusterrolebinding,clusterrole", "teardown-reads")
+    assert "the user nobody-of-teardowns lacks rights that this run uses" in outcome.message
+    assert "delete daemonsets.apps" in outcome.message
+    assert "rdma-fabric-push" in outcome.message
+    assert set(outcome.counts) == {"localhost"}
+    assert fleet.changed() == list(NAMES)
+
+
+def test_labels_of_node_feature_discovery_go_with_it(fleet: Fleet) -> None:
+    """Its programs do not run here, so the test puts on a node what they would."""
+    fleet.run(playbook="site", **CLUSTER, rdma_fabric_nfd=True).succeeded()
+    before = nodes_of(everything(fleet.api))
+    node = fleet.nodes["one"]
+    path = f"/api/v1/nodes/{node}"
+    marks = {"nfd.node.kubernetes.io/feature-labels": "pci-15b3.present", "nfd.node.kubernetes.io/taints": "kept"}
+    labels = {"feature.node.kubernetes.io/pci-15b3.present": "true", "feature.node.kubernetes.io/own": "true"}
+    fleet.cluster.kubectl("annotate", "node", node, *(f"{key}={value}" for key, value in marks.items()))
+    fleet.cluster.kubectl("label", "node", node, *(f"{key}={value}" for key, value in labels.items()))
+    fleet.run(playbook="teardown", **CLUSTER, **CONSENT, rdma_fabric_nfd=True).succeeded()
+    live = fleet.api.call("GET", path)["metadata"]
+    expected = copy.deepcopy(before[f"Node /{node}"])
+    expected[0]["feature.node.kubernetes.io/own"] = "true"
+    expected[1]["nfd.node.kubernetes.io/taints"] = "kept"
+    assert (live["labels"], live["annotations"]) == expected[:2]
+
+
+def test_the_commands_of_the_guide_run(fleet: Fleet) -> None:
+    """As they are written, with this fleet for its hosts."""
+    fleet.run(playbook="site", **CLUSTER).succeeded()
+    text = guide("guide-teardown.md")
+    commands = [shlex.split(line, comments=True) for line in text.splitlines() if line.startswith("ansible-playbook ")]
+    assert len(commands) >= 3
+    for words in commands:
+        assert words[1:4] == ["rdma.fabric.teardown", "-i", "hosts.yml"]
+        fleet.run(*(word.replace("gpu-01", "one") for word in words[4:]), playbook="teardown", **CLUSTER).succeeded()
+    assert fleet.changed() == []
+    for line in (line for line in text.splitlines() if line.startswith("kubectl ")):
+        words = [word.replace("nvidia-network-operator", fleet.namespace) for word in shlex.split(line, comments=True)]
+        fleet.cluster.kubectl(*words[1:])
