@@ -28,7 +28,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import 
 from ansible_collections.rdma.fabric.plugins.plugin_utils._action import ActionFailure, describe_os_error
 from ansible_collections.rdma.fabric.plugins.plugin_utils._cluster_action import ClusterAction, task_environment
 from ansible_collections.rdma.fabric.plugins.plugin_utils._files import make_writable_directory
-from ansible_collections.rdma.fabric.plugins.plugin_utils._run_hosts import taking_part
+from ansible_collections.rdma.fabric.plugins.plugin_utils._run_hosts import drained, taking_part
 from ansible_collections.rdma.fabric.plugins.plugin_utils._teardown import (
     in_use,
     labels_nodes,
@@ -62,8 +62,10 @@ class ActionModule(ClusterAction):
         waves = render(arguments["spec"]) if arguments["push"] else []
         removes = arguments["state"] == "absent"
         problems, said = self._of_the_removal(arguments) if removes else ([], [])
-        # Where nothing is wanted of a cluster, there are no nodes of one to be drained before a removal either.
-        asked = bool(waves) or (arguments["rollout"] and not removes)
+        # A removal of hosts that are no nodes asks no cluster, where nothing else is wanted of one.
+        hosts = arguments["spec"].get("hosts") or {}
+        turns = arguments["rollout"] and (not removes or bool(drained(hosts, task_vars.get("hostvars") or {})))
+        asked = bool(waves) or turns
         answer = {"server": "", "user": "", "requests": {}, "notices": [] if asked else [NOTHING_WANTED]}
         if arguments["run_dir"]:
             try:
@@ -110,7 +112,7 @@ class ActionModule(ClusterAction):
             client = self.client(arguments)
             connection = Connection(client, patience=_PATIENCE, notify=self.progress)
             found = [rehearse(connection, request)] if waves and removal is None else []
-            if removal is not None and removal.cluster:
+            if waves and removal is not None and removal.cluster:
                 found.append(self._rehearsed_removal(connection, request, arguments))
             if arguments["rollout"] and (removal is None or removal.hosts):
                 removes = removal is not None

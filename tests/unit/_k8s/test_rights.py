@@ -8,10 +8,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+import yaml
 
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.render import objects_of, render
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import ApiFault, Fault
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.kinds import Kinds
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects import Key, key_of
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.prune import is_kept_kind
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.rights import (
     Need,
     diagnosis_needs,
@@ -21,10 +24,13 @@ from ansible_collections.rdma.fabric.plugins.module_utils._k8s.rights import (
     proof_needs,
     push_needs,
     refused_need,
+    removal_needs,
     role_rules,
 )
+from ansible_collections.rdma.fabric.tests.unit._fabric.specs import SPECS
 from ansible_collections.rdma.fabric.tests.unit._k8s.fake_server import config_map, daemon_set, definition
 from ansible_collections.rdma.fabric.tests.unit._k8s.reviewer import ALL, rule
+from tools.rights import FILE, finder
 
 NO_NAMES: frozenset[str] = frozenset()
 FULL = {"create", "delete", "get", "list", "patch"}
@@ -148,3 +154,18 @@ def test_a_refusal_of_the_server_is_read_as_the_right_that_is_missing() -> None:
 
 def test_a_kind_that_nobody_knows_needs_nothing_the_batch_names_it() -> None:
     assert push_needs([Key("example.com/v1", "Thing", "", "t")], Kinds(lambda _path: None).find, "", "") == {}
+
+
+@pytest.mark.parametrize("name", SPECS)
+def test_the_shipped_roles_of_push_and_rollout_are_enough_for_a_teardown(name: str) -> None:
+    objects = objects_of(render(SPECS[name]()))
+    keys = [key for key in map(key_of, objects) if not is_kept_kind(key)]
+    roles = {role["metadata"]["name"]: role["rules"] for role in yaml.safe_load(FILE.read_text())["items"]}
+    rules = [*roles["rdma-fabric-push"], *roles["rdma-fabric-rollout"]]
+    needs = removal_needs(keys, finder(objects), "rdma-fabric", "any", nodes=True)
+    assert {need.verb for need in needs} >= {"delete", "list", "patch", "update"}
+    assert [need for need, names in needs.items() if not is_granted(need, names, rules)] == []
+
+
+def test_a_removal_of_nothing_needs_nothing() -> None:
+    assert removal_needs([], finder([]), "rdma-fabric", "any", nodes=True) == {}

@@ -223,3 +223,12 @@ class TestTeardown:
         given = {"spec": spec(), "state": "absent", "allow_teardown": True, "rollout": True}
         result = run_action("fabric_ready", given)
         assert (result["server"], result["requests"]) == ("", {})
+
+    def test_hosts_whose_nodes_are_drained_have_turns_even_without_anything_for_a_cluster(
+        self, tmp_path: Path, server: Server
+    ) -> None:
+        given = {"spec": {**spec(), "hosts": {"gpu01": {}}}, "state": "absent", "allow_teardown": True, "rollout": True}
+        given["kubeconfig"] = kubeconfig(tmp_path / "k", server.address)
+        drained = {"hostvars": {"gpu01": {"rdma_fabric_drain": "true"}}}
+        assert run_action("fabric_ready", given)["server"] == ""
+        assert run_action("fabric_ready", given, task_vars=drained)["server"] == server.address
