@@ -23,7 +23,7 @@ import pytest
 from ansible_collections.rdma.fabric.tests.integration.batch_objects import apply
 from ansible_collections.rdma.fabric.tests.integration.guides import guide
 from ansible_collections.rdma.fabric.tests.integration.playbooks import ADMINISTRATOR, Json, stored_writes
-from ansible_collections.rdma.fabric.tests.integration.upgrading import LIMITS, NAMES, Fleet
+from ansible_collections.rdma.fabric.tests.integration.upgrading import ENOUGH_SECONDS, LIMITS, NAMES, Fleet
 from ansible_collections.rdma.fabric.tests.lab.api import Api, collection_path
 from ansible_collections.rdma.fabric.tests.lab.control_plane import ControlPlane
 from ansible_collections.rdma.fabric.tests.lab.nodes import delete_nodes
@@ -42,7 +42,7 @@ CLUSTER: Json = {
     },
     "rdma_fabric_macvlan_networks": {"torn-rail0": NETWORK},
 }
-CONSENT = {"rdma_fabric_allow_teardown": True}
+CONSENT: Json = {"rdma_fabric_allow_teardown": True}
 LOCK = ["/run/rdma-fabric.lock"]
 # What comes and goes by itself: events, Leases of nodes and servers, pods, which drains evict, and what servers make of
 # definitions and DaemonSets.
@@ -90,12 +90,12 @@ def slots(fleet: Fleet) -> list[str]:
     return [lease["metadata"]["name"] for lease in found]
 
 
-def nodes_of(objects: dict[str, Json]) -> dict[str, Any]:
-    """Return what a run could have left on nodes."""
+def nodes_of(objects: dict[str, Json], fleet: Fleet) -> dict[str, Any]:
+    """Return what a run could have left on the nodes."""
     return {
         name: (body["metadata"].get("labels"), body["metadata"].get("annotations"), body.get("spec"))
         for name, body in objects.items()
-        if name.startswith("Node ")
+        if name.startswith(f"Node /{fleet.namespace}-")
     }
 
 
@@ -108,13 +108,15 @@ def gone_again(fleet: Fleet, before: dict[str, Json]) -> None:
 
     def others() -> set[str]:
         found = set(everything(fleet.api)) ^ set(before)
+        # What the test before this one had may still be going.
+        found = {name for name in found if "test-" not in name or fleet.namespace in name}
         return found - kept_kinds(found)
 
-    deadline = time.monotonic() + 15
+    deadline = time.monotonic() + ENOUGH_SECONDS
     while others() and time.monotonic() < deadline:
         time.sleep(0.2)
     assert others() == set()
-    assert nodes_of(everything(fleet.api)) == nodes_of(before)
+    assert nodes_of(everything(fleet.api), fleet) == nodes_of(before, fleet)
 
 
 def test_hosts_and_cluster_are_what_they_were_before_the_first_run(fleet: Fleet) -> None:
@@ -178,7 +180,7 @@ def test_a_limit_takes_back_its_hosts_and_leaves_the_cluster_side_to_the_others(
 
 def test_a_pod_on_a_network_is_named_before_anything_is_touched(fleet: Fleet) -> None:
     fleet.run(playbook="site", **CLUSTER).succeeded()
-    held = {
+    held: Json = {
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {"name": "trainer", "annotations": {"k8s.v1.cni.cncf.io/networks": "default/torn-rail0@net1"}},
@@ -246,6 +248,29 @@ def test_what_a_killed_run_left_is_taken_back_by_the_next_one(fleet: Fleet) -> N
     gone_again(fleet, before)
 
 
+def test_the_cluster_side_stays_while_a_host_is_left_behind(fleet: Fleet) -> None:
+    fleet.run(playbook="site", **CLUSTER).succeeded()
+    fleet.hosts["two"].switch("read-only", on=True)
+    outcome = fleet.run(playbook="teardown", **CLUSTER, **CONSENT, rdma_fabric_canaries="two").refused()
+    assert "3 of 3 hosts of this run were not brought to the end" in outcome.output
+    assert (fleet.changed(), fleet.cordoned(), fleet.holders()) == (list(NAMES), ["two"], [fleet.nodes["two"]])
+    assert f"DaemonSet {fleet.namespace}/kube-multus-ds" in everything(fleet.api)
+    fleet.hosts["two"].switch("read-only", on=False)
+    fleet.run(playbook="teardown", **CLUSTER, **CONSENT).succeeded()
+    assert (fleet.changed(), fleet.cordoned(), fleet.marked(), slots(fleet)) == ([], [], [], [])
+
+
+def test_hosts_without_a_cluster_are_taken_back_without_one(fleet: Fleet) -> None:
+    fleet.user.run("site", inventory=fleet.inventory).succeeded()
+    assert fleet.changed() == list(NAMES)
+    fleet.user.run("teardown", inventory=fleet.inventory).refused()
+    assert fleet.changed() == list(NAMES)
+    for changes in (1, 0):
+        outcome = fleet.user.run("teardown", inventory=fleet.inventory, variables=CONSENT).succeeded()
+        assert {outcome.changed[name] for name in NAMES} == {changes}
+    assert {name: host.written() for name, host in fleet.hosts.items()} == dict.fromkeys(NAMES, LOCK)
+
+
 def test_who_may_not_delete_is_told_before_a_host_is_looked_at(fleet: Fleet) -> None:
     fleet.run(playbook="site", **CLUSTER).succeeded()
     nobody = fleet.cluster.client_kubeconfig("nobody-of-teardowns")
@@ -267,7 +292,7 @@ def test_who_may_not_delete_is_told_before_a_host_is_looked_at(fleet: Fleet) -> 
 def test_labels_of_node_feature_discovery_go_with_it(fleet: Fleet) -> None:
     """Its programs do not run here, so the test puts on a node what they would."""
     fleet.run(playbook="site", **CLUSTER, rdma_fabric_nfd=True).succeeded()
-    before = nodes_of(everything(fleet.api))
+    before = nodes_of(everything(fleet.api), fleet)
     node = fleet.nodes["one"]
     path = f"/api/v1/nodes/{node}"
     marks = {"nfd.node.kubernetes.io/feature-labels": "pci-15b3.present", "nfd.node.kubernetes.io/taints": "kept"}
