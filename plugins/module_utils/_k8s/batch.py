@@ -303,10 +303,12 @@ def _remove_all(session: Session) -> None:
             remaining += keys
             continue
         remaining += remove(session, keys, remove_kept=request.remove_kept)
-        if session.result.failures:
+        if session.result.failures and not request.check:
             return
         # The inventory goes only when nothing is left that it is needed for.
         _wait_for_going(session)
+    if session.result.failures and request.check:
+        return
     place = inventory_key(request.set_name, request.inventory_namespace)
     if request.set_name and session.snapshot.find(place):
         if session.going:

@@ -270,6 +270,20 @@ class TestFinalizers:
         apply(server, absent=True)
         assert ("configmaps", "ns", "rdma-fabric-web") not in server.objects
 
+    def test_check_mode_names_everything_that_is_refused(self) -> None:
+        server = FakeServer()
+        apply(server, wave(config_map("a")), wave(daemon_set("d")), wave(config_map("served")))
+        server.intercept = lambda _n, method, path: (
+            failure(403, "Forbidden", f"not {path}") if method == "DELETE" else None
+        )
+        with pytest.raises(BatchError) as refused:
+            apply(server, absent=True, check=True)
+        assert [str(key) for key, _fault in refused.value.result.failures] == [
+            "ConfigMap ns/served",
+            "DaemonSet ns/d",
+            "ConfigMap ns/a",
+        ]
+
     def test_a_workload_stays_until_what_was_applied_after_it_is_gone(self) -> None:
         """It may be the one that does what the finalizers wait for."""
         server = FakeServer()
