@@ -30,7 +30,9 @@ CHECKOUT = Path(__file__).resolve().parents[2]
 ROWS = list(TABLE.values())
 NAME = re.compile(r"\brdma_fabric_\w+")
 # Groups that a run makes, what it leaves to the next one, and what hooks are told.
-NO_VARIABLES = {f"rdma_fabric_{name}" for name in ("reboot", "give_back", "canary", "upgrade", "result", "hook")}
+NO_VARIABLES = {
+    f"rdma_fabric_{name}" for name in ("reboot", "give_back", "canary", "upgrade", "alone", "result", "hook")
+}
 # What preflight reads for the role: the role itself sees what became of it.
 THROUGH_PREFLIGHT = {row.name for row in OF_THE_STATE} - {"rdma_fabric_allow_reboot", "rdma_fabric_recorded_host"}
 # What fabric_hosts reads for the role.
