@@ -108,7 +108,7 @@ def test_every_variable_that_a_role_or_a_playbook_reads_is_known() -> None:
     for path in [*(CHECKOUT / "roles").rglob("tasks/*.yml"), *(CHECKOUT / "playbooks").rglob("*.yml")]:
         used |= set(re.findall(r"\brdma_fabric_\w+", path.read_text()))
     # Groups of hosts that a run makes, and what hooks are told.
-    used -= {f"rdma_fabric_{name}" for name in ("reboot", "give_back", "canary", "upgrade", "hook")}
+    used -= {f"rdma_fabric_{name}" for name in ("reboot", "give_back", "canary", "upgrade", "alone", "hook")}
     assert documented | used <= KNOWN_VARIABLES
     assert set(CONTROLLER_VARIABLES) <= documented | used
 
