@@ -138,7 +138,7 @@ def test_hosts_and_cluster_are_what_they_were_before_the_first_run(fleet: Fleet)
     for name in kept_kinds(made):
         assert f"kept {name.replace(' /', ' ')}: a CustomResourceDefinition is never removed unasked" in said
     assert "Multus takes /etc/cni/net.d/00-multus.conf off each node as it ends" in said
-    assert "to be torn down, one node out of service at once" in said
+    assert "to be torn down in turn, one node out of service at once" in said
     assert sorted(fleet.interrupted(mark)[::2]) == sorted((name, "taken") for name in NAMES)
     assert fleet.user.report()["summary"]["outcome"] == "changed"
     mark = fleet.cluster.audit.mark()
