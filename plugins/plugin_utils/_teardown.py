@@ -101,7 +101,7 @@ def unlabel_nodes(connection: Connection, *, check: bool) -> list[str]:
 
 def delete_slots(connection: Connection, namespace: str, *, check: bool) -> tuple[list[str], list[str]]:
     """Delete the Leases of free slots; return their names, and notices of those that stay. Raises ApiFault."""
-    groups, held = removable(leases.list_leases(connection, namespace, GROUP_LABEL))
+    groups, held = removable(leases.leases_of(connection, namespace, GROUP_LABEL).read())
     gone = []
     for group in groups:
         for lease in group:
