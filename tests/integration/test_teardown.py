@@ -104,13 +104,17 @@ def kept_kinds(names: set[str]) -> set[str]:
     return {name for name in names if name.startswith("CustomResourceDefinition ")}
 
 
+def difference(fleet: Fleet, before: dict[str, Json]) -> set[str]:
+    """Return what has come and gone since; what the test before this one had may still be going."""
+    found = set(everything(fleet.api)) ^ set(before)
+    return {name for name in found if "test-" not in name or fleet.namespace in name}
+
+
 def gone_again(fleet: Fleet, before: dict[str, Json]) -> None:
     """Wait until the cluster holds what it held before, definitions apart; garbage collection takes a moment."""
 
     def others() -> set[str]:
-        found = set(everything(fleet.api)) ^ set(before)
-        # What the test before this one had may still be going.
-        found = {name for name in found if "test-" not in name or fleet.namespace in name}
+        found = difference(fleet, before)
         return found - kept_kinds(found)
 
     deadline = time.monotonic() + ENOUGH_SECONDS
@@ -170,7 +174,7 @@ def test_a_limit_takes_back_its_hosts_and_leaves_the_cluster_side_to_the_others(
     done = fleet.run("--limit", "one", playbook="teardown", **CLUSTER, **CONSENT).succeeded()
     assert fleet.changed() == ["two", "three"]
     assert fleet.interrupted(mark) == [("one", "taken"), ("one", "given back")]
-    assert set(everything(fleet.api)) == set(before)
+    assert difference(fleet, before) == set()
     assert "the cluster side stays, as hosts that the limit leaves out need it: two, three" in " ".join(
         done.output.split()
     )
