@@ -34,7 +34,6 @@ TESTS = (
     "tests/integration/test_playbooks_site.py",
     "tests/integration/test_k8s_batch_action.py",
     "tests/integration/test_drift.py",
-    "tests/integration/test_rollback.py",
     "tests/integration/test_upgrade.py",
 )
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+from typing import Sequence
 
 from tests.lab.guests.requirements import look, missing
 from tools.checkout import BUILD, CHECKOUT, COLLECTIONS, LINK, PROGRAMS, own_environment
@@ -28,10 +29,23 @@ def module(name: str, *arguments: str, **environment: str) -> tuple[Step, ...]:
     return (Step((sys.executable, "-m", name, *arguments), environment),)
 
 
-def pytest(folder: str, *options: str) -> tuple[Step, ...]:
-    """Return the test run of one folder; its counts go to a JUnit file."""
-    cache = f"cache_dir={BUILD / 'pytest-cache' / folder}"
-    return module("pytest", f"tests/{folder}", "-o", cache, f"--junit-xml={JUNIT / folder}.xml", *options)
+# Their hosts have files and locks of their own, so that they run beside each other; most of the time each waits for
+# playbooks.
+IN_TURN = (
+    "test_drift.py",
+    "test_hooks.py",
+    "test_rollback.py",
+    "test_teardown.py",
+    "test_upgrade.py",
+    "test_upgrade_killed.py",
+)
+
+
+def pytest(folder: str, *options: str, name: str = "", only: Sequence[str] = ()) -> tuple[Step, ...]:
+    """Return the test run of one folder, or of some of its files; its counts go to a JUnit file of that ``name``."""
+    cache = f"cache_dir={BUILD / 'pytest-cache' / (name or folder)}"
+    files = [f"tests/{folder}/{file}" for file in only] or [f"tests/{folder}"]
+    return module("pytest", *files, "-o", cache, f"--junit-xml={JUNIT / (name or folder)}.xml", *options)
 
 
 def parallel() -> tuple[str, ...]:
@@ -114,9 +128,18 @@ GATES: tuple[Gate, ...] = (
         limit_s=5400,  # the first time, it builds the hosts' image and their programs
     ),
     Gate(
+        "turns",
+        "tests of the playbooks that take the nodes of a real API server in turn, and of drift",
+        lambda: pytest("integration", *parallel(), name="turns", only=IN_TURN),
+        after=("programs", "artifact"),
+        missing=programs_missing,
+        junit=JUNIT / "turns.xml",
+        limit_s=2700,
+    ),
+    Gate(
         "integration",
-        "tests against a real API server",
-        lambda: pytest("integration"),
+        "the other tests against a real API server",
+        lambda: pytest("integration", *(f"--ignore=tests/integration/{file}" for file in IN_TURN)),
         after=("programs", "artifact"),
         missing=programs_missing,
         junit=JUNIT / "integration.xml",
