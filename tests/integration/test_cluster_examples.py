@@ -46,6 +46,7 @@ SHOWN = {
     "fabric_status": '"outcome": "ok"',
     "fabric_seal": "plan.json",
     "fabric_spec": "rdmaSharedDevicePlugin",
+    "fabric_teardown": '"results": [',
     "k8s_batch": '"changed": true',
     "node_drain": '"cordoned": false',
     "node_slot": '"lease": "rdma-fabric-slot-upgrade-0"',

@@ -215,6 +215,7 @@ def test_a_drain_within_a_slot_uses_all_of_the_shipped_role_and_nothing_else(
         results = [
             run_action("node_slot", slot),
             run_action("node_drain", given),
+            run_action("node_slot", {**slot, "state": "failed", "reason": "rights"}),
             run_action("node_drain", {**given, "state": "uncordoned", "wait": False}),
             run_action("node_slot", {**slot, "state": "given_back"}),
         ]
