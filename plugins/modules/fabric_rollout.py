@@ -55,7 +55,7 @@ options:
   state:
     description: What the hosts are brought to, for what is said before the first turn.
     type: str
-    choices: [present, absent]
+    choices: [present, absent, previous]
     default: present
 seealso:
   - module: rdma.fabric.fabric_hosts
