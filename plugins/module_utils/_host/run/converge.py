@@ -162,17 +162,15 @@ def _execute(machine: Machine, clock: Clock, seen: Assessment, now: Plan, watch:
     execution = execute(now, seen.context, machine, clock, handler_of=handler_of, watch=watch)
     if execution.failure is not None:
         # What was not reached still has its value, which may be another one when it is changed at last.
-        reached = [step for step in steps if step not in execution.not_reached]
-        _keep(machine, clock, kept, baseline.with_steps(seen.kept, reached))
+        tried = [step for step in steps if step not in execution.not_reached]
+        _keep(machine, clock, kept, baseline.with_steps(seen.kept, tried))
     return execution
 
 
 def _keep(machine: Machine, clock: Clock, now: baseline.Baseline, wanted: baseline.Baseline) -> Failure | None:
     if now == wanted:
         return None
-    if not wanted:
-        return _attempt(machine, clock, RemoveFile(baseline.PATH))
-    return _attempt(machine, clock, PutFile(baseline.PATH, baseline.text_of(wanted), 0o600))
+    return _put(machine, clock, baseline.PATH, baseline.text_of(wanted) if wanted else None)
 
 
 def _keep_driver(machine: Machine, clock: Clock, seen: Assessment, now: Plan, run: Run) -> Execution | None:
@@ -188,9 +186,7 @@ def _keep_driver(machine: Machine, clock: Clock, seen: Assessment, now: Plan, ru
 def _keep_history(machine: Machine, clock: Clock, now: reached.History, wanted: reached.History) -> Failure | None:
     if now == wanted:
         return None
-    if not wanted:
-        return _attempt(machine, clock, RemoveFile(reached.PATH))
-    return _attempt(machine, clock, PutFile(reached.PATH, reached.text_of(wanted), 0o600))
+    return _put(machine, clock, reached.PATH, reached.text_of(wanted) if wanted else None)
 
 
 def _keep_word(
@@ -231,9 +227,7 @@ def _remember(machine: Machine, clock: Clock, seen: Assessment, run: Run) -> Fai
         wanted = pending_reboot.pending_after(seen.plan["steps"], known, run.concerns, boot_id(machine))
     if wanted == pending_reboot.stored(known):
         return None
-    if not wanted:
-        return _attempt(machine, clock, RemoveFile(PENDING_REBOOT))
-    return _attempt(machine, clock, PutFile(PENDING_REBOOT, pending_reboot.text_of(wanted), 0o600))
+    return _put(machine, clock, PENDING_REBOOT, pending_reboot.text_of(wanted) if wanted else None)
 
 
 def _forget(machine: Machine, clock: Clock, seen: Assessment, run: Run) -> Failure | None:
@@ -250,6 +244,11 @@ def _is_empty(host: Host, directory: str) -> bool:
         return host.list(directory) == []
     except HostError:
         return False
+
+
+def _put(machine: Machine, clock: Clock, path: str, text: str | None) -> Failure | None:
+    """Write a file for the next run, or remove it where there is nothing to tell."""
+    return _attempt(machine, clock, RemoveFile(path) if text is None else PutFile(path, text, 0o600))
 
 
 def _attempt(machine: Machine, clock: Clock, operation: Operation) -> Failure | None:
