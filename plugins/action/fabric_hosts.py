@@ -42,7 +42,7 @@ class ActionModule(FabricAction):
             show_plans(hosts, variables)
         policies = drains_of_policies(hosts, variables, arguments["rollouts"])
         drains = {host: policy["drain"] for host, policy in policies.items()}
-        of_turns = {"drains": drains, "hooks": hooks_of(hosts, variables)}
+        of_turns = {"drains": drains, **({"hooks": hooks_of(hosts, variables)} if arguments["hooks"] else {})}
         found = unfinished_hosts(hosts, variables)
         unfinished = [each._asdict() for each in found]
         if not found:

@@ -48,6 +48,10 @@ options:
     type: list
     elements: dict
     default: []
+  hooks:
+    description: Whether to tell which task files are run at the stages of a host's turn.
+    type: bool
+    default: false
   plans:
     description:
       - Whether to print what P(rdma.fabric.rdma_host#module) kept of each host where it is told that plans are
@@ -118,7 +122,7 @@ hooks:
   description:
     - The task files that are run at each stage of a host's turn (C(rdma_fabric_hooks_before_drain) and so on), of the
       hosts and stages that have any.
-  returned: success
+  returned: when O(hooks) is true
   type: dict
   sample: {dgx-01: {changed: [/etc/rdma-fabric/hooks/nccl.yml]}}
 give_back:

@@ -189,7 +189,7 @@ def test_what_preflight_reads_of_a_host_changes_its_result(row: Variable) -> Non
 @pytest.mark.parametrize("row", HOOKS, ids=lambda row: row.short)
 def test_what_fabric_hosts_reads_for_the_role_is_in_its_result(row: Variable) -> None:
     task_vars = {"groups": {"all": ["gpu01"]}, "hostvars": {"gpu01": {row.name: "/a.yml, /b.yml"}}}
-    result = run_action("fabric_hosts", {"hosts": ["gpu01"], "strict": False}, task_vars=task_vars)
+    result = run_action("fabric_hosts", {"hosts": ["gpu01"], "strict": False, "hooks": True}, task_vars=task_vars)
     assert result["hooks"] == {"gpu01": {row.short.partition("_")[2]: ["/a.yml", "/b.yml"]}}
 
 
