@@ -10,9 +10,7 @@ its own.
 from __future__ import annotations
 
 import copy
-import os
 import shlex
-import signal
 import time
 import uuid
 from pathlib import Path
@@ -239,14 +237,7 @@ def test_definitions_go_where_that_is_asked_for(fleet: Fleet) -> None:
 def test_what_a_killed_run_left_is_taken_back_by_the_next_one(fleet: Fleet) -> None:
     before = everything(fleet.api)
     fleet.run(playbook="site", **CLUSTER).succeeded()
-    with fleet.start(playbook="teardown", **CLUSTER, **CONSENT) as process:
-        try:
-            fleet.until(lambda: bool(fleet.cordoned()))
-            (first,) = fleet.cordoned()
-            fleet.hosts[first].switch("hold", on=True)
-        finally:
-            os.killpg(process.pid, signal.SIGKILL)
-    fleet.hosts[first].switch("hold", on=False)
+    first = fleet.killed_in_a_turn(playbook="teardown", **CLUSTER, **CONSENT)
     assert fleet.holders() == [fleet.nodes[first]]
     fleet.run(playbook="teardown", **CLUSTER, **CONSENT).succeeded()
     assert (fleet.changed(), fleet.cordoned(), fleet.marked(), slots(fleet)) == ([], [], [], [])

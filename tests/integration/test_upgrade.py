@@ -8,9 +8,7 @@ The cluster is a real API server with nodes of KWOK. The hosts are this machine,
 
 from __future__ import annotations
 
-import os
 import shlex
-import signal
 import textwrap
 from pathlib import Path
 
@@ -70,14 +68,7 @@ def test_a_canary_that_fails_keeps_its_slot_and_the_others_are_not_touched_until
 @pytest.mark.parametrize("mended", [False, True])
 def test_what_a_killed_run_left_is_healed_by_the_next_one(fleet: Fleet, mended: bool) -> None:
     """Killed while a node is drained; by then, or meanwhile, its host may have been changed."""
-    with fleet.start() as process:
-        try:
-            fleet.until(lambda: bool(fleet.cordoned()))
-            (first,) = fleet.cordoned()
-            fleet.hosts[first].switch("hold", on=True)
-        finally:
-            os.killpg(process.pid, signal.SIGKILL)
-    fleet.hosts[first].switch("hold", on=False)
+    first = fleet.killed_in_a_turn()
     assert (fleet.cordoned(), fleet.holders()) == ([first], [fleet.nodes[first]])
     if mended:
         site = {"rdma_fabric_namespace": fleet.namespace}

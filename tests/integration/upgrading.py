@@ -6,6 +6,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 import time
 from pathlib import Path
@@ -83,6 +85,18 @@ class Fleet:
             text=True,
             start_new_session=True,
         )
+
+    def killed_in_a_turn(self, **how: Any) -> str:
+        """Start a run, kill it while the host of the first turn waits, and return that host."""
+        with self.start(**how) as process:
+            try:
+                self.until(lambda: bool(self.cordoned()))
+                (first,) = self.cordoned()
+                self.hosts[first].switch("hold", on=True)
+            finally:
+                os.killpg(process.pid, signal.SIGKILL)
+        self.hosts[first].switch("hold", on=False)
+        return first
 
     def offer(self, name: str, number: int) -> None:
         """Have a node offer so many devices; it is not given back without those that it had."""
