@@ -125,7 +125,8 @@ def workload(
 
     ``config_hash`` lands in the template, so that pods are replaced when what they read only at start has changed.
     """
-    pod_labels = {**component_labels(component), **(labels or {}), **selector}
+    # The labels of this collection are not among them: pods of an operator, which has none, would be made anew.
+    pod_labels = {**(labels or {}), **selector}
     annotations = {CONFIG_HASH: config_hash} if config_hash else {}
     template = {"metadata": {"labels": pod_labels, "annotations": annotations}, "spec": pod}
     return build(
