@@ -21,6 +21,8 @@ class ActionModule(ClusterAction):
             set_name=arguments["set"],
             inventory_namespace=arguments["inventory_namespace"],
             absent=arguments["state"] == "absent",
+            released=arguments["state"] == "released",
+            adopted=arguments["state"] == "adopted",
             prune=arguments["prune"],
             wait=arguments["wait"],
             wait_timeout=float(arguments["wait_timeout"]),

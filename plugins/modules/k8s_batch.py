@@ -71,8 +71,16 @@ options:
     description:
       - With V(present), the cluster holds the objects of O(waves).
       - With V(absent), every object of the set is deleted, those of the last wave first. O(waves) may be left out.
+      - With V(adopted), objects of O(waves) that the NVIDIA Network Operator or the SR-IOV Network Operator looked
+        after become objects of the set as they are. They lose the operator's owner references, label and digest, so
+        that they stay when its custom resources are deleted. Nothing else of them changes, so that no pod is made anew.
+        What the operator had set counts as applied by this collection, so that a later V(present) changes it to what
+        O(waves) asks for. An operator that still runs is refused before anything is changed. Other objects stay.
+      - With V(released), every object of the set stays as it is and is nobody's. The set's label and what the server
+        recorded for this collection are taken off it, and the set's inventory is deleted. An operator that is started
+        then takes the objects over. O(waves) has no effect.
     type: str
-    choices: [present, absent]
+    choices: [present, absent, adopted, released]
     default: present
   prune:
     description:
@@ -136,6 +144,12 @@ EXAMPLES = r"""
     inventory_namespace: example
     state: absent
     delete_definitions: true
+
+- name: Leave all of it where it is, to whoever takes it over
+  rdma.fabric.k8s_batch:
+    set: example
+    inventory_namespace: example
+    state: released
 """
 
 RETURN = r"""
@@ -167,8 +181,8 @@ results:
       sample: workloads
     action:
       description:
-        - V(created), V(configured), V(unchanged), V(deleted), or V(kept) for an object that is no longer wanted and may
-          not be deleted.
+        - V(created), V(configured), V(unchanged), V(deleted), V(adopted), V(released), or V(kept) for an object that is
+          no longer wanted and may not be deleted.
       type: str
       sample: configured
     fields:

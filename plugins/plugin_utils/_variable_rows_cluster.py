@@ -11,6 +11,7 @@ _PREFLIGHT = ("preflight",)
 _PUSH = ("cluster",)
 _PLAYBOOKS = ("playbook rollback", "playbook site", "playbook upgrade")
 _TEARDOWN = "playbook teardown"
+_HANDOVERS = ("playbook adopt", "playbook release")
 _CLIENTS = (
     "cluster",
     "host/reboot",
@@ -21,6 +22,7 @@ _CLIENTS = (
     "validate",
     *_PLAYBOOKS,
     _TEARDOWN,
+    *_HANDOVERS,
 )
 
 
@@ -153,7 +155,7 @@ PUSH = (
         "set",
         "str",
         ("Name of the set of objects. Two sets in one cluster do not touch each other.",),
-        (*_PUSH, "drift", "preflight", "status", *_PLAYBOOKS, _TEARDOWN),
+        (*_PUSH, "drift", "preflight", "status", *_PLAYBOOKS, _TEARDOWN, *_HANDOVERS),
         default="rdma-fabric",
         asked=True,
     ),

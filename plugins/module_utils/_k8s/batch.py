@@ -9,6 +9,7 @@ before new objects are and again after pruning, so a run that is cut anywhere lo
 
 from __future__ import annotations
 
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.adoption import adopt_all, find_adoptable
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.apply import apply_waves
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import ApiFault, Fault
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.inventory import (
@@ -35,7 +36,9 @@ from ansible_collections.rdma.fabric.plugins.module_utils._k8s.projection import
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.prune import is_kept_kind, remove, say_what_is_going
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.readiness import is_workload
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.record import record
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.release import release_all
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.session import (
+    CHANGING,
     DELETED,
     BatchError,
     BatchRequest,
@@ -68,13 +71,11 @@ def run(connection: Connection, request: BatchRequest) -> BatchResult:
     try:
         session.items = _located(session)
         _read_state(session)
-        if not request.absent:
-            _refuse(session)
-            refuse_others(session)
+        _refuse_all(session)
         if not session.result.failures:
             _take_turn(session)
         if not session.result.failures:
-            _remove_all(session) if request.absent else _apply_all(session)
+            _do(session)
     except ApiFault as err:
         if not any(fault is err for _key, fault in session.result.failures):
             session.result.failures.append((None, err))
@@ -84,6 +85,17 @@ def run(connection: Connection, request: BatchRequest) -> BatchResult:
     finally:
         end_turn(session)
     return _finished(session)
+
+
+def _do(session: Session) -> None:
+    if session.request.absent:
+        _remove_all(session)
+    elif session.request.adopted:
+        _adopt_all(session)
+    elif session.request.released:
+        release_all(session)
+    else:
+        _apply_all(session)
 
 
 def _read(request: BatchRequest) -> list[Item]:
@@ -216,6 +228,13 @@ def _apply_all(session: Session) -> None:
         wait_until_ready(session)
 
 
+def _adopt_all(session: Session) -> None:
+    found = [item.key for item in session.items if item.key.identity in session.adopting]
+    if found:
+        record(session, union(found, session.recorded))
+    adopt_all(session)
+
+
 def _take_turn(session: Session) -> None:
     """Keep other runs of the set away where anything is to be written, and read again what one of them changed."""
     place = inventory_key(session.request.set_name, session.request.inventory_namespace)
@@ -228,9 +247,7 @@ def _take_turn(session: Session) -> None:
     session.recorded = []
     session.result.notices = []
     _read_state(session)
-    if not session.request.absent:
-        _refuse(session)
-        refuse_others(session)
+    _refuse_all(session)
 
 
 def _version_of(live: Json | None) -> str:
@@ -240,6 +257,10 @@ def _version_of(live: Json | None) -> str:
 def _will_write(session: Session, place: Key) -> bool:
     """Tell whether the run has anything to write to the server."""
     request, find = session.request, session.snapshot.find
+    if request.released:
+        return find(place) is not None
+    if request.adopted:
+        return bool(session.adopting)
     if request.absent:
         left = [*session.recorded, *(item.key for item in session.items if find(item.key))]
         kept = request.remove_kept and [*left, *_definitions_of_the_set(session)]
@@ -252,6 +273,15 @@ def _will_write(session: Session, place: Key) -> bool:
         return True
     dropped = everything[len(session.items) :]
     return request.prune and not all(is_kept_kind(key) for key in dropped)
+
+
+def _refuse_all(session: Session) -> None:
+    """Note everything that forbids the run before anything is changed."""
+    request = session.request
+    if request.absent or request.released:
+        return
+    _refuse(session)
+    find_adoptable(session) if request.adopted else refuse_others(session)
 
 
 def _refuse(session: Session) -> None:
@@ -361,7 +391,7 @@ def _finished(session: Session) -> BatchResult:
             f"sent in every run though nothing changes: {'; '.join(shown[:_NAMES_SHOWN])}{more}: the server stores"
             " something other than what is asked for, as a mutating webhook makes it"
         )
-    if not session.request.absent:
+    if not (session.request.absent or session.request.adopted):
         done = {change.key.identity for change in result.changes}
         result.not_applied = [item.key for item in session.items if item.key.identity not in done]
     if result.failures:
@@ -374,7 +404,7 @@ def _message(session: Session) -> str:
     noun = "problem" if len(result.failures) == 1 else "problems"
     lines = [f"{len(result.failures)} {noun} with the cluster:"]
     lines += [f"  - {fault}" for _key, fault in result.failures]
-    changed = [change.key for change in result.changes if change.action in ("created", "configured", DELETED)]
+    changed = [change.key for change in result.changes if change.action in CHANGING]
     verb = "would be changed" if session.request.check else "changed"
     lines.append(f"{verb} before that: {_names(changed)}" if changed else "nothing was changed")
     if result.not_applied:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from typing import Any, Iterable, Mapping
 
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects import SET_LABEL, Json, Key
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects import MANAGED_BY, MANAGER, SET_LABEL, Json, Key
 
 _DATA_KEY = "objects"
 # k8s.io/kubernetes refuses a ConfigMap whose values are longer together (core/validation, MaxSecretSize).
@@ -29,7 +29,7 @@ def inventory_body(set_name: str, namespace: str, keys: Iterable[Key]) -> Json:
     """Return the inventory that records ``keys``, in the order in which they are applied."""
     key = inventory_key(set_name, namespace)
     labels = {
-        "app.kubernetes.io/managed-by": "rdma-fabric",
+        MANAGED_BY: MANAGER,
         "app.kubernetes.io/part-of": "rdma-fabric",
         "app.kubernetes.io/component": "inventory",
         SET_LABEL: set_name,

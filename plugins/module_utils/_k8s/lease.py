@@ -21,7 +21,7 @@ from typing import Any, Callable
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.answers import checked_object
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import ApiFault, Fault
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.kinds import Resource, collection_path, object_path
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects import SET_LABEL, Json, Key
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects import MANAGED_BY, MANAGER, SET_LABEL, Json, Key
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import Connection
 
 DURATION = 60.0
@@ -183,7 +183,7 @@ class Lease:
     def _body(self) -> Json:
         # The times are for people: nobody's clock is compared with another's.
         now = datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-        labels = {"app.kubernetes.io/managed-by": "rdma-fabric", SET_LABEL: self.set_name}
+        labels = {MANAGED_BY: MANAGER, SET_LABEL: self.set_name}
         return {
             "apiVersion": self.key.api_version,
             "kind": self.key.kind,

@@ -15,6 +15,8 @@ from ansible_collections.rdma.fabric.plugins.module_utils._violations import Inv
 Json = Dict[str, Any]
 
 SET_LABEL = "rdma.fabric/set"
+MANAGED_BY = "app.kubernetes.io/managed-by"
+# The name of this collection as a field manager, and as the value of that label.
 MANAGER = "rdma-fabric"
 # Where namespaced objects go that name no namespace.
 DEFAULT_NAMESPACE = "default"

@@ -12,16 +12,19 @@ from __future__ import annotations
 from typing import Any, Mapping
 
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import ApiFault, Fault
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects import Item, Json, Key
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects import MANAGED_BY, MANAGER, Item, Json, Key
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.operators import (
+    STATE_LABEL,
+    is_of_operator,
+    without_operator,
+)
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.projection import is_ours
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.session import Session
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.snapshot import get_object, list_objects
 
-_MANAGED_BY = "app.kubernetes.io/managed-by"
-_OURS = "rdma-fabric"
 # Labels and annotations that a tool puts on each object it looks after, and the tool.
 _MARKS = {
-    "nvidia.network-operator.state": "the NVIDIA Network Operator",
+    STATE_LABEL: "the NVIDIA Network Operator",
     "olm.owner": "the Operator Lifecycle Manager",
     "meta.helm.sh/release-name": "Helm",
     "argocd.argoproj.io/tracking-id": "Argo CD",
@@ -30,6 +33,8 @@ _MARKS = {
 }
 # Up to so many new objects of a kind in a namespace are read one by one, more by one LIST.
 _MOST_READS = 10
+_HINT = "remove it there, or leave it out here; what nobody looks after any more is taken over"
+_HINT_OF_OPERATORS = "leave it out here, or stop the operator and run rdma.fabric.adopt, which takes it over as it is"
 
 
 def other_owner(live: Mapping[str, Any], desired: Mapping[str, Any] | None = None) -> str:
@@ -50,9 +55,9 @@ def other_owner(live: Mapping[str, Any], desired: Mapping[str, Any] | None = Non
     for mark, owner in _MARKS.items():
         if marks.get(mark) and own.get(mark) != marks[mark]:
             return f"{owner} ({mark}: {marks[mark]})"
-    manager = marks.get(_MANAGED_BY)
-    if manager and manager not in (_OURS, own.get(_MANAGED_BY)):
-        return f"{manager} ({_MANAGED_BY})"
+    manager = marks.get(MANAGED_BY)
+    if manager and manager not in (MANAGER, own.get(MANAGED_BY)):
+        return f"{manager} ({MANAGED_BY})"
     return ""
 
 
@@ -73,18 +78,28 @@ def refuse_others(session: Session) -> None:
 
     A Namespace is shared by what is in it: who made it keeps it, and this run only adds its labels.
     """
-    strangers = _unlabelled(session)
-    for item in session.items:
-        live = session.snapshot.find(item.key) or strangers.get(item.key)
-        owner = other_owner(live, item.body) if live is not None else ""
-        if owner and (item.key.group, item.key.kind) == ("", "Namespace"):
+    for item, live, owner in objects_of_others(session):
+        if (item.key.group, item.key.kind) == ("", "Namespace"):
             session.result.notices.append(
                 f"{item.key} is looked after by {owner}; labels of it are added beside its own"
             )
-        elif owner:
-            hint = "remove it there, or leave it out here; what nobody looks after any more is taken over"
+        else:
+            hint = _HINT_OF_OPERATORS if is_adoptable(live, item.body) else _HINT
             fault = ApiFault(Fault.CONFLICT, f"{item.key} is looked after by {owner}", hint=hint)
             session.result.failures.append((item.key, fault))
+
+
+def objects_of_others(session: Session) -> list[tuple[Item, Json, str]]:
+    """Return each desired object that somebody else looks after, as it is, and who that is."""
+    strangers = _unlabelled(session)
+    live = [(item, session.snapshot.find(item.key) or strangers.get(item.key)) for item in session.items]
+    owned = [(item, body, other_owner(body, item.body)) for item, body in live if body is not None]
+    return [each for each in owned if each[2]]
+
+
+def is_adoptable(live: Json, desired: Json) -> bool:
+    """Tell whether an operator that this collection replaces looks after a live object, and nobody else."""
+    return is_of_operator(live) and not other_owner(without_operator(live), desired)
 
 
 def _unlabelled(session: Session) -> dict[Key, Json]:

@@ -10,7 +10,14 @@ from dataclasses import replace
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.apply import apply_item, patch
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import ApiFault, Fault
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.inventory import inventory_body, inventory_key
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects import SET_LABEL, Item, Json, Key
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects import (
+    MANAGED_BY,
+    MANAGER,
+    SET_LABEL,
+    Item,
+    Json,
+    Key,
+)
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.projection import provably_equal
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.session import (
     CONFIGURED,
@@ -100,7 +107,7 @@ def _apply_namespace_of_the_batch(session: Session) -> None:
 
 def _namespace(session: Session) -> Item:
     name = session.request.inventory_namespace
-    labels = {"app.kubernetes.io/managed-by": "rdma-fabric", SET_LABEL: session.request.set_name}
+    labels = {MANAGED_BY: MANAGER, SET_LABEL: session.request.set_name}
     body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}}
     return Item(Key("v1", "Namespace", "", name), WAVE, body)
 

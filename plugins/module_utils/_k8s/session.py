@@ -22,7 +22,9 @@ CONFIGURED = "configured"
 UNCHANGED = "unchanged"
 DELETED = "deleted"
 KEPT = "kept"
-_CHANGING = frozenset((CREATED, CONFIGURED, DELETED))
+ADOPTED = "adopted"
+RELEASED = "released"
+CHANGING = frozenset((CREATED, CONFIGURED, DELETED, ADOPTED, RELEASED))
 
 NO_RIGHT = "the user has no right to send it, so its fields were compared as they were read"
 # k8s.io/apiserver, authorization: what every 403 of an authorizer says.
@@ -44,7 +46,9 @@ class BatchRequest:
     ConfigMap in ``inventory_namespace`` records them, and ``prune`` removes what is no longer among them; without it
     they are handled one by one and nothing is recorded. ``check`` asks the server for a dry run. ``wait_timeout`` is in
     seconds. ``remove_kept`` lets ``absent`` delete the set's Namespaces and CustomResourceDefinitions too. With
-    ``tolerant`` a dry run that the server refuses is no failure: what was read tells what would be changed.
+    ``tolerant`` a dry run that the server refuses is no failure: what was read tells what would be changed. ``adopted``
+    takes over what an operator that does not run any more looked after, as it is; ``released`` leaves the objects of
+    the set as they are, as nobody's.
     """
 
     waves: Any
@@ -58,6 +62,8 @@ class BatchRequest:
     check: bool = False
     remove_kept: bool = False
     tolerant: bool = False
+    adopted: bool = False
+    released: bool = False
     progress: Callable[[str], None] = _quiet
 
 
@@ -93,11 +99,11 @@ class BatchResult:
     @property
     def changed(self) -> bool:
         """True when anything on the server was changed, or would be in check mode."""
-        return any(change.action in _CHANGING for change in self.changes)
+        return any(change.action in CHANGING for change in self.changes)
 
     def diff(self) -> list[Json]:
         """Return one entry per changed object for Ansible's ``diff``."""
-        return [diff_entry(one.before, one.after) for one in self.changes if one.action in _CHANGING]
+        return [diff_entry(one.before, one.after) for one in self.changes if one.action in CHANGING]
 
     def as_dict(self) -> Json:
         """Return the plain data of the result, without the diff."""
@@ -138,7 +144,7 @@ class Session:
     """The state of one running batch.
 
     ``restored``: objects whose PATCH left them as they were, with the fields that are not as asked for. ``going``:
-    deleted objects that finalizers hold.
+    deleted objects that finalizers hold. ``adopting``: what is taken over from an operator, as it was read.
     """
 
     request: BatchRequest
@@ -151,6 +157,7 @@ class Session:
     unvalidated: dict[str, list[Key]] = field(default_factory=dict)
     restored: list[tuple[Key, list[str]]] = field(default_factory=list)
     going: list[Key] = field(default_factory=list)
+    adopting: dict[Key, Json] = field(default_factory=dict)
     lease: Lease | None = None
     new_namespaces: set[str] = field(default_factory=set)
     last_progress: float = 0.0
@@ -160,7 +167,7 @@ class Session:
         for change in self.result.changes:
             spec = (change.after or {}).get("spec") or {}
             defines = (spec.get("group"), (spec.get("names") or {}).get("kind"))
-            if change.key.kind == CRD_KIND and change.action in _CHANGING and defines == (key.group, key.kind):
+            if change.key.kind == CRD_KIND and change.action in CHANGING and defines == (key.group, key.kind):
                 return True
         return False
 

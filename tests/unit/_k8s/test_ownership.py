@@ -22,7 +22,13 @@ from ansible_collections.rdma.fabric.tests.unit._k8s.fake_server import (
 
 CONTROLLED = {
     "ownerReferences": [
-        {"kind": "NicClusterPolicy", "name": "nic-cluster-policy", "uid": "policy", "controller": True},
+        {
+            "apiVersion": "mellanox.com/v1alpha1",
+            "kind": "NicClusterPolicy",
+            "name": "nic-cluster-policy",
+            "uid": "policy",
+            "controller": True,
+        },
     ]
 }
 MARKED: list[tuple[dict[str, Any], str]] = [
@@ -51,7 +57,9 @@ def test_an_object_that_somebody_else_looks_after_is_refused_before_anything_is_
     with pytest.raises(BatchError) as refused:
         apply(server, wave(config_map("a")), wave(daemon_set("kube-multus-ds")), check=check)
     assert f"DaemonSet ns/kube-multus-ds is looked after by {owner}" in str(refused.value)
-    assert "remove it there, or leave it out here" in str(refused.value)
+    adoptable = "Operator" in owner or "NicClusterPolicy" in owner
+    hint = "stop the operator and run rdma.fabric.adopt" if adoptable else "remove it there, or leave it out here"
+    assert hint in str(refused.value)
     assert server.written() == []
 
 

@@ -1,0 +1,156 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the operators that this collection replaces leave on their objects, and how it is taken off. Pure.
+
+Mellanox/network-operator, pkg/state/state_skel.go: each object of the NVIDIA Network Operator has an owner reference to
+its custom resource, with which it goes, a label with its state, by which the operator finds what it wants no more, and
+an annotation with the digest of what it was made from, without which the operator writes it again. The objects of the
+SR-IOV Network Operator (k8snetworkplumbingwg/sriov-network-operator, pkg/apply) have the owner reference.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import reduce
+from typing import Any, Collection, Iterable, Mapping
+
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects import Json
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.projection import is_ours
+
+STATE_LABEL = "nvidia.network-operator.state"
+REVISION = "nvidia.network-operator.revision"
+_MARKS = {"labels": STATE_LABEL, "annotations": REVISION}
+_GROUPS = ("mellanox.com", "sriovnetwork.openshift.io")
+# The last part of the name of their images, whatever the registry.
+_IMAGES = ("network-operator", "sriov-network-operator")
+
+
+def is_of_operator(live: Mapping[str, Any]) -> bool:
+    """Tell whether an operator that this collection replaces looks after a live object, or did."""
+    metadata = live["metadata"]
+    return STATE_LABEL in (metadata.get("labels") or {}) or bool(_references(metadata))
+
+
+def without_operator(live: Mapping[str, Any]) -> Json:
+    """Return a live object without what an operator put on it beside what it is for."""
+    metadata = dict(live["metadata"])
+    metadata["ownerReferences"] = _other_references(metadata)
+    for name, mark in _MARKS.items():
+        metadata[name] = {key: value for key, value in (metadata.get(name) or {}).items() if key != mark}
+    return {**live, "metadata": metadata}
+
+
+def adopting(live: Mapping[str, Any], labels: Mapping[str, str]) -> Json:
+    """Return the JSON merge patch that makes exactly this version of an operator's object ours, as it is.
+
+    Labels are added and the operator's marks are taken off. What the server has recorded as set by the operator becomes
+    a part of our own record, as ``kubectl apply --server-side`` does with what a client-side apply had set
+    (k8s.io/client-go, util/csaupgrade): our next apply then changes it, or takes away what is wanted no more. Our own
+    record has to be there.
+    """
+    metadata = live["metadata"]
+    change: Json = {
+        "resourceVersion": metadata.get("resourceVersion"),
+        "labels": {**labels, STATE_LABEL: None},
+        "annotations": {REVISION: None},
+        "managedFields": _records(metadata),
+    }
+    if _references(metadata):
+        change["ownerReferences"] = _other_references(metadata)
+    return {"metadata": change}
+
+
+def running(deployments: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Return those of the Deployments, as ``namespace/name``, that are an operator and want pods."""
+    found = []
+    for body in deployments:
+        containers = _at(body, "spec", "template", "spec", "containers") or []
+        images = {_base_name(str(container.get("image", ""))) for container in containers}
+        # The API server fills in 1 where it is left out.
+        if images & set(_IMAGES) and _at(body, "spec", "replicas") != 0:
+            found.append(f"{body['metadata'].get('namespace')}/{body['metadata'].get('name')}")
+    return sorted(found)
+
+
+def _references(metadata: Mapping[str, Any]) -> list[Any]:
+    """Return the owner references to an operator's custom resources."""
+    entries = [entry for entry in metadata.get("ownerReferences") or [] if isinstance(entry, Mapping)]
+    return [entry for entry in entries if str(entry.get("apiVersion", "")).partition("/")[0] in _GROUPS]
+
+
+def _other_references(metadata: Mapping[str, Any]) -> list[Any]:
+    ours = _references(metadata)
+    return [entry for entry in metadata.get("ownerReferences") or [] if entry not in ours]
+
+
+def _records(metadata: Mapping[str, Any]) -> list[Any]:
+    """Return ``managedFields`` with the records of whoever put the marks there as a part of our own.
+
+    Those of another API version can't be, and are dropped: nobody owns what they hold then.
+    """
+    uids = {str(entry.get("uid")) for entry in _references(metadata)}
+    records = metadata.get("managedFields") or []
+    theirs = [record for record in records if _brought_marks(record, uids)]
+    found = []
+    for record in records:
+        if isinstance(record, Mapping) and is_ours(record):
+            same = [each for each in theirs if each.get("apiVersion") == record.get("apiVersion")]
+            fields = [record.get("fieldsV1"), *(_without_marks(each.get("fieldsV1"), uids) for each in same)]
+            found.append({**record, "fieldsV1": reduce(_union, fields)})
+        elif record not in theirs:
+            found.append(record)
+    return found
+
+
+def _brought_marks(record: Any, uids: Collection[str]) -> bool:
+    """Tell whether an entry of ``managedFields`` is of whom the marks are from."""
+    if not isinstance(record, Mapping) or record.get("subresource") or is_ours(record):
+        return False
+    metadata = _at(record, "fieldsV1", "f:metadata")
+    owners = _at(metadata, "f:ownerReferences") or {}
+    return any(_uid(key) in uids for key in owners) or f"f:{STATE_LABEL}" in (_at(metadata, "f:labels") or {})
+
+
+def _without_marks(fields: Any, uids: Collection[str]) -> Any:
+    """Return a record of fields without the marks."""
+    metadata = _at(fields, "f:metadata")
+    if not isinstance(metadata, Mapping):
+        return fields
+    kept = {**metadata}
+    for name, mark in _MARKS.items():
+        if f"f:{name}" in kept:
+            kept[f"f:{name}"] = {key: below for key, below in kept[f"f:{name}"].items() if key != f"f:{mark}"}
+    if "f:ownerReferences" in kept:
+        references = kept["f:ownerReferences"]
+        kept["f:ownerReferences"] = {key: below for key, below in references.items() if _uid(key) not in uids}
+    # What holds nothing but itself (``.``) is not there any more.
+    return {**fields, "f:metadata": {key: below for key, below in kept.items() if key == "." or set(below) - {"."}}}
+
+
+def _union(one: Any, other: Any) -> Any:
+    """Return what is in either of two records of fields."""
+    if not (isinstance(one, Mapping) and isinstance(other, Mapping)):
+        return one if one is not None else other
+    return {key: _union(one.get(key), other.get(key)) for key in {**one, **other}}
+
+
+def _uid(key: str) -> str:
+    """Return the uid of an owner reference as ``fieldsV1`` names it: ``k:{"uid":"..."}``; empty for anything else."""
+    try:
+        named = json.loads(key.partition(":")[2])
+    except ValueError:
+        return ""
+    return str(named.get("uid", "")) if isinstance(named, Mapping) else ""
+
+
+def _base_name(image: str) -> str:
+    """Return the last part of an image's name, without tag and digest."""
+    return image.partition("@")[0].rpartition("/")[2].partition(":")[0]
+
+
+def _at(body: Any, *path: str) -> Any:
+    """Return what is there, None where anything on the way is missing or no mapping."""
+    for name in path:
+        body = body.get(name) if isinstance(body, Mapping) else None
+    return body
