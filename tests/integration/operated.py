@@ -127,7 +127,9 @@ class Operated:
     def wanted_pods(self) -> int:
         """Return how many pods the workloads want."""
         daemon_sets = [body for body in recorded() if body["kind"] == "DaemonSet"]
-        deployments = [body["spec"].get("replicas", 1) for body in recorded() if body["kind"] == "Deployment"]
+        deployments: list[int] = [
+            body["spec"].get("replicas", 1) for body in recorded() if body["kind"] == "Deployment"
+        ]
         return len(daemon_sets) * len(NODES) + sum(deployments)
 
     def until_owners_are_known(self) -> None:
