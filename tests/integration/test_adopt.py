@@ -247,6 +247,7 @@ class Owned:
 
 @pytest.fixture
 def owned(run: Run, cluster: ControlPlane) -> Iterator[Owned]:
+    run.printed("kubectl scale", "--replicas=0")
     name = f"owned-{uuid.uuid4().hex[:8]}"
     cluster.create_namespace(name)
     policy = {"apiVersion": "mellanox.com/v1alpha1", "kind": "NicClusterPolicy", "metadata": {"name": name}}
