@@ -118,6 +118,16 @@ SETTING_ROWS = (
         _PREFLIGHT,
     ),
     Variable(
+        "join_taint",
+        "str",
+        (
+            "Taint of nodes that are new, as C(kubectl taint) takes it, C(key=value:effect) or C(key:effect) with the "
+            "effect C(NoSchedule) or C(NoExecute).",
+            "C(rdma.fabric.join) takes it off a node that it has verified. All workloads that are rendered tolerate it.",
+        ),
+        _PREFLIGHT,
+    ),
+    Variable(
         "registry_mirrors",
         "dict",
         ("Registry or registry path to the mirror that stands in for it, for every image.",),
