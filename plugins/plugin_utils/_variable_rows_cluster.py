@@ -123,7 +123,7 @@ SETTING_ROWS = (
         (
             "Taint of nodes that are new, as C(kubectl taint) takes it, C(key=value:effect) or C(key:effect) with the "
             "effect C(NoSchedule) or C(NoExecute).",
-            "C(rdma.fabric.join) takes it off a node that it has verified. All workloads that are rendered tolerate it.",
+            "C(rdma.fabric.join) takes it off a node that it has verified. All rendered workloads tolerate it.",
         ),
         _PREFLIGHT,
     ),
