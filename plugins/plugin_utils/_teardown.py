@@ -39,11 +39,11 @@ def why_the_cluster_stays(hosts: Sequence[str], within: Sequence[str]) -> str:
     )
 
 
-def objections(sealed: bool, plan_file: str) -> list[str]:
-    """Return what a teardown is asked for and can't do."""
+def objections(sealed: bool, plan_file: str, playbook: str = "a teardown") -> list[str]:
+    """Return what a run of ``playbook`` is asked for and can't do."""
     found = []
     if sealed:
-        found.append(f"{PREFIX}sealed_plan: a sealed plan is one of site or upgrade, not of a teardown; leave it out")
+        found.append(f"{PREFIX}sealed_plan: a sealed plan is one of site or upgrade, not of {playbook}; leave it out")
     if plan_file.strip():
         found.append(f"{PREFIX}plan_file: only site --check writes a plan; leave it out")
     return found

@@ -9,12 +9,13 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._variable import Varia
 
 _PREFLIGHT = ("preflight",)
 _PUSH = ("cluster",)
-_PLAYBOOKS = ("playbook rollback", "playbook site", "playbook upgrade")
+_PLAYBOOKS = ("playbook join", "playbook rollback", "playbook site", "playbook upgrade")
 _TEARDOWN = "playbook teardown"
 _CLIENTS = (
     "cluster",
     "host/reboot",
     "host/give_back",
+    "host/join",
     "host/upgrade",
     "drift",
     "status",
