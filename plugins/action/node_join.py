@@ -23,6 +23,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._rollout.joining impor
     Mark,
     NotNew,
     has_joined,
+    in_service,
     is_tainted,
     mark_of,
     to_fail,
@@ -79,7 +80,7 @@ class ActionModule(ClusterAction):
             step = _NOTHING if found is None else to_join(found, self._taint, self._mark)
             notices = [f"node {cluster.name} is to be verified: {'; '.join(missing)}"] if missing else []
             return self._result(cluster, found, step, notices, missing)
-        self._wait(cluster, found, arguments)
+        self._wait(cluster, arguments)
         verified = cluster.present()
         return self._result(cluster, verified, cluster.write(lambda node: to_join(node, self._taint, self._mark)))
 
@@ -93,15 +94,17 @@ class ActionModule(ClusterAction):
         known = is_tainted(node, self._taint) or has_joined(node, self._taint)
         return [] if known else cluster.pods()
 
-    def _wait(self, cluster: NodeCluster, found: Json | None, arguments: dict[str, Any]) -> None:
+    def _wait(self, cluster: NodeCluster, arguments: dict[str, Any]) -> None:
         """Wait until the node is verified; raises ActionFailure, and says so on the node, when that does not come."""
-        late = found is None
+        known = False
 
         def missing_of(node: Json | None) -> list[str]:
-            nonlocal late
-            if late and node is not None:
-                self._keep_pods_off(cluster)
-                late = False
+            nonlocal known
+            if node is not None and not known:
+                # Pods that work there are not to be ended, nor is what they are made anew by to be kept from the node.
+                if not in_service(self._pods(cluster, node), self._taint):
+                    self._keep_pods_off(cluster)
+                known = True
             return self._missing(cluster, node, arguments)
 
         limit = unlimited(float(arguments["timeout"]))

@@ -51,7 +51,7 @@ options:
         without the taint that runs pods fails the task, as it is no new one; pods of DaemonSets and of the kubelet, and
         those that tolerate the taint, are no matter.
       - With V(joined), the node is verified, marked, and without the taint. One that is not registered yet is waited
-        for, and tainted first.
+        for. One without the taint that runs no pods is tainted first.
       - With V(failed), a node with the taint keeps it, and says why.
     type: str
     choices: [tainted, joined, failed]

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Nodes that join: three hosts with files of their own, and nodes of KWOK that are registered as kubelets would do it."""
+"""Nodes that join: three hosts with files of their own, and nodes of KWOK, registered as kubelets would do it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FOREIGN = {"key": "example.com/mine", "value": "yes", "effect": "NoSchedule"}
 class Joining(Fleet):
     """Three hosts that want a limit of locked memory; none of their nodes is registered at first."""
 
-    def __init__(self, cluster: ControlPlane, namespace: str, folder: Path, **variables: Any) -> None:
+    def __init__(self, cluster: ControlPlane, namespace: str, folder: Path) -> None:
         self.cluster, self.api, self.namespace = cluster, cluster.api, namespace
         self.user = User(folder / "user")
         self.hosts = {name: OwnFiles(folder / name) for name in NAMES}

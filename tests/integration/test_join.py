@@ -12,7 +12,7 @@ import json
 import os
 import signal
 from pathlib import Path
-from typing import Iterator
+from typing import Any, Iterator
 
 import pytest
 
@@ -130,7 +130,7 @@ def test_check_mode_shows_taints_plans_and_marks_and_changes_nothing(fleet: Join
 
 def test_the_device_plugin_runs_on_a_new_node_and_its_devices_are_waited_for(fleet: Joining) -> None:
     fleet.register("one", taints=(TAINT,), **NIC)
-    given = {
+    given: dict[str, Any] = {
         "rdma_fabric_nic_cluster_policy": POLICY,
         "rdma_fabric_nfd": False,
         "rdma_fabric_set": fleet.namespace,

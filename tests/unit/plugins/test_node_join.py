@@ -163,6 +163,12 @@ def test_a_node_that_works_is_marked_without_keeping_pods_from_it(server: Nodes)
     assert (mark(server).joined, server.tainted) == (True, [[]])
 
 
+def test_a_node_that_came_without_the_taint_and_runs_nothing_is_tainted_before_it_is_verified(server: Nodes) -> None:
+    put(server)
+    assert done(state="joined")["changed"]
+    assert server.tainted == [["joining"], []]
+
+
 def test_a_write_in_between_is_taken_into_account(server: Nodes) -> None:
     put(server)
     other = {"key": "other", "effect": "NoExecute"}
