@@ -65,8 +65,8 @@ RUN = (
         "reboot_parallel",
         "str",
         (
-            "How many hosts the playbooks C(rdma.fabric.site) and C(rdma.fabric.join) reboot at once, or reload the NIC "
-            "driver of, a number from V(1) on or a percentage such as V(10%) of those to be rebooted or reloaded.",
+            "How many hosts the playbooks C(rdma.fabric.site) and C(rdma.fabric.join) reboot at once, or reload the "
+            "NIC driver of, a number from V(1) on or a percentage such as V(10%) of those to be rebooted or reloaded.",
             "Without it C(ofedDriver.upgradePolicy) decides where nodes are drained, and one host goes at a time "
             "otherwise.",
             "A host that fails keeps the hosts after it from being rebooted and reloaded, unless its node joins.",
