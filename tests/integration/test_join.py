@@ -11,31 +11,20 @@ from __future__ import annotations
 import json
 import os
 import signal
-from pathlib import Path
-from typing import Any, Iterator
-
-import pytest
+from typing import Any
 
 from ansible_collections.rdma.fabric.tests.integration.joining import FOREIGN, TAINT, TEXT, Joining
 from ansible_collections.rdma.fabric.tests.integration.playbooks import stored_writes
 from ansible_collections.rdma.fabric.tests.integration.upgrading import DEVICE, LIMITS, NAMES
-from ansible_collections.rdma.fabric.tests.lab.control_plane import ControlPlane
-from ansible_collections.rdma.fabric.tests.lab.nodes import delete_nodes
 from ansible_collections.rdma.fabric.tests.unit._fabric.specs import RDMA_CONFIG
 
 NIC = {"feature.node.kubernetes.io/pci-15b3.present": "true"}
 POLICY = {"rdmaSharedDevicePlugin": {"config": json.dumps(RDMA_CONFIG)}}
 
 
-@pytest.fixture
-def fleet(control_plane: ControlPlane, namespace: str, tmp_path: Path) -> Iterator[Joining]:
-    found = Joining(control_plane, namespace, tmp_path)
-    yield found
-    delete_nodes(control_plane.api, found.nodes.values())
-
-
-def test_new_nodes_are_let_in_once_they_are_verified_and_are_not_touched_again(fleet: Joining) -> None:
+def test_new_nodes_are_let_in_once_they_are_verified_and_are_not_touched_again(fleet_of_new: Joining) -> None:
     """One that its kubelet has registered with the taint, and two that it has not."""
+    fleet = fleet_of_new
     fleet.register("one", taints=(TAINT,))
     fleet.register("two", taints=(FOREIGN,))
     fleet.register("three")
@@ -52,7 +41,8 @@ def test_new_nodes_are_let_in_once_they_are_verified_and_are_not_touched_again(f
     assert fleet.pods() == sorted(fleet.nodes.values())
 
 
-def test_a_host_that_fails_keeps_its_node_tainted_and_says_why_while_the_others_join(fleet: Joining) -> None:
+def test_a_host_that_fails_keeps_its_node_tainted_and_says_why_while_the_others_join(fleet_of_new: Joining) -> None:
+    fleet = fleet_of_new
     fleet.register(*NAMES)
     fleet.hosts["two"].switch("read-only", on=True)
     outcome = fleet.join().refused()
@@ -68,7 +58,8 @@ def test_a_host_that_fails_keeps_its_node_tainted_and_says_why_while_the_others_
     assert (fleet.joined(), fleet.changed()) == (list(NAMES), list(NAMES))
 
 
-def test_a_node_without_its_devices_keeps_its_taint_until_it_has_them(fleet: Joining) -> None:
+def test_a_node_without_its_devices_keeps_its_taint_until_it_has_them(fleet_of_new: Joining) -> None:
+    fleet = fleet_of_new
     fleet.register("one")
     fleet.register("two", devices="0")
     outcome = fleet.join("--limit", "one,two", rdma_fabric_join_timeout=3).refused()
@@ -82,7 +73,8 @@ def test_a_node_without_its_devices_keeps_its_taint_until_it_has_them(fleet: Joi
     assert fleet.joined() == ["one", "two"]
 
 
-def test_what_a_killed_run_left_is_brought_to_its_end_by_the_next_one(fleet: Joining) -> None:
+def test_what_a_killed_run_left_is_brought_to_its_end_by_the_next_one(fleet_of_new: Joining) -> None:
+    fleet = fleet_of_new
     fleet.register(*NAMES)
     fleet.hosts["two"].switch("hold", on=True)
     with fleet.start(playbook="join", rdma_fabric_join_taint=TEXT) as process:
@@ -96,7 +88,8 @@ def test_what_a_killed_run_left_is_brought_to_its_end_by_the_next_one(fleet: Joi
     assert (fleet.joined(), fleet.changed()) == (list(NAMES), list(NAMES))
 
 
-def test_a_node_that_is_not_registered_yet_is_waited_for_and_tainted_first(fleet: Joining) -> None:
+def test_a_node_that_is_not_registered_yet_is_waited_for_and_tainted_first(fleet_of_new: Joining) -> None:
+    fleet = fleet_of_new
     mark = fleet.cluster.audit.mark()
     with fleet.start(playbook="join", rdma_fabric_join_taint=TEXT, rdma_fabric_hosts="one") as process:
         fleet.until(lambda: fleet.changed() == ["one"])
@@ -106,7 +99,8 @@ def test_a_node_that_is_not_registered_yet_is_waited_for_and_tainted_first(fleet
     assert fleet.writes_to_nodes(mark) == [fleet.nodes["one"]] * 2
 
 
-def test_a_node_that_works_is_refused_by_name_and_keeps_its_pods_and_its_settings(fleet: Joining) -> None:
+def test_a_node_that_works_is_refused_by_name_and_keeps_its_pods_and_its_settings(fleet_of_new: Joining) -> None:
+    fleet = fleet_of_new
     fleet.register("one", "two")
     fleet.pod(fleet.nodes["one"])
     mark = fleet.cluster.audit.mark()
@@ -117,7 +111,8 @@ def test_a_node_that_works_is_refused_by_name_and_keeps_its_pods_and_its_setting
     assert fleet.pods() == [fleet.nodes["one"]]
 
 
-def test_check_mode_shows_taints_plans_and_marks_and_changes_nothing(fleet: Joining) -> None:
+def test_check_mode_shows_taints_plans_and_marks_and_changes_nothing(fleet_of_new: Joining) -> None:
+    fleet = fleet_of_new
     fleet.register(*NAMES)
     mark = fleet.cluster.audit.mark()
     outcome = fleet.join("--check", "--diff").succeeded()
@@ -128,7 +123,8 @@ def test_check_mode_shows_taints_plans_and_marks_and_changes_nothing(fleet: Join
     assert fleet.changed() == []
 
 
-def test_the_device_plugin_runs_on_a_new_node_and_its_devices_are_waited_for(fleet: Joining) -> None:
+def test_the_device_plugin_runs_on_a_new_node_and_its_devices_are_waited_for(fleet_of_new: Joining) -> None:
+    fleet = fleet_of_new
     fleet.register("one", taints=(TAINT,), **NIC)
     given: dict[str, Any] = {
         "rdma_fabric_nic_cluster_policy": POLICY,
@@ -145,7 +141,8 @@ def test_the_device_plugin_runs_on_a_new_node_and_its_devices_are_waited_for(fle
     assert fleet.joined() == ["one"]
 
 
-def test_without_a_taint_nothing_is_looked_at(fleet: Joining) -> None:
+def test_without_a_taint_nothing_is_looked_at(fleet_of_new: Joining) -> None:
+    fleet = fleet_of_new
     fleet.register("one")
     outcome = fleet.run(playbook="join", rdma_fabric_join_taint=" ").refused()
     assert "rdma_fabric_join_taint is not set" in outcome.message
@@ -153,7 +150,8 @@ def test_without_a_taint_nothing_is_looked_at(fleet: Joining) -> None:
     assert set(outcome.counts) == {"localhost"}
 
 
-def test_who_lacks_the_rights_is_told_before_a_node_is_tainted(fleet: Joining) -> None:
+def test_who_lacks_the_rights_is_told_before_a_node_is_tainted(fleet_of_new: Joining) -> None:
+    fleet = fleet_of_new
     fleet.register("one")
     outcome = fleet.join(kubeconfig=fleet.cluster.client_kubeconfig("nobody-of-joins")).refused()
     assert "the user nobody-of-joins lacks rights that this run uses" in outcome.message
