@@ -146,7 +146,8 @@ class ActionModule(ClusterAction):
 
     def _rehearsed_removal(self, connection: Connection, request: BatchRequest, arguments: dict[str, Any]) -> Rehearsal:
         """Return what would keep the removal of the set from its end, pods that use it among that."""
-        found, bodies = rehearse_removal(connection, request, nodes=labels_nodes(request.waves))
+        joined = bool((arguments["spec"].get("settings") or {}).get("join_taint"))
+        found, bodies = rehearse_removal(connection, request, nodes=joined or labels_nodes(request.waves))
         if found.problems:
             return found
         users = in_use(connection, bodies)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import JOIN_ENABLED_BY, JOIN_UNIT_FILE
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.joining import Mark, mark_of
 from ansible_collections.rdma.fabric.tests.integration.own_files import OwnFiles, inventory_of
 from ansible_collections.rdma.fabric.tests.integration.playbooks import ADMINISTRATOR, Json, Outcome, User
@@ -76,3 +77,18 @@ class Joining(Fleet):
             for each in found
             if each["involvedObject"]["name"] == self.nodes[name] and each["reason"] == "RdmaFabricJoinFailed"
         ]
+
+    def bring_unit(self, name: str, text: str) -> None:
+        """Do what an image has done: the unit of the first boot is there and enabled."""
+        unit, link = self._places(name)
+        link.parent.mkdir(parents=True)
+        unit.write_text(text, encoding="utf-8")
+        link.symlink_to(JOIN_UNIT_FILE)
+
+    def units(self, name: str) -> list[str]:
+        """Return what a host has of the unit."""
+        return [place.name for place in self._places(name) if place.is_symlink() or place.is_file()]
+
+    def _places(self, name: str) -> list[Path]:
+        etc = self.hosts[name].folder / "etc" / "upper"
+        return [etc / path.removeprefix("/etc/") for path in (JOIN_UNIT_FILE, JOIN_ENABLED_BY)]

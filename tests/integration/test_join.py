@@ -13,6 +13,7 @@ import os
 import signal
 from typing import Any
 
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import MARKER
 from ansible_collections.rdma.fabric.tests.integration.joining import FOREIGN, TAINT, TEXT, Joining
 from ansible_collections.rdma.fabric.tests.integration.playbooks import stored_writes
 from ansible_collections.rdma.fabric.tests.integration.upgrading import DEVICE, LIMITS, NAMES
@@ -139,6 +140,23 @@ def test_the_device_plugin_runs_on_a_new_node_and_its_devices_are_waited_for(fle
     assert {**TAINT, "operator": "Equal"} in pod["spec"]["tolerations"]
     fleet.join(**given).succeeded()
     assert fleet.joined() == ["one"]
+
+
+def test_a_teardown_takes_marks_and_the_unit_of_the_first_boot_along(fleet_of_new: Joining) -> None:
+    fleet = fleet_of_new
+    fleet.register("one")
+    given: dict[str, Any] = {
+        "rdma_fabric_nic_cluster_policy": POLICY,
+        "rdma_fabric_nfd": False,
+        "rdma_fabric_set": fleet.namespace,
+        "rdma_fabric_hosts": "one",
+    }
+    fleet.join(**given).succeeded()
+    assert fleet.joined() == ["one"]
+    fleet.bring_unit("one", f"# {MARKER}\n[Unit]\n")
+    consent: dict[str, Any] = {"rdma_fabric_allow_teardown": True, "rdma_fabric_join_taint": TEXT}
+    fleet.run(playbook="teardown", **given, **consent).succeeded()
+    assert (fleet.changed(), fleet.mark("one"), fleet.units("one")) == ([], None, [])
 
 
 def test_without_a_taint_nothing_is_looked_at(fleet_of_new: Joining) -> None:

@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.basis.taints import taint_of
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import JOIN_ENABLED_BY, JOIN_UNIT_FILE
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import JOIN_UNIT_FILE
 from ansible_collections.rdma.fabric.tests.integration.guides import blocks_of, guide
 from ansible_collections.rdma.fabric.tests.integration.joining import TEXT, Joining
 from ansible_collections.rdma.fabric.tests.integration.playbooks import stored_writes
@@ -45,22 +45,6 @@ def new_nodes(fleet_of_new: Joining) -> Iterator[ControlPlane]:
     for words in bindings[1:]:
         cluster.kubectl("delete", *words[1:3])
     cluster.kubectl("delete", "--filename", str(CHECKOUT / "playbooks" / "files" / "cluster-roles.yaml"))
-
-
-def bring_unit(fleet: Joining, name: str) -> None:
-    """Do what an image has done: the unit is there and enabled."""
-    etc = fleet.hosts[name].folder / "etc" / "upper"
-    unit, link = (etc / path.removeprefix("/etc/") for path in (JOIN_UNIT_FILE, JOIN_ENABLED_BY))
-    link.parent.mkdir(parents=True)
-    unit.write_text(UNIT, encoding="utf-8")
-    link.symlink_to(JOIN_UNIT_FILE)
-
-
-def units(fleet: Joining, name: str) -> list[str]:
-    """Return what a host has of the unit."""
-    etc = fleet.hosts[name].folder / "etc" / "upper"
-    places = [etc / path.removeprefix("/etc/") for path in (JOIN_UNIT_FILE, JOIN_ENABLED_BY)]
-    return [place.name for place in places if place.is_symlink() or place.is_file()]
 
 
 def test_its_taint_is_the_same_everywhere() -> None:
@@ -135,15 +119,15 @@ def test_systemd_finds_nothing_wrong_with_its_unit(readers: Readers, tmp_path: P
 def test_its_unit_goes_with_the_run_that_has_let_the_node_join_and_not_before(fleet_of_new: Joining) -> None:
     fleet = fleet_of_new
     fleet.register("one", devices="0")
-    bring_unit(fleet, "one")
+    fleet.bring_unit("one", UNIT)
     both = [JOIN_UNIT_FILE.rpartition("/")[2]] * 2
     fleet.join("--limit", "one", rdma_fabric_join_timeout=2).refused()
-    assert units(fleet, "one") == both
+    assert fleet.units("one") == both
     fleet.offer("one", 8)
     fleet.join("--limit", "one", "--check").succeeded()
-    assert units(fleet, "one") == both
+    assert fleet.units("one") == both
     fleet.join("--limit", "one").succeeded()
-    assert (fleet.joined(), units(fleet, "one")) == (["one"], [])
+    assert (fleet.joined(), fleet.units("one")) == (["one"], [])
     assert set(fleet.join("--limit", "one").succeeded().changed.values()) == {0}
 
 

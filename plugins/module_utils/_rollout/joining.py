@@ -122,6 +122,14 @@ def to_fail(node: Json, taint: Json, reason: str, mark: Mark) -> Step:
     return Step(_patch(node, replace(mark, reason=reason, boot=found.boot if found else boot_of(node)), None))
 
 
+def to_forget(node: Json) -> Step:
+    """Return what takes our mark off a node; its taints stay, as its kubelet may have registered it with them."""
+    if ANNOTATION not in (node["metadata"].get("annotations") or {}):
+        return Step(None)
+    version = node["metadata"]["resourceVersion"]
+    return Step({"metadata": {"annotations": {ANNOTATION: None}, "resourceVersion": version}})
+
+
 def what_keeps_it(
     node: Json | None, pods: Sequence[Json], *, devices: Sequence[str], daemon_sets: Sequence[str], boot: str
 ) -> list[str]:

@@ -19,6 +19,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._rollout.joining impor
     is_tainted,
     mark_of,
     to_fail,
+    to_forget,
     to_join,
     to_taint,
     what_keeps_it,
@@ -148,6 +149,13 @@ def test_a_mark_that_can_not_be_read_says_nothing(text: str) -> None:
     body = node()
     body["metadata"]["annotations"][ANNOTATION] = text
     assert mark_of(body) is None
+
+
+def test_a_mark_is_forgotten_and_taints_stay() -> None:
+    begun = node(TAINT, mark=MARK)
+    after = merged(begun, to_forget(begun))
+    assert (mark_of(after), after["spec"]["taints"]) == (None, [TAINT])
+    assert to_forget(after).patch is None
 
 
 def keeps(body: Json | None, *pods: Json, boot: str = "") -> list[str]:
