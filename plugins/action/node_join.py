@@ -76,7 +76,7 @@ class ActionModule(ClusterAction):
         if found is not None and has_joined(found, self._taint):
             return self._result(cluster, found, _NOTHING)
         if self.check_mode:
-            missing = self._missing(cluster, found, arguments)
+            missing = self._missing(cluster, found, arguments, "")
             step = _NOTHING if found is None else to_join(found, self._taint, self._mark)
             notices = [f"node {cluster.name} is to be verified: {'; '.join(missing)}"] if missing else []
             return self._result(cluster, found, step, notices, missing)
@@ -96,16 +96,18 @@ class ActionModule(ClusterAction):
 
     def _wait(self, cluster: NodeCluster, arguments: dict[str, Any]) -> None:
         """Wait until the node is verified; raises ActionFailure, and says so on the node, when that does not come."""
-        known = False
+        boot: str | None = None
 
         def missing_of(node: Json | None) -> list[str]:
-            nonlocal known
-            if node is not None and not known:
-                # Pods that work there are not to be ended, nor is what they are made anew by to be kept from the node.
+            nonlocal boot
+            if node is not None and boot is None:
+                # As it was before the reboot: the mark follows the boot of the node.
+                before = _boot_before(node) if arguments["rebooted"] else ""
+                # Where pods work, none is to be ended nor kept away.
                 if not in_service(self._pods(cluster, node), self._taint):
                     self._keep_pods_off(cluster)
-                known = True
-            return self._missing(cluster, node, arguments)
+                boot = before
+            return self._missing(cluster, node, arguments, boot or "")
 
         limit = unlimited(float(arguments["timeout"]))
         with cluster.connection.until(cluster.now() + limit):
@@ -122,14 +124,12 @@ class ActionModule(ClusterAction):
                 notices=notices,
             )
 
-    def _missing(self, cluster: NodeCluster, node: Json | None, arguments: dict[str, Any]) -> list[str]:
-        """Return what the node lacks; raises Unanswered."""
+    def _missing(self, cluster: NodeCluster, node: Json | None, arguments: dict[str, Any], boot: str) -> list[str]:
+        """Return what the node lacks, another boot than ``boot`` among that unless it is empty; raises Unanswered."""
         if node is None:
             return what_keeps_it(None, [], devices=[], daemon_sets=[], boot="")
         chosen = on_node(objects_of(render(arguments["spec"])) if arguments["spec"] else [], node)
         devices = chosen.devices if arguments["devices"] is None else arguments["devices"]
-        mark = mark_of(node)
-        boot = mark.boot if arguments["rebooted"] and mark is not None else ""
         pods = cluster.pods() if chosen.daemon_sets else []
         missing = what_keeps_it(node, pods, devices=devices, daemon_sets=chosen.daemon_sets, boot=boot)
         return [*missing, chosen.undecided] if chosen.undecided else missing
@@ -182,6 +182,12 @@ def _refuse(arguments: dict[str, Any]) -> None:
         wrong.append("reason: is needed with state: failed, for those who look at the node")
     if wrong:
         raise ActionFailure(f"node_join: {'; '.join(wrong)}")
+
+
+def _boot_before(node: Json) -> str:
+    """Return the boot that the kubelet reported when the node was tainted, empty for one that was not."""
+    found = mark_of(node)
+    return found.boot if found is not None and not found.joined else ""
 
 
 def _one_line(text: str) -> str:

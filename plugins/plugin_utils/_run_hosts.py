@@ -73,7 +73,8 @@ def unfinished_hosts(hosts: Iterable[str], variables: Mapping[str, Mapping[str, 
 
 def _of_its_node(variables: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """Return what was registered of the node of a host: its slot or taint, its drain, its return."""
-    names = ("host_slot", "host_join", "host_drain", "host_hook", "host_given_back", "host_joined", "host_slot_left")
+    before = ("host_slot", "host_join", "host_drain", "host_hook")
+    names = (*before, "host_given_back", "host_joined", "host_join_unit", "host_slot_left")
     return [variables[name] for name in names if name in variables]
 
 

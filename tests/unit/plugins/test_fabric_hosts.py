@@ -324,6 +324,7 @@ WAITED = {"failed": True, "msg": "not ready", "failures": [{"fault": "timeout"}]
             {"cluster_result": {"failed": True, "msg": "refused"}},
             "not verified: the cluster side is not as wanted: refu",
         ),
+        ({"host_join_unit": {"failed": True, "msg": "read-only"}}, "failed: read-only"),
         ({"host_joined": {"failed": True, "msg": "node b was not verified"}}, "failed: node b was not verified"),
     ],
 )

@@ -146,6 +146,27 @@ def test_a_node_that_is_not_registered_is_left_and_later_waited_for_and_tainted_
     assert server.tainted == [["joining"], []]
 
 
+@pytest.mark.parametrize("first", ["one", "two"])
+def test_a_rebooted_node_is_verified_by_what_it_says_since_whenever_that_comes(server: Nodes, first: str) -> None:
+    """The look that begins the wait may come before the kubelet reports the new boot, or after it."""
+
+    def booted(boot: str, devices: str) -> Json:
+        return {**READY, "nodeInfo": {"bootID": boot}, "allocatable": {"rdma/a": devices}}
+
+    put(server, status=booted("one", "8"))
+    done()
+    server.put("nodes", {**server.objects[NODE], "status": booted(first, "0" if first == "two" else "8")})
+
+    def comes_back(number: int, method: str, _path: str) -> None:
+        if len(server.requests) == began + 6:
+            server.put("nodes", {**server.objects[NODE], "status": booted("two", "8")})
+
+    began = len(server.requests)
+    server.intercept = comes_back
+    assert done(state="joined", rebooted=True, devices=["rdma/a"])["joining"] is False
+    assert len(server.requests) > began + 6
+
+
 def test_a_node_that_never_comes_is_named(server: Nodes) -> None:
     result = join(state="joined")
     assert "node n was not verified within 5 s: it is not registered" in result["msg"]
