@@ -59,6 +59,20 @@ def test_a_host_that_fails_keeps_its_node_tainted_and_says_why_while_the_others_
     assert (fleet.joined(), fleet.changed()) == (list(NAMES), list(NAMES))
 
 
+def test_a_host_that_can_not_be_reached_keeps_its_node_tainted_while_another_one_joins(fleet_of_new: Joining) -> None:
+    fleet = fleet_of_new
+    fleet.register("one", "two")
+    inventory = json.loads(fleet.inventory.read_text(encoding="utf-8"))
+    away = {"ansible_connection": "ssh", "ansible_host": "127.0.0.1", "ansible_port": 1}
+    inventory["rdma_fabric"]["hosts"]["two"].update(away)
+    fleet.inventory.write_text(json.dumps(inventory), encoding="utf-8")
+    fleet.join("--limit", "one,two").refused()
+    assert (fleet.joined(), fleet.taints("two")) == (["one"], [TAINT])
+    mark = fleet.mark("two")
+    assert mark is not None
+    assert mark.reason.startswith("unreachable: ")
+
+
 def test_a_node_without_its_devices_keeps_its_taint_until_it_has_them(fleet_of_new: Joining) -> None:
     fleet = fleet_of_new
     fleet.register("one")
