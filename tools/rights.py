@@ -18,15 +18,15 @@ from tools.checkout import CHECKOUT, COLLECTIONS, LINK, link_checkout
 
 FILE = CHECKOUT / "playbooks" / "files" / "cluster-roles.yaml"
 PUSH, PROOF, ROLLOUT = "rdma-fabric-push", "rdma-fabric-proof", "rdma-fabric-rollout"
-DRIFT = "rdma-fabric-drift"
+DRIFT, JOIN = "rdma-fabric-drift", "rdma-fabric-join"
 SET = "rdma-fabric"
 _COLLECTION = "ansible_collections.rdma.fabric"
 HEAD = """# Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 #
-# What the playbooks site (push), validate (proof) and drift, and drains and slots (rollout), may do with a cluster, and
-# no more. docs/rights.md tells how to bind them. Written by `python -m tools.rights`.
+# What the playbooks site (push), validate (proof), drift and join, and drains and slots (rollout), may do with a
+# cluster, and no more. docs/rights.md tells how to bind them. Written by `python -m tools.rights`.
 """
 
 
@@ -42,6 +42,7 @@ def roles() -> list[dict[str, Any]]:
         role(PUSH, rights.role_rules(push, rights.held_rules(objects))),
         role(PROOF, rights.role_rules(rights.proof_needs(["any"]))),
         role(ROLLOUT, rights.role_rules(rights.rollout_needs(["any"]))),
+        role(JOIN, rights.role_rules(rights.joining_needs(["any"]))),
         role(DRIFT, rights.role_rules(rights.comparison_needs(wanted, find, SET, "any"))),
     ]
 

@@ -10,8 +10,15 @@ from typing import Any, Mapping, Sequence
 from ansible.utils.display import Display
 
 from ansible_collections.rdma.fabric.plugins.plugin_utils._action import ActionFailure, FabricAction
+from ansible_collections.rdma.fabric.plugins.plugin_utils._joining import (
+    joining_hosts,
+    not_as_wanted,
+    say_interruptions,
+    say_who_is_left,
+)
 from ansible_collections.rdma.fabric.plugins.plugin_utils._plan_classes import notice_lines, plan_lines_of_classes
 from ansible_collections.rdma.fabric.plugins.plugin_utils._run_hosts import (
+    Unfinished,
     drained,
     drains_of_policies,
     due_for_reboot,
@@ -42,21 +49,42 @@ class ActionModule(FabricAction):
             show_plans(hosts, variables)
         policies = drains_of_policies(hosts, variables, arguments["rollouts"])
         drains = {host: policy["drain"] for host, policy in policies.items()}
-        of_turns = {"drains": drains, **({"hooks": hooks_of(hosts, variables)} if arguments["hooks"] else {})}
+        of_turns: dict[str, Any] = {
+            "drains": drains,
+            **({"hooks": hooks_of(hosts, variables)} if arguments["hooks"] else {}),
+        }
         found = unfinished_hosts(hosts, variables)
+        if arguments["joining"]:
+            if not (arguments["reboots"] or self.check_mode):
+                failed = frozenset(each.host for each in found)
+                found = [*found, *not_as_wanted([host for host in hosts if host not in failed], variables)]
+            of_turns.update(_joining(hosts, variables, found, reboots=arguments["reboots"]))
         unfinished = [each._asdict() for each in found]
         if not found:
-            due = _reboots(hosts, variables, policies) if arguments["reboots"] else {}
+            due = {} if arguments["joining"] or not arguments["reboots"] else _reboots(hosts, variables, policies)
             return {"changed": False, "unfinished": [], **of_turns, **due}
         head, lines = headline(found, len(hosts)), reasons(found, limit)
         if arguments["strict"]:
             text = "\n".join([f"{head}, so this run goes no further than its report:", *lines])
             raise ActionFailure(text, unfinished=unfinished)
-        answer: dict[str, Any] = {}
-        if arguments["reboots"]:
-            answer = {"reboot": [], "reload": [], "give_back": [], "parallel": "1"}
-        notices = ["\n".join([f"{head}:", *lines])]
-        return {"changed": False, "unfinished": unfinished, "notices": notices, **of_turns, **answer}
+        nobody = {"reboot": [], "reload": [], "give_back": [], "parallel": "1"} if arguments["reboots"] else {}
+        notices = ["\n".join([f"{head}:", *lines]), *of_turns.pop("notices", [])]
+        return {"changed": False, "unfinished": unfinished, "notices": notices, **nobody, **of_turns}
+
+
+def _joining(
+    hosts: Sequence[str], variables: Mapping[str, Mapping[str, Any]], found: Sequence[Unfinished], *, reboots: bool
+) -> dict[str, Any]:
+    """Return the hosts whose nodes join and that go on, whether there is anything to push for, and who is rebooted."""
+    failed = frozenset(each.host for each in found)
+    new = joining_hosts(hosts, variables)
+    going = [host for host in new if host not in failed]
+    answer: dict[str, Any] = {"joining": going, "pushes": bool(going) or not new}
+    if reboots:
+        reload, reboot = due_for_reload(going, variables), due_for_reboot(going, variables)
+        answer.update(reload=reload, reboot=reboot, give_back=[], parallel="1")
+        answer["notices"] = [*say_who_is_left(hosts, variables), *say_interruptions(reload, reboot)]
+    return answer
 
 
 def show_plans(hosts: Sequence[str], variables: Mapping[str, Mapping[str, Any]]) -> None:

@@ -20,6 +20,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import Api
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.rehearsal import (
     Rehearsal,
     rehearse,
+    rehearse_joining,
     rehearse_removal,
     rehearse_rollout,
 )
@@ -28,6 +29,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import 
 from ansible_collections.rdma.fabric.plugins.plugin_utils._action import ActionFailure, describe_os_error
 from ansible_collections.rdma.fabric.plugins.plugin_utils._cluster_action import ClusterAction, task_environment
 from ansible_collections.rdma.fabric.plugins.plugin_utils._files import make_writable_directory
+from ansible_collections.rdma.fabric.plugins.plugin_utils._joining import objections_to_join
 from ansible_collections.rdma.fabric.plugins.plugin_utils._run_hosts import drained, taking_part
 from ansible_collections.rdma.fabric.plugins.plugin_utils._teardown import (
     in_use,
@@ -38,6 +40,7 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._teardown import (
     why_the_cluster_stays,
     without_consent,
 )
+from ansible_collections.rdma.fabric.plugins.plugin_utils._turns import node_of
 
 # Who only looks whether a run could reach its end does not sit out an outage.
 _PATIENCE = Patience(total=10.0)
@@ -62,10 +65,12 @@ class ActionModule(ClusterAction):
         waves = render(arguments["spec"]) if arguments["push"] else []
         removes = arguments["state"] == "absent"
         problems, said = self._of_the_removal(arguments) if removes else ([], [])
+        if arguments["joins"]:
+            problems += objections_to_join(arguments["spec"], arguments["sealed"], arguments["plan_file"])
         # A removal of hosts that are no nodes asks no cluster, where nothing else is wanted of one.
         hosts = arguments["spec"].get("hosts") or {}
         turns = arguments["rollout"] and (not removes or bool(drained(hosts, task_vars.get("hostvars") or {})))
-        asked = bool(waves) or turns
+        asked = bool(waves) or turns or arguments["joins"]
         answer = {"server": "", "user": "", "requests": {}, "notices": [] if asked else [NOTHING_WANTED]}
         if arguments["run_dir"]:
             try:
@@ -75,7 +80,8 @@ class ActionModule(ClusterAction):
         if asked:
             try:
                 reach = reach_of(arguments, task_vars, self._loader) if removes else None
-                answer = self._of_the_cluster(arguments, waves, problems, reach)
+                nodes = self._nodes_that_join(arguments, task_vars)
+                answer = self._of_the_cluster(arguments, waves, problems, reach, nodes)
             except ApiFault as fault:
                 problems.append(f"the cluster: {fault}")
         if problems:
@@ -83,6 +89,13 @@ class ActionModule(ClusterAction):
             raise ActionFailure(f"this run would not reach its end, so no host was changed:\n{lines}")
         answer["notices"] = [*said, *answer["notices"]]
         return {"changed": False, "objects": len(objects_of(waves)), **answer}
+
+    def _nodes_that_join(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> list[str]:
+        """Return the nodes of the hosts of this run."""
+        groups, limit = task_vars.get("groups") or {}, task_vars.get("ansible_limit")
+        within = taking_part(list(arguments["spec"].get("hosts") or {}), groups, limit, self._loader)
+        variables = task_vars.get("hostvars") or {}
+        return [node_of(host, variables.get(host, {})) for host in within]
 
     def _of_the_removal(self, arguments: dict[str, Any]) -> tuple[list[str], list[str]]:
         """Return what keeps a removal from beginning, and what is only said of it in check mode."""
@@ -93,11 +106,16 @@ class ActionModule(ClusterAction):
         return (problems, said) if self.check_mode else ([*said, *problems], [])
 
     def _of_the_cluster(
-        self, arguments: dict[str, Any], waves: list[dict[str, Any]], problems: list[str], removal: Reach | None
+        self,
+        arguments: dict[str, Any],
+        waves: list[dict[str, Any]],
+        problems: list[str],
+        removal: Reach | None,
+        nodes: list[str],
     ) -> dict[str, Any]:
         """Return what the cluster answers, and add what it would refuse to the problems; raises ApiFault.
 
-        ``removal`` is how far a removal goes, None where nothing is to be removed.
+        ``removal`` is how far a removal goes, None where nothing is to be removed; ``nodes`` are those that join.
         """
         request = BatchRequest(
             waves=waves,
@@ -117,6 +135,7 @@ class ActionModule(ClusterAction):
             if arguments["rollout"] and (removal is None or removal.hosts):
                 removes = removal is not None
                 found.append(rehearse_rollout(connection, request.inventory_namespace, removes=removes))
+            found += [rehearse_joining(connection, nodes)] if arguments["joins"] else []
         problems += [f"the cluster: {problem}" for rehearsal in found for problem in rehearsal.problems]
         return {
             "server": client.server,
@@ -127,7 +146,8 @@ class ActionModule(ClusterAction):
 
     def _rehearsed_removal(self, connection: Connection, request: BatchRequest, arguments: dict[str, Any]) -> Rehearsal:
         """Return what would keep the removal of the set from its end, pods that use it among that."""
-        found, bodies = rehearse_removal(connection, request, nodes=labels_nodes(request.waves))
+        joined = bool((arguments["spec"].get("settings") or {}).get("join_taint"))
+        found, bodies = rehearse_removal(connection, request, nodes=joined or labels_nodes(request.waves))
         if found.problems:
             return found
         users = in_use(connection, bodies)

@@ -16,12 +16,12 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._action import ActionF
 from ansible_collections.rdma.fabric.plugins.plugin_utils._cluster_action import ClusterAction, task_environment
 from ansible_collections.rdma.fabric.plugins.plugin_utils._run_hosts import taking_part
 from ansible_collections.rdma.fabric.plugins.plugin_utils._teardown import (
+    clean_nodes,
     delete_slots,
     in_use,
     labels_nodes,
     next_step_of_users,
     say_in_use,
-    unlabel_nodes,
     why_the_cluster_stays,
 )
 
@@ -76,9 +76,10 @@ class ActionModule(ClusterAction):
         check, namespace = self.check_mode, arguments["inventory_namespace"]
         with task_environment(self._environment()):
             connection = Connection(self.client(arguments), notify=self.progress)
-            unlabelled = unlabel_nodes(connection, check=check) if labels_nodes(arguments["waves"]) else []
+            labels, marks = labels_nodes(arguments["waves"]), arguments["joined"]
+            cleaned = clean_nodes(connection, labels=labels, marks=marks, check=check)
             slots, notices = delete_slots(connection, namespace, check=check)
-        rows = [_row("v1", "Node", "", name, "configured") for name in unlabelled]
+        rows = [_row("v1", "Node", "", name, "configured") for name in cleaned]
         rows += [_row("coordination.k8s.io/v1", "Lease", namespace, name, "deleted") for name in slots]
         answer["results"] += rows
         answer["notices"] += notices

@@ -52,6 +52,15 @@ options:
     description: Whether to tell which task files are run at the stages of a host's turn.
     type: bool
     default: false
+  joining:
+    description:
+      - Whether nodes join in this run, by what P(rdma.fabric.node_join#module) has registered as C(host_join). Then
+        every host goes on by itself, whatever becomes of the others, and only hosts whose nodes are yet to be verified
+        are interrupted.
+      - Without O(reboots), such a host counts as left behind as well while something of its plan is left, or the
+        objects of the cluster side are not as wanted.
+    type: bool
+    default: false
   plans:
     description:
       - Whether to print what P(rdma.fabric.rdma_host#module) kept of each host where it is told that plans are
@@ -113,6 +122,15 @@ parallel:
   returned: when O(reboots) is true
   type: str
   sample: '2'
+joining:
+  description: The hosts whose nodes are yet to be verified and that were not left behind.
+  returned: when O(joining) is true
+  type: list
+  elements: str
+pushes:
+  description: Whether the cluster side is to be pushed, as not every host with a new node was left behind.
+  returned: when O(joining) is true
+  type: bool
 drains:
   description: What O(rollouts) say of each host, as options of P(rdma.fabric.node_drain#module).
   returned: success

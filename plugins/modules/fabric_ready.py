@@ -62,6 +62,12 @@ options:
         are looked at, and whether the namespace of the slots is there.
     type: bool
     default: false
+  joins:
+    description:
+      - Whether nodes join in the run, as C(rdma.fabric.join) lets them. The taint has to be set, and the user's rights
+        to nodes and Events are looked at.
+    type: bool
+    default: false
   state:
     description:
       - With V(absent), the run takes hosts and the cluster side back to what they were before the first run, as
@@ -84,11 +90,11 @@ options:
     type: bool
     default: false
   sealed:
-    description: Whether the run was given a sealed plan. O(state=absent) refuses one.
+    description: Whether the run was given a sealed plan. O(state=absent) and O(joins) refuse one.
     type: bool
     default: false
   plan_file:
-    description: File that the run was asked to seal its plan in. O(state=absent) refuses one.
+    description: File that the run was asked to seal its plan in. O(state=absent) and O(joins) refuse one.
     type: str
     default: ''
 seealso:

@@ -114,6 +114,11 @@ options:
   cni_conf_dir:
     description: Directory of CNI configurations on the nodes, V(/etc/cni/net.d) unless given.
     type: str
+  join_taint:
+    description:
+      - Taint of nodes that are new, as C(kubectl taint) takes it, V(key=value:NoSchedule) for example.
+      - All workloads that are rendered tolerate it, so that they run on a node before it is verified.
+    type: str
   registry_mirrors:
     description: Registry, or registry and path, to the mirror that stands in for it, for every image.
     type: dict

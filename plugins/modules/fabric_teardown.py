@@ -59,6 +59,10 @@ options:
     type: list
     elements: str
     default: []
+  joined:
+    description: Whether nodes have joined by P(rdma.fabric.node_join#module). Their marks go then, their taints stay.
+    type: bool
+    default: false
   delete_definitions:
     description:
       - Whether to delete the C(Namespace) and C(CustomResourceDefinition) objects of the set too, with everything in

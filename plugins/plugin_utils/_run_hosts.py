@@ -72,8 +72,9 @@ def unfinished_hosts(hosts: Iterable[str], variables: Mapping[str, Mapping[str, 
 
 
 def _of_its_node(variables: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Return what was registered of the node of a host: its slot, its drain, and that it was given back."""
-    names = ("host_slot", "host_drain", "host_hook", "host_given_back", "host_slot_left")
+    """Return what was registered of the node of a host: its slot or taint, its drain, its return."""
+    before = ("host_slot", "host_join", "host_drain", "host_hook")
+    names = (*before, "host_given_back", "host_joined", "host_join_unit", "host_slot_left")
     return [variables[name] for name in names if name in variables]
 
 
@@ -103,8 +104,7 @@ def why_unfinished(
     if result is None:
         return "failed before it was read; its own error says why"
     for outcome in (reboot or {}, result, *node):
-        said = " ".join(str(outcome.get("msg") or "its own error says why").split())
-        said = said if len(said) <= _MOST_WORDS else f"{said[:_MOST_WORDS]}..."
+        said = one_line(outcome.get("msg"))
         if outcome.get("unreachable"):
             return f"unreachable: {said}"
         if outcome.get("failed"):
@@ -112,6 +112,12 @@ def why_unfinished(
     if reboot is not None and not reboot.get("skipped") and result.get("reboot_required"):
         return "failed: it was rebooted and came back without what the reboot was for"
     return ""
+
+
+def one_line(message: object) -> str:
+    """Return the message of a result in one line of bounded length."""
+    said = " ".join(str(message or "its own error says why").split())
+    return said if len(said) <= _MOST_WORDS else f"{said[:_MOST_WORDS]}..."
 
 
 def was_read(result: Mapping[str, Any] | None) -> bool:

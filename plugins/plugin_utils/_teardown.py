@@ -12,6 +12,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.rend
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rules.nfd_nodes import pruning_patch
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s import leases, nodes
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import Connection
+from ansible_collections.rdma.fabric.plugins.module_utils._rollout.joining import to_forget
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.slots import GROUP_LABEL, removable
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.users import users_of
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import named
@@ -39,11 +40,11 @@ def why_the_cluster_stays(hosts: Sequence[str], within: Sequence[str]) -> str:
     )
 
 
-def objections(sealed: bool, plan_file: str) -> list[str]:
-    """Return what a teardown is asked for and can't do."""
+def objections(sealed: bool, plan_file: str, playbook: str = "a teardown") -> list[str]:
+    """Return what a run of ``playbook`` is asked for and can't do."""
     found = []
     if sealed:
-        found.append(f"{PREFIX}sealed_plan: a sealed plan is one of site or upgrade, not of a teardown; leave it out")
+        found.append(f"{PREFIX}sealed_plan: a sealed plan is one of site or upgrade, not of {playbook}; leave it out")
     if plan_file.strip():
         found.append(f"{PREFIX}plan_file: only site --check writes a plan; leave it out")
     return found
@@ -83,13 +84,16 @@ def labels_nodes(waves: list[dict[str, Any]]) -> bool:
     return any((body["kind"], body["metadata"]["name"]) == _NFD for body in objects_of(waves))
 
 
-def unlabel_nodes(connection: Connection, *, check: bool) -> list[str]:
-    """Take the labels and annotations of Node Feature Discovery off all nodes; return their names. Raises ApiFault."""
+def clean_nodes(connection: Connection, *, labels: bool, marks: bool, check: bool) -> list[str]:
+    """Take what was written to nodes off them; return their names. Raises ApiFault.
+
+    That are the labels and annotations of Node Feature Discovery, and the marks of nodes that have joined.
+    """
     found = []
-    for node in nodes.all_nodes(connection):
+    for node in nodes.all_nodes(connection) if labels or marks else []:
         name, live = str(node["metadata"]["name"]), node
         for _attempt in range(_MOST_WRITES):
-            patch = pruning_patch(live)
+            patch = _cleaning_patch(live, labels=labels, marks=marks)
             if patch is None:
                 break
             if nodes.patch_node(connection, name, patch, dry_run=check) is not None:
@@ -97,6 +101,14 @@ def unlabel_nodes(connection: Connection, *, check: bool) -> list[str]:
                 break
             live = nodes.read_node(connection, name) or {"metadata": {}}
     return found
+
+
+def _cleaning_patch(node: Mapping[str, Any], *, labels: bool, marks: bool) -> dict[str, Any] | None:
+    pruned, forgotten = pruning_patch(node) if labels else None, to_forget(node).patch if marks else None
+    if pruned is None or forgotten is None:
+        return pruned or (None if forgotten is None else dict(forgotten))
+    annotations = {**pruned["metadata"]["annotations"], **forgotten["metadata"]["annotations"]}
+    return {"metadata": {**pruned["metadata"], "annotations": annotations}}
 
 
 def delete_slots(connection: Connection, namespace: str, *, check: bool) -> tuple[list[str], list[str]]:

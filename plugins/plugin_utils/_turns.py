@@ -60,7 +60,7 @@ def turns_of(
     found = []
     for host in hosts:
         own = variables.get(host, {})
-        node = str(_value("node_name", own) or host)
+        node = node_of(host, own)
         due = needs_turn(own)
         if due or (node in slots and _may_be_changed(own)):
             seconds = seconds_of(own, (policies.get(host) or {}).get("drain") or {})
@@ -68,6 +68,11 @@ def turns_of(
     found.sort(key=lambda turn: not turn.canary)
     of_policies = parallel_of_policies([turn.host for turn in found], variables, policies, unless_given=True)
     return Turns(found, limit or {"100%": "0"}.get(of_policies, of_policies))
+
+
+def node_of(host: str, variables: Mapping[str, Any]) -> str:
+    """Return the name of the node of a host, by its variables."""
+    return str(_value("node_name", variables) or host)
 
 
 def needs_turn(variables: Mapping[str, Any]) -> bool:

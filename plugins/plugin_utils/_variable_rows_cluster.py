@@ -9,13 +9,14 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._variable import Varia
 
 _PREFLIGHT = ("preflight",)
 _PUSH = ("cluster",)
-_PLAYBOOKS = ("playbook rollback", "playbook site", "playbook upgrade")
+_PLAYBOOKS = ("playbook join", "playbook rollback", "playbook site", "playbook upgrade")
 _TEARDOWN = "playbook teardown"
 _HANDOVERS = ("playbook adopt", "playbook release")
 _CLIENTS = (
     "cluster",
     "host/reboot",
     "host/give_back",
+    "host/join",
     "host/upgrade",
     "drift",
     "status",
@@ -117,6 +118,16 @@ SETTING_ROWS = (
         "cni_conf_dir",
         "path",
         ("The distribution's directory of CNI configurations, C(/etc/cni/net.d) unless given.",),
+        _PREFLIGHT,
+    ),
+    Variable(
+        "join_taint",
+        "str",
+        (
+            "Taint of nodes that are new, as C(kubectl taint) takes it, C(key=value:effect) or C(key:effect) with the "
+            "effect C(NoSchedule) or C(NoExecute).",
+            "C(rdma.fabric.join) takes it off a node that it has verified. All rendered workloads tolerate it.",
+        ),
         _PREFLIGHT,
     ),
     Variable(

@@ -11,6 +11,7 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._variable_rows_turns i
 _PROOF = ("validate",)
 _REBOOT = ("host/reboot",)
 _NODE = ("host/reboot", "host/give_back")
+_JOIN = ("host/join",)
 
 RUN = (
     Variable(
@@ -26,6 +27,7 @@ RUN = (
             "preflight",
             "playbook discover",
             "playbook drift",
+            "playbook join",
             "playbook preview",
             "playbook record",
             "playbook rollback",
@@ -42,7 +44,7 @@ RUN = (
         "run_dir",
         "path",
         ("Directory on the controller that holds what the run found and its report.",),
-        ("drift", "host", "report", "validate", "playbook site", *TURNS),
+        ("drift", "host", "report", "validate", "playbook join", "playbook site", *TURNS),
         default="rdma-fabric-run",
     ),
     Variable("report_title", "str", ("Title of the page.",), ("report",), asked=True),
@@ -63,13 +65,13 @@ RUN = (
         "reboot_parallel",
         "str",
         (
-            "How many hosts the playbook C(rdma.fabric.site) reboots at once, or reloads the NIC driver of, a number "
-            "from V(1) on or a percentage such as V(10%) of those to be rebooted or reloaded.",
+            "How many hosts the playbooks C(rdma.fabric.site) and C(rdma.fabric.join) reboot at once, or reload the "
+            "NIC driver of, a number from V(1) on or a percentage such as V(10%) of those to be rebooted or reloaded.",
             "Without it C(ofedDriver.upgradePolicy) decides where nodes are drained, and one host goes at a time "
             "otherwise.",
-            "A host that fails keeps the hosts after it from being rebooted and reloaded.",
+            "A host that fails keeps the hosts after it from being rebooted and reloaded, unless its node joins.",
         ),
-        ("preflight", "playbook site", "playbook teardown"),
+        ("preflight", "playbook join", "playbook site", "playbook teardown"),
         default="1",
         asked=True,
     ),
@@ -86,7 +88,7 @@ RUN = (
         "plan_file",
         "path",
         ("File on the controller that C(rdma.fabric.site --check) writes its plan to, for others to approve.",),
-        ("preflight", "playbook site", "playbook teardown", "playbook upgrade"),
+        ("preflight", "playbook join", "playbook site", *TURNS),
     ),
 )
 OF_THE_PROOF = (
@@ -256,8 +258,34 @@ OF_RUNS = (
         "node_name",
         "str",
         ("Name of the host's node. It is the name in the inventory unless given.",),
-        _NODE,
+        (*_NODE, *_JOIN, "playbook join"),
         HOST,
+    ),
+    Variable(
+        "join_devices",
+        "list",
+        (
+            "Resources that the host's node has to offer before C(rdma.fabric.join) lets it take pods, such as "
+            "C(rdma/rdma_shared_device_a).",
+            "Those that the device plugins of the input are to offer on it, unless given.",
+        ),
+        _JOIN,
+        HOST,
+        elements="str",
+    ),
+    Variable(
+        "join_timeout",
+        "int",
+        (
+            "Seconds that C(rdma.fabric.join) waits for the host's node to be registered, Ready and with its devices. "
+            "V(0) is no limit.",
+        ),
+        _JOIN,
+        HOST,
+        default=600,
+        least=0,
+        unit="seconds",
+        asked=True,
     ),
     Variable(
         "drain",

@@ -155,6 +155,7 @@ ALL_VARIABLES: dict[str, Any] = {
     "rdma_fabric_image_overrides": {"mutlus": {"version": "v4.1.0"}},
     "rdma_fabric_namespace": "Bad_NS",
     "rdma_fabric_cni_bin_dir": "relative/path",
+    "rdma_fabric_join_taint": "joining",
 }
 HOST_VARIABLES: dict[str, dict[str, Any]] = {
     "one": {
@@ -211,6 +212,7 @@ PLANTED = (
     Planted("rdma_fabric_image_overrides", "mutlus", "is no field", '"multus"'),
     Planted("rdma_fabric_namespace", "", "no Kubernetes name", "lower case"),
     Planted("rdma_fabric_cni_bin_dir", "", "no absolute path", "start with /"),
+    Planted("rdma_fabric_join_taint", "", "is no taint", "key=value:NoSchedule"),
     Planted("host one: rdma_fabric_interfaces", "[0].pci", "lacks the PCI domain: write 0000:18:00.0", ""),
     Planted("host one: rdma_fabric_interfaces", "[0].naem", "is not a known key", "did you mean name?"),
     Planted("host one: rdma_fabric_interfaces", "[1].mtu", "is text ('9000'), a whole number", ""),

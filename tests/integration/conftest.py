@@ -24,6 +24,7 @@ from typing import Iterator
 import pytest
 
 from ansible_collections.rdma.fabric.tests.integration.drifting import Pushed
+from ansible_collections.rdma.fabric.tests.integration.joining import Joining
 from ansible_collections.rdma.fabric.tests.integration.missing import do_without
 from ansible_collections.rdma.fabric.tests.integration.upgrading import Fleet
 from ansible_collections.rdma.fabric.tests.lab.audit import AuditLog
@@ -113,6 +114,14 @@ def fleet(control_plane: ControlPlane, namespace: str, tmp_path: Path) -> Iterat
     found = Fleet(control_plane, namespace, tmp_path)
     yield found
     delete_nodes(control_plane.api, found.nodes.values())
+
+
+@pytest.fixture
+def fleet_of_new(control_plane: ControlPlane, namespace: str, tmp_path: Path) -> Iterator[Joining]:
+    """Three hosts with files of their own, whose nodes are not registered yet."""
+    found = Joining(control_plane, namespace, tmp_path)
+    yield found
+    delete_nodes(control_plane.api, [node for name, node in found.nodes.items() if found.is_there(name)])
 
 
 @pytest.fixture

@@ -207,6 +207,11 @@ SCENARIOS = {
     "node_drain": Scenario(
         lambda place: {"node": place.nodes()[0]}, changes=True, prepare=make_a_pod_that_holds_a_device
     ),
+    "node_join": Scenario(
+        lambda place: {"node": place.nodes()[0], "taint": "attributes:NoSchedule", "state": "joined"},
+        changes=True,
+        prepare=lambda place: apply_nodes(place.cluster.api, [kwok_node(place.nodes()[0])]),
+    ),
     "node_slot": Scenario(
         lambda place: {"node": place.nodes()[0], "namespace": place.namespace, "run": "attributes"}, changes=True
     ),

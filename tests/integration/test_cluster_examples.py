@@ -49,6 +49,7 @@ SHOWN = {
     "fabric_teardown": '"results": [',
     "k8s_batch": '"changed": true',
     "node_drain": '"cordoned": false',
+    "node_join": '"joining": false',
     "node_slot": '"lease": "rdma-fabric-slot-upgrade-0"',
     "node_slot_info": '"msg": []',
     "rdma_devplugin_config": '"changed": true',

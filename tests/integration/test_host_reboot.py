@@ -143,9 +143,14 @@ class Role:
         playbook.write_text(text, encoding="utf-8")
         return self._play(playbook, "localhost,", *arguments)
 
-    def of_many(self, parallel: int, *arguments: str) -> tuple[int, str, list[str]]:
-        """Run the playbook's part for three hosts that need a reboot, of a policy that lets so many go at once."""
-        self.run([DONE], False)
+    def of_many(
+        self, parallel: int, *arguments: str, answers: tuple[dict[str, Any], ...] = (DONE,)
+    ) -> tuple[int, str, list[str]]:
+        """Run the playbook's part for three hosts that need a reboot, of a policy that lets so many go at once.
+
+        ``answers`` are those of rdma_host after the reboots.
+        """
+        self.run(list(answers), False)
         rollouts = [{"source": "p", "node_selector": {}, "parallel": parallel, "drain": {}}]
         result = {**WAITS, "reboot_due": True, "summary": {"labels": {}}}
         text = OF_MANY.replace("ROLLOUTS", json.dumps(rollouts)).replace("HOST_RESULT", json.dumps(result))
@@ -324,3 +329,18 @@ def test_as_many_hosts_are_rebooted_at_once_as_the_policy_says(
     assert status == 0, output
     one = (DRAINED, REBOOT, HOST, GIVEN_BACK)
     assert calls == [call for together in rounds for call in one for _host in range(together)]
+
+
+JOINS = ("-e", json.dumps({"host_join": {"joining": True}, "reboots_joining": True}))
+
+
+def test_a_node_that_joins_is_rebooted_without_a_drain(role: Role) -> None:
+    status, output, calls = role.run([WAITS, DONE], True, *DRAINS, *JOINS)
+    assert (status, calls) == (0, [HOST, REBOOT, HOST]), output
+
+
+def test_where_nodes_join_one_that_fails_keeps_no_other_one_from_its_reboot(role: Role) -> None:
+    broken = {"failed": True, "msg": "no such card"}
+    _status, output, calls = role.of_many(1, *JOINS, answers=(broken, DONE))
+    assert calls == [REBOOT, HOST] * 3, output
+    assert role.of_many(1, answers=(broken, DONE))[2] == [REBOOT, HOST]

@@ -19,7 +19,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._k8s.access import mis
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.batch import run
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.client import Client
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects import key_of
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.rehearsal import Rehearsal, rehearse
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.rehearsal import Rehearsal, rehearse, rehearse_joining
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.rights import (
     Need,
     comparison_needs,
@@ -27,6 +27,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._k8s.rights import (
     grouped,
     held_rules,
     is_granted,
+    joining_needs,
     proof_needs,
     push_needs,
     rollout_needs,
@@ -47,7 +48,9 @@ GROUP = "rbac.authorization.k8s.io"
 ROLES: dict[str, Json] = {
     each["metadata"]["name"]: each for each in yaml.safe_load(FILE.read_text(encoding="utf-8"))["items"]
 }
-PUSH, PROOF, ROLLOUT, DRIFT = (ROLES[f"rdma-fabric-{name}"]["rules"] for name in ("push", "proof", "rollout", "drift"))
+PUSH, PROOF, ROLLOUT, JOIN, DRIFT = (
+    ROLES[f"rdma-fabric-{name}"]["rules"] for name in ("push", "proof", "rollout", "join", "drift")
+)
 
 
 def person(cluster: ControlPlane, *rules: Json) -> Path:
@@ -234,6 +237,36 @@ def test_a_drain_within_a_slot_uses_all_of_the_shipped_role_and_nothing_else(
         if each.api_group != "authentication.k8s.io"
     }
     assert used == {(need.group, need.resource, need.verb) for need in rollout_needs(["any"])}
+
+
+@pytest.mark.parametrize("rule", JOIN, ids=lambda rule: f"{rule['apiGroups'][0]}-{rule['resources'][0]}")
+def test_each_rule_of_joining_is_missed_by_name(bare: ControlPlane, rule: Json) -> None:
+    somebody = person(bare, *(each for each in JOIN if each != rule))
+    (problem,) = rehearse_joining(connection_of(somebody), ["new-07"]).problems
+    assert [name for name in rule["resources"] if name not in problem] == []
+    assert rehearse_joining(connection_of(person(bare, *JOIN)), ["new-07"]).problems == []
+
+
+def test_a_node_that_joins_uses_all_of_the_shipped_role_and_nothing_else(
+    bare: ControlPlane, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kubeconfig, node = person(bare, *JOIN), "rights-of-joining"
+    monkeypatch.setenv("K8S_AUTH_KUBECONFIG", str(kubeconfig))
+    apply_nodes(bare.api, [kwok_node(node)])
+    mark = bare.audit.mark()
+    given = {"node": node, "taint": "rights:NoSchedule"}
+    try:
+        results = [
+            run_action("node_join", given),
+            run_action("node_join", {**given, "state": "failed", "reason": "rights"}),
+            run_action("node_join", {**given, "state": "joined", "timeout": 60}),
+        ]
+        assert [result["changed"] for result in results] == [True] * 3, results
+        asked = bare.audit.requests(mark, user=pusher_name(kubeconfig))
+    finally:
+        delete_nodes(bare.api, {node})
+    used = {(each.api_group, each.resource, each.verb) for each in asked if each.api_group != "authentication.k8s.io"}
+    assert used == {(need.group, need.resource, need.verb) for need in joining_needs([node])}
 
 
 def until(condition: Callable[[], bool]) -> None:

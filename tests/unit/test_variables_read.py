@@ -39,11 +39,11 @@ THROUGH_PREFLIGHT = {row.name for row in OF_THE_STATE} - {"rdma_fabric_allow_reb
 THROUGH_FABRIC_HOSTS = {row.name for row in HOOKS}
 # Parts of playbooks with the playbooks that import them.
 IMPORTED = {
-    "hosts": ("preview", "rollback", "site", "teardown", "upgrade", "validate"),
+    "hosts": ("join", "preview", "rollback", "site", "teardown", "upgrade", "validate"),
     "push": ("site", "upgrade"),
     "read": ("drift", "status"),
-    "ready": ("rollback", "site", "upgrade"),
-    "reboots": ("site", "teardown"),
+    "ready": ("join", "rollback", "site", "upgrade"),
+    "reboots": ("join", "site", "teardown"),
     "in_turn": ("rollback", "teardown", "upgrade"),
     "report": ("rollback",),
     "turns": ("rollback", "teardown", "upgrade"),

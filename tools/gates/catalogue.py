@@ -34,6 +34,7 @@ def module(name: str, *arguments: str, **environment: str) -> tuple[Step, ...]:
 IN_TURN = (
     "test_drift.py",
     "test_hooks.py",
+    "test_join.py",
     "test_rollback.py",
     "test_teardown.py",
     "test_upgrade.py",

@@ -126,6 +126,17 @@ def rollout_needs(namespaces: Iterable[str]) -> Needs:
     return dict.fromkeys(found, frozenset())
 
 
+def joining_needs(names: Iterable[str]) -> Needs:
+    """Return what letting the nodes of these names join needs."""
+    nodes = frozenset(names)
+    found = {Need("", "nodes", "", verb): nodes for verb in ("get", "patch")}
+    return {
+        **found,
+        Need("", "pods", "", "list"): frozenset(),
+        Need("", "events", DEFAULT_NAMESPACE, "create"): frozenset(),
+    }
+
+
 def removal_needs(keys: Iterable[Key], find: Find, set_name: str, namespace: str, *, nodes: bool = False) -> Needs:
     """Return what the removal of these objects of a set needs, beside reading them.
 

@@ -21,7 +21,7 @@ STAY = "stay"
 REFUSE = "refuse"
 
 SKIP_LABEL = "nvidia.com/ofed-driver-upgrade-drain.skip"
-_MIRROR = "kubernetes.io/config.mirror"
+MIRROR = "kubernetes.io/config.mirror"
 NETWORKS = ("k8s.v1.cni.cncf.io/networks", "v1.multus-cni.io/default-network")
 _VERBS_DEVICES = "/dev/infiniband"
 _CONTAINERS = ("containers", "initContainers")
@@ -97,7 +97,7 @@ def _decide(pod: Json, wishes: Wishes, has_daemon_set: Callable[[str, str], bool
 def _why_it_stays(pod: Json, wishes: Wishes, held: str) -> str:
     """Return why a pod stays whatever controls it, or an empty string."""
     metadata = pod["metadata"]
-    if _MIRROR in (metadata.get("annotations") or {}):
+    if MIRROR in (metadata.get("annotations") or {}):
         return "it is a static pod of the kubelet"
     if (metadata.get("labels") or {}).get(SKIP_LABEL) == "true":
         return f"its label {SKIP_LABEL} says so"

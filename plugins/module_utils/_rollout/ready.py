@@ -38,29 +38,58 @@ def what_is_missing(node: Json, mark: Mark, *, rebooted: bool) -> list[str]:
 
     Without that, a node that came back faster than the control plane noticed would be judged by what it said before.
     """
-    missing = []
-    conditions = (node.get("status") or {}).get("conditions") or []
-    ready: Json = next((entry for entry in conditions if entry.get("type") == "Ready"), {})
-    if ready.get("status") != "True":
-        said = f": {ready['message']}" if ready.get("message") else ""
-        missing.append(f"it is not Ready{said}")
-    if rebooted and mark.boot and boot_of(node) == mark.boot:
-        missing.append("its kubelet has not reported since the reboot")
-    lost = [name for name in mark.devices if name not in devices_of(node, [name])]
+    missing = silence_of(node, mark.boot if rebooted else "")
+    lost = not_offered(node, mark.devices)
     if lost:
         missing.append(f"it offers none of {', '.join(lost)}, as it did before")
     return missing
+
+
+def silence_of(node: Json, boot: str) -> list[str]:
+    """Return what the kubelet of a node has yet to report: Ready, and another boot than ``boot`` where one is given."""
+    missing = []
+    ready = condition_of(node, "Ready")
+    if ready.get("status") != "True":
+        said = f": {ready['message']}" if ready.get("message") else ""
+        missing.append(f"it is not Ready{said}")
+    if boot and boot_of(node) == boot:
+        missing.append("its kubelet has not reported since the reboot")
+    return missing
+
+
+def condition_of(body: Json, name: str) -> Json:
+    """Return a condition of a node or a pod, empty where it says nothing of it."""
+    conditions = (body.get("status") or {}).get("conditions") or []
+    return next((entry for entry in conditions if entry.get("type") == name), {})
+
+
+def not_offered(node: Json, resources: Iterable[str]) -> list[str]:
+    """Return those of the resources that a node does not offer."""
+    return [name for name in resources if name not in devices_of(node, [name])]
 
 
 def wait_for_node(
     cluster: Cluster, mark: Mark, *, rebooted: bool, limit: float, progress: Callable[[str], None]
 ) -> list[str]:
     """Wait until nothing is missing, or the limit in seconds is over; return what is missing then."""
+
+    def missing_of(node: Json | None) -> list[str]:
+        return ["it was deleted"] if node is None else what_is_missing(node, mark, rebooted=rebooted)
+
+    return wait_until_whole(cluster, missing_of, limit=limit, progress=progress)
+
+
+def wait_until_whole(
+    cluster: Cluster, missing_of: Callable[[Json | None], list[str]], *, limit: float, progress: Callable[[str], None]
+) -> list[str]:
+    """Look at the node until nothing is missing, or the limit in seconds is over; return what is missing then.
+
+    ``missing_of`` is asked about the node, None while it is not there, and may raise Unanswered.
+    """
     pace = Pace(cluster, limit, progress)
     while True:
         try:
-            node = cluster.node()
-            missing = ["it was deleted"] if node is None else what_is_missing(node, mark, rebooted=rebooted)
+            missing = missing_of(cluster.node())
         except Unanswered as err:
             missing = [str(err)]
         if not missing or pace.is_over():

@@ -82,6 +82,7 @@ VALUES: dict[str, tuple[Any, Any]] = {
     "doca-driver.version": ("24.07-0.6.1.0-0", "24.10-0.7.0.0-0"),
     "doca-driver.image": ("doca-driver", "mofed"),
     "cni_bin_dir": ("/opt/a", "/opt/b"),
+    "join_taint": ("joining:NoSchedule", "joining:NoExecute"),
     "cni_conf_dir": ("/etc/a", "/etc/b"),
     "cniBinDirectory": ("/opt/a", "/opt/b"),
     "cniNetworkDirectory": ("/etc/a", "/etc/b"),

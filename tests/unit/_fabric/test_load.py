@@ -582,7 +582,7 @@ def test_no_document_raises_anything_but_violations(kind: str, api: str, spec: A
 @given(JSON | SPECS, JSON, JSON)
 def test_no_variable_raises_anything_but_violations(spec: Any, settings_: Any, values: Any) -> None:
     names = ("nic_cluster_policy", "nic_node_policies", "macvlan_networks", "ipoib_networks", "network_attachments")
-    options = ("namespace", "nfd", "cni_bin_dir", "registry_mirrors", "image_overrides", "proxy", "image_pull_secrets")
+    options = ("namespace", "nfd", "join_taint", "registry_mirrors", "image_overrides", "proxy", "image_pull_secrets")
     for given_ in (dict.fromkeys(names, spec), {key: {"a": spec} for key in names}):
         fabric = Fabric([], [], variables=given_, settings=dict.fromkeys(options, settings_), values=values)
         assert fabric.spec or fabric.violations

@@ -21,6 +21,7 @@ from ansible_collections.rdma.fabric.tests.unit._fabric.inputs import of_text
         ("cni_bin_dir", "opt/cni/bin", ""),
         ("cni_bin_dir", "/opt/../etc", ""),
         ("cni_conf_dir", "", ""),
+        ("join_taint", "joining:PreferNoSchedule", ""),
         ("registry_mirrors", {"https://ghcr.io": "a.b/c"}, '["https://ghcr.io"]'),
         ("registry_mirrors", {"ghcr.io": "https://a"}, '["ghcr.io"]'),
         ("registry_mirrors", ["ghcr.io"], ""),

@@ -11,6 +11,11 @@ from typing import Any, ClassVar
 import pytest
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.kernel.modules_files import LOAD_FILE
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import (
+    JOIN_ENABLED_BY,
+    JOIN_UNIT_FILE,
+    MARKER,
+)
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.state_file import BrokenState
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run import baseline
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.converge import apply, preview
@@ -297,3 +302,21 @@ class TestModulesAtBoot:
         kernel = host("cpu-01")
         kernel.tree.add_file("/etc/modules-load.d/rdma-fabric-notes.conf", "ib_umad\n")
         assert applied(kernel, {})["plan"]["steps"] == []
+
+
+class TestJoinUnit:
+    def test_the_unit_of_a_first_boot_stays_until_everything_is_taken_back(self) -> None:
+        kernel = host("cpu-01")
+        kernel.tree.add_file(JOIN_UNIT_FILE, f"# {MARKER}\n[Unit]\n")
+        kernel.tree.add_file(JOIN_ENABLED_BY, "")
+        applied(kernel, WISHES["cpu-01"])
+        assert applied(kernel, {})["plan"]["steps"] == []
+        assert kernel.exists(JOIN_UNIT_FILE) and kernel.exists(JOIN_ENABLED_BY)
+        outcome = applied(kernel, {}, REMOVE)
+        assert f"leftovers:{JOIN_UNIT_FILE}" in [step["id"] for step in outcome["executed"]]
+        assert not kernel.exists(JOIN_UNIT_FILE) and not kernel.exists(JOIN_ENABLED_BY)
+
+    def test_a_unit_of_somebody_else_is_left_alone(self) -> None:
+        kernel = host("cpu-01")
+        kernel.tree.add_file(JOIN_UNIT_FILE, "[Unit]\n")
+        assert applied(kernel, {}, REMOVE)["plan"]["steps"] == []

@@ -263,3 +263,73 @@ def test_zero_is_without_limit() -> None:
     result = look(variables, reboots=True, rollouts=[{**ROLLOUT, "parallel": 0}])
     assert result["parallel"] == "100%"
     assert "all at once" in result["notices"][0]
+
+
+NEW: dict[str, Any] = {"host_join": {"joining": True}}
+WORKS: dict[str, Any] = {"host_join": {"joining": False}, "host_result": {**FINE, "summary": {"steps": 0}}}
+
+
+def new(**registered: Any) -> dict[str, Any]:
+    return {**NEW, "host_result": {**FINE, "summary": {"steps": 0}}, **registered}
+
+
+def test_where_nodes_join_a_host_that_fails_keeps_no_other_one_from_its_reboot() -> None:
+    works = {**WORKS, "host_result": {**DUE, "summary": {"steps": 2}}, "rdma_fabric_drain": True}
+    result = look(
+        done(a=new(host_result=DUE), b=new(host_result=REFUSED), c=works), joining=True, reboots=True, strict=False
+    )
+    assert (result["reboot"], result["reload"], result["give_back"]) == (["a"], [], [])
+    assert (result["joining"], result["pushes"]) == (["a"], True)
+    _left_behind, left, reboot = result["notices"]
+    assert left.startswith("not as wanted, and left as they are since their nodes work: c; rdma.fabric.upgrade")
+    assert reboot.endswith(": a; their nodes take no pods yet, so none is drained")
+
+
+@pytest.mark.parametrize(
+    ("variables", "pushes"),
+    [
+        (done(a=new(), b=WORKS, c=WORKS), True),
+        (done(a=WORKS, b=WORKS, c=WORKS), True),
+        (done(a=new(host_result=REFUSED), b=WORKS, c=WORKS), False),
+        (done(a={**WORKS, "host_join": {"failed": True, "msg": "node a is no new one"}}, b=new(), c=WORKS), True),
+    ],
+)
+def test_the_cluster_side_is_pushed_unless_nothing_is_left_to_verify(
+    variables: dict[str, dict[str, Any]], pushes: bool
+) -> None:
+    assert look(variables, joining=True, reboots=True, strict=False)["pushes"] is pushes
+
+
+LEFT = {**FINE, "summary": {"steps": 1}, "msg": "1 step waits"}
+UNPUSHED = {"failed": True, "msg": "no such kind", "failures": [{"fault": "not_found"}], "not_applied": []}
+WAITED = {"failed": True, "msg": "not ready", "failures": [{"fault": "timeout"}], "not_applied": []}
+
+
+@pytest.mark.parametrize(
+    ("registered", "why"),
+    [
+        ({}, ""),
+        ({"host_result": LEFT}, "not as wanted yet: 1 step waits"),
+        (
+            {"host_result": {**FINE, "reboot_required": True, "msg": "a reboot is needed"}},
+            "not as wanted yet: a reboot",
+        ),
+        ({"cluster_result": UNPUSHED}, "not verified: the cluster side is not as wanted: no such kind"),
+        ({"cluster_result": WAITED}, ""),
+        (
+            {"cluster_result": {**WAITED, "not_applied": ["x"]}},
+            "not verified: the cluster side is not as wanted: not re",
+        ),
+        (
+            {"cluster_result": {"failed": True, "msg": "refused"}},
+            "not verified: the cluster side is not as wanted: refu",
+        ),
+        ({"host_join_unit": {"failed": True, "msg": "read-only"}}, "failed: read-only"),
+        ({"host_joined": {"failed": True, "msg": "node b was not verified"}}, "failed: node b was not verified"),
+    ],
+)
+def test_a_node_is_not_let_in_while_anything_is_not_as_wanted(registered: dict[str, Any], why: str) -> None:
+    result = look(done(b=new(**registered)), joining=True, strict=False)
+    found = [each["why"] for each in result["unfinished"]]
+    assert [each[: len(why)] for each in found] == ([why] if why else [])
+    assert look(done(b={**WORKS, "host_result": LEFT}), joining=True)["unfinished"] == []

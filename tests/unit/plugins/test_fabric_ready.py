@@ -232,3 +232,39 @@ class TestTeardown:
         drained = {"hostvars": {"gpu01": {"rdma_fabric_drain": "true"}}}
         assert run_action("fabric_ready", given)["server"] == ""
         assert run_action("fabric_ready", given, task_vars=drained)["server"] == server.address
+
+
+TAINT = "example.com/joining:NoSchedule"
+JOINS = [rule("", "nodes", "get patch", "node-a", "b"), rule("", "pods", "list"), rule("", "events", "create")]
+
+
+def joins(server: Server, folder: Path, taint: str = TAINT, **options: Any) -> dict[str, Any]:
+    """Look ahead at a run in which the nodes of two hosts join, a third one being outside of its limit."""
+    given = spec()
+    given = {**given, "hosts": {name: {} for name in "abc"}, "settings": {**given["settings"], "join_taint": taint}}
+    groups = {"all": ["a", "b", "c"]}
+    task_vars = {"hostvars": {"a": {"rdma_fabric_node_name": "node-a"}}, "groups": groups, "ansible_limit": "a,b"}
+    arguments = {"spec": given, "kubeconfig": kubeconfig(folder / "k", server.address), "joins": True, **options}
+    found: dict[str, Any] = run_action("fabric_ready", arguments, task_vars=task_vars)
+    return found
+
+
+class TestJoins:
+    def test_rights_to_the_nodes_of_the_run_are_enough(self, server: Server, tmp_path: Path) -> None:
+        server.behind = Reviewer({"": JOINS}, user="alice")
+        result = joins(server, tmp_path)
+        assert (result.get("failed"), result["user"]) == (None, "alice"), result
+        other = [rule("", "nodes", "get patch", "node-a", "c"), *JOINS[1:]]
+        server.behind = Reviewer({"": other}, user="alice")
+        message = joins(server, tmp_path)["msg"]
+        assert "get, patch nodes in the whole cluster" in message
+        assert "rdma-fabric-join" in message
+
+    def test_without_a_taint_the_next_step_is_told_with_all_else(self, server: Server, tmp_path: Path) -> None:
+        server.behind = Reviewer({"": []}, user="alice")
+        message = joins(server, tmp_path, taint="", sealed=True, plan_file="plan.json")["msg"]
+        assert "rdma_fabric_join_taint is not set" in message
+        assert "group_vars/all, to example.com/joining:NoSchedule" in message
+        assert "rdma_fabric_sealed_plan: a sealed plan is one of site or upgrade, not of join" in message
+        assert "rdma_fabric_plan_file" in message
+        assert "create events in the namespace default" in message

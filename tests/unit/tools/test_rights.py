@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from tools.rights import DRIFT, FILE, PROOF, PUSH, ROLLOUT, roles, text
+from tools.rights import DRIFT, FILE, JOIN, PROOF, PUSH, ROLLOUT, roles, text
 
 
 def test_the_shipped_roles_are_up_to_date() -> None:
@@ -22,7 +22,7 @@ def test_nobody_is_given_everything_nor_the_right_to_give_more() -> None:
 
 def test_commands_in_pods_are_for_the_proof_alone() -> None:
     runs = {role["metadata"]["name"] for role in roles() if "pods/exec" in str(role["rules"])}
-    assert {PUSH, PROOF, ROLLOUT, DRIFT} - runs == {PUSH, ROLLOUT, DRIFT}
+    assert {PUSH, PROOF, ROLLOUT, JOIN, DRIFT} - runs == {PUSH, ROLLOUT, JOIN, DRIFT}
 
 
 def test_who_compares_may_only_read() -> None:

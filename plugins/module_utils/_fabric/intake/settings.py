@@ -26,6 +26,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.basis.schema i
     series,
     text,
 )
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.basis.taints import taint
 
 DEFAULT_NAMESPACE = "nvidia-network-operator"
 DEFAULTS = {"nfd": True, "cni_bin_dir": "/opt/cni/bin", "cni_conf_dir": "/etc/cni/net.d"}
@@ -65,6 +66,7 @@ SETTINGS = Model(
             "nfd": flag("whether Node Feature Discovery is deployed"),
             "cni_bin_dir": text("directory of CNI programs on the nodes", check=_absolute),
             "cni_conf_dir": text("directory of CNI configurations on the nodes", check=_absolute),
+            "join_taint": text("taint of nodes that are yet to be verified", check=or_empty(taint)),
             "registry_mirrors": mapping("registry to mirror", text("mirror", check=repository), keys=repository),
             "image_overrides": record(
                 "images by component", {**dict.fromkeys(BILL, _OVERRIDE), "doca-driver": _DRIVER_OVERRIDE}

@@ -42,7 +42,11 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.comp
     nic_feature_discovery,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.review import attachments_of, review
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.rollout import Rollout, name_hash
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.rollout import (
+    Rollout,
+    name_hash,
+    tolerating,
+)
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rules import nad, sriov_policies
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rules.nv_ipam import POOL_KINDS
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rules.versions import has_node_slices
@@ -94,7 +98,8 @@ def render(spec: Object) -> list[Wave]:
     violations = review(spec)
     if violations:
         raise InvalidInput(violations)
-    rendered = [*_components(spec), *_networks(spec)]
+    join_taint = str((spec.get("settings") or {}).get("join_taint") or "")
+    rendered = [*tolerating(_components(spec), join_taint), *_networks(spec)]
     given = [canonical_given(each, GIVEN) for each in spec.get("objects") or []]
     namespaces = _namespaces(spec, [*rendered, *given], [each for each in given if each["kind"] == "Namespace"])
     rendered += namespaces

@@ -15,10 +15,12 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.basis.images i
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.basis.objects import Object
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.basis.quantities import canonical_quantity
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.basis.taints import toleration_of
 
 NIC_PRESENT = "feature.node.kubernetes.io/pci-15b3.present"
 GPU_TOLERATION: Object = {"effect": "NoSchedule", "key": "nvidia.com/gpu", "operator": "Exists"}
 CRITICAL = "system-node-critical"
+_ON_NEW_NODES = ("DaemonSet", "Deployment")
 
 
 @dataclass(frozen=True)
@@ -108,6 +110,23 @@ def merge_tolerations(*groups: list[Object]) -> list[Object]:
     for group in groups:
         merged += [toleration for toleration in group if toleration not in merged]
     return merged
+
+
+def tolerating(objects: list[Object], text: str) -> list[Object]:
+    """Return the objects with workloads that run on nodes with this taint too; without text, as they are.
+
+    Deployments as well: where every node is new, none of them would run elsewhere, and nothing would be verified.
+    """
+    if not text:
+        return objects
+    return [_tolerating(each, [toleration_of(text)]) if each["kind"] in _ON_NEW_NODES else each for each in objects]
+
+
+def _tolerating(workload: Object, added: list[Object]) -> Object:
+    template = workload["spec"]["template"]
+    tolerations = merge_tolerations(template["spec"].get("tolerations") or [], added)
+    pod = {**template["spec"], "tolerations": tolerations}
+    return {**workload, "spec": {**workload["spec"], "template": {**template, "spec": pod}}}
 
 
 def merge_node_affinity(base: Object, added: Object) -> Object:

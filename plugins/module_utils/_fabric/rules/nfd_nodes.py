@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What Node Feature Discovery leaves on a node when it goes, as its own ``nfd-master -prune`` would take it away.
+"""What Node Feature Discovery has written to a node, and what of it its own ``nfd-master -prune`` would take away.
 
 Facts: ``prune`` and ``updateNodeObject`` of ``pkg/nfd-master/nfd-master.go`` and
 ``api/nfd/v1alpha1/annotations_labels.go`` of NFD 0.17. Names in the two lists are without the default prefix. Extended
@@ -16,7 +16,13 @@ from typing import Any, Mapping
 _PREFIX = "nfd.node.kubernetes.io/"
 _DEFAULT = "feature.node.kubernetes.io"
 _OF_OTHER_PARTS = (f"{_PREFIX}extended-resources", f"{_PREFIX}taints")
+FEATURES = f"{_DEFAULT}/"
 _LABELS, _ANNOTATIONS = f"{_PREFIX}feature-labels", f"{_PREFIX}feature-annotations"
+
+
+def was_labelled(node: Mapping[str, Any]) -> bool:
+    """Tell whether Node Feature Discovery has written labels to a node, be it none that anybody asks for."""
+    return _LABELS in (node["metadata"].get("annotations") or {})
 
 
 def pruning_patch(node: Mapping[str, Any]) -> dict[str, Any] | None:

@@ -5,11 +5,22 @@
 
 from __future__ import annotations
 
+import posixpath
+
 from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.manager_files import mode_of
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.operations import PutFile, RemoveFile, Work
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.operations import (
+    Operation,
+    PutFile,
+    RemoveFile,
+    Run,
+    Work,
+)
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import Step
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import Host
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import JOIN_ENABLED_BY, JOIN_UNIT_FILE
+
+_ENABLE_JOIN = Run(("systemctl", "enable", posixpath.basename(JOIN_UNIT_FILE)))
 
 
 def work(context: Context, step: Step) -> Work:
@@ -19,4 +30,7 @@ def work(context: Context, step: Step) -> Work:
     def verify(host: Host) -> str:
         return f"{path} is still there" if host.exists(path) else ""
 
+    if path == JOIN_UNIT_FILE:
+        undo: list[Operation] = [PutFile(path, context.boot_files[path], mode_of(path)), _ENABLE_JOIN]
+        return Work([RemoveFile(JOIN_ENABLED_BY), RemoveFile(path)], undo, verify)
     return Work([RemoveFile(path)], [PutFile(path, context.boot_files[path], mode_of(path))], verify)

@@ -9,6 +9,7 @@ import re
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import ConcernPlan, Context
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import NOTHING, key_of, removal_step
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import JOIN_UNIT_FILE
 
 # As files of systemd-networkd, netplan, NetworkManager and ifupdown say it.
 _MTU = re.compile(r"^ *(?:MTUBytes=|mtu:? |[\w-]+\.mtu=)(\d+)$", re.MULTILINE)
@@ -17,9 +18,11 @@ _MTU = re.compile(r"^ *(?:MTUBytes=|mtu:? |[\w-]+\.mtu=)(\d+)$", re.MULTILINE)
 def plan(context: Context) -> ConcernPlan:
     """Return a step for each file of ours that no concern wants and that no concern's own step is about."""
     own_steps = {key_of(step) for step in context.earlier}
+    # Until the node has joined, the unit that lets it join has to start with every boot.
+    kept = set() if context.removing else {JOIN_UNIT_FILE}
     return [
         {**removal_step("leftovers", path), "interrupts": _loss(context.boot_files[path])}
-        for path in sorted(set(context.boot_files) - set(context.wanted_files) - own_steps)
+        for path in sorted(set(context.boot_files) - set(context.wanted_files) - own_steps - kept)
     ], []
 
 

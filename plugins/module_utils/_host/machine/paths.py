@@ -11,6 +11,9 @@ MARKER = "Managed by rdma.fabric: changes are overwritten, rdma.fabric removes t
 UNIT = "rdma-fabric-host.service"
 UNIT_FILE = f"/etc/systemd/system/{UNIT}"
 ENABLED_BY = f"/etc/systemd/system/multi-user.target.wants/{UNIT}"
+# An image or a first-boot step brings it, the run that has let the node join takes it away (docs/guide-new-nodes.md).
+JOIN_UNIT_FILE = "/etc/systemd/system/rdma-fabric-join.service"
+JOIN_ENABLED_BY = "/etc/systemd/system/multi-user.target.wants/rdma-fabric-join.service"
 WISHES_FILE = "/etc/rdma-fabric/host.json"
 PROGRAM_DIRECTORY = "/usr/local/lib/rdma-fabric"
 RESULT_FILE = "/var/lib/rdma-fabric/boot.json"

@@ -1,0 +1,107 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which of the rendered DaemonSets run on a node, and which devices their plugins offer there. Pure."""
+
+from __future__ import annotations
+
+from typing import Any, Iterable, Mapping, NamedTuple, Sequence
+
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.removal import offered_by
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rules.nfd_nodes import FEATURES, was_labelled
+
+Body = Mapping[str, Any]
+
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+_LABELLER = "nfd-worker"
+
+
+class OnNode(NamedTuple):
+    """Extended resources, DaemonSets as ``namespace/name``, and why more of them may come, empty where none will."""
+
+    devices: tuple[str, ...]
+    daemon_sets: tuple[str, ...]
+    undecided: str
+
+
+def on_node(objects: Sequence[Body], node: Body) -> OnNode:
+    """Return what is to run on a node by its labels, and what it is to offer then.
+
+    Selectors of labels by Node Feature Discovery say nothing before it has labelled the node.
+    """
+    sets = [body for body in objects if body["kind"] == "DaemonSet"]
+    chosen = [body for body in sets if _selects(_pod(body), node)]
+    configs = {
+        f"{body['metadata'].get('namespace')}/{body['metadata']['name']}": body for body in objects if _is_map(body)
+    }
+    devices = {
+        name
+        for body in chosen
+        for volume in _pod(body).get("volumes") or []
+        for name in offered_by(_config_of(body, volume, configs)).resources
+    }
+    labels = any(body["metadata"]["name"] == _LABELLER for body in sets)
+    waits = labels and not was_labelled(node) and any(_is_by_features(_pod(body)) for body in sets)
+    undecided = "Node Feature Discovery has not labelled it" if waits else ""
+    return OnNode(tuple(sorted(devices)), tuple(map(_name, chosen)), undecided)
+
+
+def _config_of(body: Body, volume: Body, configs: Mapping[str, Body]) -> list[Body]:
+    name = (volume.get("configMap") or {}).get("name")
+    found = configs.get(f"{body['metadata'].get('namespace')}/{name}")
+    return [] if found is None else [found]
+
+
+def _is_map(body: Body) -> bool:
+    return bool(body["kind"] == "ConfigMap")
+
+
+def _name(body: Body) -> str:
+    return f"{body['metadata'].get('namespace')}/{body['metadata']['name']}"
+
+
+def _pod(body: Body) -> Body:
+    found: Body = body["spec"]["template"]["spec"]
+    return found
+
+
+def _terms(pod: Body) -> list[Body]:
+    required = ((pod.get("affinity") or {}).get("nodeAffinity") or {}).get(_REQUIRED) or {}
+    return list(required.get("nodeSelectorTerms") or [])
+
+
+def _is_by_features(pod: Body) -> bool:
+    keys = [*(pod.get("nodeSelector") or {})]
+    keys += [each["key"] for term in _terms(pod) for each in term.get("matchExpressions") or []]
+    return any(key.startswith(FEATURES) for key in keys)
+
+
+def _selects(pod: Body, node: Body) -> bool:
+    """Tell whether a pod may run on a node by its selector and required affinity (component-helpers, nodeaffinity)."""
+    labels = node["metadata"].get("labels") or {}
+    if any(labels.get(key) != value for key, value in (pod.get("nodeSelector") or {}).items()):
+        return False
+    terms = _terms(pod)
+    fields = {"metadata.name": node["metadata"]["name"]}
+    return not terms or any(
+        _matches(term.get("matchExpressions") or [], labels) and _matches(term.get("matchFields") or [], fields)
+        for term in terms
+        if term.get("matchExpressions") or term.get("matchFields")
+    )
+
+
+def _matches(requirements: Iterable[Body], values: Mapping[str, str]) -> bool:
+    return all(_meets(each, values.get(each["key"])) for each in requirements)
+
+
+def _meets(requirement: Body, value: str | None) -> bool:
+    operator, wanted = str(requirement["operator"]), [str(each) for each in requirement.get("values") or []]
+    if operator in ("Exists", "DoesNotExist"):
+        return (value is not None) == (operator == "Exists")
+    if operator in ("In", "NotIn"):
+        return (value in wanted) == (operator == "In")
+    try:
+        difference = int(value or "") - int(wanted[0])
+    except (IndexError, ValueError):
+        return False
+    return difference > 0 if operator == "Gt" else difference < 0

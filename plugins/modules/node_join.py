@@ -1,0 +1,132 @@
+#!/usr/bin/python
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+---
+module: node_join
+short_description: Keep pods off a node that is new until it is verified
+version_added: 0.1.0
+description:
+  - Taints a node that is new to the fabric, and takes the taint off once the node is Ready, offers its devices and runs
+    a ready pod of every DaemonSet that is wanted on it.
+  - Taint and mark are one write. The mark is the annotation C(rdma.fabric/join) of the node, and says whether it has
+    joined, in which run and when, or what it has failed by. Any later run goes on with what one that was killed has
+    begun, and leaves nodes alone that have joined.
+  - Other taints of the node stay. A node that was changed by somebody else in between is read again.
+notes:
+  - The user needs C(get) and C(patch) on nodes, C(list) on pods and C(create) on Events of the default namespace.
+author:
+  - The rdma.fabric contributors (@rdma-fabric)
+extends_documentation_fragment:
+  - kubernetes.core.k8s_auth_options
+  - rdma.fabric.cluster
+  - rdma.fabric.attributes
+attributes:
+  check_mode:
+    support: full
+    details:
+      - Nothing is waited for. What the node lacks now is in RV(missing).
+  diff_mode:
+    support: full
+  idempotent:
+    support: full
+options:
+  node:
+    description: Name of the node, as the cluster has it.
+    type: str
+    required: true
+  taint:
+    description:
+      - The taint, as C(kubectl taint) takes it, with the effect C(NoSchedule) or C(NoExecute).
+      - One that the kubelet has registered the node with is taken over.
+    type: str
+    required: true
+  state:
+    description:
+      - With V(tainted), a node that has not joined is tainted. One that is not registered yet is left alone. One
+        without the taint that runs pods fails the task, as it is no new one; pods of DaemonSets and of the kubelet, and
+        those that tolerate the taint, are no matter.
+      - With V(joined), the node is verified, marked, and without the taint. One that is not registered yet is waited
+        for. One without the taint that runs no pods is tainted first.
+      - With V(failed), a node with the taint keeps it, and says why.
+    type: str
+    choices: [tainted, joined, failed]
+    default: tainted
+  spec:
+    description:
+      - The specification, as M(rdma.fabric.fabric_spec) returns it. Its DaemonSets that a node's labels take are wanted
+        on the node, and so are the resources that its device plugins offer.
+    type: dict
+    default: {}
+  devices:
+    description: Resources that the node has to offer, in place of those by O(spec). An empty list stands for none.
+    type: list
+    elements: str
+  rebooted:
+    description:
+      - Whether the node was rebooted since it was tainted. Then its kubelet has to report another boot first.
+    type: bool
+    default: false
+  reason:
+    description: What the node has failed by, with O(state=failed).
+    type: str
+    default: ''
+  timeout:
+    description: How long O(state=joined) waits for the node, in seconds. V(0) is without limit.
+    type: int
+    default: 600
+seealso:
+  - module: rdma.fabric.node_drain
+"""
+
+EXAMPLES = r"""
+- name: Keep pods off a node that is new
+  rdma.fabric.node_join:
+    node: worker-1
+    taint: fabric.example.com/joining:NoSchedule
+
+- name: Let pods onto it once it is verified
+  rdma.fabric.node_join:
+    node: worker-1
+    taint: fabric.example.com/joining:NoSchedule
+    state: joined
+    timeout: 900
+"""
+
+RETURN = r"""
+node:
+  description: Name of the node.
+  returned: always
+  type: str
+  sample: worker-1
+joining:
+  description: Whether the node is yet to be verified.
+  returned: success
+  type: bool
+  sample: true
+registered:
+  description: Whether there is such a node.
+  returned: success
+  type: bool
+  sample: true
+missing:
+  description: What keeps the node from taking pods.
+  returned: when the wait of O(state=joined) was in vain, and in check mode
+  type: list
+  elements: str
+  sample: ["it does not offer rdma/rdma_shared_device_a"]
+requests:
+  description: How many requests were sent, by verb.
+  returned: success
+  type: dict
+  sample: {get: 3, list: 2, patch: 1, post: 0}
+notices:
+  description: What keeps it from taking pods in check mode, and that no Event could be written.
+  returned: success
+  type: list
+  elements: str
+"""
