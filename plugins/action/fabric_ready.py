@@ -28,7 +28,12 @@ from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import 
 from ansible_collections.rdma.fabric.plugins.plugin_utils._action import ActionFailure, describe_os_error
 from ansible_collections.rdma.fabric.plugins.plugin_utils._cluster_action import ClusterAction, task_environment
 from ansible_collections.rdma.fabric.plugins.plugin_utils._files import make_writable_directory
-from ansible_collections.rdma.fabric.plugins.plugin_utils._run_hosts import drained, taking_part
+from ansible_collections.rdma.fabric.plugins.plugin_utils._run_hosts import (
+    drained,
+    nodes_of,
+    taking_part,
+    wire_tested,
+)
 from ansible_collections.rdma.fabric.plugins.plugin_utils._teardown import (
     in_use,
     labels_nodes,
@@ -37,6 +42,10 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._teardown import (
     say_in_use,
     why_the_cluster_stays,
     without_consent,
+)
+from ansible_collections.rdma.fabric.plugins.plugin_utils._wire_rehearsal import (
+    rehearse_wire_test,
+    wish_to_rehearse,
 )
 
 # Who only looks whether a run could reach its end does not sit out an outage.
@@ -75,7 +84,8 @@ class ActionModule(ClusterAction):
         if asked:
             try:
                 reach = reach_of(arguments, task_vars, self._loader) if removes else None
-                answer = self._of_the_cluster(arguments, waves, problems, reach)
+                node = node_to_test(arguments, task_vars, self._loader)
+                answer = self._of_the_cluster(arguments, waves, problems, reach, node)
             except ApiFault as fault:
                 problems.append(f"the cluster: {fault}")
         if problems:
@@ -93,11 +103,17 @@ class ActionModule(ClusterAction):
         return (problems, said) if self.check_mode else ([*said, *problems], [])
 
     def _of_the_cluster(
-        self, arguments: dict[str, Any], waves: list[dict[str, Any]], problems: list[str], removal: Reach | None
+        self,
+        arguments: dict[str, Any],
+        waves: list[dict[str, Any]],
+        problems: list[str],
+        removal: Reach | None,
+        node: str,
     ) -> dict[str, Any]:
         """Return what the cluster answers, and add what it would refuse to the problems; raises ApiFault.
 
-        ``removal`` is how far a removal goes, None where nothing is to be removed.
+        ``removal`` is how far a removal goes, None where nothing is to be removed. ``node`` is one of those that are
+        tested on the wire, empty without one.
         """
         request = BatchRequest(
             waves=waves,
@@ -117,6 +133,11 @@ class ActionModule(ClusterAction):
             if arguments["rollout"] and (removal is None or removal.hosts):
                 removes = removal is not None
                 found.append(rehearse_rollout(connection, request.inventory_namespace, removes=removes))
+            if node and removal is None:
+                wish = wish_to_rehearse(
+                    arguments["wire_networks"], arguments["wire_resources"], arguments["wire_namespace"]
+                )
+                found.append(rehearse_wire_test(connection, arguments["spec"], wish, arguments["wire_image"], node))
         problems += [f"the cluster: {problem}" for rehearsal in found for problem in rehearsal.problems]
         return {
             "server": client.server,
@@ -134,6 +155,14 @@ class ActionModule(ClusterAction):
         if users and not (arguments["allow_in_use"] or self.check_mode):
             return replace(found, problems=[f"{say_in_use(users)} ({next_step_of_users()})"])
         return replace(found, notices=[*found.notices, *([say_in_use(users)] if users else [])])
+
+
+def node_to_test(arguments: dict[str, Any], task_vars: dict[str, Any], loader: DataLoader) -> str:
+    """Return the first node that is tested on the wire in its turn; empty where none is."""
+    hosts, variables = list(arguments["spec"].get("hosts") or {}), task_vars.get("hostvars") or {}
+    within = taking_part(hosts, task_vars.get("groups") or {}, task_vars.get("ansible_limit"), loader)
+    tested = wire_tested(within, variables) if arguments["rollout"] else []
+    return nodes_of(tested[:1], variables)[tested[0]] if tested else ""
 
 
 def reach_of(arguments: dict[str, Any], task_vars: dict[str, Any], loader: DataLoader) -> Reach:

@@ -23,6 +23,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._k8s.rights import (
     Need,
     diagnosis_needs,
     grouped,
+    proof_needs,
     push_needs,
     refused_need,
     removal_needs,
@@ -41,7 +42,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import 
 
 _VERBS = {CREATED: ("create", "patch"), CONFIGURED: ("patch",), DELETED: ("delete",)}
 _NEXT_STEP = "next: grant them, or bind the ClusterRole {role}, which this collection ships (docs/rights.md)"
-_PUSH, _ROLLOUT = "rdma-fabric-push", "rdma-fabric-rollout"
+_PUSH, _ROLLOUT, _PROOF = "rdma-fabric-push", "rdma-fabric-rollout", "rdma-fabric-proof"
 
 
 @dataclass(frozen=True)
@@ -146,6 +147,14 @@ def rehearse_rollout(connection: Connection, namespace: str, *, removes: bool = 
         elif fault.fault is not Fault.FORBIDDEN:
             raise
     return Rehearsal(user, problems, [*notices, *_notices(user, frozenset(), missing.unknown)])
+
+
+def rehearse_proof(connection: Connection, namespaces: Iterable[str]) -> Rehearsal:
+    """Look whether nodes can be tested on the wire, with pods in these namespaces; raises :class:`ApiFault`."""
+    user = who_am_i(connection)
+    missing = missing_rights(connection, proof_needs(namespaces))
+    problems = [_lacks(user, missing.needs, _PROOF)] if missing.needs else []
+    return Rehearsal(user, problems, _notices(user, frozenset(), missing.unknown))
 
 
 def _reads(keys: Iterable[Key], find: Find) -> set[Need]:
