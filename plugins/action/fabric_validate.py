@@ -128,8 +128,8 @@ class ActionModule(ClusterAction):
                 request = replace(request_of(arguments, plan, pods.run, facts), first=tested, pairs_of=node)
                 if self.check_mode:
                     pods.try_out(all_pods(request))
-                    lines = [*(each["line"] for each in proof.results()), *plan_lines(plan, request.image)]
-                    return {"changed": True, "plan": plan, "msg": lines, "notices": proof.notices()}
+                    said = [*proof.notices(), *proof.pairs_of(plan)]
+                    return {"changed": True, "plan": plan, "msg": plan_lines(plan, request.image), "notices": said}
                 parts.append(self._measured(request, pods, client))
                 tested += len(plan["networks"])
                 proof.note(parts[-1]["pairs"])

@@ -118,6 +118,15 @@ class NodeProof:
             return None
         return {"schedule": "node", "networks": planned, "left_out": [], "tests": list(TESTS)}
 
+    def pairs_of(self, plan: Plan) -> list[str]:
+        """Return one line for each network of a plan that is not carried out."""
+        return [
+            f"{network_label(each)}: {self.node} is to be tested with {name}"
+            for each in plan["networks"]
+            for name in each["nodes"]
+            if name != self.node
+        ]
+
     def note(self, rows: list[Json]) -> None:
         """Take the rows of the last plan into account."""
         slots = self.cluster.slots()
