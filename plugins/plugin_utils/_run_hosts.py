@@ -156,6 +156,12 @@ def wire_tested(hosts: Iterable[str], variables: Mapping[str, Mapping[str, Any]]
     return [host for host in hosts if value_of(_WIRE_TEST, variables.get(host, {}).get(_WIRE_TEST.name))[0]]
 
 
+def wire_notices(hosts: Iterable[str], variables: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """Return what the wire tests of this run have found worth a look, beside what failed."""
+    found = [(variables.get(host, {}).get("host_wire") or {}).get("notices") or [] for host in hosts]
+    return [notice for notices in found for notice in notices]
+
+
 def nodes_of(hosts: Iterable[str], variables: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
     """Return the name of the node of each host: what ``rdma_fabric_node_name`` says, else the host's own."""
     given = {host: value_of(_NODE_NAME, variables.get(host, {}).get(_NODE_NAME.name))[0] for host in hosts}

@@ -20,6 +20,7 @@ import pytest
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.neighbours import in_order
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.cordon import ANNOTATION
 from ansible_collections.rdma.fabric.tests.integration.exec_nodes import ExecNodes, running, wait_until
+from ansible_collections.rdma.fabric.tests.integration.guides import blocks_of, guide
 from ansible_collections.rdma.fabric.tests.integration.own_files import OwnFiles, inventory_of
 from ansible_collections.rdma.fabric.tests.integration.playbooks import Json, Outcome, User, stored_writes
 from ansible_collections.rdma.fabric.tests.integration.test_upgrade_killed import kill
@@ -202,6 +203,7 @@ def test_what_a_killed_test_leaves_is_removed_by_the_next_run_which_tests_the_no
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
+        text=True,
         start_new_session=True,
     ) as process:
         try:
@@ -220,3 +222,13 @@ def test_what_keeps_the_test_from_its_end_is_told_before_a_host_is_looked_at(tur
     outcome = turns.run(rdma_fabric_validate_networks=["rail9"]).refused()
     assert "the wire test: validate: networks: 'rail9' is no network of the fabric" in outcome.message
     assert [action for action in outcome.counts["one"] if "rdma_host" in action] == []
+
+
+def test_the_play_of_the_guide_tests_a_cordoned_node(turns: Turns, tmp_path: Path) -> None:
+    (block,) = blocks_of(guide("guide-validate.md"))[-1:]
+    play = tmp_path / "play.yml"
+    play.write_text(block.replace("gpu-07", turns.node), encoding="utf-8")
+    turns.kubectl("cordon", turns.node)
+    outcome = turns.user.run(str(play), inventory=turns.inventory, variables=turns.fabric, cluster=turns.cluster)
+    outcome.succeeded()
+    assert (turns.wire()["verdict"], turns.cordoned(), turns.pods()) == ("pass", [turns.node], [])
