@@ -128,12 +128,16 @@ options:
     description:
       - What the RDMA ports of the host offered before it was changed, as RV(links) of an earlier look.
       - When a plan was applied and no reboot is to come, a port that offers less now fails the task, be it down,
-        slower, gone, or without a RoCE v2 GID of an IPv4 address. Ports that come up late are waited for, two minutes.
+        slower, gone, or without a RoCE v2 GID of an IPv4 address.
       - A port is the same by its PCI address and number, whatever its interface is called. What O(desired) wants down,
         and what has another link layer now, is not compared.
     type: list
     elements: dict
     default: []
+  link_timeout:
+    description: Seconds that ports which come up late are waited for, to offer again what O(links) says.
+    type: int
+    default: 120
   allow_reboot:
     description:
       - Whether the host may be rebooted. Nothing is rebooted here, RV(reboot_due) tells that it is to be.
@@ -444,6 +448,7 @@ def run_here(module: AnsibleModule) -> dict[str, Any]:
         defers_reload=module.params["defer_reload"],
         sealed=None if sealed is None else check_sealed(sealed),
         links=check_links(module.params["links"]),
+        link_seconds=module.params["link_timeout"],
     )
     address = server_address(LiveHost(), os.getpid()) or desired["connection_address"]
     if run.applies:
@@ -500,6 +505,7 @@ def main() -> None:
             "check_variables": {"type": "bool", "default": False},
             "sealed": {"type": "dict"},
             "links": {"type": "list", "elements": "dict", "default": []},
+            "link_timeout": {"type": "int", "default": 120},
             "allow_reboot": {"type": "bool", "default": False},
             "defer_reload": {"type": "bool", "default": False},
         },

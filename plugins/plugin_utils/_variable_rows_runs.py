@@ -256,6 +256,19 @@ OF_RUNS = (
         asked=True,
     ),
     Variable(
+        "link_timeout",
+        "int",
+        (
+            "Seconds that RDMA ports which were up when C(rdma.fabric.upgrade) or C(rdma.fabric.rollback) began may "
+            "take to be up again after the host's change and reboot.",
+        ),
+        ("host",),
+        HOST,
+        default=120,
+        least=0,
+        unit="seconds",
+    ),
+    Variable(
         "wire_test",
         "bool",
         (

@@ -12,8 +12,8 @@ import pytest
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.gather import gather
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.links import check_links, links_of, lost_links
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.converge import apply, preview
-from ansible_collections.rdma.fabric.plugins.module_utils._host.run.links import LINK_SECONDS, with_links
-from ansible_collections.rdma.fabric.plugins.module_utils._host.run.result import Run
+from ansible_collections.rdma.fabric.plugins.module_utils._host.run.links import with_links
+from ansible_collections.rdma.fabric.plugins.module_utils._host.run.result import LINK_SECONDS, Run
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import check_spec
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput
 from ansible_collections.rdma.fabric.tests.fixtures.hosts.fleet import FLEET
@@ -136,9 +136,9 @@ def test_nothing_is_compared_while_links_are_to_be_cut_again(coming: str) -> Non
     before = look(kernel)
     take_down(kernel)
     outcome = {"reboot_required": False, "reload_due": False, "facts": gather(kernel), "msg": "", coming: True}
-    assert with_links(kernel, kernel, outcome, before, shut=(), watch=None) == outcome
+    assert with_links(kernel, kernel, outcome, before, 5.0, shut=(), watch=None) == outcome
     outcome[coming] = False
-    assert with_links(kernel, kernel, outcome, before, shut=(), watch=None)["failed"] is True
+    assert with_links(kernel, kernel, outcome, before, 5.0, shut=(), watch=None)["failed"] is True
 
 
 def test_a_device_that_is_gone_and_one_of_another_link_layer() -> None:

@@ -126,7 +126,7 @@ def apply(
         return with_verdict(host_result(seen.wish, seen.facts, seen.plan, run), verdict)
     outcome = _apply(machine, desired, run, address, clock, seen=seen, watch=watch)
     if run.links:
-        outcome = with_links(machine, clock, outcome, run.links, shut=_shut(seen), watch=watch)
+        outcome = with_links(machine, clock, outcome, run.links, run.link_seconds, shut=_shut(seen), watch=watch)
     return with_verdict(with_previous(outcome, run, known=not seen.stays), verdict)
 
 

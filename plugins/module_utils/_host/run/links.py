@@ -19,8 +19,6 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe im
 
 Outcome = Mapping[str, Any]
 
-# A port of 400 Gb/s trains for half a minute, an InfiniBand one then waits for its subnet manager.
-LINK_SECONDS = 120.0
 _INTERVAL = 2.0
 _NEXT_STEP = "look at cable, transceiver, switch port and address of each, and run again"
 
@@ -30,11 +28,12 @@ def with_links(
     clock: Clock,
     outcome: Outcome,
     before: Sequence[Link],
+    seconds: float,
     *,
     shut: Collection[str],
     watch: Watch | None,
 ) -> dict[str, Any]:
-    """Return the outcome of a run, failed where a link is not as ``before`` within ``LINK_SECONDS``.
+    """Return the outcome of a run, failed where a link is not as ``before`` within ``seconds``.
 
     Nothing is looked at while something is left that changes links, such as a reboot. ``shut`` are the PCI addresses
     of interfaces that are to be down.
@@ -43,11 +42,11 @@ def with_links(
         return dict(outcome)
     facts = outcome["facts"]
     lost = lost_links(before, facts, shut)
-    end = clock.now() + LINK_SECONDS
+    end = clock.now() + seconds
     if lost and watch is not None:
         # What was taken back meanwhile is told by the confirmation.
         with suppress(Fault, HostError):
-            watch.during(LINK_SECONDS)
+            watch.during(seconds)
     while lost and clock.now() < end:
         clock.sleep(_INTERVAL)
         probe = Probe(machine)
@@ -55,5 +54,5 @@ def with_links(
         lost = lost_links(before, facts, shut)
     if not lost:
         return {**outcome, "facts": facts}
-    said = f"not as before the change after {LINK_SECONDS:.0f} seconds: {'; '.join(lost)}; next: {_NEXT_STEP}"
+    said = f"not as before the change after {seconds:.0f} seconds: {'; '.join(lost)}; next: {_NEXT_STEP}"
     return {**outcome, "facts": facts, "failed": True, "lost_links": lost, "msg": f"{said}; {outcome['msg']}"}

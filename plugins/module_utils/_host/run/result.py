@@ -31,6 +31,8 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.syntax impo
 Outcome = Dict[str, Any]
 
 APPLY = "apply"
+# A port of 400 Gb/s trains for half a minute, an InfiniBand one then waits for its subnet manager.
+LINK_SECONDS = 120.0
 ABSENT = "absent"
 PREVIOUS = "previous"
 
@@ -42,7 +44,8 @@ class Run:
     ``strict`` lets refused steps fail a run that applies; ``state`` absent brings the original values back, previous
     what the host was brought to before. A task about some of the ``concerns`` only leaves the others alone. With
     ``defers_reload`` the run ends before a reload of the driver, which is left to a turn of the host. ``sealed`` is the
-    plan of the host that was approved, ``links`` what its ports offered before, which they are to offer afterwards.
+    plan of the host that was approved, ``links`` what its ports offered before, which they are to offer again
+    within ``link_seconds``.
     """
 
     check: bool
@@ -55,6 +58,7 @@ class Run:
     defers_reload: bool = False
     sealed: Mapping[str, Any] | None = None
     links: Sequence[Link] = ()
+    link_seconds: float = LINK_SECONDS
 
     @property
     def applies(self) -> bool:
