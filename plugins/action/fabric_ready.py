@@ -30,7 +30,12 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._action import ActionF
 from ansible_collections.rdma.fabric.plugins.plugin_utils._cluster_action import ClusterAction, task_environment
 from ansible_collections.rdma.fabric.plugins.plugin_utils._files import make_writable_directory
 from ansible_collections.rdma.fabric.plugins.plugin_utils._joining import objections_to_join
-from ansible_collections.rdma.fabric.plugins.plugin_utils._run_hosts import drained, taking_part
+from ansible_collections.rdma.fabric.plugins.plugin_utils._run_hosts import (
+    drained,
+    nodes_of,
+    taking_part,
+    wire_tested,
+)
 from ansible_collections.rdma.fabric.plugins.plugin_utils._teardown import (
     in_use,
     labels_nodes,
@@ -41,6 +46,10 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._teardown import (
     without_consent,
 )
 from ansible_collections.rdma.fabric.plugins.plugin_utils._turns import node_of
+from ansible_collections.rdma.fabric.plugins.plugin_utils._wire_rehearsal import (
+    rehearse_wire_test,
+    wish_to_rehearse,
+)
 
 # Who only looks whether a run could reach its end does not sit out an outage.
 _PATIENCE = Patience(total=10.0)
@@ -55,6 +64,13 @@ class Reach(NamedTuple):
 
     hosts: bool
     cluster: bool
+
+
+class Nodes(NamedTuple):
+    """The nodes that join in the run, and one of those that are tested on the wire, empty without one."""
+
+    joining: list[str]
+    tested: str
 
 
 class ActionModule(ClusterAction):
@@ -80,7 +96,9 @@ class ActionModule(ClusterAction):
         if asked:
             try:
                 reach = reach_of(arguments, task_vars, self._loader) if removes else None
-                nodes = self._nodes_that_join(arguments, task_vars)
+                nodes = Nodes(
+                    self._nodes_that_join(arguments, task_vars), node_to_test(arguments, task_vars, self._loader)
+                )
                 answer = self._of_the_cluster(arguments, waves, problems, reach, nodes)
             except ApiFault as fault:
                 problems.append(f"the cluster: {fault}")
@@ -111,11 +129,11 @@ class ActionModule(ClusterAction):
         waves: list[dict[str, Any]],
         problems: list[str],
         removal: Reach | None,
-        nodes: list[str],
+        nodes: Nodes,
     ) -> dict[str, Any]:
         """Return what the cluster answers, and add what it would refuse to the problems; raises ApiFault.
 
-        ``removal`` is how far a removal goes, None where nothing is to be removed; ``nodes`` are those that join.
+        ``removal`` is how far a removal goes, None where nothing is to be removed.
         """
         request = BatchRequest(
             waves=waves,
@@ -135,7 +153,13 @@ class ActionModule(ClusterAction):
             if arguments["rollout"] and (removal is None or removal.hosts):
                 removes = removal is not None
                 found.append(rehearse_rollout(connection, request.inventory_namespace, removes=removes))
-            found += [rehearse_joining(connection, nodes)] if arguments["joins"] else []
+            found += [rehearse_joining(connection, nodes.joining)] if arguments["joins"] else []
+            if nodes.tested and removal is None:
+                wish = wish_to_rehearse(
+                    arguments["wire_networks"], arguments["wire_resources"], arguments["wire_namespace"]
+                )
+                image, spec = arguments["wire_image"], arguments["spec"]
+                found.append(rehearse_wire_test(connection, spec, wish, image, nodes.tested))
         problems += [f"the cluster: {problem}" for rehearsal in found for problem in rehearsal.problems]
         return {
             "server": client.server,
@@ -154,6 +178,14 @@ class ActionModule(ClusterAction):
         if users and not (arguments["allow_in_use"] or self.check_mode):
             return replace(found, problems=[f"{say_in_use(users)} ({next_step_of_users()})"])
         return replace(found, notices=[*found.notices, *([say_in_use(users)] if users else [])])
+
+
+def node_to_test(arguments: dict[str, Any], task_vars: dict[str, Any], loader: DataLoader) -> str:
+    """Return the first node that is tested on the wire in its turn; empty where none is."""
+    hosts, variables = list(arguments["spec"].get("hosts") or {}), task_vars.get("hostvars") or {}
+    within = taking_part(hosts, task_vars.get("groups") or {}, task_vars.get("ansible_limit"), loader)
+    tested = wire_tested(within, variables) if arguments["rollout"] else []
+    return nodes_of(tested[:1], variables)[tested[0]] if tested else ""
 
 
 def reach_of(arguments: dict[str, Any], task_vars: dict[str, Any], loader: DataLoader) -> Reach:

@@ -29,7 +29,7 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._host_documents import
     read_validation,
 )
 from ansible_collections.rdma.fabric.plugins.plugin_utils._page import render_page
-from ansible_collections.rdma.fabric.plugins.plugin_utils._run_hosts import taking_part, was_read
+from ansible_collections.rdma.fabric.plugins.plugin_utils._run_hosts import taking_part, was_read, wire_notices
 
 
 class ActionModule(FabricAction):
@@ -43,12 +43,13 @@ class ActionModule(FabricAction):
         check_inputs(arguments)
         hosts = of_the_inventory(documents, arguments["spec"])
         earlier = earlier_notice(run_dir / "hosts", self._not_of_this_run(hosts, arguments["unfinished"], task_vars))
+        of_wire_tests = wire_notices((each["host"] for each in hosts), task_vars.get("hostvars") or {})
         report = build_report(
             spec=arguments["spec"],
             hosts=hosts,
             cluster=arguments["cluster"],
             rendered=arguments["rendered"],
-            notices=[*arguments["notices"], *earlier],
+            notices=[*arguments["notices"], *earlier, *of_wire_tests],
             generated_at=datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
             title=arguments["title"],
             validation=validation,

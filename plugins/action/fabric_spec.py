@@ -14,16 +14,17 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.basis.findings
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.intake.helm import values_of_settings
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.intake.load import HostReading, build_spec
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.preflight import preflight
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.proof_pods import networks_of
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.render import render
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.guid_ranges import shared_guids
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import HOST_VARIABLES, parse_host_variables
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.syntax import one_line
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects import set_name_violations
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.slots import limit_of
-from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, Notice, Violation
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, Notice, Violation, named
 from ansible_collections.rdma.fabric.plugins.plugin_utils._action import FabricAction, plain
 from ansible_collections.rdma.fabric.plugins.plugin_utils._documents import read_files
-from ansible_collections.rdma.fabric.plugins.plugin_utils._run_hosts import taking_part
+from ansible_collections.rdma.fabric.plugins.plugin_utils._run_hosts import taking_part, wire_tested
 from ansible_collections.rdma.fabric.plugins.plugin_utils._run_input import CONTROLLER, not_found
 from ansible_collections.rdma.fabric.plugins.plugin_utils._sealed_plan import compare
 from ansible_collections.rdma.fabric.plugins.plugin_utils._sealed_run import load, run_of, wishes_of
@@ -93,6 +94,9 @@ class ActionModule(FabricAction):
                 *late.violations(),
             ],
         )
+        untestable = wire_violations(spec, hostvars)
+        if untestable:
+            raise InvalidInput(untestable)
         if arguments["plan_file"] and not self.check_mode:
             remarks = [*remarks, Notice(f"{PREFIX}plan_file", "", "only a run of site --check writes it")]
         found: dict[str, Any] = {"changed": False, "spec": spec, "notices": [*notices, *preflight(spec), *remarks]}
@@ -175,6 +179,16 @@ def limit_violations(arguments: Mapping[str, Any]) -> list[Violation]:
     except ValueError as err:
         return [Violation(f"{PREFIX}max_unavailable", "", str(err), "give one of these")]
     return []
+
+
+def wire_violations(spec: Mapping[str, Any], hostvars: Mapping[str, Any]) -> list[Violation]:
+    """Return what is wrong where hosts are to be tested on the wire, and the fabric has no network for that."""
+    hosts = wire_tested(spec["hosts"], hostvars)
+    if not hosts or networks_of(dict(spec)):
+        return []
+    problem = f"asks for a wire test, and the fabric has no secondary network to test (on {named(hosts)})"
+    hint = "give a MacvlanNetwork, HostDeviceNetwork, IPoIBNetwork or NetworkAttachmentDefinition, or set it to false"
+    return [Violation(f"{PREFIX}wire_test", "", problem, hint)]
 
 
 def extra_resource(task_vars: Mapping[str, Any]) -> list[Document]:

@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import secrets
 import time
+from dataclasses import replace
 from datetime import datetime, timezone
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.basis.names import dns_label
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.proof_pods import networks_of, test_image
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.proof_pods import test_image
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.render import DEFAULT_NAMESPACE
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.client import Client
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import ApiFault
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.exec import Executor, WebSockets
@@ -31,31 +34,58 @@ from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.plan impor
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.twins import shared_addresses
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, Violation
 from ansible_collections.rdma.fabric.plugins.plugin_utils._action import ActionFailure
-from ansible_collections.rdma.fabric.plugins.plugin_utils._campaign import Campaign, Request, pods_of
+from ansible_collections.rdma.fabric.plugins.plugin_utils._campaign import Campaign, Request, all_pods
 from ansible_collections.rdma.fabric.plugins.plugin_utils._cluster_action import ClusterAction, task_environment
-from ansible_collections.rdma.fabric.plugins.plugin_utils._files import write_if_different
-from ansible_collections.rdma.fabric.plugins.plugin_utils._host_documents import read_host_documents
-from ansible_collections.rdma.fabric.plugins.plugin_utils._proof_pods import ClusterPods, PodShell, interruptible
+from ansible_collections.rdma.fabric.plugins.plugin_utils._files import (
+    make_writable_directory,
+    write_if_different,
+)
+from ansible_collections.rdma.fabric.plugins.plugin_utils._host_documents import parse_document, read_host_documents
+from ansible_collections.rdma.fabric.plugins.plugin_utils._neighbour_cluster import NeighbourCluster
+from ansible_collections.rdma.fabric.plugins.plugin_utils._node_proof import NodeProof
+from ansible_collections.rdma.fabric.plugins.plugin_utils._proof_pods import (
+    ClusterPods,
+    PodShell,
+    interruptible,
+    is_test_pod,
+    resources_by_network,
+)
+from ansible_collections.rdma.fabric.plugins.plugin_utils._run_hosts import nodes_of
 
 _POSITIVE = ("size", "iterations", "queue_pairs", "timeout", "test_timeout")
 
 
+class Stopwatch:
+    """When something began, in UTC, and how long it has taken."""
+
+    def __init__(self) -> None:
+        self.at = datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+        self._began = time.monotonic()
+
+    def seconds(self) -> float:
+        """Return the seconds since then."""
+        return time.monotonic() - self._began
+
+
 class ActionModule(ClusterAction):
-    """Tests every pair of nodes on every network."""
+    """Tests every pair of nodes on every network, or the pairs of one node."""
 
     def execute(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         """Plan, and unless in check mode prove; see the module's documentation."""
         run_dir = Path(arguments["run_dir"]).absolute()
         check_arguments(arguments)
-        facts = facts_of(arguments["spec"], run_dir)
-        run_id = secrets.token_hex(4)
         with task_environment(self._environment()):
             try:
                 client = self.client(arguments)
-                pods = ClusterPods(Connection(client, notify=self.progress), run_id, self.progress)
-                plan = self._plan(arguments, facts, pods, task_vars)
-                request = request_of(arguments, plan, run_id, facts)
-                pods.try_out([pod for index in range(len(plan["networks"])) for pod in pods_of(request, index)])
+                pods = ClusterPods(Connection(client, notify=self.progress), secrets.token_hex(4), self.progress)
+                if arguments["node"]:
+                    return self._prove_node(
+                        arguments, self._around(arguments, {}, pods, task_vars), pods, client, run_dir
+                    )
+                facts = facts_of(arguments["spec"], run_dir)
+                plan = make_plan(wish_of(arguments), self._around(arguments, facts, pods, task_vars))
+                request = request_of(arguments, plan, pods.run, facts)
+                pods.try_out(all_pods(request))
                 if self.check_mode:
                     lines = plan_lines(plan, request.image)
                     return {"changed": True, "plan": plan, "msg": lines, "notices": notices_of(request)}
@@ -63,47 +93,83 @@ class ActionModule(ClusterAction):
             except (ApiFault, BatchError) as err:
                 raise ActionFailure(str(err)) from err
 
-    def _plan(
+    def _around(
         self, arguments: dict[str, Any], facts: dict[str, Any], pods: ClusterPods, task_vars: dict[str, Any]
-    ) -> dict[str, Any]:
-        spec = arguments["spec"]
-        networks = networks_of(spec)
-        namespaces = [arguments["namespace"]] if arguments["namespace"] else [each["namespace"] for each in networks]
-        there = pods.present("v1", "Namespace", [("", name) for name in namespaces])
-        wish = Wish(
-            networks=arguments["networks"],
-            resources={str(name): names_in(value) for name, value in arguments["resources"].items()},
-            schedule=arguments["pairs"],
-            namespace=arguments["namespace"],
-            ready_timeout=arguments["timeout"],
-            test_timeout=arguments["test_timeout"],
-        )
-        around = Surroundings(
+    ) -> Surroundings:
+        hosts = arguments["spec"]["hosts"]
+        names = nodes_of(hosts, task_vars.get("hostvars") or {})
+        networks, attachments, namespaces = pods.networks(arguments["spec"], arguments["namespace"])
+        return Surroundings(
             networks=networks,
-            nodes=pods.nodes(),
-            attachments=pods.attachments(each["network"] for each in networks),
-            namespaces=[name for _cluster, name in there],
-            hosts={host: facts.get(host) for host in spec["hosts"]},
-            addresses=addresses_of(spec["hosts"], task_vars),
+            nodes=[] if arguments["node"] else pods.nodes(),
+            attachments=attachments,
+            namespaces=namespaces,
+            hosts={host: facts.get(host) for host in hosts},
+            addresses=addresses_of(hosts, task_vars),
+            # A host without a name of its own may be found by another one, where all nodes are read.
+            names={host: name for host, name in names.items() if arguments["node"] or name != host},
         )
-        return make_plan(wish, around)
 
-    def _prove(self, request: Request, pods: ClusterPods, client: Client, run_dir: Path) -> dict[str, Any]:
-        started, started_at = time.monotonic(), datetime.now(timezone.utc)
+    def _prove_node(
+        self, arguments: dict[str, Any], around: Surroundings, pods: ClusterPods, client: Client, run_dir: Path
+    ) -> dict[str, Any]:
+        """Test the pairs of one node until there is a verdict on each network."""
+        node, namespaces = arguments["node"], {arguments["namespace"] or each["namespace"] for each in around.networks}
+        cluster = NeighbourCluster(pods.connection, arguments["spec"].get("namespace") or DEFAULT_NAMESPACE)
+        proof = NodeProof(node, wish_of(arguments), around, cluster, partial(facts_of_host, run_dir), is_test_pod)
+        started, tested = Stopwatch(), 0
+        parts: list[documents.Document] = []
+        with interruptible(pods.stop):
+            if not self.check_mode:
+                pods.sweep(sorted(namespaces), pairs_of=node)
+            proof.begin()
+            while (plan := proof.next_plan()) is not None:
+                facts = {host: proof.facts_of(host) for each in plan["networks"] for host in each["nodes"].values()}
+                request = replace(request_of(arguments, plan, pods.run, facts), first=tested, pairs_of=node)
+                if self.check_mode:
+                    pods.try_out(all_pods(request))
+                    said = [*proof.notices(), *proof.pairs_of(plan)]
+                    return {"changed": True, "plan": plan, "msg": plan_lines(plan, request.image), "notices": said}
+                parts.append(self._measured(request, pods, client))
+                tested += len(plan["networks"])
+                proof.note(parts[-1]["pairs"])
+        document = documents.node_document(node, proof.results(), parts, started.at, started.seconds())
+        path = run_dir / "wire" / f"{node}.json"
+        if not self.check_mode:
+            make_writable_directory(path.parent)
+            write_if_different(path, documents.document_text(document))
+        result = {
+            "changed": bool(parts),
+            "verdict": document["verdict"],
+            "recap": [each["line"] for each in document["networks"]],
+            "networks": document["networks"],
+            "notices": [*proof.notices(), *pods.notices],
+            **({} if self.check_mode else {"wire_json": str(path)}),
+        }
+        if document["verdict"] == "fail":
+            raise ActionFailure("\n".join(documents.node_failure_lines(document)), **result)
+        return result
+
+    def _measured(self, request: Request, pods: ClusterPods, client: Client) -> documents.Document:
+        """Run every pair of a request; return the document of that."""
+        started = Stopwatch()
         shell = PodShell(Executor(WebSockets(client), stopped=pods.stop.is_set))
         campaign = Campaign(request, pods, shell, time.monotonic, self.progress, stop=pods.stop)
-        with interruptible(pods.stop):
-            pods.sweep(network["namespace"] for network in request.plan["networks"])
-            campaign.run()
-        document = documents.build_document(
+        campaign.run()
+        return documents.build_document(
             request.plan,
             run=request.run,
             image=request.image,
             rows=campaign.rows,
             sides=campaign.sides,
-            started_at=started_at.strftime("%Y-%m-%dT%H:%M:%SZ"),
-            seconds=time.monotonic() - started,
+            started_at=started.at,
+            seconds=started.seconds(),
         )
+
+    def _prove(self, request: Request, pods: ClusterPods, client: Client, run_dir: Path) -> dict[str, Any]:
+        with interruptible(pods.stop):
+            pods.sweep(network["namespace"] for network in request.plan["networks"])
+            document = self._measured(request, pods, client)
         files = {"validate_json": run_dir / "validate.json", "validate_junit": run_dir / "validate.xml"}
         write_if_different(files["validate_json"], documents.document_text(document))
         write_if_different(files["validate_junit"], junit_text(document))
@@ -145,15 +211,35 @@ def check_arguments(arguments: dict[str, Any]) -> None:
         raise InvalidInput(flaws)
 
 
-def names_in(value: Any) -> list[str]:
-    """Return the resources that a user wrote as one name or as a list of names."""
-    return [str(each) for each in value] if isinstance(value, list) else [str(value)]
+def wish_of(arguments: dict[str, Any]) -> Wish:
+    """Return what the arguments ask for."""
+    return Wish(
+        networks=arguments["networks"],
+        resources=resources_by_network(arguments["resources"]),
+        schedule=arguments["pairs"],
+        namespace=arguments["namespace"],
+        ready_timeout=arguments["timeout"],
+        test_timeout=arguments["test_timeout"],
+    )
 
 
 def facts_of(spec: dict[str, Any], run_dir: Path) -> dict[str, Any]:
     """Return the facts in the run directory by inventory host, of the hosts of the spec."""
     documents_there = read_host_documents(run_dir / "hosts")
     return {each["host"]: each["facts"] for each in documents_there if each["host"] in spec["hosts"]}
+
+
+def facts_of_host(run_dir: Path, host: str) -> dict[str, Any] | None:
+    """Return the facts of one host in the run directory, None where there are none that can be read."""
+    try:
+        document = parse_document(run_dir / "hosts" / f"{host}.json")
+    except ValueError:
+        # Rates of its devices are then judged by what the pods say alone.
+        return None
+    if report_input.host_document_violations(host, document):
+        return None
+    found: dict[str, Any] = document["facts"]
+    return found
 
 
 def addresses_of(hosts: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, str]:

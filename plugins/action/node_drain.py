@@ -53,6 +53,9 @@ class ActionModule(ClusterAction):
     def _bring(self, cluster: NodeCluster, arguments: dict[str, Any]) -> dict[str, Any]:
         found = cluster.present()
         before = is_cordoned(found)
+        if arguments["state"] == "ready":
+            self._wait(cluster, arguments, found)
+            return self._result(cluster, before, before, Step(None), [])
         if arguments["state"] == "uncordoned":
             if arguments["wait"] and _frees(to_uncordon(found, arguments["run"])):
                 self._wait(cluster, arguments, found)

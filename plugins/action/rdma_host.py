@@ -14,6 +14,7 @@ from ansible.errors import AnsibleConnectionFailure
 from ansible.utils.display import Display
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import REFUSED
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.links import check_links
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.state_file import BrokenState
 from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.recorded import (
     BadRecording,
@@ -139,6 +140,7 @@ class ActionModule(FabricAction):
 
     def _run_module(self, desired: HostSpec, arguments: Mapping[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         given = {key: arguments[key] for key in ("mode", "state", "strict", "defer_reload")}
+        given.update(links=check_links(arguments["links"]), link_timeout=arguments["link_timeout"])
         # Who only looks at what became of a change has no plan to hold the host to.
         approved = {} if arguments["sealed"] is None else {"sealed": check_sealed(arguments["sealed"])}
         token = arguments["guard_token"] or secrets.token_hex(16)

@@ -68,6 +68,25 @@ options:
         to nodes and Events are looked at.
     type: bool
     default: false
+  wire_networks:
+    description:
+      - Networks of the wire test that hosts of O(spec) have in their turns, where C(rdma_fabric_wire_test) asks for it.
+        All networks unless given.
+      - With O(rollout), where a host in the run's limit asks for it, it is looked at whether these networks and their
+        namespaces are there, the user's rights to test pods, and whether the API server would accept them.
+    type: list
+    elements: str
+    default: []
+  wire_resources:
+    description: Resource that a test pod asks for, or a list of them, by network.
+    type: dict
+    default: {}
+  wire_namespace:
+    description: Namespace of the test pods. Unless given, each network's own.
+    type: str
+  wire_image:
+    description: Image of the test pods.
+    type: str
   state:
     description:
       - With V(absent), the run takes hosts and the cluster side back to what they were before the first run, as

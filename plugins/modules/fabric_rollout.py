@@ -110,6 +110,11 @@ turns:
       returned: always
       type: int
       sample: 6000
+    links:
+      description: What its RDMA ports offered when the run began, as O(rdma.fabric.rdma_host#module:links) takes it.
+      returned: always
+      type: list
+      elements: dict
 limit:
   description: How many nodes may be out of service at once, as O(rdma.fabric.node_slot#module:limit) takes it.
   returned: success

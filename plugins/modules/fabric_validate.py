@@ -20,6 +20,8 @@ description:
   - Everything that keeps the proof from starting is told at once, before any pod is made.
 notes:
   - Networks are tested one after another, the pairs of a round at the same time.
+  - With O(node) the user also needs C(get) on nodes, C(list) on pods of all namespaces, and C(list) on Leases in the
+    namespace of the slots.
   - A pod ends itself when the controller is killed. The next run removes what an earlier one left.
 author:
   - The rdma.fabric contributors (@rdma-fabric)
@@ -31,7 +33,8 @@ attributes:
   check_mode:
     support: full
     details:
-      - The plan is made and shown, and the API server judges the pods by a dry run. No pod is made.
+      - The plan is made and shown, and the API server judges the pods by a dry run. No pod is made. With O(node) it is
+        the plan of the first neighbours.
   diff_mode:
     support: none
   idempotent:
@@ -63,6 +66,18 @@ options:
       - Needed where O(spec) does not tell it, or tells several.
     type: dict
     default: {}
+  node:
+    description:
+      - Tests this one node only, against a healthy neighbour on each network. The node may be cordoned. It is the name
+        that the cluster has, and C(rdma_fabric_node_name) of its host unless that has the same name in the inventory.
+      - A neighbour is the node of another host of O(spec), Ready, not cordoned, without a slot
+        (M(rdma.fabric.node_slot)), with a free device. Each node has its own order of neighbours, the same in each run.
+      - Where the pair fails, a second neighbour is asked. Only when the node fails with both, or there is no other, the
+        task fails. Otherwise RV(notices) names the first neighbour.
+      - A network whose device the node does not offer, or for which there is no neighbour, is not tested, which
+        RV(notices) tells.
+      - Results are written to C(wire/NODE.json) in O(run_dir). O(pairs) means nothing then.
+    type: str
   pairs:
     description:
       - With V(all), every pair of nodes is tested, in N - 1 rounds.
@@ -132,23 +147,62 @@ EXAMPLES = r"""
     networks:
       - rail0
     pairs: hunt
+
+- name: Test a node that is cordoned before it takes pods again
+  rdma.fabric.fabric_validate:
+    spec: "{{ preflight_result.spec }}"
+    run_dir: rdma-fabric-run
+    node: gpu-07
 """
 
 RETURN = r"""
 verdict:
-  description: V(pass), V(fail), or V(reported) when a rate could not be judged and nothing failed.
+  description:
+    - V(pass), V(fail), or V(reported) when a rate could not be judged and nothing failed.
+    - With O(node) V(skipped) when nothing could be tested.
   returned: when pairs were tested
   type: str
   sample: pass
 recap:
-  description: The verdict in one line, then one line for each test that failed, and for each suspected node.
+  description:
+    - The verdict in one line, then one line for each test that failed, and for each suspected node.
+    - With O(node) one line for each network.
   returned: when pairs were tested
   type: list
   elements: str
   sample:
     - "1 pair tested: 1 pass"
+networks:
+  description: What came of each network.
+  returned: with O(node), when pairs were tested
+  type: list
+  elements: dict
+  contains:
+    network:
+      description: Its name, as C(namespace/name).
+      returned: always
+      type: str
+    verdict:
+      description: V(pass), V(fail), V(reported), or V(skipped) where nothing could be tested.
+      returned: always
+      type: str
+    neighbours:
+      description: The nodes that it was tested with, in their order.
+      returned: always
+      type: list
+      elements: str
+    line:
+      description: The same in one line.
+      returned: always
+      type: str
+      sample: "rail 0 (default/rail0): gpu-07 passes with gpu-11"
+wire_json:
+  description: Path of the results for machines.
+  returned: with O(node), when pairs were tested
+  type: str
+  sample: /home/user/rdma-fabric-run/wire/gpu-07.json
 plan:
-  description: What is tested, and which hosts are left out with the reason.
+  description: What is tested, and which hosts are left out with the reason. With O(node), in check mode only.
   returned: success
   type: dict
   contains:

@@ -50,8 +50,9 @@ options:
       - With V(cordoned), the node is cordoned, and its pods stay.
       - With V(uncordoned), the node takes pods again if it was cordoned by this module, whichever run that was unless
         O(run) names one. If it had been cordoned before, the mark goes and the cordon stays.
+      - With V(ready), the node could take pods again, as it is waited for with V(uncordoned), and it stays cordoned.
     type: str
-    choices: [drained, cordoned, uncordoned]
+    choices: [drained, cordoned, uncordoned, ready]
     default: drained
   reason:
     description: Why the node is cordoned, for those who look at it.

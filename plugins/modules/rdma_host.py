@@ -124,6 +124,20 @@ options:
         nothing left to do is accepted.
       - With C(rest) set to V(true) in it, what is left may be a part of the sealed steps, as after a reboot on the way.
     type: dict
+  links:
+    description:
+      - What the RDMA ports of the host offered before it was changed, as RV(links) of an earlier look.
+      - When a plan was applied and no reboot is to come, a port that offers less now fails the task, be it down,
+        slower, gone, or without a RoCE v2 GID of an IPv4 address.
+      - A port is the same by its PCI address and number, whatever its interface is called. What O(desired) wants down,
+        and what has another link layer now, is not compared.
+    type: list
+    elements: dict
+    default: []
+  link_timeout:
+    description: Seconds that ports which come up late are waited for, to offer again what O(links) says.
+    type: int
+    default: 120
   allow_reboot:
     description:
       - Whether the host may be rebooted. Nothing is rebooted here, RV(reboot_due) tells that it is to be.
@@ -290,6 +304,43 @@ facts:
       again.
   returned: when O(output_file) is not given
   type: dict
+links:
+  description: The RDMA ports that are up, without those of virtual functions of a physical one that the host has.
+  returned: when nothing was applied
+  type: list
+  elements: dict
+  contains:
+    pci:
+      description: PCI address of the function.
+      returned: always
+      type: str
+      sample: "0000:18:00.0"
+    port:
+      description: Number of the port.
+      returned: always
+      type: int
+    name:
+      description: Its interface, or its RDMA device where it has none.
+      returned: always
+      type: str
+      sample: rail0
+    link_layer:
+      description: V(Ethernet) or V(InfiniBand).
+      returned: always
+      type: str
+    rate_gbps:
+      description: Rate in Gb/s.
+      returned: always
+      type: float
+    rocev2_gid_index:
+      description: Index of its first RoCE v2 GID of an IPv4 address, none without one.
+      returned: always
+      type: int
+lost_links:
+  description: One line for each port that offers less than in O(links), with what it offered and offers.
+  returned: when a port does
+  type: list
+  elements: str
 previous_known:
   description: Whether another state than O(desired) was kept for the host to go back to.
   returned: with O(state=previous)
@@ -364,6 +415,7 @@ compile_once()
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.lock import exclusive
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import REFUSED, describe
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.links import check_links
 from ansible_collections.rdma.fabric.plugins.module_utils._host.guard.arm import Guard
 from ansible_collections.rdma.fabric.plugins.module_utils._host.guard.confirmation import confirmation
 from ansible_collections.rdma.fabric.plugins.module_utils._host.guard.launch import launch
@@ -395,6 +447,8 @@ def run_here(module: AnsibleModule) -> dict[str, Any]:
         state=module.params["state"],
         defers_reload=module.params["defer_reload"],
         sealed=None if sealed is None else check_sealed(sealed),
+        links=check_links(module.params["links"]),
+        link_seconds=module.params["link_timeout"],
     )
     address = server_address(LiveHost(), os.getpid()) or desired["connection_address"]
     if run.applies:
@@ -450,6 +504,8 @@ def main() -> None:
             "strict": {"type": "bool", "default": True},
             "check_variables": {"type": "bool", "default": False},
             "sealed": {"type": "dict"},
+            "links": {"type": "list", "elements": "dict", "default": []},
+            "link_timeout": {"type": "int", "default": 120},
             "allow_reboot": {"type": "bool", "default": False},
             "defer_reload": {"type": "bool", "default": False},
         },

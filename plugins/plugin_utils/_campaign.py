@@ -53,7 +53,11 @@ class TestPods(Protocol):
 
 @dataclass(frozen=True)
 class Request:
-    """What is proved: the plan, the run's ID, pods' image and settings, how pairs are tested, facts by host."""
+    """What is proved: the plan, the run's ID, pods' image and settings, how pairs are tested, facts by host.
+
+    ``first`` is the number of the plan's first network in the run, where one makes several plans. ``pairs_of`` is the
+    one node whose pairs are tested, if so.
+    """
 
     plan: Mapping[str, Any]
     run: str
@@ -62,6 +66,8 @@ class Request:
     ready_timeout: int
     spec: Mapping[str, Any]
     facts: Mapping[str, Mapping[str, Any] | None]
+    first: int = 0
+    pairs_of: str = ""
 
 
 @dataclass
@@ -140,7 +146,7 @@ def pods_of(request: Request, index: int) -> list[Json]:
     policy = (request.spec.get("cluster_policy") or {}).get("spec") or {}
     return [
         test_pod(
-            pod_name(request.run, index, place),
+            pod_name(request.run, request.first + index, place),
             run=request.run,
             node=node,
             namespace=network["namespace"],
@@ -150,9 +156,15 @@ def pods_of(request: Request, index: int) -> list[Json]:
             deadline=network["deadline"],
             settings=request.spec.get("settings") or {},
             tolerations=list(policy.get("tolerations") or []),
+            pairs_of=request.pairs_of,
         )
         for place, node in enumerate(sorted(network["nodes"]))
     ]
+
+
+def all_pods(request: Request) -> list[Json]:
+    """Return the test pods of every network of the plan."""
+    return [pod for index in range(len(request.plan["networks"])) for pod in pods_of(request, index)]
 
 
 def port_of(count: int) -> int:

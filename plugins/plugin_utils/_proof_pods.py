@@ -16,7 +16,9 @@ from typing import Any, Callable, Dict, Iterable, Iterator
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.proof_pods import (
     COMPONENT,
     CONTAINER,
+    PAIRS_ANNOTATION,
     RUN_LABEL,
+    networks_of,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.batch import run
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import ApiFault
@@ -43,6 +45,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.shell impo
 
 Json = Dict[str, Any]
 
+_OURS = {"app.kubernetes.io/managed-by": "rdma-fabric", "app.kubernetes.io/component": COMPONENT}
 _ATTACHMENTS = "k8s.cni.cncf.io/v1"
 _REMOVAL_TIMEOUT = 90.0
 
@@ -60,18 +63,28 @@ class ClusterPods:
     def __init__(self, connection: Connection, run_id: str, progress: Callable[[str], None]) -> None:
         self.notices: list[str] = []
         self.stop = threading.Event()
-        self._connection, self._run, self._progress = connection, run_id, progress
+        self.connection, self.run, self._progress = connection, run_id, progress
+
+    def networks(self, spec: Json, namespace: str | None) -> tuple[list[Json], list[str], list[str]]:
+        """Return the networks of a fabric, and which attachments and namespaces of test pods are there.
+
+        Without a ``namespace`` the pods are in those of the networks. Raises ApiFault.
+        """
+        networks = networks_of(spec)
+        namespaces = [namespace] if namespace else [each["namespace"] for each in networks]
+        there = self.present("v1", "Namespace", [("", name) for name in namespaces])
+        return networks, self.attachments(each["network"] for each in networks), [name for _cluster, name in there]
 
     def nodes(self) -> list[Json]:
         """Return the cluster's nodes as the plan reads them. Raises ApiFault."""
-        bodies = list_objects(self._connection, Key("v1", "Node", "", ""), Resource("nodes", False), {})
+        bodies = list_objects(self.connection, Key("v1", "Node", "", ""), Resource("nodes", False), {})
         return [node_row(body) for body in bodies]
 
     def present(self, api_version: str, kind: str, names: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
         """Return which of these objects (namespace, name) are there. Raises ApiFault."""
-        kinds = Kinds(lambda path: fetch_group(self._connection, path))
+        kinds = Kinds(lambda path: fetch_group(self.connection, path))
         keys = [Key(api_version, kind, namespace, name) for namespace, name in dict.fromkeys(names)]
-        return [(key.namespace, key.name) for key in keys if get_object(self._connection, kinds, key) is not None]
+        return [(key.namespace, key.name) for key in keys if get_object(self.connection, kinds, key) is not None]
 
     def attachments(self, names: Iterable[str]) -> list[str]:
         """Return which of these attachments (``namespace/name``) are there. Raises ApiFault."""
@@ -80,13 +93,18 @@ class ClusterPods:
 
     def try_out(self, pods: list[Json]) -> None:
         """Let the API server judge the pods without storing them. Raises BatchError, ApiFault."""
-        run(self._connection, BatchRequest(waves=[_wave(pods)], wait=False, check=True))
+        run(self.connection, BatchRequest(waves=[_wave(pods)], wait=False, check=True))
 
-    def sweep(self, namespaces: Iterable[str], now: datetime | None = None) -> None:
-        """Remove test pods that earlier runs left behind when they were killed. Raises ApiFault."""
-        selector = f"app.kubernetes.io/managed-by=rdma-fabric,app.kubernetes.io/component={COMPONENT}"
+    def sweep(self, namespaces: Iterable[str], now: datetime | None = None, *, pairs_of: str = "") -> None:
+        """Remove test pods that earlier runs left behind when they were killed. Raises ApiFault.
+
+        Those of the pairs of one node go at once: no two runs test it at the same time.
+        """
+        selector = ",".join(f"{label}={value}" for label, value in _OURS.items())
         for namespace in dict.fromkeys(namespaces):
-            found = leftovers(list_pods(self._connection, namespace, selector), now or datetime.now(timezone.utc))
+            there = list_pods(self.connection, namespace, selector)
+            ended = leftovers(there, now or datetime.now(timezone.utc))
+            found = [pod for pod in there if pod in ended or (pairs_of and _tested_with(pod) == pairs_of)]
             if found:
                 names = ", ".join(sorted(pod["metadata"]["name"] for pod in found))
                 self.notices.append(f"removed test pods that an earlier run left in {namespace}: {names}")
@@ -94,16 +112,16 @@ class ClusterPods:
 
     def make(self, pods: list[Json]) -> None:
         """Create the pods. Raises BatchError, ApiFault."""
-        run(self._connection, BatchRequest(waves=[_wave(pods)], wait=False, progress=self._progress))
+        run(self.connection, BatchRequest(waves=[_wave(pods)], wait=False, progress=self._progress))
 
     def wait(self, namespace: str, names: list[str], timeout: float) -> dict[str, PodState]:
         """Wait for the pods; see ``_campaign.TestPods``. Raises ApiFault."""
-        started = self._connection.clock.now()
-        selector = f"{RUN_LABEL}={self._run}"
+        started = self.connection.clock.now()
+        selector = f"{RUN_LABEL}={self.run}"
         views = wait_for_pods(
-            self._connection, namespace, names, selector=selector, timeout=timeout, progress=self._progress
+            self.connection, namespace, names, selector=selector, timeout=timeout, progress=self._progress
         )
-        seconds = round(self._connection.clock.now() - started, 1)
+        seconds = round(self.connection.clock.now() - started, 1)
         return {name: _state(view, seconds) for name, view in views.items()}
 
     def remove(self, pods: list[Json]) -> None:
@@ -118,7 +136,7 @@ class ClusterPods:
         wave = _wave([_identity(pod) for pod in pods])
         wait = not self.stop.is_set()
         try:
-            run(self._connection, BatchRequest([wave], absent=True, wait=wait, wait_timeout=_REMOVAL_TIMEOUT))
+            run(self.connection, BatchRequest([wave], absent=True, wait=wait, wait_timeout=_REMOVAL_TIMEOUT))
         except (BatchError, ApiFault) as err:
             names = ", ".join(f"{pod['metadata']['namespace']}/{pod['metadata']['name']}" for pod in pods)
             self.notices.append(
@@ -141,6 +159,14 @@ class PodShell:
         except ExecFault as fault:
             raise ShellTrouble(fault.kind, str(fault)) from fault
         return Output(done.status, done.stdout, done.stderr)
+
+
+def resources_by_network(given: Json) -> dict[str, list[str]]:
+    """Return the resources that a user wrote for each network as one name or as a list of names."""
+    return {
+        str(network): [str(name) for name in (names if isinstance(names, list) else [names])]
+        for network, names in given.items()
+    }
 
 
 @contextmanager
@@ -166,6 +192,15 @@ def interruptible(stop: threading.Event) -> Iterator[None]:
             signal.signal(number, handler)
         if received:
             os.kill(os.getpid(), received[0])
+
+
+def is_test_pod(pod: Json) -> bool:
+    """Say whether a pod is one of a proof, whichever run has made it."""
+    return _OURS.items() <= (pod["metadata"].get("labels") or {}).items()
+
+
+def _tested_with(pod: Json) -> str:
+    return str((pod["metadata"].get("annotations") or {}).get(PAIRS_ANNOTATION) or "")
 
 
 def _wave(pods: list[Json]) -> Json:

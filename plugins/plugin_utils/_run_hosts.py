@@ -17,11 +17,15 @@ from ansible.parsing.dataloader import DataLoader
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.labels import selects
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import named
 from ansible_collections.rdma.fabric.plugins.plugin_utils._texts import is_blank
+from ansible_collections.rdma.fabric.plugins.plugin_utils._variable import PREFIX
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variable_rows_hooks import HOOKS
+from ansible_collections.rdma.fabric.plugins.plugin_utils._variable_table import TABLE
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variable_values import value_of
 
 _MOST_NAMED = 10
 _MOST_WORDS = 300
+_NODE_NAME = TABLE[f"{PREFIX}node_name"]
+_WIRE_TEST = TABLE[f"{PREFIX}wire_test"]
 _HOOKS = {row.short.split("_", 1)[1]: row for row in HOOKS}
 
 
@@ -72,8 +76,8 @@ def unfinished_hosts(hosts: Iterable[str], variables: Mapping[str, Mapping[str, 
 
 
 def _of_its_node(variables: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Return what was registered of the node of a host: its slot or taint, its drain, its return."""
-    before = ("host_slot", "host_join", "host_drain", "host_hook")
+    """Return what was registered of the node of a host: its slot or taint, its drain, its wire, its return."""
+    before = ("host_slot", "host_join", "host_drain", "host_hook", "host_ready", "host_wire")
     names = (*before, "host_given_back", "host_joined", "host_join_unit", "host_slot_left")
     return [variables[name] for name in names if name in variables]
 
@@ -151,6 +155,23 @@ def drained(
         for host, value in asked.items()
         if boolean(unless_given if value is None or is_blank(value) else value, strict=False)
     ]
+
+
+def wire_tested(hosts: Iterable[str], variables: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """Return the hosts whose wire is tested before their nodes are given back."""
+    return [host for host in hosts if value_of(_WIRE_TEST, variables.get(host, {}).get(_WIRE_TEST.name))[0]]
+
+
+def wire_notices(hosts: Iterable[str], variables: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """Return what the wire tests of this run have found worth a look, beside what failed."""
+    found = [(variables.get(host, {}).get("host_wire") or {}).get("notices") or [] for host in hosts]
+    return [notice for notices in found for notice in notices]
+
+
+def nodes_of(hosts: Iterable[str], variables: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+    """Return the name of the node of each host: what ``rdma_fabric_node_name`` says, else the host's own."""
+    given = {host: value_of(_NODE_NAME, variables.get(host, {}).get(_NODE_NAME.name))[0] for host in hosts}
+    return {host: str(name or host) for host, name in given.items()}
 
 
 def drains_of_policies(

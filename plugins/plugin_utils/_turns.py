@@ -25,7 +25,8 @@ _WITHOUT_LIMIT_SECONDS = 86400
 class Turn:
     """One host that has a turn: its node, whether it goes before the others, and how long it may take.
 
-    One that is not ``due`` is not interrupted: only what an earlier run left of its node is healed.
+    One that is not ``due`` is not interrupted: only what an earlier run left of its node is healed. ``links`` is what
+    its RDMA ports offered when the run began.
     """
 
     host: str
@@ -33,6 +34,7 @@ class Turn:
     due: bool
     canary: bool
     seconds: int
+    links: Sequence[Mapping[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -64,7 +66,8 @@ def turns_of(
         due = needs_turn(own)
         if due or (node in slots and _may_be_changed(own)):
             seconds = seconds_of(own, (policies.get(host) or {}).get("drain") or {})
-            found.append(Turn(host, node, due, host in canaries, seconds))
+            links = (own.get("host_result") or {}).get("links") or []
+            found.append(Turn(host, node, due, host in canaries, seconds, links))
     found.sort(key=lambda turn: not turn.canary)
     of_policies = parallel_of_policies([turn.host for turn in found], variables, policies, unless_given=True)
     return Turns(found, limit or {"100%": "0"}.get(of_policies, of_policies))

@@ -8,7 +8,10 @@ from __future__ import annotations
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variable import HOST, Variable
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variable_rows_turns import TURNS
 
-_PROOF = ("validate",)
+_TURN = ("host/give_back",)
+_PROOF = ("validate", *_TURN)
+# What is looked at before hosts are touched, too.
+_PODS = (*_PROOF, "playbook join", "playbook rollback", "playbook site", "playbook upgrade")
 _REBOOT = ("host/reboot",)
 _NODE = ("host/reboot", "host/give_back")
 _JOIN = ("host/join",)
@@ -44,7 +47,7 @@ RUN = (
         "run_dir",
         "path",
         ("Directory on the controller that holds what the run found and its report.",),
-        ("drift", "host", "report", "validate", "playbook join", "playbook site", *TURNS),
+        ("drift", "host", "host/give_back", "report", "validate", "playbook join", "playbook site", *TURNS),
         default="rdma-fabric-run",
     ),
     Variable("report_title", "str", ("Title of the page.",), ("report",), asked=True),
@@ -96,7 +99,7 @@ OF_THE_PROOF = (
         "validate_networks",
         "list",
         ("Networks to test, as C(name) or C(namespace/name). All networks of the fabric unless given.",),
-        _PROOF,
+        _PODS,
         default=[],
         elements="str",
         asked=True,
@@ -105,7 +108,7 @@ OF_THE_PROOF = (
         "validate_resources",
         "dict",
         ("Resource that a test pod asks for, or a list of them, by network, where the fabric does not tell it.",),
-        _PROOF,
+        _PODS,
         default={},
     ),
     Variable(
@@ -115,7 +118,7 @@ OF_THE_PROOF = (
             "V(all) tests every pair of nodes, in N - 1 rounds.",
             "V(hunt) runs about log2 N rounds, which is enough to find a bad node.",
         ),
-        _PROOF,
+        ("validate",),
         default="all",
         choices=("all", "hunt"),
         asked=True,
@@ -124,7 +127,7 @@ OF_THE_PROOF = (
         "validate_namespace",
         "str",
         ("Namespace of the test pods. Each network's own unless given.",),
-        _PROOF,
+        _PODS,
         asked=True,
     ),
     Variable(
@@ -134,7 +137,7 @@ OF_THE_PROOF = (
             "Image with C(sh), C(sleep), C(ping) of iputils, C(rping) and C(ib_write_bw).",
             "C(mellanox/rping-test), through the registry mirrors, unless given.",
         ),
-        _PROOF,
+        _PODS,
     ),
     Variable(
         "validate_size",
@@ -252,6 +255,32 @@ OF_RUNS = (
         ("host/upgrade",),
         HOST,
         default=True,
+        asked=True,
+    ),
+    Variable(
+        "link_timeout",
+        "int",
+        (
+            "Seconds that RDMA ports which were up when C(rdma.fabric.upgrade) or C(rdma.fabric.rollback) began may "
+            "take to be up again after the host's change and reboot.",
+        ),
+        ("host",),
+        HOST,
+        default=120,
+        least=0,
+        unit="seconds",
+    ),
+    Variable(
+        "wire_test",
+        "bool",
+        (
+            "Whether the host's node is tested on the wire with a healthy neighbour in its turn, after its change and "
+            "before it takes pods again. One that fails with two neighbours is rolled back and stays cordoned.",
+            "Networks, resources and pods are those of C(rdma.fabric.validate).",
+        ),
+        _TURN,
+        HOST,
+        default=False,
         asked=True,
     ),
     Variable(

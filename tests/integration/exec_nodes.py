@@ -88,6 +88,15 @@ class ExecNodes:
         text = LOST_PING if pulled else PASSED_PING
         self.program("ping", f"#!/bin/sh\ncat <<'E'\n{text}E\n{end}\n")
 
+    def cut(self, name: str) -> None:
+        """Let no ping from or to one node be answered."""
+        number = self.names.index(name) + 1
+        of_it = f"*'net{number} '*|*'192.168.111.{number}'"
+        self.program(
+            "ping",
+            f"#!/bin/sh\ncase \"$*\" in {of_it}) cat <<'E'\n{LOST_PING}E\nexit 1;; esac\ncat <<'E'\n{PASSED_PING}E\n",
+        )
+
     def nodes(self) -> list[Json]:
         """Return the manifests of the nodes."""
         found = []

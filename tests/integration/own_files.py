@@ -24,6 +24,9 @@ mount --make-rprivate /
 for each in etc run var/lib; do
     mount -t overlay overlay -o "lowerdir=/$each,upperdir=$0/$each/upper,workdir=$0/$each/work" "/$each"
 done
+if [ -e "$0/sys" ]; then
+    mount -t overlay overlay -o "lowerdir=$0/sys:/sys" /sys
+fi
 if [ -e "$0/read-only" ]; then
     mount --bind /etc/security /etc/security
     mount -o remount,bind,ro /etc/security
@@ -59,6 +62,25 @@ class OwnFiles:
     def text(self, path: str) -> str:
         """Return what a run has written to a file of this host."""
         return self._written(path).read_text(encoding="utf-8")
+
+    def put_devices(self, document: dict[str, Any]) -> None:
+        """Give the host the devices of a recorded one beside those of this machine."""
+        for path, content in document["files"].items():
+            if path.startswith("/sys/"):
+                place = self.folder / path.lstrip("/")
+                place.parent.mkdir(parents=True, exist_ok=True)
+                place.write_text(content, encoding="utf-8")
+        for path, target in document["links"].items():
+            if path.startswith("/sys/"):
+                place = self.folder / path.lstrip("/")
+                place.parent.mkdir(parents=True, exist_ok=True)
+                place.symlink_to(target)
+
+    def set_port(self, **words: str) -> None:
+        """Have the ports of the RDMA devices that it was given say something else, from the next look on."""
+        for name, text in words.items():
+            for path in (self.folder / "sys").rglob(f"ports/1/{name}"):
+                path.write_text(f"{text}\n", encoding="utf-8")
 
     def _written(self, path: str) -> Path:
         top = next(place for place in ("etc", "run", "var/lib") if path.startswith(f"/{place}/"))

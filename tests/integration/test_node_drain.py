@@ -355,6 +355,17 @@ def test_a_node_is_given_back_when_it_offers_its_devices_again(place: Place, con
     assert not place.cordoned()
 
 
+def test_a_node_that_could_be_given_back_stays_cordoned_where_only_that_is_asked_for(place: Place) -> None:
+    drained(place)
+    offer(place.api, place.node, "0")
+    assert drain(place, state="ready", timeout=2)["missing"] == [f"it offers none of {DEVICE}, as it did before"]
+    offer(place.api, place.node, "4")
+    result = drained(place, state="ready")
+    assert (result["changed"], result["cordoned"], place.cordoned()) == (False, True, True)
+    drained(place, state="uncordoned")
+    assert drained(place, state="ready")["cordoned"] is False
+
+
 def test_a_finalizer_that_keeps_a_pod_is_named(place: Place) -> None:
     place.without_kubelet()
     place.pod("held", finalizers=[FINALIZER])

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from ansible_collections.rdma.fabric.tests.fixtures.hosts.fleet import FLEET
 from ansible_collections.rdma.fabric.tests.integration.playbooks import stored_writes
 from ansible_collections.rdma.fabric.tests.integration.upgrading import NAMES, Fleet
 
@@ -100,3 +101,28 @@ def test_one_node_goes_back_by_itself_and_is_healed_of_what_it_failed_by(brought
     brought.run("--limit", "two", playbook="rollback", rdma_fabric_limits=NEW).succeeded()
     assert brought.limits() == ALL_OLD
     assert (brought.cordoned(), brought.marked(), brought.holders()) == ([], [], [])
+
+
+def test_a_host_whose_links_are_down_after_its_change_goes_back_and_stays_cordoned(brought: Fleet) -> None:
+    host = brought.hosts["two"]
+    host.put_devices(FLEET["vm-vf-01"]().document())
+
+    def cut_its_links() -> None:
+        brought.until(lambda: "two" in brought.cordoned())
+        host.set_port(state="1: DOWN", phys_state="2: Polling")
+
+    with_it = threading.Thread(target=cut_its_links)
+    with_it.start()
+    try:
+        outcome = brought.run("--limit", "two", rdma_fabric_limits=NEW, rdma_fabric_link_timeout=2).refused()
+    finally:
+        with_it.join()
+    assert "port 1 of 0000:05:00.0 (enp5s0np0) was up at 400 Gb/s and is DOWN (Polling)" in " ".join(
+        outcome.output.split()
+    )
+    assert (brought.limits(), brought.cordoned()) == (ALL_OLD, ["two"])
+    (slot,) = brought.slots()
+    assert slot["metadata"]["annotations"]["rdma.fabric/slot-failed"].endswith("; rolled back to what it was before")
+    host.set_port(state="4: ACTIVE", phys_state="5: LinkUp")
+    brought.run("--limit", "two", rdma_fabric_limits=NEW, rdma_fabric_link_timeout=2).succeeded()
+    assert (brought.limits(), brought.cordoned()) == (["65536", "unlimited", "65536"], [])

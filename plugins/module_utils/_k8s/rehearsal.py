@@ -21,9 +21,11 @@ from ansible_collections.rdma.fabric.plugins.module_utils._k8s.rights import (
     WRITES,
     Find,
     Need,
+    Needs,
     diagnosis_needs,
     grouped,
     joining_needs,
+    proof_needs,
     push_needs,
     refused_need,
     removal_needs,
@@ -42,7 +44,8 @@ from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import 
 
 _VERBS = {CREATED: ("create", "patch"), CONFIGURED: ("patch",), DELETED: ("delete",)}
 _NEXT_STEP = "next: grant them, or bind the ClusterRole {role}, which this collection ships (docs/rights.md)"
-_PUSH, _ROLLOUT, _JOIN = "rdma-fabric-push", "rdma-fabric-rollout", "rdma-fabric-join"
+_PUSH, _ROLLOUT = "rdma-fabric-push", "rdma-fabric-rollout"
+_JOIN, _PROOF = "rdma-fabric-join", "rdma-fabric-proof"
 
 
 @dataclass(frozen=True)
@@ -151,9 +154,18 @@ def rehearse_rollout(connection: Connection, namespace: str, *, removes: bool = 
 
 def rehearse_joining(connection: Connection, nodes: Iterable[str]) -> Rehearsal:
     """Look whether the nodes of these names can be tainted, marked and looked at; raises :class:`ApiFault`."""
+    return _rehearse_rights(connection, joining_needs(nodes), _JOIN)
+
+
+def rehearse_proof(connection: Connection, namespaces: Iterable[str]) -> Rehearsal:
+    """Look whether nodes can be tested on the wire, with pods in these namespaces; raises :class:`ApiFault`."""
+    return _rehearse_rights(connection, proof_needs(namespaces), _PROOF)
+
+
+def _rehearse_rights(connection: Connection, needs: Needs, role: str) -> Rehearsal:
     user = who_am_i(connection)
-    missing = missing_rights(connection, joining_needs(nodes))
-    problems = [_lacks(user, missing.needs, _JOIN)] if missing.needs else []
+    missing = missing_rights(connection, needs)
+    problems = [_lacks(user, missing.needs, role)] if missing.needs else []
     return Rehearsal(user, problems, _notices(user, frozenset(), missing.unknown))
 
 

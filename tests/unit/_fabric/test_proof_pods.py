@@ -141,6 +141,16 @@ def test_the_pod_has_the_shape_of_the_walkthroughs_own() -> None:
     assert set(seed["metadata"]["annotations"]) <= set(ours["metadata"]["annotations"])
 
 
+def test_only_the_pod_of_the_one_node_that_is_tested_goes_to_a_cordoned_node() -> None:
+    cordon = {"key": "node.kubernetes.io/unschedulable", "operator": "Exists", "effect": "NoSchedule"}
+    tested = [pod(node=node, pairs_of="n1") for node in ("n1", "n2")]
+    assert [cordon in each["spec"]["tolerations"] for each in tested] == [True, False]
+    assert {each["metadata"]["annotations"]["rdma.fabric/pairs-of"] for each in tested} == {"n1"}
+    everybody = pod()
+    assert cordon not in everybody["spec"]["tolerations"]
+    assert "rdma.fabric/pairs-of" not in everybody["metadata"]["annotations"]
+
+
 def test_the_pod_asks_for_one_of_each_of_its_resources() -> None:
     (container,) = pod(resources=["nvidia.com/hostdev", "rdma/dev"])["spec"]["containers"]
     amounts = {"nvidia.com/hostdev": "1", "rdma/dev": "1"}

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.proof_pods import COMPONENT
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.pods import (
     EVICT,
     REFUSE,
@@ -39,6 +40,10 @@ def with_spec(body: Json, **spec: Any) -> Json:
 
 EMPTY_DIR = with_spec(pod(), volumes=[{"name": "scratch", "emptyDir": {}}])
 MIRROR = with_metadata(pod(managed=False), annotations={"kubernetes.io/config.mirror": "hash"})
+TEST_POD = with_metadata(
+    with_spec(pod(managed=False), volumes=[{"name": "scratch", "emptyDir": {}}]),
+    labels={"app.kubernetes.io/managed-by": "rdma-fabric", "app.kubernetes.io/component": COMPONENT},
+)
 SKIPPED = with_metadata(pod(), labels={SKIP_LABEL: "true"})
 
 
@@ -58,6 +63,7 @@ SKIPPED = with_metadata(pod(), labels={SKIP_LABEL: "true"})
         (EMPTY_DIR, {}, REFUSE, "emptyDir"),
         (EMPTY_DIR, {"force": True}, REFUSE, "emptyDir"),
         (EMPTY_DIR, {"delete_empty_dir": True}, EVICT, "rdma/"),
+        (TEST_POD, {}, EVICT, "rdma/"),
         (pod(managed=False, phase="Succeeded"), {}, STAY, "has finished"),
         (pod(managed=False, phase="Failed"), {"everything": True}, EVICT, "has finished"),
         (pod(owner=DAEMON_SET, phase="Failed"), {"everything": True}, EVICT, "has finished"),

@@ -8,10 +8,14 @@ from __future__ import annotations
 import os
 import signal
 import threading
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.proof_pods import (
+    test_pod as pod_of,
+)
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import ApiFault
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.exec import ExecFault, Executed, Executor, Stream
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.pods import NETWORK_STATUS
@@ -19,7 +23,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._k8s.session import Ba
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.pairing import rounds
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.pair import Settings
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.shell import Output, ShellTrouble
-from ansible_collections.rdma.fabric.plugins.plugin_utils._campaign import Campaign, Request, port_of
+from ansible_collections.rdma.fabric.plugins.plugin_utils._campaign import Campaign, Request, all_pods, port_of
 from ansible_collections.rdma.fabric.plugins.plugin_utils._proof_pods import (
     ClusterPods,
     Interrupted,
@@ -223,6 +227,39 @@ def test_only_our_own_leftovers_are_swept() -> None:
     world.pods.sweep(["ns", "ns"])
     assert world.left() == ["foreign-ended", "ours-running"]
     assert "ours-ended" in world.pods.notices[0]
+
+
+def test_what_a_killed_test_of_one_node_left_is_swept_before_the_next_one_of_that_node() -> None:
+    world = World(["a", "b"])
+    for name, tested in (("of-a", "a"), ("of-b", "b")):
+        body = pod_of(
+            name,
+            run="dead",
+            node="b",
+            namespace="ns",
+            network="ns/rail0",
+            resources=["rdma/x"],
+            image="image",
+            deadline=900,
+            settings={},
+            tolerations=[],
+            pairs_of=tested,
+        )
+        body["metadata"]["managedFields"] = [
+            {"manager": "rdma-fabric", "operation": "Apply", "fieldsV1": {"f:spec": {}}}
+        ]
+        world.server.put("pods", {**body, "status": {"phase": "Running"}})
+    world.pods.sweep(["ns"])
+    assert world.left() == ["of-a", "of-b"], "a proof of all pairs may be running"
+    world.pods.sweep(["ns"], pairs_of="a")
+    assert world.left() == ["of-b"]
+
+
+def test_plans_of_one_run_make_pods_of_different_names() -> None:
+    world = World(["a", "b"])
+    request = world.campaign().request
+    names = {pod["metadata"]["name"] for first in (0, 1) for pod in all_pods(replace(request, first=first))}
+    assert len(names) == 4
 
 
 def test_the_dry_run_stores_nothing() -> None:

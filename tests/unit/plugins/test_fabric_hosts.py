@@ -65,6 +65,14 @@ def test_hosts_that_came_to_the_end_are_no_matter() -> None:
             "failed: node b is not drained",
         ),
         (
+            {"host_result": FINE, "host_ready": {"failed": True, "msg": "node b is not Ready"}},
+            "failed: node b is not Ready",
+        ),
+        (
+            {"host_result": FINE, "host_wire": {"failed": True, "msg": "node b fails the wire test"}},
+            "failed: node b fails the wire test",
+        ),
+        (
             {"host_result": FINE, "host_given_back": {"failed": True, "msg": "node b is not given back"}},
             "failed: node b is not given back",
         ),

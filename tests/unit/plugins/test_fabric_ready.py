@@ -10,7 +10,7 @@ import threading
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any, Iterator
+from typing import Any, ClassVar, Iterator
 
 import pytest
 import yaml
@@ -268,3 +268,63 @@ class TestJoins:
         assert "rdma_fabric_sealed_plan: a sealed plan is one of site or upgrade, not of join" in message
         assert "rdma_fabric_plan_file" in message
         assert "create events in the namespace default" in message
+
+
+class TestWire:
+    """What the wire test of a turn needs is looked at where a host of the run asks for it."""
+
+    NETWORK: ClassVar[dict[str, Any]] = {"networkNamespace": "b", "master": "rail0", "mode": "bridge", "ipam": "{}"}
+    RESOURCES: ClassVar[dict[str, Any]] = {"wire_resources": {"rail0": "rdma/a"}}
+
+    def look(self, server: Server, folder: Path, *, tested: bool = True, **options: Any) -> dict[str, Any]:
+        server.behind.plurals = {
+            **server.behind.plurals,
+            "network-attachment-definitions": "NetworkAttachmentDefinition",
+        }
+        for plural, api, kind, namespace, name in (
+            ("namespaces", "v1", "Namespace", "", "b"),
+            ("namespaces", "v1", "Namespace", "", "nvidia-network-operator"),
+            ("network-attachment-definitions", "k8s.cni.cncf.io/v1", "NetworkAttachmentDefinition", "b", "rail0"),
+        ):
+            metadata = {"name": name, **({"namespace": namespace} if namespace else {})}
+            server.behind.put(plural, {"apiVersion": api, "kind": kind, "metadata": metadata})
+        task_vars = {"hostvars": {"gpu01": {"rdma_fabric_wire_test": tested}}, "groups": {"all": ["gpu01"]}}
+        given = {"macvlan_networks": {"rail0": self.NETWORK}, "hosts": ["gpu01"]}
+        found = run_action("fabric_spec", given, task_vars=task_vars)["spec"]
+        arguments = {
+            "spec": found,
+            "push": False,
+            "rollout": True,
+            "kubeconfig": kubeconfig(folder / "k", server.address),
+        }
+        return run_action("fabric_ready", {**arguments, **options}, task_vars=task_vars)
+
+    def test_pods_are_tried_and_none_is_made(self, tmp_path: Path, server: Server) -> None:
+        result = self.look(server, tmp_path, **self.RESOURCES)
+        assert not result.get("failed"), result["msg"]
+        assert result["requests"]["patch"] == 1
+        assert server.behind.written() == []
+
+    def test_nothing_of_it_is_asked_where_no_host_wants_it_or_has_a_turn(self, tmp_path: Path, server: Server) -> None:
+        assert self.look(server, tmp_path, tested=False)["requests"].get("patch") is None
+        assert self.look(server, tmp_path, rollout=False, push=True).get("failed") is None
+
+    def test_a_network_without_a_resource_is_told(self, tmp_path: Path, server: Server) -> None:
+        message = self.look(server, tmp_path)["msg"]
+        assert "the wire test: validate: b/rail0: no device plugin of the fabric offers a resource" in message
+        assert "no host was changed" in message
+
+    def test_rights_that_are_missing_are_told_with_the_role_that_has_them(self, tmp_path: Path, server: Server) -> None:
+        server.behind.rules = {
+            "": [rule("", "nodes namespaces pods", "get list patch"), rule("", "pods/eviction events", "create")]
+        }
+        message = self.look(server, tmp_path, **self.RESOURCES)["msg"]
+        assert "create, get pods/exec in the namespace b" in message
+        assert "rdma-fabric-proof" in message
+
+    def test_a_pod_that_the_server_refuses_is_told(self, tmp_path: Path, server: Server) -> None:
+        refusal = failure(403, "Forbidden", "violates PodSecurity: IPC_LOCK")
+        server.behind.intercept = lambda _number, method, path: refusal if method == "PATCH" else None
+        message = self.look(server, tmp_path, **self.RESOURCES)["msg"]
+        assert "the wire test: " in message
+        assert "violates PodSecurity: IPC_LOCK" in message

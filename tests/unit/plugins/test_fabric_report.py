@@ -219,3 +219,12 @@ def test_an_empty_run_directory_is_made_and_its_hosts_are_missed(tmp_path: Path)
 def test_run_dir_is_required_and_unknown_options_are_refused(tmp_path: Path) -> None:
     assert "run_dir" in run_action("fabric_report", {})["msg"]
     assert "colour" in run_action("fabric_report", {"run_dir": str(tmp_path), "colour": "red"})["msg"]
+
+
+def test_what_the_wire_tests_of_the_run_have_found_is_among_its_notices(run_dir: Path) -> None:
+    names = [entry["host"] for entry in sample_fleet.fleet()]
+    variables: dict[str, Any] = {name: {} for name in names}
+    variables[names[0]] = {"host_wire": {"notices": ["rail0: b fails with a, which passes with c: look at b"]}}
+    report(run_dir, task_vars={"hostvars": variables, "groups": {"all": names}})
+    told = json.loads((run_dir / "report.json").read_text(encoding="utf-8"))["notices"]
+    assert "look at b" in str(told)

@@ -122,3 +122,9 @@ def test_a_slot_counts_as_long_as_the_limits_of_a_turn_allow(
 ) -> None:
     result = find({"a": {"host_result": TO_CHANGE, **own}}, rollouts=rollouts)
     assert [turn["seconds"] for turn in result["turns"]] == [seconds]
+
+
+def test_a_turn_knows_what_the_links_of_its_host_offered_when_the_run_began() -> None:
+    links = [{"pci": "0000:18:00.0", "port": 1}]
+    result = find({"a": {"host_result": {**TO_CHANGE, "links": links}}, "b": {"host_result": TO_CHANGE}})
+    assert [turn["links"] for turn in result["turns"]] == [links, []]

@@ -221,3 +221,18 @@ def test_variables_of_reboots_and_drains_are_held_to_what_the_role_documents_bef
     assert set(found) == set(wrong) - {"rdma_fabric_node_name"}
     assert all("(on b, c)" in problem for problem in found.values())
     assert "is text ('some'), devices or all is needed" in found["rdma_fabric_drain_pods"]
+
+
+@pytest.mark.parametrize(("given", "refused"), [(True, True), ("yes", True), (False, False), ("", False)])
+def test_a_wire_test_without_a_network_is_refused(given: Any, refused: bool) -> None:
+    arguments: dict[str, Any] = {"hosts": ["gpu01"]}
+    task_vars = {"hostvars": {"gpu01": {"rdma_fabric_wire_test": given}}}
+    result = run_action("fabric_spec", arguments, task_vars=task_vars)
+    if refused:
+        (violation,) = result["violations"]
+        assert violation["source"] == "rdma_fabric_wire_test"
+        assert "has no secondary network to test (on gpu01)" in violation["problem"]
+    else:
+        assert not result.get("failed"), result
+    arguments["macvlan_networks"] = {"rail0": {"master": "rail0", "mode": "bridge", "ipam": "{}"}}
+    assert not run_action("fabric_spec", arguments, task_vars=task_vars).get("failed")

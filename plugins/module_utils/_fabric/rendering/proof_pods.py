@@ -20,10 +20,14 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rules.cni impo
 COMPONENT = "validate"
 RUN_LABEL = "rdma.fabric/run"
 NODE_ANNOTATION = "rdma.fabric/node"
+# The one node whose pairs a run tests, on the pods of both sides.
+PAIRS_ANNOTATION = "rdma.fabric/pairs-of"
 CONTAINER = "rdma-test-ctr"
 IMAGE = "mellanox/rping-test"
 SCRATCH = "/rdma-fabric"
 _NETWORKS = "k8s.v1.cni.cncf.io/networks"
+# The taint of a cordoned node.
+_CORDON_TAINT = {"key": "node.kubernetes.io/unschedulable", "operator": "Exists", "effect": "NoSchedule"}
 _GPU_TAINT = {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}
 
 
@@ -108,11 +112,14 @@ def test_pod(
     deadline: int,
     settings: Object,
     tolerations: list[Object],
+    pairs_of: str = "",
 ) -> Object:
     """Return one test pod on ``node`` with ``network`` (``namespace/name``) and one of each of ``resources``.
 
     It is scheduled, not placed, so that the node's resources are counted; kubelet ends it after ``deadline`` seconds.
+    ``pairs_of`` is the one node whose pairs are tested, if so: it may be cordoned.
     """
+    tolerated = [*tolerations, *([] if _GPU_TAINT in tolerations else [_GPU_TAINT])]
     term = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}
     affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}}
     amounts = dict.fromkeys(resources, "1")
@@ -132,7 +139,11 @@ def test_pod(
         COMPONENT,
         namespace=namespace,
         labels={RUN_LABEL: run},
-        annotations={_NETWORKS: network, NODE_ANNOTATION: node},
+        annotations={
+            _NETWORKS: network,
+            NODE_ANNOTATION: node,
+            **({PAIRS_ANNOTATION: pairs_of} if pairs_of else {}),
+        },
         spec={
             "restartPolicy": "Never",
             "activeDeadlineSeconds": deadline,
@@ -140,7 +151,7 @@ def test_pod(
             "automountServiceAccountToken": False,
             "enableServiceLinks": False,
             "affinity": affinity,
-            "tolerations": [*tolerations, *([] if _GPU_TAINT in tolerations else [_GPU_TAINT])],
+            "tolerations": [*tolerated, *([_CORDON_TAINT] if node == pairs_of else [])],
             "imagePullSecrets": [{"name": each} for each in settings.get("image_pull_secrets") or []],
             "containers": [container],
             # Not an empty mapping: that would be left out as one that says nothing.

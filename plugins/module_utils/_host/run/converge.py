@@ -44,6 +44,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.run import (  # 
     baseline,
     reached,
 )
+from ansible_collections.rdma.fabric.plugins.module_utils._host.run.links import with_links
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.plan import plan_with_context
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.registry import ORDER, handler_of
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.result import (
@@ -124,7 +125,14 @@ def apply(
     if verdict is not None and verdict.state == OTHER:
         return with_verdict(host_result(seen.wish, seen.facts, seen.plan, run), verdict)
     outcome = _apply(machine, desired, run, address, clock, seen=seen, watch=watch)
+    if run.links:
+        outcome = with_links(machine, clock, outcome, run.links, run.link_seconds, shut=_shut(seen), watch=watch)
     return with_verdict(with_previous(outcome, run, known=not seen.stays), verdict)
+
+
+def _shut(seen: Assessment) -> list[str]:
+    """Return the PCI addresses of the interfaces that are to be down."""
+    return [interface.key for interface in seen.context.interfaces if interface.wanted.get("state") == "down"]
 
 
 def _verdict(seen: Assessment, run: Run) -> Verdict | None:

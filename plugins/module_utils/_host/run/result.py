@@ -19,6 +19,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps imp
     is_executable,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import Facts
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.links import Link, links_of
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.own_files import as_returned, shortened
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.registry import ORDER
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.sealed import DONE, OTHER, Verdict
@@ -30,6 +31,8 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.syntax impo
 Outcome = Dict[str, Any]
 
 APPLY = "apply"
+# A port of 400 Gb/s trains for half a minute, an InfiniBand one then waits for its subnet manager.
+LINK_SECONDS = 120.0
 ABSENT = "absent"
 PREVIOUS = "previous"
 
@@ -41,7 +44,8 @@ class Run:
     ``strict`` lets refused steps fail a run that applies; ``state`` absent brings the original values back, previous
     what the host was brought to before. A task about some of the ``concerns`` only leaves the others alone. With
     ``defers_reload`` the run ends before a reload of the driver, which is left to a turn of the host. ``sealed`` is the
-    plan of the host that was approved.
+    plan of the host that was approved, ``links`` what its ports offered before, which they are to offer again
+    within ``link_seconds``.
     """
 
     check: bool
@@ -53,6 +57,8 @@ class Run:
     concerns: Sequence[str] = ORDER
     defers_reload: bool = False
     sealed: Mapping[str, Any] | None = None
+    links: Sequence[Link] = ()
+    link_seconds: float = LINK_SECONDS
 
     @property
     def applies(self) -> bool:
@@ -81,6 +87,7 @@ def host_result(desired: HostSpec, facts: Facts, plan: Plan, run: Run) -> Outcom
         "recorded": run.recorded,
         "msg": sentence(plan),
         "summary": summarize(desired, facts, plan),
+        "links": links_of(facts),
         "facts": as_returned(facts),
         "plan": _returned(plan),
         **_reboot(plan),

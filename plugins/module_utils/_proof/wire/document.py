@@ -16,6 +16,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._proof.pairing import 
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.pair import VERDICTS, Side, Test
 
 FORMAT = "rdma.fabric/validate/v1"
+NODE_FORMAT = "rdma.fabric/wire-test/v1"
 Document = Dict[str, Any]
 
 
@@ -87,6 +88,31 @@ def build_document(
         "verdict": "fail" if counts["fail"] else "reported" if counts["reported"] else "pass",
         "failures": [failure for row in rows for failure in _failures(row, labels[row["network"]])],
     }
+
+
+def node_document(
+    node: str, networks: Sequence[dict[str, Any]], parts: Sequence[Document], started_at: str, seconds: float
+) -> Document:
+    """Return the document of one node: the verdict and one line for each network, and a document for each time that
+    pairs were tested.
+    """
+    verdicts = {each["verdict"] for each in networks}
+    return {
+        "format": NODE_FORMAT,
+        "node": node,
+        "started_at": started_at,
+        "seconds": round(seconds, 1),
+        "verdict": next(each for each in ("fail", "reported", "pass", "skipped") if each in verdicts),
+        "networks": list(networks),
+        "parts": list(parts),
+    }
+
+
+def node_failure_lines(document: Document) -> list[str]:
+    """Return what a node has failed by: one line with its networks, and one for each red test."""
+    red = [each["line"] for each in document["networks"] if each["verdict"] == "fail"]
+    lines = [f"  - {line}" for part in document["parts"] for line in failure_lines(part)]
+    return [f"node {document['node']} fails the wire test: {'; '.join(red)}", *lines]
 
 
 def document_text(document: Document) -> str:

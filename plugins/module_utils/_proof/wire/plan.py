@@ -8,6 +8,7 @@ Everything that keeps a proof from starting is found here, all of it at once, be
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import Any, Dict, Mapping, NamedTuple, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.pairing import SCHEDULES, rounds
@@ -42,7 +43,8 @@ class Surroundings(NamedTuple):
     """What is there.
 
     ``networks`` are those of the fabric as ``_fabric`` gives them, ``nodes`` the cluster's (:func:`node_row`),
-    ``attachments`` and ``namespaces`` the names of live ones, ``hosts`` the facts by inventory host (None: not read).
+    ``attachments`` and ``namespaces`` the names of live ones, ``hosts`` the facts by inventory host (None: not read),
+    ``names`` the node of a host where that is given.
     """
 
     networks: Sequence[dict[str, Any]]
@@ -51,6 +53,7 @@ class Surroundings(NamedTuple):
     namespaces: Sequence[str]
     hosts: Mapping[str, dict[str, Any] | None]
     addresses: Mapping[str, str]
+    names: Mapping[str, str] = MappingProxyType({})
 
 
 def make_plan(wish: Wish, around: Surroundings) -> Plan:
@@ -75,6 +78,21 @@ def make_plan(wish: Wish, around: Surroundings) -> Plan:
     if violations:
         raise InvalidInput(violations)
     return {"schedule": wish.schedule, "networks": networks, "left_out": left_out, "tests": list(TESTS)}
+
+
+def networks_to_test(wish: Wish, around: Surroundings) -> list[dict[str, Any]]:
+    """Return the networks that are asked for, each with the ``resources`` of its pods, whatever nodes there are.
+
+    Raises InvalidInput with everything that is wrong with them.
+    """
+    violations: list[Violation] = []
+    found = [{**network, "resources": _resources(wish, network)} for network in _wanted(wish, around, violations)]
+    for network in found:
+        violations += _missing(network["network"], wish.namespace or network["namespace"], around)
+        violations += [] if network["resources"] else [_no_resource(network)]
+    if violations:
+        raise InvalidInput(violations)
+    return found
 
 
 def _wanted(wish: Wish, around: Surroundings, violations: list[Violation]) -> list[dict[str, Any]]:
@@ -129,7 +147,8 @@ def _nodes_of_hosts(around: Surroundings) -> tuple[dict[str, str], list[dict[str
 def _node_of(host: str, around: Surroundings) -> dict[str, Any] | None:
     facts = around.hosts[host] or {}
     hostname = str((facts.get("system") or {}).get("hostname") or "")
-    names = [name for name in (host, hostname, hostname.partition(".")[0]) if name]
+    given = around.names.get(host)
+    names = [given] if given else [name for name in (host, hostname, hostname.partition(".")[0]) if name]
     for name in names:
         for node in around.nodes:
             if name in (node["name"], node["hostname"]):
@@ -145,8 +164,7 @@ def _planned(
     name = network["network"]
     namespace = wish.namespace or network["namespace"]
     flaws = _missing(name, namespace, around)
-    own = [network["resource"]] if network["resource"] else []
-    resources = list(wish.resources.get(name) or wish.resources.get(network["name"]) or own)
+    resources = _resources(wish, network)
     resource = " and ".join(resources)
     nodes = _with_resources(around, resources, node_of) if resources else []
     problem = _resource_problem(name, network, resource, nodes, node_of)
@@ -172,6 +190,11 @@ def _planned(
     return planned, flaws, left_out
 
 
+def _resources(wish: Wish, network: Mapping[str, Any]) -> list[str]:
+    own = [network["resource"]] if network["resource"] else []
+    return list(wish.resources.get(network["network"]) or wish.resources.get(network["name"]) or own)
+
+
 def _missing(name: str, namespace: str, around: Surroundings) -> list[Violation]:
     found = []
     if name not in around.attachments:
@@ -192,10 +215,7 @@ def _resource_problem(
     name: str, network: dict[str, Any], resource: str, nodes: Sequence[str], node_of: Mapping[str, str]
 ) -> Violation | None:
     if not resource:
-        several = ", ".join(network["candidates"])
-        problem = f"several resources fit: {several}" if several else "no device plugin of the fabric offers a resource"
-        hint = f"name the one a pod asks for: rdma_fabric_validate_resources: {{{name}: rdma/...}}"
-        return Violation(_SOURCE, name, problem, hint)
+        return _no_resource(network)
     if not node_of:
         hint = "compare the inventory's names with kubectl get nodes; cordoned and not Ready nodes do not count"
         return Violation(_SOURCE, name, "no host of the inventory is a Ready node of the cluster", hint)
@@ -206,6 +226,13 @@ def _resource_problem(
         hint = "a proof takes two nodes"
         return Violation(_SOURCE, name, f"only the node {nodes[0]} offers {resource}", hint)
     return None
+
+
+def _no_resource(network: Mapping[str, Any]) -> Violation:
+    several = ", ".join(network["candidates"])
+    problem = f"several resources fit: {several}" if several else "no device plugin of the fabric offers a resource"
+    hint = f"name the one a pod asks for: rdma_fabric_validate_resources: {{{network['network']}: rdma/...}}"
+    return Violation(_SOURCE, str(network["network"]), problem, hint)
 
 
 def _rail(master: str | None, around: Surroundings, hosts: Sequence[str]) -> int | None:
@@ -229,11 +256,11 @@ def node_row(node: Mapping[str, Any]) -> dict[str, Any]:
         "ready": bool(ready) and ready[0].get("status") == "True",
         "unschedulable": bool((node.get("spec") or {}).get("unschedulable")),
         "addresses": [str(each.get("address")) for each in status.get("addresses") or []],
-        "allocatable": {str(name): _amount(amount) for name, amount in (status.get("allocatable") or {}).items()},
+        "allocatable": {str(name): count_of(amount) for name, amount in (status.get("allocatable") or {}).items()},
     }
 
 
-def _amount(quantity: Any) -> int:
+def count_of(quantity: Any) -> int:
     """Return a count of devices; device plugins advertise whole numbers, which may be written as ``1k``."""
     text = str(quantity)
     factors = {"k": 1000, "M": 1000**2}

@@ -15,6 +15,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.plan impor
     Wish,
     device_limits,
     make_plan,
+    networks_to_test,
     node_row,
     plan_lines,
 )
@@ -244,3 +245,23 @@ def test_the_pcie_link_of_a_virtual_function_is_that_of_its_card(choice: Choice,
 def test_facts_that_know_nothing_of_a_device_limit_nothing() -> None:
     assert device_limits(FACTS, Choice("rxe0", 1, 1, None, None)) == (None, None)
     assert device_limits(None, Choice("mlx5_0", 1, 1, None, None)) == (None, None)
+
+
+def test_a_host_is_found_by_the_node_that_is_given_for_it_and_by_no_other_name() -> None:
+    plan = make_plan(wish(), around(hosts={"a": None, "n2": None}, names={"a": "n1"}))
+    assert plan["networks"][0]["nodes"] == {"n1": "a", "n2": "n2"}
+    assert problems(wish(), around(names={"n1": "gone"})) == {f"only the node n2 offers {RESOURCE}"}
+
+
+def test_what_is_wrong_with_networks_is_told_whatever_nodes_there_are() -> None:
+    networks = [network(), network("rail1", resource=None, candidates=["rdma/a", "rdma/b"])]
+    there = around(networks=networks, nodes=[], hosts={}, attachments=["default/rail1"], namespaces=[])
+    with pytest.raises(InvalidInput) as caught:
+        networks_to_test(wish(), there)
+    assert {violation.problem for violation in caught.value.violations} == {
+        "there is no NetworkAttachmentDefinition default/rail0 in the cluster",
+        "there is no namespace default for the test pods",
+        "several resources fit: rdma/a, rdma/b",
+    }
+    found = networks_to_test(wish(networks=["rail0"]), around(networks=networks, nodes=[], hosts={}))
+    assert [(each["name"], each["resources"]) for each in found] == [("rail0", [RESOURCE])]

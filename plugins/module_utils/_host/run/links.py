@@ -1,0 +1,58 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Looks whether the links of a host are as they were before it was changed, and waits for those that come up late."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any, Collection, Mapping, Sequence
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.execute import Watch
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.failures import Fault
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.links import Link, lost_links
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.netdev import read_netdevs
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.rdma import read_rdma
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import HostError, Machine
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.clock import Clock
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe
+
+Outcome = Mapping[str, Any]
+
+_INTERVAL = 2.0
+_NEXT_STEP = "look at cable, transceiver, switch port and address of each, and run again"
+
+
+def with_links(
+    machine: Machine,
+    clock: Clock,
+    outcome: Outcome,
+    before: Sequence[Link],
+    seconds: float,
+    *,
+    shut: Collection[str],
+    watch: Watch | None,
+) -> dict[str, Any]:
+    """Return the outcome of a run, failed where a link is not as ``before`` within ``seconds``.
+
+    Nothing is looked at while something is left that changes links, such as a reboot. ``shut`` are the PCI addresses
+    of interfaces that are to be down.
+    """
+    if outcome.get("failed") or outcome["reboot_required"] or outcome["reload_due"]:
+        return dict(outcome)
+    facts = outcome["facts"]
+    lost = lost_links(before, facts, shut)
+    end = clock.now() + seconds
+    if lost and watch is not None:
+        # What was taken back meanwhile is told by the confirmation.
+        with suppress(Fault, HostError):
+            watch.during(seconds)
+    while lost and clock.now() < end:
+        clock.sleep(_INTERVAL)
+        probe = Probe(machine)
+        facts = {**facts, "rdma": read_rdma(probe, read_netdevs(probe))}
+        lost = lost_links(before, facts, shut)
+    if not lost:
+        return {**outcome, "facts": facts}
+    said = f"not as before the change after {seconds:.0f} seconds: {'; '.join(lost)}; next: {_NEXT_STEP}"
+    return {**outcome, "facts": facts, "failed": True, "lost_links": lost, "msg": f"{said}; {outcome['msg']}"}

@@ -1,0 +1,234 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The wire test of a turn of ``upgrade``: a node is proved with a neighbour before it takes pods again.
+
+The cluster is a real API server with a scheduler and nodes of KWOK whose pods run commands. The hosts are this machine,
+each with files of its own.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Iterator
+
+import pytest
+
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.neighbours import in_order
+from ansible_collections.rdma.fabric.plugins.module_utils._rollout.cordon import ANNOTATION
+from ansible_collections.rdma.fabric.tests.integration.exec_nodes import ExecNodes, running, wait_until
+from ansible_collections.rdma.fabric.tests.integration.guides import blocks_of, guide
+from ansible_collections.rdma.fabric.tests.integration.own_files import OwnFiles, inventory_of
+from ansible_collections.rdma.fabric.tests.integration.playbooks import Json, Outcome, User, stored_writes
+from ansible_collections.rdma.fabric.tests.integration.test_upgrade_killed import kill
+from ansible_collections.rdma.fabric.tests.integration.test_validate import OURS, POLICY, RESOURCE
+from ansible_collections.rdma.fabric.tests.integration.upgrading import LIMITS
+from ansible_collections.rdma.fabric.tests.lab.control_plane import ControlPlane
+from ansible_collections.rdma.fabric.tests.lab.programs import Programs
+from tools.checkout import PROGRAMS
+
+OLD, NEW = {"memlock": 65536}, {"memlock": "unlimited"}
+
+
+@dataclass
+class Turns:
+    """A fleet of three whose first host is upgraded, with its neighbours in the order in which they are asked."""
+
+    cluster: ControlPlane
+    nodes: ExecNodes
+    namespace: str
+    fabric: Json
+    user: User
+    inventory: Path
+    host: OwnFiles
+
+    @property
+    def node(self) -> str:
+        return self.nodes.names[0]
+
+    @property
+    def neighbours(self) -> list[str]:
+        return in_order(self.node, self.nodes.names[1:])
+
+    @property
+    def arguments(self) -> Json:
+        return {**self.fabric, "rdma_fabric_wire_test": True, "rdma_fabric_validate_test_timeout": 10}
+
+    def run(self, *arguments: str, limits: Json | None = None, **variables: Any) -> Outcome:
+        given = {**self.arguments, "rdma_fabric_limits": limits or NEW, **variables}
+        return self.user.run(
+            "upgrade", "--limit", "one", *arguments, inventory=self.inventory, variables=given, cluster=self.cluster
+        )
+
+    def kubectl(self, *words: str) -> str:
+        return self.cluster.kubectl(*words)
+
+    def pods(self) -> list[str]:
+        template = "jsonpath={.items[*].metadata.name}"
+        return self.kubectl("get", "pods", "-n", self.namespace, "-l", OURS, "-o", template).split()
+
+    def limits(self) -> str:
+        return self.host.text(LIMITS).split()[-1] if self.host.has(LIMITS) else ""
+
+    def cordoned(self) -> list[str]:
+        found = json.loads(self.kubectl("get", "nodes", *self.nodes.names, "-o", "json"))["items"]
+        return [node["metadata"]["name"] for node in found if node["spec"].get("unschedulable")]
+
+    def wire(self) -> Json:
+        """Return what the last test of the node has written."""
+        path = self.user.here / "rdma-fabric-run" / "wire" / f"{self.node}.json"
+        found: Json = json.loads(path.read_text(encoding="utf-8"))
+        return found
+
+    def restore(self) -> None:
+        """Have every node in service, and no slot."""
+        self.kubectl("uncordon", *self.nodes.names)
+        self.kubectl("annotate", "nodes", *self.nodes.names, f"{ANNOTATION}-")
+        self.kubectl("delete", "leases", "-n", self.fabric["rdma_fabric_namespace"], "-l", "rdma.fabric/slots")
+
+
+@pytest.fixture(scope="module")
+def pushed(
+    control_plane: ControlPlane, lab_programs: Programs, module_namespace: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[ExecNodes, Json]]:
+    """Three nodes, and a fabric with one network that is in the cluster."""
+    folder = tmp_path_factory.mktemp("wire-turns")
+    network = {"networkNamespace": module_namespace, "master": "rail0", "mode": "bridge", "mtu": 9000}
+    network["ipam"] = json.dumps({"type": "whereabouts", "range": "192.168.111.0/24"})
+    fabric = {
+        "rdma_fabric_nic_cluster_policy": POLICY,
+        "rdma_fabric_macvlan_networks": {"rail0": network},
+        "rdma_fabric_namespace": f"{module_namespace}-operator",
+        "rdma_fabric_set": module_namespace,
+        "rdma_fabric_wait": False,
+        "rdma_fabric_nfd": False,
+    }
+    nodes = ExecNodes(folder / "nodes", f"turn-{module_namespace[-6:]}", 3, RESOURCE, f"{module_namespace}/rail0")
+    with running(control_plane, lab_programs, nodes):
+        User(folder / "pusher").run("site", variables=fabric, cluster=control_plane).succeeded()
+        yield nodes, fabric
+
+
+@pytest.fixture
+def turns(
+    control_plane: ControlPlane, module_namespace: str, pushed: tuple[ExecNodes, Json], tmp_path: Path
+) -> Iterator[Turns]:
+    """The fleet with hosts and a user of the test's own; whatever the test did, no pod may be left."""
+    nodes, fabric = pushed
+    nodes.pull_wire(pulled=False)
+    hosts = {name: OwnFiles(tmp_path / name) for name in ("one", "two", "three")}
+    inventory = inventory_of(tmp_path, hosts)
+    document = json.loads(inventory.read_text(encoding="utf-8"))
+    for host, node in zip(document["rdma_fabric"]["hosts"].values(), nodes.names):
+        host["rdma_fabric_node_name"] = node
+    inventory.write_text(json.dumps(document), encoding="utf-8")
+    fleet = Turns(control_plane, nodes, module_namespace, fabric, User(tmp_path / "user"), inventory, hosts["one"])
+    yield fleet
+    fleet.restore()
+    assert fleet.pods() == []
+
+
+def flat(outcome: Outcome) -> str:
+    return " ".join(outcome.output.split())
+
+
+def test_a_node_that_passes_is_given_back_and_one_that_fails_twice_goes_back_and_stays_cordoned(turns: Turns) -> None:
+    mark = turns.cluster.audit.mark()
+    turns.run(limits=OLD).succeeded()
+    assert (turns.limits(), turns.cordoned(), turns.pods()) == ("65536", [], [])
+    (network,) = turns.wire()["networks"]
+    assert (network["verdict"], network["neighbours"]) == ("pass", turns.neighbours[:1])
+    requests = turns.cluster.audit.requests(mark)
+    stored = [each for each in requests if each.resource == "pods" and each.verb == "patch" and not each.dry_run]
+    assert len({each.name for each in stored}) == 2
+    assert [
+        each.uri for each in requests if each.uri.split("?")[0] == "/api/v1/pods" and "nodeName" not in each.uri
+    ] == []
+
+    turns.nodes.cut(turns.node)
+    said = flat(turns.run().refused())
+    reason = f"{turns.node} fails with {turns.neighbours[0]} and with {turns.neighbours[1]}"
+    assert reason in said
+    assert (turns.limits(), turns.cordoned(), turns.pods()) == ("65536", [turns.node], [])
+    described = turns.kubectl("describe", "node", turns.node)
+    events = " ".join(described.partition("\nEvents:")[2].split())
+    assert reason in events
+    assert "rolled back to what it was before" in events
+    assert [network["verdict"] for network in turns.wire()["networks"]] == ["fail"]
+
+    turns.nodes.pull_wire(pulled=False)
+    turns.run().succeeded()
+    assert (turns.limits(), turns.cordoned()) == ("unlimited", [])
+
+
+def test_a_neighbour_that_is_at_fault_is_named_and_the_node_given_back(turns: Turns) -> None:
+    first, second = turns.neighbours
+    turns.nodes.cut(first)
+    said = flat(turns.run().succeeded())
+    assert f"{first} fails with {turns.node}, which passes with {second}: look at {first}" in said
+    assert (turns.limits(), turns.cordoned()) == ("unlimited", [])
+    (network,) = turns.wire()["networks"]
+    assert (network["verdict"], network["neighbours"]) == ("pass", [first, second])
+
+
+def test_without_a_neighbour_the_node_is_given_back_with_a_notice(turns: Turns) -> None:
+    turns.kubectl("cordon", *turns.neighbours)
+    mark = turns.cluster.audit.mark()
+    said = flat(turns.run().succeeded())
+    assert f"{turns.node} is not tested: no other node of the fabric is in service with a free device" in said
+    assert (turns.limits(), turns.cordoned()) == ("unlimited", sorted(turns.neighbours))
+    writes = stored_writes(turns.cluster.audit, mark)
+    assert [each for each in writes if "/pods/" in str(each)] == []
+
+
+def test_check_mode_shows_the_pair_and_makes_no_pod(turns: Turns) -> None:
+    mark = turns.cluster.audit.mark()
+    said = flat(turns.run("--check").succeeded())
+    assert f"{turns.namespace}/rail0: {turns.node} is to be tested with {turns.neighbours[0]}" in said
+    assert stored_writes(turns.cluster.audit, mark) == []
+
+
+def test_what_a_killed_test_leaves_is_removed_by_the_next_run_which_tests_the_node_again(turns: Turns) -> None:
+    pinging = turns.nodes.folder / "pinging"
+    pinging.unlink(missing_ok=True)
+    turns.nodes.program("ping", f"#!/bin/sh\ntouch {pinging}\nexec sleep 100\n")
+    argv = [str(PROGRAMS / "ansible-playbook"), "rdma.fabric.upgrade", "-i", str(turns.inventory), "--limit", "one"]
+    with subprocess.Popen(
+        [*argv, "-e", json.dumps({**turns.arguments, "rdma_fabric_limits": NEW})],
+        cwd=turns.user.here,
+        env=turns.user.environment(turns.cluster, None),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        start_new_session=True,
+    ) as process:
+        try:
+            wait_until(pinging.exists, 180)
+        finally:
+            kill(process, alone=False)
+    assert (len(turns.pods()), turns.limits(), turns.cordoned()) == (2, "unlimited", [turns.node])
+    turns.nodes.pull_wire(pulled=False)
+    outcome = turns.run().succeeded()
+    assert f"removed test pods that an earlier run left in {turns.namespace}" in flat(outcome)
+    assert (turns.cordoned(), turns.pods()) == ([], [])
+    assert [network["verdict"] for network in turns.wire()["networks"]] == ["pass"]
+
+
+def test_what_keeps_the_test_from_its_end_is_told_before_a_host_is_looked_at(turns: Turns) -> None:
+    outcome = turns.run(rdma_fabric_validate_networks=["rail9"]).refused()
+    assert "the wire test: validate: networks: 'rail9' is no network of the fabric" in outcome.message
+    assert [action for action in outcome.counts["one"] if "rdma_host" in action] == []
+
+
+def test_the_play_of_the_guide_tests_a_cordoned_node(turns: Turns, tmp_path: Path) -> None:
+    (block,) = blocks_of(guide("guide-validate.md"))[-1:]
+    play = tmp_path / "play.yml"
+    play.write_text(block.replace("gpu-07", turns.node), encoding="utf-8")
+    turns.kubectl("cordon", turns.node)
+    outcome = turns.user.run(str(play), inventory=turns.inventory, variables=turns.fabric, cluster=turns.cluster)
+    outcome.succeeded()
+    assert (turns.wire()["verdict"], turns.cordoned(), turns.pods()) == ("pass", [turns.node], [])
