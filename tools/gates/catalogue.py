@@ -33,6 +33,7 @@ def module(name: str, *arguments: str, **environment: str) -> tuple[Step, ...]:
 # playbooks.
 IN_TURN = (
     "test_drift.py",
+    "test_failure_domains.py",
     "test_hooks.py",
     "test_rollback.py",
     "test_teardown.py",
