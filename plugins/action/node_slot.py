@@ -35,6 +35,7 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._action import ActionF
 from ansible_collections.rdma.fabric.plugins.plugin_utils._cluster_action import ClusterAction, task_environment
 from ansible_collections.rdma.fabric.plugins.plugin_utils._process import running_play
 from ansible_collections.rdma.fabric.plugins.plugin_utils._slot_shelf import SlotShelf
+from ansible_collections.rdma.fabric.plugins.plugin_utils._turn_file import TurnFile
 
 _MOST_OF_A_REASON = 500
 _FAILED = "RdmaFabricFailed"
@@ -67,8 +68,24 @@ class ActionModule(ClusterAction):
                 answer = self._bring(connection, Slots(whole, limit_of_domain, within), arguments)
             except (ApiFault, SlotRefused, Unanswered) as err:
                 raise ActionFailure(f"node {node}: {err}", node=node) from err
+        self._keep(arguments, task_vars, {"run": run, **answer})
         answer["requests"] = {verb: connection.sent[verb] for verb in ("get", "list", "watch", "post", "put")}
         return {"node": node, "run": run, **answer}
+
+    def _keep(self, arguments: dict[str, Any], task_vars: dict[str, Any], answer: dict[str, Any]) -> None:
+        """Keep the begin or the end of the turn for the report."""
+        file = TurnFile(arguments["turn_file"], check=self.check_mode)
+        if arguments["state"] == "taken":
+            file.begin(
+                host=str(task_vars.get("inventory_hostname", "")),
+                node=arguments["node"],
+                run=answer["run"],
+                slot=answer["lease"],
+                domain=arguments["domain"],
+                waited=answer["waited"],
+            )
+        else:
+            file.end(_reason(arguments) if arguments["state"] == "failed" else "")
 
     def _bring(self, connection: Connection, slots: Slots, arguments: dict[str, Any]) -> dict[str, Any]:
         state, holding = arguments["state"], slots.whole
@@ -81,7 +98,7 @@ class ActionModule(ClusterAction):
         elif state == "given_back":
             found = slots.give_back(any_run=any_run)
         else:
-            reason = " ".join(arguments["reason"].split())[:_MOST_OF_A_REASON]
+            reason = _reason(arguments)
             found = slots.fail(reason)
             notices = _tell(connection, holding.wish, reason) if found else []
         return {
@@ -109,6 +126,10 @@ class ActionModule(ClusterAction):
     @staticmethod
     def _result(changed: bool, lease: str) -> dict[str, Any]:
         return {"changed": changed, "lease": lease, "blocked": "", "waited": 0.0, "notices": []}
+
+
+def _reason(arguments: dict[str, Any]) -> str:
+    return " ".join(arguments["reason"].split())[:_MOST_OF_A_REASON]
 
 
 def _tell(connection: Connection, wish: Wish, reason: str) -> list[str]:

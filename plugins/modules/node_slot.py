@@ -119,6 +119,12 @@ options:
     description: Namespace of the Leases. It has to exist.
     type: str
     default: nvidia-network-operator
+  turn_file:
+    description:
+      - File on the controller that keeps when the turn of the host began, which slot it has and how it ended, for the
+        report of the run.
+      - It is for the playbooks that interrupt hosts in turn. Nothing is kept in check mode.
+    type: path
   duration:
     description:
       - How long a slot counts after it was taken or renewed, in seconds. It has to be longer than the longest step
