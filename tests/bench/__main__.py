@@ -41,7 +41,8 @@ BOUNDS = {
     "rollout.over_limit": 0,
     "rollout.requests_per_node": 30,
     "rollout.time_ratio_to_serial": 0.6,
-    "racks.rollout.idle_share": 0.08,
+    # At the end slots are idle while the nodes that are left share racks.
+    "racks.rollout.idle_share": 0.25,
     "racks.rollout.over_limit": 0,
     "racks.rollout.over_limit_of_a_rack": 0,
     "racks.rollout.requests_per_node": 45,
