@@ -10,6 +10,9 @@ from dataclasses import replace
 from datetime import datetime, timezone
 from typing import Any
 
+from ansible import constants
+from ansible.utils.display import Display
+
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.syntax import (
     label_key_problem,
     label_value_problem,
@@ -37,7 +40,10 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._process import runnin
 from ansible_collections.rdma.fabric.plugins.plugin_utils._slot_shelf import SlotShelf
 from ansible_collections.rdma.fabric.plugins.plugin_utils._turn_file import TurnFile
 
+display = Display()
+
 _MOST_OF_A_REASON = 500
+_COUNTS_TURNS = "rdma.fabric.fleet"
 _FAILED = "RdmaFabricFailed"
 _NEXT_STEP = (
     "Let the other nodes end, mend what is named and run again with it, or free its slot with state: given_back and "
@@ -70,7 +76,7 @@ class ActionModule(ClusterAction):
                 raise ActionFailure(f"node {node}: {err}", node=node) from err
         self._keep(arguments, task_vars, {"run": run, **answer})
         answer["requests"] = {verb: connection.sent[verb] for verb in ("get", "list", "watch", "post", "put")}
-        return {"node": node, "run": run, **answer}
+        return {"node": node, "run": run, "state": arguments["state"], **answer}
 
     def _keep(self, arguments: dict[str, Any], task_vars: dict[str, Any], answer: dict[str, Any]) -> None:
         """Keep the begin or the end of the turn for the report."""
@@ -116,6 +122,13 @@ class ActionModule(ClusterAction):
         notices = [f"node {holding.wish.node} goes on where another run left it: {held.healed}"] if held.healed else []
         answer = self._result(held.taken, slot_name(holding.group, held.slot.index))
         return {**answer, "waited": round(held.waited, 1), "notices": notices}
+
+    def progress(self, text: str) -> None:
+        """Show what is waited for, unless the callback says how many wait."""
+        if str(constants.DEFAULT_STDOUT_CALLBACK) == _COUNTS_TURNS:
+            display.v(text)
+        else:
+            super().progress(text)
 
     def _foreseen(self, slots: Slots) -> dict[str, Any]:
         move = slots.look()

@@ -181,6 +181,11 @@ run:
   returned: success
   type: str
   sample: admin@controller-4711-9034221
+state:
+  description: What was asked for, as O(state) has it.
+  returned: success
+  type: str
+  sample: taken
 lease:
   description: Name of the Lease of the node's slot. Empty when the node has none.
   returned: success

@@ -66,3 +66,21 @@ def test_a_killed_run_leaves_what_its_turns_came_to(fleet: Fleet) -> None:
     (turn,) = rollout(fleet)["turns"]
     assert (turn["host"], turn["end"], turn["seconds"], turn["after"]) == (first, "", None, None)
     assert stages(turn) == ["drain"]
+
+
+def test_the_console_of_a_fleet_has_a_line_for_each_change_of_a_turn_and_none_for_hosts_that_wait(fleet: Fleet) -> None:
+    (fleet.user.here / "ansible.cfg").write_text("[defaults]\nstdout_callback = rdma.fabric.fleet\n", encoding="utf-8")
+    lines = fleet.run().succeeded().output.splitlines()
+    told = [line for line in lines if line.startswith("  ... ") and line.split()[1] in NAMES]
+    assert [line.split(";")[0].split(" after ")[0].split(maxsplit=2)[2] for line in told] == [
+        "begins, slot 0",
+        "drained",
+        "changed",
+        "back",
+    ] * 3
+    assert told[0].endswith("; 0 of 3 back, 1 in turn, 2 to go")
+    assert told[-1].endswith("; 3 of 3 back, 0 in turn, 0 to go")
+    assert "about" in told[3]
+    assert not [line for line in lines if "waits for a slot" in line]
+    play = "\n".join(lines).split("PLAY [Interrupt the hosts in their turn]")[2].split("PLAY [")[0].splitlines()
+    assert [line for line in play[1:] if line and line not in told] == []
