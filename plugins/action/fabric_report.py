@@ -26,6 +26,7 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._files import write_if
 from ansible_collections.rdma.fabric.plugins.plugin_utils._host_documents import (
     earlier_notice,
     read_host_documents,
+    read_turns,
     read_validation,
 )
 from ansible_collections.rdma.fabric.plugins.plugin_utils._page import render_page
@@ -56,6 +57,7 @@ class ActionModule(FabricAction):
             unfinished=arguments["unfinished"],
             wanted=arguments["wanted"],
             proof=arguments["proof"],
+            turns=read_turns(run_dir / "turns", {document["host"] for document in hosts}),
             check=self.check_mode,
         )
         data_file, page_file = run_dir / "report.json", run_dir / "report.html"

@@ -11,7 +11,7 @@ from typing import Any
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.slots import limit_of
 from ansible_collections.rdma.fabric.plugins.plugin_utils._action import ActionFailure, FabricAction
 from ansible_collections.rdma.fabric.plugins.plugin_utils._run_hosts import drains_of_policies, taking_part
-from ansible_collections.rdma.fabric.plugins.plugin_utils._turns import turn_notices, turns_of
+from ansible_collections.rdma.fabric.plugins.plugin_utils._turns import Domains, turn_notices, turns_of
 
 
 class ActionModule(FabricAction):
@@ -23,10 +23,17 @@ class ActionModule(FabricAction):
         hosts = taking_part(arguments["hosts"], groups, limit, self._loader)
         variables = task_vars.get("hostvars") or {}
         total = len(arguments["hosts"])
-        try:
-            limit_of(arguments["max_unavailable"] or "1", max(total, 1))
-        except ValueError as err:
-            raise ActionFailure(f"fabric_rollout: max_unavailable: {err}") from err
+        for option in ("max_unavailable", "max_unavailable_per_domain"):
+            try:
+                limit_of(arguments[option] or "1", max(total, 1))
+            except ValueError as err:
+                raise ActionFailure(f"fabric_rollout: {option}: {err}") from err
+        label = arguments["failure_domain"].strip()
+        if label and not arguments["domains"]:
+            raise ActionFailure(
+                f"fabric_rollout: failure_domain: no node has the label {label}, so none is in a failure domain. Look "
+                f"at the labels with kubectl get nodes --show-labels, and give the key of one of them"
+            )
         pattern = arguments["canaries"].strip()
         canaries = taking_part(arguments["hosts"], groups, pattern, self._loader) if pattern else []
         if pattern and not canaries:
@@ -38,12 +45,15 @@ class ActionModule(FabricAction):
             slots=frozenset(arguments["slots"]),
             canaries=frozenset(canaries),
             limit=arguments["max_unavailable"].strip(),
+            fabric=arguments["hosts"],
+            domains=Domains(label, arguments["max_unavailable_per_domain"].strip() or "1", arguments["domains"]),
         )
         nodes = {turn.node for turn in found.turns}
         return {
             "changed": False,
             "turns": [asdict(turn) for turn in found.turns],
             "limit": found.limit,
+            "domain_limit": found.domain_limit,
             "total": total,
             "again": [node for node in arguments["slots"] if node in nodes],
             "notices": turn_notices(found, variables, removes=arguments["state"] == "absent"),

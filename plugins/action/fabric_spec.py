@@ -18,7 +18,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.proo
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.render import render
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.guid_ranges import shared_guids
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import HOST_VARIABLES, parse_host_variables
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.syntax import one_line
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.syntax import label_key_problem, one_line
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects import set_name_violations
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.slots import limit_of
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, Notice, Violation, named
@@ -172,13 +172,22 @@ def serial_violations(arguments: Mapping[str, Any]) -> list[Violation]:
 
 
 def limit_violations(arguments: Mapping[str, Any]) -> list[Violation]:
-    """Return what is wrong with how many nodes may be out of service at once."""
-    given = arguments["max_unavailable"]
-    try:
-        limit_of(given or "1", total=100)
-    except ValueError as err:
-        return [Violation(f"{PREFIX}max_unavailable", "", str(err), "give one of these")]
-    return []
+    """Return what is wrong with how many nodes, in all and of one failure domain, may be out of service at once."""
+    found = []
+    for option in ("max_unavailable", "max_unavailable_per_domain"):
+        try:
+            limit_of((arguments[option] or "").strip() or "1", total=100)
+        except ValueError as err:
+            found.append(Violation(f"{PREFIX}{option}", "", str(err), "give one of these"))
+    label = arguments["failure_domain"].strip()
+    problem = label_key_problem(label) if label else ""
+    if problem:
+        hint = "give the key of a label of nodes, such as topology.kubernetes.io/zone"
+        found.append(Violation(f"{PREFIX}failure_domain", "", f"{label!r} {problem}", hint))
+    if arguments["max_unavailable_per_domain"].strip() and not label:
+        hint = f"give {PREFIX}failure_domain as well, the key of the label that says which nodes are of one domain"
+        found.append(Violation(f"{PREFIX}max_unavailable_per_domain", "", "is given without failure domains", hint))
+    return found
 
 
 def wire_violations(spec: Mapping[str, Any], hostvars: Mapping[str, Any]) -> list[Violation]:

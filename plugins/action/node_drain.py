@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from datetime import datetime, timezone
-from typing import Any, Sequence
+from typing import Any, Mapping, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import ApiFault
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.lease import own_user
@@ -27,9 +27,11 @@ from ansible_collections.rdma.fabric.plugins.module_utils._rollout.drain import 
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.pods import EVICT, Verdict, Wishes
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.ready import boot_of, devices_of, wait_for_node
+from ansible_collections.rdma.fabric.plugins.module_utils._rollout.timeline import DRAIN, GIVE_BACK, refusals_of
 from ansible_collections.rdma.fabric.plugins.plugin_utils._action import ActionFailure
 from ansible_collections.rdma.fabric.plugins.plugin_utils._cluster_action import ClusterAction, task_environment
 from ansible_collections.rdma.fabric.plugins.plugin_utils._node_cluster import NodeCluster
+from ansible_collections.rdma.fabric.plugins.plugin_utils._turn_file import TurnFile
 
 
 class ActionModule(ClusterAction):
@@ -40,13 +42,19 @@ class ActionModule(ClusterAction):
         negative = [f"{name}: {arguments[name]}" for name in ("timeout", "wait_timeout") if arguments[name] < 0]
         if negative:
             raise ActionFailure(f"node_drain: {', '.join(negative)} is less than 0, which stands for no limit")
-        with task_environment(self._environment()):
+        stage = GIVE_BACK if arguments["state"] == "uncordoned" else DRAIN
+        file = TurnFile(arguments["turn_file"], check=self.check_mode)
+        with task_environment(self._environment()), file.stage(lambda _turn: stage) as part:
             try:
                 connection = self.waiting_connection(arguments)
                 cluster = NodeCluster(connection, arguments["node"], arguments["pod_selector"])
                 answer = self._bring(cluster, arguments)
             except (ApiFault, Unanswered) as err:
                 raise ActionFailure(f"node {arguments['node']}: {err}") from err
+            except ActionFailure as failure:
+                part.found = _for_the_turn(stage, failure.facts)
+                raise
+            part.found = _for_the_turn(stage, answer)
         answer["requests"] = {verb: connection.sent[verb] for verb in ("get", "list", "patch", "post")}
         return answer
 
@@ -169,24 +177,34 @@ class ActionModule(ClusterAction):
         return answer
 
 
+def _for_the_turn(stage: str, answer: Mapping[str, Any]) -> dict[str, Any]:
+    return {"refusals": refusals_of(answer.get("pods") or [])} if stage == DRAIN else {}
+
+
 def _frees(step: Step) -> bool:
     return step.patch is not None and "spec" in step.patch
 
 
-def _row(verdict: Verdict, *, blocked: str = "", seconds: float | None = None) -> dict[str, Any]:
-    """Return a pod as results show it; in check mode ``blocked`` says what would refuse its eviction now."""
+def _row(
+    verdict: Verdict, *, blocked: str = "", refused: float | None = None, seconds: float | None = None
+) -> dict[str, Any]:
+    """Return a pod as results show it; ``blocked`` says what has refused its eviction, or in check mode would now."""
     return {
         "namespace": verdict.namespace,
         "name": verdict.name,
         "action": "evicted" if verdict.action == EVICT else "stays",
         "reason": verdict.reason,
         "blocked": blocked,
+        "refused": refused,
         "seconds": seconds,
     }
 
 
 def _rows_of(drain: Drain, staying: Sequence[Verdict]) -> list[dict[str, Any]]:
-    left = [_row(verdict, seconds=drain.seconds.get(uid)) for uid, verdict in drain.seen.items()]
+    left = []
+    for uid, verdict in drain.seen.items():
+        blocked, refused = drain.refusals.get(uid, ("", None))
+        left.append(_row(verdict, blocked=blocked, refused=refused, seconds=drain.seconds.get(uid)))
     return left + [_row(verdict) for verdict in staying]
 
 

@@ -6,15 +6,24 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from datetime import datetime, timezone
 from typing import Any
 
+from ansible import constants
+from ansible.utils.display import Display
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.syntax import (
+    label_key_problem,
+    label_value_problem,
+)
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import ApiFault
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.events import create_event, warning_of
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.lease import own_user
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.nodes import patch_node, read_node
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import Connection
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.cordon import to_fail
+from ansible_collections.rdma.fabric.plugins.module_utils._rollout.domains import Slots, domain_group
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.drain import Unanswered, unlimited
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.holding import Holding, SlotRefused
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.slots import (
@@ -29,8 +38,12 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._action import ActionF
 from ansible_collections.rdma.fabric.plugins.plugin_utils._cluster_action import ClusterAction, task_environment
 from ansible_collections.rdma.fabric.plugins.plugin_utils._process import running_play
 from ansible_collections.rdma.fabric.plugins.plugin_utils._slot_shelf import SlotShelf
+from ansible_collections.rdma.fabric.plugins.plugin_utils._turn_file import TurnFile
+
+display = Display()
 
 _MOST_OF_A_REASON = 500
+_COUNTS_TURNS = "rdma.fabric.fleet"
 _FAILED = "RdmaFabricFailed"
 _NEXT_STEP = (
     "Let the other nodes end, mend what is named and run again with it, or free its slot with state: given_back and "
@@ -43,62 +56,93 @@ class ActionModule(ClusterAction):
 
     def execute(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         """Bring the node's slot to the state that is asked for; see the module's documentation."""
-        limit = _checked(arguments)
+        limit, limit_of_domain = _checked(arguments)
         node, process = arguments["node"], running_play()
         run = arguments["run"] or f"{own_user()}-{process.rpartition('/')[2] or os.getppid()}"
-        wish = Wish(node, run, limit, frozenset(arguments["rollout"]))
+        wish = Wish(node, run, limit, frozenset(arguments["rollout"]), arguments["domain"])
+        group, namespace, duration = arguments["group"], arguments["namespace"], arguments["duration"]
         with task_environment(self._environment()):
             try:
                 connection = self.waiting_connection(arguments)
-                shelf = SlotShelf(connection, arguments["group"], arguments["namespace"])
-                holding = Holding(
-                    shelf, wish, arguments["group"], arguments["namespace"], arguments["duration"], process
-                )
-                answer = self._bring(connection, holding, arguments)
+
+                def within(domain: str, limit: int) -> Holding:
+                    own, asked = domain_group(group, domain), replace(wish, limit=limit, domain="")
+                    shelf = SlotShelf(connection, own, namespace, nodes=domain)
+                    return Holding(shelf, asked, own, namespace, duration, process, of_domain=domain)
+
+                whole = Holding(SlotShelf(connection, group, namespace), wish, group, namespace, duration, process)
+                answer = self._bring(connection, Slots(whole, limit_of_domain, within), arguments)
             except (ApiFault, SlotRefused, Unanswered) as err:
                 raise ActionFailure(f"node {node}: {err}", node=node) from err
+        self._keep(arguments, task_vars, {"run": run, **answer})
         answer["requests"] = {verb: connection.sent[verb] for verb in ("get", "list", "watch", "post", "put")}
-        return {"node": node, "run": run, **answer}
+        return {"node": node, "run": run, "state": arguments["state"], **answer}
 
-    def _bring(self, connection: Connection, holding: Holding, arguments: dict[str, Any]) -> dict[str, Any]:
-        state = arguments["state"]
+    def _keep(self, arguments: dict[str, Any], task_vars: dict[str, Any], answer: dict[str, Any]) -> None:
+        """Keep the begin or the end of the turn for the report."""
+        file = TurnFile(arguments["turn_file"], check=self.check_mode)
+        if arguments["state"] == "taken":
+            file.begin(
+                host=str(task_vars.get("inventory_hostname", "")),
+                node=arguments["node"],
+                run=answer["run"],
+                slot=answer["lease"],
+                domain=arguments["domain"],
+                waited=answer["waited"],
+            )
+        else:
+            file.end(_reason(arguments) if arguments["state"] == "failed" else "")
+
+    def _bring(self, connection: Connection, slots: Slots, arguments: dict[str, Any]) -> dict[str, Any]:
+        state, holding = arguments["state"], slots.whole
         if state == "taken":
-            return self._foreseen(holding) if self.check_mode else self._take(connection, holding, arguments)
+            return self._foreseen(slots) if self.check_mode else self._take(connection, slots, arguments)
         any_run = state == "given_back" and arguments["any_run"]
         notices: list[str] = []
         if self.check_mode:
             found = [slot for slot in holding.held(any_run=any_run) if state != "failed" or not slot.failed]
         elif state == "given_back":
-            found = holding.give_back(any_run=any_run)
+            found = slots.give_back(any_run=any_run)
         else:
-            reason = " ".join(arguments["reason"].split())[:_MOST_OF_A_REASON]
-            found = holding.fail(reason)
+            reason = _reason(arguments)
+            found = slots.fail(reason)
             notices = _tell(connection, holding.wish, reason) if found else []
         return {
             **self._result(bool(found), slot_name(holding.group, found[0].index) if found else ""),
             "notices": notices,
         }
 
-    def _take(self, connection: Connection, holding: Holding, arguments: dict[str, Any]) -> dict[str, Any]:
-        limit = unlimited(float(arguments["timeout"]))
+    def _take(self, connection: Connection, slots: Slots, arguments: dict[str, Any]) -> dict[str, Any]:
+        limit, holding = unlimited(float(arguments["timeout"])), slots.whole
         try:
             with connection.until(connection.clock.now() + limit):
-                held = holding.take(limit, self.progress)
+                held = slots.take(limit, self.progress)
         except SlotRefused as refused:
             raise SlotRefused(f"{refused}. {_NEXT_STEP}") from refused
         notices = [f"node {holding.wish.node} goes on where another run left it: {held.healed}"] if held.healed else []
         answer = self._result(held.taken, slot_name(holding.group, held.slot.index))
         return {**answer, "waited": round(held.waited, 1), "notices": notices}
 
-    def _foreseen(self, holding: Holding) -> dict[str, Any]:
-        move = holding.look()
+    def progress(self, text: str) -> None:
+        """Show what is waited for, unless the callback says how many wait."""
+        if str(constants.DEFAULT_STDOUT_CALLBACK) == _COUNTS_TURNS:
+            display.v(text)
+        else:
+            super().progress(text)
+
+    def _foreseen(self, slots: Slots) -> dict[str, Any]:
+        move = slots.look()
         if isinstance(move, Wait):
             return {**self._result(True, ""), "blocked": move.why}
-        return self._result(not isinstance(move, Keep), slot_name(holding.group, move.slot.index))
+        return self._result(not isinstance(move, Keep), slot_name(slots.whole.group, move.slot.index))
 
     @staticmethod
     def _result(changed: bool, lease: str) -> dict[str, Any]:
         return {"changed": changed, "lease": lease, "blocked": "", "waited": 0.0, "notices": []}
+
+
+def _reason(arguments: dict[str, Any]) -> str:
+    return " ".join(arguments["reason"].split())[:_MOST_OF_A_REASON]
 
 
 def _tell(connection: Connection, wish: Wish, reason: str) -> list[str]:
@@ -115,14 +159,19 @@ def _tell(connection: Connection, wish: Wish, reason: str) -> list[str]:
     return []
 
 
-def _checked(arguments: dict[str, Any]) -> int:
-    """Return the limit. Raises ActionFailure with everything that is wrong."""
+def _checked(arguments: dict[str, Any]) -> tuple[int, int]:
+    """Return the limits, of all nodes and of the node's domain. Raises ActionFailure with everything that is wrong."""
     problems = []
-    limit = 0
-    try:
-        limit = limit_of(arguments["limit"], arguments["total"])
-    except ValueError as err:
-        problems.append(f"limit: {err}")
+    limits = {}
+    for option, of in (("limit", "total"), ("domain_limit", "domain_total")):
+        try:
+            limits[option] = limit_of(arguments[option], arguments[of])
+        except ValueError as err:
+            problems.append(f"{option}: {err}".replace("as total", f"as {of}"))
+    key, equals, value = arguments["domain"].partition("=")
+    wrong = label_key_problem(key) or ("" if equals else "has no value") or label_value_problem(value)
+    if arguments["domain"] and wrong:
+        problems.append(f"domain: {arguments['domain']!r} {wrong}; give a label of the node as KEY=VALUE")
     if group_problem(arguments["group"]):
         problems.append(f"group: {group_problem(arguments['group'])}")
     if arguments["timeout"] < 0:
@@ -133,4 +182,4 @@ def _checked(arguments: dict[str, Any]) -> int:
         problems.append("reason: is needed with state: failed, for those who look at the node")
     if problems:
         raise ActionFailure(f"node_slot: {'; '.join(problems)}")
-    return limit
+    return limits["limit"], limits["domain_limit"]

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.syntax import label_key_problem
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import ApiFault
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.nodes import labelled_nodes
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import Connection
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.drain import Unanswered
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.slots import group_problem, slot_name, slots_of
@@ -24,10 +26,14 @@ class ActionModule(ClusterAction):
         group = arguments["group"]
         if group_problem(group):
             raise ActionFailure(f"node_slot_info: group: {group_problem(group)}")
+        label = arguments["label"].strip()
+        if label and label_key_problem(label):
+            raise ActionFailure(f"node_slot_info: label: {label!r} {label_key_problem(label)}")
         with task_environment(self._environment()):
             try:
                 connection = Connection(self.client(arguments), notify=self.progress)
                 leases = SlotShelf(connection, group, arguments["namespace"]).leases()
+                labelled = labelled_nodes(connection, label) if label else []
             except (ApiFault, Unanswered) as err:
                 raise ActionFailure(f"the slots can't be read: {err}") from err
         taken = sorted((slot for slot in slots_of(leases, group) if slot.node), key=lambda slot: slot.index)
@@ -40,7 +46,9 @@ class ActionModule(ClusterAction):
                     "run": slot.run,
                     "renewed": slot.renewed,
                     "failed": slot.failed,
+                    "domain": slot.domain,
                 }
                 for slot in taken
             ],
+            "domains": {node["metadata"]["name"]: node["metadata"]["labels"][label] for node in labelled},
         }

@@ -27,6 +27,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.run.sealed impor
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.guard import DEFAULT
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import HostSpec, check_spec
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.syntax import one_line
+from ansible_collections.rdma.fabric.plugins.module_utils._rollout.timeline import REBOOT, stage_of_host, versions_of
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput
 from ansible_collections.rdma.fabric.plugins.plugin_utils._action import (
     ActionFailure,
@@ -36,6 +37,7 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._action import (
 )
 from ansible_collections.rdma.fabric.plugins.plugin_utils._files import make_writable_directory, write_if_different
 from ansible_collections.rdma.fabric.plugins.plugin_utils._guard import settle, settle_after_loss
+from ansible_collections.rdma.fabric.plugins.plugin_utils._turn_file import TurnFile
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variables import unread
 
 display = Display()
@@ -70,11 +72,16 @@ class ActionModule(FabricAction):
         if output is not None:
             # Before the host is changed: what was done to it must not be lost for want of a place.
             make_writable_directory(output.parent)
-        if recorded:
-            result = self._plan_recorded(desired, recorded, arguments)
-        else:
-            result = self._run_module(desired, arguments, task_vars)
-        result["reboot_due"] = self._reboot_due(result, arguments)
+        file, state = TurnFile(arguments["turn_file"], check=self.check_mode), arguments["state"]
+        with file.stage(lambda turn: stage_of_host(turn, state)) as part:
+            part.first = {"state": state, "before": _versions_of_document(output)}
+            if recorded:
+                result = self._plan_recorded(desired, recorded, arguments)
+            else:
+                result = self._run_module(desired, arguments, task_vars)
+            result["reboot_due"] = self._reboot_due(result, arguments)
+            part.found = {"after": versions_of(result["facts"])} if result.get("facts") else {}
+            part.failed, part.then = bool(result.get("failed")), REBOOT if result["reboot_due"] else ""
         # Callbacks show no difference of a host that stays as it is, nor of one that fails.
         unseen = self.check_mode if result.get("failed") else not result.get("changed")
         if not json_on_stdout():
@@ -183,6 +190,16 @@ class ActionModule(FabricAction):
         """Drop the connection: one that was made before the change may live on where no new one can be made."""
         if self._connection.transport != "local":
             self._connection.reset()
+
+
+def _versions_of_document(path: Path | None) -> dict[str, Any] | None:
+    """Return the versions that the host had by its last document; None without one."""
+    try:
+        document = json.loads(path.read_bytes()) if path is not None else None
+        return versions_of(document["facts"]) if document else None
+    except (OSError, ValueError, TypeError, KeyError):
+        # What comes of this run replaces a document that can't be read.
+        return None
 
 
 def for_later(diff: str, plan: Mapping[str, Any] | None, diff_mode: bool) -> dict[str, Any]:

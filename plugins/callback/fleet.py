@@ -26,6 +26,10 @@ description:
     where their counts are equal.
   - With the strategies P(ansible.builtin.free#strategy) and P(ansible.builtin.host_pinned#strategy), where hosts
     overtake each other, the results of a task are printed when the last host has come through it.
+  - While hosts are changed in turn, as by P(rdma.fabric.node_slot#module) in the playbook C(rdma.fabric.upgrade), a
+    line says when one of them begins, is drained, changed, rebooted, back or failed, with how many are through, in turn
+    and to go. It estimates the time that is left as O(progress_seconds) says. Hosts that wait have no lines, and
+    V(ok), V(changed) and V(skipping) of single tasks are left out.
 extends_documentation_fragment:
   - default_callback
   - result_format_callback
@@ -75,6 +79,7 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._console import (
     recap,
     without_host,
 )
+from ansible_collections.rdma.fabric.plugins.plugin_utils._console_turns import Turns
 from ansible_collections.rdma.fabric.plugins.plugin_utils._host_names import fold, host_list
 
 COLOURS = {OK: constants.COLOR_OK, CHANGED: constants.COLOR_CHANGED, SKIPPED: constants.COLOR_SKIP}
@@ -98,6 +103,7 @@ class CallbackModule(DefaultCallback):
         self._warnings: set[str] = set()
         self._explained: set[str] = set()
         self._told = clock()
+        self._turns = Turns(0)
 
     def v2_playbook_on_play_start(self, play: Any) -> None:
         self._close()
@@ -105,6 +111,7 @@ class CallbackModule(DefaultCallback):
         self._hosts = set(play.get_variable_manager().get_vars(play=play).get("ansible_play_batch", ())) - self._lost
         self._overtaking = str(play.strategy).endswith(("free", "host_pinned"))
         self._told = self._clock()
+        self._turns = Turns(len(self._hosts))
         super().v2_playbook_on_play_start(play)
 
     def v2_playbook_on_task_start(self, task: Any, is_conditional: bool) -> None:
@@ -118,6 +125,8 @@ class CallbackModule(DefaultCallback):
     def v2_playbook_on_include(self, included_file: Any) -> None:
         if not self._overtaking:
             self._close()
+        elif self._turns.begun and self._display.verbosity == 0:
+            return
         names = [host.name for host in included_file._hosts]
         folded = [SimpleNamespace(name=host_list(fold(names)))]
         super().v2_playbook_on_include(
@@ -144,6 +153,7 @@ class CallbackModule(DefaultCallback):
     def v2_runner_on_ok(self, result: Any) -> None:
         host, task, found = parts(result)
         kind = CHANGED if found.get("changed") else OK
+        self._tell_turn(host, task, found)
         items_were_lines = task.loop and "results" in found and not any(warnings_of(found))
         if not items_were_lines and not self._held(result, kind):
             super().v2_runner_on_ok(result)
@@ -156,9 +166,10 @@ class CallbackModule(DefaultCallback):
         self._finish(host, task, SKIPPED)
 
     def v2_runner_on_failed(self, result: Any, ignore_errors: bool = False) -> None:
-        host, task, _found = parts(result)
+        host, task, found = parts(result)
         self._explain_once(result)
         super().v2_runner_on_failed(result, ignore_errors)
+        self._tell_turn(host, task, found, failed=True)
         self._finish(host, task, FAILED, lost=not ignore_errors)
 
     def v2_runner_on_unreachable(self, result: Any) -> None:
@@ -190,7 +201,9 @@ class CallbackModule(DefaultCallback):
         with_diff = (host, task._uuid) in self._with_diff
         self._with_diff.discard((host, task._uuid))
         hidden = {OK: not self.get_option("display_ok_hosts"), SKIPPED: not self.get_option("display_skipped_hosts")}
-        alone = len(self._hosts) == 1 or with_diff or hidden.get(kind) or isinstance(task, TaskInclude)
+        in_turn = self._turns.begun
+        alone = (len(self._hosts) == 1 and not in_turn) or with_diff or hidden.get(kind)
+        alone = alone or (isinstance(task, TaskInclude) and not in_turn)
         if alone or found.get("exception") or self._run_is_verbose(result):
             return False
         state, warnings = self._state(task), set(warnings_of(found))
@@ -200,6 +213,9 @@ class CallbackModule(DefaultCallback):
         self._warnings |= new | words
         if not repeated:
             return False
+        if in_turn:
+            # The line of the host's turn says what became of it.
+            return True
         for text in sorted(words):
             state.hold_warning(host, text)
         # Ansible prints skipped hosts without the one that their task is delegated to.
@@ -256,9 +272,16 @@ class CallbackModule(DefaultCallback):
         for text in state.release_warnings():
             self._display.warning(text)
 
+    def _tell_turn(self, host: str, task: Any, found: Mapping[str, Any], *, failed: bool = False) -> None:
+        """Print what a result changes of the turn of its host."""
+        if self._overtaking and not task.check_mode:
+            line = self._turns.line(host, str(task.action), found, self._clock(), failed=failed)
+            if line:
+                self._display.display(line, color=constants.COLOR_VERBOSE)
+
     def _tell_progress(self, task: Any) -> None:
         seconds, now = self.get_option("progress_seconds"), self._clock()
-        if not seconds or now - self._told < seconds:
+        if not seconds or self._turns.begun or now - self._told < seconds:
             return
         state = self._state(task)
         total = 1 if self._runs_once(task) else len(self._hosts | state.done)

@@ -52,6 +52,23 @@ options:
         is not drained.
     type: str
     default: ''
+  failure_domain:
+    description:
+      - Key of the label that says in which failure domain a node is, such as V(topology.kubernetes.io/zone). Domains
+        alternate in the order of the turns. Nodes without the label are in no domain.
+      - One that no node has is refused.
+    type: str
+    default: ''
+  domains:
+    description: The values of this label by node, as P(rdma.fabric.node_slot_info#module) returns them.
+    type: dict
+    default: {}
+  max_unavailable_per_domain:
+    description:
+      - How many nodes of one failure domain may be out of service at once, as a number, as a percentage of its hosts,
+        or V(0) without limit; V(1) unless given.
+    type: str
+    default: ''
   state:
     description: What the hosts are brought to, for what is said before the first turn.
     type: str
@@ -115,6 +132,22 @@ turns:
       returned: always
       type: list
       elements: dict
+    domain:
+      description: The failure domain of its node, as O(rdma.fabric.node_slot#module:domain) takes it. Empty without.
+      returned: always
+      type: str
+      sample: topology.kubernetes.io/zone=a
+    domain_total:
+      description: How many hosts of the fabric are in that domain.
+      returned: always
+      type: int
+domain_limit:
+  description:
+    - How many nodes of one domain may be out of service at once, as O(rdma.fabric.node_slot#module:domain_limit) takes
+      it. Empty without O(failure_domain).
+  returned: success
+  type: str
+  sample: '1'
 limit:
   description: How many nodes may be out of service at once, as O(rdma.fabric.node_slot#module:limit) takes it.
   returned: success

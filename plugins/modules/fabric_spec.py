@@ -161,6 +161,19 @@ options:
       - How many nodes may be out of service at once, a number, a percentage such as V(10%), or V(0) without limit.
       - It is checked, no more.
     type: str
+  failure_domain:
+    description:
+      - Key of the label of nodes that says in which failure domain a node is.
+      - It is checked, no more.
+    type: str
+    default: ''
+  max_unavailable_per_domain:
+    description:
+      - How many nodes of one failure domain may be out of service at once, a number, a percentage such as V(10%), or
+        V(0) without limit. It needs O(failure_domain).
+      - It is checked, no more.
+    type: str
+    default: ''
   hosts:
     description:
       - Inventory hosts whose variables are checked.

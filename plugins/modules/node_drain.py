@@ -109,6 +109,13 @@ options:
       - A node that this module has not cordoned is not waited for, and check mode waits for nothing.
     type: bool
     default: true
+  turn_file:
+    description:
+      - File on the controller that keeps how long the drain took and which pods were in its way, for the report of the
+        run.
+      - It is for the playbooks that interrupt hosts in turn. Nothing is kept in check mode, nor before
+        O(rdma.fabric.node_slot#module:turn_file) has begun the file.
+    type: path
   rebooted:
     description:
       - Whether the node was rebooted since it was drained. Then O(wait) does not end before its kubelet reports another
@@ -176,9 +183,13 @@ pods:
       type: str
       sample: it has the resource rdma/rdma_shared_device_a
     blocked:
-      description: In check mode, what would refuse the eviction now.
+      description: What has refused the eviction last. In check mode, what would refuse it now.
       type: str
       sample: The disruption budget training needs 2 healthy pods and has 2 currently
+    refused:
+      description: For how long that was, in seconds. Null for one that was not refused, and in check mode.
+      type: float
+      sample: 12.5
     seconds:
       description: How long the pod took to end, from the start of the drain. Null for one that has not.
       type: float

@@ -70,6 +70,26 @@ options:
     description: How many nodes a percentage is of.
     type: int
     default: 0
+  domain:
+    description:
+      - The failure domain of the node as a label that it has, C(KEY=VALUE), such as
+        V(topology.kubernetes.io/zone=a). No more than O(domain_limit) nodes with that label are out of service at once,
+        beside O(limit) for all.
+      - A slot of the domain is taken before that of all nodes, and both are given back together. Without the option,
+        what the node has of a domain is given back with its slot.
+    type: str
+    default: ''
+  domain_limit:
+    description:
+      - How many nodes of O(domain) may be out of service at once, as a number or as a percentage of O(domain_total),
+        rounded up.
+      - V(0) is without limit.
+    type: str
+    default: '1'
+  domain_total:
+    description: How many nodes a percentage of the domain is of.
+    type: int
+    default: 0
   rollout:
     description:
       - Names of all nodes that this run works on. One that has failed in an earlier run does not stop this one, as it
@@ -99,6 +119,12 @@ options:
     description: Namespace of the Leases. It has to exist.
     type: str
     default: nvidia-network-operator
+  turn_file:
+    description:
+      - File on the controller that keeps when the turn of the host began, which slot it has and how it ended, for the
+        report of the run.
+      - It is for the playbooks that interrupt hosts in turn. Nothing is kept in check mode.
+    type: path
   duration:
     description:
       - How long a slot counts after it was taken or renewed, in seconds. It has to be longer than the longest step
@@ -119,6 +145,13 @@ EXAMPLES = r"""
     node: worker-1
     limit: 10%
     total: 120
+
+- name: Wait for one in its rack as well
+  rdma.fabric.node_slot:
+    node: worker-1
+    limit: 10%
+    total: 120
+    domain: example.com/rack=r07
 
 - name: Take the pods off the node
   rdma.fabric.node_drain:
@@ -148,6 +181,11 @@ run:
   returned: success
   type: str
   sample: admin@controller-4711-9034221
+state:
+  description: What was asked for, as O(state) has it.
+  returned: success
+  type: str
+  sample: taken
 lease:
   description: Name of the Lease of the node's slot. Empty when the node has none.
   returned: success

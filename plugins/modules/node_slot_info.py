@@ -12,9 +12,9 @@ short_description: Read which nodes have a slot to be out of service
 version_added: 0.1.0
 description:
   - Returns the slots of a O(group) that are taken, each with its node, its run, and what the node failed by.
-  - One request, whatever the number of nodes.
+  - One request, whatever the number of nodes, and one more for their labels with O(label).
 notes:
-  - The user needs C(list) on Leases in O(namespace).
+  - The user needs C(list) on Leases in O(namespace), and on nodes with O(label).
 author:
   - The rdma.fabric contributors (@rdma-fabric)
 extends_documentation_fragment:
@@ -31,6 +31,10 @@ options:
     description: Namespace of the Leases. One that does not exist has none.
     type: str
     default: nvidia-network-operator
+  label:
+    description: Key of the label that says in which failure domain a node is. Its values are returned for all nodes.
+    type: str
+    default: ''
 seealso:
   - module: rdma.fabric.node_slot
 """
@@ -77,4 +81,14 @@ slots:
       returned: always
       type: str
       sample: 'failed: the driver did not load'
+    domain:
+      description: The failure domain in which the node has a slot beside this one. Empty without.
+      returned: always
+      type: str
+      sample: topology.kubernetes.io/zone=a
+domains:
+  description: The values of O(label) by node, for the nodes that have it.
+  returned: success
+  type: dict
+  sample: {worker-1: a}
 """

@@ -150,6 +150,13 @@ options:
       - It is for plays over many hosts at once. Run the module again without it, for one host after the other.
     type: bool
     default: false
+  turn_file:
+    description:
+      - File on the controller that keeps how long the change of the host took, and its versions before and after, for
+        the report of the run.
+      - It is for the playbooks that interrupt hosts in turn. Nothing is kept in check mode, nor before
+        O(rdma.fabric.node_slot#module:turn_file) has begun the file.
+    type: path
   check_variables:
     description:
       - Whether variables of hosts, such as C(rdma_fabric_interfaces), are refused that the task sees otherwise than the

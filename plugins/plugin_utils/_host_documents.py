@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any, Mapping, NoReturn, Sequence
+from typing import Any, Collection, Mapping, NoReturn, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._proof import report_input
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, Violation
@@ -45,6 +45,27 @@ def read_host_documents(directory: Path) -> list[dict[str, Any]]:
     if violations:
         raise InvalidInput(violations)
     return documents
+
+
+def read_turns(directory: Path, hosts: Collection[str]) -> list[dict[str, Any]]:
+    """Return what a directory keeps of the turns of these hosts; every file of theirs that is none is a violation."""
+    turns: list[dict[str, Any]] = []
+    violations: list[Violation] = []
+    for path in sorted(directory.glob("*.json")):
+        if path.stem not in hosts:
+            continue
+        try:
+            turn = parse_document(path)
+        except ValueError as error:
+            violations.append(Violation(str(path), "", str(error), "delete the file"))
+            continue
+        found = report_input.turn_violations(str(path), turn)
+        violations += found
+        if not found:
+            turns.append(turn)
+    if violations:
+        raise InvalidInput(violations)
+    return turns
 
 
 def registered_documents(

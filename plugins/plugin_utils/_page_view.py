@@ -20,6 +20,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._proof.report_remarks 
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.report_topology import carries_rdma, tree_devices
 from ansible_collections.rdma.fabric.plugins.plugin_utils._page_drawing import drawings
 from ansible_collections.rdma.fabric.plugins.plugin_utils._page_proof import proof_view
+from ansible_collections.rdma.fabric.plugins.plugin_utils._page_rollout import rollout_view
 
 STATUS_WORDS = {
     "planned": "planned",
@@ -89,6 +90,7 @@ def page_view(report: dict[str, Any], detail: Detail) -> dict[str, Any]:
         "plans": _plans(report["plans"], detail),
         "waves": _waves(report["cluster"]["waves"], detail),
         "waits": _cut(report["cluster"]["waits"], detail.objects),
+        "rollout": rollout_view(report["rollout"], detail.hosts),
         "proof": proof_view(report["validation"], detail.pairs, detail.matrix),
         "images": _cut(report["images"], detail.images),
         "notices": _cut(report["notices"], detail.notices),

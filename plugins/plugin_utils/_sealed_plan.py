@@ -32,6 +32,8 @@ SETTINGS: Mapping[str, Any] = {
     "force_conflicts": True,
     "reboot_parallel": "1",
     "max_unavailable": "",
+    "failure_domain": "",
+    "max_unavailable_per_domain": "",
 }
 """Variables of the run that a plan holds, without ``rdma_fabric_``, and what they are unless given."""
 OF_HOSTS = (

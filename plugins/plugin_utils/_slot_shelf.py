@@ -21,11 +21,15 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._process import has_en
 
 @dataclass
 class SlotShelf:
-    """The Leases of a group of slots in a namespace; see ``_rollout.holding.Shelf``."""
+    """The Leases of a group of slots in a namespace; see ``_rollout.holding.Shelf``.
+
+    ``nodes`` is the label selector of the nodes whose slots they are, empty for all.
+    """
 
     connection: Connection
     group: str
     namespace: str
+    nodes: str = ""
     following: Following = field(init=False)
 
     def __post_init__(self) -> None:
@@ -48,7 +52,7 @@ class SlotShelf:
     def upgraded_nodes(self) -> list[dict[str, Any]]:
         """Return the nodes that an operator is upgrading, by its label."""
         with passing_as_silence():
-            return nodes.labelled_nodes(self.connection, upgrading_selector())
+            return nodes.labelled_nodes(self.connection, ",".join(filter(None, (upgrading_selector(), self.nodes))))
 
     def is_short(self, node: str) -> bool:
         """Tell whether a node is there and still cordoned with our mark."""

@@ -5,9 +5,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import dataclass, field
 from typing import Any, Collection, Mapping, Sequence
 
+from ansible_collections.rdma.fabric.plugins.module_utils._rollout.domains import alternating, domain_of
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import named
 from ansible_collections.rdma.fabric.plugins.plugin_utils._run_hosts import drained, parallel_of_policies
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variable import PREFIX
@@ -26,7 +28,8 @@ class Turn:
     """One host that has a turn: its node, whether it goes before the others, and how long it may take.
 
     One that is not ``due`` is not interrupted: only what an earlier run left of its node is healed. ``links`` is what
-    its RDMA ports offered when the run began.
+    its RDMA ports offered when the run began. ``domain`` is the failure domain of its node, empty without one, and
+    ``domain_total`` how many hosts of the fabric are in it.
     """
 
     host: str
@@ -35,14 +38,34 @@ class Turn:
     canary: bool
     seconds: int
     links: Sequence[Mapping[str, Any]]
+    domain: str = ""
+    domain_total: int = 0
 
 
 @dataclass(frozen=True)
 class Turns:
-    """All of them in their order; ``limit`` is a number, a percentage, or 0 without limit."""
+    """All of them in their order; ``limit`` is a number, a percentage, or 0 without limit.
+
+    ``label`` says which nodes are of one failure domain, and ``domain_limit`` how many of these are out of service.
+    """
 
     turns: Sequence[Turn]
     limit: str
+    label: str = ""
+    domain_limit: str = ""
+
+
+@dataclass(frozen=True)
+class Domains:
+    """The values of a label by node, for those that have it, and the limit in each domain; no label: no domains."""
+
+    label: str = ""
+    limit: str = "1"
+    values: Mapping[str, str] = field(default_factory=dict)
+
+    def of(self, node: str) -> str:
+        """Return the domain of a node, empty for one without the label."""
+        return domain_of(self.label, self.values[node]) if self.label and node in self.values else ""
 
 
 def turns_of(
@@ -50,27 +73,39 @@ def turns_of(
     variables: Mapping[str, Mapping[str, Any]],
     policies: Mapping[str, Mapping[str, Any]],
     *,
+    fabric: Sequence[str] = (),
     slots: Collection[str],
     canaries: Collection[str],
     limit: str,
+    domains: Domains | None = None,
 ) -> Turns:
-    """Return the turns of those hosts that need one, the canaries' first.
+    """Return the turns of those hosts that need one: the canaries' first, then those of nodes that have a slot.
+
+    Of the others, failure domains alternate, so that those who wait for a slot are not all of one.
 
     ``variables`` are those of every host, as ``hostvars`` has them; ``policies`` say what a host's policy asks for.
-    ``slots`` are the nodes that have a slot: what an earlier run left there is healed. ``limit`` wins over policies.
+    ``fabric`` are all hosts, of which this run may have some. ``slots`` are the nodes that have a slot: what an earlier
+    run left there is healed. ``limit`` wins over policies.
     """
     found = []
+    domains = domains or Domains()
+    nodes = {host: str(_value("node_name", variables.get(host, {})) or host) for host in fabric or hosts}
+    totals = Counter(domains.of(node) for node in nodes.values())
     for host in hosts:
-        own = variables.get(host, {})
-        node = node_of(host, own)
+        own, node = variables.get(host, {}), nodes[host]
         due = needs_turn(own)
         if due or (node in slots and _may_be_changed(own)):
             seconds = seconds_of(own, (policies.get(host) or {}).get("drain") or {})
             links = (own.get("host_result") or {}).get("links") or []
-            found.append(Turn(host, node, due, host in canaries, seconds, links))
-    found.sort(key=lambda turn: not turn.canary)
+            domain = domains.of(node)
+            total = totals[domain] if domain else 0
+            found.append(Turn(host, node, due, host in canaries, seconds, links, domain, total))
+    found = alternating(found, lambda turn: turn.domain)
+    # Others may wait for what an earlier run left.
+    found.sort(key=lambda turn: (not turn.canary, turn.node not in slots))
     of_policies = parallel_of_policies([turn.host for turn in found], variables, policies, unless_given=True)
-    return Turns(found, limit or {"100%": "0"}.get(of_policies, of_policies))
+    limit = limit or {"100%": "0"}.get(of_policies, of_policies)
+    return Turns(found, limit, domains.label, domains.limit if domains.label else "")
 
 
 def node_of(host: str, variables: Mapping[str, Any]) -> str:
@@ -112,7 +147,22 @@ def turn_notices(turns: Turns, variables: Mapping[str, Mapping[str, Any]], *, re
     first = [turn.host for turn in turns.turns if turn.canary]
     if first and len(first) < len(hosts):
         said += f"; before the others {named(first, _MOST_NAMED)}"
-    return [f"{said}; nothing is drained for {named(cut_off, _MOST_NAMED)}" if cut_off else said]
+    said = f"{said}; nothing is drained for {named(cut_off, _MOST_NAMED)}" if cut_off else said
+    return [said, *_domain_notices(turns)]
+
+
+def _domain_notices(turns: Turns) -> list[str]:
+    """Return what is said of failure domains: how many nodes of each, and which nodes are in none."""
+    if not turns.label:
+        return []
+    nodes = {"0": "any number of nodes", "1": "one node"}.get(turns.domain_limit, f"{turns.domain_limit} nodes")
+    nodes = f"{turns.domain_limit} of the nodes" if turns.domain_limit.endswith("%") else nodes
+    domains = sorted({turn.domain for turn in turns.turns} - {""})
+    without = [turn.node for turn in turns.turns if not turn.domain]
+    found = [f"{nodes} of each failure domain at once: {named(domains, _MOST_NAMED)}"] if domains else []
+    if without:
+        found.append(f"without the label {turns.label}, so in no failure domain: {named(without, _MOST_NAMED)}")
+    return found
 
 
 def _may_be_changed(variables: Mapping[str, Any]) -> bool:

@@ -25,6 +25,29 @@ ROWS = (
         asked=True,
     ),
     Variable(
+        "failure_domain",
+        "str",
+        (
+            "Key of the label of nodes that says in which failure domain a node is, such as "
+            "C(topology.kubernetes.io/zone) or a label of racks. With it no more than "
+            "C(rdma_fabric_max_unavailable_per_domain) nodes of one domain are out of service at once, whichever runs "
+            "work on them.",
+            "Nodes without the label are in no domain.",
+        ),
+        ("preflight", *TURNS),
+        asked=True,
+    ),
+    Variable(
+        "max_unavailable_per_domain",
+        "str",
+        (
+            "How many nodes of one failure domain (C(rdma_fabric_failure_domain)) may be out of service at once, a "
+            "number, or a percentage of the domain's hosts, rounded up; V(0) is no limit. One unless given.",
+        ),
+        ("preflight", *TURNS),
+        asked=True,
+    ),
+    Variable(
         "canaries",
         "str",
         (

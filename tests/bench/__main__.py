@@ -3,7 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """``make bench``: count what the batch apply, ``site`` and a rollout cost; write the numbers to ``build/bench.json``.
 
-``python -m tests.bench apply``, ``site`` or ``rollout`` runs one part and keeps what the file says of the others.
+``python -m tests.bench apply``, ``site``, ``rollout`` or ``racks`` runs one part and keeps what the file says of the
+others.
 """
 
 from __future__ import annotations
@@ -40,6 +41,11 @@ BOUNDS = {
     "rollout.over_limit": 0,
     "rollout.requests_per_node": 30,
     "rollout.time_ratio_to_serial": 0.6,
+    # At the end slots are idle while the nodes that are left share racks.
+    "racks.rollout.idle_share": 0.25,
+    "racks.rollout.over_limit": 0,
+    "racks.rollout.over_limit_of_a_rack": 0,
+    "racks.rollout.requests_per_node": 45,
 }
 
 
@@ -47,13 +53,14 @@ PARTS: Mapping[str, Callable[[ControlPlane, Path], dict[str, float]]] = {
     "apply": apply.measure,
     "site": site.measure,
     "rollout": rollout.measure,
+    "racks": rollout.measure_racks,
 }
 
 
 def main(arguments: Sequence[str]) -> int:
     """Run the parts that the command line names, all by default; return the exit status."""
     parser = argparse.ArgumentParser(prog="tests.bench", description="Measure the batch apply, site and a rollout.")
-    parser.add_argument("parts", nargs="*", choices=[[], *PARTS], metavar="apply|site|rollout")
+    parser.add_argument("parts", nargs="*", choices=[[], *PARTS], metavar="apply|site|rollout|racks")
     chosen = parser.parse_args(arguments).parts or list(PARTS)
     start = time.monotonic()
     figures = json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.exists() else {}

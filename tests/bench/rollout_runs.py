@@ -15,7 +15,7 @@ import queue
 import threading
 import time
 import traceback
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from multiprocessing.synchronize import Barrier
 from pathlib import Path
 from typing import Mapping, Sequence
@@ -23,6 +23,7 @@ from typing import Mapping, Sequence
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.client import Client
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import Connection
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.cordon import Mark, mark_of, to_cordon, to_uncordon
+from ansible_collections.rdma.fabric.plugins.module_utils._rollout.domains import Slots, domain_group, domain_of
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.drain import Drain
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.holding import Holding
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.pods import Wishes
@@ -34,6 +35,7 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._slot_shelf import Slo
 from ansible_collections.rdma.fabric.tests.bench.failure import BenchmarkFailed
 
 GROUP = "upgrade"
+RACK = "example.com/rack"
 DURATION = 2400
 LONGEST_WAIT = 600.0
 # What passes between the end of a turn and the start of the next one on the same fork.
@@ -43,12 +45,16 @@ DEVICES = ("rdma/*", "nvidia.com/*")
 
 @dataclass(frozen=True)
 class Rollout:
-    """One limit and the runs that share it: each run's nodes with the seconds that their change takes."""
+    """One limit and the runs that share it: each run's nodes with the seconds that their change takes.
+
+    ``racks`` says in which rack, of the label :data:`RACK`, each node is; one of a rack may be out of service then.
+    """
 
     namespace: str
     limit: int
     forks: int
     runs: Mapping[str, Mapping[str, float]]
+    racks: Mapping[str, str] = field(default_factory=dict)
 
 
 def run_all(rollout: Rollout, kubeconfig: Path, folder: Path, timeout: float) -> None:
@@ -123,10 +129,16 @@ def _work(
 def _turn(rollout: Rollout, run: str, node: str, connection: Connection) -> None:
     """Do what a turn of the playbook ``upgrade`` asks of the API server, for a node without pods to evict."""
     nodes = rollout.runs[run]
-    shelf = SlotShelf(connection, GROUP, rollout.namespace)
-    wish = Wish(node, run, rollout.limit, frozenset(nodes))
-    holding = Holding(shelf, wish, GROUP, rollout.namespace, DURATION, running_play())
-    holding.take(LONGEST_WAIT, _silent)
+    domain = domain_of(RACK, rollout.racks[node]) if rollout.racks else ""
+
+    def held(group: str, limit: int, selector: str) -> Holding:
+        shelf = SlotShelf(connection, group, rollout.namespace, nodes=selector)
+        wish = Wish(node, run, limit, frozenset(nodes), "" if selector else domain)
+        return Holding(shelf, wish, group, rollout.namespace, DURATION, running_play(), of_domain=selector)
+
+    whole = held(GROUP, rollout.limit, "")
+    slots = Slots(whole, 1, lambda rack, limit: held(domain_group(GROUP, rack), limit, rack))
+    slots.take(LONGEST_WAIT, _silent)
 
     cluster = NodeCluster(connection, node)
     cluster.present()
@@ -141,7 +153,7 @@ def _turn(rollout: Rollout, run: str, node: str, connection: Connection) -> None
     if mark is None or wait_for_node(cluster, mark, rebooted=False, limit=LONGEST_WAIT, progress=_silent):
         raise BenchmarkFailed(f"{node} did not come back")
     cluster.write(lambda found: to_uncordon(found, run))
-    holding.give_back()
+    slots.give_back()
 
 
 def _silent(_text: str) -> None:

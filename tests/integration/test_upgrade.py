@@ -83,9 +83,10 @@ def test_what_a_killed_run_left_is_healed_by_the_next_one(fleet: Fleet, mended: 
 
 def test_the_commands_of_the_guide_run(fleet: Fleet) -> None:
     """As they are written, with this fleet for its hosts and its namespace."""
+    fleet.label("topology.kubernetes.io/zone", {"one": "a", "two": "a", "three": "b"})
     text = guide("guide-upgrade.md")
     commands = [shlex.split(line, comments=True) for line in text.splitlines() if line.startswith("ansible-playbook ")]
-    assert [words[1] for words in commands] == ["rdma.fabric.upgrade"] * 3 + ["rdma.fabric.rollback"] * 3
+    assert [words[1] for words in commands] == ["rdma.fabric.upgrade"] * 4 + ["rdma.fabric.rollback"] * 3
     for words in commands:
         assert words[2:4] == ["-i", "hosts.yml"]
         given = [word.replace("gpu-01", "one") for word in words[4:]]

@@ -11,7 +11,7 @@ import signal
 import subprocess
 import time
 from pathlib import Path
-from typing import Any, Callable
+from typing import Any, Callable, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.cordon import ANNOTATION
 from ansible_collections.rdma.fabric.tests.integration.own_files import OwnFiles, inventory_of
@@ -71,10 +71,11 @@ class Fleet:
         )
 
     def start(
-        self, kubeconfig: Path | None = None, *, playbook: str = "upgrade", **variables: Any
+        self, kubeconfig: Path | None = None, *, playbook: str = "upgrade", limit: str = "", **variables: Any
     ) -> subprocess.Popen[str]:
         """Start a run in a process group of its own and do not wait for it."""
         argv = ["ansible-playbook", f"rdma.fabric.{playbook}", "-i", str(self.inventory)]
+        argv += ["--limit", limit] if limit else []
         return subprocess.Popen(
             [*argv, "-e", json.dumps({"rdma_fabric_namespace": self.namespace, **variables})],
             cwd=self.user.here,
@@ -103,6 +104,13 @@ class Fleet:
         amount = {"allocatable": {DEVICE: str(number)}, "capacity": {DEVICE: str(number)}}
         path = f"/api/v1/nodes/{self.nodes[name]}/status"
         self.api.call("PATCH", path, {"status": amount}, content_type="application/merge-patch+json")
+
+    def label(self, key: str, values: dict[str, str]) -> None:
+        """Give nodes a label."""
+        for name, value in values.items():
+            change = {"metadata": {"labels": {key: value}}}
+            path = f"/api/v1/nodes/{self.nodes[name]}"
+            self.api.call("PATCH", path, change, content_type="application/merge-patch+json")
 
     def limits(self) -> list[str]:
         """Return what the hosts' files say of locked memory."""
@@ -153,8 +161,8 @@ class Fleet:
         """Return the version of the nodes as they are now."""
         return str(self.api.call("GET", "/api/v1/nodes")["metadata"]["resourceVersion"])
 
-    def most_at_once(self, version: str) -> int:
-        """Return how many nodes were ever cordoned at once since that version, by every change that was stored."""
+    def most_at_once(self, version: str, names: Sequence[str] = NAMES) -> int:
+        """Return how many of these were ever cordoned at once since that version, by every change that was stored."""
         changes: list[Json] = []
 
         def all_are_told() -> bool:
@@ -165,9 +173,9 @@ class Fleet:
 
         self.until(all_are_told)
         cordoned: set[str] = set()
-        most = 0
+        most, asked = 0, {self.nodes[name] for name in names}
         for node in changes:
-            if node["metadata"]["name"] in self.nodes.values():
+            if node["metadata"]["name"] in asked:
                 (cordoned.add if node["spec"].get("unschedulable") else cordoned.discard)(node["metadata"]["name"])
             most = max(most, len(cordoned))
         return most

@@ -169,9 +169,13 @@ def test_empty_text_is_not_given_in_roles_and_playbooks() -> None:
 @pytest.mark.parametrize("row", [row for row in ROWS if "preflight" in row.readers], ids=lambda row: row.short)
 def test_what_preflight_reads_changes_its_result(row: Variable) -> None:
     """Another spec, another violation or another notice."""
-    value = {"set": "No Name", "reboot_parallel": "none", "max_unavailable": "none", "hosts": ["another"]}.get(
-        row.short, other(row)
-    )
+    value = {
+        "set": "No Name",
+        "reboot_parallel": "none",
+        "max_unavailable": "none",
+        "failure_domain": "no key",
+        "hosts": ["another"],
+    }.get(row.short, other(row))
     before, after = run_action("fabric_spec", {}), run_action("fabric_spec", {row.short: value})
     assert after != before
 

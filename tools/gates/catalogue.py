@@ -33,12 +33,14 @@ def module(name: str, *arguments: str, **environment: str) -> tuple[Step, ...]:
 # playbooks.
 IN_TURN = (
     "test_drift.py",
+    "test_failure_domains.py",
     "test_hooks.py",
     "test_join.py",
     "test_rollback.py",
     "test_teardown.py",
     "test_upgrade.py",
     "test_upgrade_killed.py",
+    "test_upgrade_report.py",
 )
 
 

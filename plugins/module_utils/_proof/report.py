@@ -23,6 +23,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._proof.report_hosts im
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.report_outcome import outcome_of, refusals
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.report_parts import PUSH, Parts
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.report_remarks import ATTENTION, KINDS, fleet_remarks
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.report_rollout import rollout_section
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.report_topology import device_map, topology_classes
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.report_validation import (
     proof_words,
@@ -65,6 +66,7 @@ def build_report(
     unfinished: Sequence[Mapping[str, str]] = (),
     wanted: Sequence[str] = (),
     proof: Mapping[str, Any] | None = None,
+    turns: Sequence[dict[str, Any]] = (),
     check: bool = False,
 ) -> dict[str, Any]:
     """Return the report of one run. ``check``: it was one of check mode.
@@ -72,7 +74,8 @@ def build_report(
     ``hosts`` are host documents, ``cluster`` the result of the batch apply (None: not asked for), ``rendered`` the
     waves, ``validation`` the document of a wire proof; all of them have passed ``report_input``. ``unfinished``: hosts
     that the run did not bring to the end (``host``, ``why``). ``wanted`` are the parts that the run was to bring about
-    beside the hosts (``report_parts.PARTS``), ``proof`` is the result of the task that proves. ``generated_at`` is an
+    beside the hosts (``report_parts.PARTS``), ``proof`` is the result of the task that proves. ``turns``
+    are what the turns of hosts took, of this run or one before it. ``generated_at`` is an
     ISO 8601 time in UTC.
     """
     documents = sorted(hosts, key=lambda document: natural_key(document["host"]))
@@ -97,6 +100,7 @@ def build_report(
         "plans": plans,
         "cluster": pushed,
         "validation": validation_section(validation),
+        "rollout": rollout_section(turns),
         "images": images_of(rendered),
         "remarks": remarks,
         "remark_kinds": {kind: KINDS[kind] for kind in KINDS if any(r["kind"] == kind for r in remarks)},

@@ -122,6 +122,24 @@ _SPEC = {
     "objects": "list",
     "hosts": "map",
 }
+_VERSIONS = {"driver": "str", "kernel": "str", "firmware": ["str"]}
+_TURN = {
+    "format": "str",
+    "host": "str",
+    "node": "str",
+    "run": "str",
+    "slot": "str",
+    "domain": "str",
+    "began": "number",
+    "waited": "number",
+    "stages": [{"stage": "str", "at": "number", "seconds": "number?", "failed": "bool"}],
+    "seconds": "number?",
+    "end": "str",
+    "reason": "str",
+    "before": "map?",
+    "after": "map?",
+    "refusals": [{"pod": "str", "why": "str", "seconds": "number"}],
+}
 _TEST = {
     "test": "str",
     "from": "str",
@@ -157,6 +175,12 @@ _VALIDATION = {
 }
 _VERDICTS = ("pass", "fail", "reported", "skipped")
 _PROVED_BY = "delete the file, or run rdma.fabric.validate again, which writes it"
+TURN_FORMAT = "rdma.fabric/turn/v1"
+_STAGES = ("drain", "change", "reboot", "verify", "give_back", "roll_back")
+_ENDS = ("", "given_back", "failed")
+# The end of the year 2999.
+_LAST_SECOND = 32503680000
+_TURN_WRITTEN_BY = "delete the file; it is written again when the host has its next turn"
 _FORMATS = (("facts", 1), ("plan", 1))
 
 
@@ -169,6 +193,25 @@ def host_document_violations(source: str, document: Any) -> list[Violation]:
             if found != known:
                 problems.append((f"{part}.format", f"is {found}; this release reads format {known}"))
     return [Violation(source, path, problem, _WRITTEN_BY) for path, problem in problems]
+
+
+def turn_violations(source: str, document: Any) -> list[Violation]:
+    """Return every reason why ``document``, the parsed content of ``source``, is no turn of a host."""
+    problems = _problems(document, _TURN, "")
+    if not problems:
+        for key in ("before", "after"):
+            problems += [] if document[key] is None else _problems(document[key], _VERSIONS, key)
+        if document["format"] != TURN_FORMAT:
+            problems.append(("format", f"is {document['format']!r}; this release reads {TURN_FORMAT}"))
+        odd_stages = [
+            (at, stage["stage"]) for at, stage in enumerate(document["stages"]) if stage["stage"] not in _STAGES
+        ]
+        problems += [(f"stages[{at}].stage", f"is {name!r}, which there is not") for at, name in odd_stages]
+        if not 0 <= document["began"] < _LAST_SECOND:
+            problems.append(("began", f"is {document['began']:g}, no time in seconds since 1970"))
+        if document["end"] not in _ENDS:
+            problems.append(("end", f"is {document['end']!r}, which there is not"))
+    return [Violation(source, path, problem, _TURN_WRITTEN_BY) for path, problem in problems]
 
 
 def validation_violations(source: str, document: Any) -> list[Violation]:

@@ -84,11 +84,15 @@ class _Pending:
     granted: bool
     refusal: Refusal | None = None
     again: float = 0.0
+    refused_at: float | None = None
 
 
 @dataclass
 class Drain:
-    """Empties one node within ``limit`` seconds (infinite: without limit); ``progress`` gets a line now and then."""
+    """Empties one node within ``limit`` seconds (infinite: without limit); ``progress`` gets a line now and then.
+
+    By uid, ``seconds`` is how long a pod took to end, ``refusals`` what has refused its eviction last and for how long.
+    """
 
     cluster: Cluster
     name: str
@@ -98,6 +102,7 @@ class Drain:
     pending: dict[str, _Pending] = field(default_factory=dict)
     seen: dict[str, Verdict] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
+    refusals: dict[str, tuple[str, float]] = field(default_factory=dict)
     last: dict[str, Json] = field(default_factory=dict)
     _returns: Counter[str] = field(default_factory=Counter)
     _owners: set[str] = field(default_factory=set)
@@ -178,7 +183,8 @@ class Drain:
         for entry in self.pending.values():
             if entry.granted or self.cluster.now() < entry.again:
                 continue
-            entry.refusal = self.cluster.evict(entry.verdict)
+            before, entry.refusal = entry.refusal, self.cluster.evict(entry.verdict)
+            self._note_refusal(entry, before)
             if entry.refusal is None:
                 entry.granted = True
             elif entry.refusal.hopeless:
@@ -187,6 +193,13 @@ class Drain:
                 entry.again = self.cluster.now() + entry.refusal.after
         if problems:
             raise DrainFailed(problems)
+
+    def _note_refusal(self, entry: _Pending, before: Refusal | None) -> None:
+        """Keep for how long an eviction is refused by now."""
+        last = entry.refusal or before
+        if last is not None:
+            entry.refused_at = self.cluster.now() if entry.refused_at is None else entry.refused_at
+            self.refusals[entry.verdict.uid] = last.reason, round(self.cluster.now() - entry.refused_at, 1)
 
     def _still_cordoned(self) -> None:
         node = self.cluster.node()

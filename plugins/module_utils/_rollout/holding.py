@@ -86,12 +86,16 @@ class Shelf(Clock, Protocol):
 
 @dataclass(frozen=True)
 class Held:
-    """What came of it: the slot, whether it was ``taken`` now, whom it was ``healed`` from, how long it was waited."""
+    """What came of it: the slot, whether it was ``taken`` now, whom it was ``healed`` from, how long it was waited.
+
+    ``left_by`` is the run that it was healed from.
+    """
 
     slot: Slot
     taken: bool
     healed: str = ""
     waited: float = 0.0
+    left_by: str = ""
 
 
 @dataclass
@@ -115,7 +119,10 @@ class _Answers:
 
 @dataclass
 class Holding:
-    """The slot of one node. ``duration`` is how long it counts unrenewed, in seconds; ``chance`` gives 0 to 1."""
+    """The slot of one node. ``duration`` is how long it counts unrenewed, in seconds; ``chance`` gives 0 to 1.
+
+    ``of_domain`` is the failure domain that the slots are of, empty where they are those of all nodes.
+    """
 
     shelf: Shelf
     wish: Wish
@@ -123,8 +130,11 @@ class Holding:
     namespace: str
     duration: int
     process: str = ""
+    of_domain: str = ""
     chance: Callable[[], float] = random.random
     watch: Watch = field(default_factory=Watch)
+    # When this one has written its slot last, by the clock.
+    _written_at: float = -math.inf
     _holders: frozenset[tuple[int, str, str]] = frozenset()
     _over: frozenset[int] = frozenset()
     _parsed: dict[tuple[str, str], Slot | None] = field(default_factory=dict)
@@ -143,10 +153,10 @@ class Holding:
         self._short = _Answers(self.shelf.is_short, kept=True, seconds=_ASKED_EVERY)
         self._dead = _Answers(self.shelf.is_dead, kept=False, seconds=_LOOKED_EVERY)
 
-    def take(self, limit: float, progress: Callable[[str], None]) -> Held:
+    def take(self, limit: float, progress: Callable[[str], None], meanwhile: Callable[[], None] = lambda: None) -> Held:
         """Return the node's slot; wait for one while they change hands, and ``limit`` seconds longer.
 
-        Raises SlotRefused.
+        ``meanwhile`` is called before each wait. Raises SlotRefused.
         """
         began = self.shelf.now()
         pace, holders = Pace(self.shelf, limit, progress), self._holders
@@ -167,8 +177,11 @@ class Holding:
                     pace.renew()
                 why = move.why if isinstance(move, Wait) else "others want the free one, too"
                 if move is not None and pace.is_over():
-                    raise SlotRefused(f"no slot, and none has changed hands for {pace.waited():.0f} s: {why}")
-                pace.wait(partial(_said, self.wish.node, why), at_most=self._left())
+                    raise SlotRefused(
+                        f"no slot{self._where()}, and none has changed hands for {pace.waited():.0f} s: {why}"
+                    )
+                meanwhile()
+                pace.wait(partial(self._said, why), at_most=self._left())
         finally:
             self.shelf.close()
 
@@ -231,21 +244,44 @@ class Holding:
             raise SlotRefused(f"no further node begins, as one has failed: {move.why}")
         return move
 
+    def renew(self) -> None:
+        """Renew the slot where part of its duration has passed. Raises SlotRefused when the node has lost it."""
+        if self.shelf.now() - self._written_at < self.duration * _RENEWED_AFTER:
+            return
+        try:
+            move = self.look()
+            if not isinstance(move, Keep):
+                raise SlotRefused(f"another run took its slot{self._where()} meanwhile. Run again")
+            self._done(move, 0.0)
+        except Unanswered:
+            # The next time will do: it is early.
+            return
+
     def held(self, *, any_run: bool = False) -> list[Slot]:
         """Return the slots that the node has in this run, or in any."""
         return [slot for slot in self._slots() if slot.node == self.wish.node and (any_run or self._is_ours(slot))]
 
-    def give_back(self, *, any_run: bool = False) -> list[Slot]:
-        """Free the node's slot; return what was freed. Raises SlotRefused."""
-        return self._change(lambda slot: Slot(slot.index, live=slot.live), lambda _slot: True, any_run)
+    def give_back(self, *, any_run: bool = False, before: Callable[[Slot], None] = lambda _slot: None) -> list[Slot]:
+        """Free the node's slot; return what was freed. ``before`` is called for each. Raises SlotRefused."""
+        return self._change(lambda slot: Slot(slot.index, live=slot.live), lambda _slot: True, before, any_run)
 
-    def fail(self, reason: str) -> list[Slot]:
+    def fail(self, reason: str, *, before: Callable[[Slot], None] = lambda _slot: None) -> list[Slot]:
         """Leave the slot behind with what the node failed by: it counts as taken until a run mends the node."""
         return self._change(
-            lambda slot: replace(slot, failed=reason, process=""), lambda slot: slot.failed != reason, False
+            lambda slot: replace(slot, failed=reason, process=""), lambda slot: slot.failed != reason, before, False
         )
 
-    def _change(self, new: Callable[[Slot], Slot], is_due: Callable[[Slot], bool], any_run: bool) -> list[Slot]:
+    def adopt(self, run: str) -> list[Slot]:
+        """Make what a run, of which more was healed for this node, has left here ours; return what it had."""
+        return self._change(self._mine, lambda slot: slot.run == run, lambda _slot: None, True)
+
+    def _change(
+        self,
+        new: Callable[[Slot], Slot],
+        is_due: Callable[[Slot], bool],
+        before: Callable[[Slot], None],
+        any_run: bool,
+    ) -> list[Slot]:
         """Write what becomes of each slot of the node; look again where the answer was that of another write."""
         written: dict[int, Slot] = {}
         for _attempt in range(_MOST_WRITES):
@@ -253,6 +289,7 @@ class Holding:
             if not due:
                 return list(written.values())
             for slot in due:
+                before(slot)
                 written[slot.index] = slot
             answers = [self.shelf.write(lease_of(new(slot), self.group, self.namespace)) for slot in due]
             if None not in answers:
@@ -260,7 +297,11 @@ class Holding:
         raise SlotRefused(f"its slot was changed by somebody else at each of {_MOST_WRITES} writes; see who does")
 
     def _slots(self) -> list[Slot]:
-        return self._slots_of(self.shelf.leases())
+        slots, now = self._slots_of(self.shelf.leases()), self.shelf.now()
+        for slot in slots:
+            # Who does not renew is watched from the first look on.
+            self.watch.is_over(slot, now)
+        return slots
 
     def _slots_of(self, leases: Sequence[Json]) -> list[Slot]:
         """Return all Leases that are slots; of many that are told again and again few have changed."""
@@ -284,23 +325,29 @@ class Holding:
         if isinstance(move, Keep) and not self._is_due(move.slot):
             return Held(move.slot, False, waited=waited)
         slot = self._chosen(move) if isinstance(move, Take) else move.slot
-        mine = Slot(
-            slot.index,
-            node=self.wish.node,
-            run=self.wish.run,
-            renewed=self.shelf.today().strftime(_TIME),
-            duration=self.duration,
-            process=self.process,
-            live=slot.live,
-        )
+        mine = self._mine(slot)
         written = self.shelf.write(lease_of(mine, self.group, self.namespace))
         if written is None:
             # At first all want the lowest one, which says nothing of how many they are.
             self._losses += self._has_rivals
             self._lost, self._has_rivals = self._lost + 1, True
             return None
+        self._written_at = self.shelf.now()
         healed = move.healed if isinstance(move, Take) else ""
-        return Held(mine, isinstance(move, Take), healed, waited)
+        return Held(mine, isinstance(move, Take), healed, waited, left_by=slot.run if healed else "")
+
+    def _mine(self, slot: Slot) -> Slot:
+        return Slot(
+            slot.index,
+            node=self.wish.node,
+            run=self.wish.run,
+            renewed=self.shelf.today().strftime(_TIME),
+            duration=self.duration,
+            process=self.process,
+            # Who goes on with a slot gives that of its domain back as well.
+            domain=self.wish.domain or (slot.domain if slot.node == self.wish.node else ""),
+            live=slot.live,
+        )
 
     def _chosen(self, move: Take) -> Slot:
         """Return the slot to write; where several want one now, they choose at random among those that would do."""
@@ -313,13 +360,16 @@ class Holding:
             age = (self.shelf.today() - datetime.strptime(f"{slot.renewed}+0000", f"{_TIME}%z")).total_seconds()
         except ValueError:
             return True
-        return not 0 <= age < self.duration * _RENEWED_AFTER
+        is_other = self.wish.domain not in ("", slot.domain)
+        return is_other or not 0 <= age < self.duration * _RENEWED_AFTER
+
+    def _where(self) -> str:
+        return f" of {self.of_domain}" if self.of_domain else ""
+
+    def _said(self, why: str) -> str:
+        return f"node {self.wish.node} waits for a slot{self._where()}: {why}"
 
 
 def _takes_new(move: Take | Keep | Wait) -> bool:
     """Tell whether a slot is taken that others may want as well."""
     return isinstance(move, Take) and not move.healed
-
-
-def _said(node: str, why: str) -> str:
-    return f"node {node} waits for a slot: {why}"

@@ -31,6 +31,7 @@ Json = Dict[str, Any]
 GROUP_LABEL = "rdma.fabric/slots"
 REASON = "rdma.fabric/slot-failed"
 PROCESS = "rdma.fabric/slot-process"
+DOMAIN = "rdma.fabric/slot-domain"
 # NVIDIA/k8s-operator-libs: the node's label, and the states in which an upgrade has not begun or has ended.
 STATE_LABEL = "nvidia.com/ofed-driver-upgrade-state"
 _IDLE_STATES = ("", "upgrade-required", "upgrade-done")
@@ -44,7 +45,8 @@ _GROUP = re.compile(r"[a-z0-9]([-a-z0-9]{0,38}[a-z0-9])?")
 class Slot:
     """A Lease as a slot: ``index`` counts from 0, ``node`` is empty for a free one.
 
-    ``failed`` says why the node did not come to its end, ``process`` which process has the slot.
+    ``failed`` says why the node did not come to its end, ``process`` which process has the slot, ``domain`` in which
+    failure domain the node has a slot beside this one.
     """
 
     index: int
@@ -54,6 +56,7 @@ class Slot:
     duration: float = 0.0
     failed: str = ""
     process: str = ""
+    domain: str = ""
     live: Json = field(default_factory=dict, compare=False)
 
     def __str__(self) -> str:
@@ -65,13 +68,15 @@ class Slot:
 class Wish:
     """Who wants a slot: the node, its run, and how many nodes may be out of service (0: any number).
 
-    ``rollout`` are the nodes that the run takes in turn: what an earlier run left of them, this one mends.
+    ``rollout`` are the nodes that the run takes in turn: what an earlier run left of them, this one mends. ``domain``
+    is the node's failure domain, where that has slots as well.
     """
 
     node: str
     run: str
     limit: int
     rollout: frozenset[str] = frozenset()
+    domain: str = ""
 
 
 @dataclass(frozen=True)
@@ -171,6 +176,7 @@ def slot_of(lease: Mapping[str, Any], group: str) -> Slot | None:
         duration=float(seconds) if isinstance(seconds, int) else 0.0,
         failed=str(annotations.get(REASON) or "") if node else "",
         process=str(annotations.get(PROCESS) or "") if node else "",
+        domain=str(annotations.get(DOMAIN) or "") if node else "",
         live=dict(lease),
     )
 
@@ -197,7 +203,7 @@ def removable(leases: Sequence[Json]) -> tuple[list[list[Json]], list[Slot]]:
 def lease_of(slot: Slot, group: str, namespace: str) -> Json:
     """Return the Lease to write for a slot; one that was read before names the resourceVersion that it had."""
     before = slot.live.get("metadata") or {}
-    annotations = {REASON: slot.failed, PROCESS: slot.process}
+    annotations = {REASON: slot.failed, PROCESS: slot.process, DOMAIN: slot.domain}
     metadata: Json = {
         "name": slot_name(group, slot.index),
         "namespace": namespace,

@@ -96,6 +96,24 @@ def test_an_eviction_is_asked_for_again_when_the_server_says_so() -> None:
     assert second - first >= 10.0
 
 
+def test_what_refused_a_pod_and_for_how_long_is_kept_of_those_that_left_and_of_those_that_did_not() -> None:
+    left = drain(memory("a", "b", refusals=[Refusal("the budget", after=5.0)] * 2))
+    left.run()
+    assert {uid: reason for uid, (reason, _seconds) in left.refusals.items()} == {
+        "uid-a": "the budget",
+        "uid-b": "the budget",
+    }
+    assert all(5.0 <= seconds < 15.0 for _reason, seconds in left.refusals.values())
+    stays = drain(memory("a", refusals=[Refusal("the budget b", after=5.0)] * 100), limit=30.0)
+    with pytest.raises(DrainFailed):
+        stays.run()
+    reason, seconds = stays.refusals["uid-a"]
+    assert (reason, seconds >= 20.0) == ("the budget b", True)
+    granted = drain(memory("a"))
+    granted.run()
+    assert granted.refusals == {}
+
+
 def test_requests_do_not_grow_with_pods_that_are_waited_for() -> None:
     few, many = memory("a", stuck=True), memory(*map(str, range(50)), stuck=True)
     failure(few)

@@ -115,6 +115,23 @@ def test_a_slot_or_a_node_above_the_limit_shows() -> None:
     assert [moment.cordoned for moment in history([*STORY, *cordons, *freed])][-4:] == [1, 2, 1, 0]
 
 
+def test_two_nodes_of_a_rack_show_and_slots_of_racks_are_no_slots_of_all_nodes() -> None:
+    def node(version: int, name: str, rack: str, **spec: bool) -> Request:
+        written = write(2, version, "nodes", name, **spec)
+        written.stored["metadata"]["labels"] = {"example.com/rack": rack}
+        return written
+
+    def cordons(racks: dict[str, str]) -> list[Request]:
+        first = [node(7 + at, name, rack, unschedulable=True) for at, (name, rack) in enumerate(racks.items())]
+        return [*first, *(node(9 + at, name, rack) for at, (name, rack) in enumerate(racks.items()))]
+
+    of_a_rack = write(3, 20, "leases", "rdma-fabric-slot-upgrade-r1-0123abcd-0", holderIdentity="a/run")
+    for racks, over in (({"a": "r1", "b": "r1"}, 1), ({"a": "r1", "b": "r2"}, 0)):
+        rollout = Rollout("ns", 2, 2, OF_TWO.runs, {**racks, "c": "r3"})
+        found = figures(rollout, [*STORY, *cordons(racks), of_a_rack])
+        assert (found["rollout.over_limit_of_a_rack"], found["rollout.over_limit"]) == (over, 0)
+
+
 def test_a_renewal_takes_no_slot_and_a_node_without_one_fails_the_simulation() -> None:
     renewed = taken(2, 7, 1, "b")
     assert sum(moment.took for moment in history([*STORY[:2], renewed])) == 2

@@ -128,3 +128,64 @@ def test_a_turn_knows_what_the_links_of_its_host_offered_when_the_run_began() ->
     links = [{"pci": "0000:18:00.0", "port": 1}]
     result = find({"a": {"host_result": {**TO_CHANGE, "links": links}}, "b": {"host_result": TO_CHANGE}})
     assert [turn["links"] for turn in result["turns"]] == [links, []]
+
+
+ZONES = {"a": "1", "b": "1", "c": "2"}
+DUE = {name: {"host_result": TO_CHANGE} for name in NAMES}
+
+
+def of_zones(hosts: dict[str, dict[str, Any]], **arguments: Any) -> dict[str, Any]:
+    return find(hosts, **{"failure_domain": "zone", "domains": ZONES, **arguments})
+
+
+def test_domains_alternate_and_each_host_says_its_own() -> None:
+    result = of_zones(DUE, limit="a,b,c")
+    assert [(turn["host"], turn["domain"], turn["domain_total"]) for turn in result["turns"]] == [
+        ("a", "zone=1", 2),
+        ("c", "zone=2", 1),
+        ("b", "zone=1", 2),
+    ]
+    assert result["domain_limit"] == "1"
+    assert result["notices"][1:] == ["one node of each failure domain at once: zone=1, zone=2"]
+    assert [turn["domain_total"] for turn in of_zones(DUE, limit="a")["turns"]] == [2]
+    assert turns(of_zones(DUE, canaries="b")) == ["b", "a", "c"]
+
+
+def test_a_node_that_has_a_slot_goes_before_those_that_may_wait_for_it() -> None:
+    assert turns(find(DUE, slots=["c"])) == ["c", "a", "b"]
+    assert turns(of_zones(DUE, slots=["b"])) == ["b", "a", "c"]
+
+
+def test_nodes_without_the_label_are_in_no_domain_and_named() -> None:
+    result = of_zones({**DUE, "c": {"host_result": TO_CHANGE, "rdma_fabric_node_name": "node-c"}})
+    assert [(turn["host"], turn["domain"]) for turn in result["turns"]] == [("a", "zone=1"), ("c", ""), ("b", "zone=1")]
+    assert "without the label zone, so in no failure domain: node-c" in result["notices"]
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [("", "one node of each"), ("2", "2 nodes of each"), ("50%", "50% of the nodes of each"), ("0", "any number of")],
+)
+def test_the_limit_of_a_domain_is_one_unless_given(given: str, said: str) -> None:
+    result = of_zones(DUE, max_unavailable_per_domain=given)
+    assert result["domain_limit"] == (given or "1")
+    assert said in result["notices"][1]
+
+
+def test_without_a_label_nobody_has_a_domain() -> None:
+    result = find(DUE, domains=ZONES)
+    assert ([turn["domain"] for turn in result["turns"]], result["domain_limit"]) == (["", "", ""], "")
+    assert turns(result) == NAMES
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"domains": {}}, "failure_domain: no node has the label zone"),
+        ({"max_unavailable_per_domain": "some"}, "max_unavailable_per_domain: 'some' is neither"),
+    ],
+)
+def test_domains_that_are_none_are_refused(arguments: dict[str, Any], said: str) -> None:
+    result = of_zones(DUE, **arguments)
+    assert result["failed"] is True
+    assert said in result["msg"]

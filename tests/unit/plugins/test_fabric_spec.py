@@ -202,6 +202,23 @@ def test_a_number_of_nodes_that_is_none_is_refused(given: Any) -> None:
 @pytest.mark.parametrize("given", ["0", "4", " 25% ", "100%", ""])
 def test_a_number_or_a_share_of_nodes_is_taken(given: str) -> None:
     assert not load(max_unavailable=given).get("failed")
+    assert not load(failure_domain="topology.kubernetes.io/zone", max_unavailable_per_domain=given).get("failed")
+
+
+def test_what_is_wrong_with_failure_domains_is_refused_together() -> None:
+    key, limit = load(failure_domain="zone of ours", max_unavailable_per_domain="half")["violations"]
+    assert (limit["source"], key["source"]) == (
+        "rdma_fabric_max_unavailable_per_domain",
+        "rdma_fabric_failure_domain",
+    )
+    assert "'half' is neither a number of nodes nor a percentage" in limit["problem"]
+    assert "'zone of ours' is no label key" in key["problem"]
+
+
+def test_a_limit_per_domain_without_the_label_of_domains_is_refused() -> None:
+    (violation,) = load(max_unavailable_per_domain="2")["violations"]
+    assert violation["source"] == "rdma_fabric_max_unavailable_per_domain"
+    assert "give rdma_fabric_failure_domain as well" in violation["hint"]
 
 
 def test_variables_of_reboots_and_drains_are_held_to_what_the_role_documents_before_anything_is_done() -> None:

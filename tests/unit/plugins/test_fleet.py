@@ -312,3 +312,98 @@ def test_the_recap_is_a_line_for_each_failing_host_and_one_for_equal_ones(run: R
     run.callback.v2_playbook_on_stats(run.stats)
     lines = [line.split(" : ")[0].rstrip() for line in run.printed()]
     assert lines == ["== PLAY RECAP", "gpu-6", "gpu-[1:5] (5 hosts)", ""]
+
+
+class InTurn(Run):
+    """A run that takes hosts in turn, told task by task."""
+
+    def __init__(self, hosts: list[str]) -> None:
+        super().__init__(hosts, strategy="ansible.builtin.host_pinned")
+        self.names = {name: self.task(name) for name in ("node_slot", "node_drain", "rdma_host", "reboot", "end")}
+        for name, task in self.names.items():
+            task.action = {"reboot": "ansible.builtin.reboot", "end": "rdma.fabric.node_slot"}.get(
+                name, f"rdma.fabric.{name}"
+            )
+        for host in hosts:
+            self.start(self.names["node_slot"], host)
+        self.printed()
+
+    def told(self, name: str, host: str, event: str = "ok", **data: Any) -> list[str]:
+        self.start(self.names[name], host)
+        self.end(self.names[name], host, event=event, **data)
+        return [line for line in self.printed() if line.startswith("  ... gpu")]
+
+    def whole_turn(self, host: str, seconds: float = 100.0) -> list[str]:
+        lines = self.told("node_slot", host, state="taken", lease="rdma-fabric-slot-upgrade-3", changed=True)
+        lines += self.told("node_drain", host, cordoned=True, changed=True)
+        lines += self.told("rdma_host", host, reboot_due=True, changed=True)
+        self.now += seconds
+        lines += self.told("reboot", host, rebooted=True, changed=True)
+        lines += self.told("rdma_host", host, reboot_due=False)
+        lines += self.told("node_drain", host, cordoned=False, changed=True)
+        return lines + self.told("end", host, state="given_back", changed=True)
+
+
+def test_each_change_of_a_turn_is_a_line_with_how_far_all_are() -> None:
+    run = InTurn(FLEET)
+    assert run.whole_turn("gpu-1") == [
+        "  ... gpu-1 begins, slot 3; 0 of 6 back, 1 in turn, 5 to go",
+        "  ... gpu-1 drained; 0 of 6 back, 1 in turn, 5 to go",
+        "  ... gpu-1 changed, reboots; 0 of 6 back, 1 in turn, 5 to go",
+        "  ... gpu-1 rebooted; 0 of 6 back, 1 in turn, 5 to go",
+        "  ... gpu-1 looked at again; 0 of 6 back, 1 in turn, 5 to go",
+        "  ... gpu-1 back after 1 min 40 s; 1 of 6 back, 0 in turn, 5 to go, about 8 min 20 s left",
+    ]
+
+
+def test_the_time_left_comes_of_turns_that_have_ended_and_shrinks_with_those_that_go_on() -> None:
+    run = InTurn(FLEET)
+    for host in FLEET[:2]:
+        run.told("node_slot", host, state="taken", lease="slot-0")
+    run.now = 100.0
+    assert "left" not in run.told("end", "gpu-1", state="given_back")[0]
+    run.told("node_slot", "gpu-3", state="taken", lease="slot-0")
+    assert run.told("end", "gpu-2", state="given_back")[0].endswith(
+        "2 of 6 back, 1 in turn, 3 to go, about 3 min 20 s left"
+    )
+
+
+def test_a_failed_turn_and_those_that_do_not_begin_are_counted_and_no_sample_of_the_time() -> None:
+    run = InTurn(FLEET)
+    run.told("node_slot", "gpu-1", state="taken", lease="slot-0")
+    run.now = 60.0
+    assert run.told("end", "gpu-1", state="failed", changed=True) == [
+        "  ... gpu-1 failed; 0 of 6 back, 1 failed, 0 in turn, 5 to go, about 5 min left"
+    ]
+    assert run.told("node_slot", "gpu-2", event="failed", msg="no slot") == []
+    assert run.told("node_slot", "gpu-3", state="taken", lease="slot-1")[0].endswith(
+        "1 failed, 1 not begun, 1 in turn, 3 to go, about 4 min left"
+    )
+
+
+def test_tasks_of_turns_have_neither_progress_of_their_own_nor_a_line_for_each_file_that_is_included() -> None:
+    run = InTurn(FLEET)
+    run.told("node_slot", "gpu-1", state="taken", lease="slot-0")
+    run.now = 1000.0
+    run.start(run.names["rdma_host"], "gpu-1")
+    run.whole(run.task("another"), "gpu-1", event="skipped")
+    run.callback.v2_playbook_on_include(SimpleNamespace(_filename="main.yml", _vars={}, _hosts=[named("gpu-1")]))
+    assert run.printed() == []
+
+
+def test_failures_and_what_a_hook_says_are_printed_in_turns_too() -> None:
+    run = InTurn(FLEET)
+    run.told("node_slot", "gpu-1", state="taken", lease="slot-0")
+    run.whole(run.task("hook"), "gpu-1", msg="hello", _ansible_verbose_always=True)
+    run.whole(run.task("broken"), "gpu-1", event="failed", msg="no")
+    printed = run.printed()
+    assert [line for line in printed if "hello" in line]
+    assert 'fatal: [gpu-1]: FAILED! => {"msg": "no"}' in printed
+
+
+def test_a_play_in_check_mode_and_one_for_one_host_print_no_turns() -> None:
+    assert InTurn(["gpu-1"]).whole_turn("gpu-1") == []
+    run = InTurn(FLEET)
+    for task in run.names.values():
+        task.check_mode = True
+    assert run.whole_turn("gpu-1") == []

@@ -11,7 +11,8 @@ import pytest
 
 from ansible_collections.rdma.fabric.plugins.action import node_slot
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.cordon import ANNOTATION
-from ansible_collections.rdma.fabric.plugins.module_utils._rollout.slots import STATE_LABEL
+from ansible_collections.rdma.fabric.plugins.module_utils._rollout.domains import domain_group
+from ansible_collections.rdma.fabric.plugins.module_utils._rollout.slots import GROUP_LABEL, STATE_LABEL
 from ansible_collections.rdma.fabric.plugins.plugin_utils import _cluster_action
 from ansible_collections.rdma.fabric.tests.unit._k8s.fake_server import FakeServer, FakeTime, failure
 from ansible_collections.rdma.fabric.tests.unit.plugins.actions import run_action
@@ -152,4 +153,84 @@ def test_arguments_that_make_no_sense_are_named_together(server: FakeServer) -> 
     message = refused("a", limit="10%", group="A/B", timeout=-1, state="failed", duration=0)
     for said in ("limit: '10%' of how many nodes", "group: 'A/B'", "timeout: -1", "reason: is needed", "duration: 0"):
         assert said in message
+    assert server.requests == []
+
+
+ZONE = {"domain": "zone=a", "limit": "3"}
+
+
+def held(server: FakeServer) -> dict[str, str]:
+    """Return who has a slot of all nodes or of a domain, by the group."""
+    leases = [body for place, body in server.objects.items() if place[0] == "leases"]
+    found = {lease["metadata"]["labels"][GROUP_LABEL]: lease["spec"].get("holderIdentity") for lease in leases}
+    return {group: holder for group, holder in found.items() if holder}
+
+
+def test_a_domain_has_a_limit_of_its_own_and_both_slots_are_given_back_together(server: FakeServer) -> None:
+    group = domain_group("upgrade", "zone=a")
+    assert done("a", **ZONE)["lease"] == LEASE
+    assert held(server) == {"upgrade": "a/one", group: "a/one"}
+    message = refused("b", **ZONE)
+    assert "no slot of zone=a, and none has changed hands" in message
+    assert "1 of 1 slots are taken; by a (run one" in message
+    assert done("b", check=True, **ZONE)["blocked"].startswith("zone=a: 1 of 1 slots are taken; by a (run one")
+    assert done("c", domain="zone=b", limit="3")["changed"] is True
+    assert done("a", state="given_back")["changed"] is True
+    assert done("b", **ZONE)["changed"] is True
+    assert held(server)[group] == "b/one"
+
+
+def test_a_slot_of_the_domain_is_given_back_when_there_is_none_of_all_nodes(server: FakeServer) -> None:
+    done("x", limit="1")
+    assert "by x (run one" in refused("a", domain="zone=a", limit="1")
+    assert held(server) == {"upgrade": "x/one"}
+
+
+def test_nodes_of_the_operator_count_in_their_domain(server: FakeServer) -> None:
+    node(server, "op", labels={STATE_LABEL: "drain-required", "zone": "a"})
+    assert "slot of zone=a" in refused("b", **ZONE)
+    assert done("c", domain="zone=b", limit="3")["changed"] is True
+
+
+def test_a_failed_node_keeps_both_and_any_run_frees_both(server: FakeServer) -> None:
+    done("a", **ZONE)
+    done("a", state="failed", reason="no links")
+    assert "as one has failed: a (run one, failed: no links)" in refused("b", **ZONE)
+    assert done("a", state="given_back", run="two", any_run=True)["changed"] is True
+    assert held(server) == {}
+
+
+@pytest.mark.parametrize("domain", ["zone=a", ""])
+def test_what_an_earlier_run_has_of_a_domain_is_healed_with_the_slot(server: FakeServer, domain: str) -> None:
+    done("a", run="dead", **ZONE)
+    done("a", run="dead", state="failed", reason="no links")
+    node(server, "a", annotations={ANNOTATION: "{}"})
+    healed = done("a", domain=domain, rollout=["a"])
+    assert "run dead" in healed["notices"][0]
+    assert set(held(server).values()) == {"a/one"}
+    assert done("a", state="given_back")["changed"] is True
+    assert held(server) == {}
+
+
+def test_a_node_that_is_out_of_service_without_a_slot_of_its_domain_waits_for_nobody(server: FakeServer) -> None:
+    """The node that has that slot may wait for the one that this node has."""
+    done("a", run="dead")
+    done("a", run="dead", state="failed", reason="no links")
+    node(server, "a", annotations={ANNOTATION: "{}"})
+    done("b", run="other", group=domain_group("upgrade", "zone=a"))
+    assert done("a", domain="zone=a", rollout=["a"])["changed"] is True
+    assert "2 of 2 slots are taken" in refused("c", domain="zone=a", domain_limit="2", limit="9")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"domain": "zone"}, "domain: 'zone' has no value"),
+        ({"domain": "a b=c"}, "domain: 'a b=c' is no label key"),
+        ({"domain": "zone=a,b"}, "domain: 'zone=a,b' is no label value"),
+        ({"domain_limit": "10%"}, "domain_limit: '10%' of how many nodes? Give their number as domain_total"),
+    ],
+)
+def test_a_domain_that_is_none_is_refused(server: FakeServer, arguments: dict[str, Any], said: str) -> None:
+    assert said in refused("a", **arguments)
     assert server.requests == []

@@ -1,0 +1,80 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Rollouts with failure domains: no two nodes of a rack at once, in parallel runs and after a killed one."""
+
+from __future__ import annotations
+
+import os
+import signal
+from typing import Any, Iterator
+
+import pytest
+
+from ansible_collections.rdma.fabric.tests.integration.playbooks import stored_writes
+from ansible_collections.rdma.fabric.tests.integration.upgrading import NAMES, Fleet
+
+RACK = "example.com/rack"
+LIMITS: dict[str, Any] = {"rdma_fabric_max_unavailable": "3", "rdma_fabric_failure_domain": RACK}
+
+
+@pytest.fixture
+def racks(fleet: Fleet) -> Iterator[Fleet]:
+    """The first two hosts in one rack, the third in another one."""
+    fleet.label(RACK, {"one": "r1", "two": "r1", "three": "r2"})
+    yield fleet
+
+
+def is_clean(fleet: Fleet) -> bool:
+    left = (fleet.cordoned(), fleet.marked(), fleet.holders())
+    assert left == ([], [], []), left
+    return fleet.changed() == list(NAMES)
+
+
+def test_parallel_runs_never_have_two_nodes_of_a_rack_out_of_service(racks: Fleet) -> None:
+    version = racks.version()
+    with racks.start(limit="one,three", **LIMITS) as other:
+        outcome = racks.run("--limit", "two", **LIMITS).succeeded()
+        other.wait(timeout=180)
+    assert other.returncode == 0
+    assert "one node of each failure domain at once: example.com/rack=r1" in " ".join(outcome.output.split())
+    assert is_clean(racks)
+    assert racks.most_at_once(version, ("one", "two")) == 1
+
+
+def test_racks_alternate_and_a_killed_run_is_healed_by_the_next_one(racks: Fleet) -> None:
+    with racks.start(**LIMITS) as process:
+        try:
+            racks.until(lambda: len(racks.cordoned()) == 2)
+            first = racks.cordoned()
+            for name in first:
+                racks.hosts[name].switch("hold", on=True)
+        finally:
+            os.killpg(process.pid, signal.SIGKILL)
+    assert first[0] in ("one", "two")
+    assert first[1] == "three"
+    # Each has a slot of all nodes and one of its rack.
+    assert sorted(set(racks.holders())) == sorted(racks.nodes[name] for name in first)
+    for name in first:
+        racks.hosts[name].switch("hold", on=False)
+    version = racks.version()
+    outcome = racks.run(**LIMITS).succeeded()
+    assert f"node {racks.nodes[first[0]]} goes on where another run left it" in " ".join(outcome.output.split())
+    assert is_clean(racks)
+    assert racks.most_at_once(version, ("one", "two")) == 1
+
+
+def test_check_mode_says_the_order_and_the_limits(racks: Fleet) -> None:
+    mark = racks.cluster.audit.mark()
+    said = " ".join(
+        racks.run("--check", **LIMITS, rdma_fabric_max_unavailable_per_domain="50%").succeeded().output.split()
+    )
+    assert "3 nodes out of service at once: one, three, two" in said
+    assert "50% of the nodes of each failure domain at once: example.com/rack=r1, example.com/rack=r2" in said
+    assert stored_writes(racks.cluster.audit, mark) == []
+
+
+def test_a_label_that_no_node_has_is_refused_before_a_node_is_drained(racks: Fleet) -> None:
+    outcome = racks.run(rdma_fabric_failure_domain="example.com/row").refused()
+    assert "no node has the label example.com/row" in outcome.output
+    assert (racks.cordoned(), racks.changed(), racks.holders()) == ([], [], [])
