@@ -505,6 +505,7 @@ def main() -> None:
             "guard_token": {"type": "str", "no_log": False},
             "recorded_host": {"type": "path"},
             "output_file": {"type": "path"},
+            "turn_file": {"type": "path"},
             "grouped": {"type": "bool", "default": False},
             "mode": {"type": "str", "choices": ["apply", "preview"], "default": "apply"},
             "state": {"type": "str", "choices": ["present", "absent", "previous"], "default": "present"},

@@ -72,7 +72,7 @@ def _lane_of_host(turn: dict[str, Any], whole: float) -> dict[str, Any]:
         "name": turn["host"],
         "note": ", ".join(notes),
         "end": turn["end"],
-        "bars": [bar for bar in (waits, *_bars(turn, whole)) if bar["width"] > 0],
+        "bars": [stretch for stretch in (waits, *_bars(turn, whole)) if stretch["width"] > 0],
         "told": _told([turn]),
     }
 
@@ -87,7 +87,9 @@ def _lanes_of_slots(turns: list[dict[str, Any]], whole: float) -> list[dict[str,
             "name": f"slot {_number(slot)}",
             "note": counted(len(slots[slot]), "host"),
             "end": "failed" if _ended(slots[slot], "failed") else "",
-            "bars": [bar for turn in slots[slot] for bar in _bars(turn, whole) if bar["width"] >= _NARROWEST],
+            "bars": [
+                stretch for turn in slots[slot] for stretch in _bars(turn, whole) if stretch["width"] >= _NARROWEST
+            ],
             "told": _told(slots[slot]),
         }
         for slot in sorted(slots, key=natural_key)

@@ -40,9 +40,10 @@ class TurnFile:
     def __init__(self, path: str | None, *, check: bool) -> None:
         self._path = Path(path).expanduser() if path and not check else None
 
-    def begin(self, **turn: Any) -> None:
+    def begin(self, *, host: str, node: str, run: str, slot: str, domain: str, waited: float) -> None:
         """Keep a turn that has got its slot; see ``timeline.begun``."""
-        self._write(timeline.begun(**turn, now=time.time()))
+        now = time.time()
+        self._write(timeline.begun(host=host, node=node, run=run, slot=slot, domain=domain, waited=waited, now=now))
 
     def end(self, reason: str = "") -> None:
         """Keep that the slot was given back, or left behind for a reason."""

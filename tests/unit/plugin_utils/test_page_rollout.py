@@ -22,10 +22,10 @@ def view(*turns: dict[str, Any], most: int = 1000) -> dict[str, Any]:
 
 def test_bars_are_to_scale_and_end_with_the_rollout() -> None:
     first, second = view(turn("a"), turn("b", 490.0, waited=490.0))["lanes"]
-    assert [bar["stage"] for bar in first["bars"]] == ["drain", "change", "reboot", "verify", "give_back"]
+    assert [stretch["stage"] for stretch in first["bars"]] == ["drain", "change", "reboot", "verify", "give_back"]
     assert first["bars"][1]["width"] == round(190 / 980 * WIDTH, 1)
     assert second["bars"][0] == {"stage": "wait", "x": 0.0, "width": 500.0}
-    assert all(bar["x"] + bar["width"] <= WIDTH + 0.1 for bar in (*first["bars"], *second["bars"]))
+    assert all(stretch["x"] + stretch["width"] <= WIDTH + 0.1 for stretch in (*first["bars"], *second["bars"]))
 
 
 def test_many_hosts_are_lanes_of_their_slots() -> None:
@@ -35,7 +35,7 @@ def test_many_hosts_are_lanes_of_their_slots() -> None:
         (f"slot {number}", "20 hosts") for number in range(3)
     ]
     # Of an hour and more, what takes seconds can't be seen.
-    assert {bar["stage"] for bar in found["lanes"][0]["bars"]} >= {"change", "reboot"}
+    assert {stretch["stage"] for stretch in found["lanes"][0]["bars"]} >= {"change", "reboot"}
 
 
 def test_what_failed_stands_first_and_equal_turns_in_one_row() -> None:
@@ -51,7 +51,7 @@ def test_what_failed_stands_first_and_equal_turns_in_one_row() -> None:
         "kernel 5.15.0-100 \u2192 5.15.0-119",
         "firmware 28.39.1002 \u2192 28.43.1014",
     ]
-    assert "failed" in [bar["stage"] for bar in found["lanes"][2]["bars"]]
+    assert "failed" in [stretch["stage"] for stretch in found["lanes"][2]["bars"]]
     assert found["counts"] == [("given_back", "given back", 2), ("failed", "failed", 1), ("", "not ended", 1)]
 
 
