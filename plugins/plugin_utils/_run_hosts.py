@@ -171,9 +171,8 @@ def wire_notices(hosts: Iterable[str], variables: Mapping[str, Mapping[str, Any]
 def nodes_of(hosts: Iterable[str], variables: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
     """Return the name of the node of each host: what ``rdma_fabric_node_name`` says, else the host's own."""
     # A spec may have hosts that this inventory has not, of which Ansible's own mapping gives no default.
-    own = {host: variables[host] if host in variables else {} for host in hosts}
-    given = {host: value_of(_NODE_NAME, found.get(_NODE_NAME.name))[0] for host, found in own.items()}
-    return {host: str(name or host) for host, name in given.items()}
+    own = {host: variables[host].get(_NODE_NAME.name) for host in hosts if host in variables}
+    return {host: str(value_of(_NODE_NAME, own.get(host))[0] or host) for host in hosts}
 
 
 def drains_of_policies(
