@@ -41,6 +41,7 @@ IN_TURN = (
     "test_upgrade.py",
     "test_upgrade_killed.py",
     "test_upgrade_report.py",
+    "test_upgrade_wire.py",
 )
 
 
@@ -137,7 +138,7 @@ GATES: tuple[Gate, ...] = (
         after=("programs", "artifact"),
         missing=programs_missing,
         junit=JUNIT / "turns.xml",
-        limit_s=2700,
+        limit_s=3600,
     ),
     Gate(
         "integration",
@@ -146,7 +147,7 @@ GATES: tuple[Gate, ...] = (
         after=("programs", "artifact"),
         missing=programs_missing,
         junit=JUNIT / "integration.xml",
-        limit_s=2700,
+        limit_s=3600,
     ),
     Gate(
         "sanity",
