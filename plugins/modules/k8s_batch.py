@@ -144,12 +144,6 @@ EXAMPLES = r"""
     inventory_namespace: example
     state: absent
     delete_definitions: true
-
-- name: Leave all of it where it is, to whoever takes it over
-  rdma.fabric.k8s_batch:
-    set: example
-    inventory_namespace: example
-    state: released
 """
 
 RETURN = r"""

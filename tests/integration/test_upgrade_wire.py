@@ -22,7 +22,13 @@ from ansible_collections.rdma.fabric.plugins.module_utils._rollout.cordon import
 from ansible_collections.rdma.fabric.tests.integration.exec_nodes import ExecNodes, running, wait_until
 from ansible_collections.rdma.fabric.tests.integration.guides import blocks_of, guide
 from ansible_collections.rdma.fabric.tests.integration.own_files import OwnFiles, inventory_of
-from ansible_collections.rdma.fabric.tests.integration.playbooks import Json, Outcome, User, stored_writes
+from ansible_collections.rdma.fabric.tests.integration.playbooks import (
+    ADMINISTRATOR,
+    Json,
+    Outcome,
+    User,
+    stored_writes,
+)
 from ansible_collections.rdma.fabric.tests.integration.test_upgrade_killed import kill
 from ansible_collections.rdma.fabric.tests.integration.test_validate import OURS, POLICY, RESOURCE
 from ansible_collections.rdma.fabric.tests.integration.upgrading import LIMITS
@@ -91,6 +97,13 @@ class Turns:
 
 
 @pytest.fixture(scope="module")
+def control_plane(lab_programs: Programs, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+    """A control plane in which nothing but these tests puts the programs of networks."""
+    with ControlPlane(tmp_path_factory.mktemp("wire-cluster"), programs=lab_programs) as plane:
+        yield plane
+
+
+@pytest.fixture(scope="module")
 def pushed(
     control_plane: ControlPlane, lab_programs: Programs, module_namespace: str, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[ExecNodes, Json]]:
@@ -141,7 +154,7 @@ def test_a_node_that_passes_is_given_back_and_one_that_fails_twice_goes_back_and
     assert (turns.limits(), turns.cordoned(), turns.pods()) == ("65536", [], [])
     (network,) = turns.wire()["networks"]
     assert (network["verdict"], network["neighbours"]) == ("pass", turns.neighbours[:1])
-    requests = turns.cluster.audit.requests(mark)
+    requests = turns.cluster.audit.requests(mark, user=ADMINISTRATOR)
     stored = [each for each in requests if each.resource == "pods" and each.verb == "patch" and not each.dry_run]
     assert len({each.name for each in stored}) == 2
     assert [
