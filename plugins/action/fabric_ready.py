@@ -45,7 +45,6 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._teardown import (
     why_the_cluster_stays,
     without_consent,
 )
-from ansible_collections.rdma.fabric.plugins.plugin_utils._turns import node_of
 from ansible_collections.rdma.fabric.plugins.plugin_utils._wire_rehearsal import (
     rehearse_wire_test,
     wish_to_rehearse,
@@ -96,9 +95,7 @@ class ActionModule(ClusterAction):
         if asked:
             try:
                 reach = reach_of(arguments, task_vars, self._loader) if removes else None
-                nodes = Nodes(
-                    self._nodes_that_join(arguments, task_vars), node_to_test(arguments, task_vars, self._loader)
-                )
+                nodes = nodes_to_look_at(arguments, task_vars, self._loader)
                 answer = self._of_the_cluster(arguments, waves, problems, reach, nodes)
             except ApiFault as fault:
                 problems.append(f"the cluster: {fault}")
@@ -107,13 +104,6 @@ class ActionModule(ClusterAction):
             raise ActionFailure(f"this run would not reach its end, so no host was changed:\n{lines}")
         answer["notices"] = [*said, *answer["notices"]]
         return {"changed": False, "objects": len(objects_of(waves)), **answer}
-
-    def _nodes_that_join(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> list[str]:
-        """Return the nodes of the hosts of this run."""
-        groups, limit = task_vars.get("groups") or {}, task_vars.get("ansible_limit")
-        within = taking_part(list(arguments["spec"].get("hosts") or {}), groups, limit, self._loader)
-        variables = task_vars.get("hostvars") or {}
-        return [node_of(host, variables.get(host, {})) for host in within]
 
     def _of_the_removal(self, arguments: dict[str, Any]) -> tuple[list[str], list[str]]:
         """Return what keeps a removal from beginning, and what is only said of it in check mode."""
@@ -180,16 +170,22 @@ class ActionModule(ClusterAction):
         return replace(found, notices=[*found.notices, *([say_in_use(users)] if users else [])])
 
 
-def node_to_test(arguments: dict[str, Any], task_vars: dict[str, Any], loader: DataLoader) -> str:
-    """Return the first node that is tested on the wire in its turn; empty where none is."""
-    hosts, variables = list(arguments["spec"].get("hosts") or {}), task_vars.get("hostvars") or {}
-    within = taking_part(hosts, task_vars.get("groups") or {}, task_vars.get("ansible_limit"), loader)
-    tested = wire_tested(within, variables) if arguments["rollout"] else []
-    return nodes_of(tested[:1], variables)[tested[0]] if tested else ""
+def nodes_to_look_at(arguments: dict[str, Any], task_vars: dict[str, Any], loader: DataLoader) -> Nodes:
+    """Return the nodes of this run that are looked at; the variables of a host are read only where it is asked for."""
+    within, variables = hosts_of_run(arguments, task_vars, loader), task_vars.get("hostvars") or {}
+    joining = nodes_of(within, variables) if arguments["joins"] else {}
+    tested = wire_tested(within, variables)[:1] if arguments["rollout"] else []
+    return Nodes(list(joining.values()), "".join(nodes_of(tested, variables).values()))
+
+
+def hosts_of_run(arguments: dict[str, Any], task_vars: dict[str, Any], loader: DataLoader) -> list[str]:
+    """Return the hosts of the fabric that are within the limit of the run."""
+    hosts = list(arguments["spec"].get("hosts") or {})
+    return taking_part(hosts, task_vars.get("groups") or {}, task_vars.get("ansible_limit"), loader)
 
 
 def reach_of(arguments: dict[str, Any], task_vars: dict[str, Any], loader: DataLoader) -> Reach:
     """Return how far the removal of this run goes, by its limit."""
+    within = hosts_of_run(arguments, task_vars, loader)
     hosts = list(arguments["spec"].get("hosts") or {})
-    within = taking_part(hosts, task_vars.get("groups") or {}, task_vars.get("ansible_limit"), loader)
     return Reach(hosts=bool(within), cluster=not why_the_cluster_stays(hosts, within))

@@ -8,7 +8,7 @@ Ansible goes on with the next play while one host of a play is left, so a play f
 
 from __future__ import annotations
 
-from typing import Any, Iterable, Mapping, NamedTuple, Sequence
+from typing import Any, Collection, Iterable, Mapping, NamedTuple, Sequence
 
 from ansible.inventory.manager import InventoryManager
 from ansible.module_utils.parsing.convert_bool import boolean
@@ -168,11 +168,16 @@ def wire_notices(hosts: Iterable[str], variables: Mapping[str, Mapping[str, Any]
     return [notice for notices in found for notice in notices]
 
 
-def nodes_of(hosts: Iterable[str], variables: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
-    """Return the name of the node of each host: what ``rdma_fabric_node_name`` says, else the host's own."""
+def node_of(host: str, own: Mapping[str, Any]) -> str:
+    """Return the name of the node of a host: what ``rdma_fabric_node_name`` of its variables says, else the host's."""
+    return str(value_of(_NODE_NAME, own.get(_NODE_NAME.name))[0] or host)
+
+
+def nodes_of(hosts: Collection[str], variables: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+    """Return the name of the node of each host."""
     # A spec may have hosts that this inventory has not, of which Ansible's own mapping gives no default.
-    own = {host: variables[host].get(_NODE_NAME.name) for host in hosts if host in variables}
-    return {host: str(value_of(_NODE_NAME, own.get(host))[0] or host) for host in hosts}
+    own = {host: variables[host] for host in hosts if host in variables}
+    return {host: node_of(host, own.get(host, {})) for host in hosts}
 
 
 def drains_of_policies(

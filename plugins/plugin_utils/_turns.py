@@ -11,7 +11,7 @@ from typing import Any, Collection, Mapping, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.domains import alternating, domain_of
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import named
-from ansible_collections.rdma.fabric.plugins.plugin_utils._run_hosts import drained, parallel_of_policies
+from ansible_collections.rdma.fabric.plugins.plugin_utils._run_hosts import drained, nodes_of, parallel_of_policies
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variable import PREFIX
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variable_table import TABLE
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variable_values import value_of
@@ -89,7 +89,7 @@ def turns_of(
     """
     found = []
     domains = domains or Domains()
-    nodes = {host: str(_value("node_name", variables.get(host, {})) or host) for host in fabric or hosts}
+    nodes = nodes_of(fabric or hosts, variables)
     totals = Counter(domains.of(node) for node in nodes.values())
     for host in hosts:
         own, node = variables.get(host, {}), nodes[host]
@@ -106,11 +106,6 @@ def turns_of(
     of_policies = parallel_of_policies([turn.host for turn in found], variables, policies, unless_given=True)
     limit = limit or {"100%": "0"}.get(of_policies, of_policies)
     return Turns(found, limit, domains.label, domains.limit if domains.label else "")
-
-
-def node_of(host: str, variables: Mapping[str, Any]) -> str:
-    """Return the name of the node of a host, by its variables."""
-    return str(_value("node_name", variables) or host)
 
 
 def needs_turn(variables: Mapping[str, Any]) -> bool:
