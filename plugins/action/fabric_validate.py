@@ -32,6 +32,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.plan impor
     plan_lines,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.twins import shared_addresses
+from ansible_collections.rdma.fabric.plugins.module_utils._rollout.pods import is_test_pod
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, Violation
 from ansible_collections.rdma.fabric.plugins.plugin_utils._action import ActionFailure
 from ansible_collections.rdma.fabric.plugins.plugin_utils._campaign import Campaign, Request, all_pods
@@ -47,7 +48,6 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._proof_pods import (
     ClusterPods,
     PodShell,
     interruptible,
-    is_test_pod,
     resources_by_network,
 )
 from ansible_collections.rdma.fabric.plugins.plugin_utils._run_hosts import nodes_of

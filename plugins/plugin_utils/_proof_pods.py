@@ -14,7 +14,6 @@ from types import FrameType
 from typing import Any, Callable, Dict, Iterable, Iterator
 
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.proof_pods import (
-    COMPONENT,
     CONTAINER,
     PAIRS_ANNOTATION,
     RUN_LABEL,
@@ -42,10 +41,10 @@ from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.pair impor
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.plan import node_row
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.pod_reasons import pod_problem
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.shell import Output, ShellTrouble
+from ansible_collections.rdma.fabric.plugins.module_utils._rollout.pods import TEST_POD
 
 Json = Dict[str, Any]
 
-_OURS = {"app.kubernetes.io/managed-by": "rdma-fabric", "app.kubernetes.io/component": COMPONENT}
 _ATTACHMENTS = "k8s.cni.cncf.io/v1"
 _REMOVAL_TIMEOUT = 90.0
 
@@ -100,7 +99,7 @@ class ClusterPods:
 
         Those of the pairs of one node go at once: no two runs test it at the same time.
         """
-        selector = ",".join(f"{label}={value}" for label, value in _OURS.items())
+        selector = ",".join(f"{label}={value}" for label, value in TEST_POD.items())
         for namespace in dict.fromkeys(namespaces):
             there = list_pods(self.connection, namespace, selector)
             ended = leftovers(there, now or datetime.now(timezone.utc))
@@ -192,11 +191,6 @@ def interruptible(stop: threading.Event) -> Iterator[None]:
             signal.signal(number, handler)
         if received:
             os.kill(os.getpid(), received[0])
-
-
-def is_test_pod(pod: Json) -> bool:
-    """Say whether a pod is one of a proof, whichever run has made it."""
-    return _OURS.items() <= (pod["metadata"].get("labels") or {}).items()
 
 
 def _tested_with(pod: Json) -> str:

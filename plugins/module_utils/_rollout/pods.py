@@ -21,7 +21,7 @@ STAY = "stay"
 REFUSE = "refuse"
 
 # What a wire test makes and ends by itself (_fabric/rendering/proof_pods); nothing is lost with it.
-_TEST_POD = {"app.kubernetes.io/managed-by": "rdma-fabric", "app.kubernetes.io/component": "validate"}
+TEST_POD = {"app.kubernetes.io/managed-by": "rdma-fabric", "app.kubernetes.io/component": "validate"}
 SKIP_LABEL = "nvidia.com/ofed-driver-upgrade-drain.skip"
 MIRROR = "kubernetes.io/config.mirror"
 NETWORKS = ("k8s.v1.cni.cncf.io/networks", "v1.multus-cni.io/default-network")
@@ -112,7 +112,7 @@ def _why_it_stays(pod: Json, wishes: Wishes, held: str) -> str:
 
 def _why_it_forbids(pod: Json, wishes: Wishes, owner: Json, *, orphan: bool) -> str:
     """Return what evicting a pod would lose that nobody has allowed to lose, or an empty string."""
-    if _TEST_POD.items() <= (pod["metadata"].get("labels") or {}).items():
+    if is_test_pod(pod):
         return ""
     if orphan and not wishes.force:
         return f"its DaemonSet {owner.get('name')} is gone, so nothing makes it anew (force: true evicts it)"
@@ -140,6 +140,11 @@ def what_it_holds(pod: Json, resources: Iterable[str]) -> str:
         if path == _VERBS_DEVICES or path.startswith(f"{_VERBS_DEVICES}/"):
             return f"it has {path} of the node"
     return ""
+
+
+def is_test_pod(pod: Json) -> bool:
+    """Say whether a pod is one of a proof, whichever run has made it."""
+    return TEST_POD.items() <= (pod["metadata"].get("labels") or {}).items()
 
 
 def controller_of(pod: Json) -> Json:
