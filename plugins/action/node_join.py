@@ -16,7 +16,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.rend
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import ApiFault
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.events import create_event, warning_of
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.lease import own_user
-from ansible_collections.rdma.fabric.plugins.module_utils._rollout.cordon import Step
+from ansible_collections.rdma.fabric.plugins.module_utils._rollout.cordon import Step, in_one_line
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.drain import Unanswered, unlimited
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.joining import (
     ANNOTATION,
@@ -40,7 +40,6 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._process import runnin
 
 Json = Mapping[str, Any]
 
-_MOST_OF_A_REASON = 500
 _FAILED = "RdmaFabricJoinFailed"
 _NOTHING = Step(None)
 
@@ -71,7 +70,7 @@ class ActionModule(ClusterAction):
         if arguments["state"] == "tainted":
             return self._result(cluster, found, _NOTHING if found is None else self._keep_pods_off(cluster))
         if arguments["state"] == "failed":
-            step, notices = self._fail(cluster, found, _one_line(arguments["reason"]))
+            step, notices = self._fail(cluster, found, in_one_line(arguments["reason"]))
             return self._result(cluster, found, step, notices)
         if found is not None and has_joined(found, self._taint):
             return self._result(cluster, found, _NOTHING)
@@ -114,7 +113,7 @@ class ActionModule(ClusterAction):
             missing = wait_until_whole(cluster, missing_of, limit=limit, progress=self.progress)
         if missing:
             why = f"not verified within {arguments['timeout']} s: {'; '.join(missing)}"
-            step, notices = self._fail(cluster, cluster.node(), _one_line(why))
+            step, notices = self._fail(cluster, cluster.node(), in_one_line(why))
             raise ActionFailure(
                 f"node {cluster.name} was {why}. It keeps the taint {written(self._taint)} if it has it: look at its "
                 "kubelet and the pods of the DaemonSets on it, then run again",
@@ -188,10 +187,6 @@ def _boot_before(node: Json) -> str:
     """Return the boot that the kubelet reported when the node was tainted, empty for one that was not."""
     found = mark_of(node)
     return found.boot if found is not None and not found.joined else ""
-
-
-def _one_line(text: str) -> str:
-    return " ".join(text.split())[:_MOST_OF_A_REASON]
 
 
 def _with(node: Json | None, patch: Json | None) -> Json | None:

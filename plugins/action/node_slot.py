@@ -22,7 +22,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._k8s.events import cre
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.lease import own_user
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.nodes import patch_node, read_node
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import Connection
-from ansible_collections.rdma.fabric.plugins.module_utils._rollout.cordon import to_fail
+from ansible_collections.rdma.fabric.plugins.module_utils._rollout.cordon import in_one_line, to_fail
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.domains import Slots, domain_group
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.drain import Unanswered, unlimited
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.holding import Holding, SlotRefused
@@ -42,7 +42,6 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._turn_file import Turn
 
 display = Display()
 
-_MOST_OF_A_REASON = 500
 _COUNTS_TURNS = "rdma.fabric.fleet"
 _FAILED = "RdmaFabricFailed"
 _NEXT_STEP = (
@@ -91,7 +90,7 @@ class ActionModule(ClusterAction):
                 waited=answer["waited"],
             )
         else:
-            file.end(_reason(arguments) if arguments["state"] == "failed" else "")
+            file.end(in_one_line(arguments["reason"]) if arguments["state"] == "failed" else "")
 
     def _bring(self, connection: Connection, slots: Slots, arguments: dict[str, Any]) -> dict[str, Any]:
         state, holding = arguments["state"], slots.whole
@@ -104,7 +103,7 @@ class ActionModule(ClusterAction):
         elif state == "given_back":
             found = slots.give_back(any_run=any_run)
         else:
-            reason = _reason(arguments)
+            reason = in_one_line(arguments["reason"])
             found = slots.fail(reason)
             notices = _tell(connection, holding.wish, reason) if found else []
         return {
@@ -139,10 +138,6 @@ class ActionModule(ClusterAction):
     @staticmethod
     def _result(changed: bool, lease: str) -> dict[str, Any]:
         return {"changed": changed, "lease": lease, "blocked": "", "waited": 0.0, "notices": []}
-
-
-def _reason(arguments: dict[str, Any]) -> str:
-    return " ".join(arguments["reason"].split())[:_MOST_OF_A_REASON]
 
 
 def _tell(connection: Connection, wish: Wish, reason: str) -> list[str]:

@@ -15,6 +15,7 @@ from typing import Any, Mapping
 
 ANNOTATION = "rdma.fabric/cordon"
 _TEXTS = ("holder", "run", "reason", "time")
+_MOST_OF_A_REASON = 500
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,11 @@ class Step:
 
     patch: Mapping[str, Any] | None
     notice: str = ""
+
+
+def in_one_line(reason: str) -> str:
+    """Return why a node has failed as it is written on the node: one line of bounded length."""
+    return " ".join(reason.split())[:_MOST_OF_A_REASON]
 
 
 def mark_of(node: Mapping[str, Any]) -> Mark | None:
