@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.apply import patch
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import ApiFault, Fault
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.inventory import union
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.merging import merge
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects import (
     MANAGED_BY,
@@ -27,8 +28,10 @@ from ansible_collections.rdma.fabric.plugins.module_utils._k8s.operators import 
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.ownership import is_adoptable, objects_of_others
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.projection import is_managed
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.record import record
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.session import ADOPTED, Change, Session
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.snapshot import list_objects
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import named
 
 _DAEMON_SETS = Key("apps/v1", "DaemonSet", "", "")
 _DEPLOYMENTS = Key("apps/v1", "Deployment", "", "")
@@ -57,11 +60,12 @@ def find_adoptable(session: Session) -> None:
 
 
 def adopt_all(session: Session) -> None:
-    """Make the objects that were found ours. Failures are left in the session's result."""
-    for item in session.items:
-        live = session.adopting.get(item.key.identity)
-        if live is None:
-            continue
+    """Make the objects that were found ours, recorded before. Failures are left in the session's result."""
+    adopted = [item for item in session.items if item.key.identity in session.adopting]
+    if adopted:
+        record(session, union((item.key for item in adopted), session.recorded))
+    for item in adopted:
+        live = session.adopting[item.key.identity]
         try:
             after = _adopted(session, item, live)
         except ApiFault as fault:
@@ -107,10 +111,9 @@ def _say_what_stays(session: Session) -> None:
         if key.identity not in wanted
     ]
     if found:
-        more = f" and {len(found) - _MOST_NAMED} more" if len(found) > _MOST_NAMED else ""
         session.result.notices.append(
             "not asked for here, so the NVIDIA Network Operator's still, and gone with its custom resources: "
-            f"{', '.join(map(str, found[:_MOST_NAMED]))}{more}"
+            f"{named([str(key) for key in found], _MOST_NAMED)}"
         )
 
 

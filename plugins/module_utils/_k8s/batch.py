@@ -91,7 +91,7 @@ def _do(session: Session) -> None:
     if session.request.absent:
         _remove_all(session)
     elif session.request.adopted:
-        _adopt_all(session)
+        adopt_all(session)
     elif session.request.released:
         release_all(session)
     else:
@@ -226,13 +226,6 @@ def _apply_all(session: Session) -> None:
         look_at_readiness(session)
     elif request.wait:
         wait_until_ready(session)
-
-
-def _adopt_all(session: Session) -> None:
-    found = [item.key for item in session.items if item.key.identity in session.adopting]
-    if found:
-        record(session, union(found, session.recorded))
-    adopt_all(session)
 
 
 def _take_turn(session: Session) -> None:
