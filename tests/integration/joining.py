@@ -10,8 +10,7 @@ from typing import Any
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import JOIN_ENABLED_BY, JOIN_UNIT_FILE
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.joining import Mark, mark_of
-from ansible_collections.rdma.fabric.tests.integration.own_files import OwnFiles, inventory_of
-from ansible_collections.rdma.fabric.tests.integration.playbooks import ADMINISTRATOR, Json, Outcome, User
+from ansible_collections.rdma.fabric.tests.integration.playbooks import ADMINISTRATOR, Json, Outcome
 from ansible_collections.rdma.fabric.tests.integration.upgrading import DEVICE, NAMES, Fleet
 from ansible_collections.rdma.fabric.tests.lab.control_plane import ControlPlane
 from ansible_collections.rdma.fabric.tests.lab.nodes import apply_nodes, kwok_node
@@ -25,18 +24,8 @@ class Joining(Fleet):
     """Three hosts that want a limit of locked memory; none of their nodes is registered at first."""
 
     def __init__(self, cluster: ControlPlane, namespace: str, folder: Path) -> None:
-        self.cluster, self.api, self.namespace = cluster, cluster.api, namespace
-        self.user = User(folder / "user")
-        self.hosts = {name: OwnFiles(folder / name) for name in NAMES}
-        self.inventory = inventory_of(
-            folder,
-            self.hosts,
-            rdma_fabric_limits={"memlock": "unlimited"},
-            rdma_fabric_node_name=f"{namespace}-{{{{ inventory_hostname }}}}",
-            rdma_fabric_join_devices=[DEVICE],
-            rdma_fabric_join_timeout=30,
-        )
-        self.nodes = {name: f"{namespace}-{name}" for name in NAMES}
+        waits: Json = {"rdma_fabric_join_devices": [DEVICE], "rdma_fabric_join_timeout": 30}
+        self._inventory_of(cluster, namespace, folder, **waits)
 
     def register(self, *names: str, taints: tuple[Json, ...] = (), devices: str = "8", **labels: str) -> None:
         """Register nodes as their kubelets would, and wait until they are Ready."""

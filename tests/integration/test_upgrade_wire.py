@@ -30,7 +30,7 @@ from ansible_collections.rdma.fabric.tests.integration.playbooks import (
     stored_writes,
 )
 from ansible_collections.rdma.fabric.tests.integration.test_upgrade_killed import kill
-from ansible_collections.rdma.fabric.tests.integration.test_validate import OURS, POLICY, RESOURCE
+from ansible_collections.rdma.fabric.tests.integration.test_validate import OURS, RESOURCE, fabric_in
 from ansible_collections.rdma.fabric.tests.integration.upgrading import LIMITS
 from ansible_collections.rdma.fabric.tests.lab.control_plane import ControlPlane
 from ansible_collections.rdma.fabric.tests.lab.programs import Programs
@@ -108,17 +108,7 @@ def pushed(
     control_plane: ControlPlane, lab_programs: Programs, module_namespace: str, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[ExecNodes, Json]]:
     """Three nodes, and a fabric with one network that is in the cluster."""
-    folder = tmp_path_factory.mktemp("wire-turns")
-    network = {"networkNamespace": module_namespace, "master": "rail0", "mode": "bridge", "mtu": 9000}
-    network["ipam"] = json.dumps({"type": "whereabouts", "range": "192.168.111.0/24"})
-    fabric = {
-        "rdma_fabric_nic_cluster_policy": POLICY,
-        "rdma_fabric_macvlan_networks": {"rail0": network},
-        "rdma_fabric_namespace": f"{module_namespace}-operator",
-        "rdma_fabric_set": module_namespace,
-        "rdma_fabric_wait": False,
-        "rdma_fabric_nfd": False,
-    }
+    folder, fabric = tmp_path_factory.mktemp("wire-turns"), fabric_in(module_namespace)
     nodes = ExecNodes(folder / "nodes", f"turn-{module_namespace[-6:]}", 3, RESOURCE, f"{module_namespace}/rail0")
     with running(control_plane, lab_programs, nodes):
         User(folder / "pusher").run("site", variables=fabric, cluster=control_plane).succeeded()

@@ -90,6 +90,20 @@ class Wire:
         return self.cluster.client_kubeconfig(name)
 
 
+def fabric_in(namespace: str) -> Json:
+    """Return the variables of a fabric with one network in a namespace."""
+    network = {"networkNamespace": namespace, "master": "rail0", "mode": "bridge", "mtu": 9000}
+    network["ipam"] = json.dumps({"type": "whereabouts", "range": "192.168.111.0/24"})
+    return {
+        "rdma_fabric_nic_cluster_policy": POLICY,
+        "rdma_fabric_macvlan_networks": {"rail0": network},
+        "rdma_fabric_namespace": f"{namespace}-operator",
+        "rdma_fabric_set": namespace,
+        "rdma_fabric_wait": False,
+        "rdma_fabric_nfd": False,
+    }
+
+
 @pytest.fixture(scope="module")
 def pushed(
     control_plane: ControlPlane,
@@ -97,17 +111,7 @@ def pushed(
     module_namespace: str,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Wire]:
-    folder = tmp_path_factory.mktemp("validate")
-    network = {"networkNamespace": module_namespace, "master": "rail0", "mode": "bridge", "mtu": 9000}
-    network["ipam"] = json.dumps({"type": "whereabouts", "range": "192.168.111.0/24"})
-    fabric = {
-        "rdma_fabric_nic_cluster_policy": POLICY,
-        "rdma_fabric_macvlan_networks": {"rail0": network},
-        "rdma_fabric_namespace": f"{module_namespace}-operator",
-        "rdma_fabric_set": module_namespace,
-        "rdma_fabric_wait": False,
-        "rdma_fabric_nfd": False,
-    }
+    folder, fabric = tmp_path_factory.mktemp("validate"), fabric_in(module_namespace)
     nodes = ExecNodes(folder / "nodes", f"wire-{module_namespace[-6:]}", 2, RESOURCE, f"{module_namespace}/rail0")
     host = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
     inventory = folder / "hosts.json"

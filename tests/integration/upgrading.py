@@ -31,6 +31,13 @@ class Fleet:
     limits_file = LIMITS
 
     def __init__(self, cluster: ControlPlane, namespace: str, folder: Path) -> None:
+        self._inventory_of(cluster, namespace, folder, rdma_fabric_drain_force=True)
+        apply_nodes(self.api, [kwok_node(node, allocatable={DEVICE: "8"}) for node in self.nodes.values()])
+        for node in self.nodes.values():
+            self.pod(node)
+
+    def _inventory_of(self, cluster: ControlPlane, namespace: str, folder: Path, **variables: Any) -> None:
+        """Have hosts, names for their nodes, an inventory with these variables, and a user."""
         self.cluster, self.api, self.namespace = cluster, cluster.api, namespace
         self.user = User(folder / "user")
         self.hosts = {name: OwnFiles(folder / name) for name in NAMES}
@@ -39,12 +46,9 @@ class Fleet:
             self.hosts,
             rdma_fabric_limits={"memlock": "unlimited"},
             rdma_fabric_node_name=f"{namespace}-{{{{ inventory_hostname }}}}",
-            rdma_fabric_drain_force=True,
+            **variables,
         )
         self.nodes = {name: f"{namespace}-{name}" for name in NAMES}
-        apply_nodes(self.api, [kwok_node(node, allocatable={DEVICE: "8"}) for node in self.nodes.values()])
-        for node in self.nodes.values():
-            self.pod(node)
 
     def pod(self, node: str) -> None:
         holder = {"limits": {DEVICE: "1"}, "requests": {DEVICE: "1"}}
