@@ -14,21 +14,17 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.record
     RecordedHost,
     load_recording,
 )
-from ansible_collections.rdma.fabric.plugins.plugin_utils._action import ActionFailure, FabricAction
+from ansible_collections.rdma.fabric.plugins.plugin_utils._action import ActionFailure
+from ansible_collections.rdma.fabric.plugins.plugin_utils._host_action import HostAction
 
 
-class ActionModule(FabricAction):
+class ActionModule(HostAction):
     """Returns the facts of one host."""
 
     def execute(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         """Read the host; see the module's documentation."""
         if not arguments["recorded_host"]:
-            result: dict[str, Any] = self._execute_module(
-                module_name="rdma.fabric.rdma_facts",
-                module_args={"kernel_modules": arguments["kernel_modules"]},
-                task_vars=task_vars,
-            )
-            return result
+            return self.run_module("rdma_facts", {"kernel_modules": arguments["kernel_modules"]}, task_vars)
         path = self.find_file(arguments["recorded_host"])
         try:
             host = RecordedHost(load_recording(path.read_bytes()))

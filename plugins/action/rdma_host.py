@@ -31,12 +31,12 @@ from ansible_collections.rdma.fabric.plugins.module_utils._rollout.timeline impo
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput
 from ansible_collections.rdma.fabric.plugins.plugin_utils._action import (
     ActionFailure,
-    FabricAction,
     json_on_stdout,
     plain,
 )
 from ansible_collections.rdma.fabric.plugins.plugin_utils._files import make_writable_directory, write_if_different
 from ansible_collections.rdma.fabric.plugins.plugin_utils._guard import settle, settle_after_loss
+from ansible_collections.rdma.fabric.plugins.plugin_utils._host_action import HostAction
 from ansible_collections.rdma.fabric.plugins.plugin_utils._turn_file import TurnFile
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variables import unread
 
@@ -49,7 +49,7 @@ _NOTICE = "notice: "
 _OF_THE_RUN = ("executed", "failed_step", "not_reached", "reboot_required")
 
 
-class ActionModule(FabricAction):
+class ActionModule(HostAction):
     """Reads and plans one host, and lets the module change it."""
 
     # check_spec tells all violations at once, with their paths, and takes no text for a number.
@@ -172,19 +172,13 @@ class ActionModule(FabricAction):
 
     def _run_it(self, arguments: Mapping[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         """Run the module on the host; raises AnsibleConnectionFailure."""
-        result: dict[str, Any] = self._execute_module(
-            module_name="rdma.fabric.rdma_host", module_args=dict(arguments), task_vars=task_vars
-        )
+        result = self.run_module("rdma_host", arguments, task_vars)
         # The arguments hold the whole desired state, which is in the output file already.
         result.pop("invocation", None)
         return result
 
     def _confirm(self, token: str, task_vars: dict[str, Any]) -> dict[str, Any]:
-        confirmed: dict[str, Any] = self._execute_module(
-            module_name="rdma.fabric.rdma_host", module_args={"confirm": token}, task_vars=task_vars
-        )
-        confirmed.pop("invocation", None)
-        return confirmed
+        return self._run_it({"confirm": token}, task_vars)
 
     def _new_connection(self) -> None:
         """Drop the connection: one that was made before the change may live on where no new one can be made."""

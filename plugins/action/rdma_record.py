@@ -15,13 +15,14 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.record
     dump_recording,
     load_recording,
 )
-from ansible_collections.rdma.fabric.plugins.plugin_utils._action import ActionFailure, FabricAction, plain
+from ansible_collections.rdma.fabric.plugins.plugin_utils._action import ActionFailure, plain
 from ansible_collections.rdma.fabric.plugins.plugin_utils._files import write_bytes_if_different
+from ansible_collections.rdma.fabric.plugins.plugin_utils._host_action import HostAction
 
 _SUFFIXES = (".json", ".json.gz")
 
 
-class ActionModule(FabricAction):
+class ActionModule(HostAction):
     """Records one host."""
 
     def execute(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
@@ -30,11 +31,7 @@ class ActionModule(FabricAction):
         if not dest.name.endswith(_SUFFIXES):
             raise ActionFailure(f"dest: {dest} ends with neither .json nor .json.gz; name the file to write")
         hostname = arguments["hostname"] or str(task_vars.get("inventory_hostname", "host"))
-        answer: dict[str, Any] = self._execute_module(
-            module_name="rdma.fabric.rdma_record",
-            module_args={"dest": str(dest), "hostname": hostname},
-            task_vars=task_vars,
-        )
+        answer = self.run_module("rdma_record", {"dest": str(dest), "hostname": hostname}, task_vars)
         if answer.get("failed") or "document" not in answer:
             return answer
         return self._keep(dest, hostname, plain(answer["document"]))

@@ -4,8 +4,8 @@
 """Makes the program of the boot unit: this room's own sources as one file that Python runs.
 
 The sources come from wherever this code was loaded from: the collection's directory on a controller, the archive that
-Ansible sends to a host. Members are stored, not compressed, with a fixed date: equal sources make equal bytes
-everywhere, and the name of the file tells which sources are in it.
+Ansible sends to a host, which has them without comments already. Members are stored, not compressed, with a fixed date:
+equal sources make equal bytes everywhere, and the name of the file tells which sources are in it.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import re
 import zipfile
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine import importing
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.bare_source import bare_source
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import PROGRAM_DIRECTORY
 
 PREFIX = "host-"
@@ -28,7 +29,6 @@ _COLLECTION = "ansible_collections.rdma.fabric."
 ENTRY = f"{_COLLECTION}plugins.module_utils._host.run.at_boot"
 _IMPORT = re.compile(r"^[ \t]*from[ \t]+([\w.]+)[ \t]+import[ \t]+(\([^)]*\)|[^\n(]+)", re.MULTILINE)
 _NAME = re.compile(r"(\w+)(?:[ \t]+as[ \t]+\w+)?")
-_COMMENT = re.compile(r"#[^\n]*")
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 _DIGITS = 16
 _START = """import sys
@@ -110,7 +110,7 @@ def _source(module: str) -> bytes:
 
 @functools.lru_cache(maxsize=None)
 def _source_or_none(module: str) -> bytes | None:
-    """Return a module's source by the loader it came from; a package is no module here."""
+    """Return a module's bare source by the loader it came from; a package is no module here."""
     try:
         spec = importlib.util.find_spec(module)
     except (ImportError, AttributeError, ValueError):
@@ -120,7 +120,8 @@ def _source_or_none(module: str) -> bytes | None:
         return None
     source = get_source(module)
     # Ansible's loader of collections gives bytes, Python's own gives text.
-    return source.encode("utf-8") if isinstance(source, str) else source
+    text = source.decode("utf-8") if isinstance(source, bytes) else source
+    return bare_source(text).encode("utf-8")
 
 
 def _add_packages(found: dict[str, bytes], module: str) -> None:
@@ -140,6 +141,6 @@ def _imported(source: str) -> list[str]:
         if _source_or_none(origin) is not None:
             modules.append(origin)
             continue
-        names = _COMMENT.sub("", statement[2]).strip("()")
+        names = statement[2].strip("()")
         modules += [f"{origin}.{found[1]}" for found in map(_NAME.search, names.split(",")) if found]
     return modules

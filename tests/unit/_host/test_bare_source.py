@@ -1,0 +1,60 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Sources as hosts get them: the code of every file of the collection, without what only people read."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.bare_source import bare_source
+
+PLUGINS = Path(__file__).parents[3] / "plugins"
+SENT = sorted([*(PLUGINS / "module_utils").rglob("*.py"), *(PLUGINS / "modules").glob("*.py")])
+
+
+def code(source: str) -> str:
+    """Return what a source does, with its lines: docstrings count as empty ones."""
+    tree = ast.parse(source)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+            node.value.value = ""
+            node.end_lineno = node.end_col_offset = node.value.end_lineno = node.value.end_col_offset = 0
+        if not isinstance(node, ast.Constant) and hasattr(node, "end_lineno"):
+            # A body whose last statement is a docstring ends where that ends.
+            node.end_lineno = node.end_col_offset = 0
+    return ast.dump(tree, include_attributes=True)
+
+
+def test_every_file_of_the_collection_keeps_its_code_and_its_lines() -> None:
+    assert len(SENT) > 200
+    for path in SENT:
+        source = path.read_text(encoding="utf-8")
+        bare = bare_source(source)
+        assert code(bare) == code(source), path
+        assert bare_source(bare) == bare, path
+        assert "SPDX" not in bare, path
+        assert bare.count("\n") == source.count("\n"), path
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "a = '# no comment'\n",
+        'a = "# no \\" comment"\n',
+        "a = f'{b}#{c}'\n",
+        'a = """text\n# of it\n"""\n',
+        "a = '''text\n# of it\n'''\n",
+        "a = rb'\\\\'\n",
+    ],
+)
+def test_text_that_looks_like_a_comment_stays(source: str) -> None:
+    assert bare_source(source) == source
+
+
+def test_comments_and_docstrings_go_and_their_lines_stay() -> None:
+    source = 'def f():\n    """Text.\n\n    More "text".\n    """\n    # why\n    return 1  # one\n'
+    assert bare_source(source) == 'def f():\n    ""\n\n\n\n\n    return 1\n'
