@@ -33,6 +33,7 @@ TESTS = (
     "tests/unit/plugin_utils",
     "tests/integration/test_playbooks_site.py",
     "tests/integration/test_k8s_batch_action.py",
+    "tests/integration/test_payload.py",
     "tests/integration/test_drift.py",
     "tests/integration/test_upgrade.py",
 )

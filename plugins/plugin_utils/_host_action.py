@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Mapping
 
 from ansible import constants
 
@@ -16,20 +16,10 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._payload import compac
 
 
 class HostAction(FabricAction):
-    """An action whose module is sent in as few bytes as its host can take."""
+    """An action whose module is sent in fewer bytes than ansible-core makes of it."""
 
-    _sends_compact = True
-
-    def run_module(self, name: str, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
+    def run_module(self, name: str, arguments: Mapping[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         """Run a module of this collection on the host and return its result; raises AnsibleConnectionFailure."""
-        result = self._send(name, arguments, task_vars)
-        if "No module named '_lzma'" in str(result.get("module_stderr", "")):
-            # A Python that was built without it, so nothing has run yet.
-            self._sends_compact = False
-            result = self._send(name, arguments, task_vars)
-        return result
-
-    def _send(self, name: str, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         result: dict[str, Any] = self._execute_module(
             module_name=f"rdma.fabric.{name}", module_args=dict(arguments), task_vars=task_vars
         )
@@ -38,8 +28,6 @@ class HostAction(FabricAction):
     def _configure_module(self, module_name: str, module_args: Any, task_vars: Any) -> Any:
         """Return what ActionBase does, with a smaller program."""
         configured = super()._configure_module(module_name, module_args, task_vars)
-        if not self._sends_compact:
-            return configured
         cache = Path(constants.DEFAULT_LOCAL_TMP) / "rdma_fabric_payloads"
         if len(configured) == 2:
             built, path = configured

@@ -16,16 +16,21 @@ PLUGINS = Path(__file__).parents[3] / "plugins"
 SENT = sorted([*(PLUGINS / "module_utils").rglob("*.py"), *(PLUGINS / "modules").glob("*.py")])
 
 
+def forget_end(node: ast.expr | ast.stmt | ast.ExceptHandler) -> None:
+    """Forget where a node ends."""
+    node.end_lineno = node.end_col_offset = None
+
+
 def code(source: str) -> str:
     """Return what a source does, with its lines: docstrings count as empty ones."""
     tree = ast.parse(source)
     for node in ast.walk(tree):
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
             node.value.value = ""
-            node.end_lineno = node.end_col_offset = node.value.end_lineno = node.value.end_col_offset = 0
-        if not isinstance(node, ast.Constant) and hasattr(node, "end_lineno"):
+            forget_end(node.value)
+        if isinstance(node, (ast.stmt, ast.ExceptHandler)):
             # A body whose last statement is a docstring ends where that ends.
-            node.end_lineno = node.end_col_offset = 0
+            forget_end(node)
     return ast.dump(tree, include_attributes=True)
 
 
