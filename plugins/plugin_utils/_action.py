@@ -9,7 +9,9 @@ are checked against the documentation of ``plugins/modules/NAME.py``, so the two
 
 from __future__ import annotations
 
+import hashlib
 import inspect
+import json
 from datetime import date
 from functools import lru_cache
 from pathlib import Path
@@ -24,6 +26,7 @@ from ansible.utils.display import Display
 from ansible.utils.plugin_docs import get_docstring
 
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import Finding, InvalidInput
+from ansible_collections.rdma.fabric.plugins.plugin_utils._files import write_if_different
 from ansible_collections.rdma.fabric.plugins.plugin_utils._texts import Unreadable, is_blank, read_text
 
 display = Display()
@@ -119,11 +122,22 @@ class FabricAction(ActionBase):
 
 @lru_cache(maxsize=None)
 def argument_specification(module: str) -> dict[str, Any]:
-    """Return the argument specification that the DOCUMENTATION of a module file declares, fragments included."""
+    """Return the argument specification that the DOCUMENTATION of a module file declares, fragments included.
+
+    Every task of every host has a process of its own. The first one that parses the documentation leaves the result to
+    the others of the run.
+    """
+    key = hashlib.sha256(module.encode("utf-8")).hexdigest()
+    kept = Path(constants.DEFAULT_LOCAL_TMP) / "rdma_fabric_arguments" / f"{key}.json"
+    if kept.exists():
+        known: dict[str, Any] = json.loads(kept.read_bytes())
+        return known
     documentation = get_docstring(module, fragment_loader, is_module=True)[0]
     if not documentation:
         raise ActionFailure(f"{module} holds no documentation to check arguments against; reinstall the collection")
-    return option_specification(documentation.get("options") or {})
+    specification = option_specification(documentation.get("options") or {})
+    write_if_different(kept, json.dumps(specification))
+    return specification
 
 
 def option_specification(options: Mapping[str, Any]) -> dict[str, Any]:

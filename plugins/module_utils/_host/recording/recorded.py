@@ -193,8 +193,10 @@ class RecordedHost:
     """A document read as a host: links lead where they led, errors come back, nothing can be changed or started."""
 
     def __init__(self, document: Document) -> None:
+        self._directories: dict[str, str] = {}
         self._links: dict[str, str] = {_plain(path): target for path, target in document.get("links", {}).items()}
         self._links = self._resolved(self._links)
+        self._directories.clear()
         self._files = self._resolved(document.get("files", {}))
         self._binary = self._resolved(document.get("binary", {}))
         self._errors = self._resolved(document.get("errors", {}))
@@ -221,7 +223,7 @@ class RecordedHost:
     def exists(self, path: str) -> bool:
         """Say whether the path leads somewhere; a file that could not be read is there all the same."""
         try:
-            place = follow(path, self._links.get)
+            place = self._follow(path)
         except HostError:
             return False
         if place in self._errors:
@@ -246,7 +248,7 @@ class RecordedHost:
 
     def realpath(self, path: str) -> str:
         """Return the path with every link followed."""
-        place = follow(path, self._links.get)
+        place = self._follow(path)
         if not self.exists(place):
             raise HostError("ENOENT", path)
         return place
@@ -274,7 +276,7 @@ class RecordedHost:
         raise HostError("EISDIR" if place in self._children else "ENOENT", path)
 
     def _reach(self, path: str) -> str:
-        place = follow(path, self._links.get)
+        place = self._follow(path)
         if place in self._errors:
             raise HostError(self._errors[place], path)
         return place
@@ -282,7 +284,21 @@ class RecordedHost:
     def _place(self, path: str) -> str:
         """Return where an entry stands: links on the way are followed, the entry itself is not."""
         parent, name = posixpath.split(_plain(path))
-        return posixpath.join(follow(parent, self._links.get), name)
+        return posixpath.join(self._directory(parent), name)
+
+    def _follow(self, path: str) -> str:
+        """Return the path with every link followed; most end in a name that is none, in a directory seen before."""
+        parent, _slash, name = path.rpartition("/")
+        place = posixpath.join(self._directory(parent), name)
+        if name in {"", ".", ".."} or place in self._links:
+            return follow(path, self._links.get)
+        return place
+
+    def _directory(self, path: str) -> str:
+        place = self._directories.get(path)
+        if place is None:
+            place = self._directories[path] = follow(path, self._links.get)
+        return place
 
     def _resolved(self, entries: dict[str, str]) -> dict[str, str]:
         return {self._place(path): value for path, value in entries.items()}
