@@ -80,7 +80,7 @@ integration guests molecule: env-test
 molecule-lab: env-test
 	@$(VENV_PYTHON) -m tools.scenario roce-shared
 
-bench: env-run
+bench: env-test
 	@$(VENV_PYTHON) -m tests.bench
 
 build: env-run

@@ -3,8 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """``make bench``: count what hosts, the batch apply, ``site`` and a rollout cost; write it to ``build/bench.json``.
 
-``python -m tests.bench host``, ``apply``, ``site``, ``rollout`` or ``racks`` runs one part and keeps what the file says
-of the others.
+``python -m tests.bench PART`` runs one part and keeps what the file says of the others; ``--help`` names them.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from tools.ending import to_its_end
 link_checkout(LINK, CHECKOUT)
 sys.path.insert(0, str(COLLECTIONS))
 
-from ansible_collections.rdma.fabric.tests.bench import apply, host, rollout, site  # noqa: E402 - found through the lines above
+from ansible_collections.rdma.fabric.tests.bench import apply, host, rollout, scale, site, ssh  # noqa: E402 - found through the lines above
 from ansible_collections.rdma.fabric.tests.bench.failure import BenchmarkFailed  # noqa: E402
 from ansible_collections.rdma.fabric.tests.lab.control_plane import ControlPlane  # noqa: E402
 
@@ -33,6 +32,9 @@ RESULTS = BUILD / "bench.json"
 # What the project promises; a number above its bound fails the benchmark.
 BOUNDS = {
     "host.payload_ratio_to_setup": 1.3,
+    "ssh.execs_per_host": 1,
+    "scale.exponent": 1.05,
+    "scale.rss_kib_per_host": 50,
     "apply.unchanged.requests": 12,
     "apply.one_changed.requests": 13,
     "apply.unchanged.time_ratio_to_k8s_module": 0.1,
@@ -50,7 +52,11 @@ BOUNDS = {
 }
 
 
-OF_HOSTS: Mapping[str, Callable[[Path], dict[str, float]]] = {"host": host.measure}
+OF_HOSTS: Mapping[str, Callable[[Path], dict[str, float]]] = {
+    "host": host.measure,
+    "ssh": ssh.measure,
+    "scale": scale.measure,
+}
 OF_CLUSTERS: Mapping[str, Callable[[ControlPlane, Path], dict[str, float]]] = {
     "apply": apply.measure,
     "site": site.measure,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import subprocess
 import threading
 import time
@@ -26,6 +27,14 @@ CALLBACKS = Path(__file__).parent / "callback_plugins"
 # Reach no host: the price of a role that is not for every host and of its argument specification, not of a host's work.
 ON_CONTROLLER = ("ansible.builtin.include_role", "ansible.builtin.validate_argument_spec")
 Counts = Mapping[str, Mapping[str, int]]
+
+
+class Cost(NamedTuple):
+    """What a program and its children took: CPU and wall clock in seconds, the largest process in KiB."""
+
+    cpu_seconds: float
+    seconds: float
+    rss_kib: int
 
 
 class SiteRun(NamedTuple):
@@ -69,10 +78,10 @@ def per_host(counts: Counts) -> dict[str, float]:
     return {f"site.steady.{name}_per_host": total / len(fleet) for name, total in totals.items()}
 
 
-def slope(values: Mapping[int, float]) -> float:
+def slope(values: Mapping[int, float], digits: int = 1) -> float:
     """Return the growth per host between the smallest and the largest fleet."""
     smallest, largest = min(values), max(values)
-    return round((values[largest] - values[smallest]) / (largest - smallest), 1)
+    return round((values[largest] - values[smallest]) / (largest - smallest), digits)
 
 
 def fleet_inventory(size: int, recordings: Sequence[Path]) -> dict[str, Any]:
@@ -98,19 +107,25 @@ def run_site(folder: Path, size: int, environment: Mapping[str, str]) -> SiteRun
         "ANSIBLE_CALLBACKS_ENABLED": "rdma_fabric_count",
         "RDMA_FABRIC_COUNTS": str(counts),
     }
+    cost = run_measured(argv, folder, {**environment, **counting}, log, f"site on {size} hosts")
+    return SiteRun(json.loads(counts.read_text(encoding="utf-8")), cost.rss_kib, cost.seconds)
+
+
+def run_measured(argv: Sequence[str], folder: Path, environment: Mapping[str, str], log: Path, what: str) -> Cost:
+    """Run a program in ``folder`` to its end and return what it took; its output goes to ``log``."""
     start = time.monotonic()
     with log.open("wb") as output:
         process = subprocess.Popen(
-            argv, cwd=folder, env={**environment, **counting}, stdin=subprocess.DEVNULL, stdout=output, stderr=output
+            argv, cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=output, stderr=output
         )
-        status, rss_kib = wait_measured(process, f"site on {size} hosts")
-    if status:
-        raise BenchmarkFailed(f"site on {size} hosts ended with {status}: see {log}")
-    return SiteRun(json.loads(counts.read_text(encoding="utf-8")), rss_kib, time.monotonic() - start)
+        usage = wait_measured(process, what)
+    if process.returncode:
+        raise BenchmarkFailed(f"{what} ended with {process.returncode}: see {log}")
+    return Cost(usage.ru_utime + usage.ru_stime, time.monotonic() - start, usage.ru_maxrss)
 
 
-def wait_measured(process: subprocess.Popen[bytes], what: str) -> tuple[int, int]:
-    """Wait for a process; return its exit status and the most memory that it or one child of it held, in KiB."""
+def wait_measured(process: subprocess.Popen[bytes], what: str) -> resource.struct_rusage:
+    """Wait for a process and return what it and its children used."""
     finished = threading.Event()
     ticker = threading.Thread(target=tick, args=(what, finished), daemon=True)
     ticker.start()
@@ -124,4 +139,4 @@ def wait_measured(process: subprocess.Popen[bytes], what: str) -> tuple[int, int
         finished.set()
         ticker.join()
     process.returncode = os.waitstatus_to_exitcode(status)
-    return process.returncode, usage.ru_maxrss
+    return usage

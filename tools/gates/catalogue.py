@@ -150,6 +150,14 @@ GATES: tuple[Gate, ...] = (
         limit_s=3600,
     ),
     Gate(
+        "bench",
+        "bounds of what a host and an apply cost: bytes, commands, requests",
+        lambda: module("tests.bench", "host", "ssh", "apply"),
+        after=("programs", "artifact"),
+        missing=programs_missing,
+        limit_s=1800,
+    ),
+    Gate(
         "sanity",
         "ansible-test sanity, nothing ignored",
         sanity_steps,

@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 
+from ansible_collections.rdma.fabric.tests.bench import scale
 from ansible_collections.rdma.fabric.tests.bench.failure import BenchmarkFailed
 from ansible_collections.rdma.fabric.tests.bench.rollout import figures, history, node_seconds
 from ansible_collections.rdma.fabric.tests.bench.rollout_runs import Rollout, dealt
-from ansible_collections.rdma.fabric.tests.bench.site import fleet_inventory, per_host, slope
+from ansible_collections.rdma.fabric.tests.bench.site import Cost, fleet_inventory, per_host, slope
 from ansible_collections.rdma.fabric.tests.lab.audit import Request, parse_event
 from tests.bench.__main__ import BOUNDS, broken_bounds
 
@@ -146,3 +147,14 @@ def test_times_of_nodes_are_the_same_ones_each_time_and_dealt_evenly() -> None:
     runs = dealt([f"n{number}" for number in range(1000)], seconds, 4)
     assert [len(run) for run in runs.values()] == [250] * 4
     assert runs["run-1"]["n1"] == seconds[1]
+
+
+def test_growth_is_told_beside_that_of_a_play_that_does_nothing() -> None:
+    nothing = {100: Cost(3.0, 9.0, 1000), 1000: Cost(21.0, 60.0, 1000), 5000: Cost(101.0, 300.0, 1000)}
+    site = {100: Cost(10.0, 20.0, 90_000), 1000: Cost(82.0, 200.0, 99_000), 5000: Cost(500.0, 999.0, 188_000)}
+    found = scale.figures(nothing, site)
+    assert found["scale.cpu_seconds_per_host"] == 0.1
+    assert found["scale.cpu_ratio_to_noop"] == 5.0
+    assert found["scale.exponent"] == 1.0
+    assert found["scale.rss_kib_per_host"] == 20.0
+    assert found["scale.seconds.1000"] == 200.0

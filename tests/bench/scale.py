@@ -1,0 +1,65 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Measures how the controller's work grows with the fleet, beside a play whose one task does nothing.
+
+Nothing is wanted of a cluster, so that every request and every object is left out.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Mapping
+
+import yaml
+
+from ansible_collections.rdma.fabric.tests.bench.site import Cost, fleet_inventory, run_measured, slope
+from tools.artifact import build_and_install
+from tools.checkout import PROGRAMS, own_environment
+from tools.fleet import RECORDINGS, SUFFIX
+
+SIZES = (100, 1000, 5000)
+ACTIONS = Path(__file__).parent / "action_plugins"
+NOTHING = [
+    {
+        "name": "Do nothing",
+        "hosts": "rdma_fabric",
+        "gather_facts": False,
+        "tasks": [{"name": "Return", "rdma_fabric_noop": {}}],
+    }
+]
+
+
+def measure(folder: Path) -> dict[str, float]:
+    """Return all figures; ``folder`` gets the inventories, logs and run directories."""
+    _artifact, collections = build_and_install()
+    environment = {**own_environment(collections), "ANSIBLE_ACTION_PLUGINS": str(ACTIONS)}
+    nothing: dict[int, Cost] = {}
+    site: dict[int, Cost] = {}
+    for size in SIZES:
+        here = folder / str(size)
+        here.mkdir(parents=True)
+        inventory = fleet_inventory(size, sorted(RECORDINGS.glob(f"*{SUFFIX}")))
+        (here / "hosts.json").write_text(json.dumps(inventory), encoding="utf-8")
+        (here / "nothing.yml").write_text(yaml.safe_dump(NOTHING, sort_keys=False), encoding="utf-8")
+        for playbook, costs in (("nothing.yml", nothing), ("rdma.fabric.site", site)):
+            variables = json.dumps({"rdma_fabric_run_dir": str(here / "run")})
+            argv = [str(PROGRAMS / "ansible-playbook"), playbook, "-i", "hosts.json", "-e", variables]
+            costs[size] = run_measured(argv, here, environment, here / f"{playbook}.log", f"{playbook}, {size} hosts")
+    return figures(nothing, site)
+
+
+def figures(nothing: Mapping[int, Cost], site: Mapping[int, Cost]) -> dict[str, float]:
+    """Return the figures of runs by the number of their hosts."""
+    ours, theirs = (slope({size: cost.cpu_seconds for size, cost in runs.items()}, 5) for runs in (site, nothing))
+    smallest, largest = min(site), max(site)
+    growth = math.log(site[largest].cpu_seconds / site[smallest].cpu_seconds) / math.log(largest / smallest)
+    return {
+        "scale.cpu_seconds_per_host": ours,
+        "scale.cpu_ratio_to_noop": round(ours / theirs, 2),
+        "scale.exponent": round(growth, 3),
+        "scale.rss_kib_per_host": slope({size: float(cost.rss_kib) for size, cost in site.items()}),
+        **{f"scale.seconds.{size}": round(cost.seconds, 1) for size, cost in site.items()},
+    }
