@@ -19,27 +19,37 @@ from tools.checkout import CHECKOUT, COLLECTIONS, LINK, link_checkout
 FILE = CHECKOUT / "playbooks" / "files" / "cluster-roles.yaml"
 PUSH, PROOF, ROLLOUT = "rdma-fabric-push", "rdma-fabric-proof", "rdma-fabric-rollout"
 DRIFT, JOIN = "rdma-fabric-drift", "rdma-fabric-join"
+CONTROLLERS = "rdma-fabric-controllers"
+OF_CONTROLLERS = ("controllers",)
+"""The specs whose sections deploy controllers, which are granted much: who has none of them need not hold it."""
 SET = "rdma-fabric"
 _COLLECTION = "ansible_collections.rdma.fabric"
 HEAD = """# Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 #
-# What the playbooks site (push), validate (proof), drift and join, and drains and slots (rollout), may do with a
-# cluster, and no more. docs/rights.md tells how to bind them. Written by `python -m tools.rights`.
+# What the playbooks site (push, and controllers where the policy deploys some), validate (proof), drift and join, and
+# drains and slots (rollout), may do with a cluster, and no more. docs/rights.md tells how to bind them. Written by
+# `python -m tools.rights`.
 """
 
 
 def roles() -> list[dict[str, Any]]:
     """Return the ClusterRoles."""
     rights = importlib.import_module(f"{_COLLECTION}.plugins.module_utils._k8s.rights")
-    objects = rendered()
+    specs = importlib.import_module(f"{_COLLECTION}.tests.unit._fabric.specs").SPECS
+    plain = rendered(*(name for name in specs if name not in OF_CONTROLLERS))
+    controllers = rendered(*OF_CONTROLLERS)
+    objects = [*plain, *controllers]
     keys = importlib.import_module(f"{_COLLECTION}.plugins.module_utils._k8s.objects").key_of
     wanted = [keys(body) for body in objects]
     find = finder(objects)
-    push = {**rights.push_needs(wanted, find, SET, "any"), **rights.diagnosis_needs(wanted)}
+    push = rules_of(rights, [keys(body) for body in plain], find, rights.held_rules(plain))
+    more = rules_of(rights, [keys(body) for body in controllers], find, rights.held_rules(controllers))
+    beyond = [need for need in needs_of(rights, more) if not rights.is_granted(need, frozenset(), push)]
     return [
-        role(PUSH, rights.role_rules(push, rights.held_rules(objects))),
+        role(PUSH, push),
+        role(CONTROLLERS, rights.role_rules(beyond)),
         role(PROOF, rights.role_rules(rights.proof_needs(["any"]))),
         role(ROLLOUT, rights.role_rules(rights.rollout_needs(["any"]))),
         role(JOIN, rights.role_rules(rights.joining_needs(["any"]))),
@@ -47,11 +57,29 @@ def roles() -> list[dict[str, Any]]:
     ]
 
 
-def rendered() -> list[dict[str, Any]]:
-    """Return every object that the collection renders by itself."""
+def rules_of(rights: Any, keys: list[Any], find: Any, held: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the rules that a push of some objects takes."""
+    needs = {**rights.push_needs(keys, find, SET, "any"), **rights.diagnosis_needs(keys)}
+    found: list[dict[str, Any]] = rights.role_rules(needs, held)
+    return found
+
+
+def needs_of(rights: Any, rules: list[dict[str, Any]]) -> list[Any]:
+    """Return every single right that rules without names grant."""
+    return [
+        rights.Need(group, resource, "", verb)
+        for rule in rules
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+    ]
+
+
+def rendered(*names: str) -> list[dict[str, Any]]:
+    """Return every object that the collection renders of the specs of these names."""
     render = importlib.import_module(f"{_COLLECTION}.plugins.module_utils._fabric.rendering.render")
     specs = importlib.import_module(f"{_COLLECTION}.tests.unit._fabric.specs").SPECS
-    return [body for spec in specs.values() for body in render.objects_of(render.render(spec()))]
+    return [body for name in names for body in render.objects_of(render.render(specs[name]()))]
 
 
 def finder(objects: list[dict[str, Any]]) -> Any:

@@ -68,10 +68,10 @@ spec:
           {"resourceName": "shared_a", "rdmaHcaMax": 5, "selectors": {"vendors": ["15b3"]}}
         ]
       }
-  spectrumXOperator:
-    image: spectrum-x-operator
-    repository: nvcr.io/nvidia/mellanox
-    version: network-operator-v26.4.1
+  nicConfigurationOperator:
+    operator: {}
+    configurationDaemon: {}
+    logLevel: trace
 """
 SECOND_POLICY = """\
 apiVersion: mellanox.com/v1alpha1
@@ -174,7 +174,7 @@ PLANTED = (
     Planted("policy.yaml", f"{CONFIG}[0].resourceName", "'a/b'", "letters, digits", "config: |", (0, 7)),
     Planted("policy.yaml", f"{CONFIG}[1].rdmaHcaMax", "whole number", "", "config: |", (0, 7)),
     Planted("policy.yaml", f"{CONFIG}[2].resourceName", "already the name of entry 1", "rename", "config: |", (0, 7)),
-    Planted("policy.yaml", "spec.spectrumXOperator", "`spectrumXOperator` is not supported yet", "remove", "spectrumX"),
+    Planted("policy.yaml", "spec.nicConfigurationOperator.logLevel", '"trace", which is none of', "", "logLevel"),
     Planted("second.yaml", "spec", "second NicClusterPolicy", "policy.yaml:1", "spec:"),
     Planted("networks.yaml", "spec.config", "is not valid JSON", '"mode"', '"mode"'),
     Planted("networks.yaml", "spec.config -> ipam.range", "'10.0.0.0/33' is no network", "", "10.0.0.0/33"),

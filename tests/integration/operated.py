@@ -67,7 +67,9 @@ THE_OPERATOR: Json = {
 
 def recorded() -> list[Json]:
     """Return the operator's objects, without the uid of their owners."""
-    found: list[Json] = json.loads((FOLDER / "objects.json").read_text(encoding="utf-8"))
+    found: list[Json] = []
+    for name in ("definitions.json", "objects.json"):
+        found += json.loads((FOLDER / name).read_text(encoding="utf-8"))
     return found
 
 

@@ -44,7 +44,13 @@ STAY = {DRIVER, "ServiceAccount ofed-driver", "ClusterRole ofed-driver", "Cluste
 GUIDE = guide("guide-adopt.md")
 COMMANDS = [line for line in GUIDE.splitlines() if line.startswith(("ansible-playbook ", "kubectl "))]
 # What ``site`` changes in templates of pods, each for a reason that docs/guide-adopt.md gives.
-RESTARTED = {"doca-telemetry-service", "kube-multus-ds", "network-operator-sriov-device-plugin", "rdma-shared-dp-ds"}
+RESTARTED = {
+    "doca-telemetry-service",
+    "kube-multus-ds",
+    "network-operator-sriov-device-plugin",
+    "nic-configuration-daemon",
+    "rdma-shared-dp-ds",
+}
 
 
 class Run:

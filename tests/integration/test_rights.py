@@ -41,15 +41,15 @@ from ansible_collections.rdma.fabric.tests.lab.nodes import apply_nodes, delete_
 from ansible_collections.rdma.fabric.tests.unit._fabric.specs import SPECS
 from ansible_collections.rdma.fabric.tests.unit.plugins.actions import run_action
 from tools.fleet import INVENTORY
-from tools.rights import FILE, finder
+from tools.rights import FILE, OF_CONTROLLERS, finder
 
 Json = dict[str, Any]
 GROUP = "rbac.authorization.k8s.io"
 ROLES: dict[str, Json] = {
     each["metadata"]["name"]: each for each in yaml.safe_load(FILE.read_text(encoding="utf-8"))["items"]
 }
-PUSH, PROOF, ROLLOUT, JOIN, DRIFT = (
-    ROLES[f"rdma-fabric-{name}"]["rules"] for name in ("push", "proof", "rollout", "join", "drift")
+PUSH, CONTROLLERS, PROOF, ROLLOUT, JOIN, DRIFT = (
+    ROLES[f"rdma-fabric-{name}"]["rules"] for name in ("push", "controllers", "proof", "rollout", "join", "drift")
 )
 
 
@@ -99,6 +99,13 @@ def pusher(fleet_cluster: ControlPlane) -> Path:
 
 
 @pytest.fixture(scope="module")
+def pushers(fleet_cluster: ControlPlane, pusher: Path) -> dict[str, Path]:
+    """Who pushes each spec: somebody who has the role for controllers too where it has some."""
+    other = person(fleet_cluster, *PUSH, *CONTROLLERS)
+    return {name: other if name in OF_CONTROLLERS else pusher for name in SPECS}
+
+
+@pytest.fixture(scope="module")
 def bare(fleet_cluster: ControlPlane) -> Iterator[ControlPlane]:
     """A cluster that has the namespaces of every spec, so that a dry run can judge what goes there."""
     names = {body["metadata"].get("namespace") for spec in SPECS.values() for body in objects_of(render(spec()))}
@@ -108,9 +115,9 @@ def bare(fleet_cluster: ControlPlane) -> Iterator[ControlPlane]:
     yield fleet_cluster
 
 
-def concerned(rule: Json) -> tuple[Json, list[str]]:
-    """Return the first spec that takes something of a rule, and the resources of the rule that it takes."""
-    for make in SPECS.values():
+def concerned(rule: Json, *makes: Callable[[], Json]) -> tuple[Json, list[str]]:
+    """Return the first of some specs that takes something of a rule, and the resources of the rule that it takes."""
+    for make in makes:
         objects = objects_of(render(make()))
         keys = [key_of(body) for body in objects]
         needs = {**push_needs(keys, finder(objects), "rdma-fabric", "any"), **diagnosis_needs(keys)}
@@ -130,8 +137,21 @@ def concerned(rule: Json) -> tuple[Json, list[str]]:
 
 @pytest.mark.parametrize("rule", PUSH, ids=lambda rule: f"{rule['apiGroups'][0]}-{rule['resources'][0]}")
 def test_each_rule_of_the_push_is_missed_by_name(bare: ControlPlane, rule: Json) -> None:
-    spec, resources = concerned(rule)
+    spec, resources = concerned(rule, *(make for name, make in SPECS.items() if name not in OF_CONTROLLERS))
     somebody = person(bare, *(each for each in PUSH if each != rule))
+    found = rehearse(connection_of(somebody), request_of(spec, wait=True))
+    text = "\n".join([*found.problems, *found.notices])
+    assert [name for name in resources if name not in text] == [], text
+
+
+@pytest.mark.parametrize(
+    "rule", CONTROLLERS, ids=lambda rule: f"{rule['apiGroups'][0]}-{rule['resources'][0]}-{len(rule['verbs'])}"
+)
+def test_each_rule_for_controllers_is_missed_by_name(bare: ControlPlane, rule: Json) -> None:
+    # Without objects of the user's own, whose rights would be missed first.
+    makes = [lambda name=name: {**SPECS[name](), "objects": []} for name in OF_CONTROLLERS]
+    spec, resources = concerned(rule, *makes)
+    somebody = person(bare, *PUSH, *(each for each in CONTROLLERS if each != rule))
     found = rehearse(connection_of(somebody), request_of(spec, wait=True))
     text = "\n".join([*found.problems, *found.notices])
     assert [name for name in resources if name not in text] == [], text
@@ -166,17 +186,17 @@ def test_a_comparison_is_refused_nothing_that_it_reads(bare: ControlPlane) -> No
 
 
 @pytest.mark.parametrize("name", SPECS)
-def test_nothing_is_missed_by_who_has_the_whole_role(bare: ControlPlane, pusher: Path, name: str) -> None:
-    found: Rehearsal = rehearse(connection_of(pusher), request_of(SPECS[name]()))
+def test_nothing_is_missed_by_who_has_the_whole_role(bare: ControlPlane, pushers: dict[str, Path], name: str) -> None:
+    found: Rehearsal = rehearse(connection_of(pushers[name]), request_of(SPECS[name]()))
     assert found.problems == []
     assert found.user.startswith("person-")
 
 
 @pytest.mark.parametrize("name", SPECS)
 def test_the_role_is_enough_to_make_change_prune_and_remove_each_spec(
-    bare: ControlPlane, pusher: Path, name: str
+    bare: ControlPlane, pushers: dict[str, Path], name: str
 ) -> None:
-    spec = SPECS[name]()
+    spec, pusher = SPECS[name](), pushers[name]
     mark = bare.audit.mark()
     made = run(connection_of(pusher), request_of(spec))
     assert "created" in {change.action for change in made.changes}

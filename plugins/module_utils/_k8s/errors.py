@@ -98,8 +98,8 @@ _POLICIES = (
     (
         # k8s.io/kubernetes, registry/rbac/validation: who makes a role has to hold what it grants.
         re.compile(r"attempting to grant RBAC permissions not currently held"),
-        "grant the user these rights, as the ClusterRole rdma-fabric-push of this collection does, or the verb escalate"
-        " (for a binding: bind) on this role",
+        "grant the user these rights, as the ClusterRoles rdma-fabric-push and rdma-fabric-controllers of this"
+        " collection do, or the verb escalate (for a binding: bind) on this role",
     ),
     (
         re.compile(r"exceeded quota: ([^\s,]+)"),

@@ -45,6 +45,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import 
 _VERBS = {CREATED: ("create", "patch"), CONFIGURED: ("patch",), DELETED: ("delete",)}
 _NEXT_STEP = "next: grant them, or bind the ClusterRole {role}, which this collection ships (docs/rights.md)"
 _PUSH, _ROLLOUT = "rdma-fabric-push", "rdma-fabric-rollout"
+_WITH_CONTROLLERS = f"{_PUSH} (and rdma-fabric-controllers where the policy deploys controllers)"
 _JOIN, _PROOF = "rdma-fabric-join", "rdma-fabric-proof"
 
 
@@ -75,7 +76,7 @@ def rehearse(connection: Connection, request: BatchRequest) -> Rehearsal:
     notices = _notices(user, missing.needs - lacking, missing.unknown)
     if any(need.verb == "list" and need in _reads(keys, kinds.find) for need in lacking):
         # What is there can't be seen, so nothing tells which of the other rights this run would not use.
-        return Rehearsal(user, [_lacks(user, _without_pruning(lacking), _PUSH)], notices)
+        return Rehearsal(user, [_lacks(user, _without_pruning(lacking), _WITH_CONTROLLERS)], notices)
     try:
         result, failures = run(connection, replace(request, check=True, wait=False)), []
     except BatchError as err:
@@ -98,7 +99,9 @@ def rehearse(connection: Connection, request: BatchRequest) -> Rehearsal:
         own = push_needs([], kinds.find, request.set_name, request.inventory_namespace)
         used |= {need for need in _without_pruning(own) if need.namespace}
     lacked = (used & lacking) | refused
-    return Rehearsal(user, [*([_lacks(user, lacked, _PUSH)] if lacked else []), *problems], [*notices, *result.notices])
+    return Rehearsal(
+        user, [*([_lacks(user, lacked, _WITH_CONTROLLERS)] if lacked else []), *problems], [*notices, *result.notices]
+    )
 
 
 def rehearse_removal(

@@ -251,6 +251,60 @@ def services() -> dict[str, Any]:
     return spec_of(policy)
 
 
+def controllers() -> dict[str, Any]:
+    """Return a spec with the controllers that a policy deploys, in every field, and an object for one of them."""
+    resources = {"limits": {"cpu": "0.5", "memory": "1024Mi"}}
+    variables = [
+        {"name": "EMPTY", "value": ""},
+        {"name": "NODE_IP", "valueFrom": {"fieldRef": {"fieldPath": "status.hostIP"}}},
+        {"name": "CORES", "valueFrom": {"resourceFieldRef": {"resource": "limits.cpu", "divisor": "1.0"}}},
+    ]
+    policy = {
+        "nicConfigurationOperator": {
+            "operator": {
+                "imagePullSecrets": ["ngc"],
+                "containerResources": [{"name": "nic-configuration-operator", **resources}],
+            },
+            "configurationDaemon": {
+                "imagePullSecrets": ["ngc"],
+                "containerResources": [{"name": "nic-configuration-daemon", **resources}],
+            },
+            "env": variables,
+            "logLevel": "debug",
+            "nicFirmwareStorage": {"storageClassName": "shared", "availableStorageSize": "1024Mi"},
+        },
+        "spectrumXOperator": {
+            "imagePullSecrets": ["ngc"],
+            "containerResources": [{"name": "spectrum-x-flowcontroller", **resources}],
+            "xPlane": {"imagePullSecrets": ["ngc", "doca"]},
+        },
+        "deploymentTolerations": [{"key": "dedicated", "operator": "Exists"}],
+        "tolerations": [{"key": "dedicated", "operator": "Exists"}],
+    }
+    template = {
+        "apiVersion": "configuration.net.nvidia.com/v1alpha1",
+        "kind": "NicConfigurationTemplate",
+        "metadata": {"name": "rails", "namespace": "nvidia-network-operator"},
+        "spec": {
+            "nodeSelector": {"pool": "gpu"},
+            "nicSelector": {"nicType": "1023"},
+            "resetToDefault": False,
+            "template": {
+                "numVfs": 1,
+                "linkType": "Ethernet",
+                "spectrumXOptimized": {
+                    "enabled": True,
+                    "version": "RA2.1",
+                    "overlay": "l3",
+                    "multiplaneMode": "none",
+                    "numberOfPlanes": 1,
+                },
+            },
+        },
+    }
+    return spec_of(policy, objects=[template])
+
+
 def pool(kind: str, name: str, spec: dict[str, Any], namespace: str = "") -> dict[str, Any]:
     """Return one pool of a FabricSpec."""
     return {
@@ -289,4 +343,5 @@ SPECS = {
     "node_groups": node_groups,
     "nv_ipam": nv_ipam,
     "services": services,
+    "controllers": controllers,
 }

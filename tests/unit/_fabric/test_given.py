@@ -116,8 +116,18 @@ class TestDevicePlugins:
 class TestPlatforms:
     def test_the_state_of_a_node_is_known_as_the_operators_own(self) -> None:
         found = given("sriovnetwork.openshift.io/v1", "SriovNetworkNodeState", spec={}).wrong("")
-        assert found.problem == "the kind `SriovNetworkNodeState` is not supported yet"
-        assert "record of a node" in found.hint
+        assert found.problem == "is the SR-IOV operator's own record of a node"
+        assert "remove it" in found.hint
+
+    @pytest.mark.parametrize("kind", ["MaintenanceOperatorConfig", "NodeMaintenance"])
+    def test_orders_to_the_maintenance_operator_are_refused_with_who_drains_here(self, kind: str) -> None:
+        found = given("maintenance.nvidia.com/v1alpha1", kind, spec={}).wrong("")
+        assert "maintenance operator, which is not deployed here" in found.problem
+        assert "rdma.fabric.upgrade" in found.hint
+
+    def test_a_kind_of_the_same_name_that_is_somebody_elses_is_applied(self) -> None:
+        accepted = given("nodemaintenance.medik8s.io/v1beta1", "NodeMaintenance", spec={}).accepted()
+        assert [each["kind"] for each in accepted.spec["objects"]] == ["NodeMaintenance"]
 
     @pytest.mark.parametrize(
         ("api_version", "kind"),

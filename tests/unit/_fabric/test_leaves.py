@@ -24,8 +24,9 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.intake.models 
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.intake.models_ipam import POOL_MODELS
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.intake.models_sriov import (
+    NODE_POLICY,
+    POOL_CONFIG,
     SRIOV_NETWORK_MODELS,
-    SRIOV_POLICY_MODELS,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.intake.settings import SETTINGS
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.preflight import preflight
@@ -45,6 +46,7 @@ def _renamed(config: dict[str, Any], items: str) -> str:
 
 RDMA = (json.dumps(RDMA_CONFIG), _renamed(RDMA_CONFIG, "configList"))
 SRIOV = (json.dumps(SRIOV_CONFIG), _renamed(SRIOV_CONFIG, "resourceList"))
+FUNCTION_POLICY = {"resourceName": "x", "numVfs": 4, "nodeSelector": {}, "nicSelector": {"vendor": "15b3"}}
 POOLS = '{"pools": {"a": {"subnet": "10.9.0.0/16", "perNodeBlockSize": 9}}}'
 VALUES: dict[str, tuple[Any, Any]] = {
     "image": ("plugin", "other"),
@@ -111,6 +113,8 @@ VALUES: dict[str, tuple[Any, Any]] = {
     "externallyManaged": (False, True),
     "maxUnavailable": (1, "50%"),
     "vlanQoS": (6, 7),
+    "availableStorageSize": ("1Gi", "2Gi"),
+    "configDaemonNodeSelector{}": ("gpu", "cpu"),
 }
 """A value and another one, by the end of the path; the longest end counts. Without another one, the item goes."""
 
@@ -122,7 +126,7 @@ def values_of(field: Field, path: str) -> tuple[Any, Any]:
         return VALUES[max(ends, key=len)]
     plain: dict[str, tuple[Any, Any]] = {
         "flag": (True, False),
-        "whole": (7, 8),
+        "whole": (7, 8) if field.maximum >= 8 else (field.minimum, field.maximum),
         "quantity": ("1", "2"),
         "text": ("a", "b"),
         "anything": ({"x": 1}, {"x": 2}),
@@ -229,10 +233,24 @@ def of_kind(kind: str, *only: str) -> Case:
     )
 
 
+def of_operator_config() -> Case:
+    """Return the case of the SR-IOV operator's configuration, beside a policy that it is about."""
+    kind = "SriovOperatorConfig"
+    policy = resource("SriovNetworkNodePolicy", "gpus", FUNCTION_POLICY, "functions.yaml")
+    return Case(
+        kind,
+        MODELS[kind],
+        sample(MODELS[kind].root, ""),
+        lambda spec: Fabric([resource(kind, "default", spec), policy], []),
+        lambda path: f"p.yaml: spec.{path_text(path)}",
+    )
+
+
 def complete(base: Any) -> None:
     """Add what one item of a list can't hold at once: a variable's source of a value, a toleration without an end."""
-    for driver in [base["ofedDriver"]] if "ofedDriver" in base else []:
-        driver["env"].append({"name": "A", "valueFrom": driver["env"][0].pop("valueFrom")})
+    sections = [base.get(name) or {} for name in ("ofedDriver", "nicConfigurationOperator")]
+    for variables in [section["env"] for section in sections if "env" in section]:
+        variables.append({"name": "A", "valueFrom": variables[0].pop("valueFrom")})
     for trunk in [base["trunk"]] if "trunk" in base else []:
         trunk.append({"id": trunk[0].pop("id")})
         trunk[0]["maxID"] = 100
@@ -290,7 +308,8 @@ CASES = [
     of_kind("NicClusterPolicy", "devicePlugin"),
     of_kind("NicClusterPolicy", "global"),
     of_kind("NicNodePolicy"),
-    *(of_kind(kind) for kind in (*NETWORK_MODELS, *POOL_MODELS, *SRIOV_POLICY_MODELS)),
+    *(of_kind(kind) for kind in (*NETWORK_MODELS, *POOL_MODELS, NODE_POLICY.name, POOL_CONFIG.name)),
+    of_operator_config(),
     of_chart("rdmaSharedDevicePlugin"),
     of_chart("rdmaSharedDevicePlugin", without_config=True),
     of_chart("devicePlugin"),
@@ -348,13 +367,9 @@ def test_metadata_has_an_effect_or_is_named(kind: str) -> None:
         "IPPool": {"subnet": "10.0.0.0/24", "perNodeBlockSize": 8},
         "CIDRPool": {"cidr": "10.0.0.0/16", "perNodeNetworkPrefix": 24},
         **{network: {"resourceName": "x"} for network in SRIOV_NETWORK_MODELS},
-        "SriovNetworkNodePolicy": {
-            "resourceName": "x",
-            "numVfs": 4,
-            "nodeSelector": {},
-            "nicSelector": {"vendor": "15b3"},
-        },
+        "SriovNetworkNodePolicy": FUNCTION_POLICY,
         "SriovNetworkPoolConfig": {"rdmaMode": "shared"},
+        "SriovOperatorConfig": {"useCDI": True},
     }
     given = spec.get(
         kind, {"config": '{"type": "macvlan"}'} if kind not in MODELS else {"tolerations": [{"operator": "Exists"}]}

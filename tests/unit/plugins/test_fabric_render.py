@@ -190,7 +190,7 @@ def test_names_of_objects_can_t_leave_the_folder(tmp_path: Path) -> None:
 
 
 def test_a_flawed_spec_fails_with_every_violation_and_writes_nothing(tmp_path: Path) -> None:
-    spec = spec_of({"spectrumXOperator": {}}, attachments=[attachment("n", "{")])
+    spec = spec_of({"spectrumXOperater": {}}, attachments=[attachment("n", "{")])
     result = render(spec, tmp_path / "out")
     assert result["failed"]
     assert len(result["violations"]) == 2

@@ -82,7 +82,7 @@ def test_everything_wrong_is_reported_at_once(tmp_path: Path) -> None:
         ],
         helm_values_files=[str(tmp_path / "values.yaml")],
         helm_set=["x"],
-        nic_cluster_policy={"spectrumXOperator": {}},
+        nic_cluster_policy={"spectrumXOperater": {}},
         hosts=["node1", "node2"],
         task_vars={"hostvars": {"node1": {"rdma_fabric_interfaces": "all"}}},
     )

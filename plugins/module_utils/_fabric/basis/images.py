@@ -37,16 +37,22 @@ BILL: dict[str, Material] = {
     "multus": Material(_VENDOR, "multus-cni", _RELEASE),
     "nfd": Material("registry.k8s.io/nfd", "node-feature-discovery", "v0.17.3"),
     "nic-feature-discovery": Material(_VENDOR, "nic-feature-discovery", _RELEASE),
+    "nic-configuration-daemon": Material(_VENDOR, "nic-configuration-operator-daemon", _RELEASE),
+    "nic-configuration-operator": Material(_VENDOR, "nic-configuration-operator", _RELEASE),
     "nv-ipam": Material(_VENDOR, "nvidia-k8s-ipam", _RELEASE),
     "rdma-shared-device-plugin": Material(_VENDOR, "k8s-rdma-shared-dev-plugin", _RELEASE),
+    "spectrum-x-operator": Material(_VENDOR, "spectrum-x-operator", _RELEASE),
     "sriov-cni": Material(_VENDOR, "sriov-cni", _RELEASE),
     "sriov-device-plugin": Material(_VENDOR, "sriov-network-device-plugin", _RELEASE),
     "whereabouts": Material("ghcr.io/k8snetworkplumbingwg", "whereabouts", "v0.8.0"),
+    "xplane": Material("nvcr.io/nvstaging/doca", "xplane", "3.4.0005"),
 }
 
 SECTION_COMPONENTS: dict[str, str] = {
     "docaTelemetryService": "doca-telemetry",
     "ibKubernetes": "ib-kubernetes",
+    "nicConfigurationOperator.configurationDaemon": "nic-configuration-daemon",
+    "nicConfigurationOperator.operator": "nic-configuration-operator",
     "nicFeatureDiscovery": "nic-feature-discovery",
     "nvIpam": "nv-ipam",
     "ofedDriver": "doca-driver",
@@ -56,6 +62,8 @@ SECTION_COMPONENTS: dict[str, str] = {
     "secondaryNetwork.ipamPlugin": "whereabouts",
     "secondaryNetwork.ipoib": "ipoib-cni",
     "secondaryNetwork.multus": "multus",
+    "spectrumXOperator": "spectrum-x-operator",
+    "spectrumXOperator.xPlane": "xplane",
 }
 """Which component a section of a policy describes; sections outside this list have no image of ours."""
 

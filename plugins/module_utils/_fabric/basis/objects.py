@@ -118,17 +118,19 @@ def workload(
     selector: dict[str, str],
     pod: Object,
     labels: dict[str, str] | None = None,
+    annotations: dict[str, str] | None = None,
     config_hash: str = "",
     **spec: Any,
 ) -> Object:
     """Return a DaemonSet or Deployment. ``pod`` is the pod's spec; its template carries ``selector`` and ``labels``.
 
+    ``annotations`` are those of the template.
     ``config_hash`` lands in the template, so that pods are replaced when what they read only at start has changed.
     """
     # The labels of this collection are not among them: pods of an operator, which has none, would be made anew.
     pod_labels = {**(labels or {}), **selector}
-    annotations = {CONFIG_HASH: config_hash} if config_hash else {}
-    template = {"metadata": {"labels": pod_labels, "annotations": annotations}, "spec": pod}
+    noted = {**(annotations or {}), **({CONFIG_HASH: config_hash} if config_hash else {})}
+    template = {"metadata": {"labels": pod_labels, "annotations": noted}, "spec": pod}
     return build(
         "apps/v1",
         kind,
@@ -163,6 +165,15 @@ def mount(name: str, path: str, read_only: bool = False, propagation: str = "") 
 def field_env(name: str, field: str) -> Object:
     """Return an environment variable that shows a field of the pod."""
     return {"name": name, "valueFrom": {"fieldRef": {"apiVersion": "v1", "fieldPath": field}}}
+
+
+def canonical_env(given: Object) -> Object:
+    """Return a user's environment variable as the server stores it."""
+    variable: Object = canonical(given)
+    _complete_source(variable)
+    if variable.get("value") == "":
+        del variable["value"]
+    return variable
 
 
 def digest(*texts: str) -> str:
@@ -237,9 +248,18 @@ def _canonical_pod(pod: Object) -> None:
         for port in _dicts(container.get("ports") or []):
             port.setdefault("protocol", "TCP")
         for variable in _dicts(container.get("env") or []):
-            reference = (variable.get("valueFrom") or {}).get("fieldRef")
-            if isinstance(reference, dict):
-                reference.setdefault("apiVersion", "v1")
+            _complete_source(variable)
+
+
+def _complete_source(variable: Object) -> None:
+    """Write out the server's defaults of where an environment variable comes from."""
+    source = variable.get("valueFrom") or {}
+    if isinstance(source.get("fieldRef"), dict):
+        source["fieldRef"].setdefault("apiVersion", "v1")
+    if isinstance(source.get("fileKeyRef"), dict):
+        source["fileKeyRef"].setdefault("optional", False)
+    if isinstance(source.get("resourceFieldRef"), dict):
+        source["resourceFieldRef"]["divisor"] = _quantity_or_given(source["resourceFieldRef"].get("divisor", "0"))
 
 
 def _dicts(items: Iterable[Any]) -> list[Object]:

@@ -24,7 +24,11 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.intake.helm_va
     POLICY_SECTIONS,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.intake.pools import note
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rules import devplugin, ib_kubernetes
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rules import (
+    devplugin,
+    ib_kubernetes,
+    nic_configuration,
+)
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rules.sriov_networks import RESOURCE_PREFIX
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import Notice
 
@@ -35,8 +39,10 @@ _SECONDARY_DEFAULTS = ("cniPlugins", "multus")
 _VFS = "give its SriovNetworkNodePolicies as manifests, or the hosts' rdma_fabric_interfaces their number (vfs)"
 _OTHER_OPERATORS = {
     "sriovNetworkOperator": ("the SR-IOV operator is not deployed: virtual functions are made on the hosts", _VFS),
-    "nicConfigurationOperator": ("the NIC configuration operator is not supported yet", "leave it to its own chart"),
-    "maintenanceOperator": ("the maintenance operator is not supported yet", "leave it to its own chart"),
+    "maintenanceOperator": (
+        "the maintenance operator is not deployed: rdma.fabric.upgrade drains, reboots and gives back nodes in turn",
+        "install its own chart where nicConfigurationOperator, or anybody else, asks it for nodes",
+    ),
 }
 _INTEGER = re.compile(r"-?(?:0|[1-9]\d{0,17})", re.ASCII)
 _KEY = re.compile(r"((?:\\.|[^\\.=\[])+)((?:\[\d{1,3}\])*)", re.ASCII)
@@ -92,6 +98,7 @@ def read_values(documents: Iterable[Document], findings: Findings) -> HelmInput:
     values_of_all = _Values(merged, owners, place)
     _read_settings(values_of_all, found)
     _read_operators(values_of_all)
+    _read_nic_configuration(values_of_all, found)
     _remark_prefix(values_of_all)
     if switch is False:
         _remark_unread(values_of_all)
@@ -144,6 +151,15 @@ def _read_operators(values: _Values) -> None:
     for name, (problem, hint) in _OTHER_OPERATORS.items():
         if (values.get(name) or {}).get("enabled"):
             values.at(name).at("enabled").notice(problem, hint)
+
+
+def _read_nic_configuration(values: _Values, found: HelmInput) -> None:
+    """Read the switch of a chart of its own, which ``deployCR`` has no part in, as the section of a policy."""
+    name = nic_configuration.SECTION
+    if (values.get(name) or {}).get("enabled"):
+        parts = ("operator", "configurationDaemon")
+        section = {part: default_image(SECTION_COMPONENTS[f"{name}.{part}"]) for part in parts}
+        _put(found, name, section, values.at(name))
 
 
 def _remark_prefix(values: _Values) -> None:

@@ -28,6 +28,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.intake.setting
 LAST_WITH_SECTIONS = "v24.7.1"
 _NO_OPERATOR = "there is no operator in the cluster to set up"
 _OWN_CHART = "this collection renders its own configuration of it"
+_OWN_IMAGES = "images are those of the bill of materials; give others in nicConfigurationOperator of a NicClusterPolicy"
 _NOT_DEPLOYED = "it is not deployed by this collection"
 
 _STRINGS = series("values", text("value"))
@@ -124,12 +125,17 @@ CHART = Model(
                     "configDaemonNodeSelectorExtra": Field("anything", "node labels", idle=_NOT_DEPLOYED),
                 },
             ),
-            "nicConfigurationOperator": record("an operator", {"enabled": flag("whether it is deployed")}),
+            "nicConfigurationOperator": record(
+                "the NIC configuration operator",
+                {"enabled": flag("whether it is deployed")},
+                until="v25.10.0",
+                successor="it is read as nicConfigurationOperator of the NicClusterPolicy; move it there",
+            ),
             "maintenanceOperator": record("an operator", {"enabled": flag("whether it is deployed")}),
             "node-feature-discovery": _sub_chart("values of a sub-chart", _OWN_CHART),
             "sriov-network-operator": _sub_chart("values of a sub-chart", _NOT_DEPLOYED),
             "maintenance-operator-chart": _sub_chart("values of a sub-chart", _NOT_DEPLOYED),
-            "nic-configuration-operator-chart": _sub_chart("values of a sub-chart", _NOT_DEPLOYED),
+            "nic-configuration-operator-chart": _sub_chart("values of a sub-chart", _OWN_IMAGES),
             "operator": _operator(),
             "imagePullSecrets": series("pull secrets", text("name of a Secret", check=dns_subdomain)),
             "upgradeCRDs": flag("whether CRDs are upgraded", idle="CRDs are part of every run"),

@@ -18,8 +18,10 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.basis.images i
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.intake import (
     attachments,
     components,
+    controllers,
     functions,
     helm,
+    operator_config,
     policy,
     pools,
     services,
@@ -32,7 +34,12 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.intake.functio
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.intake.given import check_given
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.intake.models import NETWORK_MODELS, POLICY_NAME
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.intake.models_sriov import NODE_POLICY, POOL_CONFIG
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.intake.models_sriov import (
+    NODE_POLICY,
+    OPERATOR_CONFIG,
+    POOL_CONFIG,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.intake.operator_config import OperatorConfig
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.intake.policy import Policy
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.intake.pools import Pool, read_pool
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.intake.resources import (
@@ -84,6 +91,7 @@ class _Input:
     policies: list[Policy] = field(default_factory=list)
     function_policies: list[FunctionPolicy] = field(default_factory=list)
     pool_configs: list[PoolConfig] = field(default_factory=list)
+    operator_config: OperatorConfig | None = None
     networks: list[Network] = field(default_factory=list)
     pools: list[Pool] = field(default_factory=list)
     objects: list[Resource] = field(default_factory=list)
@@ -131,6 +139,8 @@ def build_spec(
         findings.notices += host_notices
     desired_states = {name: reading[0] for name, reading in hosts.items()}
     services.check(replace(deployed, hosts=desired_states), given.networks, given.objects)
+    controllers.check(deployed, given.objects)
+    findings.violations += controllers.contested(cluster, desired_states)
     functions.check_hosts(given.function_policies, desired_states)
     findings.violations += policy.conflicting_modes(cluster, desired_states)
     findings.raise_violations()
@@ -143,6 +153,7 @@ def build_spec(
         "cluster_policy": cluster.as_spec() if cluster else None,
         "node_policies": [one.as_spec() for one in nodes],
         "function_policies": [one.entry for one in given.function_policies],
+        "function_plugin": given.operator_config.plugin if given.operator_config else {},
         "pools": [pool.entry for pool in given.pools],
         "networks": [net.entry for net in given.networks if net.kind != ATTACHMENT_KIND],
         "attachments": [net.entry for net in given.networks if net.kind == ATTACHMENT_KIND],
@@ -163,6 +174,7 @@ def _read(documents: Sequence[Document], variables: Mapping[str, Any], findings:
         _take(resource, given)
     for name, item, place in _named("network_attachments", variables.get("network_attachments"), findings):
         given.networks.append(attachments.read_attachment_variable(name, item, place))
+    given.function_policies = operator_config.configured(given.function_policies, given.operator_config)
     return given
 
 
@@ -230,6 +242,8 @@ def _take(resource: Resource, given: _Input) -> None:
     elif resource.kind == POOL_CONFIG.name:
         config = functions.read_pool_config(resource)
         given.pool_configs += [config] if config else []
+    elif resource.kind == OPERATOR_CONFIG.name:
+        given.operator_config = operator_config.read_operator_config(resource) or given.operator_config
     elif resource.is_pool:
         given.pools.append(read_pool(resource))
     elif resource.kind in NETWORK_MODELS:

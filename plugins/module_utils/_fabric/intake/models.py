@@ -29,7 +29,6 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.basis.schema i
     flag,
     label_map,
     record,
-    refused,
     series,
     text,
     whole,
@@ -44,7 +43,9 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.intake.models_
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.intake.models_services import (
     DOCA_TELEMETRY,
     IB_KUBERNETES,
+    NIC_CONFIGURATION,
     NIC_FEATURE_DISCOVERY,
+    SPECTRUM_X,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.intake.models_sriov import (
     SRIOV_MODELS,
@@ -57,11 +58,6 @@ POLICY_NAME = "nic-cluster-policy"
 """The only name today's operator honours for a NicClusterPolicy."""
 
 _ON_THE_HOST = "it describes the driver's container; here the driver is installed on the host"
-_REMOVE = "remove the section, or leave this component to the operator"
-_FIRMWARE = (
-    "remove the section: parameters of a card's firmware are given per host, as firmware of rdma_fabric_interfaces; "
-    "what updates firmware keep to its own operator"
-)
 _DRIVER_CONTAINERS = ("mofed-container", "network-operator-init-container", "openshift-driver-toolkit-ctr")
 
 
@@ -208,10 +204,6 @@ NV_IPAM = record(
 )
 
 
-def _later(description: str, since: str, step: str = _REMOVE) -> Field:
-    return refused(Field("anything", description, since=since), step)
-
-
 _CLUSTER_POLICY = record(
     "the cluster's policy",
     {
@@ -236,8 +228,8 @@ _CLUSTER_POLICY = record(
         "nvIpam": NV_IPAM,
         "nicFeatureDiscovery": NIC_FEATURE_DISCOVERY,
         "docaTelemetryService": DOCA_TELEMETRY,
-        "nicConfigurationOperator": _later("the NIC configuration operator", "v25.4.0", _FIRMWARE),
-        "spectrumXOperator": _later("the Spectrum-X operator", "v25.4.0"),
+        "nicConfigurationOperator": NIC_CONFIGURATION,
+        "spectrumXOperator": SPECTRUM_X,
         "devicePlugin": _device_plugin(
             "the RDMA shared device plugin",
             "rdma-shared-dp",

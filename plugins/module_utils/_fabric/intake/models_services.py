@@ -8,10 +8,23 @@ Sources: as of :mod:`models`.
 
 from __future__ import annotations
 
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.basis.names import dns_subdomain, or_empty
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.basis.schema import record, text, whole
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.basis.names import (
+    dns_label,
+    dns_subdomain,
+    or_empty,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.basis.schema import (
+    Field,
+    flag,
+    record,
+    text,
+    whole,
+)
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.intake.models_images import image_fields
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rules import doca_telemetry
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.intake.models_kubernetes import env_list
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rules import doca_telemetry, nic_configuration
+
+_LATER = "the operator of today does not read it"
 
 NIC_FEATURE_DISCOVERY = record("NIC feature discovery", image_fields(("nic-feature-discovery",)), since="v24.1.0")
 
@@ -42,4 +55,59 @@ IB_KUBERNETES = record(
         "ufmSecret": text("Secret with the access to UFM", required=True, check=or_empty(dns_subdomain)),
     },
     since="v1.4.0",
+)
+
+NIC_CONFIGURATION = record(
+    "the NIC configuration operator",
+    {
+        "operator": record("image of the controller", image_fields(("nic-configuration-operator",)), required=True),
+        "configurationDaemon": record(
+            "image of the daemon on each node", image_fields(("nic-configuration-daemon",)), required=True
+        ),
+        "logLevel": text("what both log, info unless given", choices=("info", "debug")),
+        "env": env_list("environment of both", since="v25.10.0"),
+        "nicFirmwareStorage": record(
+            "storage for the firmware that it updates to; without it none is updated",
+            {
+                "create": flag("whether the claim is made, as it is unless false is given"),
+                "pvcName": text(
+                    f"PersistentVolumeClaim, {nic_configuration.DEFAULT_CLAIM} unless given", check=dns_label
+                ),
+                "storageClassName": text(
+                    "StorageClass of the claim, the cluster's default unless given", check=dns_label
+                ),
+                "availableStorageSize": text(
+                    f"size of the claim, {nic_configuration.DEFAULT_SIZE} unless given",
+                    check=nic_configuration.check_size,
+                ),
+            },
+        ),
+    },
+    since="v25.4.0",
+)
+
+SPECTRUM_X = record(
+    "the Spectrum-X operator",
+    {
+        **image_fields(("spectrum-x-flowcontroller",)),
+        "xPlane": record(
+            "image of the service that the flow controller starts, none unless given",
+            {
+                **image_fields(("xplane",)),
+                "containerResources": Field("anything", "cpu and memory", idle="the operator reads it neither"),
+            },
+            since="v26.4.0",
+        ),
+        "sriovObjNamespace": text(
+            "namespace of the SR-IOV objects", until="v25.4.0", successor="it has no effect", idle=_LATER
+        ),
+        "spectrumXConfig": record(
+            "configuration",
+            {"name": text("name of a ConfigMap")},
+            until="v25.4.0",
+            successor="write a SpectrumXRailPoolConfig",
+            idle=_LATER,
+        ),
+    },
+    since="v25.4.0",
 )

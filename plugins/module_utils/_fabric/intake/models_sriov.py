@@ -23,6 +23,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.basis.schema i
     Model,
     flag,
     label_map,
+    mapping,
     record,
     refused,
     series,
@@ -225,7 +226,51 @@ POOL_CONFIG = Model(
     ),
 )
 
-SRIOV_POLICY_MODELS = {model.name: model for model in (NODE_POLICY, POOL_CONFIG)}
+_NO_DAEMON = "no daemon of the operator runs here"
+OPERATOR_CONFIG = Model(
+    "SriovOperatorConfig",
+    record(
+        "the operator's own configuration",
+        {
+            "configDaemonNodeSelector": label_map("labels of the nodes that policies are about, beside their own"),
+            "useCDI": flag("whether devices of policies are announced through the Container Device Interface"),
+            "enableInjector": flag(
+                "whether pods get the resources of their networks by themselves",
+                idle="nothing changes pods here: they ask for the resource of each network themselves",
+            ),
+            "enableOperatorWebhook": flag(
+                "whether the API server asks the operator about policies",
+                idle="policies are judged by the rules of the webhook before anything is changed",
+            ),
+            "logLevel": whole("what the operator logs", minimum=0, maximum=2, idle=_NO_DAEMON),
+            "disableDrain": flag(
+                "whether nodes are changed without a drain",
+                idle="rdma.fabric.upgrade drains every node that it interrupts, rdma.fabric.site none",
+            ),
+            "enableOvsOffload": flag(
+                "hardware offload of Open vSwitch",
+                idle=(
+                    "no service of Open vSwitch is changed; the ports of a policy with eSwitchMode: switchdev take its "
+                    "rules into the hardware"
+                ),
+            ),
+            "configurationMode": text(
+                "who makes functions at boot",
+                choices=("daemon", "systemd"),
+                idle="the boot unit makes them, before kubelet starts",
+            ),
+            "disablePlugins": series(
+                "vendors whose cards are left alone",
+                text("vendor", choices=("mellanox",)),
+                idle="firmware is set where rdma_fabric_interfaces asks for it (firmware), and nowhere else",
+            ),
+            "featureGates": mapping("features by name", flag("whether it is on"), idle=_NO_DAEMON),
+            "configDaemonEnvVars": mapping("environment of the daemon", text("value"), idle=_NO_DAEMON),
+        },
+    ),
+)
+
+SRIOV_POLICY_MODELS = {model.name: model for model in (NODE_POLICY, POOL_CONFIG, OPERATOR_CONFIG)}
 """The models of what is asked of nodes, by kind."""
 
 SRIOV_MODELS = {**SRIOV_NETWORK_MODELS, **SRIOV_POLICY_MODELS}

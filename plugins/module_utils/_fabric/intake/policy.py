@@ -25,7 +25,12 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.intake.models 
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.intake.pools import note
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.intake.resources import Resource
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.intake.upgrades import drains_of, remark_upgrades
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rules import devplugin, doca_telemetry, ib_kubernetes
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rules import (
+    devplugin,
+    doca_telemetry,
+    ib_kubernetes,
+    nic_configuration,
+)
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rules.versions import (
     version_problems,
     version_remarks,
@@ -137,6 +142,8 @@ def remark(policy: Policy, settings: dict[str, Any]) -> None:
         owner.violations(version_problems(component, version))
         for odd in version_remarks(component, version):
             owner.notice(odd.problem, odd.hint)
+    if nic_configuration.SECTION in spec:
+        note(nic_configuration.check(spec[nic_configuration.SECTION]), policy.at(nic_configuration.SECTION))
     if "ibKubernetes" in spec:
         note(ib_kubernetes.check(spec["ibKubernetes"]), policy.at("ibKubernetes"))
     for odd in doca_telemetry.inherited_problems(spec[TELEMETRY], defaults) if TELEMETRY in spec else ():

@@ -37,26 +37,36 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rules import n
 ATTACHMENT_API = "k8s.cni.cncf.io/v1"
 ATTACHMENT_KIND = "NetworkAttachmentDefinition"
 
-_OPERATOR = "remove it from the files, or leave it to the operator that reads it"
-UNSUPPORTED_KINDS = {
-    "SriovNetworkNodeState": "it is the operator's own record of a node, which nothing else reads; remove it",
-    "SriovOperatorConfig": _OPERATOR,
-    "NicConfigurationTemplate": _OPERATOR,
-    "NicFirmwareSource": _OPERATOR,
-    "NicFirmwareTemplate": _OPERATOR,
-    "NicInterfaceNameTemplate": _OPERATOR,
-    "NicDevice": _OPERATOR,
-    "MaintenanceOperatorConfig": _OPERATOR,
-    "NodeMaintenance": _OPERATOR,
-    "SpectrumXRailPoolConfig": _OPERATOR,
+_RECORD = "remove it: its controller writes it, and would write it anew"
+_MAINTENANCE = (
+    "remove it; rdma.fabric.upgrade drains nodes in turn, and rdma_fabric_max_unavailable says how many are out of "
+    "service at once"
+)
+REFUSED_KINDS = {
+    "SriovNetworkNodeState": ("is the SR-IOV operator's own record of a node", _RECORD),
+    "NicDevice": ("is the NIC configuration operator's own record of a card", _RECORD),
+    "MaintenanceOperatorConfig": ("sets up the maintenance operator, which is not deployed here", _MAINTENANCE),
+    "NodeMaintenance": ("is an order to the maintenance operator, which is not deployed here", _MAINTENANCE),
 }
-"""Kinds of the operators around the fabric that are known and not supported yet, with the next step of their user."""
+"""Kinds of the operators around the fabric that mean nothing here: why, and the next step of their user."""
+
+_CARDS_API = "configuration.net.nvidia.com/v1alpha1"
+CONTROLLER_KINDS = {
+    "NicConfigurationTemplate": (_CARDS_API, "nicConfigurationOperator"),
+    "NicFirmwareSource": (_CARDS_API, "nicConfigurationOperator"),
+    "NicFirmwareTemplate": (_CARDS_API, "nicConfigurationOperator"),
+    "NicInterfaceNameTemplate": (_CARDS_API, "nicConfigurationOperator"),
+    "SpectrumXRailPoolConfig": ("spectrumx.nvidia.com/v1alpha2", "spectrumXOperator"),
+}
+"""Kinds that a controller in the cluster reads, so they are applied as given: their API, and the section of a
+NicClusterPolicy that deploys the controller."""
 
 _API_VERSIONS = {
     **dict.fromkeys(MODELS, API_VERSION),
     **dict.fromkeys(nv_ipam.POOL_KINDS, nv_ipam.API_VERSION),
     **dict.fromkeys(SRIOV_MODELS, SRIOV_API),
     ATTACHMENT_KIND: ATTACHMENT_API,
+    **{kind: api_version for kind, (api_version, _section) in CONTROLLER_KINDS.items()},
 }
 _OPERATOR_GROUPS = (
     "mellanox.com",
@@ -147,8 +157,8 @@ def _read_object(content: Any, place: Place) -> Iterator[Resource]:
 def _is_known(api_version: str, kind: str, place: Place) -> bool:
     """Return whether the kind may be read; note why not."""
     group = api_version.rpartition("/")[0]
-    if kind in UNSUPPORTED_KINDS:
-        place.violation(f"the kind `{kind}` is not supported yet", UNSUPPORTED_KINDS[kind])
+    if kind in REFUSED_KINDS and group in _OPERATOR_GROUPS:
+        place.violation(*REFUSED_KINDS[kind])
         return False
     if group.endswith(_OPENSHIFT) and group not in _OPERATOR_GROUPS:
         hint = "remove it; use the operator of its catalog on such a cluster"
@@ -160,8 +170,8 @@ def _is_known(api_version: str, kind: str, place: Place) -> bool:
     if api_version != expected:
         place.at("apiVersion").violation(f"is {shown(api_version)}", f"a {kind} is of {expected}")
         return False
-    if group in _OPERATOR_GROUPS and kind not in MODELS:
-        hint = nearest(kind, [*MODELS, *UNSUPPORTED_KINDS]) or f"known: {', '.join(MODELS)}"
+    if group in _OPERATOR_GROUPS and kind not in MODELS and kind not in CONTROLLER_KINDS:
+        hint = nearest(kind, [*MODELS, *CONTROLLER_KINDS, *REFUSED_KINDS]) or f"known: {', '.join(MODELS)}"
         place.at("kind").violation(f"is {shown(kind)}, which is no kind of {group}", hint)
         return False
     return True
@@ -181,7 +191,7 @@ def _named_object(content: Mapping[str, Any], kind: str, place: Place) -> Iterat
                 hint = f"it belongs at spec.{elsewhere[0]}; look at the indentation" if elsewhere else ""
                 place.at(key).violation(f"is no field of {kind}", nearest(key, known) or hint)
     metadata = _METADATA.read(content.get("metadata"), place.at("metadata"))
-    if is_read:
+    if is_read and kind not in CONTROLLER_KINDS:
         _remark_metadata(kind, metadata, place.at("metadata"))
     name, namespace = metadata.get("name", ""), metadata.get("namespace", "")
     if name:

@@ -9,25 +9,29 @@ not read.
 
 from __future__ import annotations
 
-from typing import Any, Dict
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.basis.objects import Object
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.definitions import (
+    INT32,
+    STRING,
+    Schema,
+    atomic,
+    definition,
+    list_of,
+    map_of,
+    object_of,
+)
 
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.basis.objects import Object, build
-
-Schema = Dict[str, Any]
-
-_STRING: Schema = {"type": "string"}
-_INT32: Schema = {"format": "int32", "type": "integer"}
 _OPERATORS = ["In", "NotIn", "InRegexp", "Exists", "DoesNotExist", "Gt", "Lt", "GtLt", "IsTrue", "IsFalse"]
 
 
 def network_attachment_definition() -> Object:
     """Return the CRD of the Network Plumbing Working Group's NetworkAttachmentDefinition."""
-    return _crd(
+    return definition(
         "k8s.cni.cncf.io/v1",
         "NetworkAttachmentDefinition",
         "network-attachment-definitions",
         "multus",
-        {"spec": _object({"config": _STRING})},
+        {"spec": object_of({"config": STRING})},
         singular="network-attachment-definition",
         short_names=["nad", "net-attach-def"],
     )
@@ -38,105 +42,110 @@ def whereabouts(with_node_slices: bool) -> list[Object]:
 
     Required fields are those that every release since 0.5 writes: 0.8 began to demand more than older ones set.
     """
-    allocation = _object({"id": _STRING, "ifname": _STRING, "podref": _STRING}, ["id"])
-    pool = _object({"allocations": _map_of(allocation), "range": _STRING}, ["allocations", "range"])
-    reservation = _object({"containerid": _STRING, "ifname": _STRING, "podref": _STRING})
+    allocation = object_of({"id": STRING, "ifname": STRING, "podref": STRING}, ["id"])
+    pool = object_of({"allocations": map_of(allocation), "range": STRING}, ["allocations", "range"])
+    reservation = object_of({"containerid": STRING, "ifname": STRING, "podref": STRING})
     found = [
         _whereabouts_crd("IPPool", {"spec": pool}),
         _whereabouts_crd("OverlappingRangeIPReservation", {"spec": reservation}, required=["spec"]),
     ]
     if with_node_slices:
-        node_slice = _object({"nodeName": _STRING, "sliceRange": _STRING}, ["nodeName", "sliceRange"])
-        spec = _object({"range": _STRING, "sliceSize": _STRING}, ["range", "sliceSize"])
-        status = _object({"allocations": _list_of(node_slice)}, ["allocations"])
+        node_slice = object_of({"nodeName": STRING, "sliceRange": STRING}, ["nodeName", "sliceRange"])
+        spec = object_of({"range": STRING, "sliceSize": STRING}, ["range", "sliceSize"])
+        status = object_of({"allocations": list_of(node_slice)}, ["allocations"])
         found.append(_whereabouts_crd("NodeSlicePool", {"spec": spec, "status": status}))
     return found
 
 
 def nv_ipam() -> list[Object]:
     """Return the CRDs of nv-ipam's pools (API ``nv-ipam.nvidia.com/v1alpha1`` of release 26.4)."""
-    addresses = _object({"endIP": _STRING, "startIP": _STRING}, ["endIP", "startIP"])
-    index = {**_INT32, "minimum": 0}
-    indexes = _object({"endIndex": index, "startIndex": index}, ["endIndex", "startIndex"])
+    addresses = object_of({"endIP": STRING, "startIP": STRING}, ["endIP", "startIP"])
+    index = {**INT32, "minimum": 0}
+    indexes = object_of({"endIndex": index, "startIndex": index}, ["endIndex", "startIndex"])
     ordered = "endIndex must be greater than or equal to startIndex"
     indexes["x-kubernetes-validations"] = [{"message": ordered, "rule": "self.endIndex >= self.startIndex"}]
     common = {
         "defaultGateway": {"type": "boolean"},
-        "exclusions": _list_of(addresses),
+        "exclusions": list_of(addresses),
         "nodeSelector": _node_selector(),
-        "perNodeExclusions": _list_of(indexes),
-        "routes": _list_of(_object({"dst": _STRING}, ["dst"])),
+        "perNodeExclusions": list_of(indexes),
+        "routes": list_of(object_of({"dst": STRING}, ["dst"])),
     }
-    ip_pool = {**common, "gateway": _STRING, "perNodeBlockSize": {"type": "integer"}, "subnet": _STRING}
-    part = {"gateway": _STRING, "nodeName": _STRING, "prefix": _STRING}
+    ip_pool = {**common, "gateway": STRING, "perNodeBlockSize": {"type": "integer"}, "subnet": STRING}
+    part = {"gateway": STRING, "nodeName": STRING, "prefix": STRING}
     cidr_pool = {
         **common,
-        "cidr": _STRING,
-        "gatewayIndex": _INT32,
-        "perNodeNetworkPrefix": _INT32,
-        "staticAllocations": _list_of(_object(part, ["prefix"])),
+        "cidr": STRING,
+        "gatewayIndex": INT32,
+        "perNodeNetworkPrefix": INT32,
+        "staticAllocations": list_of(object_of(part, ["prefix"])),
     }
-    block = dict.fromkeys(("endIP", "nodeName", "startIP"), _STRING)
+    block = dict.fromkeys(("endIP", "nodeName", "startIP"), STRING)
     return [
         _nv_ipam_crd(
             "IPPool",
-            _object(ip_pool, ["perNodeBlockSize", "subnet"]),
-            _object(block, ["endIP", "nodeName", "startIP"]),
+            object_of(ip_pool, ["perNodeBlockSize", "subnet"]),
+            object_of(block, ["endIP", "nodeName", "startIP"]),
             [("Subnet", "subnet"), ("Gateway", "gateway"), ("Block Size", "perNodeBlockSize")],
         ),
         _nv_ipam_crd(
             "CIDRPool",
-            _object(cidr_pool, ["cidr", "perNodeNetworkPrefix"]),
-            _object(part, ["nodeName", "prefix"]),
+            object_of(cidr_pool, ["cidr", "perNodeNetworkPrefix"]),
+            object_of(part, ["nodeName", "prefix"]),
             [("CIDR", "cidr"), ("Gateway index", "gatewayIndex"), ("Per Node Network Prefix", "perNodeNetworkPrefix")],
         ),
     ]
 
 
 def _nv_ipam_crd(kind: str, spec: Schema, allocation: Schema, columns: list[tuple[str, str]]) -> Object:
-    status = _object({"allocations": _list_of(allocation)}, ["allocations"])
+    status = object_of({"allocations": list_of(allocation)}, ["allocations"])
     fields = {"spec": spec, "status": status}
-    found = _crd("nv-ipam.nvidia.com/v1alpha1", kind, f"{kind.lower()}s", "nv-ipam", fields, required=["spec"])
-    served = found["spec"]["versions"][0]
-    served["additionalPrinterColumns"] = [
+    # The controller writes allocations through the status subresource alone.
+    found = definition(
+        "nv-ipam.nvidia.com/v1alpha1",
+        kind,
+        f"{kind.lower()}s",
+        "nv-ipam",
+        fields,
+        required=["spec"],
+        has_status=True,
+    )
+    found["spec"]["versions"][0]["additionalPrinterColumns"] = [
         {"jsonPath": f".spec.{field}", "name": name, "type": "integer" if "perNode" in field else "string"}
         for name, field in columns
     ]
-    # The controller writes allocations through the status subresource alone; the canonical form drops the empty map.
-    served["subresources"] = {"status": {}}
     return found
 
 
 def _node_selector() -> Schema:
     """Return the schema of core/v1 NodeSelector, whose lists are replaced as a whole."""
-    requirement = _object({"key": _STRING, "operator": _STRING, "values": _atomic(_STRING)}, ["key", "operator"])
-    term = _object({"matchExpressions": _atomic(requirement), "matchFields": _atomic(requirement)})
+    requirement = object_of({"key": STRING, "operator": STRING, "values": atomic(STRING)}, ["key", "operator"])
+    term = object_of({"matchExpressions": atomic(requirement), "matchFields": atomic(requirement)})
     term["x-kubernetes-map-type"] = "atomic"
-    found = _object({"nodeSelectorTerms": _atomic(term)}, ["nodeSelectorTerms"])
+    found = object_of({"nodeSelectorTerms": atomic(term)}, ["nodeSelectorTerms"])
     return {**found, "x-kubernetes-map-type": "atomic"}
 
 
 def node_feature_discovery() -> list[Object]:
     """Return the CRDs of node-feature-discovery (API ``nfd.k8s-sigs.io/v1alpha1`` of release 0.17)."""
-    group_status = _list_of(_object({"name": _STRING}, ["name"]))
+    group_status = list_of(object_of({"name": STRING}, ["name"]))
     group_status.update({"x-kubernetes-list-map-keys": ["name"], "x-kubernetes-list-type": "map"})
-    group_rule = _object({"name": _STRING, **_matchers()}, ["name"])
+    group_rule = object_of({"name": STRING, **_matchers()}, ["name"])
     group = _nfd_crd(
         "NodeFeatureGroup",
         {
-            "spec": _object({"featureGroupRules": _list_of(group_rule)}, ["featureGroupRules"]),
-            "status": _object({"nodes": group_status}),
+            "spec": object_of({"featureGroupRules": list_of(group_rule)}, ["featureGroupRules"]),
+            "status": object_of({"nodes": group_status}),
         },
         short_names=["nfg"],
+        has_status=True,
     )
-    # An empty map means something here, so it is set after the canonical form has dropped empty ones.
-    group["spec"]["versions"][0]["subresources"] = {"status": {}}
     return [
         _nfd_crd("NodeFeature", {"spec": _node_feature()}),
         group,
         _nfd_crd(
             "NodeFeatureRule",
-            {"spec": _object({"rules": _list_of(_node_rule())}, ["rules"])},
+            {"spec": object_of({"rules": list_of(_node_rule())}, ["rules"])},
             scope="Cluster",
             short_names=["nfr"],
         ),
@@ -144,44 +153,50 @@ def node_feature_discovery() -> list[Object]:
 
 
 def _node_feature() -> Schema:
-    instance = _object({"attributes": _map_of(_STRING)}, ["attributes"])
+    instance = object_of({"attributes": map_of(STRING)}, ["attributes"])
     features = {
-        "attributes": _map_of(_object({"elements": _map_of(_STRING)}, ["elements"])),
-        "flags": _map_of(_object({"elements": _map_of({"type": "object"})}, ["elements"])),
-        "instances": _map_of(_object({"elements": _list_of(instance)}, ["elements"])),
+        "attributes": map_of(object_of({"elements": map_of(STRING)}, ["elements"])),
+        "flags": map_of(object_of({"elements": map_of({"type": "object"})}, ["elements"])),
+        "instances": map_of(object_of({"elements": list_of(instance)}, ["elements"])),
     }
-    return _object({"features": _object(features), "labels": _map_of(_STRING)})
+    return object_of({"features": object_of(features), "labels": map_of(STRING)})
 
 
 def _node_rule() -> Schema:
     taint = {
-        "effect": _STRING,
-        "key": _STRING,
+        "effect": STRING,
+        "key": STRING,
         "timeAdded": {"format": "date-time", "type": "string"},
-        "value": _STRING,
+        "value": STRING,
     }
-    maps = {key: _map_of(_STRING) for key in ("annotations", "extendedResources", "labels", "vars")}
-    texts = dict.fromkeys(("labelsTemplate", "name", "varsTemplate"), _STRING)
-    taints = {"taints": _list_of(_object(taint, ["effect", "key"]))}
-    return _object({**maps, **texts, **taints, **_matchers()}, ["name"])
+    maps = {key: map_of(STRING) for key in ("annotations", "extendedResources", "labels", "vars")}
+    texts = dict.fromkeys(("labelsTemplate", "name", "varsTemplate"), STRING)
+    taints = {"taints": list_of(object_of(taint, ["effect", "key"]))}
+    return object_of({**maps, **texts, **taints, **_matchers()}, ["name"])
 
 
 def _matchers() -> dict[str, Schema]:
     operator = {"enum": _OPERATORS, "type": "string"}
-    expression = _object({"op": operator, "value": _list_of(_STRING)}, ["op"])
-    term = {"feature": _STRING, "matchExpressions": _map_of(expression), "matchName": expression}
-    terms = _list_of(_object(term, ["feature"]))
-    return {"matchAny": _list_of(_object({"matchFeatures": terms}, ["matchFeatures"])), "matchFeatures": terms}
+    expression = object_of({"op": operator, "value": list_of(STRING)}, ["op"])
+    term = {"feature": STRING, "matchExpressions": map_of(expression), "matchName": expression}
+    terms = list_of(object_of(term, ["feature"]))
+    return {"matchAny": list_of(object_of({"matchFeatures": terms}, ["matchFeatures"])), "matchFeatures": terms}
 
 
 def _whereabouts_crd(kind: str, schema: dict[str, Schema], required: list[str] | None = None) -> Object:
-    return _crd("whereabouts.cni.cncf.io/v1alpha1", kind, f"{kind.lower()}s", "whereabouts", schema, required=required)
+    return definition(
+        "whereabouts.cni.cncf.io/v1alpha1", kind, f"{kind.lower()}s", "whereabouts", schema, required=required
+    )
 
 
 def _nfd_crd(
-    kind: str, schema: dict[str, Schema], scope: str = "Namespaced", short_names: list[str] | None = None
+    kind: str,
+    schema: dict[str, Schema],
+    scope: str = "Namespaced",
+    short_names: list[str] | None = None,
+    has_status: bool = False,
 ) -> Object:
-    return _crd(
+    return definition(
         "nfd.k8s-sigs.io/v1alpha1",
         kind,
         f"{kind.lower()}s",
@@ -190,56 +205,5 @@ def _nfd_crd(
         required=["spec"],
         scope=scope,
         short_names=short_names,
+        has_status=has_status,
     )
-
-
-def _crd(
-    api_version: str,
-    kind: str,
-    plural: str,
-    component: str,
-    schema: dict[str, Schema],
-    *,
-    singular: str = "",
-    scope: str = "Namespaced",
-    short_names: list[str] | None = None,
-    required: list[str] | None = None,
-) -> Object:
-    group, _slash, version = api_version.partition("/")
-    names = {
-        "kind": kind,
-        "listKind": f"{kind}List",
-        "plural": plural,
-        "shortNames": short_names or [],
-        "singular": singular or kind.lower(),
-    }
-    fields = {"apiVersion": _STRING, "kind": _STRING, "metadata": {"type": "object"}, **schema}
-    served = {
-        "name": version,
-        "schema": {"openAPIV3Schema": _object(fields, required)},
-        "served": True,
-        "storage": True,
-    }
-    return build(
-        "apiextensions.k8s.io/v1",
-        "CustomResourceDefinition",
-        f"{plural}.{group}",
-        component,
-        spec={"group": group, "names": names, "scope": scope, "versions": [served]},
-    )
-
-
-def _object(properties: dict[str, Schema], required: list[str] | None = None) -> Schema:
-    return {"properties": properties, "required": required or [], "type": "object"}
-
-
-def _map_of(items: Schema) -> Schema:
-    return {"additionalProperties": items, "type": "object"}
-
-
-def _list_of(items: Schema) -> Schema:
-    return {"items": items, "type": "array"}
-
-
-def _atomic(items: Schema) -> Schema:
-    return {**_list_of(items), "x-kubernetes-list-type": "atomic"}

@@ -38,9 +38,13 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.comp
     ib_kubernetes,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.components.multus import multus
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.components.nic_configuration import (
+    nic_configuration,
+)
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.components.nic_feature_discovery import (
     nic_feature_discovery,
 )
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.components.spectrum_x import spectrum_x
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.review import attachments_of, review
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.rollout import (
     Rollout,
@@ -70,6 +74,7 @@ _WAVE_OF_KIND = {
     # The webhook answers once its controller has the certificate: what it judges comes in a later wave.
     "Certificate": "configs",
     "Issuer": "configs",
+    "PersistentVolumeClaim": "configs",
     "Service": "configs",
     "ValidatingWebhookConfiguration": "workloads",
     "DaemonSet": "workloads",
@@ -87,6 +92,8 @@ _COMPONENTS: list[Callable[[Rollout], list[Object]]] = [
     nic_feature_discovery,
     ib_kubernetes,
     doca_telemetry,
+    nic_configuration,
+    spectrum_x,
 ]
 
 
@@ -151,7 +158,7 @@ def _functions(spec: Object, namespace: str, defaults: Object) -> list[Object]:
     kinds = {network["kind"] for network in spec.get("networks") or []}
     found = function_cnis(Rollout(namespace, everywhere, settings), kinds)
     for selector, policies in sriov_policies.by_nodes(spec.get("function_policies") or []):
-        section = {"config": pretty(sriov_policies.plugin_config(policies))}
+        section = {"config": pretty(sriov_policies.plugin_config(policies)), **(spec.get("function_plugin") or {})}
         suffix = f"sriov-{name_hash(compact(selector))}"
         plugin = {**everywhere, "sriovDevicePlugin": section}
         found += sriov(Rollout(namespace, plugin, settings, suffix, selector, any_nic=True))

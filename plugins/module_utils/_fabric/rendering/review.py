@@ -23,6 +23,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rules import (
     doca_telemetry,
     ib_kubernetes,
     nad,
+    nic_configuration,
     sriov_policies,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rules.nv_ipam import (
@@ -41,22 +42,22 @@ HOST_SECTIONS = ("ofedDriver", "nvPeerDriver")
 RENDERED_SECTIONS = (
     "docaTelemetryService",
     "ibKubernetes",
+    "nicConfigurationOperator",
     "nicFeatureDiscovery",
     "nvIpam",
     "rdmaSharedDevicePlugin",
+    "spectrumXOperator",
     "sriovDevicePlugin",
     "secondaryNetwork",
 )
 SECONDARY_SECTIONS = ("multus", "cniPlugins", "ipamPlugin", "ipoib")
-UNSUPPORTED_SECTIONS = (
-    "nicConfigurationOperator",
-    "spectrumXOperator",
-)
 PLUGIN_SECTIONS = {"rdmaSharedDevicePlugin": "rdma_shared", "sriovDevicePlugin": "sriov"}
 
 _CONTAINERS = {
     "docaTelemetryService": ("doca-telemetry-service",),
     "ibKubernetes": ("ib-kubernetes",),
+    "nicConfigurationOperator.configurationDaemon": ("nic-configuration-daemon",),
+    "nicConfigurationOperator.operator": ("nic-configuration-operator",),
     "nicFeatureDiscovery": ("nic-feature-discovery",),
     "nvIpam": ("nv-ipam-controller", "nv-ipam-node"),
     "rdmaSharedDevicePlugin": ("rdma-shared-dp",),
@@ -65,6 +66,7 @@ _CONTAINERS = {
     "secondaryNetwork.ipamPlugin": ("whereabouts", "whereabouts-reconciler", "whereabouts-controller"),
     "secondaryNetwork.ipoib": ("ipoib-cni",),
     "secondaryNetwork.multus": ("kube-multus",),
+    "spectrumXOperator": ("spectrum-x-flowcontroller",),
 }
 
 
@@ -113,12 +115,9 @@ def _attachment(where: str, rendered: Object) -> nad.Attachment:
 
 def _review_policy(found: list[Violation], kind: str, policy: Object, settings: Object) -> None:
     spec, source = policy["spec"], policy["source"]
-    known = (*PLACING, *HOST_SECTIONS, *RENDERED_SECTIONS, *UNSUPPORTED_SECTIONS, "global", "labels", "annotations")
+    known = (*PLACING, *HOST_SECTIONS, *RENDERED_SECTIONS, "global", "labels", "annotations")
     for name in spec:
-        if name in UNSUPPORTED_SECTIONS and spec[name] is not None:
-            hint = "take it out, or keep running that component yourself"
-            found.append(Violation(source, f"spec.{name}", f"{name} is not supported yet", hint))
-        elif name not in known:
+        if name not in known:
             found.append(Violation(source, f"spec.{name}", "is not a known field", nearest(name, known)))
     for name in spec.get("secondaryNetwork") or {}:
         if name not in SECONDARY_SECTIONS:
@@ -130,6 +129,8 @@ def _review_policy(found: list[Violation], kind: str, policy: Object, settings: 
     manager = _section(spec, "ibKubernetes")
     if manager is not None:
         _refuse(found, source, "spec.ibKubernetes", [*ib_kubernetes.check(manager), *ib_kubernetes.lacking(manager)])
+    configured = _section(spec, nic_configuration.SECTION) or {}
+    _refuse(found, source, f"spec.{nic_configuration.SECTION}", nic_configuration.check(configured))
     _refuse(found, source, "spec.docaTelemetryService", doca_telemetry.check(spec.get("docaTelemetryService") or {}))
     for name, containers in _CONTAINERS.items():
         section = _section(spec, name)

@@ -20,6 +20,10 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.basis.taints i
 NIC_PRESENT = "feature.node.kubernetes.io/pci-15b3.present"
 GPU_TOLERATION: Object = {"effect": "NoSchedule", "key": "nvidia.com/gpu", "operator": "Exists"}
 CRITICAL = "system-node-critical"
+_CONTROL_PLANE = ("node-role.kubernetes.io/master", "node-role.kubernetes.io/control-plane")
+CONTROL_PLANE_TOLERATIONS: list[Object] = [
+    {"effect": "NoSchedule", "key": key, "operator": "Exists"} for key in _CONTROL_PLANE
+]
 _ON_NEW_NODES = ("DaemonSet", "Deployment")
 
 
@@ -88,6 +92,15 @@ class Rollout:
             "tolerations": merge_tolerations(self.spec.get("tolerations") or [], [GPU_TOLERATION]),
             **fields,
         }
+
+    def near_the_control_plane(self) -> Object:
+        """Return the node affinity of a Deployment: it prefers the control plane, and obeys the policy."""
+        prefer = [
+            {"preference": {"matchExpressions": [{"key": key, "operator": "In", "values": [""]}]}, "weight": 1}
+            for key in _CONTROL_PLANE
+        ]
+        own = {"preferredDuringSchedulingIgnoredDuringExecution": prefer}
+        return merge_node_affinity(own, self.spec.get("deploymentNodeAffinity") or {})
 
     def _global(self) -> Object:
         return self.spec.get("global") or {}

@@ -18,9 +18,9 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.basis.objects 
     workload,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.rollout import (
+    CONTROL_PLANE_TOLERATIONS,
     GPU_TOLERATION,
     Rollout,
-    merge_node_affinity,
     merge_tolerations,
     resources_of,
 )
@@ -34,7 +34,6 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rules.ib_kuber
 COMPONENT = "ib-kubernetes"
 SECTION = "ibKubernetes"
 
-_CONTROL_PLANE = ("node-role.kubernetes.io/master", "node-role.kubernetes.io/control-plane")
 _OPTIONAL_KEYS = ("UFM_HTTP_SCHEMA", "UFM_PORT", "UFM_CERTIFICATE")
 _SECONDS = 5
 # From this release on the program lies in another folder of its image.
@@ -80,14 +79,14 @@ def _deployment(rollout: Rollout, section: Object) -> Object:
         "resources": resources_of(section, COMPONENT, {"requests": {"cpu": "100m", "memory": "300Mi"}}),
     }
     pod = {
-        "affinity": {"nodeAffinity": _node_affinity(rollout)},
+        "affinity": {"nodeAffinity": rollout.near_the_control_plane()},
         "containers": [container],
         "hostNetwork": True,
         "imagePullSecrets": rollout.pod(section)["imagePullSecrets"],
         "priorityClassName": "system-cluster-critical",
         "serviceAccountName": COMPONENT,
         "tolerations": merge_tolerations(
-            [{"effect": "NoSchedule", "key": key, "operator": "Exists"} for key in _CONTROL_PLANE],
+            CONTROL_PLANE_TOLERATIONS,
             [GPU_TOLERATION],
             rollout.spec.get("deploymentTolerations") or [],
         ),
@@ -111,12 +110,3 @@ def _secret_env(key: str, secret: str, *, optional: bool = False) -> Object:
     if optional:
         reference["optional"] = True
     return {"name": key, "valueFrom": {"secretKeyRef": reference}}
-
-
-def _node_affinity(rollout: Rollout) -> Object:
-    prefer = [
-        {"preference": {"matchExpressions": [{"key": key, "operator": "In", "values": [""]}]}, "weight": 1}
-        for key in _CONTROL_PLANE
-    ]
-    own = {"preferredDuringSchedulingIgnoredDuringExecution": prefer}
-    return merge_node_affinity(own, rollout.spec.get("deploymentNodeAffinity") or {})

@@ -21,9 +21,9 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.basis.objects 
     workload,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.rollout import (
+    CONTROL_PLANE_TOLERATIONS,
     GPU_TOLERATION,
     Rollout,
-    merge_node_affinity,
     merge_tolerations,
     resources_of,
 )
@@ -43,7 +43,6 @@ _SERVING_CERT = "nv-ipam-webhook-server-cert"
 _CERTIFICATES = "/tmp/k8s-webhook-server/serving-certs"  # noqa: S108  # in the pod, where the program looks for them
 _STATE = "/var/lib/cni/nv-ipam"
 _SOCKET = f"unix://{_STATE}/daemon.sock"
-_CONTROL_PLANE = ("node-role.kubernetes.io/master", "node-role.kubernetes.io/control-plane")
 
 
 def nv_ipam(rollout: Rollout) -> list[Object]:
@@ -120,7 +119,7 @@ def _controller(rollout: Rollout, section: Object, *, webhook: bool) -> Object:
     }
     pod = {
         "affinity": {
-            "nodeAffinity": _node_affinity(rollout),
+            "nodeAffinity": rollout.near_the_control_plane(),
             "podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [_apart()]},
         },
         "containers": [container],
@@ -129,7 +128,7 @@ def _controller(rollout: Rollout, section: Object, *, webhook: bool) -> Object:
         "serviceAccountName": _CONTROLLER,
         "tolerations": merge_tolerations(
             [GPU_TOLERATION],
-            [{"effect": "NoSchedule", "key": key, "operator": "Exists"} for key in _CONTROL_PLANE],
+            CONTROL_PLANE_TOLERATIONS,
             rollout.spec.get("deploymentTolerations") or [],
         ),
         "volumes": [{"name": "cert", "secret": {"defaultMode": 420, "secretName": _SERVING_CERT}}] if webhook else [],
@@ -145,15 +144,6 @@ def _controller(rollout: Rollout, section: Object, *, webhook: bool) -> Object:
         replicas=2,
         strategy={"type": "RollingUpdate"},
     )
-
-
-def _node_affinity(rollout: Rollout) -> Object:
-    prefer = [
-        {"preference": {"matchExpressions": [{"key": key, "operator": "In", "values": [""]}]}, "weight": 1}
-        for key in _CONTROL_PLANE
-    ]
-    own = {"preferredDuringSchedulingIgnoredDuringExecution": prefer}
-    return merge_node_affinity(own, rollout.spec.get("deploymentNodeAffinity") or {})
 
 
 def _apart() -> Object:

@@ -1,0 +1,133 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The Spectrum-X operator: a flow controller on each node with a NIC.
+
+Facts: ``manifests/state-spectrum-x-operator`` of the Network Operator 26.4.1.
+"""
+
+from __future__ import annotations
+
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.basis.images import pull_secrets, split_reference
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.basis.objects import (
+    Object,
+    cluster_rbac,
+    field_env,
+    host_volume,
+    mount,
+    rule,
+    workload,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering import crds_controllers
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.rollout import Rollout, resources_of
+
+COMPONENT = "spectrum-x-operator"
+XPLANE = "xplane"
+SECTION = "spectrumXOperator"
+
+_NAME = "spectrum-x-flowcontroller"
+_OPEN_VSWITCH = "/var/run/openvswitch/"
+_OPEN_VSWITCH_SETTINGS = "/etc/default/openvswitch-switch"
+_READ = ["get", "list", "watch"]
+_EVERY_VERB = ["create", "delete", "get", "list", "patch", "update", "watch"]
+
+
+def spectrum_x(rollout: Rollout) -> list[Object]:
+    """Return the objects of ``spectrumXOperator``."""
+    section = rollout.section(SECTION)
+    if section is None:
+        return []
+    return [
+        *crds_controllers.spectrum_x(),
+        *cluster_rbac(COMPONENT, rollout.namespace, COMPONENT, _rules()),
+        _daemon_set(rollout, section),
+    ]
+
+
+def _rules() -> list[Object]:
+    of_status = ["get", "patch", "update"]
+    functions = ["ovsnetworks", "sriovnetworknodepolicies", "sriovnetworkpoolconfigs"]
+    return [
+        rule([""], ["events"], ["create", "get", "patch", "update"]),
+        rule([""], ["nodes"], _READ),
+        rule([""], ["pods"], _EVERY_VERB),
+        rule([""], ["pods/finalizers"], ["update"]),
+        rule([""], ["pods/status"], of_status),
+        rule(["coordination.k8s.io"], ["leases"], _EVERY_VERB),
+        rule(["spectrumx.nvidia.com"], ["spectrumxrailpoolconfigs"], _READ),
+        rule(["spectrumx.nvidia.com"], ["spectrumxrailpoolconfigs/status"], of_status),
+        rule(["sriovnetwork.openshift.io"], functions, _EVERY_VERB),
+        rule(["sriovnetwork.openshift.io"], ["sriovnetworknodestates"], _READ),
+    ]
+
+
+def _daemon_set(rollout: Rollout, section: Object) -> Object:
+    container = {
+        "name": _NAME,
+        "image": rollout.image(COMPONENT, section),
+        "imagePullPolicy": "IfNotPresent",
+        "command": ["/flowcontroller"],
+        "args": ["--metrics-bind-address=0", "--health-probe-bind-address=0"],
+        "env": [
+            *_xplane(rollout, section.get("xPlane")),
+            field_env("POD_NAMESPACE", "metadata.namespace"),
+            field_env("NODE_NAME", "spec.nodeName"),
+        ],
+        "resources": resources_of(section, _NAME),
+        "securityContext": {
+            "capabilities": {"drop": ["ALL"]},
+            "privileged": True,
+            "runAsGroup": 0,
+            "runAsUser": 0,
+        },
+        "volumeMounts": [
+            mount("proc", "/proc"),
+            mount("sys", "/sys"),
+            mount("ovs", _OPEN_VSWITCH),
+            mount("ovs-systemd-config", _OPEN_VSWITCH_SETTINGS),
+        ],
+    }
+    pod = rollout.pod(
+        section,
+        selective=True,
+        hostNetwork=True,
+        securityContext={"runAsNonRoot": False},
+        serviceAccountName=COMPONENT,
+        terminationGracePeriodSeconds=10,
+        containers=[container],
+        volumes=[
+            host_volume("proc", "/proc"),
+            host_volume("sys", "/sys"),
+            host_volume("ovs", _OPEN_VSWITCH),
+            host_volume("ovs-systemd-config", _OPEN_VSWITCH_SETTINGS, "FileOrCreate"),
+            host_volume("host-cni-bin", rollout.cni_bin_dir, "DirectoryOrCreate"),
+        ],
+    )
+    return workload(
+        "DaemonSet",
+        _NAME,
+        namespace=rollout.namespace,
+        component=COMPONENT,
+        selector={"control-plane": _NAME},
+        annotations={"kubectl.kubernetes.io/default-container": _NAME},
+        pod=pod,
+        updateStrategy={"type": "RollingUpdate"},
+    )
+
+
+def _xplane(rollout: Rollout, section: Object | None) -> list[Object]:
+    """Return the variables that name the image of the pods that the flow controller makes itself, if it makes any.
+
+    As for the operator, ``global`` does not count for it.
+    """
+    if section is None:
+        return []
+    reference = split_reference(rollout.image(XPLANE, section))
+    secrets = ",".join(secret["name"] for secret in pull_secrets(section, {}, rollout.settings))
+    return [
+        {"name": "XPLANE_REPOSITORY", "value": reference["repository"]},
+        {"name": "XPLANE_IMAGE", "value": reference["image"]},
+        {"name": "XPLANE_VERSION", "value": reference["digest"] or reference["version"]},
+        # The server drops a value that is empty.
+        {"name": "IMAGE_PULL_SECRETS", **({"value": secrets} if secrets else {})},
+    ]

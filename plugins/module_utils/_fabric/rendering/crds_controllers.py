@@ -1,0 +1,260 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The custom resource definitions of controllers that the vendor's operator deploys: NIC configuration, Spectrum-X.
+
+Source: the API ``configuration.net.nvidia.com/v1alpha1`` and ``spectrumx.nvidia.com/v1alpha2`` of release 26.4, with
+the rules that the API server holds their objects to.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.basis.objects import Object
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.definitions import (
+    FLAG,
+    INTEGER,
+    STRING,
+    Schema,
+    definition,
+    held_to,
+    list_of,
+    map_of,
+    object_of,
+    one_of,
+)
+
+_PCI_ADDRESS = r"^[0-9a-fA-F]{4}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]$"
+_CONDITION_TYPE = (
+    r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?"
+    r"(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$"
+)
+_LABELS = map_of(STRING)
+_SPECTRUM_X = "(has(self.spectrumXOptimized) && self.spectrumXOptimized.enabled)"
+_OF_TEMPLATE = "(has(self.template.spectrumXOptimized) && self.template.spectrumXOptimized.enabled)"
+_HAS_PLANES = "!has(self.multiplaneMode) || !has(self.numberOfPlanes)"
+_PLANES = {
+    "when MultiplaneMode is none, numberOfPlanes must be 1": (
+        f"{_HAS_PLANES} || self.multiplaneMode != 'none' || self.numberOfPlanes == 1"
+    ),
+    "when MultiplaneMode is not none, numberOfPlanes must not be 1": (
+        f"{_HAS_PLANES} || self.multiplaneMode == 'none' || self.numberOfPlanes != 1"
+    ),
+    "when Version is RA1.3 or RA2.0, MultiplaneMode must be none and numberOfPlanes must be 1": (
+        f"!has(self.version) || {_HAS_PLANES} || !(self.version == 'RA1.3' || self.version == 'RA2.0') || "
+        "(self.multiplaneMode == 'none' && self.numberOfPlanes == 1)"
+    ),
+}
+_TEMPLATE_RULES = {
+    "spectrumXOptimized can be enabled only when linkType=='Ethernet' and numVfs==1": (
+        f"!{_SPECTRUM_X} || (self.linkType == 'Ethernet' && self.numVfs == 1)"
+    ),
+    "spectrumXOptimized includes RoCE optimizations, so separate roceOptimized section must not be enabled": (
+        f"!{_SPECTRUM_X} || !(has(self.roceOptimized) && self.roceOptimized.enabled)"
+    ),
+}
+_CARD_RULES = {
+    "spectrumXOptimized can be enabled only for ConnectX-8, ConnectX-9 or BlueField-3 SuperNICs": (
+        f"!{_OF_TEMPLATE} || (self.nicSelector.nicType == '1023' || self.nicSelector.nicType == '1025' || "
+        "self.nicSelector.nicType == 'a2dc')"
+    ),
+    "hwplb MultiplaneMode can only be enabled for ConnectX-8 (NicType 1023) or ConnectX-9 (NicType 1025)": (
+        "!has(self.template.spectrumXOptimized) || !has(self.template.spectrumXOptimized.multiplaneMode) || "
+        "self.template.spectrumXOptimized.multiplaneMode != 'hwplb' || self.nicSelector.nicType == '1023' || "
+        "self.nicSelector.nicType == '1025'"
+    ),
+}
+_SOURCE_RULES = {
+    "At least one of binUrlSources, bfbUrlSource, or docaSpcXCCUrlSource must be specified": (
+        "size(self.binUrlSources) > 0 || size(self.bfbUrlSource) > 0 || size(self.docaSpcXCCUrlSource) > 0"
+    ),
+}
+
+
+def nic_configuration() -> list[Object]:
+    """Return the CRDs of the NIC configuration operator."""
+    devices = object_of({"nicDevices": list_of(STRING)})
+    configuration = object_of(
+        {
+            "nicSelector": _cards(),
+            "nodeSelector": _LABELS,
+            "resetToDefault": {**FLAG, "default": False},
+            "template": _configuration(),
+        },
+        ["nicSelector", "template"],
+    )
+    firmware = object_of(
+        {"nicSelector": _cards(), "nodeSelector": _LABELS, "template": _firmware()}, ["nicSelector", "template"]
+    )
+    names = {
+        "netDevicePrefix": STRING,
+        "nodeSelector": _LABELS,
+        "pfsPerNic": INTEGER,
+        "railPciAddresses": list_of(list_of(STRING)),
+        "rdmaDevicePrefix": STRING,
+    }
+    return [
+        _of_cards("NicConfigurationTemplate", held_to(configuration, _CARD_RULES), devices),
+        _of_cards("NicDevice", _device(), _device_status()),
+        _of_cards("NicFirmwareSource", _source(), _source_status()),
+        _of_cards("NicFirmwareTemplate", firmware, devices),
+        _of_cards(
+            "NicInterfaceNameTemplate",
+            object_of(names, ["netDevicePrefix", "pfsPerNic", "railPciAddresses"]),
+            {"type": "object"},
+        ),
+    ]
+
+
+def spectrum_x() -> list[Object]:
+    """Return the CRD of the Spectrum-X operator."""
+    rail = object_of(
+        {
+            "cidrPoolRef": STRING,
+            "ipam": STRING,
+            "mtu": {**INTEGER, "minimum": 0},
+            "name": {**STRING, "minLength": 1},
+            "nicSelector": object_of({"pfNames": {**list_of(STRING), "minItems": 1}}, ["pfNames"]),
+        },
+        ["mtu", "name", "nicSelector"],
+    )
+    one_source = {"Only one of cidrPoolRef or ipam can be specified": "!has(self.cidrPoolRef) || !has(self.ipam)"}
+    number_or_share: Schema = {"anyOf": [INTEGER, STRING], "default": 1, "x-kubernetes-int-or-string": True}
+    spec = {
+        "draEnabled": {**FLAG, "default": True},
+        "maxUnavailable": number_or_share,
+        "networkNamespace": STRING,
+        "nodeSelector": _LABELS,
+        "numVfs": {**INTEGER, "minimum": 1},
+        "railTopology": {**list_of(held_to(rail, one_source)), "minItems": 1},
+    }
+    status = {"observedGeneration": {**INTEGER, "format": "int64"}, "syncStatus": STRING}
+    fields = {"spec": object_of(spec, ["numVfs", "railTopology"]), "status": object_of(status)}
+    kind = "SpectrumXRailPoolConfig"
+    return [
+        definition(
+            "spectrumx.nvidia.com/v1alpha2", kind, f"{kind.lower()}s", "spectrum-x-operator", fields, has_status=True
+        )
+    ]
+
+
+def _of_cards(kind: str, spec: Schema, status: Schema) -> Object:
+    fields = {"spec": spec, "status": status}
+    return definition(
+        "configuration.net.nvidia.com/v1alpha1",
+        kind,
+        f"{kind.lower()}s",
+        "nic-configuration-operator",
+        fields,
+        has_status=True,
+    )
+
+
+def _cards() -> Schema:
+    address = {**STRING, "pattern": _PCI_ADDRESS}
+    fields = {
+        "nicType": STRING,
+        "partNumbers": list_of(STRING),
+        "pciAddresses": list_of(address),
+        "serialNumbers": list_of(STRING),
+    }
+    return object_of(fields, ["nicType"])
+
+
+def _configuration() -> Schema:
+    """Return the schema of what a card's firmware and its settings at run time are to be."""
+    qos = object_of(
+        {"pfc": {**STRING, "pattern": "^([01],){7}[01]$"}, "tos": INTEGER, "trust": STRING}, ["pfc", "trust"]
+    )
+    spectrum_x = {
+        "multiplaneMode": one_of("none", "swplb", "hwplb", "uniplane", default="none"),
+        "numberOfPlanes": one_of(1, 2, 4, default=1),
+        "overlay": one_of("l3", "none", default="none"),
+        "version": one_of("RA1.3", "RA2.0", "RA2.1", "RA2.2"),
+    }
+    reads = {"maxAccOutRead": INTEGER, "maxReadRequest": one_of(128, 256, 512, 1024, 2048, 4096)}
+    fields = {
+        "gpuDirectOptimized": _switched({"env": STRING}, "env"),
+        "linkType": one_of("Ethernet", "Infiniband"),
+        "numVfs": INTEGER,
+        "pciPerformanceOptimized": _switched(reads),
+        "rawNvConfig": list_of(object_of({"name": STRING, "value": STRING}, ["name", "value"])),
+        "roceOptimized": _switched({"qos": qos}),
+        "spectrumXOptimized": held_to(_switched(spectrum_x, "version"), _PLANES),
+    }
+    return held_to(object_of(fields, ["linkType", "numVfs"]), _TEMPLATE_RULES)
+
+
+def _switched(fields: dict[str, Any], *required: str) -> Schema:
+    """Return the schema of settings that are switched on as a whole."""
+    return object_of({"enabled": FLAG, **fields}, ["enabled", *required])
+
+
+def _firmware() -> Schema:
+    fields = {"nicFirmwareSourceRef": STRING, "updatePolicy": one_of("Validate", "Update")}
+    return object_of(fields, ["nicFirmwareSourceRef", "updatePolicy"])
+
+
+def _source() -> Schema:
+    fields = {
+        "bfbUrlSource": STRING,
+        "binUrlSources": {**list_of(STRING), "minItems": 1},
+        "docaSpcXCCUrlSource": STRING,
+    }
+    return held_to(object_of(fields), _SOURCE_RULES)
+
+
+def _source_status() -> Schema:
+    states = ("Downloading", "Processing", "Success", "ProcessingFailed", "DownloadFailed", "CacheVerificationFailed")
+    fields = {
+        "bfbVersions": map_of(STRING),
+        "binaryVersions": map_of(list_of(STRING)),
+        "docaSpcXCCVersion": STRING,
+        "reason": STRING,
+        "state": one_of(*states),
+    }
+    return object_of(fields, ["state"])
+
+
+def _device() -> Schema:
+    names = {
+        "netDevicePrefix": STRING,
+        "nicIndex": INTEGER,
+        "planeIndices": list_of(INTEGER),
+        "railIndex": INTEGER,
+        "rdmaDevicePrefix": STRING,
+    }
+    return object_of(
+        {
+            "configuration": object_of({"resetToDefault": FLAG, "template": _configuration()}),
+            "firmware": _firmware(),
+            "interfaceNameTemplate": object_of(names, ["netDevicePrefix", "nicIndex", "planeIndices", "railIndex"]),
+        }
+    )
+
+
+def _device_status() -> Schema:
+    port = object_of({"networkInterface": STRING, "pci": STRING, "rdmaInterface": STRING}, ["pci"])
+    texts = ("firmwareVersion", "modelName", "node", "partNumber", "psid", "serialNumber", "type")
+    required = {
+        **dict.fromkeys(texts, STRING),
+        "dpu": FLAG,
+        "ports": list_of(port),
+        "superNIC": FLAG,
+    }
+    return object_of({**required, "conditions": list_of(_condition())}, sorted(required))
+
+
+def _condition() -> Schema:
+    """Return the schema of meta/v1 Condition."""
+    reason = {"maxLength": 1024, "minLength": 1, "pattern": "^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$"}
+    fields = {
+        "lastTransitionTime": {**STRING, "format": "date-time"},
+        "message": {**STRING, "maxLength": 32768},
+        "observedGeneration": {**INTEGER, "format": "int64", "minimum": 0},
+        "reason": {**STRING, **reason},
+        "status": one_of("True", "False", "Unknown"),
+        "type": {**STRING, "maxLength": 316, "pattern": _CONDITION_TYPE},
+    }
+    return object_of(fields, ["lastTransitionTime", "message", "reason", "status", "type"])

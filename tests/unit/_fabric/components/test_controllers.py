@@ -1,0 +1,317 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The controllers of a policy: what the operator makes of their sections, and what is said and refused beside them.
+
+What the operator made is recorded in ``tests/fixtures/operator``.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+import yaml
+
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.basis.findings import Document
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.render import objects_of, render
+from ansible_collections.rdma.fabric.tests.unit._fabric.inputs import FIXTURES, Fabric, of_policy, of_text, resource
+from ansible_collections.rdma.fabric.tests.unit._fabric.specs import controllers, spec_of
+
+Object = dict[str, Any]
+RECORDED = FIXTURES / "operator"
+NAMESPACE = "nvidia-network-operator"
+CARDS, FLOWS = "nicConfigurationOperator", "spectrumXOperator"
+STATES = ("state-nic-configuration-operator", "state-spectrum-x-operator")
+IMAGES: Object = {"operator": {}, "configurationDaemon": {}}
+CARDS_API, FLOWS_API = "configuration.net.nvidia.com/v1alpha1", "spectrumx.nvidia.com/v1alpha2"
+KINDS = {
+    **dict.fromkeys(
+        ("NicConfigurationTemplate", "NicFirmwareSource", "NicFirmwareTemplate", "NicInterfaceNameTemplate"),
+        (CARDS_API, CARDS),
+    ),
+    "SpectrumXRailPoolConfig": (FLOWS_API, FLOWS),
+}
+# What the server adds to what is applied.
+DEFAULTS: Object = {
+    "conversion": {"strategy": "None"},
+    "dnsPolicy": "ClusterFirst",
+    "failureThreshold": 3,
+    "maxSurge": 0,
+    "progressDeadlineSeconds": 600,
+    "restartPolicy": "Always",
+    "revisionHistoryLimit": 10,
+    "schedulerName": "default-scheduler",
+    "scheme": "HTTP",
+    "successThreshold": 1,
+    "terminationMessagePath": "/dev/termination-log",
+    "terminationMessagePolicy": "File",
+    "timeoutSeconds": 1,
+    "volumeMode": "Filesystem",
+}
+
+
+def stored(value: Any) -> Any:
+    """Return an object without what the server adds to it, and in which order RBAC rules say what they say."""
+    if isinstance(value, dict):
+        kept = {key: stored(item) for key, item in value.items() if DEFAULTS.get(key) != item}
+        kept.pop("serviceAccount", None)
+        if "rollingUpdate" in kept:
+            kept = {}
+        if kept.get("type") == "":
+            del kept["type"]
+        return {key: item for key, item in kept.items() if item not in ({}, [], None)}
+    return [stored(item) for item in value] if isinstance(value, list) else value
+
+
+def substance(body: Object) -> Object:
+    """Return what an object is for, without metadata of its owner."""
+    found: Object = stored({key: item for key, item in body.items() if key not in ("metadata", "status")})
+    if "rules" in found:
+        found["rules"] = sorted(
+            (group, name, verb)
+            for rule in found["rules"]
+            for group in rule["apiGroups"]
+            for name in rule["resources"]
+            for verb in rule["verbs"]
+        )
+    if body["kind"] == "DaemonSet":
+        found["spec"].pop("updateStrategy", None)
+        # The operator waits for a label that nobody sets here, and then runs on the nodes that have a NIC.
+        found["spec"]["template"]["spec"].pop("nodeSelector")
+    if body["kind"] == "Deployment":
+        found["spec"].pop("strategy", None)
+    return found
+
+
+def recorded() -> dict[tuple[str, str], Object]:
+    bodies: list[Object] = [
+        body
+        for name in ("objects.json", "definitions.json")
+        for body in json.loads((RECORDED / name).read_text(encoding="utf-8"))
+    ]
+    return {
+        (body["kind"], body["metadata"]["name"]): body
+        for body in bodies
+        if body["metadata"]["labels"].get("nvidia.network-operator.state") in STATES
+    }
+
+
+def rendered(policy: Object, **parts: Any) -> dict[tuple[str, str], Object]:
+    spec = spec_of(policy, settings={"nfd": False, **parts})
+    return {(each["kind"], each["metadata"]["name"]): each for each in objects_of(render(spec))}
+
+
+def operators_policy() -> Object:
+    for body in yaml.safe_load_all((RECORDED / "policy.yaml").read_text(encoding="utf-8")):
+        if body["kind"] == "NicClusterPolicy":
+            return {name: body["spec"][name] for name in (CARDS, FLOWS)}
+    raise AssertionError("no policy")
+
+
+def pod_of(found: dict[tuple[str, str], Object], kind: str, name: str) -> Object:
+    pod: Object = found[kind, name]["spec"]["template"]["spec"]
+    return pod
+
+
+def variables_of(pod: Object) -> Object:
+    return {each["name"]: each.get("value", each.get("valueFrom")) for each in pod["containers"][0]["env"]}
+
+
+def given(kind: str, api_version: str, **fields: Any) -> Document:
+    found = resource(kind, "x", {}, f"{kind}.yaml", namespace=NAMESPACE)
+    found.content.update(apiVersion=api_version, **fields)
+    return found
+
+
+def fabric(policy: Object, *documents: Document, **parts: Any) -> Fabric:
+    return Fabric([resource("NicClusterPolicy", "nic-cluster-policy", policy), *documents], [], **parts)
+
+
+def test_the_objects_are_those_that_the_operator_makes() -> None:
+    ours, theirs = rendered(operators_policy()), recorded()
+    assert len(theirs) == 17
+    assert set(ours) == {*theirs, ("Namespace", NAMESPACE)}
+    for identity, body in theirs.items():
+        assert substance(ours[identity]) == substance(body), identity
+
+
+def test_their_daemons_run_where_there_is_a_nic_and_wait_for_no_operators_label() -> None:
+    found = rendered({CARDS: IMAGES, FLOWS: {}})
+    for name in ("nic-configuration-daemon", "spectrum-x-flowcontroller"):
+        selector = pod_of(found, "DaemonSet", name)["nodeSelector"]
+        assert selector == {"feature.node.kubernetes.io/pci-15b3.present": "true"}
+
+
+def test_without_storage_no_claim_is_made_and_none_is_mounted() -> None:
+    found = rendered({CARDS: IMAGES})
+    assert not [name for kind, name in found if kind == "PersistentVolumeClaim"]
+    for kind, name in (("Deployment", "nic-configuration-operator"), ("DaemonSet", "nic-configuration-daemon")):
+        assert not [each for each in pod_of(found, kind, name).get("volumes", []) if "persistentVolumeClaim" in each]
+
+
+def test_a_claim_of_somebody_else_is_mounted_and_not_made() -> None:
+    section = {**IMAGES, "nicFirmwareStorage": {"create": False, "pvcName": "shared"}}
+    found = rendered({CARDS: section})
+    assert not [name for kind, name in found if kind == "PersistentVolumeClaim"]
+    (volume,) = pod_of(found, "Deployment", "nic-configuration-operator")["volumes"]
+    assert volume["persistentVolumeClaim"] == {"claimName": "shared"}
+    notice = fabric({CARDS: section}).accepted().said("names the PersistentVolumeClaim shared")
+    assert notice.path == f"spec.{CARDS}.nicFirmwareStorage.pvcName"
+    claim = given("PersistentVolumeClaim", "v1")
+    claim.content["metadata"]["name"] = "shared"
+    said = [each.problem for each in fabric({CARDS: section}, claim).accepted().notices]
+    assert not [problem for problem in said if "PersistentVolumeClaim" in problem]
+
+
+def test_size_and_class_of_a_claim_that_is_not_made_are_named() -> None:
+    storage = {"create": False, "storageClassName": "nfs", "availableStorageSize": "2Gi"}
+    notices = fabric({CARDS: {**IMAGES, "nicFirmwareStorage": storage}}).accepted().notices
+    paths = {each.path.rpartition(".")[2] for each in notices if each.problem == "has no effect here"}
+    assert paths == {"storageClassName", "availableStorageSize"}
+
+
+def test_variables_placing_secrets_and_resources_of_the_policy_reach_both_pods() -> None:
+    found = {(each["kind"], each["metadata"]["name"]): each for each in objects_of(render(controllers()))}
+    for kind, name in (("Deployment", "nic-configuration-operator"), ("DaemonSet", "nic-configuration-daemon")):
+        pod = pod_of(found, kind, name)
+        variables = variables_of(pod)
+        assert variables["LOG_LEVEL"] == "debug"
+        assert variables["EMPTY"] is None
+        assert variables["NODE_IP"] == {"fieldRef": {"apiVersion": "v1", "fieldPath": "status.hostIP"}}
+        assert variables["CORES"] == {"resourceFieldRef": {"resource": "limits.cpu", "divisor": "1"}}
+        assert pod["imagePullSecrets"] == [{"name": "ngc"}]
+        assert {"key": "dedicated", "operator": "Exists"} in pod["tolerations"]
+        assert pod["containers"][0]["resources"] == {"limits": {"cpu": "500m", "memory": "1Gi"}}
+    claim = found["PersistentVolumeClaim", "nic-fw-storage-pvc"]
+    assert claim["spec"]["resources"] == {"requests": {"storage": "1Gi"}}
+
+
+def test_the_service_of_spectrum_x_comes_from_a_mirror_with_its_own_secrets() -> None:
+    policy: Object = {FLOWS: {"xPlane": {"imagePullSecrets": ["doca"]}}, "global": {"repository": "nvcr.io/other/path"}}
+    found = rendered(policy, registry_mirrors={"nvcr.io": "mirror.local:5000"}, image_pull_secrets=["local"])
+    variables = variables_of(pod_of(found, "DaemonSet", "spectrum-x-flowcontroller"))
+    assert variables["XPLANE_REPOSITORY"] == "mirror.local:5000/nvstaging/doca"
+    assert (variables["XPLANE_IMAGE"], variables["XPLANE_VERSION"]) == ("xplane", "3.4.0005")
+    assert variables["IMAGE_PULL_SECRETS"] == "doca,local"
+    digest = f"sha256:{'a' * 64}"
+    found = rendered({FLOWS: {"xPlane": {"version": digest}}})
+    assert variables_of(pod_of(found, "DaemonSet", "spectrum-x-flowcontroller"))["XPLANE_VERSION"] == digest
+    without = variables_of(pod_of(rendered({FLOWS: {}}), "DaemonSet", "spectrum-x-flowcontroller"))
+    assert set(without) == {"POD_NAMESPACE", "NODE_NAME"}
+    notice = fabric({FLOWS: {"xPlane": {}}}).accepted().said("in no list of this collection")
+    assert notice.path == f"spec.{FLOWS}.xPlane"
+    assert "nvcr.io/nvstaging/doca/xplane:3.4.0005" in notice.problem
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_object_for_a_controller_is_applied_beside_it_and_refused_without(kind: str) -> None:
+    api_version, section = KINDS[kind]
+    document = given(kind, api_version)
+    document.content["metadata"]["labels"] = {"a": "b"}
+    policy = {CARDS: IMAGES} if section == CARDS else {section: {}}
+    accepted = fabric(policy, document).accepted()
+    assert [each["kind"] for each in accepted.spec["objects"]] == [kind]
+    assert not [each for each in accepted.notices if each.path.startswith("metadata")]
+    wave = render(accepted.spec)[-1]
+    assert (wave["name"], [each["kind"] for each in wave["objects"]]) == ("objects", [kind])
+    found = Fabric([document], []).wrong("kind")
+    assert section in found.problem and section in found.hint
+    elsewhere = fabric(policy, given(kind, "mellanox.com/v1alpha1")).wrong("apiVersion")
+    assert elsewhere.hint == f"a {kind} is of {api_version}"
+
+
+def test_a_card_as_its_controller_sees_it_is_no_input() -> None:
+    found = fabric({CARDS: IMAGES}, given("NicDevice", CARDS_API)).violations
+    assert [each.problem for each in found] == ["is the NIC configuration operator's own record of a card"]
+
+
+def test_it_is_said_what_the_controllers_do_to_hosts_and_what_they_wait_for() -> None:
+    notice = of_policy({CARDS: IMAGES}).accepted().said("works on hosts by itself")
+    assert notice.path == f"spec.{CARDS}"
+    assert "reboots nodes" in notice.problem and "maintenance operator" in notice.hint
+    notice = of_policy({FLOWS: {}}).accepted().said("SR-IOV Network Operator")
+    assert notice.path == f"spec.{FLOWS}"
+
+
+@pytest.mark.parametrize(
+    ("policy", "refused"),
+    [
+        ({CARDS: IMAGES}, True),
+        ({FLOWS: {}}, False),
+        ({CARDS: IMAGES, "nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": []}}, True),
+        (
+            {
+                CARDS: IMAGES,
+                "nodeAffinity": {
+                    "requiredDuringSchedulingIgnoredDuringExecution": {
+                        "nodeSelectorTerms": [{"matchExpressions": [{"key": "pool", "operator": "Exists"}]}]
+                    }
+                },
+            },
+            False,
+        ),
+    ],
+)
+def test_firmware_of_a_host_is_refused_beside_the_controller_that_sets_it(policy: Object, refused: bool) -> None:
+    entries = [{"firmware": None}, {"firmware": {"NUM_OF_VFS": 8}}]
+    hosts: Object = {"node-0": ({"interfaces": entries}, [], []), "node-1": ({"interfaces": [{"vfs": 8}]}, [], [])}
+    found = [(each.source, each.path) for each in fabric(policy, hosts=hosts).violations]
+    assert found == ([("host node-0: rdma_fabric_interfaces", "[1].firmware")] if refused else [])
+
+
+@pytest.mark.parametrize(
+    ("section", "path", "words"),
+    [
+        ({"operator": {}}, f"spec.{CARDS}", "configurationDaemon"),
+        ({**IMAGES, "logLevel": "trace"}, f"spec.{CARDS}.logLevel", "trace"),
+        ({**IMAGES, "env": [{"name": "LOG_LEVEL", "value": "x"}]}, f"spec.{CARDS}.env[0].name", "set twice"),
+        (
+            {**IMAGES, "env": [{"name": "A", "value": "x"}, {"name": "A", "value": "y"}]},
+            f"spec.{CARDS}.env[1].name",
+            "A is set twice",
+        ),
+        (
+            {**IMAGES, "nicFirmwareStorage": {"availableStorageSize": "5G"}},
+            f"spec.{CARDS}.nicFirmwareStorage.availableStorageSize",
+            "'5G' is no size",
+        ),
+        (
+            {**IMAGES, "nicFirmwareStorage": {"pvcName": "a.b"}},
+            f"spec.{CARDS}.nicFirmwareStorage.pvcName",
+            "is no Kubernetes name",
+        ),
+        (
+            {**IMAGES, "operator": {"containerResources": [{"name": "manager"}]}},
+            f"spec.{CARDS}.operator.containerResources[0].name",
+            "manager",
+        ),
+    ],
+)
+def test_what_the_operator_refuses_or_pods_would_not_start_with_is_refused(
+    section: Object, path: str, words: str
+) -> None:
+    found = of_policy({CARDS: section}).wrong(path)
+    assert words in found.problem
+
+
+def test_fields_of_the_first_release_are_named_with_what_became_of_them() -> None:
+    section = {"sriovObjNamespace": "x", "spectrumXConfig": {"name": "y"}}
+    notices = of_policy({FLOWS: section}).accepted().notices
+    retired = {each.path: each.sentence() for each in notices if "v25.4.0" in each.sentence()}
+    assert set(retired) == {f"spec.{FLOWS}.{name}" for name in section}
+
+
+def test_the_charts_switch_deploys_the_controller_whatever_the_chart_makes_of_sections() -> None:
+    for switch in ({}, {"deployCR": False}):
+        values = {"nicConfigurationOperator": {"enabled": True}, **switch}
+        found = of_text(values=values).accepted()
+        section = found.spec["cluster_policy"]["spec"][CARDS]
+        assert section["operator"]["image"] == "nic-configuration-operator"
+        assert section["configurationDaemon"]["image"] == "nic-configuration-operator-daemon"
+        assert "v25.10.0" in found.said("nicConfigurationOperator of the NicClusterPolicy").sentence()
+    off = of_text(values={"nicConfigurationOperator": {"enabled": False}}).accepted()
+    assert off.spec["cluster_policy"] is None
+    maintenance = of_text(values={"maintenanceOperator": {"enabled": True}}).accepted()
+    assert "rdma.fabric.upgrade" in maintenance.said("maintenance operator is not deployed").problem
