@@ -156,12 +156,11 @@ summary:
     headline: 7 hosts planned, 12 steps wait, 46 objects in the cluster, nothing stands out
     verdict: pending
 recap:
-  description: The report in a few lines, and in the last one where report and plans lie.
+  description: The report in a few lines.
   returned: success
   type: list
   elements: str
   sample:
     - 7 hosts planned, 12 steps wait, 46 objects in the cluster, 1 remark
     - "attention: A rail has no link: dgx-02"
-    - "report: /home/user/rdma-fabric-run/report.html; plans of the hosts: /home/user/rdma-fabric-run/hosts"
 """

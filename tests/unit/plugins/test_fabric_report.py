@@ -73,12 +73,6 @@ def test_documents_of_another_inventory_are_left_out(run_dir: Path) -> None:
     assert report(run_dir, spec=None)["summary"]["hosts"]["total"] == 7
 
 
-def test_the_recap_ends_with_where_report_and_plans_are(run_dir: Path) -> None:
-    plans = f"plans of the hosts: {run_dir / 'hosts'}"
-    assert report(run_dir, check=True)["recap"][-1] == f"report: not written in check mode; {plans}"
-    assert report(run_dir)["recap"][-1] == f"report: {run_dir / 'report.html'}; {plans}"
-
-
 def notices_of(run_dir: Path) -> list[str]:
     found: list[str] = json.loads((run_dir / "report.json").read_text(encoding="utf-8"))["notices"]
     return [text for text in found if text != "a notice"]
