@@ -42,7 +42,7 @@ SHOWN = {
     "fabric_render": "rdma-shared",
     "fabric_ready": '"server": "https://127.0.0.1:',
     "fabric_report": "report.html",
-    "fabric_result": "result:   unchanged",
+    "fabric_result": "result:   refused",
     "fabric_rollout": '"msg": []',
     "fabric_status": '"outcome": "ok"',
     "fabric_seal": "plan.json",

@@ -132,7 +132,7 @@ def build_spec(
     desired_states = {name: reading[0] for name, reading in hosts.items()}
     services.check(replace(deployed, hosts=desired_states), given.networks, given.objects)
     functions.check_hosts(given.function_policies, desired_states)
-    findings.violations += policy.conflicting_modes(cluster, desired_states)
+    findings.violations += policy.conflicting_modes(cluster.spec if cluster else None, desired_states)
     findings.raise_violations()
     requests = policy.all_host_requests(policies, all_settings)
     _remark_driver_override(policies, all_settings, requests, findings)
