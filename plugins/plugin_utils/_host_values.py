@@ -34,10 +34,11 @@ def values_of(host: str, variables: Asked) -> tuple[dict[str, Any], list[Violati
         try:
             values[name] = plain(variables.get(name))
             # Other types are for the checks of the desired state, which tell their places.
-            if isinstance(values[name], str) and name in TABLE:
-                values[name], problem = value_of(TABLE[name], values[name])
+            row = TABLE.get(name)
+            if row and (isinstance(values[name], str) or (row.type == "bool" and type(values[name]) is int)):
+                values[name], problem = value_of(row, values[name])
                 if problem:
-                    violations.append(Violation(f"host {one_line(host)}: {name}", "", problem, hint_of(TABLE[name])))
+                    violations.append(Violation(f"host {one_line(host)}: {name}", "", problem, hint_of(row)))
         except AnsibleError as error:
             undefined = isinstance(error, AnsibleUndefinedVariable)
             hint = (
