@@ -93,7 +93,7 @@ class ActionModule(FabricAction):
 
 
 def _read_in_this_run(variables: Mapping[str, Mapping[str, Any]], host: str) -> bool:
-    return was_read(variables.get(host, {}).get("host_result"))
+    return was_read(variables.get(host, {}).get("rdma_fabric_host_result"))
 
 
 def of_the_inventory(documents: list[dict[str, Any]], spec: dict[str, Any] | None) -> list[dict[str, Any]]:

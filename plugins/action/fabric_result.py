@@ -24,7 +24,7 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._run_hosts import taki
 
 display = Display()
 
-_RECORDED = "record_result"
+_RECORDED = "rdma_fabric_record_result"
 
 
 class ActionModule(FabricAction):

@@ -30,8 +30,8 @@ options:
     description:
       - What O(result) is of. V(input) is P(rdma.fabric.fabric_spec#module), V(ready)
         P(rdma.fabric.fabric_ready#module), V(batch) P(rdma.fabric.k8s_batch#module), V(records) the recordings that
-        P(rdma.fabric.rdma_record#module) registered for O(hosts) as C(record_result); the others are the modules
-        whose names end so.
+        P(rdma.fabric.rdma_record#module) registered for O(hosts) as C(rdma_fabric_record_result); the others are
+        the modules whose names end so.
       - A failure of V(input) and V(ready) is a refusal, as it comes before anything is touched.
     type: str
     choices: [input, ready, report, drift, status, discover, render, batch, records]

@@ -26,7 +26,7 @@ SOURCE = "variables"
 # to the fabric.
 CONTROLLER_VARIABLES = tuple(row.name for row in OF_CONTROLLER)
 # What a run leaves to those after it: AWX hands it to the next job of a workflow as an extra variable.
-VALIDATED = "preflight_result"
+VALIDATED = "rdma_fabric_preflight_result"
 INPUTS = tuple(
     [f"{PREFIX}{name}" for name in ("manifests", "helm_values", "helm_values_files", "helm_set")]
     + [row.name for row in RESOURCE_ROWS]
@@ -34,6 +34,26 @@ INPUTS = tuple(
 """What only preflight reads of the cluster side."""
 _RESULT = f"{PREFIX}result"
 KNOWN_VARIABLES = frozenset((*TABLE, *HOST_VARIABLES, _RESULT))
+REGISTERED = frozenset(
+    f"{PREFIX}{name}"
+    for name in (
+        "cluster_rendered",
+        "cluster_result",
+        "discover_facts",
+        "discover_result",
+        "drift_result",
+        "host_join",
+        "host_result",
+        "hosts_result",
+        "preflight_result",
+        "record_result",
+        "render_result",
+        "report_result",
+        "status_result",
+        "validate_result",
+    )
+)
+"""What roles and playbooks register for those that come after them; names that nobody else needs begin with ``_``."""
 # Those that ask for something on a host. A consent, or the address that Ansible connects to, asks for nothing.
 WISHES = tuple(name for name in HOST_VARIABLES if name.startswith(PREFIX) and name not in CONSENTS.values())
 # Read by the role rdma.fabric.host itself, wherever they are set.
@@ -87,7 +107,8 @@ class VariableSurvey:
         return violations, notices
 
     def _note_unknown(self, variables: Iterable[str]) -> None:
-        self._unknown.update(name for name in variables if name.startswith(PREFIX) and name not in KNOWN_VARIABLES)
+        known = KNOWN_VARIABLES | REGISTERED
+        self._unknown.update(name for name in variables if name.startswith(PREFIX) and name not in known)
 
     def _differs(self, name: str, variables: Mapping[str, Any]) -> bool:
         try:

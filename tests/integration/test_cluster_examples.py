@@ -32,7 +32,10 @@ HOST = {
     }
 }
 BEFORE: dict[str, list[dict[str, Any]]] = {
-    "fabric_report": [{"name": "Load", **SPEC, "register": "preflight_result"}, {"name": "Read a host", **HOST}],
+    "fabric_report": [
+        {"name": "Load", **SPEC, "register": "rdma_fabric_preflight_result"},
+        {"name": "Read a host", **HOST},
+    ],
 }
 # Part of what the last example comes to.
 SHOWN = {

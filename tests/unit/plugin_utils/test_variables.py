@@ -21,6 +21,7 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._action import plain
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variables import (
     CONTROLLER_VARIABLES,
     KNOWN_VARIABLES,
+    REGISTERED,
     VariableSurvey,
     around_the_fabric,
     not_of_inventory,
@@ -111,7 +112,7 @@ def test_every_variable_that_a_role_or_a_playbook_reads_is_known() -> None:
         used |= set(re.findall(r"\brdma_fabric_\w+", path.read_text()))
     # Groups of hosts that a run makes, and what hooks are told.
     used -= {f"rdma_fabric_{name}" for name in ("reboot", "give_back", "canary", "upgrade", "alone", "hook")}
-    assert documented | used <= KNOWN_VARIABLES
+    assert documented | used <= KNOWN_VARIABLES | REGISTERED
     assert set(CONTROLLER_VARIABLES) <= documented | used
 
 
@@ -218,10 +219,10 @@ class TestUnseen:
 
     def test_what_preflight_did_not_see_is_refused_by_name(self) -> None:
         with pytest.raises(InvalidInput, match=f"{self.NETWORKS}: is set where only this role sees it"):
-            refuse_unseen({"preflight_result": {"given": []}, self.NETWORKS: {"a": {}}}, plain)
+            refuse_unseen({"rdma_fabric_preflight_result": {"given": []}, self.NETWORKS: {"a": {}}}, plain)
 
     @pytest.mark.parametrize("value", [None, "", {}, " "])
     def test_what_it_saw_and_what_asks_for_nothing_is_not(self, value: Any) -> None:
-        refuse_unseen({"preflight_result": {"given": []}, self.NETWORKS: value}, plain)
-        refuse_unseen({"preflight_result": {"given": [self.NETWORKS]}, self.NETWORKS: {"a": {}}}, plain)
+        refuse_unseen({"rdma_fabric_preflight_result": {"given": []}, self.NETWORKS: value}, plain)
+        refuse_unseen({"rdma_fabric_preflight_result": {"given": [self.NETWORKS]}, self.NETWORKS: {"a": {}}}, plain)
         refuse_unseen({self.NETWORKS: {"a": {}}}, plain)

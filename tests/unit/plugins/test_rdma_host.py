@@ -322,7 +322,11 @@ class TestVariablesOfATask:
     """Variables of hosts that a role or a play adds: the desired state is made with them."""
 
     def variables(self, spec: dict[str, Any], **of_task: Any) -> dict[str, Any]:
-        return {"hostvars": {"egx-01": {"ansible_host": "a"}}, "preflight_result": {"spec": spec}, **of_task}
+        return {
+            "hostvars": {"egx-01": {"ansible_host": "a"}},
+            "rdma_fabric_preflight_result": {"spec": spec},
+            **of_task,
+        }
 
     def test_they_count_and_what_policies_request_is_kept(self, plan: Plan) -> None:
         sent: list[dict[str, Any]] = []

@@ -113,9 +113,7 @@ def test_what_a_run_as_another_user_made_is_given_back_but_not_what_a_lab_keeps_
         (tmp_path / name).write_text("", encoding="utf-8")
     (tmp_path / "build" / "link").symlink_to(tmp_path)
     given: dict[str, tuple[int, int]] = {}
-    monkeypatch.setattr(
-        environment.os, "lchown", lambda path, *owner: given.update({str(path.relative_to(tmp_path)): owner})
-    )
+    monkeypatch.setattr(os, "lchown", lambda path, *owner: given.update({str(path.relative_to(tmp_path)): owner}))
     folders = [tmp_path / name for name in environment.MADE]
     found = list(environment.given_back([*folders, tmp_path / "none"], (12, 34), os.geteuid()))
     everything = {*("build", "build/run", "build/lab", "build/link", ".venv", ".venv/bin"), files[0], files[2]}
