@@ -21,7 +21,7 @@ import threading
 import time
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Iterable, Iterator, NoReturn, Sequence
+from typing import Collection, Iterable, Iterator, NoReturn, Sequence
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 VENV = CHECKOUT / ".venv"
@@ -40,10 +40,10 @@ class EnvironmentProblem(Exception):
     """The environment cannot be made; the text says what to do about it."""
 
 
-def given_back(folders: Iterable[Path], owner: tuple[int, int], of: int) -> Iterator[Path]:
+def given_back(folders: Iterable[Path], owner: tuple[int, int], of: int, kept: Collection[Path] = ()) -> Iterator[Path]:
     """Give what belongs to the user ``of`` below these folders to ``owner`` (uid and gid), and yield each path.
 
-    What a lab keeps for its guests stays as it is: their files belong to the users that they belong to there.
+    What is in the folders ``kept`` stays as it is.
     """
     for folder in folders:
         if not os.path.lexists(folder):
@@ -51,17 +51,20 @@ def given_back(folders: Iterable[Path], owner: tuple[int, int], of: int) -> Iter
         if os.lstat(folder).st_uid == of:
             os.lchown(folder, *owner)
             yield folder
-        if folder.is_dir() and not folder.is_symlink() and folder.name != LAB:
+        if folder.is_dir() and not folder.is_symlink() and folder not in kept:
             with os.scandir(folder) as entries:
                 inside = [Path(entry.path) for entry in entries]
-            yield from given_back(inside, owner, of)
+            yield from given_back(inside, owner, of, kept)
 
 
 def give_back(checkout: Path) -> None:
     """As root in the checkout of somebody else: give what this run has made to them, whose next run has to use it."""
     found = checkout.stat()
     if os.geteuid() == 0 and found.st_uid != 0:
-        for _path in given_back([checkout / name for name in MADE], (found.st_uid, found.st_gid), 0):
+        made = [checkout / name for name in MADE]
+        # The files of a lab's guests belong to whom they belong to there.
+        labs = [made[0] / LAB, *made[0].glob(f"*/{LAB}")]
+        for _path in given_back(made, (found.st_uid, found.st_gid), 0, labs):
             pass
 
 

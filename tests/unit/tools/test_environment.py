@@ -115,7 +115,9 @@ def test_what_a_run_as_another_user_made_is_given_back_but_not_what_a_lab_keeps_
     given: dict[str, tuple[int, int]] = {}
     monkeypatch.setattr(os, "lchown", lambda path, *owner: given.update({str(path.relative_to(tmp_path)): owner}))
     folders = [tmp_path / name for name in environment.MADE]
-    found = list(environment.given_back([*folders, tmp_path / "none"], (12, 34), os.geteuid()))
+    found = list(
+        environment.given_back([*folders, tmp_path / "none"], (12, 34), os.geteuid(), [tmp_path / "build/lab"])
+    )
     everything = {*("build", "build/run", "build/lab", "build/link", ".venv", ".venv/bin"), files[0], files[2]}
     assert set(given) == everything
     assert len(found) == len(given)
