@@ -126,11 +126,11 @@ def ending_of(kind: str, result: Mapping[str, Any], run: Run) -> Ending:
 def _failed(kind: str, result: Mapping[str, Any], run: Run) -> Ending:
     violations = result.get("violations") or []
     problems = f"{counted(len(violations), 'problem')} in the input" if violations else ""
-    why = one_line(str(result.get("msg") or "")).partition(": - ")[0]
+    why = one_line((str(result.get("msg") or "").strip().splitlines() or [""])[0]).rstrip(":")
     cut = f"{why[: _MOST_OF_A_LINE - 3]}..." if len(why) > _MOST_OF_A_LINE else why
     before = kind in _BEFORE_HOSTS
     said = [problems or cut]
-    said += ["nothing was changed"] if before and "nothing was changed" not in said[0] else []
+    said += ["nothing was changed"] if before and "was changed" not in said[0] else []
     step = Step(_MEND, _AGAIN, (), run.check)
     return Ending(REFUSED if before else FAILED, ", ".join(filter(None, said)), {}, step, {})
 
@@ -154,6 +154,9 @@ def _report(result: Mapping[str, Any], run: Run) -> Ending:
 
 def _after_report(outcome: str, summary: Mapping[str, Any], run: Run) -> Step:
     if outcome == PENDING:
+        hosts = summary["hosts"]
+        if hosts.get("recorded") == hosts["total"] and run.playbook not in _ONLY_LOOKS:
+            return Step("recorded hosts are only planned: give an inventory of hosts that can be reached")
         return _after_pending(summary["steps"], run)
     changed = Step() if run.playbook in _TAKES_BACK else Step("", f"{OWN}status")
     refused = Step("mend or allow what is refused above, then", _AGAIN, (), run.check)

@@ -65,6 +65,13 @@ def test_the_next_step_after_a_report_leads_on(result: Json, playbook: str, chec
     assert ("report" in found["paths"]) is not check
 
 
+def test_recorded_hosts_are_not_sent_round_in_circles() -> None:
+    result = report("pending", planned=1)
+    result["summary"]["hosts"]["recorded"] = 2
+    assert after("report", result)["next"].startswith("recorded hosts are only planned")
+    assert after("report", result, "preview")["next"] == SAME.format("site")
+
+
 def test_the_command_repeats_what_was_given_and_no_variable_that_may_be_a_password() -> None:
     given = (
         "@vars.yml",
@@ -96,6 +103,8 @@ def test_a_failure_before_anything_was_touched_is_a_refusal_and_any_other_is_non
     assert found["result"] == ("refused" if early else "failed")
     assert found["counts"] == "2 problems in the input" + (", nothing was changed" if early else "")
     assert after(kind, {})["result"] == found["result"]
+    ready = after(kind, {"failed": True, "msg": "so no host was changed:\n  - the cluster\n  - the folder"})
+    assert ready["counts"] == "so no host was changed"
     long = after(kind, {"failed": True, "msg": f"no API server:\n{'x' * 500}"})
     assert all(len(line) < 200 and line.isprintable() for line in block(long)), block(long)
 
