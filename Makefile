@@ -13,6 +13,9 @@ ifeq ($(strip $(HOME)),)
 export HOME := $(CURDIR)/build/home
 endif
 
+# What a run with sudo has made belongs to whom the checkout belongs to, or their next run could not write it.
+GIVE_BACK = ; status=$$?; "$(PYTHON)" tools/environment.py give-back; exit $$status
+
 .DEFAULT_GOAL := help
 .PHONY: help preview demo lab lab-down lab-status lab-ssh test lint unit integration guests sanity molecule molecule-lab bench build env env-run env-test lock changelog clean
 
@@ -44,47 +47,47 @@ env: env-test
 # With the checkout made importable, playbooks run in it as they are: ansible.cfg names the link.
 env-run:
 	@"$(PYTHON)" tools/environment.py run
-	@$(VENV_PYTHON) -m tools.checkout
+	@$(VENV_PYTHON) -m tools.checkout $(GIVE_BACK)
 
 env-test:
 	@"$(PYTHON)" tools/environment.py test
-	@$(VENV_PYTHON) -m tools.checkout
+	@$(VENV_PYTHON) -m tools.checkout $(GIVE_BACK)
 
 preview: env-run
-	@$(VENV_PYTHON) -m tools.preview
+	@$(VENV_PYTHON) -m tools.preview $(GIVE_BACK)
 
 demo: env-run
-	@$(VENV_PYTHON) -m tools.demo $(if $(filter no,$(DEMO_LAB)),--no-lab)
+	@$(VENV_PYTHON) -m tools.demo $(if $(filter no,$(DEMO_LAB)),--no-lab) $(GIVE_BACK)
 
 lab: env-run
-	@$(VENV_PYTHON) -m tests.lab.guests up $(LAB_ARGUMENTS)
+	@$(VENV_PYTHON) -m tests.lab.guests up $(LAB_ARGUMENTS) $(GIVE_BACK)
 
 lab-down lab-status: env-run
-	@$(VENV_PYTHON) -m tests.lab.guests $(@:lab-%=%)
+	@$(VENV_PYTHON) -m tests.lab.guests $(@:lab-%=%) $(GIVE_BACK)
 
 lab-ssh: env-run
-	@$(VENV_PYTHON) -m tests.lab.guests ssh $(NODE)
+	@$(VENV_PYTHON) -m tests.lab.guests ssh $(NODE) $(GIVE_BACK)
 
 test: env-test
 	@$(VENV_PYTHON) -m tools.gates
 
 lint: env-test
-	@$(VENV_PYTHON) -m tools.gates format ruff types rooms yaml artifact ansible-lint docs changelog licences importer
+	@$(VENV_PYTHON) -m tools.gates format ruff types rooms yaml artifact ansible-lint docs changelog licences importer $(GIVE_BACK)
 
 unit sanity: env-test
-	@$(VENV_PYTHON) -m tools.gates $@
+	@$(VENV_PYTHON) -m tools.gates $@ $(GIVE_BACK)
 
 integration guests molecule: env-test
-	@$(VENV_PYTHON) -m tools.gates artifact programs $@
+	@$(VENV_PYTHON) -m tools.gates artifact programs $@ $(GIVE_BACK)
 
 molecule-lab: env-test
-	@$(VENV_PYTHON) -m tools.scenario roce-shared
+	@$(VENV_PYTHON) -m tools.scenario roce-shared $(GIVE_BACK)
 
 bench: env-test
-	@$(VENV_PYTHON) -m tests.bench
+	@$(VENV_PYTHON) -m tests.bench $(GIVE_BACK)
 
 build: env-run
-	@$(VENV_PYTHON) -m tools.artifact
+	@$(VENV_PYTHON) -m tools.artifact $(GIVE_BACK)
 
 UV_COMPILE := ../build/lock/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate \
 	--no-emit-index-url --no-emit-find-links --custom-compile-command "make lock"

@@ -10,12 +10,14 @@ import hashlib
 import os
 import shutil
 import subprocess
+import sys
 import tarfile
 import tempfile
 import time
 from pathlib import Path
 
 from tools.checkout import BUILD, CHECKOUT, PROGRAMS, own_environment
+from tools.ending import to_its_end
 
 INSTALLED = BUILD / "installed"
 KEPT_SECONDS = 86400.0
@@ -92,5 +94,11 @@ def build_and_install() -> tuple[Path, Path]:
         return artifact, install_artifact(artifact)
 
 
-if __name__ == "__main__":
+def main() -> int:
+    """Build and install, and say where."""
     print(*build_and_install(), sep="\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(to_its_end(main))

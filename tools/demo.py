@@ -24,11 +24,13 @@ from tools.booted import LAB, end_lab, left_out, run_booted
 from tools.checkout import BUILD, CHECKOUT, own_environment
 from tools.ending import run_command, to_its_end
 from tools.fleet import INVENTORY, write_nodes
+from tools.last_block import last_block
 from tools.playbook import PlaybookRun, run_playbook
 
 FOLDER = BUILD / "demo"
 RUN = FOLDER / "run"
 PASSES = "passes"
+NEXT = "look at the report, then begin with your own hosts: ansible-playbook rdma.fabric.discover -i INVENTORY"
 NO_LAB = "--no-lab"
 
 
@@ -61,7 +63,8 @@ def run_all(*, with_lab: bool) -> int:
     elif status == 0:
         print("\n".join(["", *left_out([f"{NO_LAB} was given (make demo DEMO_LAB=no)"])]))
     if status == 0:
-        print(f"The demo took {time.monotonic() - start:.0f} s.")
+        counts = f"two runs in {time.monotonic() - start:.0f} s, and the second one changed nothing"
+        print("\n".join(last_block(collections, RUN, counts, NEXT)))
     return status
 
 
@@ -143,7 +146,6 @@ def summary(first: PlaybookRun, second: PlaybookRun, before: dict[str, Any], aft
     lines.append(f"Host plans: {len(after['digests'])} digests, equal in both runs")
     lines.append("Not done:")
     lines += [f"  - {item['what']}: {item['why']}" for item in report["summary"]["not_done"]]
-    lines.append(f"Report: {RUN / 'report.html'}")
     return lines
 
 

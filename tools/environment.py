@@ -13,6 +13,7 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -20,12 +21,15 @@ import threading
 import time
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Iterator, NoReturn, Sequence
+from typing import Collection, Iterable, Iterator, NoReturn, Sequence
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 VENV = CHECKOUT / ".venv"
 REQUIREMENTS = CHECKOUT / "requirements"
 STAGES = ("run", "test")
+GIVE_BACK = "give-back"
+MADE = ("build", ".venv")
+LAB = "lab"
 OLDEST, NEWEST = (3, 11), (3, 13)
 PROGRESS_SECONDS = 15
 COLLECTIONS_IN_USE = "kubernetes|ansible"
@@ -34,6 +38,48 @@ INTERRUPTED = 130  # what a shell gives for a command that Ctrl-C has ended
 
 class EnvironmentProblem(Exception):
     """The environment cannot be made; the text says what to do about it."""
+
+
+def given_back(folders: Iterable[Path], owner: tuple[int, int], of: int, kept: Collection[Path] = ()) -> Iterator[Path]:
+    """Give what belongs to the user ``of`` below these folders to ``owner`` (uid and gid), and yield each path.
+
+    What is in the folders ``kept`` stays as it is.
+    """
+    for folder in folders:
+        if not os.path.lexists(folder):
+            continue
+        if os.lstat(folder).st_uid == of:
+            os.lchown(folder, *owner)
+            yield folder
+        if folder.is_dir() and not folder.is_symlink() and folder not in kept:
+            with os.scandir(folder) as entries:
+                inside = [Path(entry.path) for entry in entries]
+            yield from given_back(inside, owner, of, kept)
+
+
+def give_back(checkout: Path) -> None:
+    """As root in the checkout of somebody else: give what this run has made to them, whose next run has to use it."""
+    found = checkout.stat()
+    if os.geteuid() == 0 and found.st_uid != 0:
+        made = [checkout / name for name in MADE]
+        # The files of a lab's guests belong to whom they belong to there.
+        labs = [made[0] / LAB, *made[0].glob(f"*/{LAB}")]
+        for _path in given_back(made, (found.st_uid, found.st_gid), 0, labs):
+            pass
+
+
+def refuse_files_of_others(checkout: Path, user: int) -> None:
+    """Refuse to go on where something that this run has to write belongs to another user than ``user``, not root."""
+    made = [checkout / name for name in MADE]
+    found = [path for path in [*made, *made[0].glob("*")] if path.name != LAB and os.path.lexists(path)]
+    others = [str(path) for path in found if os.lstat(path).st_uid != user]
+    if user != 0 and others:
+        places = " ".join(shlex.quote(str(path)) for path in made if path.exists())
+        verb = "belongs" if len(others) == 1 else "belong"
+        raise EnvironmentProblem(
+            f"{', '.join(others[:3])} {verb} to another user, as a run with sudo leaves it that was killed. "
+            f"Take it back: sudo chown -R {user} {places}"
+        )
 
 
 def stage_digest(stage: str, requirements: Path, base: str, checkout: Path) -> str:
@@ -191,22 +237,26 @@ def make_environment(wanted: str) -> None:
 
 def main(arguments: Sequence[str]) -> int:
     """Run from the command line."""
-    if len(arguments) != 1 or arguments[0] not in STAGES:
+    if len(arguments) != 1 or arguments[0] not in (*STAGES, GIVE_BACK):
         usage()
     try:
-        make_environment(arguments[0])
+        if arguments[0] != GIVE_BACK:
+            refuse_files_of_others(CHECKOUT, os.geteuid())
+            make_environment(arguments[0])
     except EnvironmentProblem as problem:
         say(f"error: {problem}")
         return 1
     except KeyboardInterrupt:
         say("interrupted; the next run goes on where this one was")
         return INTERRUPTED
+    finally:
+        give_back(CHECKOUT)
     return 0
 
 
 def usage() -> NoReturn:
     """End with the usage."""
-    say(f"usage: {Path(__file__).name} {'|'.join(STAGES)}")
+    say(f"usage: {Path(__file__).name} {'|'.join((*STAGES, GIVE_BACK))}")
     raise SystemExit(2)
 
 

@@ -13,7 +13,10 @@ from tools.artifact import build_and_install
 from tools.checkout import BUILD, own_environment
 from tools.ending import to_its_end
 from tools.fleet import INVENTORY
+from tools.last_block import last_block
 from tools.playbook import run_playbook
+
+NEXT = "look at the report, then: make demo"
 
 
 def main() -> int:
@@ -24,10 +27,10 @@ def main() -> int:
     folder.mkdir(parents=True)
     _artifact, collections = build_and_install()
     variables = {"rdma_fabric_run_dir": str(folder / "run")}
-    run = run_playbook("rdma.fabric.preview", INVENTORY, variables, own_environment(collections), folder)
+    run = run_playbook("rdma.fabric.preview", INVENTORY, variables, own_environment(collections), folder, ending=False)
     if run.status == 0:
-        print(f"Report: {folder / 'run' / 'report.html'}")
-        print(f"{len(run.changed) - 1} recorded hosts previewed in {time.monotonic() - start:.0f} s.")
+        counts = f"{len(run.changed) - 1} recorded hosts previewed in {time.monotonic() - start:.0f} s"
+        print("\n".join(last_block(collections, folder / "run", counts, NEXT)))
     return run.status
 
 

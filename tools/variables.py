@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Writes what is made from the table of variables: ``python -m tools.variables``.
 
-These are the options in the argument specifications of the roles, docs/variables.md, the JSON Schema that editors check
-group_vars with, and a survey for AWX.
+These are the options in the argument specifications of the roles, their defaults/main.yml, docs/variables.md, the JSON
+Schema that editors check group_vars with, and a survey for AWX.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import importlib
 import json
 import re
 import sys
+import textwrap
 from pathlib import Path
 from typing import Any, Iterable
 
@@ -46,6 +47,16 @@ yaml-language-server: $schema=PATH/variables.schema.json` in `group_vars/all.yml
 it. [survey.json](survey.json) asks for what a person who starts a run may choose; POST it to
 `/api/v2/job_templates/ID/survey_spec/` of AWX, or take the questions that fit. Where variables are set:
 [inputs](inputs.md#where-variables-are-set).
+"""
+DEFAULTS_HEAD = """# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+#
+# The variables of this role, each with what stands for it when it is not given. Written by `python -m tools.variables`.
+# All are comments, to be copied from: a value here would count before that of localhost, where a run has its own, and
+# would no longer be told from one that was given.
+
+---
 """
 
 
@@ -132,6 +143,25 @@ def option(row: Any) -> dict[str, Any]:
     return found
 
 
+def defaults_files() -> dict[Path, str]:
+    """Return ``defaults/main.yml`` of each role, as the files should be."""
+    return {path.parent / "defaults" / "main.yml": defaults(path.parent.name) for path in sorted(ROLES.glob("*/meta"))}
+
+
+def defaults(role: str) -> str:
+    """Return the variables of a role with what stands for them, as comments."""
+    own = [row for row in rows() if role in {reader.partition("/")[0] for reader in row.roles}]
+    return DEFAULTS_HEAD + "".join(f"\n{_default(row)}" for row in own)
+
+
+def _default(row: Any) -> str:
+    words = _words(row.meaning).replace("`", "")
+    told = f"{words} Takes {_taken(row).replace('`', '')}{', and has to be given' if row.required else ''}."
+    lines = textwrap.wrap(told, width=118, break_long_words=False, break_on_hyphens=False)
+    value = "" if row.default is None else f" {json.dumps(row.default)}"
+    return "".join(f"# {line}\n" for line in lines) + f"# {row.name}:{value}\n"
+
+
 class _Indented(yaml.SafeDumper):
     """Indents lists below their key, as the other YAML of this repository."""
 
@@ -148,7 +178,7 @@ def files() -> dict[Path, str]:
     """Return every file that is made from the table, with its text."""
     documents = {SCHEMA: schema(rows()), SURVEY: survey(rows())}
     texts = {path: f"{json.dumps(document, indent=2)}\n" for path, document in documents.items()}
-    return {**specification_files(), PAGE: page(), **texts}
+    return {**specification_files(), **defaults_files(), PAGE: page(), **texts}
 
 
 def main() -> None:
@@ -156,6 +186,7 @@ def main() -> None:
     link_checkout(LINK, CHECKOUT)
     sys.path.insert(0, str(COLLECTIONS))
     for path, text in files().items():
+        path.parent.mkdir(exist_ok=True)
         path.write_text(text, encoding="utf-8")
 
 

@@ -13,7 +13,7 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._discover import Fleet
 from ansible_collections.rdma.fabric.plugins.plugin_utils._discover_files import MARKER, files_of, recap
 from ansible_collections.rdma.fabric.plugins.plugin_utils._files import write_if_different
 
-REGISTERED = "discover_facts"
+REGISTERED = "rdma_fabric_discover_facts"
 _MTU = range(1280, 65536)  # as the host variables take it
 
 

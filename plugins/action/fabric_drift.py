@@ -38,6 +38,7 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._drift_objects import 
 from ansible_collections.rdma.fabric.plugins.plugin_utils._files import make_writable_directory, write_if_different
 from ansible_collections.rdma.fabric.plugins.plugin_utils._host_documents import registered_documents
 from ansible_collections.rdma.fabric.plugins.plugin_utils._run_hosts import taking_part, unfinished_hosts
+from ansible_collections.rdma.fabric.plugins.plugin_utils._variables import refuse_unseen
 
 display = Display()
 
@@ -51,6 +52,7 @@ class ActionModule(ClusterAction):
 
     def execute(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         """Compare what every host registered, and the cluster, with the input; see the module's documentation."""
+        refuse_unseen(task_vars, self.templated)
         violations = spec_violations(arguments["spec"])
         if violations:
             raise InvalidInput(violations)

@@ -17,6 +17,7 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._manifests import (
     manifest_files,
     plan_folder,
 )
+from ansible_collections.rdma.fabric.plugins.plugin_utils._variables import refuse_unseen
 
 
 class ActionModule(FabricAction):
@@ -26,6 +27,7 @@ class ActionModule(FabricAction):
 
     def execute(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         """Render the spec; see the module's documentation."""
+        refuse_unseen(task_vars, self.templated)
         spec = arguments["spec"]
         if spec.get("version") != 1:
             raise ActionFailure("spec: is no specification of this release; give the spec that fabric_spec returns")

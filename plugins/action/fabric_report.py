@@ -74,7 +74,7 @@ class ActionModule(FabricAction):
             "report_html": str(page_file),
             "outcome": report["summary"]["outcome"],
             "summary": report["summary"],
-            "recap": [*recap_lines(report, check=self.check_mode), *earlier, self._place(run_dir)],
+            "recap": [*recap_lines(report, check=self.check_mode), *earlier],
         }
         if self.diff_mode and stale:
             result["diff"] = difference(str(run_dir), older, report, [path.name for path in stale])
@@ -91,16 +91,9 @@ class ActionModule(FabricAction):
         lost = {host for host in (each["host"] for each in unfinished) if not _read_in_this_run(variables, host)}
         return [name for name in names if name not in within or name in lost]
 
-    def _place(self, run_dir: Path) -> str:
-        """Return the line that says where report and plans lie."""
-        plans = f"plans of the hosts: {run_dir / 'hosts'}"
-        if self.check_mode:
-            return f"report: not written in check mode; {plans}"
-        return f"report: {run_dir / 'report.html'}; {plans}"
-
 
 def _read_in_this_run(variables: Mapping[str, Mapping[str, Any]], host: str) -> bool:
-    return was_read(variables.get(host, {}).get("host_result"))
+    return was_read(variables.get(host, {}).get("rdma_fabric_host_result"))
 
 
 def of_the_inventory(documents: list[dict[str, Any]], spec: dict[str, Any] | None) -> list[dict[str, Any]]:

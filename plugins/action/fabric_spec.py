@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 from typing import Any, Mapping
 
-from ansible.errors import AnsibleError, AnsibleUndefinedVariable
+from ansible.errors import AnsibleError
 
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.basis.findings import Document, Findings
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.intake.helm import values_of_settings
@@ -17,13 +17,14 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.pref
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.proof_pods import networks_of
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.render import render
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.guid_ranges import shared_guids
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import HOST_VARIABLES, parse_host_variables
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.syntax import label_key_problem, one_line
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import parse_host_variables
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.syntax import label_key_problem
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects import set_name_violations
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.slots import limit_of
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, Notice, Violation, named
 from ansible_collections.rdma.fabric.plugins.plugin_utils._action import FabricAction, plain
 from ansible_collections.rdma.fabric.plugins.plugin_utils._documents import read_files
+from ansible_collections.rdma.fabric.plugins.plugin_utils._host_values import values_of
 from ansible_collections.rdma.fabric.plugins.plugin_utils._run_hosts import taking_part, wire_tested
 from ansible_collections.rdma.fabric.plugins.plugin_utils._run_input import CONTROLLER, not_found
 from ansible_collections.rdma.fabric.plugins.plugin_utils._sealed_plan import compare
@@ -32,14 +33,11 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._variable import PREFI
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variable_rows_cluster import RESOURCE_ROWS, SETTING_ROWS
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variable_rows_hooks import HOOKS
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variable_rows_runs import OF_RUNS
-from ansible_collections.rdma.fabric.plugins.plugin_utils._variable_table import TABLE
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variable_values import (
     HostValues,
-    hint_of,
     of_controller,
-    value_of,
 )
-from ansible_collections.rdma.fabric.plugins.plugin_utils._variables import VariableSurvey, around_the_fabric
+from ansible_collections.rdma.fabric.plugins.plugin_utils._variables import INPUTS, VariableSurvey, around_the_fabric
 
 EXTRA_VARS = "extra vars"
 RESOURCES = tuple(row.short for row in RESOURCE_ROWS)
@@ -100,6 +98,7 @@ class ActionModule(FabricAction):
         if arguments["plan_file"] and not self.check_mode:
             remarks = [*remarks, Notice(f"{PREFIX}plan_file", "", "only a run of site --check writes it")]
         found: dict[str, Any] = {"changed": False, "spec": spec, "notices": [*notices, *preflight(spec), *remarks]}
+        found["given"] = [name for name in INPUTS if arguments[name[len(PREFIX) :]]]
         if arguments["sealed_plan"]:
             sealed, said = self._sealed(self.find_file(arguments["sealed_plan"]), spec, task_vars)
             found.update(sealed=sealed, notices=[*found["notices"], *said])
@@ -227,25 +226,3 @@ def read_hosts(
         desired, violations, notices = readings[host]
         readings[host] = (desired, [*violations, *shared], notices)
     return readings
-
-
-def values_of(host: str, variables: Mapping[str, Any]) -> tuple[dict[str, Any], list[Violation]]:
-    """Return the variables of a host that its desired state is made from, and those whose templates have no value."""
-    values: dict[str, Any] = {}
-    violations: list[Violation] = []
-    for name in HOST_VARIABLES:
-        try:
-            values[name] = plain(variables.get(name))
-            # Other types are for the checks of the desired state, which tell their places.
-            if isinstance(values[name], str) and name in TABLE:
-                values[name], problem = value_of(TABLE[name], values[name])
-                if problem:
-                    violations.append(Violation(f"host {one_line(host)}: {name}", "", problem, hint_of(TABLE[name])))
-        except AnsibleError as error:
-            undefined = isinstance(error, AnsibleUndefinedVariable)
-            hint = (
-                "define it for this host, in the inventory, group_vars or host_vars" if undefined else "mend the value"
-            )
-            problem = f"has no value: {one_line(str(error))}"
-            violations.append(Violation(f"host {one_line(host)}: {name}", "", problem, hint))
-    return values, violations

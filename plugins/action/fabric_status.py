@@ -33,6 +33,7 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._status import (
     host_classes,
     screen,
 )
+from ansible_collections.rdma.fabric.plugins.plugin_utils._variables import refuse_unseen
 
 display = Display()
 
@@ -45,6 +46,7 @@ class ActionModule(ClusterAction):
 
     def execute(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         """Look at what every host registered and at the cluster; see the module's documentation."""
+        refuse_unseen(task_vars, self.templated)
         spec = arguments["spec"]
         limit = task_vars.get("ansible_limit")
         hosts = taking_part(list(spec["hosts"]), task_vars.get("groups") or {}, limit, self._loader)

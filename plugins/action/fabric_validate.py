@@ -51,6 +51,7 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._proof_pods import (
     resources_by_network,
 )
 from ansible_collections.rdma.fabric.plugins.plugin_utils._run_hosts import nodes_of
+from ansible_collections.rdma.fabric.plugins.plugin_utils._variables import refuse_unseen
 
 _POSITIVE = ("size", "iterations", "queue_pairs", "timeout", "test_timeout")
 
@@ -72,6 +73,7 @@ class ActionModule(ClusterAction):
 
     def execute(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         """Plan, and unless in check mode prove; see the module's documentation."""
+        refuse_unseen(task_vars, self.templated)
         run_dir = Path(arguments["run_dir"]).absolute()
         check_arguments(arguments)
         with task_environment(self._environment()):

@@ -28,7 +28,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.guard impor
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import HostSpec, check_spec
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.syntax import one_line
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.timeline import REBOOT, stage_of_host, versions_of
-from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import Notice
 from ansible_collections.rdma.fabric.plugins.plugin_utils._action import (
     ActionFailure,
     json_on_stdout,
@@ -37,8 +37,9 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._action import (
 from ansible_collections.rdma.fabric.plugins.plugin_utils._files import make_writable_directory, write_if_different
 from ansible_collections.rdma.fabric.plugins.plugin_utils._guard import settle, settle_after_loss
 from ansible_collections.rdma.fabric.plugins.plugin_utils._host_action import HostAction
+from ansible_collections.rdma.fabric.plugins.plugin_utils._host_values import refuse_sealed, with_variables_of_task
 from ansible_collections.rdma.fabric.plugins.plugin_utils._turn_file import TurnFile
-from ansible_collections.rdma.fabric.plugins.plugin_utils._variables import unread
+from ansible_collections.rdma.fabric.plugins.plugin_utils._variables import not_of_inventory, validated_of
 
 display = Display()
 
@@ -64,9 +65,8 @@ class ActionModule(HostAction):
         if arguments["confirm"]:
             return self._confirm(arguments["confirm"], task_vars)
         name = str(task_vars.get("inventory_hostname", ""))
-        if arguments["check_variables"]:
-            self._refuse_unread(name, task_vars)
-        desired = check_spec(arguments["desired"])
+        wish, said = self._as_the_task_sees_it(name, arguments, task_vars)
+        desired = check_spec(wish)
         recorded = arguments["recorded_host"]
         output = Path(arguments["output_file"]).expanduser() if arguments["output_file"] else None
         if output is not None:
@@ -82,17 +82,10 @@ class ActionModule(HostAction):
             result["reboot_due"] = self._reboot_due(result, arguments)
             part.found = {"after": versions_of(result["facts"])} if result.get("facts") else {}
             part.failed, part.then = bool(result.get("failed")), REBOOT if result["reboot_due"] else ""
-        # Callbacks show no difference of a host that stays as it is, nor of one that fails.
-        unseen = self.check_mode if result.get("failed") else not result.get("changed")
+        if said:
+            result["notices"] = said
         if not json_on_stdout():
-            if arguments["grouped"]:
-                prepared = result.pop("diff", {}).get("prepared", "")
-                result["shown_later"] = for_later(prepared, result.get("plan"), self.diff_mode)
-            else:
-                if unseen:
-                    show_plan(name, result.pop("diff", None))
-                if not self.diff_mode or (result.get("failed") and not unseen):
-                    show_notices(name, result.get("plan"))
+            self._show(name, result, grouped=arguments["grouped"])
         if output is not None and "plan" in result:
             document = {
                 "host": name,
@@ -107,19 +100,39 @@ class ActionModule(HostAction):
             write_if_different(output, f"{text}\n")
         return result
 
+    def _show(self, name: str, result: dict[str, Any], *, grouped: bool) -> None:
+        """Print the plan of a host, or keep it for whoever prints those of all."""
+        # Callbacks show no difference of a host that stays as it is, nor of one that fails.
+        unseen = self.check_mode if result.get("failed") else not result.get("changed")
+        if grouped:
+            prepared = result.pop("diff", {}).get("prepared", "")
+            result["shown_later"] = for_later(prepared, result.get("plan"), self.diff_mode)
+            return
+        if unseen:
+            show_plan(name, result.pop("diff", None))
+        if not self.diff_mode or (result.get("failed") and not unseen):
+            show_notices(name, result.get("plan"))
+
     def _reboot_due(self, result: Mapping[str, Any], arguments: Mapping[str, Any]) -> bool:
         """Return whether the host is to be rebooted: something waits for that, and there is the consent to it."""
         if self.check_mode or arguments["mode"] != "apply" or result.get("recorded") or result.get("failed"):
             return False
         return bool(arguments["allow_reboot"] and result.get("reboot_required"))
 
-    def _refuse_unread(self, host: str, task_vars: Mapping[str, Any]) -> None:
-        """Raise InvalidInput when the task has variables of hosts that the desired state was not made from."""
+    def _as_the_task_sees_it(
+        self, host: str, arguments: Mapping[str, Any], task_vars: Mapping[str, Any]
+    ) -> tuple[dict[str, Any], list[Notice]]:
+        """Return the desired state, made anew where the task has variables of hosts that preflight did not see."""
         of_hosts = task_vars.get("hostvars") or {}
-        if host in of_hosts:
-            violations = unread(host, task_vars, of_hosts[host], lambda value: plain(self._templar.template(value)))
-            if violations:
-                raise InvalidInput(violations)
+        looks = arguments["check_variables"] and host in of_hosts
+        names = not_of_inventory(task_vars, of_hosts[host], self.templated) if looks else []
+        if not names:
+            return arguments["desired"], []
+        if arguments["sealed"] is not None:
+            refuse_sealed(host, names)
+        spec = plain(validated_of(task_vars).get("spec") or {})
+        desired, notices = with_variables_of_task(host, spec, task_vars, self.templated)
+        return desired, list(notices)
 
     def _plan_recorded(self, desired: HostSpec, recorded: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
         path = self.find_file(recorded)

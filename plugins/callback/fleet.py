@@ -26,6 +26,8 @@ description:
     where their counts are equal.
   - With the strategies P(ansible.builtin.free#strategy) and P(ansible.builtin.host_pinned#strategy), where hosts
     overtake each other, the results of a task are printed when the last host has come through it.
+  - Below the recap comes how a run of this collection ended, as P(rdma.fabric.fabric_result#module) says it, also of a
+    run that failed before anything could say so.
   - While hosts are changed in turn, as by P(rdma.fabric.node_slot#module) in the playbook C(rdma.fabric.upgrade), a
     line says when one of them begins, is drained, changed, rebooted, back or failed, with how many are through, in turn
     and to go. It estimates the time that is left as O(progress_seconds) says. Hosts that wait have no lines, and
@@ -65,7 +67,7 @@ import time
 from types import SimpleNamespace
 from typing import Any, Callable, Iterator, Mapping
 
-from ansible import constants
+from ansible import constants, context
 from ansible.playbook.task_include import TaskInclude
 from ansible.plugins.callback.default import CallbackModule as DefaultCallback
 
@@ -80,9 +82,17 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._console import (
     without_host,
 )
 from ansible_collections.rdma.fabric.plugins.plugin_utils._console_turns import Turns
+from ansible_collections.rdma.fabric.plugins.plugin_utils._endings import STATISTIC, TITLE, block, called, end_unsaid
 from ansible_collections.rdma.fabric.plugins.plugin_utils._host_names import fold, host_list
 
 COLOURS = {OK: constants.COLOR_OK, CHANGED: constants.COLOR_CHANGED, SKIPPED: constants.COLOR_SKIP}
+RESULT_COLOURS = {
+    "unchanged": constants.COLOR_OK,
+    "changed": constants.COLOR_CHANGED,
+    "pending": constants.COLOR_CHANGED,
+    "refused": constants.COLOR_ERROR,
+    "failed": constants.COLOR_ERROR,
+}
 
 
 class CallbackModule(DefaultCallback):
@@ -140,6 +150,7 @@ class CallbackModule(DefaultCallback):
     def v2_playbook_on_stats(self, stats: Any) -> None:
         self._close()
         super().v2_playbook_on_stats(FoldedStats(stats))
+        self._tell_result(stats)
 
     def v2_runner_on_start(self, host: Any, task: Any) -> None:
         super().v2_runner_on_start(host, task)
@@ -271,6 +282,20 @@ class CallbackModule(DefaultCallback):
             self._display.display(line, color=COLOURS[kind])
         for text in state.release_warnings():
             self._display.warning(text)
+
+    def _tell_result(self, stats: Any) -> None:
+        """Print how a run of this collection ended, also one that stopped before anything could say so."""
+        found = (stats.custom or {}).get("_run", {}).get(STATISTIC)
+        failed = any(stats.failures.values()) or any(stats.dark.values())
+        if found is None and called(context.CLIARGS) and failed:
+            found = end_unsaid(context.CLIARGS)
+        if not isinstance(found, dict) or "next" not in found:
+            return
+        self._display.banner(TITLE)
+        first, *others = block(found)
+        self._display.display(first, color=RESULT_COLOURS.get(found["result"]))
+        for line in others:
+            self._display.display(line)
 
     def _tell_turn(self, host: str, task: Any, found: Mapping[str, Any], *, failed: bool = False) -> None:
         """Print what a result changes of the turn of its host."""

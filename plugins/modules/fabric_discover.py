@@ -35,8 +35,8 @@ options:
   hosts:
     description:
       - Names of the hosts whose facts count, in the order in which they are written.
-      - M(rdma.fabric.rdma_facts) has to be registered for each as C(discover_facts), unless O(facts) has its facts. One
-        without is named and left out.
+      - M(rdma.fabric.rdma_facts) has to be registered for each as C(rdma_fabric_discover_facts), unless O(facts) has
+        its facts. One without is named and left out.
     type: list
     elements: str
     required: true
@@ -73,7 +73,7 @@ EXAMPLES = r"""
 - name: Read what every host of the play has
   rdma.fabric.rdma_facts:
     recorded_host: dgx-h100-01.json.gz
-  register: discover_facts
+  register: rdma_fabric_discover_facts
 
 - name: Write an inventory from it
   rdma.fabric.fabric_discover:

@@ -11,8 +11,8 @@ module: fabric_drift
 short_description: List where hosts and cluster differ from the input, and what brought that
 version_added: 0.1.0
 description:
-  - Compares what M(rdma.fabric.rdma_host) registered for every host as C(host_result), and every object of the cluster
-    side, with what is asked for, and changes neither.
+  - Compares what M(rdma.fabric.rdma_host) registered for every host as C(rdma_fabric_host_result), and every object of
+    the cluster side, with what is asked for, and changes neither.
   - A host differs in each step of its plan. Equal plans are shown once, with the names of their hosts.
   - An object differs in fields, is missing, or is left over from an earlier run. Each field comes with what is wanted
     and found, and with its managers of C(metadata.managedFields), that is who set it, how and when.
@@ -69,13 +69,13 @@ EXAMPLES = r"""
 - name: Load and validate every input
   rdma.fabric.fabric_spec:
     hosts: []
-  register: preflight_result
+  register: rdma_fabric_preflight_result
 
 - name: List where hosts and cluster differ from the input
   rdma.fabric.fabric_drift:
-    spec: "{{ preflight_result.spec }}"
+    spec: "{{ rdma_fabric_preflight_result.spec }}"
     run_dir: rdma-fabric-run
-  register: drift_result
+  register: rdma_fabric_drift_result
 """
 
 RETURN = r"""

@@ -54,9 +54,9 @@ options:
     default: false
   joining:
     description:
-      - Whether nodes join in this run, by what P(rdma.fabric.node_join#module) has registered as C(host_join). Then
-        every host goes on by itself, whatever becomes of the others, and only hosts whose nodes are yet to be verified
-        are interrupted.
+      - Whether nodes join in this run, by what P(rdma.fabric.node_join#module) has registered as
+        C(rdma_fabric_host_join). Then every host goes on by itself, whatever becomes of the others, and only hosts
+        whose nodes are yet to be verified are interrupted.
       - Without O(reboots), such a host counts as left behind as well while something of its plan is left, or the
         objects of the cluster side are not as wanted.
     type: bool
@@ -79,11 +79,11 @@ EXAMPLES = r"""
   rdma.fabric.fabric_hosts:
     hosts: "{{ groups['rdma_fabric'] | default([]) }}"
     strict: false
-  register: hosts_result
+  register: rdma_fabric_hosts_result
 
 - name: Name the hosts that were left behind
   ansible.builtin.debug:
-    msg: "{{ hosts_result.unfinished | map(attribute='host') | list }}"
+    msg: "{{ rdma_fabric_hosts_result.unfinished | map(attribute='host') | list }}"
 """
 
 RETURN = r"""

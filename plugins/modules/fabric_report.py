@@ -114,16 +114,16 @@ EXAMPLES = r"""
 
 - name: Render the objects of a spec
   rdma.fabric.fabric_render:
-    spec: "{{ preflight_result.spec }}"
-  register: cluster_rendered
+    spec: "{{ rdma_fabric_preflight_result.spec }}"
+  register: rdma_fabric_cluster_rendered
 
 - name: Report hosts and rendered objects, and say why no cluster was touched
   rdma.fabric.fabric_report:
     run_dir: rdma-fabric-run
     title: Preview of the training cluster
-    spec: "{{ preflight_result.spec }}"
-    notices: "{{ preflight_result.notices }}"
-    rendered: "{{ cluster_rendered.waves }}"
+    spec: "{{ rdma_fabric_preflight_result.spec }}"
+    notices: "{{ rdma_fabric_preflight_result.notices }}"
+    rendered: "{{ rdma_fabric_cluster_rendered.waves }}"
     cluster:
       skipped: this is a preview
 """
@@ -156,12 +156,11 @@ summary:
     headline: 7 hosts planned, 12 steps wait, 46 objects in the cluster, nothing stands out
     verdict: pending
 recap:
-  description: The report in a few lines, and in the last one where report and plans lie.
+  description: The report in a few lines.
   returned: success
   type: list
   elements: str
   sample:
     - 7 hosts planned, 12 steps wait, 46 objects in the cluster, 1 remark
     - "attention: A rail has no link: dgx-02"
-    - "report: /home/user/rdma-fabric-run/report.html; plans of the hosts: /home/user/rdma-fabric-run/hosts"
 """

@@ -263,6 +263,12 @@ notices:
   elements: str
   sample:
     - "policy.yaml:9: spec.devicePlugin: is retired: v0.3.0 was the last release of the operator that had it"
+given:
+  description: The variables of the cluster side that asked for something, so that roles can tell those that came later.
+  returned: success
+  type: list
+  elements: str
+  sample: [rdma_fabric_manifests]
 sealed:
   description:
     - The sealed plans of the hosts of this run. C(plans) are the different ones, C(hosts) has for each host the number

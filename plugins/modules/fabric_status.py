@@ -11,8 +11,8 @@ module: fabric_status
 short_description: Show hosts and cluster on one screen
 version_added: 0.1.0
 description:
-  - Compares what M(rdma.fabric.rdma_host) registered for every host as C(host_result), and the objects, workloads,
-    nodes and networks of the cluster, with what is asked for.
+  - Compares what M(rdma.fabric.rdma_host) registered for every host as C(rdma_fabric_host_result), and the objects,
+    workloads, nodes and networks of the cluster, with what is asked for.
   - Hosts in the same state are one line with their number. The screen ends with the result and the next step.
   - RV(status) tells whether something needs a person, which are hosts that were not read or differ from what is asked
     for, reboots, links that are down, objects that differ, components that are not ready, and resources that no node
@@ -52,12 +52,12 @@ EXAMPLES = r"""
 - name: Load and validate every input
   rdma.fabric.fabric_spec:
     hosts: []
-  register: preflight_result
+  register: rdma_fabric_preflight_result
 
 - name: Show hosts and cluster
   rdma.fabric.fabric_status:
-    spec: "{{ preflight_result.spec }}"
-  register: status_result
+    spec: "{{ rdma_fabric_preflight_result.spec }}"
+  register: rdma_fabric_status_result
 """
 
 RETURN = r"""

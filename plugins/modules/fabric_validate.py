@@ -133,16 +133,16 @@ EXAMPLES = r"""
       - policy.yaml
       - networks.yaml
     hosts: "{{ groups['rdma_fabric'] }}"
-  register: preflight_result
+  register: rdma_fabric_preflight_result
 
 - name: Prove every pair of nodes on every network
   rdma.fabric.fabric_validate:
-    spec: "{{ preflight_result.spec }}"
+    spec: "{{ rdma_fabric_preflight_result.spec }}"
     run_dir: rdma-fabric-run
 
 - name: Look for a bad node of a large cluster on one rail
   rdma.fabric.fabric_validate:
-    spec: "{{ preflight_result.spec }}"
+    spec: "{{ rdma_fabric_preflight_result.spec }}"
     run_dir: rdma-fabric-run
     networks:
       - rail0
@@ -150,7 +150,7 @@ EXAMPLES = r"""
 
 - name: Test a node that is cordoned before it takes pods again
   rdma.fabric.fabric_validate:
-    spec: "{{ preflight_result.spec }}"
+    spec: "{{ rdma_fabric_preflight_result.spec }}"
     run_dir: rdma-fabric-run
     node: gpu-07
 """

@@ -159,10 +159,11 @@ options:
     type: path
   check_variables:
     description:
-      - Whether variables of hosts, such as C(rdma_fabric_interfaces), are refused that the task sees otherwise than the
-        inventory has them.
+      - Whether variables of hosts, such as C(rdma_fabric_interfaces), count as the task sees them, where that is
+        otherwise than the inventory has them.
       - Those are variables of a role or a play. P(rdma.fabric.fabric_spec#module) does not read them, so nothing of
-        them is in the O(desired) that it made.
+        them is in the O(desired) that it made, and it is made anew with them. They are validated before the host is
+        touched, not before any host is, and refused together with O(sealed).
     type: bool
     default: false
 notes:

@@ -94,6 +94,10 @@ class FabricAction(ActionBase):
         """Whether the user asked for differences."""
         return bool(self._task.diff)
 
+    def templated(self, value: Any) -> Any:
+        """Return the value of a variable as plain data, with its templates filled in."""
+        return plain(self._templar.template(value))
+
     def find_file(self, path: str) -> Path:
         """Return a controller file: as the user's shell sees the name, or beside the playbook."""
         given = Path(path).expanduser()

@@ -74,7 +74,7 @@ def registered_documents(
     """Return a document for each host from what ``rdma_host`` registered, and why there is none of others."""
     documents, unusable = [], {}
     for host in hosts:
-        result = plain(variables[host]["host_result"])
+        result = plain(variables[host]["rdma_fabric_host_result"])
         document = {"host": host, "facts": result.get("facts"), "plan": result.get("plan")}
         violations = report_input.host_document_violations(host, document)
         if violations:

@@ -34,7 +34,7 @@ def objections_to_join(spec: Mapping[str, Any], sealed: bool, plan_file: str) ->
 
 def joining_hosts(hosts: Sequence[str], variables: Variables) -> list[str]:
     """Return the hosts whose nodes are yet to be verified, by what ``node_join`` registered for each."""
-    return [host for host in hosts if _registered(variables, host, "host_join").get("joining")]
+    return [host for host in hosts if _registered(variables, host, "rdma_fabric_host_join").get("joining")]
 
 
 def not_as_wanted(hosts: Sequence[str], variables: Variables) -> list[Unfinished]:
@@ -44,7 +44,7 @@ def not_as_wanted(hosts: Sequence[str], variables: Variables) -> list[Unfinished
     """
     found = []
     for host in joining_hosts(hosts, variables):
-        result = _registered(variables, host, "host_result")
+        result = _registered(variables, host, "rdma_fabric_host_result")
         summary = result.get("summary") or {}
         if summary.get("steps") or result.get("reboot_required"):
             found.append(Unfinished(host, f"not as wanted yet: {one_line(result.get('msg'))}"))
@@ -60,7 +60,9 @@ def not_pushed(variables: Variables, host: str) -> str:
 
     One that only waited in vain is no reason: what a node needs is looked at on the node.
     """
-    result = _registered(variables, host, "cluster_result") or _registered(variables, _CONTROLLER, "cluster_result")
+    result = _registered(variables, host, "rdma_fabric_cluster_result") or _registered(
+        variables, _CONTROLLER, "rdma_fabric_cluster_result"
+    )
     if not result.get("failed"):
         return ""
     faults = result.get("failures") or [{}]
@@ -73,8 +75,8 @@ def say_who_is_left(hosts: Sequence[str], variables: Variables) -> list[str]:
     left = [
         host
         for host in hosts
-        if _registered(variables, host, "host_join").get("joining") is False
-        and (_registered(variables, host, "host_result").get("summary") or {}).get("steps")
+        if _registered(variables, host, "rdma_fabric_host_join").get("joining") is False
+        and (_registered(variables, host, "rdma_fabric_host_result").get("summary") or {}).get("steps")
     ]
     if not left:
         return []

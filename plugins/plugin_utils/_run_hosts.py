@@ -64,12 +64,14 @@ def unfinished_hosts(hosts: Iterable[str], variables: Mapping[str, Mapping[str, 
     found = []
     for host in hosts:
         own = variables.get(host, {})
-        failed = (own.get("host_end") or {}).get("unfinished")
+        failed = (own.get("_rdma_fabric_host_end") or {}).get("unfinished")
         if failed:
             # What is registered since then is about going back.
             why = "; ".join((failed[0]["why"], *_of_its_rollback(own)))
         else:
-            why = why_unfinished(own.get("host_result"), own.get("host_reboot"), _of_its_node(own))
+            why = why_unfinished(
+                own.get("rdma_fabric_host_result"), own.get("_rdma_fabric_host_reboot"), _of_its_node(own)
+            )
         if why:
             found.append(Unfinished(host, why))
     return found
@@ -77,17 +79,30 @@ def unfinished_hosts(hosts: Iterable[str], variables: Mapping[str, Mapping[str, 
 
 def _of_its_node(variables: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """Return what was registered of the node of a host: its slot or taint, its drain, its wire, its return."""
-    before = ("host_slot", "host_join", "host_drain", "host_hook", "host_ready", "host_wire")
-    names = (*before, "host_given_back", "host_joined", "host_join_unit", "host_slot_left")
+    before = (
+        "_rdma_fabric_host_slot",
+        "rdma_fabric_host_join",
+        "_rdma_fabric_host_drain",
+        "_rdma_fabric_host_hook",
+        "_rdma_fabric_host_ready",
+        "_rdma_fabric_host_wire",
+    )
+    names = (
+        *before,
+        "_rdma_fabric_host_given_back",
+        "_rdma_fabric_host_joined",
+        "_rdma_fabric_host_join_unit",
+        "_rdma_fabric_host_slot_left",
+    )
     return [variables[name] for name in names if name in variables]
 
 
 def _of_its_rollback(variables: Mapping[str, Any]) -> list[str]:
     """Return what became of bringing a host whose turn has failed back to what it was before, in one line if any."""
-    if "host_rollback_reboot" not in variables:
+    if "_rdma_fabric_host_rollback_reboot" not in variables:
         return []
-    result = variables.get("host_result") or {}
-    why = why_unfinished(result, variables["host_rollback_reboot"])
+    result = variables.get("rdma_fabric_host_result") or {}
+    why = why_unfinished(result, variables["_rdma_fabric_host_rollback_reboot"])
     if why:
         return [f"not rolled back: {why}"]
     if not result.get("previous_known"):
@@ -131,17 +146,17 @@ def was_read(result: Mapping[str, Any] | None) -> bool:
 
 def due_for_reboot(hosts: Iterable[str], variables: Mapping[str, Mapping[str, Any]]) -> list[str]:
     """Return the hosts that need a reboot and have the consent to it, by what ``rdma_host`` registered for each."""
-    return [host for host in hosts if (variables.get(host, {}).get("host_result") or {}).get("reboot_due")]
+    return [host for host in hosts if (variables.get(host, {}).get("rdma_fabric_host_result") or {}).get("reboot_due")]
 
 
 def due_for_reload(hosts: Iterable[str], variables: Mapping[str, Mapping[str, Any]]) -> list[str]:
     """Return the hosts whose driver is to be reloaded in their turn, by what ``rdma_host`` registered for each."""
-    return [host for host in hosts if (variables.get(host, {}).get("host_result") or {}).get("reload_due")]
+    return [host for host in hosts if (variables.get(host, {}).get("rdma_fabric_host_result") or {}).get("reload_due")]
 
 
 def shown_later(hosts: Iterable[str], variables: Mapping[str, Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
     """Return what ``rdma_host`` kept of each host to be printed with the others'; hosts without it are left out."""
-    results = {host: variables.get(host, {}).get("host_result") or {} for host in hosts}
+    results = {host: variables.get(host, {}).get("rdma_fabric_host_result") or {} for host in hosts}
     return {host: result["shown_later"] for host, result in results.items() if "shown_later" in result}
 
 
@@ -164,7 +179,7 @@ def wire_tested(hosts: Iterable[str], variables: Mapping[str, Mapping[str, Any]]
 
 def wire_notices(hosts: Iterable[str], variables: Mapping[str, Mapping[str, Any]]) -> list[str]:
     """Return what the wire tests of this run have found worth a look, beside what failed."""
-    found = [(variables.get(host, {}).get("host_wire") or {}).get("notices") or [] for host in hosts]
+    found = [(variables.get(host, {}).get("_rdma_fabric_host_wire") or {}).get("notices") or [] for host in hosts]
     return [notice for notices in found for notice in notices]
 
 
@@ -189,7 +204,9 @@ def drains_of_policies(
     """
     found: dict[str, Mapping[str, Any]] = {}
     for host in hosts:
-        labels = ((variables.get(host, {}).get("host_result") or {}).get("summary") or {}).get("labels") or {}
+        labels = ((variables.get(host, {}).get("rdma_fabric_host_result") or {}).get("summary") or {}).get(
+            "labels"
+        ) or {}
         fitting = [rollout for rollout in rollouts if selects(rollout["node_selector"], labels)]
         if fitting:
             found[host] = min(fitting, key=lambda rollout: str(rollout["source"]))

@@ -96,7 +96,7 @@ def turns_of(
         due = needs_turn(own)
         if due or (node in slots and _may_be_changed(own)):
             seconds = seconds_of(own, (policies.get(host) or {}).get("drain") or {})
-            links = (own.get("host_result") or {}).get("links") or []
+            links = (own.get("rdma_fabric_host_result") or {}).get("links") or []
             domain = domains.of(node)
             total = totals[domain] if domain else 0
             found.append(Turn(host, node, due, host in canaries, seconds, links, domain, total))
@@ -110,7 +110,7 @@ def turns_of(
 
 def needs_turn(variables: Mapping[str, Any]) -> bool:
     """Return whether a host needs to be interrupted, by what a look at it in check mode has registered."""
-    result = variables.get("host_result") or {}
+    result = variables.get("rdma_fabric_host_result") or {}
     if not _may_be_changed(variables):
         return False
     return bool(result.get("changed") or (result.get("reboot_required") and _value("allow_reboot", variables)))
@@ -161,7 +161,7 @@ def _domain_notices(turns: Turns) -> list[str]:
 
 
 def _may_be_changed(variables: Mapping[str, Any]) -> bool:
-    result = variables.get("host_result") or {}
+    result = variables.get("rdma_fabric_host_result") or {}
     return bool(result) and not result.get("recorded") and _value("host_mode", variables) != "preview"
 
 

@@ -16,9 +16,9 @@ from ansible.errors import AnsibleError
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import CONSENTS, HOST_VARIABLES, KEYS
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.place import Found, own_place
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.syntax import one_line
-from ansible_collections.rdma.fabric.plugins.module_utils._violations import Notice, Violation, named
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, Notice, Violation, named
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variable import PREFIX
+from ansible_collections.rdma.fabric.plugins.plugin_utils._variable_rows_cluster import RESOURCE_ROWS
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variable_table import OF_CONTROLLER, TABLE
 
 SOURCE = "variables"
@@ -26,8 +26,34 @@ SOURCE = "variables"
 # to the fabric.
 CONTROLLER_VARIABLES = tuple(row.name for row in OF_CONTROLLER)
 # What a run leaves to those after it: AWX hands it to the next job of a workflow as an extra variable.
+VALIDATED = "rdma_fabric_preflight_result"
+INPUTS = tuple(
+    [f"{PREFIX}{name}" for name in ("manifests", "helm_values", "helm_values_files", "helm_set")]
+    + [row.name for row in RESOURCE_ROWS]
+)
+"""What only preflight reads of the cluster side."""
 _RESULT = f"{PREFIX}result"
 KNOWN_VARIABLES = frozenset((*TABLE, *HOST_VARIABLES, _RESULT))
+REGISTERED = frozenset(
+    f"{PREFIX}{name}"
+    for name in (
+        "cluster_rendered",
+        "cluster_result",
+        "discover_facts",
+        "discover_result",
+        "drift_result",
+        "host_join",
+        "host_result",
+        "hosts_result",
+        "preflight_result",
+        "record_result",
+        "render_result",
+        "report_result",
+        "status_result",
+        "validate_result",
+    )
+)
+"""What roles and playbooks register for those that come after them; names that nobody else needs begin with ``_``."""
 # Those that ask for something on a host. A consent, or the address that Ansible connects to, asks for nothing.
 WISHES = tuple(name for name in HOST_VARIABLES if name.startswith(PREFIX) and name not in CONSENTS.values())
 # Read by the role rdma.fabric.host itself, wherever they are set.
@@ -81,7 +107,8 @@ class VariableSurvey:
         return violations, notices
 
     def _note_unknown(self, variables: Iterable[str]) -> None:
-        self._unknown.update(name for name in variables if name.startswith(PREFIX) and name not in KNOWN_VARIABLES)
+        known = KNOWN_VARIABLES | REGISTERED
+        self._unknown.update(name for name in variables if name.startswith(PREFIX) and name not in known)
 
     def _differs(self, name: str, variables: Mapping[str, Any]) -> bool:
         try:
@@ -131,29 +158,49 @@ def around_the_fabric(
     return [Violation(SOURCE, PATTERN, problem, hint)], []
 
 
-def unread(
-    host: str, of_task: Mapping[str, Any], of_inventory: Mapping[str, Any], template: Callable[[Any], Any]
-) -> list[Violation]:
-    """Return the variables that a task on ``host`` has and that preflight did not read, as it looks at the inventory's.
+def not_of_inventory(
+    of_task: Mapping[str, Any], of_inventory: Mapping[str, Any], template: Callable[[Any], Any]
+) -> list[str]:
+    """Return the variables of hosts that a task has and that preflight did not read, as it looks at the inventory's.
 
     Variables of a role, a play, a block or a task are such. What asks for nothing is as good as not given.
     ``template`` makes a value plain.
     """
-    violations: list[Violation] = []
-    for name in (*WISHES, *CONSENTS.values()):
-        if name in _OF_THE_ROLE or name not in of_task:
-            continue
-        of_fabric = template(of_inventory[name]) if name in of_inventory else None
-        if _as_read(name, template(of_task[name])) == _as_read(name, of_fabric):
-            continue
-        if name not in of_inventory:
-            problem = "is set where only this task sees it"
-        else:
-            problem = "has another value for this task than in the inventory"
-        problem = f"{problem}, in the variables of a role or play: preflight did not read that, it would be ignored"
-        hint = "set it in the inventory, group_vars or host_vars, or with -e"
-        violations.append(Violation(f"host {one_line(host)}: {name}", "", problem, hint))
-    return violations
+    return [
+        name
+        for name in (*WISHES, *CONSENTS.values())
+        if name in of_task
+        and name not in _OF_THE_ROLE
+        and _as_read(name, template(of_task[name]))
+        != _as_read(name, template(of_inventory[name]) if name in of_inventory else None)
+    ]
+
+
+def validated_of(task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return what preflight has registered for the host of a task, or for localhost; nothing where it did not run."""
+    controller = (task_vars.get("hostvars") or {}).get("localhost") or {}
+    found: Mapping[str, Any] = task_vars.get(VALIDATED) or controller.get(VALIDATED) or {}
+    return found
+
+
+def refuse_unseen(task_vars: Mapping[str, Any], template: Callable[[Any], Any]) -> None:
+    """Raise InvalidInput where a role is given an input that preflight reads for it and did not see."""
+    seen = validated_of(task_vars).get("given")
+    if seen is None:
+        return
+    names = [name for name in INPUTS if name in task_vars and name not in seen and _asks(task_vars[name], template)]
+    problem = "is set where only this role sees it, in its own variables: preflight, which reads it, did not"
+    hint = "set it for the play, in the inventory, with -e, or for the role rdma.fabric.preflight"
+    if names:
+        raise InvalidInput([Violation(SOURCE, name, problem, hint) for name in names])
+
+
+def _asks(value: Any, template: Callable[[Any], Any]) -> bool:
+    try:
+        found = template(value)
+    except AnsibleError:
+        return False  # it makes no sense here, so nobody meant it to be read
+    return bool(found.strip() if isinstance(found, str) else found)
 
 
 def _as_read(name: str, value: Any) -> Any:

@@ -196,6 +196,7 @@ SCENARIOS = {
     "fabric_report": Scenario(
         lambda place: {"run_dir": str(place.folder / "run")}, changes=True, prepare=write_host_document
     ),
+    "fabric_result": Scenario(lambda _place: {"kind": "input"}, changes=False),
     "fabric_seal": Scenario(seal_arguments, changes=True, prepare=write_host_document),
     "fabric_validate": Scenario(
         proof_arguments,

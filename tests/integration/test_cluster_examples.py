@@ -32,7 +32,10 @@ HOST = {
     }
 }
 BEFORE: dict[str, list[dict[str, Any]]] = {
-    "fabric_report": [{"name": "Load", **SPEC, "register": "preflight_result"}, {"name": "Read a host", **HOST}],
+    "fabric_report": [
+        {"name": "Load", **SPEC, "register": "rdma_fabric_preflight_result"},
+        {"name": "Read a host", **HOST},
+    ],
 }
 # Part of what the last example comes to.
 SHOWN = {
@@ -42,6 +45,7 @@ SHOWN = {
     "fabric_render": "rdma-shared",
     "fabric_ready": '"server": "https://127.0.0.1:',
     "fabric_report": "report.html",
+    "fabric_result": "result:   refused",
     "fabric_rollout": '"msg": []',
     "fabric_status": '"outcome": "ok"',
     "fabric_seal": "plan.json",

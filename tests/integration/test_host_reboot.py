@@ -47,7 +47,7 @@ PLAYBOOK = """
     rdma_fabric_allow_reboot: CONSENT
   tasks:
     - ansible.builtin.set_fact:
-        preflight_result: {spec: {hosts: {localhost: {}}, rollouts: ROLLOUTS}}
+        rdma_fabric_preflight_result: {spec: {hosts: {localhost: {}}, rollouts: ROLLOUTS}}
     - ansible.builtin.include_role:
         name: host
     - ansible.builtin.include_role:
@@ -69,8 +69,8 @@ OF_MANY = """
   gather_facts: false
   tasks:
     - ansible.builtin.set_fact:
-        preflight_result: {spec: {hosts: {one: {}, two: {}, three: {}}, rollouts: ROLLOUTS}}
-        host_result: HOST_RESULT
+        rdma_fabric_preflight_result: {spec: {hosts: {one: {}, two: {}, three: {}}, rollouts: ROLLOUTS}}
+        rdma_fabric_host_result: HOST_RESULT
 - ansible.builtin.import_playbook: reboots.yml
 """
 
@@ -236,7 +236,7 @@ def test_a_sealed_plan_is_held_to_in_the_turn_of_its_host_as_what_is_left_of_it(
     role: Role, waits: dict[str, Any], rest: str
 ) -> None:
     sealed = {"plans": [{"steps": []}], "hosts": {"localhost": {"plan": 0, "machine": "m"}}}
-    validated = {"preflight_result": {"spec": {"hosts": {"localhost": {}}}, "sealed": sealed}}
+    validated = {"rdma_fabric_preflight_result": {"spec": {"hosts": {"localhost": {}}}, "sealed": sealed}}
     status, output, _calls = role.run([waits, DONE], True, "-e", json.dumps(validated))
     assert status == 0, output
     given = role.given(HOST)["sealed"]
@@ -331,7 +331,7 @@ def test_as_many_hosts_are_rebooted_at_once_as_the_policy_says(
     assert calls == [call for together in rounds for call in one for _host in range(together)]
 
 
-JOINS = ("-e", json.dumps({"host_join": {"joining": True}, "reboots_joining": True}))
+JOINS = ("-e", json.dumps({"rdma_fabric_host_join": {"joining": True}, "reboots_joining": True}))
 
 
 def test_a_node_that_joins_is_rebooted_without_a_drain(role: Role) -> None:

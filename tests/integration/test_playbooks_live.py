@@ -196,9 +196,12 @@ def test_a_run_whose_localhost_fails_as_a_host_is_reported_and_fails(
 def playbook_of_a_reboot(folder: Path, *names: str, **keywords: Any) -> str:
     """Write a playbook of the role's own steps as if a reboot were due; ``keywords`` go with the role."""
     shutil.copytree(CHECKOUT / "roles" / "host" / "tasks", folder / "roles" / "host" / "tasks")
-    known: Json = {"preflight_result": {"spec": {"hosts": {name: {} for name in names}}}}
+    known: Json = {"rdma_fabric_preflight_result": {"spec": {"hosts": {name: {} for name in names}}}}
     reach = {"name": "Bring", "ansible.builtin.ping": {}, "register": "host_reached"}
-    due = {"name": "Wait", "ansible.builtin.set_fact": {"host_result": {"reboot_required": True, "reboot_due": True}}}
+    due = {
+        "name": "Wait",
+        "ansible.builtin.set_fact": {"rdma_fabric_host_result": {"reboot_required": True, "reboot_due": True}},
+    }
     reboot = {"name": "Go on", "ansible.builtin.import_role": {"name": "host", "tasks_from": "reboot"}, **keywords}
     plays = [
         {"hosts": "localhost", "tasks": [{"name": "Know", "ansible.builtin.set_fact": known}]},
@@ -233,10 +236,10 @@ def test_hosts_are_rebooted_one_after_the_other_unless_told_otherwise(
 ) -> None:
     """Ansible refuses to reboot this machine, so the first host is left behind, and no later one is tried."""
     names = ["one", "two"]
-    known: Json = {"preflight_result": {"spec": {"hosts": {name: {} for name in (*names, "three")}}}}
+    known: Json = {"rdma_fabric_preflight_result": {"spec": {"hosts": {name: {} for name in (*names, "three")}}}}
     due = {"recorded": False, "reboot_required": True, "reboot_due": True}
-    answers = [(name, {"host_result": due}) for name in names] + [
-        ("three", {"host_result": {**due, "reboot_due": False}})
+    answers = [(name, {"rdma_fabric_host_result": due}) for name in names] + [
+        ("three", {"rdma_fabric_host_result": {**due, "reboot_due": False}})
     ]
     plays: list[Json] = [
         {"hosts": host, "tasks": [{"ansible.builtin.set_fact": facts}]}
@@ -266,9 +269,11 @@ def test_drivers_are_reloaded_one_host_after_the_other_unless_told_otherwise(
     """What is asked for is refused on this machine, so the first host fails in its turn, and no later one has one."""
     names = ["one", "two"]
     refused = {"interfaces": [{"pci": "0000:ff:1f.7", "mtu": 9000}]}
-    known: Json = {"preflight_result": {"spec": {"hosts": dict.fromkeys((*names, "three"), refused)}}}
+    known: Json = {"rdma_fabric_preflight_result": {"spec": {"hosts": dict.fromkeys((*names, "three"), refused)}}}
     fine = {"recorded": False, "summary": {}, "reboot_due": False}
-    answers = [(name, {"host_result": {**fine, "reload_due": name != "three"}}) for name in (*names, "three")]
+    answers = [
+        (name, {"rdma_fabric_host_result": {**fine, "reload_due": name != "three"}}) for name in (*names, "three")
+    ]
     plays: list[Json] = [
         {"hosts": host, "tasks": [{"ansible.builtin.set_fact": facts}]}
         for host, facts in [("localhost", known), *answers]
@@ -291,8 +296,8 @@ def test_a_node_that_a_killed_run_left_cordoned_is_given_back_without_a_reboot(
 ) -> None:
     node = f"{namespace}-node"
     apply_nodes(control_plane.api, [kwok_node(node)])
-    known: Json = {"preflight_result": {"spec": {"hosts": {"one": {}}}}}
-    fine = {"host_result": {"recorded": False, "reboot_required": False, "reboot_due": False}}
+    known: Json = {"rdma_fabric_preflight_result": {"spec": {"hosts": {"one": {}}}}}
+    fine = {"rdma_fabric_host_result": {"recorded": False, "reboot_required": False, "reboot_due": False}}
     cordon = {"node": node, "state": "cordoned", "run": "reboots of rdma.fabric.host"}
     tasks: list[Json] = [{"ansible.builtin.set_fact": fine}, {"rdma.fabric.node_drain": cordon}]
     plays: list[Json] = [

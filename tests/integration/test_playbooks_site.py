@@ -144,6 +144,10 @@ def test_a_run_costs_one_task_per_host_and_skips_none_of_them(second: Observed) 
         "skipped ansible.builtin.add_host": 1,
         "skipped rdma.fabric.fabric_hosts": 1,
         "skipped rdma.fabric.fabric_seal": 1,
+        # Of a run that goes no further than its input or what it looks at first.
+        "skipped rdma.fabric.fabric_result": 2,
+        # What a play for localhost has validated is there for other plays.
+        "skipped ansible.builtin.set_fact": 1,
     }
     assert "End here" not in second.outcome.output
     assert second.outcome.output.count("TASK [") < 20

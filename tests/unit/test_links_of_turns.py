@@ -16,8 +16,8 @@ from ansible.parsing.dataloader import DataLoader
 from ansible_collections.rdma.fabric.tests.unit.test_variables_read import trusted
 
 MAIN = Path(__file__).resolve().parents[2] / "roles" / "host" / "tasks" / "main.yml"
-TURN: dict[str, Any] = {"host_turn": {"links": [{"pci": "0000:18:00.0"}]}}
-HELD, FREE = TURN["host_turn"]["links"], "__omit__"
+TURN: dict[str, Any] = {"_rdma_fabric_host_turn": {"links": [{"pci": "0000:18:00.0"}]}}
+HELD, FREE = TURN["_rdma_fabric_host_turn"]["links"], "__omit__"
 
 
 @pytest.mark.parametrize(

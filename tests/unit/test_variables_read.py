@@ -23,6 +23,7 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._variable import Varia
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variable_rows_hooks import HOOKS
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variable_rows_hosts import ROWS as OF_THE_STATE
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variable_table import TABLE
+from ansible_collections.rdma.fabric.plugins.plugin_utils._variables import REGISTERED
 from ansible_collections.rdma.fabric.tests.unit.plugins.actions import run_action
 from ansible_collections.rdma.fabric.tests.unit.rules import none_of
 
@@ -32,7 +33,7 @@ NAME = re.compile(r"\brdma_fabric_\w+")
 # Groups that a run makes, what it leaves to the next one, and what hooks are told.
 NO_VARIABLES = {
     f"rdma_fabric_{name}" for name in ("reboot", "give_back", "canary", "upgrade", "alone", "result", "hook")
-}
+} | REGISTERED
 # What preflight reads for the role: the role itself sees what became of it.
 THROUGH_PREFLIGHT = {row.name for row in OF_THE_STATE} - {"rdma_fabric_allow_reboot", "rdma_fabric_recorded_host"}
 # What fabric_hosts reads for the role.

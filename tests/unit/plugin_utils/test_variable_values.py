@@ -53,6 +53,36 @@ def test_text_stands_for_a_value(name: str, given: Any, value: Any) -> None:
     assert value_of(TABLE[f"rdma_fabric_{name}"], given) == (value, "")
 
 
+# A value of each type as surveys, the command line and inventories in INI or YAML write it.
+WRITTEN: dict[str, tuple[tuple[Any, Any], ...]] = {
+    "bool": tuple((text, True) for text in ("true", "True", "TRUE", " yes ", "on", "1", 1, True))
+    + tuple((text, False) for text in ("false", "False", "no ", "off", "0", 0, False)),
+    "int": (("1500", 1500), (" 1500", 1500), ("+1500", 1500), (1500, 1500)),
+    "float": (("1", 1.0), ("1.0", 1.0), (" 1 ", 1.0), (1, 1)),
+    "str": (("4", "4"), ("a b", "a b")),
+    "path": (("/a b", "/a b"),),
+    "list": tuple(
+        (text, ["a", "b"]) for text in ("a,b", "a, b", "a\nb\n", "[a, b]", '["a", "b"]', "- a\n- b", ["a", "b"])
+    ),
+    "dict": tuple((text, {"a": "b"}) for text in ("a: b", '{"a": "b"}', "{a: b}", "a=b", {"a": "b"})),
+}
+
+
+def test_a_value_is_taken_the_same_way_by_every_variable_of_its_type() -> None:
+    none_of(
+        f"{row.name}: {given!r} becomes {value_of(row, given)}"
+        for row in ROWS
+        if not row.choices
+        for given, value in WRITTEN[row.type]
+        if value_of(row, given) != (value, "")
+    )
+
+
+@pytest.mark.parametrize("given", [2, -1, 1.0, "2", "ja"])
+def test_no_other_number_is_a_boolean(given: Any) -> None:
+    assert value_of(TABLE["rdma_fabric_prune"], given)[1]
+
+
 def test_null_and_empty_text_are_not_given_for_every_variable() -> None:
     none_of(
         f"{row.name}: {given!r}" for row in ROWS for given in (None, "", "  ") if value_of(row, given) != (None, "")

@@ -16,13 +16,16 @@ from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import HOST_VARIABLES, parse_host_variables
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.interfaces import INTERFACE_KEYS
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput
 from ansible_collections.rdma.fabric.plugins.plugin_utils._action import plain
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variables import (
     CONTROLLER_VARIABLES,
     KNOWN_VARIABLES,
+    REGISTERED,
     VariableSurvey,
     around_the_fabric,
-    unread,
+    not_of_inventory,
+    refuse_unseen,
 )
 
 CHECKOUT = Path(__file__).resolve().parents[3]
@@ -109,7 +112,7 @@ def test_every_variable_that_a_role_or_a_playbook_reads_is_known() -> None:
         used |= set(re.findall(r"\brdma_fabric_\w+", path.read_text()))
     # Groups of hosts that a run makes, and what hooks are told.
     used -= {f"rdma_fabric_{name}" for name in ("reboot", "give_back", "canary", "upgrade", "alone", "hook")}
-    assert documented | used <= KNOWN_VARIABLES
+    assert documented | used <= KNOWN_VARIABLES | REGISTERED
     assert set(CONTROLLER_VARIABLES) <= documented | used
 
 
@@ -183,36 +186,43 @@ class TestAroundTheFabric:
         assert self.said("rdma_fabric", [], consents) == ([], [])
 
 
-class TestUnread:
-    """Variables of hosts that a role or a play has and the inventory has not: nothing would come of them."""
+class TestNotOfInventory:
+    """Variables of hosts that a role or a play has and the inventory has not."""
 
-    def said(self, task: Mapping[str, Any], inventory: Mapping[str, Any]) -> list[str]:
-        return [each.sentence() for each in unread("gpu01", task, inventory, plain)]
+    def found(self, task: Mapping[str, Any], inventory: Mapping[str, Any]) -> list[str]:
+        return not_of_inventory(task, inventory, plain)
 
-    def test_what_the_inventory_lacks_is_refused_with_where_to_put_it(self) -> None:
-        found = self.said({"rdma_fabric_allow_vf_reset": True, "rdma_fabric_interfaces": []}, {"ansible_host": "a"})
-        assert found == [
-            f"host gpu01: {name}: is set where only this task sees it, in the variables of a role or play: preflight "
-            "did not read that, it would be ignored (set it in the inventory, group_vars or host_vars, or with -e)"
-            for name in ("rdma_fabric_interfaces", "rdma_fabric_allow_vf_reset")
-        ]
-
-    def test_another_value_than_the_inventory_has_is_refused_and_the_same_one_is_not(self) -> None:
+    def test_what_the_inventory_lacks_or_has_otherwise_is_found_and_the_same_value_is_not(self) -> None:
+        task = {"rdma_fabric_allow_vf_reset": True, "rdma_fabric_interfaces": []}
+        assert self.found(task, {"ansible_host": "a"}) == ["rdma_fabric_interfaces", "rdma_fabric_allow_vf_reset"]
         inventory = {"rdma_fabric_sysctls": {"a": 1}, "rdma_fabric_kernel_modules": ["x"]}
-        assert self.said({**inventory, "rdma_fabric_kernel_modules": ("x",)}, inventory) == []
-        (found,) = self.said({"rdma_fabric_sysctls": {"a": 2}}, inventory)
-        assert "rdma_fabric_sysctls: has another value for this task than in the inventory" in found
+        assert self.found({**inventory, "rdma_fabric_kernel_modules": ("x",)}, inventory) == []
+        assert self.found({"rdma_fabric_sysctls": {"a": 2}}, inventory) == ["rdma_fabric_sysctls"]
 
     @pytest.mark.parametrize("value", [None, False])
     def test_a_consent_that_is_withheld_and_a_wish_for_nothing_are_as_good_as_not_given(self, value: Any) -> None:
         consent = {"rdma_fabric_allow_vf_reset": value}
-        assert self.said({**consent, "rdma_fabric_driver": None}, {}) == []
-        assert self.said(consent, {"rdma_fabric_allow_vf_reset": False, "rdma_fabric_driver": None}) == []
-        (found,) = self.said(consent, {"rdma_fabric_allow_vf_reset": True})
-        assert "rdma_fabric_allow_vf_reset: has another value for this task than in the inventory" in found
-        (found,) = self.said({"rdma_fabric_multirail": False}, {})
-        assert "rdma_fabric_multirail: is set where only this task sees it" in found
+        assert self.found({**consent, "rdma_fabric_driver": None}, {}) == []
+        assert self.found(consent, {"rdma_fabric_allow_vf_reset": False, "rdma_fabric_driver": None}) == []
+        assert self.found(consent, {"rdma_fabric_allow_vf_reset": True}) == ["rdma_fabric_allow_vf_reset"]
+        assert self.found({"rdma_fabric_multirail": False}, {}) == ["rdma_fabric_multirail"]
 
-    def test_what_the_role_reads_itself_may_be_set_anywhere(self) -> None:
+    def test_what_the_role_reads_itself_is_none(self) -> None:
         task = {"rdma_fabric_allow_reboot": True, "rdma_fabric_recorded_host": "a", "rdma_fabric_host_mode": "preview"}
-        assert self.said({**task, "ansible_host": "10.0.0.1", "rdma_fabric_hosts": "x"}, {}) == []
+        assert self.found({**task, "ansible_host": "10.0.0.1", "rdma_fabric_hosts": "x"}, {}) == []
+
+
+class TestUnseen:
+    """Inputs of the cluster side that a role is given behind preflight, which alone reads them."""
+
+    NETWORKS = "rdma_fabric_macvlan_networks"
+
+    def test_what_preflight_did_not_see_is_refused_by_name(self) -> None:
+        with pytest.raises(InvalidInput, match=f"{self.NETWORKS}: is set where only this role sees it"):
+            refuse_unseen({"rdma_fabric_preflight_result": {"given": []}, self.NETWORKS: {"a": {}}}, plain)
+
+    @pytest.mark.parametrize("value", [None, "", {}, " "])
+    def test_what_it_saw_and_what_asks_for_nothing_is_not(self, value: Any) -> None:
+        refuse_unseen({"rdma_fabric_preflight_result": {"given": []}, self.NETWORKS: value}, plain)
+        refuse_unseen({"rdma_fabric_preflight_result": {"given": [self.NETWORKS]}, self.NETWORKS: {"a": {}}}, plain)
+        refuse_unseen({self.NETWORKS: {"a": {}}}, plain)

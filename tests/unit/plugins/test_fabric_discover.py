@@ -28,7 +28,7 @@ def facts_of(host: str) -> dict[str, Any]:
 
 
 def discover(dest: Path, *, check: bool = False, diff: bool = False, **arguments: Any) -> dict[str, Any]:
-    variables = {host: {"discover_facts": {"facts": facts_of(host)}} for host in FLEET}
+    variables = {host: {"rdma_fabric_discover_facts": {"facts": facts_of(host)}} for host in FLEET}
     return run_action(
         "fabric_discover",
         {"hosts": FLEET, "dest": str(dest), **arguments},
@@ -148,7 +148,10 @@ def test_a_file_of_an_earlier_discovery_that_ansible_would_still_read_is_named(t
 
 
 def test_hosts_that_were_not_read_are_named_and_without_any_rail_nothing_is_written(tmp_path: Path) -> None:
-    variables = {"cpu-01": {"discover_facts": {"facts": facts_of("cpu-01")}}, "gone": {"discover_facts": {}}}
+    variables = {
+        "cpu-01": {"rdma_fabric_discover_facts": {"facts": facts_of("cpu-01")}},
+        "gone": {"rdma_fabric_discover_facts": {}},
+    }
     result = run_action(
         "fabric_discover",
         {"hosts": ["cpu-01", "gone"], "dest": str(tmp_path)},

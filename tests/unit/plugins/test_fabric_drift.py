@@ -54,7 +54,7 @@ def test_check_mode_writes_nothing(tmp_path: Path) -> None:
 
 
 def test_a_host_that_registered_nothing_was_not_read_and_one_with_something_else_neither(tmp_path: Path) -> None:
-    registered = {"b": {"host_result": {"facts": {}, "plan": {"steps": 7}}}}
+    registered = {"b": {"rdma_fabric_host_result": {"facts": {}, "plan": {"steps": 7}}}}
     result = compare(tmp_path, hosts={"a": {}, "b": {}}, hostvars={"a": {}, **registered})
     rows = {row["host"]: row for row in document(tmp_path)["hosts"]}
     assert result["outcome"] == "error"

@@ -18,8 +18,8 @@ FINE: dict[str, Any] = {"changed": False, "reboot_required": False}
 REFUSED_WHY = "unreachable: Task failed: Failed to connect: Connection refused"
 REFUSED = {"unreachable": True, "msg": "Task failed: Failed to connect:\n  Connection refused"}
 GROUPS = {"all": ["a", "b", "c"], "ungrouped": [], "rdma_fabric": ["a", "b", "c"], "pair": ["a", "b"]}
-TURN_FAILED = {"host_end": {"unfinished": [{"host": "b", "why": "failed: node b is not ready"}]}}
-WENT_BACK = {**TURN_FAILED, "host_rollback_reboot": {"skipped": True}}
+TURN_FAILED = {"_rdma_fabric_host_end": {"unfinished": [{"host": "b", "why": "failed: node b is not ready"}]}}
+WENT_BACK = {**TURN_FAILED, "_rdma_fabric_host_rollback_reboot": {"skipped": True}}
 
 
 def look(
@@ -33,7 +33,7 @@ def look(
 
 def done(**others: dict[str, Any]) -> dict[str, dict[str, Any]]:
     """Give the variables of three hosts that came to the end, but for ``others``."""
-    return {name: others.get(name, {"host_result": FINE}) for name in GROUPS["all"]}
+    return {name: others.get(name, {"rdma_fabric_host_result": FINE}) for name in GROUPS["all"]}
 
 
 def test_hosts_that_came_to_the_end_are_no_matter() -> None:
@@ -44,61 +44,73 @@ def test_hosts_that_came_to_the_end_are_no_matter() -> None:
 @pytest.mark.parametrize(
     ("variables", "why"),
     [
-        ({"host_result": REFUSED}, REFUSED_WHY),
-        ({"host_result": {"failed": True, "msg": "no such card"}}, "failed: no such card"),
-        ({"host_result": {"failed": True}}, "failed: its own error says why"),
-        ({"host_result": {"failed": True, "msg": "x" * 5000}}, f"failed: {'x' * 300}..."),
+        ({"rdma_fabric_host_result": REFUSED}, REFUSED_WHY),
+        ({"rdma_fabric_host_result": {"failed": True, "msg": "no such card"}}, "failed: no such card"),
+        ({"rdma_fabric_host_result": {"failed": True}}, "failed: its own error says why"),
+        ({"rdma_fabric_host_result": {"failed": True, "msg": "x" * 5000}}, f"failed: {'x' * 300}..."),
         (
-            {"host_result": FINE, "host_reboot": {"failed": True, "msg": "did not come back"}},
+            {"rdma_fabric_host_result": FINE, "_rdma_fabric_host_reboot": {"failed": True, "msg": "did not come back"}},
             "failed: did not come back",
         ),
         (
-            {"host_result": FINE, "host_reboot": REFUSED},
+            {"rdma_fabric_host_result": FINE, "_rdma_fabric_host_reboot": REFUSED},
             "unreachable: Task failed: Failed to connect: Connection refused",
         ),
         (
-            {"host_result": {"reboot_required": True}, "host_reboot": {"rebooted": True}},
+            {"rdma_fabric_host_result": {"reboot_required": True}, "_rdma_fabric_host_reboot": {"rebooted": True}},
             "failed: it was rebooted and came back without what the reboot was for",
         ),
         (
-            {"host_result": {"reboot_due": True}, "host_drain": {"failed": True, "msg": "node b is not drained"}},
+            {
+                "rdma_fabric_host_result": {"reboot_due": True},
+                "_rdma_fabric_host_drain": {"failed": True, "msg": "node b is not drained"},
+            },
             "failed: node b is not drained",
         ),
         (
-            {"host_result": FINE, "host_ready": {"failed": True, "msg": "node b is not Ready"}},
+            {
+                "rdma_fabric_host_result": FINE,
+                "_rdma_fabric_host_ready": {"failed": True, "msg": "node b is not Ready"},
+            },
             "failed: node b is not Ready",
         ),
         (
-            {"host_result": FINE, "host_wire": {"failed": True, "msg": "node b fails the wire test"}},
+            {
+                "rdma_fabric_host_result": FINE,
+                "_rdma_fabric_host_wire": {"failed": True, "msg": "node b fails the wire test"},
+            },
             "failed: node b fails the wire test",
         ),
         (
-            {"host_result": FINE, "host_given_back": {"failed": True, "msg": "node b is not given back"}},
+            {
+                "rdma_fabric_host_result": FINE,
+                "_rdma_fabric_host_given_back": {"failed": True, "msg": "node b is not given back"},
+            },
             "failed: node b is not given back",
         ),
         ({}, "failed before it was read; its own error says why"),
-        ({"host_result": FINE, **TURN_FAILED}, "failed: node b is not ready"),
+        ({"rdma_fabric_host_result": FINE, **TURN_FAILED}, "failed: node b is not ready"),
         (
-            {"host_result": {**FINE, "previous_known": True}, **WENT_BACK},
+            {"rdma_fabric_host_result": {**FINE, "previous_known": True}, **WENT_BACK},
             "failed: node b is not ready; rolled back to what it was before",
         ),
         (
-            {"host_result": {**FINE, "previous_known": False}, **WENT_BACK},
+            {"rdma_fabric_host_result": {**FINE, "previous_known": False}, **WENT_BACK},
             "failed: node b is not ready; not rolled back, as no earlier state of it is known",
         ),
         (
-            {"host_result": {"reboot_required": True, "previous_known": True}, **WENT_BACK},
+            {"rdma_fabric_host_result": {"reboot_required": True, "previous_known": True}, **WENT_BACK},
             "failed: node b is not ready; rolled back for its next boot, which needs rdma_fabric_allow_reboot",
         ),
         (
-            {"host_result": REFUSED, **WENT_BACK},
+            {"rdma_fabric_host_result": REFUSED, **WENT_BACK},
             f"failed: node b is not ready; not rolled back: {REFUSED_WHY}",
         ),
         (
             {
-                "host_result": {"reboot_required": True, "previous_known": True},
+                "rdma_fabric_host_result": {"reboot_required": True, "previous_known": True},
                 **TURN_FAILED,
-                "host_rollback_reboot": {"failed": True, "msg": "did not come back"},
+                "_rdma_fabric_host_rollback_reboot": {"failed": True, "msg": "did not come back"},
             },
             "failed: node b is not ready; not rolled back: failed: did not come back",
         ),
@@ -116,7 +128,10 @@ def test_a_host_that_was_left_behind_is_named_with_the_reason(variables: dict[st
 
 @pytest.mark.parametrize(
     "variables",
-    [{"host_result": {"reboot_required": True}}, {"host_result": FINE, "host_reboot": {"rebooted": True}}],
+    [
+        {"rdma_fabric_host_result": {"reboot_required": True}},
+        {"rdma_fabric_host_result": FINE, "_rdma_fabric_host_reboot": {"rebooted": True}},
+    ],
 )
 def test_a_reboot_that_waits_for_consent_or_brought_everything_is_an_end(variables: dict[str, Any]) -> None:
     assert look(done(b=variables))["unfinished"] == []
@@ -130,7 +145,7 @@ def test_hosts_outside_of_the_limit_are_no_matter(limit: str, tmp_path: Path) ->
 
 
 def test_the_next_step_keeps_the_limit_of_the_run() -> None:
-    message = look(done(b={"host_result": REFUSED}, c={}), limit="pair,localhost")["msg"]
+    message = look(done(b={"rdma_fabric_host_result": REFUSED}, c={}), limit="pair,localhost")["msg"]
     assert message.startswith("1 of 2 hosts of this run was")
     assert message.endswith("--limit 'pair,localhost,!b'")
 
@@ -162,7 +177,7 @@ def test_of_many_hosts_the_first_are_named_and_the_rest_is_counted() -> None:
 
 
 def test_without_strict_it_warns() -> None:
-    result = look(done(b={"host_result": REFUSED}), strict=False)
+    result = look(done(b={"rdma_fabric_host_result": REFUSED}), strict=False)
     assert result.get("failed") is None
     assert [each["host"] for each in result["unfinished"]] == ["b"]
     assert result["notices"][0].startswith("1 of 3 hosts of this run was not brought to the end:\n  - b: unreachable: ")
@@ -172,8 +187,8 @@ def test_plans_that_were_kept_are_printed_once_for_equal_hosts_in_the_limit(monk
     printed: list[str] = []
     monkeypatch.setattr(fabric_hosts, "display", SimpleNamespace(display=printed.append))
     kept = {"steps": ["planned: mtu 0000:29:00.0 (a): set"], "notices": ["slow slot"]}
-    fine = {"host_result": {**FINE, "shown_later": kept}}
-    variables = {"a": fine, "b": {"host_result": REFUSED}, "c": fine}
+    fine = {"rdma_fabric_host_result": {**FINE, "shown_later": kept}}
+    variables = {"a": fine, "b": {"rdma_fabric_host_result": REFUSED}, "c": fine}
     look(variables, strict=False)
     assert printed == []
     assert [each["host"] for each in look(variables, strict=False, plans=True)["unfinished"]] == ["b"]
@@ -187,7 +202,10 @@ DUE: dict[str, Any] = {**FINE, "reboot_required": True, "reboot_due": True}
 
 
 def test_hosts_that_need_a_reboot_and_may_have_one_are_named_and_that_nothing_is_drained() -> None:
-    result = look(done(b={"host_result": DUE}, c={"host_result": {**DUE, "reboot_due": False}}), reboots=True)
+    result = look(
+        done(b={"rdma_fabric_host_result": DUE}, c={"rdma_fabric_host_result": {**DUE, "reboot_due": False}}),
+        reboots=True,
+    )
     assert result["reboot"] == ["b"]
     (notice,) = result["notices"]
     assert notice.startswith(
@@ -198,19 +216,19 @@ def test_hosts_that_need_a_reboot_and_may_have_one_are_named_and_that_nothing_is
 
 def test_hosts_whose_nodes_are_drained_are_told_apart_and_the_others_of_them_are_given_back() -> None:
     drains = {"rdma_fabric_drain": "true"}
-    safe, alone = {"host_result": DUE, **drains}, {"host_result": FINE, **drains}
+    safe, alone = {"rdma_fabric_host_result": DUE, **drains}, {"rdma_fabric_host_result": FINE, **drains}
     result = look(done(a=safe, b=alone, c=safe), reboots=True)
     assert (result["reboot"], result["give_back"]) == (["a", "c"], ["b"])
     assert result["notices"][0].endswith(": a, c; their nodes are drained before")
-    mixed = look(done(a=safe, b=alone, c={"host_result": DUE}), reboots=True)
+    mixed = look(done(a=safe, b=alone, c={"rdma_fabric_host_result": DUE}), reboots=True)
     assert "nothing is drained for c: set rdma_fabric_drain" in mixed["notices"][0]
 
 
 def test_hosts_whose_driver_is_to_be_reloaded_are_named_and_their_nodes_not_given_back_before() -> None:
     drains = {"rdma_fabric_drain": True}
-    reload = {"host_result": {**FINE, "reload_due": True}, **drains}
-    both = {"host_result": {**DUE, "reload_due": True}}
-    result = look(done(a=reload, b={"host_result": FINE, **drains}, c=both), reboots=True)
+    reload = {"rdma_fabric_host_result": {**FINE, "reload_due": True}, **drains}
+    both = {"rdma_fabric_host_result": {**DUE, "reload_due": True}}
+    result = look(done(a=reload, b={"rdma_fabric_host_result": FINE, **drains}, c=both), reboots=True)
     assert (result["reload"], result["reboot"], result["give_back"]) == (["a", "c"], ["c"], ["b"])
     first, second = result["notices"]
     assert first == (
@@ -218,17 +236,20 @@ def test_hosts_whose_driver_is_to_be_reloaded_are_named_and_their_nodes_not_give
         "c; nothing is drained for c: set rdma_fabric_drain where workloads must not be cut off"
     )
     assert second.startswith("to be rebooted, ")
-    left_behind = look(done(a=reload, b={"host_result": REFUSED}), reboots=True, strict=False)
+    left_behind = look(done(a=reload, b={"rdma_fabric_host_result": REFUSED}), reboots=True, strict=False)
     assert left_behind["reload"] == []
 
 
 def test_a_host_that_was_only_reloaded_is_no_host_that_a_reboot_failed_on() -> None:
-    waits = {"host_result": {**FINE, "reboot_required": True}, "host_reboot": {"skipped": True, "changed": False}}
+    waits = {
+        "rdma_fabric_host_result": {**FINE, "reboot_required": True},
+        "_rdma_fabric_host_reboot": {"skipped": True, "changed": False},
+    }
     assert look(done(b=waits))["unfinished"] == []
 
 
 def test_no_host_is_due_for_a_reboot_while_another_one_was_left_behind_or_outside_of_the_limit() -> None:
-    variables = done(a={"host_result": DUE}, b={"host_result": REFUSED})
+    variables = done(a={"rdma_fabric_host_result": DUE}, b={"rdma_fabric_host_result": REFUSED})
     assert look(variables, reboots=True, strict=False)["reboot"] == []
     result = look(variables, reboots=True, limit="c")
     assert (result["reboot"], result["notices"]) == ([], [])
@@ -239,7 +260,7 @@ OTHER = {"source": "NicNodePolicy/q", "node_selector": {"pool": "b"}, "parallel"
 
 
 def labelled(*, drain: bool = True, **labels: str) -> dict[str, Any]:
-    return {"host_result": {**DUE, "summary": {"labels": labels}}, "rdma_fabric_drain": drain}
+    return {"rdma_fabric_host_result": {**DUE, "summary": {"labels": labels}}, "rdma_fabric_drain": drain}
 
 
 def test_each_host_is_drained_by_the_policy_that_its_labels_choose() -> None:
@@ -273,18 +294,24 @@ def test_zero_is_without_limit() -> None:
     assert "all at once" in result["notices"][0]
 
 
-NEW: dict[str, Any] = {"host_join": {"joining": True}}
-WORKS: dict[str, Any] = {"host_join": {"joining": False}, "host_result": {**FINE, "summary": {"steps": 0}}}
+NEW: dict[str, Any] = {"rdma_fabric_host_join": {"joining": True}}
+WORKS: dict[str, Any] = {
+    "rdma_fabric_host_join": {"joining": False},
+    "rdma_fabric_host_result": {**FINE, "summary": {"steps": 0}},
+}
 
 
 def new(**registered: Any) -> dict[str, Any]:
-    return {**NEW, "host_result": {**FINE, "summary": {"steps": 0}}, **registered}
+    return {**NEW, "rdma_fabric_host_result": {**FINE, "summary": {"steps": 0}}, **registered}
 
 
 def test_where_nodes_join_a_host_that_fails_keeps_no_other_one_from_its_reboot() -> None:
-    works = {**WORKS, "host_result": {**DUE, "summary": {"steps": 2}}, "rdma_fabric_drain": True}
+    works = {**WORKS, "rdma_fabric_host_result": {**DUE, "summary": {"steps": 2}}, "rdma_fabric_drain": True}
     result = look(
-        done(a=new(host_result=DUE), b=new(host_result=REFUSED), c=works), joining=True, reboots=True, strict=False
+        done(a=new(rdma_fabric_host_result=DUE), b=new(rdma_fabric_host_result=REFUSED), c=works),
+        joining=True,
+        reboots=True,
+        strict=False,
     )
     assert (result["reboot"], result["reload"], result["give_back"]) == (["a"], [], [])
     assert (result["joining"], result["pushes"]) == (["a"], True)
@@ -298,8 +325,13 @@ def test_where_nodes_join_a_host_that_fails_keeps_no_other_one_from_its_reboot()
     [
         (done(a=new(), b=WORKS, c=WORKS), True),
         (done(a=WORKS, b=WORKS, c=WORKS), True),
-        (done(a=new(host_result=REFUSED), b=WORKS, c=WORKS), False),
-        (done(a={**WORKS, "host_join": {"failed": True, "msg": "node a is no new one"}}, b=new(), c=WORKS), True),
+        (done(a=new(rdma_fabric_host_result=REFUSED), b=WORKS, c=WORKS), False),
+        (
+            done(
+                a={**WORKS, "rdma_fabric_host_join": {"failed": True, "msg": "node a is no new one"}}, b=new(), c=WORKS
+            ),
+            True,
+        ),
     ],
 )
 def test_the_cluster_side_is_pushed_unless_nothing_is_left_to_verify(
@@ -317,27 +349,30 @@ WAITED = {"failed": True, "msg": "not ready", "failures": [{"fault": "timeout"}]
     ("registered", "why"),
     [
         ({}, ""),
-        ({"host_result": LEFT}, "not as wanted yet: 1 step waits"),
+        ({"rdma_fabric_host_result": LEFT}, "not as wanted yet: 1 step waits"),
         (
-            {"host_result": {**FINE, "reboot_required": True, "msg": "a reboot is needed"}},
+            {"rdma_fabric_host_result": {**FINE, "reboot_required": True, "msg": "a reboot is needed"}},
             "not as wanted yet: a reboot",
         ),
-        ({"cluster_result": UNPUSHED}, "not verified: the cluster side is not as wanted: no such kind"),
-        ({"cluster_result": WAITED}, ""),
+        ({"rdma_fabric_cluster_result": UNPUSHED}, "not verified: the cluster side is not as wanted: no such kind"),
+        ({"rdma_fabric_cluster_result": WAITED}, ""),
         (
-            {"cluster_result": {**WAITED, "not_applied": ["x"]}},
+            {"rdma_fabric_cluster_result": {**WAITED, "not_applied": ["x"]}},
             "not verified: the cluster side is not as wanted: not re",
         ),
         (
-            {"cluster_result": {"failed": True, "msg": "refused"}},
+            {"rdma_fabric_cluster_result": {"failed": True, "msg": "refused"}},
             "not verified: the cluster side is not as wanted: refu",
         ),
-        ({"host_join_unit": {"failed": True, "msg": "read-only"}}, "failed: read-only"),
-        ({"host_joined": {"failed": True, "msg": "node b was not verified"}}, "failed: node b was not verified"),
+        ({"_rdma_fabric_host_join_unit": {"failed": True, "msg": "read-only"}}, "failed: read-only"),
+        (
+            {"_rdma_fabric_host_joined": {"failed": True, "msg": "node b was not verified"}},
+            "failed: node b was not verified",
+        ),
     ],
 )
 def test_a_node_is_not_let_in_while_anything_is_not_as_wanted(registered: dict[str, Any], why: str) -> None:
     result = look(done(b=new(**registered)), joining=True, strict=False)
     found = [each["why"] for each in result["unfinished"]]
     assert [each[: len(why)] for each in found] == ([why] if why else [])
-    assert look(done(b={**WORKS, "host_result": LEFT}), joining=True)["unfinished"] == []
+    assert look(done(b={**WORKS, "rdma_fabric_host_result": LEFT}), joining=True)["unfinished"] == []

@@ -73,12 +73,6 @@ def test_documents_of_another_inventory_are_left_out(run_dir: Path) -> None:
     assert report(run_dir, spec=None)["summary"]["hosts"]["total"] == 7
 
 
-def test_the_recap_ends_with_where_report_and_plans_are(run_dir: Path) -> None:
-    plans = f"plans of the hosts: {run_dir / 'hosts'}"
-    assert report(run_dir, check=True)["recap"][-1] == f"report: not written in check mode; {plans}"
-    assert report(run_dir)["recap"][-1] == f"report: {run_dir / 'report.html'}; {plans}"
-
-
 def notices_of(run_dir: Path) -> list[str]:
     found: list[str] = json.loads((run_dir / "report.json").read_text(encoding="utf-8"))["notices"]
     return [text for text in found if text != "a notice"]
@@ -99,7 +93,7 @@ def test_hosts_that_the_limit_leaves_out_are_named_with_the_time_of_what_is_show
 def test_a_host_that_was_not_reached_is_shown_as_of_an_earlier_run_and_one_that_failed_is_not(run_dir: Path) -> None:
     lost, failed = (entry["host"] for entry in sample_fleet.fleet()[:2])
     results = {lost: {"unreachable": True}, failed: {"failed": True, "summary": {}}}
-    task_vars = {"hostvars": {host: {"host_result": result} for host, result in results.items()}}
+    task_vars = {"hostvars": {host: {"rdma_fabric_host_result": result} for host, result in results.items()}}
     report(run_dir, task_vars=task_vars, unfinished=[{"host": host, "why": "-"} for host in results])
     (said,) = [text for text in notices_of(run_dir) if "not read" in text]
     assert f"found it: {lost} (since " in said
@@ -224,7 +218,9 @@ def test_run_dir_is_required_and_unknown_options_are_refused(tmp_path: Path) -> 
 def test_what_the_wire_tests_of_the_run_have_found_is_among_its_notices(run_dir: Path) -> None:
     names = [entry["host"] for entry in sample_fleet.fleet()]
     variables: dict[str, Any] = {name: {} for name in names}
-    variables[names[0]] = {"host_wire": {"notices": ["rail0: b fails with a, which passes with c: look at b"]}}
+    variables[names[0]] = {
+        "_rdma_fabric_host_wire": {"notices": ["rail0: b fails with a, which passes with c: look at b"]}
+    }
     report(run_dir, task_vars={"hostvars": variables, "groups": {"all": names}})
     told = json.loads((run_dir / "report.json").read_text(encoding="utf-8"))["notices"]
     assert "look at b" in str(told)

@@ -21,7 +21,7 @@ POLICY = {"source": "NicClusterPolicy/p", "node_selector": {}, "parallel": 3, "d
 
 def find(hosts: dict[str, dict[str, Any]], *, limit: str | None = None, **arguments: Any) -> dict[str, Any]:
     """Return the result for three hosts; those that ``hosts`` does not have are as they are to be."""
-    variables = {name: {"host_result": FINE, **hosts.get(name, {})} for name in NAMES}
+    variables = {name: {"rdma_fabric_host_result": FINE, **hosts.get(name, {})} for name in NAMES}
     task_vars: dict[str, Any] = {"hostvars": variables, "groups": GROUPS}
     if limit is not None:
         task_vars["ansible_limit"] = limit
@@ -35,13 +35,16 @@ def turns(result: dict[str, Any]) -> list[str]:
 @pytest.mark.parametrize(
     ("own", "has_one"),
     [
-        ({"host_result": FINE}, False),
-        ({"host_result": TO_CHANGE}, True),
-        ({"host_result": TO_BOOT}, False),
-        ({"host_result": TO_BOOT, "rdma_fabric_allow_reboot": "yes"}, True),
-        ({"host_result": {**TO_CHANGE, "recorded": True}}, False),
-        ({"host_result": TO_CHANGE, "rdma_fabric_host_mode": "preview"}, False),
-        ({"host_result": TO_BOOT, "rdma_fabric_allow_reboot": True, "rdma_fabric_host_mode": "preview"}, False),
+        ({"rdma_fabric_host_result": FINE}, False),
+        ({"rdma_fabric_host_result": TO_CHANGE}, True),
+        ({"rdma_fabric_host_result": TO_BOOT}, False),
+        ({"rdma_fabric_host_result": TO_BOOT, "rdma_fabric_allow_reboot": "yes"}, True),
+        ({"rdma_fabric_host_result": {**TO_CHANGE, "recorded": True}}, False),
+        ({"rdma_fabric_host_result": TO_CHANGE, "rdma_fabric_host_mode": "preview"}, False),
+        (
+            {"rdma_fabric_host_result": TO_BOOT, "rdma_fabric_allow_reboot": True, "rdma_fabric_host_mode": "preview"},
+            False,
+        ),
     ],
 )
 def test_a_host_has_a_turn_when_it_is_to_be_changed_or_waits_for_an_allowed_reboot(
@@ -54,7 +57,7 @@ def test_a_host_has_a_turn_when_it_is_to_be_changed_or_waits_for_an_allowed_rebo
 
 def test_a_node_with_a_slot_has_a_turn_in_which_it_is_healed_and_not_interrupted() -> None:
     of_node = {"rdma_fabric_node_name": "node-b"}
-    result = find({"b": of_node, "c": {"host_result": TO_CHANGE}}, slots=["node-b", "elsewhere", "c"])
+    result = find({"b": of_node, "c": {"rdma_fabric_host_result": TO_CHANGE}}, slots=["node-b", "elsewhere", "c"])
     assert [(turn["host"], turn["node"], turn["due"]) for turn in result["turns"]] == [
         ("b", "node-b", False),
         ("c", "c", True),
@@ -64,7 +67,7 @@ def test_a_node_with_a_slot_has_a_turn_in_which_it_is_healed_and_not_interrupted
 
 
 def test_canaries_go_first_and_those_outside_of_the_limit_of_the_run_have_no_turn() -> None:
-    due = {name: {"host_result": TO_CHANGE} for name in NAMES}
+    due = {name: {"rdma_fabric_host_result": TO_CHANGE} for name in NAMES}
     result = find(due, canaries=" c,elsewhere ")
     assert (turns(result), [turn["canary"] for turn in result["turns"]]) == (["c", "a", "b"], [True, False, False])
     assert result["notices"][0].endswith(": c, a, b; before the others c")
@@ -94,7 +97,9 @@ def test_canaries_that_are_none_are_refused() -> None:
 def test_the_limit_is_the_users_or_else_the_policys(
     own: dict[str, Any], arguments: dict[str, Any], limit: str, said: str
 ) -> None:
-    result = find({"a": {"host_result": TO_CHANGE, **own}, "b": {"host_result": TO_CHANGE}}, **arguments)
+    result = find(
+        {"a": {"rdma_fabric_host_result": TO_CHANGE, **own}, "b": {"rdma_fabric_host_result": TO_CHANGE}}, **arguments
+    )
     assert result["limit"] == limit
     assert said in result["notices"][0]
 
@@ -120,18 +125,20 @@ def test_a_limit_that_is_none_is_refused() -> None:
 def test_a_slot_counts_as_long_as_the_limits_of_a_turn_allow(
     own: dict[str, Any], rollouts: list[dict[str, Any]], seconds: int
 ) -> None:
-    result = find({"a": {"host_result": TO_CHANGE, **own}}, rollouts=rollouts)
+    result = find({"a": {"rdma_fabric_host_result": TO_CHANGE, **own}}, rollouts=rollouts)
     assert [turn["seconds"] for turn in result["turns"]] == [seconds]
 
 
 def test_a_turn_knows_what_the_links_of_its_host_offered_when_the_run_began() -> None:
     links = [{"pci": "0000:18:00.0", "port": 1}]
-    result = find({"a": {"host_result": {**TO_CHANGE, "links": links}}, "b": {"host_result": TO_CHANGE}})
+    result = find(
+        {"a": {"rdma_fabric_host_result": {**TO_CHANGE, "links": links}}, "b": {"rdma_fabric_host_result": TO_CHANGE}}
+    )
     assert [turn["links"] for turn in result["turns"]] == [links, []]
 
 
 ZONES = {"a": "1", "b": "1", "c": "2"}
-DUE = {name: {"host_result": TO_CHANGE} for name in NAMES}
+DUE = {name: {"rdma_fabric_host_result": TO_CHANGE} for name in NAMES}
 
 
 def of_zones(hosts: dict[str, dict[str, Any]], **arguments: Any) -> dict[str, Any]:
@@ -157,7 +164,7 @@ def test_a_node_that_has_a_slot_goes_before_those_that_may_wait_for_it() -> None
 
 
 def test_nodes_without_the_label_are_in_no_domain_and_named() -> None:
-    result = of_zones({**DUE, "c": {"host_result": TO_CHANGE, "rdma_fabric_node_name": "node-c"}})
+    result = of_zones({**DUE, "c": {"rdma_fabric_host_result": TO_CHANGE, "rdma_fabric_node_name": "node-c"}})
     assert [(turn["host"], turn["domain"]) for turn in result["turns"]] == [("a", "zone=1"), ("c", ""), ("b", "zone=1")]
     assert "without the label zone, so in no failure domain: node-c" in result["notices"]
 

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from ansible import context
 
 from ansible_collections.rdma.fabric.plugins.callback import fleet
 
@@ -57,7 +58,9 @@ class Run:
         self.callback = fleet.CallbackModule(clock=lambda: self.now)
         self.callback._display = self.screen
         self.callback.get_option = {**OPTIONS, **options}.__getitem__
-        self.stats = SimpleNamespace(processed=dict.fromkeys(hosts, 1), custom={}, summarize=self.counts)
+        self.stats = SimpleNamespace(
+            processed=dict.fromkeys(hosts, 1), custom={}, failures={}, dark={}, summarize=self.counts
+        )
         self.failed: set[str] = set()
         self.play(hosts, strategy)
 
@@ -312,6 +315,30 @@ def test_the_recap_is_a_line_for_each_failing_host_and_one_for_equal_ones(run: R
     run.callback.v2_playbook_on_stats(run.stats)
     lines = [line.split(" : ")[0].rstrip() for line in run.printed()]
     assert lines == ["== PLAY RECAP", "gpu-6", "gpu-[1:5] (5 hosts)", ""]
+
+
+def test_how_the_run_ended_comes_below_the_recap(run: Run) -> None:
+    found = {"result": "pending", "counts": "2 hosts", "paths": {"report": "/r"}, "next": "again"}
+    run.stats.custom = {"_run": {"rdma_fabric_result": found}}
+    run.callback.v2_playbook_on_stats(run.stats)
+    lines = run.printed()
+    assert lines[-5:] == ["== RUN RESULT", "result:   pending", "counts:   2 hosts", "report:   /r", "next:     again"]
+    assert lines.index("== PLAY RECAP") < len(lines) - 5
+
+
+@pytest.mark.parametrize(("playbook", "failures", "said"), [("rdma.fabric.site", 1, 1), ("mine.yml", 1, 0)])
+def test_a_run_of_ours_that_failed_before_it_could_say_so_ends_with_it_too(
+    run: Run, monkeypatch: pytest.MonkeyPatch, playbook: str, failures: int, said: int
+) -> None:
+    cli = {"args": (playbook,), "inventory": ("hosts.yml",), "check": False}
+    monkeypatch.setattr(context, "CLIARGS", cli)
+    run.stats.failures = {"gpu-1": failures}
+    run.callback.v2_playbook_on_stats(run.stats)
+    lines = run.printed()
+    assert lines.count("result:   failed") == said
+    assert [line for line in lines if line.startswith("next:")] == [
+        "next:     mend what is named above, then: ansible-playbook rdma.fabric.site -i hosts.yml"
+    ] * said
 
 
 class InTurn(Run):

@@ -318,15 +318,42 @@ def test_a_wrong_desired_state_is_refused_before_anything_runs(plan: Plan, desir
     assert result["violations"]
 
 
-def test_variables_that_preflight_did_not_read_are_refused_before_anything_runs(plan: Plan) -> None:
-    inventory = {"hostvars": {"egx-01": {"rdma_fabric_uplinks": ["eno1"]}}}
-    of_play = {**inventory, "rdma_fabric_uplinks": ["eno1"], "rdma_fabric_interfaces": []}
-    result = plan(variables=of_play, check_variables=True)
-    assert result["failed"]
-    assert [found["source"] for found in result["violations"]] == ["host egx-01: rdma_fabric_interfaces"]
-    same = {**inventory, "rdma_fabric_uplinks": ["eno1"]}
-    for given in ({"variables": same, "check_variables": True}, {"variables": of_play}):
-        assert not plan(live=lambda _arguments: {"changed": False, "msg": "nothing to do"}, **given).get("failed")
+class TestVariablesOfATask:
+    """Variables of hosts that a role or a play adds: the desired state is made with them."""
+
+    def variables(self, spec: dict[str, Any], **of_task: Any) -> dict[str, Any]:
+        return {
+            "hostvars": {"egx-01": {"ansible_host": "a"}},
+            "rdma_fabric_preflight_result": {"spec": spec},
+            **of_task,
+        }
+
+    def test_they_count_and_what_policies_request_is_kept(self, plan: Plan) -> None:
+        sent: list[dict[str, Any]] = []
+
+        def live(arguments: dict[str, Any]) -> dict[str, Any]:
+            sent.append(arguments["desired"])
+            return {"changed": False, "msg": "nothing to do"}
+
+        request = {"source": "a policy", "node_selector": {}}
+        spec = {"hosts": {"egx-01": {"requests": [request]}}}
+        given = self.variables(spec, rdma_fabric_kernel_modules=["rdma_ucm"])
+        assert not plan(live=live, variables=given, check_variables=True).get("failed")
+        assert not plan(live=live, variables=given).get("failed")
+        assert [each["kernel_modules"] for each in sent] == [["rdma_ucm"], []]
+        assert sent[0]["requests"][0]["source"] == "a policy"
+
+    def test_what_is_wrong_with_them_is_refused_before_anything_runs(self, plan: Plan) -> None:
+        wrong = {"rdma_fabric_mtu": 9000, "rdma_fabric_rdma_mode": "exclusive", "rdma_fabric_interfaces": 7}
+        spec = {"hosts": {"egx-01": {}}, "cluster_policy": {"spec": {"rdmaSharedDevicePlugin": {"config": "{}"}}}}
+        result = plan(variables=self.variables(spec, **wrong), check_variables=True)
+        sources = [found["source"] for found in result["violations"]]
+        assert sources == ["host egx-01: rdma_fabric_interfaces", "host egx-01: rdma_fabric_rdma_mode"]
+
+    def test_an_approved_plan_takes_none(self, plan: Plan) -> None:
+        given = self.variables({}, rdma_fabric_kernel_modules=["rdma_ucm"])
+        (found,) = plan(variables=given, check_variables=True, sealed={})["violations"]
+        assert "the plan that was approved is of the inventory's" in found["problem"]
 
 
 class TestModule:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -101,3 +102,35 @@ def test_make_keeps_the_python_of_the_environment_that_is_there(tmp_path: Path) 
     assert python("PYTHON=/other") == '"/other"'
     own.unlink()
     assert python() == '"python3"'
+
+
+def test_what_a_run_as_another_user_made_is_given_back_but_not_what_a_lab_keeps_for_its_guests(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = ["build/run/report.html", "build/lab/guest/file", ".venv/bin/python"]
+    for name in files:
+        (tmp_path / name).parent.mkdir(parents=True)
+        (tmp_path / name).write_text("", encoding="utf-8")
+    (tmp_path / "build" / "link").symlink_to(tmp_path)
+    given: dict[str, tuple[int, int]] = {}
+    monkeypatch.setattr(os, "lchown", lambda path, *owner: given.update({str(path.relative_to(tmp_path)): owner}))
+    folders = [tmp_path / name for name in environment.MADE]
+    found = list(
+        environment.given_back([*folders, tmp_path / "none"], (12, 34), os.geteuid(), [tmp_path / "build/lab"])
+    )
+    everything = {*("build", "build/run", "build/lab", "build/link", ".venv", ".venv/bin"), files[0], files[2]}
+    assert set(given) == everything
+    assert len(found) == len(given)
+    assert set(given.values()) == {(12, 34)}
+    assert list(environment.given_back(folders, (12, 34), os.geteuid() + 1)) == []
+
+
+def test_what_belongs_to_another_user_is_refused_with_how_to_take_it_back(tmp_path: Path) -> None:
+    checkout = tmp_path / "with space"
+    environment.refuse_files_of_others(checkout, os.geteuid() + 1)
+    (checkout / "build" / "lab").mkdir(parents=True)
+    environment.refuse_files_of_others(checkout, os.geteuid())
+    with pytest.raises(EnvironmentProblem, match=r"build belongs to another user") as refused:
+        environment.refuse_files_of_others(checkout, os.geteuid() + 1)
+    assert str(refused.value).endswith(f"sudo chown -R {os.geteuid() + 1} '{checkout}/build'")
+    environment.refuse_files_of_others(checkout, 0)

@@ -142,7 +142,7 @@ def build_spec(
     controllers.check(deployed, given.objects)
     findings.violations += controllers.contested(cluster, desired_states)
     functions.check_hosts(given.function_policies, desired_states)
-    findings.violations += policy.conflicting_modes(cluster, desired_states)
+    findings.violations += policy.conflicting_modes(cluster.spec if cluster else None, desired_states)
     findings.raise_violations()
     requests = policy.all_host_requests(policies, all_settings)
     _remark_driver_override(policies, all_settings, requests, findings)

@@ -218,12 +218,13 @@ def _check_resources(policy: Policy) -> None:
                 policy.at(section).at("config").violation(f"offers {name}, which another plugin offers", hint)
 
 
-def conflicting_modes(cluster: Policy | None, hosts: Mapping[str, Mapping[str, Any]]) -> list[Violation]:
+def conflicting_modes(cluster: Mapping[str, Any] | None, hosts: Mapping[str, Mapping[str, Any]]) -> list[Violation]:
     """Return what hosts ask of RDMA that the shared device plugin of every node does not start with.
 
-    ``hosts`` are the desired states by inventory name. A node affinity may keep the plugin off a host.
+    ``cluster`` is the spec of the cluster's policy, ``hosts`` are the desired states by inventory name. A node affinity
+    may keep the plugin off a host.
     """
-    if cluster is None or not cluster.spec.get("rdmaSharedDevicePlugin") or cluster.spec.get("nodeAffinity"):
+    if cluster is None or not cluster.get("rdmaSharedDevicePlugin") or cluster.get("nodeAffinity"):
         return []
     problem = "is exclusive, and the RDMA shared device plugin (rdmaSharedDevicePlugin) does not start on such a host"
     hint = "use shared, or the SR-IOV device plugin; or keep the policy off this host with nodeAffinity"

@@ -1,0 +1,68 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Says how a run ended, on the controller. Its documentation is in ``plugins/modules/fabric_result.py``."""
+
+from __future__ import annotations
+
+from typing import Any, Mapping
+
+from ansible import constants, context
+from ansible.utils.display import Display
+
+from ansible_collections.rdma.fabric.plugins.plugin_utils._action import FabricAction, json_on_stdout
+from ansible_collections.rdma.fabric.plugins.plugin_utils._endings import (
+    STATISTIC,
+    TITLE,
+    Run,
+    block,
+    called,
+    ending_of,
+    statistic,
+)
+from ansible_collections.rdma.fabric.plugins.plugin_utils._run_hosts import taking_part
+
+display = Display()
+
+_RECORDED = "rdma_fabric_record_result"
+
+
+class ActionModule(FabricAction):
+    """Prints the last block of a run, and leaves the same as a statistic."""
+
+    def execute(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
+        """Tell the ending from what the last part of a run registered; see the module's documentation."""
+        cli = context.CLIARGS
+        result = arguments["result"] or {}
+        if arguments["kind"] == "records":
+            result = self._records(arguments["hosts"], task_vars)
+        ending = ending_of(arguments["kind"], result, Run(called(cli), self.check_mode))
+        found = statistic(ending, cli)
+        lines = block(found)
+        if not (json_on_stdout() or prints_results()):
+            display.banner(TITLE)
+            for line in lines:
+                display.display(line)
+        return {
+            "changed": False,
+            "lines": lines,
+            "statistic": found,
+            "ansible_stats": {"data": {STATISTIC: found}, "per_host": False, "aggregate": False},
+        }
+
+    def _records(self, hosts: list[str], task_vars: Mapping[str, Any]) -> dict[str, Any]:
+        """Return which hosts within the limit have a recording, and whether one of these is new."""
+        variables = task_vars.get("hostvars") or {}
+        within = taking_part(hosts, task_vars.get("groups") or {}, task_vars.get("ansible_limit"), self._loader)
+        answers = {host: variables.get(host, {}).get(_RECORDED) or {} for host in within}
+        done = {host: answer for host, answer in answers.items() if answer.get("dest")}
+        return {
+            "changed": any(answer.get("changed") for answer in done.values()),
+            "recorded": [str(answer["dest"]) for answer in done.values()],
+            "missing": [host for host in answers if host not in done],
+        }
+
+
+def prints_results() -> bool:
+    """Return whether the screen is this collection's own, which has the block below the recap."""
+    return str(constants.DEFAULT_STDOUT_CALLBACK) == "rdma.fabric.fleet"

@@ -1,0 +1,107 @@
+#!/usr/bin/python
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+---
+module: fabric_result
+short_description: Say how a run ended and what comes next
+version_added: 0.1.0
+description:
+  - Prints the same block at the end of every playbook of this collection, with the result in one word, counts, where
+    the files of the run lie, and the next step as a command.
+  - The statistic C(rdma_fabric_result) has the same as data. AWX shows it among the artifacts of the job.
+  - With the screen output P(rdma.fabric.fleet#callback) the block comes below the recap, with others where the task
+    stands.
+notes:
+  - This action runs on the controller. It never connects to a host.
+  - The command repeats inventory, limit and those variables of the command line that are files, or names of this
+    collection only. Others may be passwords, and have to be given again.
+author:
+  - The rdma.fabric contributors (@rdma-fabric)
+extends_documentation_fragment:
+  - rdma.fabric.attributes
+  - rdma.fabric.attributes.info
+options:
+  kind:
+    description:
+      - What O(result) is of. V(input) is P(rdma.fabric.fabric_spec#module), V(ready)
+        P(rdma.fabric.fabric_ready#module), V(batch) P(rdma.fabric.k8s_batch#module), V(records) the recordings that
+        P(rdma.fabric.rdma_record#module) registered for O(hosts) as C(rdma_fabric_record_result); the others are
+        the modules whose names end so.
+      - A failure of V(input) and V(ready) is a refusal, as it comes before anything is touched.
+    type: str
+    choices: [input, ready, report, drift, status, discover, render, batch, records]
+    required: true
+  result:
+    description: What the task that decides has registered. Nothing means that the run failed before it.
+    type: dict
+  hosts:
+    description: The hosts that were to be recorded.
+    type: list
+    elements: str
+    default: []
+seealso:
+  - module: rdma.fabric.fabric_report
+"""
+
+EXAMPLES = r"""
+- name: Validate every input
+  rdma.fabric.fabric_spec:
+    hosts_pattern: rdma_fabric
+    nfd: false
+  register: input_result
+  ignore_errors: true
+
+- name: Say how the run ended
+  rdma.fabric.fabric_result:
+    kind: input
+    result: "{{ input_result }}"
+  register: run_result
+
+- name: Show the result
+  ansible.builtin.debug:
+    msg: "{{ run_result.lines }}"
+"""
+
+RETURN = r"""
+lines:
+  description: The block as it is printed.
+  returned: success
+  type: list
+  elements: str
+  sample: ["result:   pending", "next:     ansible-playbook rdma.fabric.site"]
+statistic:
+  description: What the statistic C(rdma_fabric_result) has. Reports and comparisons add numbers of their own.
+  returned: success
+  type: dict
+  contains:
+    result:
+      description: One of V(unchanged), V(changed), V(pending), V(refused) and V(failed).
+      returned: always
+      type: str
+      sample: pending
+    outcome:
+      description: The same, or what P(rdma.fabric.fabric_drift#module) calls it.
+      returned: always
+      type: str
+      sample: pending
+    counts:
+      description: Numbers in words.
+      returned: always
+      type: str
+      sample: 2 hosts planned, 4 steps wait
+    paths:
+      description: Where the files of the run lie, by what they are.
+      returned: always
+      type: dict
+      sample: {report: /srv/run/report.html, plans: /srv/run/hosts}
+    next:
+      description: The next step.
+      returned: always
+      type: str
+      sample: ansible-playbook rdma.fabric.site -i /srv/hosts.yml
+"""

@@ -1,0 +1,275 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""How a run ended, in the same few lines whichever playbook ran: one word, counts, files and the next step. Pure."""
+
+from __future__ import annotations
+
+import shlex
+from collections import Counter
+from pathlib import PurePath
+from typing import Any, Callable, Mapping, NamedTuple, Sequence
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.syntax import one_line
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.report_hosts import counted
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.report_outcome import (
+    CHANGED,
+    FAILED,
+    PENDING,
+    REFUSED,
+    UNCHANGED,
+)
+from ansible_collections.rdma.fabric.plugins.plugin_utils._texts import Unreadable, read_text
+
+TITLE = "RUN RESULT"
+STATISTIC = "rdma_fabric_result"
+OWN = "rdma.fabric."
+NOTHING = "nothing to do"
+_AGAIN = ""
+_MOST_OF_A_LINE = 160
+_OPTIONS = (("inventory", "-i"), ("subset", "--limit"), ("remote_user", "-u"))
+_SWITCHES = (("become", "-b"), ("become_ask_pass", "-K"), ("ask_pass", "-k"), ("ask_vault_pass", "-J"))
+_MEND = "mend what is named above, then"
+
+
+class Step(NamedTuple):
+    """What to do next: ``text``, and a playbook to run ("": the same again; None: none) with options of its own."""
+
+    text: str = ""
+    playbook: str | None = None
+    options: tuple[str, ...] = ()
+    check: bool = False
+
+
+class Ending(NamedTuple):
+    """The result (one of ``report_outcome.OUTCOMES``), numbers, files by title, and the next step of a run."""
+
+    result: str
+    counts: str
+    paths: dict[str, str]
+    step: Step
+    data: dict[str, Any]
+
+
+def called(cli: Mapping[str, Any]) -> str:
+    """Return the short name of the playbook that Ansible was called with: ``site``; "" for one of somebody else."""
+    name = str(([*(cli.get("args") or ())] or [""])[-1])
+    return name[len(OWN) :] if name.startswith(OWN) else ""
+
+
+def command(cli: Mapping[str, Any], step: Step) -> str:
+    """Return the command of a step, with inventory, limit and variables of the one that ran.
+
+    Variables that are given by name are repeated where all of them are this collection's: others may be passwords.
+    """
+    again = step.playbook == _AGAIN
+    words = ["ansible-playbook", *([str(each) for each in cli.get("args") or ()] if again else [str(step.playbook)])]
+    for key, option in _OPTIONS:
+        given = cli.get(key) or ()
+        for each in [given] if isinstance(given, str) else given:
+            words += [option, str(each)]
+    words += [option for key, option in _SWITCHES if cli.get(key) is True]
+    words += [word for each in cli.get("extra_vars") or () if _is_shown(str(each)) for word in ("-e", str(each))]
+    return shlex.join([*words, *step.options, *(["--check"] if step.check else [])])
+
+
+def _is_shown(variables: str) -> bool:
+    if variables.startswith("@"):
+        return True
+    try:
+        return all(str(name).startswith("rdma_fabric_") for name in read_text(variables, "dict"))
+    except Unreadable:
+        return False
+
+
+def next_step(cli: Mapping[str, Any], step: Step) -> str:
+    """Return the next step as one line."""
+    if step.playbook is None:
+        return step.text or NOTHING
+    return f"{step.text + ': ' if step.text else ''}{command(cli, step)}"
+
+
+def statistic(ending: Ending, cli: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what AWX and the end of the screen get: the ending as plain data."""
+    said = {"result": ending.result, "counts": ending.counts, "paths": ending.paths}
+    return {"outcome": ending.result, **ending.data, **said, "next": next_step(cli, ending.step)}
+
+
+def block(found: Mapping[str, Any]) -> list[str]:
+    """Return the lines of a statistic, at most eleven."""
+    rows = [("result", found["result"])]
+    rows += [(name, text) for name, text in [("counts", found["counts"]), *found["paths"].items()] if text]
+    rows.append(("next", found["next"]))
+    return [f"{name + ':':<9} {text}" for name, text in rows]
+
+
+def end_unsaid(cli: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the statistic of a run of our playbooks that failed before anything could tell how it ended."""
+    ending = Ending(FAILED, "ended before its report", {}, Step(_MEND, _AGAIN, (), bool(cli.get("check"))), {})
+    return statistic(ending, cli)
+
+
+class Run(NamedTuple):
+    """What an ending is told from beside a result: the short name of the playbook, and whether nothing was changed."""
+
+    playbook: str
+    check: bool
+
+
+def ending_of(kind: str, result: Mapping[str, Any], run: Run) -> Ending:
+    """Return how a run ended by what its last part registered. ``kind`` is one of ``KINDS``."""
+    if result.get("failed") or result.get("unreachable") or not result:
+        return _failed(kind, result, run)
+    return _ENDINGS[kind](result, run)
+
+
+def _failed(kind: str, result: Mapping[str, Any], run: Run) -> Ending:
+    violations = result.get("violations") or []
+    problems = f"{counted(len(violations), 'problem')} in the input" if violations else ""
+    why = one_line((str(result.get("msg") or "").strip().splitlines() or [""])[0]).rstrip(":")
+    cut = f"{why[: _MOST_OF_A_LINE - 3]}..." if len(why) > _MOST_OF_A_LINE else why
+    before = kind in _BEFORE_HOSTS
+    said = [problems or cut]
+    said += ["nothing was changed"] if before and "was changed" not in said[0] else []
+    step = Step(_MEND, _AGAIN, (), run.check)
+    return Ending(REFUSED if before else FAILED, ", ".join(filter(None, said)), {}, step, {})
+
+
+def _input(result: Mapping[str, Any], run: Run) -> Ending:
+    spec = result.get("spec") or {}
+    counts = [counted(len(spec.get("hosts") or {}), "host"), counted(len(result.get("notices") or ()), "notice")]
+    return Ending(UNCHANGED, f"the input is valid; {', '.join(counts)}", {}, Step("", f"{OWN}preview"), {})
+
+
+def _report(result: Mapping[str, Any], run: Run) -> Ending:
+    summary, page = result["summary"], PurePath(result["report_html"])
+    outcome = result["outcome"]
+    paths = {"plans": str(page.parent / "hosts")}
+    if not run.check:
+        paths = {"report": str(page), **paths}
+    data = {key: summary[key] for key in ("hosts", "steps", "objects")}
+    step = _after_report(outcome, summary, run)
+    return Ending(outcome, summary["headline"], paths, step, {**data, "report": result["report_json"]})
+
+
+def _after_report(outcome: str, summary: Mapping[str, Any], run: Run) -> Step:
+    if outcome == PENDING:
+        hosts = summary["hosts"]
+        if hosts.get("recorded") == hosts["total"] and run.playbook not in _ONLY_LOOKS:
+            return Step("recorded hosts are only planned: give an inventory of hosts that can be reached")
+        return _after_pending(summary["steps"], run)
+    changed = Step() if run.playbook in _TAKES_BACK else Step("", f"{OWN}status")
+    refused = Step("mend or allow what is refused above, then", _AGAIN, (), run.check)
+    failed = Step(_MEND, _AGAIN, (), run.check)
+    return {UNCHANGED: Step(), CHANGED: changed, REFUSED: refused}.get(outcome, failed)
+
+
+def _after_pending(steps: Mapping[str, int], run: Run) -> Step:
+    if run.playbook in _ONLY_LOOKS:
+        return Step("", f"{OWN}site")
+    if steps["needs_consent"] and not run.check:
+        return Step("allow what is named above as not done, then", _AGAIN)
+    if steps["needs_reboot"] and not run.check:
+        return Step("reboot them yourself, or", _AGAIN, ("-e", "rdma_fabric_allow_reboot=true"))
+    return Step("", _AGAIN)
+
+
+def _drift(result: Mapping[str, Any], run: Run) -> Ending:
+    word = {"same": UNCHANGED, "drift": PENDING}.get(result["outcome"], FAILED)
+    step = {UNCHANGED: Step(), PENDING: Step("", f"{OWN}site")}.get(word, Step(_MEND, _AGAIN))
+    counts = "; ".join(
+        f"{what}: {', '.join(f'{number} {state}' for state, number in numbers.items() if number)}"
+        for what, numbers in ((each, result["summary"].get(each)) for each in ("hosts", "objects"))
+        if isinstance(numbers, Mapping) and any(numbers.values())
+    )
+    paths = {"drift": result["drift_json"], "junit": result["drift_xml"]}
+    data = {
+        "outcome": result["outcome"],
+        "hosts": result["summary"]["hosts"],
+        "objects": result["summary"]["objects"],
+        "report": result["drift_json"],
+    }
+    return Ending(word, counts, paths, step, data)
+
+
+def _status(result: Mapping[str, Any], run: Run) -> Ending:
+    status = result["status"]
+    states: Counter[str] = Counter()
+    for each in status["hosts"]["classes"]:
+        states[each["state"]] += len(each["hosts"])
+    cluster = status["cluster"] or {}
+    differing = (cluster.get("objects") or {}).get("differing") or []
+    counts = [f"{number} {state}" for state, number in states.items()] or ["no host"]
+    counts += [f"{counted(len(differing), 'object')} to be changed"] if differing else []
+    counts += [f"{counted(len(status['attention']), 'thing')} to look at"] if status["attention"] else []
+    hosts_differ = bool(set(states) & {"pending", "needs consent", "reboot"})
+    lost = bool(set(states) & {"failed", "unreachable"}) or bool(cluster.get("error"))
+    if not status["attention"]:
+        word, step = UNCHANGED, Step()
+    elif lost:
+        word, step = FAILED, Step(_MEND, _AGAIN)
+    elif "refused" in states:
+        word, step = REFUSED, Step("", f"{OWN}site", ("--diff",), check=True)
+    elif hosts_differ or differing:
+        word, step = PENDING, Step("", f"{OWN}site")
+    else:
+        word, step = FAILED, Step(_MEND, _AGAIN)
+    return Ending(word, ", ".join(counts), {}, step, {})
+
+
+def _discover(result: Mapping[str, Any], run: Run) -> Ending:
+    hosts = sum(len(each["hosts"]) for each in result["classes"])
+    counts = [f"{counted(hosts, 'host')} in {counted(len(result['classes']), 'class', 'classes')}"]
+    counts += [f"{counted(len(result['unread']), 'host')} not read"] if result["unread"] else []
+    inventory = result["files"][0]
+    if run.check and result["changed"]:
+        return Ending(PENDING, ", ".join(counts), {"files": inventory}, Step("", _AGAIN), {})
+    look = Step("look through the files, then", f"{OWN}preview", ("-i", inventory))
+    return Ending(_word(result, run), ", ".join(counts), {"files": inventory}, look, {})
+
+
+def _render(result: Mapping[str, Any], run: Run) -> Ending:
+    word, folder = _word(result, run), result["output_dir"]
+    changes = [f"{len(result[key])} {key}" for key in ("written", "removed") if result[key]]
+    counts = ", ".join([counted(len(result["files"]), "file"), *changes])
+    apply = Step("commit them, or: " + shlex.join(["kubectl", "apply", "-k", folder]))
+    return Ending(word, counts, {"files": folder}, Step("", _AGAIN) if word == PENDING else apply, {})
+
+
+def _batch(result: Mapping[str, Any], run: Run) -> Ending:
+    actions = Counter(str(row["action"]) for row in result.get("results") or [])
+    counts = ", ".join(f"{number} {action}" for action, number in sorted(actions.items())) or "no object"
+    word = _word(result, run)
+    return Ending(word, f"objects: {counts}", {}, Step("", _AGAIN) if word == PENDING else Step(), {})
+
+
+def _records(result: Mapping[str, Any], run: Run) -> Ending:
+    done, lost = result["recorded"], result["missing"]
+    counts = [f"{counted(len(done), 'host')} recorded", *([f"{len(lost)} not: {', '.join(lost[:6])}"] if lost else [])]
+    paths = {"files": str(PurePath(done[0]).parent)} if done else {}
+    word = FAILED if lost else _word(result, run)
+    if lost:
+        return Ending(word, ", ".join(counts), paths, Step(_MEND, _AGAIN, (), run.check), {})
+    look = Step("name each file as rdma_fabric_recorded_host of its host, then", f"{OWN}preview")
+    return Ending(word, ", ".join(counts), paths, Step("", _AGAIN) if word == PENDING else look, {})
+
+
+def _word(result: Mapping[str, Any], run: Run) -> str:
+    return (PENDING if run.check else CHANGED) if result.get("changed") else UNCHANGED
+
+
+_ONLY_LOOKS = ("preview", "validate")
+_TAKES_BACK = ("teardown", "rollback")
+_BEFORE_HOSTS = ("input", "ready")
+_ENDINGS: Mapping[str, Callable[[Mapping[str, Any], Run], Ending]] = {
+    "input": _input,
+    "ready": _batch,
+    "report": _report,
+    "drift": _drift,
+    "status": _status,
+    "discover": _discover,
+    "render": _render,
+    "batch": _batch,
+    "records": _records,
+}
+KINDS: Sequence[str] = tuple(_ENDINGS)

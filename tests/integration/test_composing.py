@@ -1,0 +1,169 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Roles in plays of one's own: variables where Ansible takes them, several plays, and what their READMEs show."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ansible_collections.rdma.fabric.tests.integration import guides
+from ansible_collections.rdma.fabric.tests.integration.playbooks import User
+from ansible_collections.rdma.fabric.tests.lab.control_plane import ControlPlane
+from tools.checkout import CHECKOUT
+from tools.fleet import INVENTORY, RECORDINGS
+
+ROLES = sorted(path.name for path in (CHECKOUT / "roles").iterdir())
+ONCE = """\
+    - ansible.builtin.import_role: {name: rdma.fabric.preflight}
+      run_once: true
+      delegate_to: localhost
+"""
+FOR_HOSTS = "- hosts: rdma_fabric\n  gather_facts: false\n"
+FOR_LOCALHOST = "- hosts: localhost\n  gather_facts: false\n"
+WISH = "rdma_fabric_kernel_modules: [rdma_ucm]"
+PREVIEW = "rdma_fabric_host_mode: preview"
+PLAYS = {
+    "vars of a play": f"""\
+{FOR_HOSTS}  vars: {{{WISH}, {PREVIEW}}}
+  tasks:
+{ONCE}    - ansible.builtin.include_role: {{name: rdma.fabric.host}}
+""",
+    "vars_files of a play": f"""\
+{FOR_HOSTS}  vars_files: [wish.yml]
+  tasks:
+{ONCE}    - ansible.builtin.import_role: {{name: rdma.fabric.host}}
+      vars: {{{PREVIEW}}}
+""",
+    "vars of include_role": f"""\
+{FOR_HOSTS}  tasks:
+{ONCE}    - ansible.builtin.include_role: {{name: rdma.fabric.host}}
+      vars: {{{WISH}, {PREVIEW}}}
+""",
+    "vars of roles, behind a play for localhost": f"""\
+{FOR_LOCALHOST}  roles: [rdma.fabric.preflight]
+{FOR_HOSTS}  roles:
+    - role: rdma.fabric.host
+      vars: {{rdma_fabric_kernel_modules: ["{{{{ 'rdma_' ~ 'ucm' }}}}"], {PREVIEW}}}
+""",
+    "parameters of roles, behind a play for one host": f"""\
+- hosts: two
+  gather_facts: false
+  tasks:
+{ONCE}{FOR_HOSTS}  roles:
+    - {{role: rdma.fabric.host, {WISH}, {PREVIEW}}}
+""",
+    "delegated roles": f"""\
+{FOR_HOSTS}  vars: {{{WISH}, {PREVIEW}}}
+  roles:
+    - {{role: rdma.fabric.preflight, delegate_to: localhost, run_once: true}}
+    - {{role: rdma.fabric.host, delegate_to: localhost}}
+""",
+}
+
+
+@pytest.fixture
+def user(tmp_path: Path) -> User:
+    """Somebody with two recorded hosts that nothing is asked of."""
+    user = User(tmp_path)
+    hosts = {name: {"rdma_fabric_recorded_host": str(RECORDINGS / "cpu-01.json.gz")} for name in ("one", "two")}
+    (user.here / "hosts.json").write_text(json.dumps({"rdma_fabric": {"hosts": hosts}}), encoding="utf-8")
+    (user.here / "wish.yml").write_text(WISH, encoding="utf-8")
+    return user
+
+
+def play(user: User, text: str) -> str:
+    path = user.here / "play.yml"
+    path.write_text(text, encoding="utf-8")
+    return str(path)
+
+
+@pytest.mark.parametrize("name", PLAYS)
+def test_variables_of_hosts_count_wherever_ansible_takes_variables(user: User, name: str) -> None:
+    user.run(play(user, PLAYS[name]), inventory=user.here / "hosts.json").succeeded()
+    for host in ("one", "two"):
+        document = json.loads((user.here / "rdma-fabric-run" / "hosts" / f"{host}.json").read_text(encoding="utf-8"))
+        steps = [step["target"] for step in document["plan"]["steps"] if step["concern"] == "modules"]
+        assert steps, document["plan"]["steps"]
+        assert document["desired"]["kernel_modules"] == ["rdma_ucm"]
+
+
+def test_what_is_wrong_with_variables_of_a_role_is_refused_as_in_the_inventory(user: User) -> None:
+    text = PLAYS["vars of include_role"].replace(WISH, "rdma_fabric_kernel_modules: 7")
+    failures = user.run(play(user, text), inventory=user.here / "hosts.json").refused().failures
+    for host in ("one", "two"):
+        (violation,) = failures[host]["violations"]
+        assert violation["source"] == f"host {host}: rdma_fabric_kernel_modules"
+    assert not (user.here / "rdma-fabric-run" / "hosts" / "one.json").exists()
+
+
+NETWORK = '{rdma-net: {master: rail0, ipam: \'{"type": "host-local", "subnet": "192.0.2.0/24"}\'}}'
+
+
+@pytest.mark.parametrize("role", ["cluster", "render", "drift", "status", "validate"])
+def test_an_input_that_only_preflight_reads_is_refused_by_name_where_it_comes_later(user: User, role: str) -> None:
+    text = f"""\
+{FOR_LOCALHOST}  roles:
+    - rdma.fabric.preflight
+    - role: rdma.fabric.{role}
+      vars: {{rdma_fabric_output_dir: out, rdma_fabric_macvlan_networks: {NETWORK}}}
+"""
+    (violation,) = (
+        user.run(play(user, text), inventory=user.here / "hosts.json").refused().failures["localhost"]["violations"]
+    )
+    assert violation["path"] == "rdma_fabric_macvlan_networks"
+    assert "for the role rdma.fabric.preflight" in violation["hint"]
+
+
+def test_a_play_for_localhost_finds_what_a_play_for_hosts_validated(user: User) -> None:
+    text = f"""\
+{FOR_HOSTS}  vars: {{rdma_fabric_macvlan_networks: {NETWORK}}}
+  tasks:
+{ONCE}{FOR_LOCALHOST}  roles: [{{role: rdma.fabric.render, rdma_fabric_output_dir: out}}]
+"""
+    user.run(play(user, text), inventory=user.here / "hosts.json").succeeded()
+    assert any("rdma-net" in path.read_text(encoding="utf-8") for path in (user.here / "out").rglob("*.yaml"))
+
+
+# What the last lines of a README's plays have to say; what is compared with a cluster that is empty differs.
+LAST: dict[str, tuple[int, str]] = {
+    "cluster": (0, "failed=0"),
+    "discover": (0, "result:   changed"),
+    "drift": (2, "result:   pending"),
+    "host": (0, "failed=0"),
+    "preflight": (0, "failed=0"),
+    "render": (0, "result:   changed"),
+    "report": (0, "result:   "),
+    "status": (2, "result:   pending"),
+    "validate": (2, "there is no NetworkAttachmentDefinition default/rail0 in the cluster"),
+}
+OF_THIS_MACHINE: dict[str, Any] = {
+    "ansible_connection": "local",
+    "ansible_python_interpreter": "{{ ansible_playbook_python }}",
+}
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_what_the_readme_of_every_role_shows_runs(role: str, user: User, fleet_cluster: ControlPlane) -> None:
+    (user.here / "files").mkdir()
+    shutil.copy(INVENTORY.parent / "manifests" / "nic-cluster-policy.yaml", user.here / "files")
+    wanted = {"rdma_fabric_macvlan_networks": {"rail0": {"master": "rail0", "ipam": '{"type": "whereabouts"}'}}}
+    host = {"rdma_fabric_recorded_host": str(RECORDINGS / "roce-h100-01.json.gz")}
+    if role in ("drift", "status"):
+        host = OF_THIS_MACHINE
+    fleet = {"hosts": {"gpu-01": host}, "vars": {"ansible_become": False}}
+    given = {"all": {"vars": wanted}, "rdma_fabric": fleet, "ungrouped": {"hosts": {"localhost": OF_THIS_MACHINE}}}
+    inventory = user.here / "fleet.json"
+    inventory.write_text(json.dumps(given), encoding="utf-8")
+    readme = (CHECKOUT / "roles" / role / "README.md").read_text(encoding="utf-8")
+    (block,) = guides.blocks_of(readme)
+    # Pods of nodes that are none run nothing.
+    check = ["--check"] if role in ("validate", "cluster") else []
+    outcome = user.run(play(user, block), *check, inventory=inventory, cluster=fleet_cluster)
+    status, said = LAST[role]
+    assert (outcome.status, said in outcome.output) == (status, True), outcome.output

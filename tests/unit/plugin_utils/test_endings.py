@@ -1,0 +1,158 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Every run ends with the same lines: one word, numbers, files, and a next step that can be pasted."""
+
+from __future__ import annotations
+
+import shlex
+from typing import Any
+
+import pytest
+
+from ansible_collections.rdma.fabric.plugins.plugin_utils._endings import (
+    KINDS,
+    Run,
+    Step,
+    block,
+    called,
+    command,
+    ending_of,
+    next_step,
+    statistic,
+)
+
+Json = dict[str, Any]
+CLI = {"args": ("rdma.fabric.site",), "inventory": ("/a b/hosts.yml",), "subset": "gpu*", "extra_vars": ()}
+STEPS = {"total": 0, "planned": 0, "needs_consent": 0, "refused": 0, "needs_reboot": 0}
+
+
+def report(outcome: str, **steps: int) -> Json:
+    summary = {"headline": "2 hosts planned", "hosts": {"total": 2}, "steps": {**STEPS, **steps}, "objects": {}}
+    place = {"report_html": "/run/report.html", "report_json": "/run/report.json"}
+    return {"outcome": outcome, "summary": summary, **place}
+
+
+def after(kind: str, result: Json, playbook: str = "site", *, check: bool = False) -> Json:
+    cli = {**CLI, "args": (f"rdma.fabric.{playbook}",), "subset": None}
+    return statistic(ending_of(kind, result, Run(playbook, check)), cli)
+
+
+SAME = "ansible-playbook rdma.fabric.{} -i '/a b/hosts.yml'"
+
+
+@pytest.mark.parametrize(
+    ("result", "playbook", "check", "step"),
+    [
+        (report("unchanged"), "site", False, "nothing to do"),
+        (report("changed"), "site", False, SAME.format("status")),
+        (report("changed"), "teardown", False, "nothing to do"),
+        (report("pending", planned=3), "preview", False, SAME.format("site")),
+        (report("pending", planned=3), "upgrade", True, SAME.format("upgrade")),
+        (
+            report("pending", needs_reboot=1),
+            "site",
+            False,
+            f"reboot them yourself, or: {SAME.format('site')} -e rdma_fabric_allow_reboot=true",
+        ),
+        (report("failed"), "site", True, f"mend what is named above, then: {SAME.format('site')} --check"),
+    ],
+)
+def test_the_next_step_after_a_report_leads_on(result: Json, playbook: str, check: bool, step: str) -> None:
+    found = after("report", result, playbook, check=check)
+    assert found["next"] == step
+    assert found["result"] == found["outcome"] == result["outcome"]
+    assert ("report" in found["paths"]) is not check
+
+
+def test_recorded_hosts_are_not_sent_round_in_circles() -> None:
+    result = report("pending", planned=1)
+    result["summary"]["hosts"]["recorded"] = 2
+    assert after("report", result)["next"].startswith("recorded hosts are only planned")
+    assert after("report", result, "preview")["next"] == SAME.format("site")
+
+
+def test_the_command_repeats_what_was_given_and_no_variable_that_may_be_a_password() -> None:
+    given = (
+        "@vars.yml",
+        "rdma_fabric_run_dir='/a b'",
+        "ansible_become_password=x",
+        '{"rdma_fabric_prune": false}',
+        "?",
+    )
+    words = shlex.split(command({**CLI, "extra_vars": given, "become": True}, Step("", "")))
+    assert words == [
+        *("ansible-playbook", "rdma.fabric.site", "-i", "/a b/hosts.yml", "--limit", "gpu*", "-b"),
+        *("-e", given[0], "-e", given[1], "-e", given[3]),
+    ]
+
+
+def test_a_playbook_of_somebody_else_is_run_again_by_its_own_name() -> None:
+    cli = {"args": ("mine.yml", "yours.yml"), "inventory": None}
+    assert called(cli) == ""
+    assert next_step(cli, Step("mend it, then", "")) == "mend it, then: ansible-playbook mine.yml yours.yml"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_failure_before_anything_was_touched_is_a_refusal_and_any_other_is_none(kind: str) -> None:
+    problems = [{"path": "a"}, {"path": "b"}]
+    early = kind in ("input", "ready")
+    found = after(
+        kind, {"failed": True, "msg": "2 problems in the input; nothing was changed:", "violations": problems}
+    )
+    assert found["result"] == ("refused" if early else "failed")
+    assert found["counts"] == "2 problems in the input" + (", nothing was changed" if early else "")
+    assert after(kind, {})["result"] == found["result"]
+    ready = after(kind, {"failed": True, "msg": "so no host was changed:\n  - the cluster\n  - the folder"})
+    assert ready["counts"] == "so no host was changed"
+    long = after(kind, {"failed": True, "msg": f"no API server:\n{'x' * 500}"})
+    assert all(len(line) < 200 and line.isprintable() for line in block(long)), block(long)
+
+
+def classes(*states: str) -> Json:
+    rows = [{"state": state, "hosts": [f"{state}-1", f"{state}-2"]} for state in states]
+    attention = [state for state in states if state != "as asked"]
+    return {"status": {"hosts": {"classes": rows}, "cluster": None, "attention": attention}}
+
+
+@pytest.mark.parametrize(
+    ("states", "word"),
+    [
+        (["as asked"], "unchanged"),
+        (["pending", "as asked"], "pending"),
+        (["refused", "pending"], "refused"),
+        (["unreachable", "pending"], "failed"),
+    ],
+)
+def test_the_status_of_hosts_is_the_worst_of_theirs(states: list[str], word: str) -> None:
+    found = after("status", classes(*states), "status")
+    assert found["result"] == word
+    assert found["counts"].startswith(f"2 {states[0]}")
+
+
+@pytest.mark.parametrize(("outcome", "word"), [("same", "unchanged"), ("drift", "pending"), ("error", "failed")])
+def test_drift_keeps_its_own_word_beside_that_of_all(outcome: str, word: str) -> None:
+    summary = {"hosts": {"total": 2, "same": 1, "different": 1}, "objects": {"total": 0}}
+    result = {"outcome": outcome, "summary": summary, "drift_json": "/r/drift.json", "drift_xml": "/r/drift.xml"}
+    found = after("drift", result, "drift")
+    assert (found["outcome"], found["result"], found["report"]) == (outcome, word, "/r/drift.json")
+    assert found["counts"] == "hosts: 2 total, 1 same, 1 different"
+
+
+def test_what_discovery_wrote_is_given_beside_the_inventory_of_before() -> None:
+    result = {"changed": True, "classes": [{"hosts": ["a", "b"]}], "unread": ["c"], "files": ["/x/hosts.yml"]}
+    found = after("discover", result, "discover")
+    assert found["next"].endswith("-i '/a b/hosts.yml' -i /x/hosts.yml")
+    assert (found["result"], found["counts"]) == ("changed", "2 hosts in 1 class, 1 host not read")
+    assert after("discover", result, "discover", check=True)["result"] == "pending"
+
+
+def test_no_block_has_twelve_lines() -> None:
+    found = after("report", report("pending", needs_consent=1))
+    assert block(found) == [
+        "result:   pending",
+        "counts:   2 hosts planned",
+        "report:   /run/report.html",
+        "plans:    /run/hosts",
+        f"next:     allow what is named above as not done, then: {SAME.format('site')}",
+    ]
