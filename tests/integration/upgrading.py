@@ -114,8 +114,11 @@ class Fleet:
 
     def limits(self) -> list[str]:
         """Return what the hosts' files say of locked memory."""
-        lines = [host.text(LIMITS).splitlines()[-1] for host in self.hosts.values()]
-        return [line.split()[-1] for line in lines]
+        return [self.limit(name) for name in self.hosts]
+
+    def limit(self, name: str) -> str:
+        """Return what the file of one host says."""
+        return self.hosts[name].text(LIMITS).splitlines()[-1].split()[-1]
 
     def changed(self) -> list[str]:
         """Return the hosts whose files have what is asked for."""
