@@ -14,7 +14,7 @@ _TEARDOWN = "playbook teardown"
 _HANDOVERS = ("playbook adopt", "playbook release")
 _CLIENTS = (
     "cluster",
-    "host/reboot",
+    "host/drain",
     "host/give_back",
     "host/join",
     "host/upgrade",

@@ -12,8 +12,8 @@ _TURN = ("host/give_back",)
 _PROOF = ("validate", *_TURN)
 # What is looked at before hosts are touched, too.
 _PODS = (*_PROOF, "playbook join", "playbook rollback", "playbook site", "playbook upgrade")
-_REBOOT = ("host/reboot",)
-_NODE = ("host/reboot", "host/give_back")
+_DRAIN = ("host/drain",)
+_NODE = ("host/drain", "host/give_back")
 _JOIN = ("host/join",)
 
 RUN = (
@@ -332,7 +332,7 @@ OF_RUNS = (
         "drain_pods",
         "str",
         ("Which pods leave, those that hold RDMA devices, GPUs or secondary networks, or all.",),
-        _REBOOT,
+        _DRAIN,
         HOST,
         default="devices",
         choices=("devices", "all"),
@@ -346,12 +346,12 @@ OF_RUNS = (
         HOST,
         elements="str",
     ),
-    Variable("drain_pod_selector", "str", ("Label selector of the pods that leave.",), _REBOOT, HOST, default=""),
+    Variable("drain_pod_selector", "str", ("Label selector of the pods that leave.",), _DRAIN, HOST, default=""),
     Variable(
         "drain_force",
         "bool",
         ("Whether pods without a controller are evicted.",),
-        _REBOOT,
+        _DRAIN,
         HOST,
         default=False,
         asked=True,
@@ -360,7 +360,7 @@ OF_RUNS = (
         "drain_delete_empty_dir",
         "bool",
         ("Whether pods with C(emptyDir) volumes are evicted, whose data is lost.",),
-        _REBOOT,
+        _DRAIN,
         HOST,
         default=False,
         asked=True,
@@ -380,7 +380,7 @@ OF_RUNS = (
         "drain_wait_for",
         "str",
         ("Label selector of jobs that are waited for once the node is cordoned.",),
-        _REBOOT,
+        _DRAIN,
         HOST,
         default="",
     ),
@@ -388,7 +388,7 @@ OF_RUNS = (
         "drain_wait_timeout",
         "int",
         ("Seconds that they are waited for, V(0) without limit. They are treated as other pods then.",),
-        _REBOOT,
+        _DRAIN,
         HOST,
         default=0,
         least=0,

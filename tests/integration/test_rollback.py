@@ -8,7 +8,9 @@ The cluster is a real API server with nodes of KWOK. The hosts are this machine,
 
 from __future__ import annotations
 
+import os
 import re
+import signal
 import threading
 from typing import Any
 
@@ -76,6 +78,26 @@ def test_a_first_state_that_fails_has_nothing_to_go_back_to_and_says_so(fleet: F
     said = fail_on(fleet, "two")
     assert fleet.changed() == ["two"]
     assert "not rolled back, as no earlier state of it is known" in said
+
+
+def test_what_a_killed_run_has_changed_goes_back_where_the_next_one_can_not_verify_it(brought: Fleet) -> None:
+    node = brought.nodes["two"]
+    with brought.start(rdma_fabric_limits=NEW, rdma_fabric_canaries="two") as process:
+        try:
+            brought.until(lambda: brought.cordoned() == ["two"])
+            brought.offer("two", 0)
+            brought.until(lambda: brought.limit("two") == "unlimited")
+        finally:
+            os.killpg(process.pid, signal.SIGKILL)
+    brought.pod(node)
+    brought.run(rdma_fabric_limits=NEW, rdma_fabric_drain_timeout=6).refused()
+    assert (brought.limits(), brought.cordoned(), brought.holders()) == (ALL_OLD, ["two"], [node])
+    assert node not in brought.pods(), "it is drained before it goes back"
+    (slot,) = brought.slots()
+    assert slot["metadata"]["annotations"]["rdma.fabric/slot-failed"].endswith("; rolled back to what it was before")
+    brought.offer("two", 8)
+    brought.run(rdma_fabric_limits=NEW).succeeded()
+    assert (brought.limits(), brought.cordoned(), brought.marked(), brought.holders()) == (ALL_NEW, [], [], [])
 
 
 def test_a_fleet_goes_back_node_by_node_and_a_second_run_changes_nothing(brought: Fleet) -> None:

@@ -9,21 +9,19 @@ that loses power. By default some of the writes are taken; ``RDMA_FABRIC_EVERY_W
 
 from __future__ import annotations
 
-import os
 import signal
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from ansible_collections.rdma.fabric.tests.integration.faulty_proxy import FaultyProxy, Plan
+from ansible_collections.rdma.fabric.tests.integration.killing import EVERY, kill
 from ansible_collections.rdma.fabric.tests.integration.playbooks import REVIEWS
 from ansible_collections.rdma.fabric.tests.integration.test_playbooks_faults import kubeconfig_for
 from ansible_collections.rdma.fabric.tests.integration.upgrading import NAMES, Fleet
 
 # A slot, the cordon, the eviction, the node given back, and the slot.
 WRITES_OF_A_NODE = 5
-EVERY = os.environ.get("RDMA_FABRIC_EVERY_WRITE") == "1"
 ALL = [
     (number, fault, alone)
     for number in range(1, WRITES_OF_A_NODE * len(NAMES) + 1)
@@ -35,31 +33,6 @@ SAMPLE = [(2, "act after commit", True), (3, "act after commit", False), (4, "ac
 
 def is_write(method: str, path: str) -> bool:
     return method != "GET" and not any(group in path for group in REVIEWS)
-
-
-def descendants(process: int) -> list[int]:
-    """Return the processes that came from one, whatever their sessions and groups."""
-    parents: dict[int, list[int]] = {}
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            parent = int(stat.read_text().rpartition(") ")[2].split()[1])
-        except OSError:
-            continue
-        parents.setdefault(parent, []).append(int(stat.parent.name))
-    found, left = [], [process]
-    while left:
-        found += parents.get(left[0], [])
-        left += parents.get(left.pop(0), [])
-    return found
-
-
-def kill(process: subprocess.Popen[str], *, alone: bool) -> None:
-    others = [] if alone else descendants(process.pid)
-    for number in (process.pid, *others):
-        try:
-            os.kill(number, signal.SIGKILL)
-        except ProcessLookupError:
-            continue
 
 
 @pytest.mark.parametrize(("number", "fault", "alone"), ALL if EVERY else SAMPLE)

@@ -21,6 +21,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.neighbours
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.cordon import ANNOTATION
 from ansible_collections.rdma.fabric.tests.integration.exec_nodes import ExecNodes, running, wait_until
 from ansible_collections.rdma.fabric.tests.integration.guides import blocks_of, guide
+from ansible_collections.rdma.fabric.tests.integration.killing import kill
 from ansible_collections.rdma.fabric.tests.integration.own_files import OwnFiles, inventory_of
 from ansible_collections.rdma.fabric.tests.integration.playbooks import (
     ADMINISTRATOR,
@@ -29,7 +30,6 @@ from ansible_collections.rdma.fabric.tests.integration.playbooks import (
     User,
     stored_writes,
 )
-from ansible_collections.rdma.fabric.tests.integration.test_upgrade_killed import kill
 from ansible_collections.rdma.fabric.tests.integration.test_validate import OURS, RESOURCE, fabric_in
 from ansible_collections.rdma.fabric.tests.integration.upgrading import LIMITS
 from ansible_collections.rdma.fabric.tests.lab.control_plane import ControlPlane

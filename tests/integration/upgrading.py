@@ -11,7 +11,7 @@ import signal
 import subprocess
 import time
 from pathlib import Path
-from typing import Any, Callable, Sequence
+from typing import Any, Callable, Mapping, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.cordon import ANNOTATION
 from ansible_collections.rdma.fabric.tests.integration.own_files import OwnFiles, inventory_of
@@ -75,7 +75,13 @@ class Fleet:
         )
 
     def start(
-        self, kubeconfig: Path | None = None, *, playbook: str = "upgrade", limit: str = "", **variables: Any
+        self,
+        kubeconfig: Path | None = None,
+        *,
+        playbook: str = "upgrade",
+        limit: str = "",
+        environment: Mapping[str, str] | None = None,
+        **variables: Any,
     ) -> subprocess.Popen[str]:
         """Start a run in a process group of its own and do not wait for it."""
         argv = ["ansible-playbook", f"rdma.fabric.{playbook}", "-i", str(self.inventory)]
@@ -83,7 +89,7 @@ class Fleet:
         return subprocess.Popen(
             [*argv, "-e", json.dumps({"rdma_fabric_namespace": self.namespace, **variables})],
             cwd=self.user.here,
-            env=self.user.environment(self.cluster, kubeconfig or self.cluster.kubeconfig),
+            env={**self.user.environment(self.cluster, kubeconfig or self.cluster.kubeconfig), **(environment or {})},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
@@ -118,8 +124,11 @@ class Fleet:
 
     def limits(self) -> list[str]:
         """Return what the hosts' files say of locked memory."""
-        lines = [host.text(LIMITS).splitlines()[-1] for host in self.hosts.values()]
-        return [line.split()[-1] for line in lines]
+        return [self.limit(name) for name in self.hosts]
+
+    def limit(self, name: str) -> str:
+        """Return what the file of one host says."""
+        return self.hosts[name].text(LIMITS).splitlines()[-1].split()[-1]
 
     def changed(self) -> list[str]:
         """Return the hosts whose files have what is asked for."""
@@ -167,6 +176,28 @@ class Fleet:
 
     def most_at_once(self, version: str, names: Sequence[str] = NAMES) -> int:
         """Return how many of these were ever cordoned at once since that version, by every change that was stored."""
+        changes = self._all_changes(version)
+        cordoned: set[str] = set()
+        most, asked = 0, {self.nodes[name] for name in names}
+        for node in changes:
+            if node["metadata"]["name"] in asked:
+                (cordoned.add if node["spec"].get("unschedulable") else cordoned.discard)(node["metadata"]["name"])
+            most = max(most, len(cordoned))
+        return most
+
+    def taken(self, version: str) -> list[str]:
+        """Return the hosts in the order in which their nodes were cordoned since that version, each time once."""
+        name_of = {node: name for name, node in self.nodes.items()}
+        cordoned: dict[str, bool] = {}
+        order = []
+        for node in self._all_changes(version):
+            name, now = node["metadata"]["name"], bool(node["spec"].get("unschedulable"))
+            if name in name_of and now and not cordoned.get(name, False):
+                order.append(name_of[name])
+            cordoned[name] = now
+        return order
+
+    def _all_changes(self, version: str) -> list[Json]:
         changes: list[Json] = []
 
         def all_are_told() -> bool:
@@ -176,13 +207,7 @@ class Fleet:
             return {node: last.get(node) for node in now} == now
 
         self.until(all_are_told)
-        cordoned: set[str] = set()
-        most, asked = 0, {self.nodes[name] for name in names}
-        for node in changes:
-            if node["metadata"]["name"] in asked:
-                (cordoned.add if node["spec"].get("unschedulable") else cordoned.discard)(node["metadata"]["name"])
-            most = max(most, len(cordoned))
-        return most
+        return changes
 
     def _changes(self, version: str) -> list[Json]:
         query = f"watch=1&resourceVersion={version}&timeoutSeconds=1"
@@ -191,8 +216,8 @@ class Fleet:
         assert [event for event in events if event["type"] == "ERROR"] == []
         return [event["object"] for event in events]
 
-    def until(self, condition: Callable[[], bool]) -> None:
-        deadline = time.monotonic() + ENOUGH_SECONDS
+    def until(self, condition: Callable[[], bool], seconds: float = ENOUGH_SECONDS) -> None:
+        deadline = time.monotonic() + seconds
         while not condition():
             assert time.monotonic() < deadline, "it did not come to that"
             time.sleep(0.05)

@@ -36,6 +36,7 @@ IN_TURN = (
     "test_failure_domains.py",
     "test_hooks.py",
     "test_join.py",
+    "test_killed_anywhere.py",
     "test_rollback.py",
     "test_teardown.py",
     "test_upgrade.py",

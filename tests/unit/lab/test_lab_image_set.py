@@ -40,9 +40,13 @@ NOT_TO_BE_HAD = {
     "ib-kubernetes",
     "ib-sriov-cni",
     "ipoib-cni",
+    "nic-configuration-daemon",
+    "nic-configuration-operator",
     "nic-feature-discovery",
     "nv-ipam",
+    "spectrum-x-operator",
     "sriov-cni",
+    "xplane",
 }
 FOREIGN = {
     "docker.io/mellanox/cuda-perftest:latest",

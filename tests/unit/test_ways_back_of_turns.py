@@ -1,0 +1,79 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which hosts whose turn has failed go back to what they were before, and which of them are drained for that."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from ansible import template
+from ansible.parsing.dataloader import DataLoader
+
+from ansible_collections.rdma.fabric.tests.unit.test_variables_read import trusted
+
+UPGRADE = Path(__file__).resolve().parents[2] / "roles" / "host" / "tasks" / "upgrade.yml"
+FAILED: dict[str, Any] = {"_rdma_fabric_host_end": {"unfinished": [{"host": "a", "why": "failed: it is not Ready"}]}}
+DUE: dict[str, Any] = {**FAILED, "_rdma_fabric_host_turn": {"due": True}, "_rdma_fabric_host_drain": {"changed": True}}
+# A run that was killed has changed it, and nothing was left for this one but to verify it.
+LEFT: dict[str, Any] = {
+    **FAILED,
+    "_rdma_fabric_host_turn": {"due": False},
+    "_rdma_fabric_host_drain": {"skipped": True},
+}
+CORDONED: dict[str, Any] = {**LEFT, "_rdma_fabric_host_given_back": {"failed": True, "cordoned": True}}
+
+
+def included(file: str, variables: dict[str, Any]) -> bool:
+    """Return whether the part includes another one for a host with these variables."""
+    tasks = yaml.safe_load(UPGRADE.read_text(encoding="utf-8"))
+    (task,) = [task for task in tasks if task.get("ansible.builtin.include_tasks") == {"file": file}]
+    around = {key: trusted(value) for key, value in task["vars"].items()}
+    templar = template.Templar(loader=DataLoader(), variables={**around, **variables})
+    return all(templar.template(trusted(f"{{{{ ({text}) | bool }}}}")) for text in task["when"])
+
+
+@pytest.mark.parametrize(
+    ("variables", "drained", "goes_back"),
+    [
+        (DUE, False, True),
+        ({**DUE, "_rdma_fabric_host_end": {"unfinished": []}}, False, False),
+        ({**DUE, "_rdma_fabric_host_drain": {"failed": True}}, False, False),
+        ({**DUE, "_rdma_fabric_host_hook": {"stage": "verified"}}, False, False),
+        ({**DUE, "host_state": "previous"}, False, False),
+        ({**DUE, "rdma_fabric_rollback": False}, False, False),
+        (LEFT, False, False),
+        ({**LEFT, "_rdma_fabric_host_given_back": {"failed": True}}, False, False),
+        (CORDONED, True, False),
+        ({**CORDONED, "_rdma_fabric_host_drain": {"changed": False}}, True, True),
+        ({**CORDONED, "_rdma_fabric_host_drain": {"failed": True}}, True, False),
+        ({**CORDONED, "rdma_fabric_rollback": False}, False, False),
+        (
+            {**LEFT, "_rdma_fabric_host_ready": {"cordoned": True}, "_rdma_fabric_host_wire": {"failed": True}},
+            True,
+            False,
+        ),
+    ],
+    ids=[
+        "turn",
+        "turn that has not failed",
+        "drain that has failed",
+        "pods are back",
+        "playbook rollback",
+        "turn, not wanted",
+        "killed, nothing was verified",
+        "killed, takes pods",
+        "killed, not drained yet",
+        "killed, drained",
+        "killed, can't be drained",
+        "killed, not wanted",
+        "killed, fails on the wire",
+    ],
+)
+def test_a_host_that_has_failed_goes_back_once_it_is_drained(
+    variables: dict[str, Any], drained: bool, goes_back: bool
+) -> None:
+    assert (included("drain.yml", variables), included("rollback.yml", variables)) == (drained, goes_back)
