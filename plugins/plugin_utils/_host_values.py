@@ -35,7 +35,7 @@ def values_of(host: str, variables: Asked) -> tuple[dict[str, Any], list[Violati
             values[name] = plain(variables.get(name))
             # Other types are for the checks of the desired state, which tell their places.
             row = TABLE.get(name)
-            if row and (isinstance(values[name], str) or (row.type == "bool" and type(values[name]) is int)):
+            if row and (isinstance(values[name], str) or (row.type == "bool" and isinstance(values[name], int))):
                 values[name], problem = value_of(row, values[name])
                 if problem:
                     violations.append(Violation(f"host {one_line(host)}: {name}", "", problem, hint_of(row)))

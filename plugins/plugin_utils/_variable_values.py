@@ -28,7 +28,7 @@ def value_of(row: Variable, given: Any) -> tuple[Any, str]:
     if given is None or is_blank(given):
         return None, ""
     # Inventories in INI give 1 and 0 as numbers.
-    value = bool(given) if row.type == "bool" and type(given) is int and given in (0, 1) else given
+    value = bool(given) if row.type == "bool" and isinstance(given, int) and given in (0, 1) else given
     if isinstance(given, str):
         try:
             value = read_text(given, row.type, chosen=bool(row.choices))
