@@ -21,19 +21,19 @@ from tests.lab.supervise import EXIT_SIGNAL_BASE
 from tools.checkout import own_environment
 from tools.playbook import run_playbook
 
-# Minutes on two cores of which nothing else takes any: boot, `site` and `validate` on two guests.
+# Minutes on two cores of which nothing else takes any: boot, `site` and `verify` on two guests.
 KVM_MINUTES, EMULATED_MINUTES = 4.0, 12.0
 LAB = "lab"  # its folder below the demo's
 LAB_MINUTES = 90
 VARIABLES: Mapping[str, Any] = {
     "rdma_fabric_wait_timeout": 900,
-    "rdma_fabric_validate_timeout": 600,
-    "rdma_fabric_validate_test_timeout": 180,
+    "rdma_fabric_verify_timeout": 600,
+    "rdma_fabric_verify_test_timeout": 180,
 }
 
 
 def run_booted(folder: Path, collections: Path) -> int:
-    """Boot the lab in ``folder``, run ``site`` and ``validate`` on it, and take it down; return the exit status.
+    """Boot the lab in ``folder``, run ``site`` and ``verify`` on it, and take it down; return the exit status.
 
     Where no lab can be had, says why and returns 0.
     """
@@ -69,17 +69,17 @@ def end_lab(directory: Path) -> None:
 
 
 def converge_and_prove(lab: Lab, folder: Path, collections: Path) -> int:
-    """Run ``site`` and then ``validate`` on a lab; return the status of the first that fails, or 0."""
+    """Run ``site`` and then ``verify`` on a lab; return the status of the first that fails, or 0."""
     run_dir = folder / "booted"
     environment = lab.environment(own_environment(collections))
     variables = {"rdma_fabric_run_dir": str(run_dir), **VARIABLES}
-    for playbook in ("rdma.fabric.site", "rdma.fabric.validate"):
+    for playbook in ("rdma.fabric.site", "rdma.fabric.verify"):
         print(f"\n=== {playbook} on {', '.join(lab.guests)} ===", flush=True)
         status = run_playbook(playbook, lab.inventory, variables, environment, folder).status
         if status:
             break
     print("\n=== Summary of the booted hosts ===")
-    proof = run_dir / "validate.json"
+    proof = run_dir / "verify.json"
     if proof.exists():
         print("\n".join(verdict_lines(json.loads(proof.read_text(encoding="utf-8")))))
     print(f"Report: {run_dir / 'report.html'}", flush=True)
@@ -122,7 +122,7 @@ def label_of(test: Mapping[str, Any]) -> str:
 
 
 def verdict_lines(proof: Mapping[str, Any]) -> list[str]:
-    """Return the verdict of each pair and of each of its tests, from ``validate.json``."""
+    """Return the verdict of each pair and of each of its tests, from ``verify.json``."""
     lines = []
     for pair in proof["pairs"]:
         lines.append(f"{pair['a']} - {pair['b']} on {pair['network']}: {pair['verdict']}")

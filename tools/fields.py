@@ -23,14 +23,14 @@ releases of the NVIDIA Network Operator; a field is as old as the one it belongs
 
 def page() -> str:
     """Return the text of the page."""
-    kinds = importlib.import_module(f"{ROOM}.intake.models").MODELS
+    kinds = importlib.import_module(f"{ROOM}.input.models").MODELS
     return "\n".join([HEAD, *(section(name, model.root) for name, model in kinds.items())])
 
 
 def section(kind: str, root: Any) -> str:
     """Return the part of one kind: a table with one row per field."""
     since = f" (since {root.since})" if root.since else ""
-    walk = importlib.import_module(f"{ROOM}.basis.schema").walk
+    walk = importlib.import_module(f"{ROOM}.common.schema").walk
     rows = [row(f"{owner}.{name}" if owner else name, field) for owner, name, field in walk(root)]
     head = ["| Field of `spec` | Type | Meaning | What becomes of it |", "|---|---|---|---|"]
     return "\n".join([f"## {kind}{since}", "", *head, *rows, ""])

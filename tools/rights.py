@@ -28,7 +28,7 @@ HEAD = """# Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 #
-# What the playbooks site (push, and controllers where the policy deploys some), validate (proof), drift and join, and
+# What the playbooks site (push, and controllers where the policy deploys some), verify (proof), drift and join, and
 # drains and slots (rollout), may do with a cluster, and no more. docs/rights.md tells how to bind them. Written by
 # `python -m tools.rights`.
 """

@@ -86,7 +86,7 @@ def wish_of(arguments: Mapping[str, Any]) -> Wish:
 
 
 def facts_of(hosts: list[str], given: Mapping[str, Any], variables: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the facts of the hosts that were read: those given, and what ``rdma_facts`` registered for the others."""
+    """Return the facts of the hosts that were read: those given, and what ``rdma_info`` registered for the others."""
     found = {}
     for host in hosts:
         facts = given.get(host) or (variables.get(host, {}).get(REGISTERED) or {}).get("facts")
@@ -107,7 +107,7 @@ def nothing_found(fleet: Fleet, unread: list[str]) -> str:
         [
             "no host has an RDMA port with a link that may be a rail, so nothing was written:",
             *lines,
-            "next: plug in cables, load the NIC driver (mlx5_core, mlx5_ib), or name other hosts as rdma_fabric_hosts",
+            "next: plug in cables, load the NIC driver (mlx5_core, mlx5_ib), or give rdma_fabric_hosts_pattern",
         ]
     )
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.basis.images import bill_of
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.images import bill_of
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.render import WAVES, objects_of, render
 from ansible_collections.rdma.fabric.plugins.plugin_utils._action import ActionFailure, FabricAction
 from ansible_collections.rdma.fabric.plugins.plugin_utils._manifests import (
@@ -30,7 +30,7 @@ class ActionModule(FabricAction):
         refuse_unseen(task_vars, self.templated)
         spec = arguments["spec"]
         if spec.get("version") != 1:
-            raise ActionFailure("spec: is no specification of this release; give the spec that fabric_spec returns")
+            raise ActionFailure("spec: is no specification of this release; give the spec that fabric_input returns")
         waves = render(spec)
         result: dict[str, Any] = {
             "changed": False,

@@ -27,7 +27,7 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._host_documents import
     earlier_notice,
     read_host_documents,
     read_turns,
-    read_validation,
+    read_verification,
 )
 from ansible_collections.rdma.fabric.plugins.plugin_utils._page import render_page
 from ansible_collections.rdma.fabric.plugins.plugin_utils._run_hosts import taking_part, was_read, wire_notices
@@ -40,7 +40,7 @@ class ActionModule(FabricAction):
         """Build the report and write what differs from the one that is there."""
         run_dir = Path(arguments["run_dir"]).absolute()
         documents = read_host_documents(run_dir / "hosts")
-        validation = read_validation(run_dir / "validate.json")
+        validation = read_verification(run_dir / "verify.json")
         check_inputs(arguments)
         hosts = of_the_inventory(documents, arguments["spec"])
         earlier = earlier_notice(run_dir / "hosts", self._not_of_this_run(hosts, arguments["unfinished"], task_vars))

@@ -11,10 +11,10 @@ from typing import Any, Mapping, Sequence
 
 from ansible.utils.display import Display
 
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.intake.policy import PLUGIN_KINDS, plugin_config
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks import sriov_policies
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.devplugin import resource_names
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.policy import PLUGIN_KINDS, plugin_config
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.render import objects_of, render
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rules import sriov_policies
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rules.devplugin import resource_names
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.batch import run
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import ApiFault
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.kinds import Resource

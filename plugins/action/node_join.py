@@ -9,8 +9,8 @@ import os
 from datetime import datetime, timezone
 from typing import Any, Mapping, Sequence
 
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.basis.taints import taint as taint_problems
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.basis.taints import taint_of
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.taints import taint as taint_problems
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.taints import taint_of
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.on_node import on_node
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.render import objects_of, render
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import ApiFault

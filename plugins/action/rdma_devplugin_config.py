@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Mapping
 
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.basis.jsontext import Problem
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.basis.names import dns_label, dns_subdomain
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.basis.objects import config_map
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks import devplugin
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.jsontext import Problem
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.names import dns_label, dns_subdomain
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.objects import config_map
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.components.device_plugins import (
     CONFIG_KEY,
     RDMA,
@@ -17,7 +18,6 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.comp
     SRIOV,
     SRIOV_CONFIG_MAP,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rules import devplugin
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, Notice, Violation
 from ansible_collections.rdma.fabric.plugins.plugin_utils._single_object import SingleObjectAction, identity_of
 

@@ -67,7 +67,7 @@ class ActionModule(HostAction):
         name = str(task_vars.get("inventory_hostname", ""))
         wish, said = self._as_the_task_sees_it(name, arguments, task_vars)
         desired = check_spec(wish)
-        recorded = arguments["recorded_host"]
+        recorded = arguments["recording"]
         output = Path(arguments["output_file"]).expanduser() if arguments["output_file"] else None
         if output is not None:
             # Before the host is changed: what was done to it must not be lost for want of a place.

@@ -8,12 +8,12 @@ from __future__ import annotations
 import json
 from typing import Any, ClassVar, Mapping, TypeVar
 
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.basis.findings import path_text
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.basis.jsontext import compact
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.basis.names import dns_label, dns_subdomain
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.intake.load import build_spec
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks import nad
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.findings import path_text
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.jsontext import compact
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.names import dns_label, dns_subdomain
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.load import build_spec
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.crds import network_attachment_definition
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rules import nad
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, Notice, Violation
 from ansible_collections.rdma.fabric.plugins.plugin_utils._single_object import SingleObjectAction, identity_of
 

@@ -16,7 +16,7 @@ class ModuleDocFragment:
 options:
   desired:
     description:
-      - The desired state of the host as P(rdma.fabric.fabric_spec#module) returns it for each host.
+      - The desired state of the host as P(rdma.fabric.fabric_input#module) returns it for each host.
       - All suboptions are optional. Each takes what the host variable of its name takes (C(rdma_fabric_interfaces) for
         O(desired.interfaces)). What is not given stays as it is.
       - Either this or O(confirm) is needed.
@@ -222,14 +222,14 @@ options:
         description: Arguments of the kernel's command line, such as V(iommu=pt).
         type: list
         elements: str
-      rdma_mode:
+      netns_mode:
         description: Whether all network namespaces share RDMA devices, or each has its own.
         type: str
         choices: [shared, exclusive]
       sysctls:
         description: Settings below C(/proc/sys) by name, now and at boot.
         type: dict
-      multirail:
+      multirail_sysctls:
         description: Whether to add the sysctls that several interfaces in one subnet need.
         type: bool
       limits:
@@ -267,7 +267,7 @@ options:
       node_labels:
         description: Labels of the host's node.
         type: dict
-      uplinks:
+      protected_interfaces:
         description: Interfaces that must never be cut, beside the ones that are found.
         type: list
         elements: str

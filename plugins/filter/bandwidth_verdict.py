@@ -27,13 +27,13 @@ options:
     required: true
   link_gbps:
     description:
-      - Rate of the port in Gb/s, as C(rate_gbps) of RV(rdma.fabric.rdma_facts#module:facts.rdma) has it.
+      - Rate of the port in Gb/s, as C(rate_gbps) of RV(rdma.fabric.rdma_info#module:facts.rdma) has it.
       - Without it the rate is reported and not judged.
     type: float
   pcie:
     description:
       - The NIC's PCIe link, a mapping with C(speed_gts) and C(width), as C(link) of
-        RV(rdma.fabric.rdma_facts#module:facts.nics) has it.
+        RV(rdma.fabric.rdma_info#module:facts.nics) has it.
     type: dict
   kind:
     description:
@@ -43,7 +43,7 @@ options:
     choices: [host, gpu]
   distance:
     description:
-      - How near GPU and NIC are, as RV(rdma.fabric.rdma_facts#module:facts.distances) has it. The worse of the two
+      - How near GPU and NIC are, as RV(rdma.fabric.rdma_info#module:facts.distances) has it. The worse of the two
         sides counts.
     type: str
     choices: [PIX, PXB, PHB, NODE, SYS]
@@ -64,7 +64,7 @@ options:
 seealso:
   - plugin: rdma.fabric.perftest_result
     plugin_type: filter
-  - module: rdma.fabric.rdma_facts
+  - module: rdma.fabric.rdma_info
 """
 
 EXAMPLES = r"""

@@ -11,14 +11,14 @@ version_added: 0.1.0
 author:
   - The rdma.fabric contributors (@rdma-fabric)
 description:
-  - Renders the specification that M(rdma.fabric.fabric_spec) returns and lists its objects in the order in which they
+  - Renders the specification that M(rdma.fabric.fabric_input) returns and lists its objects in the order in which they
     are applied.
   - Fails with every flaw at once.
 positional: kind
 options:
   _input:
     description:
-      - The specification, as RV(rdma.fabric.fabric_spec#module:spec) holds it.
+      - The specification, as RV(rdma.fabric.fabric_input#module:spec) holds it.
     type: dict
     required: true
   kind:
@@ -32,7 +32,7 @@ seealso:
 
 EXAMPLES = r"""
 - name: Validate a policy
-  rdma.fabric.fabric_spec:
+  rdma.fabric.fabric_input:
     macvlan_networks:
       rail-0:
         master: rail0

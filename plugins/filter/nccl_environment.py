@@ -22,7 +22,7 @@ positional: socket_interface
 options:
   _input:
     description:
-      - The host's RV(rdma.fabric.rdma_facts#module:facts).
+      - The host's RV(rdma.fabric.rdma_info#module:facts).
     type: dict
     required: true
   socket_interface:
@@ -42,14 +42,14 @@ options:
       - An environment in use, as a mapping of variables. What in it does not fit the host becomes a problem.
     type: dict
 seealso:
-  - module: rdma.fabric.rdma_facts
+  - module: rdma.fabric.rdma_info
   - plugin: rdma.fabric.nccl_test_result
     plugin_type: filter
 """
 
 EXAMPLES = r"""
 - name: Read a host
-  rdma.fabric.rdma_facts:
+  rdma.fabric.rdma_info:
   register: host
 
 - name: Show the environment as a container takes it

@@ -56,7 +56,7 @@ _value:
 
 from typing import Any
 
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rules import nad
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks import nad
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, Violation
 from ansible_collections.rdma.fabric.plugins.plugin_utils._filters import filter_of
 

@@ -35,13 +35,13 @@ options:
   hosts:
     description:
       - Names of the hosts whose facts count, in the order in which they are written.
-      - M(rdma.fabric.rdma_facts) has to be registered for each as C(rdma_fabric_discover_facts), unless O(facts) has
+      - M(rdma.fabric.rdma_info) has to be registered for each as C(rdma_fabric_discover_facts), unless O(facts) has
         its facts. One without is named and left out.
     type: list
     elements: str
     required: true
   facts:
-    description: Facts by host, as M(rdma.fabric.rdma_facts) returns them, in place of what was registered.
+    description: Facts by host, as M(rdma.fabric.rdma_info) returns them, in place of what was registered.
     type: dict
   dest:
     description: Folder of the files on the controller. It is made where it is not there.
@@ -66,13 +66,13 @@ options:
     type: bool
     default: true
 seealso:
-  - module: rdma.fabric.rdma_facts
+  - module: rdma.fabric.rdma_info
 """
 
 EXAMPLES = r"""
 - name: Read what every host of the play has
-  rdma.fabric.rdma_facts:
-    recorded_host: dgx-h100-01.json.gz
+  rdma.fabric.rdma_info:
+    recording: dgx-h100-01.json.gz
   register: rdma_fabric_discover_facts
 
 - name: Write an inventory from it

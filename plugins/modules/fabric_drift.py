@@ -44,7 +44,7 @@ attributes:
       - Every run writes its time into the files.
 options:
   spec:
-    description: The specification, as M(rdma.fabric.fabric_spec) returns it.
+    description: The specification, as M(rdma.fabric.fabric_input) returns it.
     type: dict
     required: true
   run_dir:
@@ -67,7 +67,7 @@ seealso:
 
 EXAMPLES = r"""
 - name: Load and validate every input
-  rdma.fabric.fabric_spec:
+  rdma.fabric.fabric_input:
     hosts: []
   register: rdma_fabric_preflight_result
 

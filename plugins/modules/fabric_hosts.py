@@ -43,7 +43,7 @@ options:
   rollouts:
     description:
       - What policies say of drains (C(ofedDriver.upgradePolicy)), as C(spec.rollouts) of
-        P(rdma.fabric.fabric_spec#module) has it.
+        P(rdma.fabric.fabric_input#module) has it.
       - Which of them a host obeys is told by the labels that were read of it.
     type: list
     elements: dict

@@ -11,7 +11,7 @@ module: fabric_render
 short_description: Render a fabric's Kubernetes objects
 version_added: 0.1.0
 description:
-  - Turns the specification that M(rdma.fabric.fabric_spec) returns into ordered waves of Kubernetes objects, ready for
+  - Turns the specification that M(rdma.fabric.fabric_input) returns into ordered waves of Kubernetes objects, ready for
     M(rdma.fabric.k8s_batch). No cluster is needed.
   - Rendered are the namespaces, node feature discovery with the rule that labels nodes with a NIC, Multus, the CNI
     plugins, whereabouts, the RDMA shared and the SR-IOV device plugin, ipoib-cni, and every network. A section of a
@@ -43,7 +43,7 @@ attributes:
 options:
   spec:
     description:
-      - The specification, as RV(rdma.fabric.fabric_spec#module:spec) holds it.
+      - The specification, as RV(rdma.fabric.fabric_input#module:spec) holds it.
     type: dict
     required: true
   output_dir:
@@ -54,13 +54,13 @@ options:
         origin in the way is an error.
     type: path
 seealso:
-  - module: rdma.fabric.fabric_spec
+  - module: rdma.fabric.fabric_input
   - module: rdma.fabric.k8s_batch
 """
 
 EXAMPLES = r"""
 - name: Validate a policy
-  rdma.fabric.fabric_spec:
+  rdma.fabric.fabric_input:
     nic_cluster_policy:
       rdmaSharedDevicePlugin:
         config: |

@@ -13,7 +13,7 @@ version_added: 0.1.0
 description:
   - Reads the host documents of a run directory (C(hosts/*.json), as M(rdma.fabric.rdma_host) writes them) and what the
     tasks before it registered, and writes C(report.json) and C(report.html) beside them.
-  - Shows the wire proof of the run directory (C(validate.json), as M(rdma.fabric.fabric_validate) writes it), if it is
+  - Shows the wire proof of the run directory (C(verify.json), as M(rdma.fabric.fabric_verify) writes it), if it is
     there, with every pair and what failed.
   - The page holds the fleet, a drawing of the PCIe devices and rails of every kind of node, the plan of every host, the
     objects of the cluster with what changed, and remarks on what deserves a look. It is one file under 2 MiB that loads
@@ -50,7 +50,7 @@ options:
     default: RDMA fabric report
   spec:
     description:
-      - What was asked for, as M(rdma.fabric.fabric_spec) returns it.
+      - What was asked for, as M(rdma.fabric.fabric_input) returns it.
       - With it, hosts of the inventory without a host document are reported as not read, and documents of other hosts,
         left by an earlier run, are left out.
       - A host of the inventory that this run left out (C(--limit)) or did not reach is shown as an earlier run found
@@ -69,8 +69,8 @@ options:
     type: dict
   proof:
     description:
-      - Result of M(rdma.fabric.fabric_validate). Where it failed before a pair was tested, the report says so and
-        leaves out a C(validate.json) that an earlier run has written.
+      - Result of M(rdma.fabric.fabric_verify). Where it failed before a pair was tested, the report says so and
+        leaves out a C(verify.json) that an earlier run has written.
     type: dict
   wanted:
     description:
@@ -104,7 +104,7 @@ seealso:
   - module: rdma.fabric.rdma_host
   - module: rdma.fabric.k8s_batch
   - module: rdma.fabric.fabric_hosts
-  - module: rdma.fabric.fabric_validate
+  - module: rdma.fabric.fabric_verify
 """
 
 EXAMPLES = r"""

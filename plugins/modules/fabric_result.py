@@ -28,8 +28,8 @@ extends_documentation_fragment:
 options:
   kind:
     description:
-      - What O(result) is of. V(input) is P(rdma.fabric.fabric_spec#module), V(ready)
-        P(rdma.fabric.fabric_ready#module), V(batch) P(rdma.fabric.k8s_batch#module), V(records) the recordings that
+      - What O(result) is of. V(input) is P(rdma.fabric.fabric_input#module), V(ready)
+        P(rdma.fabric.fabric_preflight#module), V(batch) P(rdma.fabric.k8s_batch#module), V(records) the recordings that
         P(rdma.fabric.rdma_record#module) registered for O(hosts) as C(rdma_fabric_record_result); the others are
         the modules whose names end so.
       - A failure of V(input) and V(ready) is a refusal, as it comes before anything is touched.
@@ -50,7 +50,7 @@ seealso:
 
 EXAMPLES = r"""
 - name: Validate every input
-  rdma.fabric.fabric_spec:
+  rdma.fabric.fabric_input:
     hosts_pattern: rdma_fabric
     nfd: false
   register: input_result

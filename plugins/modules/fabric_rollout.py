@@ -31,7 +31,7 @@ options:
   rollouts:
     description:
       - What policies say of drains (C(ofedDriver.upgradePolicy)), as C(spec.rollouts) of
-        P(rdma.fabric.fabric_spec#module) has it.
+        P(rdma.fabric.fabric_input#module) has it.
     type: list
     elements: dict
     default: []

@@ -12,8 +12,8 @@ short_description: Write the plan of a run as a file that others approve
 version_added: 0.1.0
 description:
   - Writes what every host was found to need, what its variables ask for, the facts that its steps depend on, and a
-    digest of every object of the cluster side to one file. M(rdma.fabric.fabric_spec) takes it as C(sealed_plan). A run
-    with it does exactly that, or refuses by name what is another one now.
+    digest of every object of the cluster side to one file. M(rdma.fabric.fabric_input) takes it as C(sealed_plan). A
+    run with it does exactly that, or refuses by name what is another one now.
   - Hosts with equal variables, facts and steps are one entry. The file holds no time and nothing random, so the same
     plan gives the same bytes, and a difference between two files is a difference between two plans.
   - It holds no secret. Of objects it has digests, in which values of Secrets do not count.
@@ -41,7 +41,7 @@ options:
     type: path
     required: true
   spec:
-    description: The specification, as M(rdma.fabric.fabric_spec) returns it.
+    description: The specification, as M(rdma.fabric.fabric_input) returns it.
     type: dict
     required: true
   run_dir:
@@ -54,13 +54,13 @@ options:
     elements: dict
     default: []
 seealso:
-  - module: rdma.fabric.fabric_spec
+  - module: rdma.fabric.fabric_input
   - module: rdma.fabric.rdma_host
 """
 
 EXAMPLES = r"""
 - name: Load and validate every input
-  rdma.fabric.fabric_spec:
+  rdma.fabric.fabric_input:
     manifests:
       - nic-cluster-policy.yaml
     hosts: "{{ groups['rdma_fabric'] | default([]) }}"

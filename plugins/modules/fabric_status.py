@@ -29,7 +29,7 @@ extends_documentation_fragment:
   - rdma.fabric.attributes.info
 options:
   spec:
-    description: The specification, as M(rdma.fabric.fabric_spec) returns it.
+    description: The specification, as M(rdma.fabric.fabric_input) returns it.
     type: dict
     required: true
   set:
@@ -50,7 +50,7 @@ seealso:
 
 EXAMPLES = r"""
 - name: Load and validate every input
-  rdma.fabric.fabric_spec:
+  rdma.fabric.fabric_input:
     hosts: []
   register: rdma_fabric_preflight_result
 

@@ -22,7 +22,7 @@ description:
   - Where C(--limit) leaves hosts of O(hosts) out, but not all of them, nothing is removed and the task is skipped. The
     other hosts need the cluster side.
   - What stays on the nodes, such as the programs of secondary networks, is named in RV(notices).
-  - It asks for no consent. The playbook C(rdma.fabric.teardown) does, by P(rdma.fabric.fabric_ready#module).
+  - It asks for no consent. The playbook C(rdma.fabric.teardown) does, by P(rdma.fabric.fabric_preflight#module).
 author:
   - The rdma.fabric contributors (@rdma-fabric)
 extends_documentation_fragment:
@@ -83,7 +83,7 @@ options:
     default: 600
 seealso:
   - module: rdma.fabric.k8s_batch
-  - module: rdma.fabric.fabric_ready
+  - module: rdma.fabric.fabric_preflight
 """
 
 EXAMPLES = r"""

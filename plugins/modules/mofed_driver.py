@@ -118,7 +118,7 @@ options:
         as V(needs_consent) and not done.
     type: bool
     default: false
-  uplinks:
+  protected_interfaces:
     description:
       - Interfaces that must not be cut, beside those of the default route and of Ansible's connection. A driver that
         serves one of them is never reloaded, as nothing could bring the host back if the run ended in the middle.
@@ -257,11 +257,11 @@ def run_here(module: AnsibleModule) -> dict[str, Any]:
         {
             "driver": {key: parameters[key] for key in ARGUMENTS},
             "consents": {"driver_reload": parameters["allow_driver_reload"]},
-            "uplinks": parameters["uplinks"],
+            "protected_interfaces": parameters["protected_interfaces"],
         }
     )
     outcome, facts = converge_concern(module, desired, "driver", server_address(LiveHost(), os.getpid()))
-    outcome["driver"] = summarize(HostState(facts, desired["uplinks"]), facts["driver"])
+    outcome["driver"] = summarize(HostState(facts, desired["protected_interfaces"]), facts["driver"])
     return outcome
 
 
@@ -271,7 +271,7 @@ def main() -> None:
         argument_spec={
             **ARGUMENTS,
             "allow_driver_reload": {"type": "bool", "default": False},
-            "uplinks": {"type": "list", "elements": "str", "default": []},
+            "protected_interfaces": {"type": "list", "elements": "str", "default": []},
         },
         required_if=[
             ("state", "present", ["flavour"]),

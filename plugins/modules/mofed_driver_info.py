@@ -30,7 +30,7 @@ notes:
   - Run it as root. Without, files that other users' processes have open are not seen.
 seealso:
   - module: rdma.fabric.mofed_driver
-  - module: rdma.fabric.rdma_facts
+  - module: rdma.fabric.rdma_info
 """
 
 EXAMPLES = r"""
@@ -90,7 +90,7 @@ driver:
   returned: success
   type: dict
 stack:
-  description: The driver stack as P(rdma.fabric.rdma_facts#module) tells it.
+  description: The driver stack as P(rdma.fabric.rdma_info#module) tells it.
   returned: success
   type: dict
 """

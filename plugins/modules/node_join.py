@@ -58,8 +58,8 @@ options:
     default: tainted
   spec:
     description:
-      - The specification, as M(rdma.fabric.fabric_spec) returns it. Its DaemonSets that a node's labels take are wanted
-        on the node, and so are the resources that its device plugins offer.
+      - The specification, as M(rdma.fabric.fabric_input) returns it. Its DaemonSets that a node's labels take are
+        wanted on the node, and so are the resources that its device plugins offer.
     type: dict
     default: {}
   devices:

@@ -75,7 +75,7 @@ peer_memory:
   returned: success
   type: dict
 gpus:
-  description: The GPUs as P(rdma.fabric.rdma_facts#module) tells them.
+  description: The GPUs as P(rdma.fabric.rdma_info#module) tells them.
   returned: success
   type: list
   elements: dict

@@ -69,7 +69,7 @@ options:
       - The token that a change of the uplink in this run is to have. One is made up where none is given.
       - With it, what became of the change can be asked for even when the connection was lost before there was a result.
     type: str
-  recorded_host:
+  recording:
     description:
       - A recording on the controller that stands for the host, as P(rdma.fabric.rdma_record#module) writes it.
       - A recorded host is never changed, so no result about it is changed or refused.
@@ -118,7 +118,7 @@ options:
     default: true
   sealed:
     description:
-      - The plan of this host that was approved, as P(rdma.fabric.fabric_spec#module) returns it of a file that
+      - The plan of this host that was approved, as P(rdma.fabric.fabric_input#module) returns it of a file that
         P(rdma.fabric.fabric_seal#module) has written.
       - A host whose plan is another one now is refused with the difference, and nothing is changed on it. One that has
         nothing left to do is accepted.
@@ -161,7 +161,7 @@ options:
     description:
       - Whether variables of hosts, such as C(rdma_fabric_interfaces), count as the task sees them, where that is
         otherwise than the inventory has them.
-      - Those are variables of a role or a play. P(rdma.fabric.fabric_spec#module) does not read them, so nothing of
+      - Those are variables of a role or a play. P(rdma.fabric.fabric_input#module) does not read them, so nothing of
         them is in the O(desired) that it made, and it is made anew with them. They are validated before the host is
         touched, not before any host is, and refused together with O(sealed).
     type: bool
@@ -169,8 +169,8 @@ options:
 notes:
   - Applying needs root on the host, and the programs C(ip) and C(modprobe).
 seealso:
-  - module: rdma.fabric.fabric_spec
-  - module: rdma.fabric.rdma_facts
+  - module: rdma.fabric.fabric_input
+  - module: rdma.fabric.rdma_info
   - module: rdma.fabric.rdma_record
 """
 
@@ -212,7 +212,7 @@ EXAMPLES = r"""
       interfaces:
         - current_name: ens2f0
           mtu: 9000
-    recorded_host: recordings/egx-01.json.gz
+    recording: recordings/egx-01.json.gz
     output_file: rdma-fabric-run/hosts/egx-01.json
 """
 
@@ -308,7 +308,7 @@ plan:
   type: dict
 facts:
   description:
-    - What was read of the host, as P(rdma.fabric.rdma_facts#module) returns it. After a plan was applied it was read
+    - What was read of the host, as P(rdma.fabric.rdma_info#module) returns it. After a plan was applied it was read
       again.
   returned: when O(output_file) is not given
   type: dict
@@ -504,7 +504,7 @@ def main() -> None:
             "desired": {"type": "dict"},
             "confirm": {"type": "str", "no_log": False},
             "guard_token": {"type": "str", "no_log": False},
-            "recorded_host": {"type": "path"},
+            "recording": {"type": "path"},
             "output_file": {"type": "path"},
             "turn_file": {"type": "path"},
             "grouped": {"type": "bool", "default": False},

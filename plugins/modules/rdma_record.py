@@ -11,8 +11,8 @@ module: rdma_record
 short_description: Record a host so that it can be planned offline
 version_added: 0.1.0
 description:
-  - Gathers from a host what P(rdma.fabric.rdma_facts#module) reads, and little more, and writes it as one file on the
-    controller. P(rdma.fabric.rdma_facts#module) and P(rdma.fabric.rdma_host#module) read and plan such a recording as
+  - Gathers from a host what P(rdma.fabric.rdma_info#module) reads, and little more, and writes it as one file on the
+    controller. P(rdma.fabric.rdma_info#module) and P(rdma.fabric.rdma_host#module) read and plan such a recording as
     if it were the host.
   - Beside what facts read, it holds SR-IOV, QoS and module parameters, addresses, and the names of the files that
     configure network, modules and udev. The content of these files is not recorded.
@@ -52,7 +52,7 @@ options:
       - The inventory's name of the host is used if this is not given.
     type: str
 seealso:
-  - module: rdma.fabric.rdma_facts
+  - module: rdma.fabric.rdma_info
   - module: rdma.fabric.rdma_host
 """
 

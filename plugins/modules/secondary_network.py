@@ -17,7 +17,7 @@ description:
 notes:
   - This action runs on the controller. It never connects to the host of the task.
   - The object belongs to no set of M(rdma.fabric.k8s_batch). An object that is part of a set is refused by name.
-  - Ranges are compared with those of other networks by M(rdma.fabric.fabric_spec), which sees all of them.
+  - Ranges are compared with those of other networks by M(rdma.fabric.fabric_input), which sees all of them.
 requirements:
   - kubernetes.core >= 6.0.0 (with O(state=present) and O(state=absent))
   - kubernetes >= 24.2.0 (Python package, likewise)

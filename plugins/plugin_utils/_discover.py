@@ -137,7 +137,7 @@ class Fleet:
 def survey(facts: Mapping[str, Facts], wish: Wish, groups: Mapping[str, Collection[str]]) -> Fleet:
     """Sort hosts into classes and their ports into rails, storage and the rest.
 
-    ``facts`` are those of ``rdma_facts`` by host, ``groups`` the inventory's, whose names stand for other hosts. Raises
+    ``facts`` are those of ``rdma_info`` by host, ``groups`` the inventory's, whose names stand for other hosts. Raises
     InvalidInput with every host whose facts can't be read and every port without room for the functions asked for.
     """
     hosts, violations = [], []
@@ -145,7 +145,7 @@ def survey(facts: Mapping[str, Facts], wish: Wish, groups: Mapping[str, Collecti
         try:
             hosts.append(read_host(name, found))
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            problem = f"are not what rdma_facts returns ({type(error).__name__}: {one_line(str(error))})"
+            problem = f"are not what rdma_info returns ({type(error).__name__}: {one_line(str(error))})"
             violations.append(Violation(f"host {one_line(name)}", "facts", problem, _AWAY))
     if violations:
         raise InvalidInput(violations)

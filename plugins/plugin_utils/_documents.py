@@ -17,13 +17,13 @@ from typing import Any, Callable, Iterator
 
 import yaml
 
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.basis.findings import (
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.findings import (
     Document,
     Path,
     path_text,
     shown,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.basis.jsontext import parse_json
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.jsontext import parse_json
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, Violation
 
 MAX_BYTES = 1024 * 1024

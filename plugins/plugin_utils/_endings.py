@@ -250,7 +250,7 @@ def _records(result: Mapping[str, Any], run: Run) -> Ending:
     word = FAILED if lost else _word(result, run)
     if lost:
         return Ending(word, ", ".join(counts), paths, Step(_MEND, _AGAIN, (), run.check), {})
-    look = Step("name each file as rdma_fabric_recorded_host of its host, then", f"{OWN}preview")
+    look = Step("name each file as rdma_fabric_recording of its host, then", f"{OWN}preview")
     return Ending(word, ", ".join(counts), paths, Step("", _AGAIN) if word == PENDING else look, {})
 
 
@@ -258,7 +258,7 @@ def _word(result: Mapping[str, Any], run: Run) -> str:
     return (PENDING if run.check else CHANGED) if result.get("changed") else UNCHANGED
 
 
-_ONLY_LOOKS = ("preview", "validate")
+_ONLY_LOOKS = ("preview", "verify")
 _TAKES_BACK = ("teardown", "rollback")
 _BEFORE_HOSTS = ("input", "ready")
 _ENDINGS: Mapping[str, Callable[[Mapping[str, Any], Run], Ending]] = {

@@ -105,16 +105,16 @@ def _since(path: Path) -> str:
     return datetime.fromtimestamp(seconds, timezone.utc).strftime(" (since %Y-%m-%d %H:%M UTC)")
 
 
-def read_validation(path: Path) -> dict[str, Any] | None:
+def read_verification(path: Path) -> dict[str, Any] | None:
     """Return the document of a wire proof; None when there is none. Raises InvalidInput with all that is wrong."""
     if not path.exists():
         return None
     try:
         document = parse_document(path, MAX_VALIDATION_BYTES)
     except ValueError as error:
-        hint = "delete the file, or run rdma.fabric.validate again"
+        hint = "delete the file, or run rdma.fabric.verify again"
         raise InvalidInput([Violation(str(path), "", str(error), hint)]) from error
-    violations = report_input.validation_violations(str(path), document)
+    violations = report_input.verification_violations(str(path), document)
     if violations:
         raise InvalidInput(violations)
     found: dict[str, Any] = document

@@ -9,7 +9,7 @@ from typing import Any, Callable, Mapping, Protocol, Sequence
 
 from ansible.errors import AnsibleError, AnsibleUndefinedVariable
 
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.intake.policy import conflicting_modes
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.policy import conflicting_modes
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.guid_ranges import shared_guids
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import HOST_VARIABLES, parse_host_variables
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.syntax import one_line

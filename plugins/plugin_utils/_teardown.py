@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Any, Iterable, Mapping, Sequence
 
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.nfd_nodes import pruning_patch
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.removal import offered_by
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.render import objects_of
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rules.nfd_nodes import pruning_patch
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s import leases, nodes
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import Connection
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.joining import to_forget

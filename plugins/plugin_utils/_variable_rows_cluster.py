@@ -20,7 +20,7 @@ _CLIENTS = (
     "host/upgrade",
     "drift",
     "status",
-    "validate",
+    "verify",
     *_PLAYBOOKS,
     _TEARDOWN,
     *_HANDOVERS,

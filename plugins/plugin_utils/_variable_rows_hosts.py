@@ -37,7 +37,7 @@ WISHES = (
     _wish("kernel_modules", "list", "Kernel modules that have to be loaded, now and at boot.", elements="str"),
     _wish("kernel_arguments", "list", "Arguments of the kernel's command line, such as C(iommu=pt).", elements="str"),
     Variable(
-        "rdma_mode",
+        "netns_mode",
         "str",
         ("Whether all network namespaces share RDMA devices (V(shared)), or each has its own (V(exclusive)).",),
         _HOST,
@@ -45,7 +45,7 @@ WISHES = (
         choices=("shared", "exclusive"),
     ),
     _wish("sysctls", "dict", "Settings below C(/proc/sys) by name, now and at boot."),
-    _wish("multirail", "bool", "Whether to add the settings that several interfaces in one subnet need."),
+    _wish("multirail_sysctls", "bool", "Whether to add the settings that several interfaces in one subnet need."),
     _wish("limits", "dict", "C(memlock), V(unlimited) or KiB, and C(nofile), for logins and services."),
     _wish(
         "hugepages",
@@ -56,7 +56,12 @@ WISHES = (
     _wish("peer_memory", "dict", "C(mechanism) and C(state) of GPUDirect."),
     _wish("pcie", "dict", "C(acs) (V(direct)) and C(max_read_request) in bytes, for GPUDirect RDMA."),
     _wish("node_labels", "dict", "Labels of the host's node."),
-    _wish("uplinks", "list", "Interfaces that must never be cut, beside the ones that are found.", elements="str"),
+    _wish(
+        "protected_interfaces",
+        "list",
+        "Interfaces that must never be cut, beside the ones that are found.",
+        elements="str",
+    ),
     Variable(
         "revert_seconds",
         "int",
@@ -78,7 +83,7 @@ WISHES = (
         elements="str",
     ),
     Variable(
-        "recorded_host",
+        "recording",
         "path",
         ("A recording on the controller that stands for the host.",),
         ("host", "playbook discover", "playbook drift", "playbook status"),

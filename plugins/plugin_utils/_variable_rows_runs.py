@@ -9,7 +9,7 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._variable import HOST,
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variable_rows_turns import TURNS
 
 _TURN = ("host/give_back",)
-_PROOF = ("validate", *_TURN)
+_PROOF = ("verify", *_TURN)
 # What is looked at before hosts are touched, too.
 _PODS = (*_PROOF, "playbook join", "playbook rollback", "playbook site", "playbook upgrade")
 _DRAIN = ("host/drain",)
@@ -18,7 +18,7 @@ _JOIN = ("host/join",)
 
 RUN = (
     Variable(
-        "hosts",
+        "hosts_pattern",
         "str",
         (
             "Pattern of the inventory hosts that belong to the fabric.",
@@ -38,7 +38,7 @@ RUN = (
             "playbook status",
             "playbook teardown",
             "playbook upgrade",
-            "playbook validate",
+            "playbook verify",
         ),
         default="rdma_fabric",
         asked=True,
@@ -47,7 +47,7 @@ RUN = (
         "run_dir",
         "path",
         ("Directory on the controller that holds what the run found and its report.",),
-        ("drift", "host", "host/give_back", "report", "validate", "playbook join", "playbook site", *TURNS),
+        ("drift", "host", "host/give_back", "report", "verify", "playbook join", "playbook site", *TURNS),
         default="rdma-fabric-run",
     ),
     Variable("report_title", "str", ("Title of the page.",), ("report",), asked=True),
@@ -58,7 +58,7 @@ RUN = (
         ("status",),
     ),
     Variable(
-        "output_dir",
+        "render_dir",
         "path",
         ("Folder on the controller. Files of an earlier rendering that are no longer needed are removed.",),
         ("render",),
@@ -96,7 +96,7 @@ RUN = (
 )
 OF_THE_PROOF = (
     Variable(
-        "validate_networks",
+        "verify_networks",
         "list",
         ("Networks to test, as C(name) or C(namespace/name). All networks of the fabric unless given.",),
         _PODS,
@@ -105,33 +105,33 @@ OF_THE_PROOF = (
         asked=True,
     ),
     Variable(
-        "validate_resources",
+        "verify_resources",
         "dict",
         ("Resource that a test pod asks for, or a list of them, by network, where the fabric does not tell it.",),
         _PODS,
         default={},
     ),
     Variable(
-        "validate_pairs",
+        "verify_pairs",
         "str",
         (
             "V(all) tests every pair of nodes, in N - 1 rounds.",
             "V(hunt) runs about log2 N rounds, which is enough to find a bad node.",
         ),
-        ("validate",),
+        ("verify",),
         default="all",
         choices=("all", "hunt"),
         asked=True,
     ),
     Variable(
-        "validate_namespace",
+        "verify_namespace",
         "str",
         ("Namespace of the test pods. Each network's own unless given.",),
         _PODS,
         asked=True,
     ),
     Variable(
-        "validate_image",
+        "verify_image",
         "str",
         (
             "Image with C(sh), C(sleep), C(ping) of iputils, C(rping) and C(ib_write_bw).",
@@ -140,7 +140,7 @@ OF_THE_PROOF = (
         _PODS,
     ),
     Variable(
-        "validate_size",
+        "verify_size",
         "int",
         ("Bytes of one message. 1048576, or 65536 on an emulated device, unless given.",),
         _PROOF,
@@ -148,21 +148,21 @@ OF_THE_PROOF = (
         unit="bytes",
     ),
     Variable(
-        "validate_iterations",
+        "verify_iterations",
         "int",
         ("Messages on each queue pair. 5000, or 100 on an emulated device, unless given.",),
         _PROOF,
         least=1,
     ),
     Variable(
-        "validate_queue_pairs",
+        "verify_queue_pairs",
         "int",
         ("Queue pairs. 4, or 1 on an emulated device, unless given.",),
         _PROOF,
         least=1,
     ),
     Variable(
-        "validate_timeout",
+        "verify_timeout",
         "int",
         ("Seconds to wait for the test pods of a network.",),
         _PROOF,
@@ -171,7 +171,7 @@ OF_THE_PROOF = (
         unit="seconds",
     ),
     Variable(
-        "validate_test_timeout",
+        "verify_test_timeout",
         "int",
         ("Seconds that each program may run in a pod.",),
         _PROOF,
@@ -180,7 +180,7 @@ OF_THE_PROOF = (
         unit="seconds",
     ),
     Variable(
-        "validate_minimum",
+        "verify_min_rate_ratio",
         "float",
         ("Share of the expected rate below which a test fails, such as V(0.9), which is used unless given.",),
         _PROOF,
@@ -276,7 +276,7 @@ OF_RUNS = (
         (
             "Whether the host's node is tested on the wire with a healthy neighbour in its turn, after its change and "
             "before it takes pods again. One that fails with two neighbours is rolled back and stays cordoned.",
-            "Networks, resources and pods are those of C(rdma.fabric.validate).",
+            "Networks, resources and pods are those of C(rdma.fabric.verify).",
         ),
         _TURN,
         HOST,

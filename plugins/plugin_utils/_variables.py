@@ -50,15 +50,15 @@ REGISTERED = frozenset(
         "render_result",
         "report_result",
         "status_result",
-        "validate_result",
+        "verify_result",
     )
 )
 """What roles and playbooks register for those that come after them; names that nobody else needs begin with ``_``."""
 # Those that ask for something on a host. A consent, or the address that Ansible connects to, asks for nothing.
 WISHES = tuple(name for name in HOST_VARIABLES if name.startswith(PREFIX) and name not in CONSENTS.values())
 # Read by the role rdma.fabric.host itself, wherever they are set.
-_OF_THE_ROLE = (CONSENTS["reboot"], f"{PREFIX}recorded_host")
-PATTERN = f"{PREFIX}hosts"
+_OF_THE_ROLE = (CONSENTS["reboot"], f"{PREFIX}recording")
+PATTERN = f"{PREFIX}hosts_pattern"
 DEFAULT_PATTERN = "rdma_fabric"
 """The pattern of the fabric's hosts unless another one is given; a fabric without hosts is none of its mistakes."""
 _NEAR = 0.8

@@ -87,7 +87,7 @@ def slope(values: Mapping[int, float], digits: int = 1) -> float:
 def fleet_inventory(size: int, recordings: Sequence[Path]) -> dict[str, Any]:
     """Return an inventory of ``size`` hosts that share the recordings; each asks for two kernel modules."""
     hosts = {
-        f"host-{number:04}": {"rdma_fabric_recorded_host": str(recordings[number % len(recordings)])}
+        f"host-{number:04}": {"rdma_fabric_recording": str(recordings[number % len(recordings)])}
         for number in range(size)
     }
     common = {"rdma_fabric_kernel_modules": ["rdma_ucm", "ib_umad"], "ansible_connection": "local"}

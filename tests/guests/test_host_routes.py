@@ -161,5 +161,5 @@ def test_rails_in_one_subnet_answer_only_on_their_own_port(fleet: Fleet, rails: 
     assert [answers(fleet, address, rails) for address in ADDRESSES] == [both, both]
     asked = [{"pci": FUNCTION, "vfs": 2}, *({"pci": rail.pci} for rail in rails)]
     limit = ("--limit", f"{fleet.guests[0]},localhost")
-    fleet.site(*limit, rdma_fabric_interfaces=asked, rdma_fabric_multirail=True).succeeded()
+    fleet.site(*limit, rdma_fabric_interfaces=asked, rdma_fabric_multirail_sysctls=True).succeeded()
     assert [answers(fleet, address, rails) for address in ADDRESSES] == [[rail.mac] for rail in rails]

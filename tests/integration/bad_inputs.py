@@ -162,7 +162,7 @@ HOST_VARIABLES: dict[str, dict[str, Any]] = {
         "rdma_fabric_interfaces": [{"pci": "18:00.0", "naem": "rail0"}, {"current_name": "eth0", "mtu": "9000"}],
         "rdma_fabric_allow_vf_reset": "maybe",
     },
-    "two": {"rdma_fabric_kernel_modules": ["rdma ucm"], "rdma_fabric_recorded_host": 5},
+    "two": {"rdma_fabric_kernel_modules": ["rdma ucm"], "rdma_fabric_recording": 5},
 }
 GROUP_VARIABLES = {"rdma_fabric_kubeconfig": "/somewhere", "rdma_fabric_interface": []}
 
@@ -218,7 +218,7 @@ PLANTED = (
     Planted("host one: rdma_fabric_interfaces", "[1].mtu", "is text ('9000'), a whole number", ""),
     Planted("host one: rdma_fabric_allow_vf_reset", "", "true or false is needed", "leave it out"),
     Planted("host two: rdma_fabric_kernel_modules", "[0]", "is no kernel module name", ""),
-    Planted("host two: rdma_fabric_recorded_host", "", "is a whole number (5)", "quote it"),
+    Planted("host two: rdma_fabric_recording", "", "is a whole number (5)", "quote it"),
     Planted(
         "variables", "rdma_fabric_kubeconfig", "is set for one, two and is not set for localhost", "group_vars/all"
     ),

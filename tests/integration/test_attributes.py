@@ -70,7 +70,7 @@ def spec_arguments(_place: Place) -> dict[str, Any]:
 
 
 def discover_arguments(place: Place) -> dict[str, Any]:
-    facts = drive("rdma_facts", {"recorded_host": RECORDING}, place)["facts"]
+    facts = drive("rdma_info", {"recording": RECORDING}, place)["facts"]
     return {"hosts": [HOST], "facts": {HOST: facts}, "dest": str(place.folder / "inventory")}
 
 
@@ -137,7 +137,7 @@ def write_host_document(place: Place) -> None:
     """Let the module under another test write what a run directory holds of a host."""
     output = place.folder / "run" / "hosts" / f"{HOST}.json"
     output.parent.mkdir(parents=True)
-    result = drive("rdma_host", {"desired": {}, "recorded_host": RECORDING, "output_file": str(output)}, place)
+    result = drive("rdma_host", {"desired": {}, "recording": RECORDING, "output_file": str(output)}, place)
     assert ended_well(result), result
 
 
@@ -157,25 +157,25 @@ SCENARIOS = {
     "mofed_driver_info": Scenario(lambda _place: {}, changes=False),
     "nv_peer_mem": Scenario(lambda _place: {}, changes=False),
     "nv_peer_mem_info": Scenario(lambda _place: {}, changes=False),
-    "rdma_facts": Scenario(lambda _place: {"recorded_host": RECORDING}, changes=False),
+    "rdma_info": Scenario(lambda _place: {"recording": RECORDING}, changes=False),
     "rdma_host": Scenario(
         lambda _place: {
             "desired": {"interfaces": [{"pci": "0000:18:00.0", "name": "rail0", "vfs": 4}]},
-            "recorded_host": RECORDING,
+            "recording": RECORDING,
         },
         changes=False,
         plans=True,
     ),
     "rdma_record": Scenario(lambda place: {"dest": str(place.folder / "host.json.gz")}, changes=True),
-    "fabric_spec": Scenario(spec_arguments, changes=False),
+    "fabric_input": Scenario(spec_arguments, changes=False),
     "fabric_render": Scenario(
         lambda place: {
-            "spec": drive("fabric_spec", spec_arguments(place), place)["spec"],
+            "spec": drive("fabric_input", spec_arguments(place), place)["spec"],
             "output_dir": str(place.folder / "objects"),
         },
         changes=True,
     ),
-    "fabric_ready": Scenario(
+    "fabric_preflight": Scenario(
         lambda place: {"spec": {"version": 1, "objects": [NAMESPACE_OBJECT]}},
         changes=False,
     ),
@@ -198,7 +198,7 @@ SCENARIOS = {
     ),
     "fabric_result": Scenario(lambda _place: {"kind": "input"}, changes=False),
     "fabric_seal": Scenario(seal_arguments, changes=True, prepare=write_host_document),
-    "fabric_validate": Scenario(
+    "fabric_verify": Scenario(
         proof_arguments,
         changes=True,
         verdict="the pod has no network status, only its first interface",

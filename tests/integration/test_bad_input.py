@@ -111,7 +111,7 @@ def test_templates_in_files_values_and_recordings_stay_text_everywhere(
     recording = json.loads(text)
     recording["files"]["/proc/sys/kernel/hostname"] = f"{hostile}<script>alert(1)</script>\n"
     (tmp_path / "host.json").write_text(json.dumps(recording))
-    host = {"rdma_fabric_recorded_host": str(tmp_path / "host.json"), "rdma_fabric_uplinks": ["eno1"]}
+    host = {"rdma_fabric_recording": str(tmp_path / "host.json"), "rdma_fabric_protected_interfaces": ["eno1"]}
     inventory = tmp_path / "hosts.json"
     inventory.write_text(json.dumps({"rdma_fabric": {"hosts": {"stranger": host}}}))
     variables = {
@@ -121,7 +121,7 @@ def test_templates_in_files_values_and_recordings_stay_text_everywhere(
         "rdma_fabric_set": namespace,
     }
     user.run("site", "--diff", inventory=inventory, variables=variables, cluster=control_plane).succeeded()
-    user.run("render", variables={**variables, "rdma_fabric_output_dir": "out"}).succeeded()
+    user.run("render", variables={**variables, "rdma_fabric_render_dir": "out"}).succeeded()
     assert not proof.exists()
     found = stored(control_plane, "configmap", "jinja", namespace)
     assert found["data"] == {"expression": hostile, "statement": "{% set x = 6 * 7 %}{{ x }}{# comment #}"}
@@ -145,8 +145,8 @@ def test_recordings_that_cannot_be_read_are_named_before_the_cluster_is_touched(
     (tmp_path / "other.json").write_text('{"format": "something/else"}')
     (tmp_path / "folder.json").mkdir()
     names = ["cut.json.gz", "cut.json", "other.json", "folder.json", "missing.json"]
-    hosts = {f"h{n}": {"rdma_fabric_recorded_host": str(tmp_path / name)} for n, name in enumerate(names)}
-    good = {"good": {"rdma_fabric_recorded_host": str(RECORDING)}}
+    hosts = {f"h{n}": {"rdma_fabric_recording": str(tmp_path / name)} for n, name in enumerate(names)}
+    good = {"good": {"rdma_fabric_recording": str(RECORDING)}}
     (tmp_path / "hosts.json").write_text(json.dumps({"rdma_fabric": {"hosts": {**hosts, **good}}}))
     user, mark = User(tmp_path / "user"), control_plane.audit.mark()
     outcome = user.run("site", inventory=tmp_path / "hosts.json", cluster=control_plane).refused()
@@ -159,7 +159,7 @@ def test_recordings_that_cannot_be_read_are_named_before_the_cluster_is_touched(
 
 
 def test_a_cluster_side_that_only_the_group_of_hosts_knows_is_refused_with_where_to_put_it(tmp_path: Path) -> None:
-    host = {"rdma_fabric_recorded_host": str(RECORDING)}
+    host = {"rdma_fabric_recording": str(RECORDING)}
     fleet = {"hosts": {"one": host, "two": host}, "vars": {"rdma_fabric_manifests": ["policy.yaml"]}}
     (tmp_path / "hosts.json").write_text(json.dumps({"rdma_fabric": fleet}))
     user = User(tmp_path / "user")
@@ -183,10 +183,10 @@ def test_a_cluster_side_that_only_the_group_of_hosts_knows_is_refused_with_where
 def test_a_group_or_pattern_that_misses_the_hosts_is_refused(tmp_path: Path, pattern: str | None, said: str) -> None:
     hosts = {"gpu": {"hosts": {"one": {"rdma_fabric_kernel_modules": ["rdma_ucm"]}}}}
     (tmp_path / "hosts.json").write_text(json.dumps(hosts))
-    variables = {} if pattern is None else {"rdma_fabric_hosts": pattern}
+    variables = {} if pattern is None else {"rdma_fabric_hosts_pattern": pattern}
     outcome = User(tmp_path / "user").run("preflight", inventory=tmp_path / "hosts.json", variables=variables)
     (violation,) = outcome.refused().violations()
-    assert (violation["path"], violation["problem"][: len(said)]) == ("rdma_fabric_hosts", said)
+    assert (violation["path"], violation["problem"][: len(said)]) == ("rdma_fabric_hosts_pattern", said)
 
 
 PREFLIGHT = """\
@@ -213,7 +213,7 @@ HOSTS = """\
 def test_a_role_on_its_own_says_what_has_to_come_before_it(
     tmp_path: Path, group: str, variables: Json, preflight: bool, said: str
 ) -> None:
-    host = {"rdma_fabric_recorded_host": str(RECORDING), **variables} if group == "rdma_fabric" else {}
+    host = {"rdma_fabric_recording": str(RECORDING), **variables} if group == "rdma_fabric" else {}
     (tmp_path / "hosts.json").write_text(json.dumps({group: {"hosts": {"one": host}}}))
     play = tmp_path / "play.yml"
     play.write_text((PREFLIGHT if preflight else "") + HOSTS)
@@ -233,11 +233,11 @@ def test_variables_of_the_wrong_type_are_named_together(tmp_path: Path) -> None:
 
 
 def test_answers_of_a_survey_are_taken_as_text_and_the_wrong_ones_named_together(tmp_path: Path) -> None:
-    empty = ("hosts", "namespace", "wait_timeout", "host_mode", "run_dir", "drain", "reboot_parallel", "validate_pairs")
+    empty = ("hosts", "namespace", "wait_timeout", "host_mode", "run_dir", "drain", "reboot_parallel", "verify_pairs")
     fine = {"allow_reboot": "true", "prune": "false", "wait_timeout": " 30 ", "kernel_modules": "rdma_ucm\nib_umad"}
-    wrong = {"allow_vf_reset": "maybe", "wait_timeout": "4x", "validate_pairs": "some", "drain_timeout": "soon"}
+    wrong = {"allow_vf_reset": "maybe", "wait_timeout": "4x", "verify_pairs": "some", "drain_timeout": "soon"}
 
-    hosts = {"one": {"rdma_fabric_recorded_host": str(RECORDING)}}
+    hosts = {"one": {"rdma_fabric_recording": str(RECORDING)}}
     (tmp_path / "hosts.json").write_text(json.dumps({"rdma_fabric": {"hosts": hosts}}))
 
     def run(name: str, answers: Json) -> Outcome:

@@ -23,11 +23,11 @@ from tools.fleet import INVENTORY, RECORDINGS
 
 # What an example finds beside it: manifests by the names that the examples have for them.
 MANIFESTS = INVENTORY.parent / "manifests"
-SPEC = {"rdma.fabric.fabric_spec": {"manifests": ["policy.yaml", "networks.yaml"], "hosts": ["localhost"]}}
+SPEC = {"rdma.fabric.fabric_input": {"manifests": ["policy.yaml", "networks.yaml"], "hosts": ["localhost"]}}
 HOST = {
     "rdma.fabric.rdma_host": {
         "desired": {},
-        "recorded_host": "dgx-h100-01.json.gz",
+        "recording": "dgx-h100-01.json.gz",
         "output_file": "rdma-fabric-run/hosts/dgx-h100-01.json",
     }
 }
@@ -43,13 +43,13 @@ SHOWN = {
     "fabric_drift": '"outcome": "same"',
     "fabric_hosts": '"msg": []',
     "fabric_render": "rdma-shared",
-    "fabric_ready": '"server": "https://127.0.0.1:',
+    "fabric_preflight": '"server": "https://127.0.0.1:',
     "fabric_report": "report.html",
     "fabric_result": "result:   refused",
     "fabric_rollout": '"msg": []',
     "fabric_status": '"outcome": "ok"',
     "fabric_seal": "plan.json",
-    "fabric_spec": "rdmaSharedDevicePlugin",
+    "fabric_input": "rdmaSharedDevicePlugin",
     "fabric_teardown": '"results": [',
     "k8s_batch": '"changed": true',
     "node_drain": '"cordoned": false',
@@ -68,10 +68,10 @@ def examples_of(module: str) -> list[dict[str, Any]]:
 
 
 def test_the_examples_of_every_module_are_run_somewhere() -> None:
-    """Those of the driver's modules are with their guides; fabric_validate needs pods that run, as on booted hosts."""
+    """Those of the driver's modules are with their guides; fabric_verify needs pods that run, as on booted hosts."""
     everything = {path.stem for path in (CHECKOUT / "plugins" / "modules").glob("*.py")}
     of_drivers = {"mofed_driver", "mofed_driver_info", "nv_peer_mem", "nv_peer_mem_info"}
-    assert everything == {*SHOWN, *ABOUT_HOSTS, *of_drivers, "fabric_validate"}
+    assert everything == {*SHOWN, *ABOUT_HOSTS, *of_drivers, "fabric_verify"}
 
 
 @pytest.fixture

@@ -71,7 +71,7 @@ PLAYS = {
 def user(tmp_path: Path) -> User:
     """Somebody with two recorded hosts that nothing is asked of."""
     user = User(tmp_path)
-    hosts = {name: {"rdma_fabric_recorded_host": str(RECORDINGS / "cpu-01.json.gz")} for name in ("one", "two")}
+    hosts = {name: {"rdma_fabric_recording": str(RECORDINGS / "cpu-01.json.gz")} for name in ("one", "two")}
     (user.here / "hosts.json").write_text(json.dumps({"rdma_fabric": {"hosts": hosts}}), encoding="utf-8")
     (user.here / "wish.yml").write_text(WISH, encoding="utf-8")
     return user
@@ -105,13 +105,13 @@ def test_what_is_wrong_with_variables_of_a_role_is_refused_as_in_the_inventory(u
 NETWORK = '{rdma-net: {master: rail0, ipam: \'{"type": "host-local", "subnet": "192.0.2.0/24"}\'}}'
 
 
-@pytest.mark.parametrize("role", ["cluster", "render", "drift", "status", "validate"])
+@pytest.mark.parametrize("role", ["cluster", "render", "drift", "status", "verify"])
 def test_an_input_that_only_preflight_reads_is_refused_by_name_where_it_comes_later(user: User, role: str) -> None:
     text = f"""\
 {FOR_LOCALHOST}  roles:
     - rdma.fabric.preflight
     - role: rdma.fabric.{role}
-      vars: {{rdma_fabric_output_dir: out, rdma_fabric_macvlan_networks: {NETWORK}}}
+      vars: {{rdma_fabric_render_dir: out, rdma_fabric_macvlan_networks: {NETWORK}}}
 """
     (violation,) = (
         user.run(play(user, text), inventory=user.here / "hosts.json").refused().failures["localhost"]["violations"]
@@ -124,7 +124,7 @@ def test_a_play_for_localhost_finds_what_a_play_for_hosts_validated(user: User) 
     text = f"""\
 {FOR_HOSTS}  vars: {{rdma_fabric_macvlan_networks: {NETWORK}}}
   tasks:
-{ONCE}{FOR_LOCALHOST}  roles: [{{role: rdma.fabric.render, rdma_fabric_output_dir: out}}]
+{ONCE}{FOR_LOCALHOST}  roles: [{{role: rdma.fabric.render, rdma_fabric_render_dir: out}}]
 """
     user.run(play(user, text), inventory=user.here / "hosts.json").succeeded()
     assert any("rdma-net" in path.read_text(encoding="utf-8") for path in (user.here / "out").rglob("*.yaml"))
@@ -140,7 +140,7 @@ LAST: dict[str, tuple[int, str]] = {
     "render": (0, "result:   changed"),
     "report": (0, "result:   "),
     "status": (2, "result:   pending"),
-    "validate": (2, "there is no NetworkAttachmentDefinition default/rail0 in the cluster"),
+    "verify": (2, "there is no NetworkAttachmentDefinition default/rail0 in the cluster"),
 }
 OF_THIS_MACHINE: dict[str, Any] = {
     "ansible_connection": "local",
@@ -153,7 +153,7 @@ def test_what_the_readme_of_every_role_shows_runs(role: str, user: User, fleet_c
     (user.here / "files").mkdir()
     shutil.copy(INVENTORY.parent / "manifests" / "nic-cluster-policy.yaml", user.here / "files")
     wanted = {"rdma_fabric_macvlan_networks": {"rail0": {"master": "rail0", "ipam": '{"type": "whereabouts"}'}}}
-    host = {"rdma_fabric_recorded_host": str(RECORDINGS / "roce-h100-01.json.gz")}
+    host = {"rdma_fabric_recording": str(RECORDINGS / "roce-h100-01.json.gz")}
     if role in ("drift", "status"):
         host = OF_THIS_MACHINE
     fleet = {"hosts": {"gpu-01": host}, "vars": {"ansible_become": False}}
@@ -163,7 +163,7 @@ def test_what_the_readme_of_every_role_shows_runs(role: str, user: User, fleet_c
     readme = (CHECKOUT / "roles" / role / "README.md").read_text(encoding="utf-8")
     (block,) = guides.blocks_of(readme)
     # Pods of nodes that are none run nothing.
-    check = ["--check"] if role in ("validate", "cluster") else []
+    check = ["--check"] if role in ("verify", "cluster") else []
     outcome = user.run(play(user, block), *check, inventory=inventory, cluster=fleet_cluster)
     status, said = LAST[role]
     assert (outcome.status, said in outcome.output) == (status, True), outcome.output

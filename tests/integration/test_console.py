@@ -53,7 +53,7 @@ def of_a_fleet(folder: Path, size: int, callback: str) -> list[str]:
     """Return the lines of ``site --check`` on so many recorded hosts, of which one has lost its recording."""
     user = User(folder / f"{callback}-{size}")
     there, gone = (str(RECORDINGS / f"{name}{SUFFIX}") for name in ("cpu-01", "gone"))
-    hosts = {f"gpu-{number:03}": {"rdma_fabric_recorded_host": there if number else gone} for number in range(size)}
+    hosts = {f"gpu-{number:03}": {"rdma_fabric_recording": there if number else gone} for number in range(size)}
     wanted = {"rdma_fabric_kernel_modules": ["ib_umad"]}
     inventory = user.home / "hosts.json"
     inventory.write_text(json.dumps({"rdma_fabric": {"hosts": hosts, "vars": wanted}}), encoding="utf-8")

@@ -24,7 +24,7 @@ def names_alone(user: User, hosts: list[str]) -> Path:
     reached = {
         "ansible_connection": "local",
         "ansible_python_interpreter": "{{ ansible_playbook_python }}",
-        "rdma_fabric_recorded_host": f"{RECORDINGS}/{{{{ inventory_hostname }}}}.json.gz",
+        "rdma_fabric_recording": f"{RECORDINGS}/{{{{ inventory_hostname }}}}.json.gz",
     }
     path = user.here / "mine.yml"
     path.write_text(yaml.safe_dump({"rdma_fabric": {"hosts": dict.fromkeys(hosts), "vars": reached}}))
@@ -38,7 +38,7 @@ def test_what_discover_writes_is_an_inventory_that_preview_takes_beside_the_user
     assert user.files() == ["mine.yml"]
     done = user.run("discover", inventory=mine).succeeded()
     assert sum(done.changed.values()) == done.changed["localhost"] == 1
-    assert done.counts["dgx-h100-01"] == {"ok rdma.fabric.rdma_facts": 1}
+    assert done.counts["dgx-h100-01"] == {"ok rdma.fabric.rdma_info": 1}
     assert "left out: cpu-01" in done.output
     assert user.run("discover", inventory=mine).succeeded().changed["localhost"] == 0
     written = user.here / "rdma-fabric-inventory" / "hosts.yml"
@@ -58,7 +58,9 @@ def test_a_limit_reads_and_writes_those_hosts_alone_and_no_match_is_refused(user
     assert list(group["hosts"]) == ["egx-01"]
     assert (
         "matches no_such_group"
-        in user.run("discover", inventory=mine, variables={"rdma_fabric_hosts": "no_such_group"}).refused().message
+        in user.run("discover", inventory=mine, variables={"rdma_fabric_hosts_pattern": "no_such_group"})
+        .refused()
+        .message
     )
 
 

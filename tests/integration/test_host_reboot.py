@@ -106,7 +106,7 @@ class Role:
         self._log.unlink(missing_ok=True)
         options = [
             "desired",
-            "recorded_host",
+            "recording",
             "output_file",
             "mode",
             "state",

@@ -106,7 +106,7 @@ def test_what_a_killed_run_left_is_brought_to_its_end_by_the_next_one(fleet_of_n
 def test_a_node_that_is_not_registered_yet_is_waited_for_and_tainted_first(fleet_of_new: Joining) -> None:
     fleet = fleet_of_new
     mark = fleet.cluster.audit.mark()
-    with fleet.start(playbook="join", rdma_fabric_join_taint=TEXT, rdma_fabric_hosts="one") as process:
+    with fleet.start(playbook="join", rdma_fabric_join_taint=TEXT, rdma_fabric_hosts_pattern="one") as process:
         fleet.until(lambda: fleet.changed() == ["one"])
         fleet.register("one")
         assert process.wait(60) == 0
@@ -145,7 +145,7 @@ def test_the_device_plugin_runs_on_a_new_node_and_its_devices_are_waited_for(fle
         "rdma_fabric_nic_cluster_policy": POLICY,
         "rdma_fabric_nfd": False,
         "rdma_fabric_set": fleet.namespace,
-        "rdma_fabric_hosts": "one",
+        "rdma_fabric_hosts_pattern": "one",
     }
     outcome = fleet.join(**given, rdma_fabric_join_devices=None, rdma_fabric_join_timeout=3).refused()
     assert "it does not offer rdma/rdma_shared_device_a" in " ".join(outcome.output.split())
@@ -163,7 +163,7 @@ def test_a_teardown_takes_marks_and_the_unit_of_the_first_boot_along(fleet_of_ne
         "rdma_fabric_nic_cluster_policy": POLICY,
         "rdma_fabric_nfd": False,
         "rdma_fabric_set": fleet.namespace,
-        "rdma_fabric_hosts": "one",
+        "rdma_fabric_hosts_pattern": "one",
     }
     fleet.join(**given).succeeded()
     assert fleet.joined() == ["one"]

@@ -14,7 +14,7 @@ from typing import Any, Iterator
 import pytest
 import yaml
 
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.basis.taints import taint_of
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.taints import taint_of
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import JOIN_UNIT_FILE
 from ansible_collections.rdma.fabric.tests.integration.guides import blocks_of, guide
 from ansible_collections.rdma.fabric.tests.integration.joining import TEXT, Joining

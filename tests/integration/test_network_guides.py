@@ -104,7 +104,7 @@ class Reader:
             assert f"`{name}`" in page.text
             (self.user.here / name).write_text(block, encoding="utf-8")
         recording = str(RECORDINGS / f"{page.recording}.json.gz")
-        self.recorded = json.dumps({"rdma_fabric_recorded_host": recording, "ansible_become": False})
+        self.recorded = json.dumps({"rdma_fabric_recording": recording, "ansible_become": False})
 
     def do(self, words: list[str]) -> str:
         """Run one command; a playbook reads the recorded host in the place of each of the guide's."""

@@ -21,7 +21,7 @@ PLAYBOOK = """
         mode: preview
       register: planned
     - name: Read it
-      rdma.fabric.rdma_facts:
+      rdma.fabric.rdma_info:
       register: read
     - name: Show both
       ansible.builtin.debug:

@@ -64,7 +64,7 @@ def host(tmp_path: Path) -> Path:
     """An inventory of one recorded host, so that a run has somebody to come to before the cluster."""
     recording = RECORDINGS / f"egx-01{SUFFIX}"
     path = tmp_path / "hosts.json"
-    path.write_text(json.dumps({"rdma_fabric": {"hosts": {"egx-01": {"rdma_fabric_recorded_host": str(recording)}}}}))
+    path.write_text(json.dumps({"rdma_fabric": {"hosts": {"egx-01": {"rdma_fabric_recording": str(recording)}}}}))
     return path
 
 
@@ -156,7 +156,7 @@ def test_a_user_without_rights_is_told_all_of_them_before_a_host_is_changed(
 
 
 def test_a_proof_without_a_cluster_is_told_in_the_report(fabric: Json, user: User, host: Path) -> None:
-    message = user.run("validate", inventory=host, variables=fabric).refused().message
+    message = user.run("verify", inventory=host, variables=fabric).refused().message
     summary = user.report()["summary"]
     assert (summary["verdict"], summary["failed"]) == ("attention", ["proof"])
     assert summary["not_done"][0] == {"what": "The proof on the wire", "why": f"it failed: {message}"}
@@ -246,7 +246,7 @@ def test_credentials_that_are_none_are_told_before_a_host_is_changed(
         assert said in before_any_host(outcome, user)
 
 
-@pytest.mark.parametrize("playbook", ["site", "validate"])
+@pytest.mark.parametrize("playbook", ["site", "verify"])
 def test_without_any_cluster_it_says_where_it_looked_and_how_one_is_given(
     playbook: str, fabric: Json, user: User
 ) -> None:

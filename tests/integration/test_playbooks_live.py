@@ -141,7 +141,7 @@ def test_a_host_that_is_left_out_is_no_matter(
     ).succeeded()
     assert set(outcome.counts) == {"one", "two"}
     assert stored(control_plane, "configmap", "a", namespace)
-    given = {**fabric, "rdma_fabric_hosts": "rdma_fabric:!gone"}
+    given = {**fabric, "rdma_fabric_hosts_pattern": "rdma_fabric:!gone"}
     user.run("site", *IN_TURN, inventory=inventory, variables=given, cluster=control_plane).succeeded()
 
 
@@ -149,12 +149,12 @@ def test_nothing_is_proved_while_a_host_is_not_reached(
     control_plane: ControlPlane, fabric: Json, user: User, tmp_path: Path
 ) -> None:
     mark, inventory = control_plane.audit.mark(), inventory_of(tmp_path, "one", "gone")
-    outcome = user.run("validate", inventory=inventory, variables=fabric, cluster=control_plane).refused()
+    outcome = user.run("verify", inventory=inventory, variables=fabric, cluster=control_plane).refused()
     assert "  - gone: unreachable: " in outcome.message
     assert stored_writes(control_plane.audit, mark) == []
     report = user.report()
     assert [each["host"] for each in report["remarks"] if each["kind"] == "unfinished"] == ["gone"]
-    assert report["cluster"]["skipped"] == "validate pushes nothing, it proves what is there"
+    assert report["cluster"]["skipped"] == "verify pushes nothing, it proves what is there"
 
 
 def test_a_preview_shows_the_hosts_that_were_read_and_fails(fabric: Json, user: User, tmp_path: Path) -> None:
@@ -167,16 +167,16 @@ def test_a_preview_shows_the_hosts_that_were_read_and_fails(fabric: Json, user: 
 def with_a_localhost_that_fails(folder: Path, *, reached: bool) -> Path:
     """Write an inventory of a host that is recorded and of localhost, which is not reached or lacks its recording."""
     path = folder / "hosts.json"
-    lost = {**LOCAL, "rdma_fabric_recorded_host": str(folder / "lost.json.gz")}
+    lost = {**LOCAL, "rdma_fabric_recording": str(folder / "lost.json.gz")}
     gone = {"ansible_connection": "ssh", "ansible_host": "127.0.0.1", "ansible_port": free_port()}
-    one = {"rdma_fabric_recorded_host": str(RECORDINGS / f"egx-01{SUFFIX}")}
+    one = {"rdma_fabric_recording": str(RECORDINGS / f"egx-01{SUFFIX}")}
     hosts = {"one": one, "localhost": lost if reached else gone}
     path.write_text(json.dumps({"rdma_fabric": {"hosts": hosts}}), encoding="utf-8")
     return path
 
 
 @pytest.mark.parametrize("reached", [True, False])
-@pytest.mark.parametrize("playbook", ["site", "preview", "validate"])
+@pytest.mark.parametrize("playbook", ["site", "preview", "verify"])
 def test_a_run_whose_localhost_fails_as_a_host_is_reported_and_fails(
     control_plane: ControlPlane, fabric: Json, user: User, playbook: str, reached: bool
 ) -> None:
@@ -374,7 +374,7 @@ def test_preview_of_the_host_goes_on_to_the_cluster(
     assert f"not done: {len(steps)} planned steps" in outcome.output
 
 
-@pytest.mark.parametrize("playbook", ["preview", "validate"])
+@pytest.mark.parametrize("playbook", ["preview", "verify"])
 def test_a_playbook_that_only_looks_changes_nothing_whatever_mode_it_is_given(
     playbook: str, control_plane: ControlPlane, user: User, tmp_path: Path
 ) -> None:
@@ -395,7 +395,7 @@ def test_a_recorded_machine_is_planned_like_the_machine_itself(inventory: Path, 
     live = user.run("preview", inventory=inventory, variables=WANTED).succeeded()
     assert live.counts[HOST]["ok rdma.fabric.rdma_host"] == 1
     of_machine = plan_of(user)
-    given = {**WANTED, "rdma_fabric_recorded_host": str(path), "rdma_fabric_run_dir": "again"}
+    given = {**WANTED, "rdma_fabric_recording": str(path), "rdma_fabric_run_dir": "again"}
     user.run("preview", inventory=inventory, variables=given).succeeded()
     again = json.loads((user.here / "again" / "hosts" / f"{HOST}.json").read_text(encoding="utf-8"))
     assert again["recorded"] is True

@@ -228,7 +228,7 @@ def test_a_limit_counts_whether_it_names_localhost_or_not(limit: str, tmp_path: 
 
 def test_hosts_outside_of_a_limit_are_validated_all_the_same(tmp_path: Path) -> None:
     lost = {"rdma_fabric_interfaces": [{"pci": "0000:18:00.0", "mut": 9000}]}
-    fine = {"rdma_fabric_recorded_host": str(RECORDINGS / f"egx-01{SUFFIX}")}
+    fine = {"rdma_fabric_recording": str(RECORDINGS / f"egx-01{SUFFIX}")}
     path = tmp_path / "hosts.json"
     path.write_text(json.dumps({"rdma_fabric": {"hosts": {"one": fine, "two": lost}}}))
     for playbook in ("preflight", "preview", "site"):
@@ -241,7 +241,7 @@ def test_hosts_outside_of_a_limit_are_validated_all_the_same(tmp_path: Path) -> 
 def test_variables_of_localhost_count_where_a_limit_leaves_it_out(tmp_path: Path) -> None:
     """As the README writes an inventory: the cluster side is localhost's, by the inventory's own folder."""
     (tmp_path / "policy.yaml").write_text(MANIFESTS[0].read_text(encoding="utf-8"), encoding="utf-8")
-    egx = {"rdma_fabric_recorded_host": str(RECORDINGS / f"egx-01{SUFFIX}")}
+    egx = {"rdma_fabric_recording": str(RECORDINGS / f"egx-01{SUFFIX}")}
     of_localhost = {"rdma_fabric_manifests": ["{{ inventory_dir }}/policy.yaml"], "rdma_fabric_run_dir": "its-own"}
     hosts = {"rdma_fabric": {"hosts": {"one": egx}}, "ungrouped": {"hosts": {"localhost": of_localhost}}}
     (tmp_path / "hosts.json").write_text(json.dumps(hosts), encoding="utf-8")
@@ -252,12 +252,12 @@ def test_variables_of_localhost_count_where_a_limit_leaves_it_out(tmp_path: Path
     assert [host["name"] for host in report["hosts"]] == ["one"]
 
 
-@pytest.mark.parametrize("playbook", ["preflight", "preview", "site", "render", "validate", "record"])
+@pytest.mark.parametrize("playbook", ["preflight", "preview", "site", "render", "verify", "record"])
 def test_a_run_that_leaves_out_what_it_was_asked_for_fails_and_keeps_the_report(playbook: str, tmp_path: Path) -> None:
     user = User(tmp_path)
     user.run("preview", inventory=INVENTORY).succeeded()
     kept = {name: (user.here / name).read_bytes() for name in user.files()}
-    tabbed, given = tmp_path / "tabbed.yml", {"rdma_fabric_output_dir": "out"}
+    tabbed, given = tmp_path / "tabbed.yml", {"rdma_fabric_render_dir": "out"}
     tabbed.write_text("rdma_fabric:\n\thosts: {gpu-01: }\n", encoding="utf-8")
     for arguments, inventory, said in (
         ([], tmp_path / "typo.yml", "typo.yml: does not exist"),
@@ -274,8 +274,8 @@ def test_a_run_that_leaves_out_what_it_was_asked_for_fails_and_keeps_the_report(
 
 
 def test_the_pattern_of_hosts_counts_wherever_it_is_set(tmp_path: Path) -> None:
-    egx = {"rdma_fabric_recorded_host": str(RECORDINGS / f"egx-01{SUFFIX}")}
-    inventory = {"all": {"vars": {"rdma_fabric_hosts": "gpus"}, "children": {"gpus": {"hosts": {"one": egx}}}}}
+    egx = {"rdma_fabric_recording": str(RECORDINGS / f"egx-01{SUFFIX}")}
+    inventory = {"all": {"vars": {"rdma_fabric_hosts_pattern": "gpus"}, "children": {"gpus": {"hosts": {"one": egx}}}}}
     path = tmp_path / "hosts.json"
     path.write_text(json.dumps(inventory))
     outcome = User(tmp_path / "user").run("preview", inventory=path).succeeded()
@@ -287,7 +287,7 @@ def test_wishes_made_of_variables_that_only_hosts_have_are_no_matter_of_localhos
     playbook: str, tmp_path: Path
 ) -> None:
     """They are in group_vars/all, so localhost has them too, and they make no sense there."""
-    egx = {"rdma_fabric_recorded_host": str(RECORDINGS / f"egx-01{SUFFIX}"), "my_modules": ["ib_umad"]}
+    egx = {"rdma_fabric_recording": str(RECORDINGS / f"egx-01{SUFFIX}"), "my_modules": ["ib_umad"]}
     wishes = {"rdma_fabric_kernel_modules": "{{ my_modules }}"}
     path = tmp_path / "hosts.json"
     path.write_text(json.dumps({"all": {"vars": wishes, "children": {"rdma_fabric": {"hosts": {"one": egx}}}}}))

@@ -49,8 +49,8 @@ def test_the_examples_of_the_filters_run(tmp_path: Path) -> None:
         plugin = importlib.import_module(f"ansible_collections.rdma.fabric.plugins.filter.{name}")
         tasks += yaml.safe_load(plugin.EXAMPLES)
     for task in tasks:
-        if "rdma.fabric.rdma_facts" in task:
-            task["rdma.fabric.rdma_facts"] = {"recorded_host": str(RECORDINGS / "dgx-h100-01.json.gz")}
+        if "rdma.fabric.rdma_info" in task:
+            task["rdma.fabric.rdma_info"] = {"recording": str(RECORDINGS / "dgx-h100-01.json.gz")}
     shown = run({"name": "Examples", "hosts": "localhost", "gather_facts": False, "tasks": tasks}, tmp_path)
     for word in ("best_gbps", "98% is at least", "gpu path", "190.87", "NCCL_IB_TC", "mlx5_1 also matches"):
         assert word in shown, word

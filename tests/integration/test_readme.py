@@ -55,7 +55,7 @@ def run(user: User, command: list[str], *more: str, cluster: ControlPlane | None
 
 
 # Stands for both hosts of the README, so that nobody has to be reached.
-RECORDED = ("-e", json.dumps({"rdma_fabric_recorded_host": str(RECORDINGS / "roce-h100-01.json.gz")}))
+RECORDED = ("-e", json.dumps({"rdma_fabric_recording": str(RECORDINGS / "roce-h100-01.json.gz")}))
 
 
 def test_the_inputs_are_valid(user: User) -> None:

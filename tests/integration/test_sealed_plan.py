@@ -52,7 +52,7 @@ class Fleet:
         hosts = {**egx, "roce-h100-01": {"rdma_fabric_kernel_modules": ["ib_umad"]}, **{host: {} for host in more}}
         for host, variables in hosts.items():
             source = "egx-01" if host in more else host
-            hosts[host] = {**variables, "rdma_fabric_recorded_host": str(self.path_of(source))}
+            hosts[host] = {**variables, "rdma_fabric_recording": str(self.path_of(source))}
         self.inventory.write_text(json.dumps({"rdma_fabric": {"hosts": hosts}}), encoding="utf-8")
 
     @property
@@ -158,7 +158,7 @@ def test_hosts_and_file_have_to_fit_each_other(fleet: Fleet) -> None:
     fleet.write_inventory(9000, "new-01")
     (found,) = fleet.sealed("--limit", "egx-01,new-01").refused().violations()
     assert found["problem"] == "has no plan of new-01"
-    outcome = fleet.run(rdma_fabric_sealed_plan=PLAN, rdma_fabric_hosts="egx-01").succeeded()
+    outcome = fleet.run(rdma_fabric_sealed_plan=PLAN, rdma_fabric_hosts_pattern="egx-01").succeeded()
     assert "has plans of hosts that are not in this run: roce-h100-01" in re.sub(r"\s+", " ", outcome.output)
 
 

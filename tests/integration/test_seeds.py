@@ -148,7 +148,7 @@ def test_render_needs_no_cluster_and_writes_what_site_applies(
     fleet_cluster: ControlPlane, guide: Applied, tmp_path: Path
 ) -> None:
     user = User(tmp_path)
-    output = {"rdma_fabric_output_dir": "out"}
+    output = {"rdma_fabric_render_dir": "out"}
     assert user.run("render", variables={**guide.variables, **output}).succeeded().changed == {"localhost": 1}
     files = user.files()
     assert "out/kustomization.yaml" in files
@@ -175,7 +175,7 @@ def test_a_policy_can_be_given_as_extra_variables_and_in_a_list_on_the_command_l
     user = User(tmp_path)
     rendered = {}
     for name, arguments in ways.items():
-        user.run("render", *arguments, "-e", f"rdma_fabric_output_dir={name}").succeeded()
+        user.run("render", *arguments, "-e", f"rdma_fabric_render_dir={name}").succeeded()
         rendered[name] = {
             str(path.relative_to(user.here / name)): path.read_text()
             for path in (user.here / name).rglob("*.yaml")

@@ -37,7 +37,7 @@ def user(tmp_path: Path) -> User:
 def inventory(user: User, hosts: dict[str, Any], controller: dict[str, Any] | None = None) -> Path:
     local = {"ansible_connection": "local", "ansible_python_interpreter": "{{ ansible_playbook_python }}"}
     read = {
-        host: {"rdma_fabric_recorded_host": f"{RECORDINGS}/{host}.json.gz", **own} if own.get("live") is None else own
+        host: {"rdma_fabric_recording": f"{RECORDINGS}/{host}.json.gz", **own} if own.get("live") is None else own
         for host, own in hosts.items()
     }
     path = user.here / "hosts.yml"

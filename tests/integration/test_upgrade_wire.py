@@ -30,7 +30,7 @@ from ansible_collections.rdma.fabric.tests.integration.playbooks import (
     User,
     stored_writes,
 )
-from ansible_collections.rdma.fabric.tests.integration.test_validate import OURS, RESOURCE, fabric_in
+from ansible_collections.rdma.fabric.tests.integration.test_verify import OURS, RESOURCE, fabric_in
 from ansible_collections.rdma.fabric.tests.integration.upgrading import LIMITS
 from ansible_collections.rdma.fabric.tests.lab.control_plane import ControlPlane
 from ansible_collections.rdma.fabric.tests.lab.programs import Programs
@@ -61,7 +61,7 @@ class Turns:
 
     @property
     def arguments(self) -> Json:
-        return {**self.fabric, "rdma_fabric_wire_test": True, "rdma_fabric_validate_test_timeout": 10}
+        return {**self.fabric, "rdma_fabric_wire_test": True, "rdma_fabric_verify_test_timeout": 10}
 
     def run(self, *arguments: str, limits: Json | None = None, **variables: Any) -> Outcome:
         given = {**self.arguments, "rdma_fabric_limits": limits or NEW, **variables}
@@ -222,13 +222,13 @@ def test_what_a_killed_test_leaves_is_removed_by_the_next_run_which_tests_the_no
 
 
 def test_what_keeps_the_test_from_its_end_is_told_before_a_host_is_looked_at(turns: Turns) -> None:
-    outcome = turns.run(rdma_fabric_validate_networks=["rail9"]).refused()
-    assert "the wire test: validate: networks: 'rail9' is no network of the fabric" in outcome.message
+    outcome = turns.run(rdma_fabric_verify_networks=["rail9"]).refused()
+    assert "the wire test: verify: networks: 'rail9' is no network of the fabric" in outcome.message
     assert [action for action in outcome.counts["one"] if "rdma_host" in action] == []
 
 
 def test_the_play_of_the_guide_tests_a_cordoned_node(turns: Turns, tmp_path: Path) -> None:
-    (block,) = blocks_of(guide("guide-validate.md"))[-1:]
+    (block,) = blocks_of(guide("guide-verify.md"))[-1:]
     play = tmp_path / "play.yml"
     play.write_text(block.replace("gpu-07", turns.node), encoding="utf-8")
     turns.kubectl("cordon", turns.node)

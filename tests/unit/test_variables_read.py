@@ -35,12 +35,12 @@ NO_VARIABLES = {
     f"rdma_fabric_{name}" for name in ("reboot", "give_back", "canary", "upgrade", "alone", "result", "hook")
 } | REGISTERED
 # What preflight reads for the role: the role itself sees what became of it.
-THROUGH_PREFLIGHT = {row.name for row in OF_THE_STATE} - {"rdma_fabric_allow_reboot", "rdma_fabric_recorded_host"}
+THROUGH_PREFLIGHT = {row.name for row in OF_THE_STATE} - {"rdma_fabric_allow_reboot", "rdma_fabric_recording"}
 # What fabric_hosts reads for the role.
 THROUGH_FABRIC_HOSTS = {row.name for row in HOOKS}
 # Parts of playbooks with the playbooks that import them.
 IMPORTED = {
-    "hosts": ("join", "preview", "rollback", "site", "teardown", "upgrade", "validate"),
+    "hosts": ("join", "preview", "rollback", "site", "teardown", "upgrade", "verify"),
     "push": ("site", "upgrade"),
     "read": ("drift", "status"),
     "ready": ("join", "rollback", "site", "upgrade"),
@@ -177,16 +177,16 @@ def test_what_preflight_reads_changes_its_result(row: Variable) -> None:
         "failure_domain": "no key",
         "hosts": ["another"],
     }.get(row.short, other(row))
-    before, after = run_action("fabric_spec", {}), run_action("fabric_spec", {row.short: value})
+    before, after = run_action("fabric_input", {}), run_action("fabric_input", {row.short: value})
     assert after != before
 
 
 @pytest.mark.parametrize("row", OF_THE_STATE, ids=lambda row: row.short)
 def test_what_preflight_reads_of_a_host_changes_its_result(row: Variable) -> None:
-    value = {"rdma_mode": "exclusive", "recorded_host": ["a"]}.get(row.short, other(row))
+    value = {"netns_mode": "exclusive", "recording": ["a"]}.get(row.short, other(row))
 
     def result(**variables: Any) -> dict[str, Any]:
-        return run_action("fabric_spec", {"hosts": ["gpu01"]}, task_vars={"hostvars": {"gpu01": variables}})
+        return run_action("fabric_input", {"hosts": ["gpu01"]}, task_vars={"hostvars": {"gpu01": variables}})
 
     assert result(**{row.name: value}) != result()
 
@@ -221,7 +221,7 @@ def options_with_variables(node: Any) -> Iterator[tuple[str, str]]:
 def reads(module: str, option: str) -> bool:
     """Return whether an action reads an option: by its name, or with the authentication or resources as a whole."""
     together = {"kubeconfig", "context"}
-    if module == "fabric_spec":
+    if module == "fabric_input":
         together |= {row.short for row in ROWS if row.readers == ("preflight",)}
     source = (CHECKOUT / "plugins" / "action" / f"{module}.py").read_text(encoding="utf-8")
     return option in together or f'"{option}"' in source
@@ -234,7 +234,7 @@ def test_what_a_role_hands_on_when_nothing_is_given_is_what_the_table_says() -> 
         for _reader, path in files_of_readers()
         for module, option, row, of_module in handed_on(yaml.safe_load(path.read_text(encoding="utf-8")))
         # Preflight only checks what others read.
-        if module != "fabric_spec" and row.default is not None and (of_module or None) != (row.default or None)
+        if module != "fabric_input" and row.default is not None and (of_module or None) != (row.default or None)
     )
 
 

@@ -48,7 +48,7 @@ def test_nodes_with_the_plugin_offer_shared_rdma(host: Host) -> None:
 
 def test_every_pair_of_nodes_passed_bytes_in_both_directions(host: Host) -> None:
     """The proof on the wire ran on real pods: connection manager and ``ib_write_bw`` both ways, and nothing is red."""
-    proof = json.loads(host.file(str(RUN_DIR / "validate.json")).content_string)
+    proof = json.loads(host.file(str(RUN_DIR / "verify.json")).content_string)
     assert proof["verdict"] in ("pass", "reported"), proof["failures"]
     assert proof["pairs"]
     for pair in proof["pairs"]:
@@ -60,4 +60,4 @@ def test_every_pair_of_nodes_passed_bytes_in_both_directions(host: Host) -> None
 
 def test_no_test_pod_is_left(host: Host) -> None:
     """The pods of the proof are gone."""
-    assert items(host, "pods", "-A", "--selector=app.kubernetes.io/component=validate") == []
+    assert items(host, "pods", "-A", "--selector=app.kubernetes.io/component=verify") == []

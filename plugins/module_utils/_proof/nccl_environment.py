@@ -49,7 +49,7 @@ def nccl_environment(
     """Return ``{"environment", "rails", "prefix_traps", "problems"}`` for a host; documented with the filter of the
     same name.
 
-    ``facts`` are those of rdma_facts; ``current`` is an environment in use, which is compared with the host. Raises
+    ``facts`` are those of rdma_info; ``current`` is an environment in use, which is compared with the host. Raises
     InvalidInput with every flaw of the arguments.
     """
     _check(facts, socket_interface, queue_pairs, traffic_class, current)
@@ -260,7 +260,7 @@ def _problem(problem: str, cause: str, next_step: str) -> Problem:
 def _check(facts: Any, socket_interface: Any, queue_pairs: Any, traffic_class: Any, current: Any) -> None:
     flaws: list[Violation] = []
     if not isinstance(facts, dict) or not {"rails", "rdma", "netdevs"} <= set(facts):
-        flaws.append(Violation("facts", "", "these are no facts of a host", "pass .facts of what rdma_facts returned"))
+        flaws.append(Violation("facts", "", "these are no facts of a host", "pass .facts of what rdma_info returned"))
     if socket_interface and not (isinstance(socket_interface, str) and _INTERFACE.fullmatch(socket_interface)):
         problem = f"{socket_interface!r} is no name of an interface"
         flaws.append(Violation("socket_interface", "", problem, "such as eth0 or =bond0"))

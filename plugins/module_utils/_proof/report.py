@@ -25,9 +25,9 @@ from ansible_collections.rdma.fabric.plugins.module_utils._proof.report_parts im
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.report_remarks import ATTENTION, KINDS, fleet_remarks
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.report_rollout import rollout_section
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.report_topology import device_map, topology_classes
-from ansible_collections.rdma.fabric.plugins.module_utils._proof.report_validation import (
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.report_verification import (
     proof_words,
-    validation_section,
+    verification_section,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.document import failure_lines
 
@@ -99,7 +99,7 @@ def build_report(
         "topologies": classes,
         "plans": plans,
         "cluster": pushed,
-        "validation": validation_section(validation),
+        "validation": verification_section(validation),
         "rollout": rollout_section(turns),
         "images": images_of(rendered),
         "remarks": remarks,

@@ -174,7 +174,7 @@ _VALIDATION = {
     "pairs": [{"network": "str", "a": "str", "b": "str", "verdict": "str", "tests": [_TEST]}],
 }
 _VERDICTS = ("pass", "fail", "reported", "skipped")
-_PROVED_BY = "delete the file, or run rdma.fabric.validate again, which writes it"
+_PROVED_BY = "delete the file, or run rdma.fabric.verify again, which writes it"
 TURN_FORMAT = "rdma.fabric/turn/v1"
 _STAGES = ("drain", "change", "reboot", "verify", "give_back", "roll_back")
 _ENDS = ("", "given_back", "failed")
@@ -214,7 +214,7 @@ def turn_violations(source: str, document: Any) -> list[Violation]:
     return [Violation(source, path, problem, _TURN_WRITTEN_BY) for path, problem in problems]
 
 
-def validation_violations(source: str, document: Any) -> list[Violation]:
+def verification_violations(source: str, document: Any) -> list[Violation]:
     """Return every reason why ``document``, the parsed content of ``source``, is no result of a wire proof."""
     problems = _problems(document, _VALIDATION, "")
     if not problems:
@@ -241,9 +241,9 @@ def rendered_violations(rendered: Any) -> list[Violation]:
 
 
 def spec_violations(spec: Any) -> list[Violation]:
-    """Return every reason why ``spec`` cannot be the spec that fabric_spec returns (null is fine: none was given)."""
+    """Return every reason why ``spec`` cannot be the spec that fabric_input returns (null is fine: none was given)."""
     problems = [] if spec is None else _problems(spec, _SPEC, "")
-    return [Violation("spec", path, problem, "give the spec of fabric_spec") for path, problem in problems]
+    return [Violation("spec", path, problem, "give the spec of fabric_input") for path, problem in problems]
 
 
 def _problems(value: Any, shape: Any, path: str) -> list[Problem]:

@@ -21,7 +21,7 @@ STAY = "stay"
 REFUSE = "refuse"
 
 # What a wire test makes and ends by itself (_fabric/rendering/proof_pods); nothing is lost with it.
-TEST_POD = {"app.kubernetes.io/managed-by": "rdma-fabric", "app.kubernetes.io/component": "validate"}
+TEST_POD = {"app.kubernetes.io/managed-by": "rdma-fabric", "app.kubernetes.io/component": "verify"}
 SKIP_LABEL = "nvidia.com/ofed-driver-upgrade-drain.skip"
 MIRROR = "kubernetes.io/config.mirror"
 NETWORKS = ("k8s.v1.cni.cncf.io/networks", "v1.multus-cni.io/default-network")

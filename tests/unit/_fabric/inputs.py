@@ -10,15 +10,15 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.basis.findings import Document, Findings
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.intake.helm import values_of_settings
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.intake.load import FabricSpec, build_spec
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.intake.models import API_VERSION
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.intake.models_sriov import (
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks import nv_ipam
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.findings import Document, Findings
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.helm import values_of_settings
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.load import FabricSpec, build_spec
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.models import API_VERSION
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.models_sriov import (
     API_VERSION as SRIOV_API,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.intake.models_sriov import SRIOV_MODELS
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rules import nv_ipam
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.models_sriov import SRIOV_MODELS
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, Notice, Violation
 from ansible_collections.rdma.fabric.plugins.plugin_utils._documents import read_files, read_text
 

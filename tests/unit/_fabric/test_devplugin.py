@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rules import devplugin
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rules.devplugin import (
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks import devplugin
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.devplugin import (
     check_rdma_shared,
     check_sriov,
     config_text,

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.basis.findings import Document
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.devplugin import check_sriov
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.findings import Document
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.render import objects_of, render
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rules.devplugin import check_sriov
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import parse_host_variables
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput
 from ansible_collections.rdma.fabric.tests.unit._fabric.inputs import Fabric, resource
@@ -231,7 +231,7 @@ class TestPoolConfig:
                 "node_selector": {"pool": "gpu", "rack": "7"},
                 "driver": None,
                 "peer_memory": None,
-                "rdma_mode": "exclusive",
+                "netns_mode": "exclusive",
             }
         ]
 

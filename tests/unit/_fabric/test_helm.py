@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.basis.findings import Document, Findings
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.basis.images import default_image
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.intake.helm import read_values, values_of_settings
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.findings import Document, Findings
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.images import default_image
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.helm import read_values, values_of_settings
 from ansible_collections.rdma.fabric.tests.unit._fabric.inputs import Fabric, of_policy, of_text
 
 

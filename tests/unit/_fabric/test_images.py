@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.basis.images import (
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.images import (
     BILL,
     SECTION_COMPONENTS,
     bill_of,

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rules.ipam import (
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.ipam import (
     check_ipam,
     claims,
     conflicts,

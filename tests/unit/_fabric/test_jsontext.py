@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.basis.jsontext import (
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.jsontext import (
     MAX_LENGTH,
     compact,
     kind_of,

@@ -13,22 +13,22 @@ from typing import Any, Callable, Iterator
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.basis.findings import path_text
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.basis.schema import Field, Model, walk
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.intake.attachments import ATTACHMENT_MODEL
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.intake.helm_values import CHART
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.intake.models import (
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.findings import path_text
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.schema import Field, Model, walk
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.attachments import ATTACHMENT_MODEL
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.helm_values import CHART
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.models import (
     MODELS,
     NETWORK_MODELS,
     POLICY_NAME,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.intake.models_ipam import POOL_MODELS
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.intake.models_sriov import (
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.models_ipam import POOL_MODELS
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.models_sriov import (
     NODE_POLICY,
     POOL_CONFIG,
     SRIOV_NETWORK_MODELS,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.intake.settings import SETTINGS
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.settings import SETTINGS
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.preflight import preflight
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.render import render
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import Notice

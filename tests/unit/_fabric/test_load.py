@@ -14,12 +14,12 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.basis.findings import Document
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.basis.schema import walk
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.intake.load import HostReading
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.intake.models import MODELS
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.cni import RESOURCE_NAME
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.findings import Document
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.schema import walk
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.load import HostReading
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.models import MODELS
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.render import render
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rules.cni import RESOURCE_NAME
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import check_spec, parse_host_variables
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import Notice, Violation
 from ansible_collections.rdma.fabric.tests.unit._fabric.inputs import (

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rules.nad import (
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.nad import (
     Attachment,
     attachment_remarks,
     check_attachment,

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rules.nv_ipam import (
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.nv_ipam import (
     PoolKey,
     check_pool,
     claim_of,
@@ -18,7 +18,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rules.nv_ipam 
     pools_named,
     read_config,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rules.versions import (
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.versions import (
     pool_problems,
     version_problems,
 )

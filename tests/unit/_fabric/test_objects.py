@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.basis.objects import (
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.objects import (
     build,
     canonical,
     canonical_given,

@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.basis.images import bill_of, default_image
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.intake.load import HostReading
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.images import bill_of, default_image
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.load import HostReading
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.render import objects_of, render
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import Violation
 from ansible_collections.rdma.fabric.tests.unit._fabric.inputs import Fabric, of_policy, of_text, resource
@@ -346,25 +346,25 @@ class TestPolicies:
 class TestModesOfHosts:
     """The shared device plugin starts on no host whose RDMA devices belong to one network namespace each."""
 
-    EXCLUSIVE: ClassVar[dict[str, HostReading]] = {"node1": ({"rdma_mode": "exclusive"}, [], [])}
+    EXCLUSIVE: ClassVar[dict[str, HostReading]] = {"node1": ({"netns_mode": "exclusive"}, [], [])}
     SECTION: ClassVar[dict[str, Any]] = {"image": "p", **IMAGE, "config": RDMA}
 
     def shared_plugin(self, hosts: dict[str, HostReading], **fields: Any) -> Fabric:
         return of_policy({"rdmaSharedDevicePlugin": self.SECTION, **fields}, hosts=hosts)
 
     def test_a_host_in_exclusive_mode_is_refused_by_name(self) -> None:
-        hosts: dict[str, HostReading] = {**self.EXCLUSIVE, "b": ({"rdma_mode": "shared"}, [], []), "c": ({}, [], [])}
+        hosts: dict[str, HostReading] = {**self.EXCLUSIVE, "b": ({"netns_mode": "shared"}, [], []), "c": ({}, [], [])}
         (violation,) = self.shared_plugin(hosts).violations
-        assert violation.sentence().startswith("host node1: rdma_fabric_rdma_mode: is exclusive, and the RDMA shared")
+        assert violation.sentence().startswith("host node1: rdma_fabric_netns_mode: is exclusive, and the RDMA shared")
         assert "does not start" in violation.problem
         assert "nodeAffinity" in violation.hint
 
     def test_it_is_told_together_with_what_else_is_wrong(self) -> None:
         flawed = Violation("host node1: rdma_fabric_interfaces", "[0].mtu", "is text")
-        fabric = self.shared_plugin({"node1": ({"rdma_mode": "exclusive"}, [flawed], [])}, ofedDrver={})
+        fabric = self.shared_plugin({"node1": ({"netns_mode": "exclusive"}, [flawed], [])}, ofedDrver={})
         assert [violation.source for violation in fabric.violations] == [
             "host node1: rdma_fabric_interfaces",
-            "host node1: rdma_fabric_rdma_mode",
+            "host node1: rdma_fabric_netns_mode",
             "p.yaml",
         ]
 
@@ -385,8 +385,8 @@ class TestModesOfHosts:
         of_text(hosts=self.EXCLUSIVE).accepted()
 
     def test_the_name_of_a_host_can_not_write_lines_of_its_own(self) -> None:
-        hosts: dict[str, HostReading] = {"a\nb": ({"rdma_mode": "exclusive"}, [], [])}
-        assert self.shared_plugin(hosts).violations[0].source == r"host a\nb: rdma_fabric_rdma_mode"
+        hosts: dict[str, HostReading] = {"a\nb": ({"netns_mode": "exclusive"}, [], [])}
+        assert self.shared_plugin(hosts).violations[0].source == r"host a\nb: rdma_fabric_netns_mode"
 
 
 class TestNetworks:

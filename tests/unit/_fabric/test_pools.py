@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.basis.findings import Document
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.intake.components import PROVIDERS
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.findings import Document
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.components import PROVIDERS
 from ansible_collections.rdma.fabric.tests.unit._fabric.inputs import Fabric, of_policy, of_text
 
 SUBNET: dict[str, Any] = {"subnet": "10.0.0.0/24", "perNodeBlockSize": 10}

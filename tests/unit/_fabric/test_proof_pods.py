@@ -173,7 +173,7 @@ def test_the_pod_is_marked_as_ours_and_of_its_run() -> None:
     metadata = pod()["metadata"]
     assert metadata["labels"]["rdma.fabric/run"] == "0a1b"
     assert metadata["labels"]["app.kubernetes.io/managed-by"] == "rdma-fabric"
-    assert metadata["labels"]["app.kubernetes.io/component"] == "validate"
+    assert metadata["labels"]["app.kubernetes.io/component"] == "verify"
     assert metadata["annotations"]["k8s.v1.cni.cncf.io/networks"] == "ai/rail0"
 
 
@@ -192,4 +192,4 @@ def test_the_image_goes_through_the_mirrors_unless_it_is_given() -> None:
 
 
 def test_names_hold_nothing_of_the_nodes() -> None:
-    assert pod_name("0a1b2c3d", 999, 9999) == "rdma-validate-0a1b2c3d-999-9999"
+    assert pod_name("0a1b2c3d", 999, 9999) == "rdma-verify-0a1b2c3d-999-9999"

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.basis.quantities import (
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.quantities import (
     canonical_quantity,
     parse_quantity,
 )

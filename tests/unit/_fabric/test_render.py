@@ -11,9 +11,9 @@ from typing import Any, Iterator
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.basis.images import BILL
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.basis.objects import containers_of, pod_of
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.basis.quantities import canonical_quantity
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.images import BILL
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.objects import containers_of, pod_of
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.quantities import canonical_quantity
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.render import WAVES, objects_of, render
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput
 from ansible_collections.rdma.fabric.tests.unit._fabric.specs import (

@@ -9,13 +9,13 @@ from typing import Any, Callable, Iterator, NamedTuple
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.basis.findings import (
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.findings import (
     Document,
     Findings,
     Place,
     path_text,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.basis.schema import (
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.schema import (
     Field,
     Model,
     record,
@@ -23,8 +23,8 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.basis.schema i
     walk,
     whole,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.intake.helm_values import CHART
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.intake.models import MODELS
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.helm_values import CHART
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.models import MODELS
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import Violation
 from ansible_collections.rdma.fabric.tests.unit.rules import none_of
 

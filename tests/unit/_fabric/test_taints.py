@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.basis.taints import taint, taint_of, toleration_of
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.taints import taint, taint_of, toleration_of
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.render import objects_of, render
 from ansible_collections.rdma.fabric.tests.unit._fabric.specs import SPECS
 

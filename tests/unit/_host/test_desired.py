@@ -55,9 +55,9 @@ def test_everything_given_arrives() -> None:
             ],
             "rdma_fabric_kernel_modules": ["rdma_ucm", "nvidia-peermem"],
             "rdma_fabric_node_labels": {"example.com/rack": "r12", "gpu": ""},
-            "rdma_fabric_uplinks": ["eno1"],
+            "rdma_fabric_protected_interfaces": ["eno1"],
             "rdma_fabric_allow_vf_reset": True,
-            "rdma_fabric_recorded_host": "recordings/gpu01.json.gz",
+            "rdma_fabric_recording": "recordings/gpu01.json.gz",
             "ansible_host": "10.0.0.5",
         },
     )
@@ -100,14 +100,14 @@ def test_all_violations_are_reported_at_once_with_their_place() -> None:
     found = violations_of(
         rdma_fabric_interfaces=[{"pci": "0000:18:00.0"}, "ens1", {"pci": "0000:40:00.0", "mtu": 100, "nmae": "rail0"}],
         rdma_fabric_kernel_modules="rdma_ucm",
-        rdma_fabric_uplinks=[7],
+        rdma_fabric_protected_interfaces=[7],
     )
     assert {(violation.source, violation.path) for violation in found} == {
         ("host gpu01: rdma_fabric_interfaces", "[1]"),
         ("host gpu01: rdma_fabric_interfaces", "[2].mtu"),
         ("host gpu01: rdma_fabric_interfaces", "[2].nmae"),
         ("host gpu01: rdma_fabric_kernel_modules", ""),
-        ("host gpu01: rdma_fabric_uplinks", "[0]"),
+        ("host gpu01: rdma_fabric_protected_interfaces", "[0]"),
     }
 
 

@@ -74,7 +74,9 @@ def test_of_what_is_asked_for_now_consents_and_uplinks_count() -> None:
     kernel = host()
     brought(kernel, state(9000))
     brought(kernel, state(4200, consents={"vf_reset": True}, node_labels={"rack": "r1"}))
-    outcome = preview(kernel, check_spec(state(4200, consents={"acs_change": True}, uplinks=["ens2f0"])), BACK, None)
+    outcome = preview(
+        kernel, check_spec(state(4200, consents={"acs_change": True}, protected_interfaces=["ens2f0"])), BACK, None
+    )
     (step,) = outcome["plan"]["steps"]
     assert (step["id"], step["status"]) == (f"mtu:{PORT}", "refused"), "the uplink of now is not protected"
     assert outcome["summary"]["labels"].get("rack") is None

@@ -36,7 +36,7 @@ MIXED: list[Any] = [{"0": 10**40}, {0: "02:00:00:00:00:01"}, {"x\n": "y\n"}, [{"
 FOREIGN: list[Any] = [b"x", object(), {1, 2}, (1, 2)]
 HOSTILE = [*NUMBERS, *SHELL, *BROKEN, *NESTED, *MIXED, *FOREIGN]
 # What no plan reads: text of Ansible about the way to the host, and a path on the controller.
-_OF_ANSIBLE = ("ansible_host", "rdma_fabric_recorded_host")
+_OF_ANSIBLE = ("ansible_host", "rdma_fabric_recording")
 
 
 @lru_cache(maxsize=None)

@@ -456,5 +456,5 @@ class TestLink:
         assert step["status"] == "refused"
 
     def test_an_uplink_named_by_the_user_never_goes_down(self) -> None:
-        step = the_step("link", two_ports(), interface(pci=PF, state="down"), uplinks=["ens1"])
-        assert (step["status"], "rdma_fabric_uplinks" in step["detail"]) == ("refused", True)
+        step = the_step("link", two_ports(), interface(pci=PF, state="down"), protected_interfaces=["ens1"])
+        assert (step["status"], "rdma_fabric_protected_interfaces" in step["detail"]) == ("refused", True)

@@ -86,7 +86,7 @@ def wishes(draw: Any) -> dict[str, Any]:
     return desired(
         *draw(st.lists(st.sampled_from(entries), unique_by=lambda entry: entry["pci"])),
         kernel_modules=sorted(draw(st.sets(st.sampled_from(MODULES)))),
-        uplinks=draw(st.sampled_from([[], ["ens1"], ["ens9"]])),
+        protected_interfaces=draw(st.sampled_from([[], ["ens1"], ["ens9"]])),
         consents={"vf_reset": draw(st.booleans()), "uplink_change": draw(st.booleans())},
         requests=draw(st.sampled_from([[], [request(driver=ofed("24.07-0.6.1.0-0"))]])),
     )
@@ -160,11 +160,11 @@ def test_repeated_runs_come_to_rest(state: dict[str, Any], wanted: dict[str, Any
 def test_no_step_that_a_run_executes_interrupts_the_uplink(state: dict[str, Any], wanted: dict[str, Any]) -> None:
     wanted["consents"]["uplink_change"] = False
     protected = {uplink["pci"] for uplink in state["uplinks"]}
-    protected |= {entry["pci"] for entry in state["netdevs"] if entry["name"] in wanted["uplinks"]}
+    protected |= {entry["pci"] for entry in state["netdevs"] if entry["name"] in wanted["protected_interfaces"]}
     for step in make_plan(wanted, state)["steps"]:
         if step["status"] == "planned" and step["interrupts"] != "nothing":
             assert step["id"].split(":", 1)[1].replace(":vfs", "") not in protected
-            assert not any(name in step["interrupts"].split() for name in wanted["uplinks"])
+            assert not any(name in step["interrupts"].split() for name in wanted["protected_interfaces"])
 
 
 @given(hosts(), wishes())
@@ -192,7 +192,7 @@ def test_planning_changes_neither_wish_nor_facts(state: dict[str, Any], wanted: 
                         "requests",
                         "driver",
                         "node_labels",
-                        "uplinks",
+                        "protected_interfaces",
                     ]
                 )
                 | st.text(max_size=3),

@@ -192,7 +192,7 @@ def test_the_ipv6_that_a_named_uplink_rests_on_is_in_a_recording(secretive: Tree
     document = record(RecordedHost(secretive.document()), "replacement")
     assert [word for word in IDENTITY if word in json.dumps(document)] == []
     (name,) = [nic["netdevs"][0] for nic in gather(RecordedHost(document))["nics"] if nic["address"] == RAIL0]
-    uplinks = gather(RecordedHost(document), desired=check_spec({"uplinks": [name]}))["uplinks"]
+    uplinks = gather(RecordedHost(document), desired=check_spec({"protected_interfaces": [name]}))["uplinks"]
     assert [uplink["needs"] for uplink in uplinks if uplink["netdev"] == name] == [needs]
 
 

@@ -55,8 +55,8 @@ def uplinks(
     """The uplinks of a host with three ports, a VLAN on the second, a bridge on a bond of the third.
 
     ``layers`` are virtual interfaces with what each stands on, ``extra`` files by their paths, ``named`` what
-    rdma_fabric_uplinks names; ``hops`` is what ip tells of default routes by the version of IP, where changes are
-    planned.
+    rdma_fabric_protected_interfaces names; ``hops`` is what ip tells of default routes by the version of IP, where
+    changes are planned.
     """
     tree: dict[str, str] = {}
     links: dict[str, str] = {}
@@ -77,7 +77,7 @@ def uplinks(
     tree.update({PLACES[name]: text for name, text in tables.items()})
     tree.update(extra)
     document = {"files": tree, "links": links, "commands": commands}
-    desired = None if hops is None and not named else check_spec({"uplinks": list(named)})
+    desired = None if hops is None and not named else check_spec({"protected_interfaces": list(named)})
     found = gather(RecordedHost(document), address, desired=desired)["uplinks"]
     return {uplink["netdev"]: uplink["reasons"] for uplink in found}
 
@@ -180,7 +180,7 @@ class TestNextHops:
 
 
 class TestNamed:
-    REASON = "named in rdma_fabric_uplinks"
+    REASON = "named in rdma_fabric_protected_interfaces"
 
     def test_what_carries_a_named_interface_is_protected_too(self) -> None:
         assert uplinks(named=["eth1.100", "eth9"]) == {
@@ -204,7 +204,7 @@ class TestNamed:
             "files": {"/sys/devices/pci0000:00/0000:00:01.0/net/eth0/mtu": "1500", **addresses},
             "links": {"/sys/class/net/eth0": "/sys/devices/pci0000:00/0000:00:01.0/net/eth0"},
         }
-        (uplink,) = gather(RecordedHost(document), desired=check_spec({"uplinks": ["eth0"]}))["uplinks"]
+        (uplink,) = gather(RecordedHost(document), desired=check_spec({"protected_interfaces": ["eth0"]}))["uplinks"]
         assert uplink["needs"] == needs
 
     def test_it_is_one_reason_among_others(self) -> None:
@@ -212,7 +212,7 @@ class TestNamed:
             "files": {"/sys/devices/pci0000:00/0000:00:01.0/net/eth0/mtu": "1500", PLACES["route"]: HEADER + DEFAULT},
             "links": {"/sys/class/net/eth0": "/sys/devices/pci0000:00/0000:00:01.0/net/eth0"},
         }
-        facts = gather(RecordedHost(document), desired=check_spec({"uplinks": ["eth0"]}))
+        facts = gather(RecordedHost(document), desired=check_spec({"protected_interfaces": ["eth0"]}))
         actual = HostState(facts, ["eth0"])
         assert actual.uplink_reason(None, actual.netdevs["eth0"]) == f"default route, {self.REASON}"
 

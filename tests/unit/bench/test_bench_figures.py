@@ -39,7 +39,7 @@ def test_a_second_module_and_a_skipped_task_show() -> None:
 
 def test_a_run_without_hosts_measures_nothing() -> None:
     with pytest.raises(BenchmarkFailed, match="no host"):
-        per_host({"localhost": {"ok rdma.fabric.fabric_spec": 1}})
+        per_host({"localhost": {"ok rdma.fabric.fabric_input": 1}})
 
 
 def test_growth_is_taken_between_the_smallest_and_the_largest_fleet() -> None:
@@ -50,7 +50,7 @@ def test_a_fleet_shares_its_recordings() -> None:
     inventory = fleet_inventory(5, [Path("/r/a.json.gz"), Path("/r/b.json.gz")])
     hosts = inventory["rdma_fabric"]["hosts"]
     assert len(hosts) == 5
-    assert {host["rdma_fabric_recorded_host"] for host in hosts.values()} == {"/r/a.json.gz", "/r/b.json.gz"}
+    assert {host["rdma_fabric_recording"] for host in hosts.values()} == {"/r/a.json.gz", "/r/b.json.gz"}
 
 
 @pytest.mark.parametrize("name", BOUNDS)

@@ -14,8 +14,8 @@ from typing import Any, Mapping
 import pytest
 import yaml
 
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.basis.images import BILL
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.basis.objects import containers_of, pod_of
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.images import BILL
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.objects import containers_of, pod_of
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.render import objects_of, render
 from ansible_collections.rdma.fabric.tests.lab import image_set
 from ansible_collections.rdma.fabric.tests.lab.image_set import APPLETS, BUSYBOX, ImageRecipe, image_entries

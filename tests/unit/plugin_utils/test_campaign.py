@@ -174,7 +174,7 @@ def test_pods_that_cannot_be_removed_are_named_and_the_results_stay() -> None:
     campaign.run()
     assert campaign.rows[0]["verdict"] == "pass"
     (notice,) = world.pods.notices
-    for words in ("test pods may be left", f"ns/rdma-validate-{RUN}-0-0", "may not delete", "at their deadline"):
+    for words in ("test pods may be left", f"ns/rdma-verify-{RUN}-0-0", "may not delete", "at their deadline"):
         assert words in notice
 
 
@@ -215,7 +215,7 @@ def test_pods_that_never_become_ready_are_a_verdict_with_the_reason() -> None:
 
 def test_only_our_own_leftovers_are_swept() -> None:
     world = World(["a", "b"])
-    ours = {"app.kubernetes.io/managed-by": "rdma-fabric", "app.kubernetes.io/component": "validate"}
+    ours = {"app.kubernetes.io/managed-by": "rdma-fabric", "app.kubernetes.io/component": "verify"}
     managed = [{"manager": "rdma-fabric", "operation": "Apply", "fieldsV1": {"f:spec": {}}}]
     for name, labels, phase in (
         ("ours-ended", ours, "Failed"),

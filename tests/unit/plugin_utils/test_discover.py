@@ -190,5 +190,5 @@ def test_what_a_host_says_never_becomes_a_template_or_a_line_of_its_own(text: st
 )
 def test_facts_that_no_module_of_ours_returns_are_refused_with_the_host(broken: Json) -> None:
     facts = {**host([nic(1)]), **broken} if broken else {}
-    with pytest.raises(InvalidInput, match="host evil: facts: are not what rdma_facts returns"):
+    with pytest.raises(InvalidInput, match="host evil: facts: are not what rdma_info returns"):
         found({"good": host([nic(1)]), "evil": facts})

@@ -27,7 +27,7 @@ READY = [{"type": "Ready", "status": "True"}]
 def read(recording: str) -> Json:
     """Return what reading and planning a recorded host gives where nothing is asked of it."""
     path = str(RECORDINGS / f"{recording}.json.gz")
-    return run_action("rdma_host", {"desired": {}, "recorded_host": path, "grouped": True})
+    return run_action("rdma_host", {"desired": {}, "recording": path, "grouped": True})
 
 
 def document(host: str, *steps: tuple[str, str], recording: str = "dgx-h100-01") -> Json:
@@ -168,7 +168,7 @@ def test_a_cluster_that_gives_no_answer_needs_a_person() -> None:
 def test_a_grouped_read_of_a_host_shows_nothing_and_returns_all(capsys: pytest.CaptureFixture[str]) -> None:
     arguments = {
         "desired": {"interfaces": [{"current_name": "ens2f0", "mtu": 1500}]},
-        "recorded_host": str(RECORDINGS / "egx-01.json.gz"),
+        "recording": str(RECORDINGS / "egx-01.json.gz"),
     }
     run_action("rdma_host", arguments, task_vars={"inventory_hostname": "egx-01"})
     assert "[egx-01] notice: " in capsys.readouterr().out

@@ -32,12 +32,12 @@ def wrong_for(row: Variable) -> Any:
         ("prune", " False ", False),
         ("prune", "no", False),
         ("allow_vf_reset", "yes", True),
-        ("multirail", "1", True),
+        ("multirail_sysctls", "1", True),
         ("wait_timeout", "4", 4),
         ("wait_timeout", " 30 ", 30),
         ("revert_seconds", "60", 60),
-        ("validate_minimum", "0.8", 0.8),
-        ("validate_minimum", 1, 1),
+        ("verify_min_rate_ratio", "0.8", 0.8),
+        ("verify_min_rate_ratio", 1, 1),
         ("drain_pods", " all ", "all"),
         ("context", 5, 5),
         ("manifests", "a.yaml, b.yaml", ["a.yaml", "b.yaml"]),
@@ -96,11 +96,11 @@ def test_null_and_empty_text_are_not_given_for_every_variable() -> None:
         ("wait_timeout", True, "is a boolean (True), a whole number of seconds from 0 on is needed"),
         ("wait_timeout", -1, "is a whole number (-1), a whole number of seconds from 0 on is needed"),
         ("revert_seconds", "5", "is text ('5'), a whole number of seconds from 20 to 3600 is needed"),
-        ("validate_minimum", "nan", "is text ('nan'), a number from 0.001 to 1 is needed"),
+        ("verify_min_rate_ratio", "nan", "is text ('nan'), a number from 0.001 to 1 is needed"),
         ("allow_reboot", "maybe", "is text ('maybe'), true or false is needed"),
         ("drain_pods", "some", "is text ('some'), devices or all is needed"),
         ("manifests", "[a.yaml", "is text ('[a.yaml'), a list, each entry a path is needed"),
-        ("hosts", ["a"], "is a list (['a']), text is needed"),
+        ("hosts_pattern", ["a"], "is a list (['a']), text is needed"),
     ],
 )
 def test_anything_else_is_refused_with_what_was_given_and_what_is_allowed(name: str, given: Any, problem: str) -> None:
@@ -109,12 +109,12 @@ def test_anything_else_is_refused_with_what_was_given_and_what_is_allowed(name: 
 
 def test_preflight_refuses_a_wrong_value_of_every_variable_at_once() -> None:
     """Whoever reads it: what is read late in a run would fail when hosts were changed already."""
-    wrong = {row.name: wrong_for(row) for row in ROWS if row.short != "hosts"}
+    wrong = {row.name: wrong_for(row) for row in ROWS if row.short != "hosts_pattern"}
     of_hosts = {name: value for name, value in wrong.items() if TABLE[name].scope == HOST}
     of_run = {name: value for name, value in wrong.items() if name not in of_hosts}
     variables = {"hostvars": {"gpu01": of_hosts, "localhost": of_run}, **of_run}
     options = {TABLE[name].short: value for name, value in of_run.items() if "preflight" in TABLE[name].readers}
-    result = run_action("fabric_spec", {**options, "hosts": ["gpu01"]}, task_vars=variables)
+    result = run_action("fabric_input", {**options, "hosts": ["gpu01"]}, task_vars=variables)
     told = " ".join(f"{found['source']} {found['path']}" for found in result["violations"]).split()
     none_of(f"{name}: {value!r} is taken" for name, value in wrong.items() if name not in told)
 

@@ -152,16 +152,16 @@ class TestAroundTheFabric:
 
     def test_hosts_with_wishes_in_another_group_are_refused_when_the_fabric_has_none(self) -> None:
         expected = (
-            "variables: rdma_fabric_hosts: is 'rdma_fabric', which matches no host of the inventory: nothing would "
-            "read rdma_fabric_interfaces of gpu01, gpu02, gpu03 and 2 more (put the hosts into the group rdma_fabric, "
-            "or give their own group as rdma_fabric_hosts)"
+            "variables: rdma_fabric_hosts_pattern: is 'rdma_fabric', which matches no host of the inventory: nothing "
+            "would read rdma_fabric_interfaces of gpu01, gpu02, gpu03 and 2 more (put the hosts into the group "
+            "rdma_fabric, or give their own group as rdma_fabric_hosts_pattern)"
         )
         assert self.said("rdma_fabric", [], self.GPUS) == ([expected], [])
         assert self.said("rdma_fabric", [], self.GPUS, "rdma_fabric_interfaces") == ([expected], [])
 
     def test_a_pattern_of_the_users_own_that_matches_nothing_is_refused(self) -> None:
         (violation,), notices = self.said("gpu_nodes", [], {"gpu01": {}})
-        assert "rdma_fabric_hosts: is 'gpu_nodes', which matches no host of the inventory" in violation
+        assert "rdma_fabric_hosts_pattern: is 'gpu_nodes', which matches no host of the inventory" in violation
         assert notices == []
 
     @pytest.mark.parametrize("hosts", [[], ["gpu01"]])
@@ -173,8 +173,8 @@ class TestAroundTheFabric:
         violations, notices = self.said("gpu01", ["gpu01"], {**self.GPUS, "other": {"ansible_host": "10.0.0.1"}})
         assert violations == []
         assert notices == [
-            "variables: rdma_fabric_hosts: is 'gpu01', which leaves hosts out: nothing reads rdma_fabric_interfaces of "
-            "gpu02, gpu03, gpu04 and 1 more (right when the run is for the others only)"
+            "variables: rdma_fabric_hosts_pattern: is 'gpu01', which leaves hosts out: nothing reads "
+            "rdma_fabric_interfaces of gpu02, gpu03, gpu04 and 1 more (right when the run is for the others only)"
         ]
 
     def test_what_is_set_for_everybody_says_nothing_about_a_host_that_is_left_out(self) -> None:
@@ -205,11 +205,11 @@ class TestNotOfInventory:
         assert self.found({**consent, "rdma_fabric_driver": None}, {}) == []
         assert self.found(consent, {"rdma_fabric_allow_vf_reset": False, "rdma_fabric_driver": None}) == []
         assert self.found(consent, {"rdma_fabric_allow_vf_reset": True}) == ["rdma_fabric_allow_vf_reset"]
-        assert self.found({"rdma_fabric_multirail": False}, {}) == ["rdma_fabric_multirail"]
+        assert self.found({"rdma_fabric_multirail_sysctls": False}, {}) == ["rdma_fabric_multirail_sysctls"]
 
     def test_what_the_role_reads_itself_is_none(self) -> None:
-        task = {"rdma_fabric_allow_reboot": True, "rdma_fabric_recorded_host": "a", "rdma_fabric_host_mode": "preview"}
-        assert self.found({**task, "ansible_host": "10.0.0.1", "rdma_fabric_hosts": "x"}, {}) == []
+        task = {"rdma_fabric_allow_reboot": True, "rdma_fabric_recording": "a", "rdma_fabric_host_mode": "preview"}
+        assert self.found({**task, "ansible_host": "10.0.0.1", "rdma_fabric_hosts_pattern": "x"}, {}) == []
 
 
 class TestUnseen:

@@ -23,7 +23,7 @@ IN_CLASSES = FLEET[:-1]
 @cache
 def facts_of(host: str) -> dict[str, Any]:
     path = str(RECORDINGS / f"{host}.json.gz")
-    facts: dict[str, Any] = run_action("rdma_facts", {"recorded_host": path})["facts"]
+    facts: dict[str, Any] = run_action("rdma_info", {"recording": path})["facts"]
     return facts
 
 
@@ -62,7 +62,7 @@ def validated(folder: Path, networks: dict[str, Any] | None = None) -> dict[str,
     arguments = {**given, "hosts": IN_CLASSES, "hosts_pattern": "rdma_fabric"}
     for name, value in (networks or {}).items():
         arguments[name.replace("rdma_fabric_", "")] = value
-    result = run_action("fabric_spec", arguments, task_vars={"hostvars": variables})
+    result = run_action("fabric_input", arguments, task_vars={"hostvars": variables})
     assert not result.get("failed"), result["msg"]
     return result
 
@@ -70,7 +70,7 @@ def validated(folder: Path, networks: dict[str, Any] | None = None) -> dict[str,
 def steps_of(host: str, spec: dict[str, Any]) -> list[dict[str, Any]]:
     """Return what the planner of hosts makes of a validated inventory on the facts that it was written from."""
     recording = str(RECORDINGS / f"{host}.json.gz")
-    arguments = {"desired": spec["hosts"][host], "recorded_host": recording, "mode": "preview"}
+    arguments = {"desired": spec["hosts"][host], "recording": recording, "mode": "preview"}
     result = run_action("rdma_host", arguments, task_vars={"inventory_hostname": host})
     assert not result.get("failed"), result["msg"]
     steps: list[dict[str, Any]] = result["plan"]["steps"]

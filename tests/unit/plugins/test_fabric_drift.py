@@ -26,7 +26,7 @@ def no_cluster(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 def compare(run_dir: Path, *objects: Any, hosts: Any = None, check: bool = False, **task_vars: Any) -> dict[str, Any]:
-    spec = {**run_action("fabric_spec", {})["spec"], "objects": list(objects), "hosts": hosts or {}}
+    spec = {**run_action("fabric_input", {})["spec"], "objects": list(objects), "hosts": hosts or {}}
     return run_action("fabric_drift", {"spec": spec, "run_dir": str(run_dir)}, check=check, task_vars=task_vars)
 
 

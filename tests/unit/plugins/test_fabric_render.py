@@ -200,4 +200,4 @@ def test_a_flawed_spec_fails_with_every_violation_and_writes_nothing(tmp_path: P
 def test_something_else_than_a_spec_is_refused_by_name() -> None:
     result = render({"spectrumXOperator": {}})
     assert result["failed"]
-    assert "fabric_spec" in result["msg"]
+    assert "fabric_input" in result["msg"]

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""fabric_seal writes what fabric_spec takes and holds a run to."""
+"""fabric_seal writes what fabric_input takes and holds a run to."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ class Sealed:
     def spec(self, **arguments: Any) -> dict[str, Any]:
         of_host = {"hostvars": {HOST: self.variables, "localhost": {}}, "groups": {"all": [HOST]}}
         return run_action(
-            "fabric_spec", {"manifests": [str(self.manifest)], "hosts": [HOST], **arguments}, task_vars=of_host
+            "fabric_input", {"manifests": [str(self.manifest)], "hosts": [HOST], **arguments}, task_vars=of_host
         )
 
     def seal(self, check: bool = False, **arguments: Any) -> dict[str, Any]:
         spec = self.spec()["spec"]
-        recorded = {"desired": spec["hosts"][HOST], "recorded_host": str(RECORDINGS / f"{HOST}{SUFFIX}")}
+        recorded = {"desired": spec["hosts"][HOST], "recording": str(RECORDINGS / f"{HOST}{SUFFIX}")}
         output = self.folder / "run" / "hosts" / f"{HOST}.json"
         variables = {"inventory_hostname": HOST}
         run_action("rdma_host", {**recorded, "output_file": str(output)}, check=True, task_vars=variables)

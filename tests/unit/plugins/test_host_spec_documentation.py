@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from ansible_collections.rdma.fabric.plugins.doc_fragments.host_spec import ModuleDocFragment
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.arguments import RDMA_MODES
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.arguments import NETNS_MODES
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.eswitch import ESWITCH_MODES
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import CONSENTS, check_spec
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.interfaces import INTERFACE_KEYS, STATES
@@ -52,7 +52,7 @@ def test_choices_are_those_that_the_checks_take() -> None:
     assert tuple(INTERFACE["vf_driver"]["choices"]) == VF_DRIVERS
     assert tuple(INTERFACE["eswitch_mode"]["choices"]) == ESWITCH_MODES
     assert tuple(INTERFACE["vf_settings"]["suboptions"]["link_state"]["choices"]) == LINK_STATES
-    assert set(SPEC["rdma_mode"]["choices"]) == set(RDMA_MODES)
+    assert set(SPEC["netns_mode"]["choices"]) == set(NETNS_MODES)
     assert tuple(SPEC["pcie"]["suboptions"]["max_read_request"]["choices"]) == READ_REQUESTS
 
 

@@ -116,7 +116,7 @@ def printed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 class TestRecordedHost:
     def test_it_is_planned_without_any_module(self, plan: Plan, recording: Path, printed: list[str]) -> None:
-        result = plan(recorded_host=str(recording))
+        result = plan(recording=str(recording))
         assert not result.get("failed")
         assert (result["changed"], result["recorded"]) == (False, True)
         planned = [f"naming:{PF}", f"vfs:{PF}", f"mtu:{PF}", f"boot:{UNIT_FILE}"]
@@ -127,13 +127,13 @@ class TestRecordedHost:
         assert "diff" not in result
 
     def test_without_differences_nothing_is_printed(self, plan: Plan, recording: Path, printed: list[str]) -> None:
-        plan(recorded_host=str(recording), diff=False)
+        plan(recording=str(recording), diff=False)
         assert printed == []
 
     def test_without_differences_the_notices_are_printed(self, plan: Plan, recording: Path, printed: list[str]) -> None:
-        plan(recorded_host=str(recording), desired={"uplinks": ["no-such"]}, diff=False)
+        plan(recording=str(recording), desired={"protected_interfaces": ["no-such"]}, diff=False)
         (line,) = printed
-        assert line.startswith("[egx-01] notice: rdma_fabric_uplinks: no-such is not an interface of this host")
+        assert line == "[egx-01] notice: rdma_fabric_protected_interfaces: no-such: unknown interface; entry ignored"
 
     @pytest.mark.parametrize(
         ("diff", "outcome", "shown"),
@@ -152,11 +152,11 @@ class TestRecordedHost:
         assert printed == (["[egx-01] notice: one\\ntwo"] if shown else [])
 
     def test_a_relative_path_is_found_beside_the_playbook(self, plan: Plan, recording: Path) -> None:
-        assert plan(recorded_host=recording.name)["recorded"]
+        assert plan(recording=recording.name)["recorded"]
 
     def test_facts_and_plan_go_to_the_output_file(self, plan: Plan, recording: Path, tmp_path: Path) -> None:
         output = tmp_path / "run" / "hosts" / "egx-01.json"
-        result = plan(recorded_host=str(recording), output_file=str(output))
+        result = plan(recording=str(recording), output_file=str(output))
         assert "facts" not in result and "plan" not in result
         assert result["summary"]["planned"] == 4
         document = json.loads(output.read_text())
@@ -167,23 +167,23 @@ class TestRecordedHost:
 
     def test_an_equal_output_file_is_not_written_again(self, plan: Plan, recording: Path, tmp_path: Path) -> None:
         output = tmp_path / "egx-01.json"
-        plan(recorded_host=str(recording), output_file=str(output))
+        plan(recording=str(recording), output_file=str(output))
         os.utime(output, (0, 0))
-        plan(recorded_host=str(recording), output_file=str(output))
+        plan(recording=str(recording), output_file=str(output))
         assert output.stat().st_mtime == 0
-        plan(recorded_host=str(recording), output_file=str(output), desired={})
+        plan(recording=str(recording), output_file=str(output), desired={})
         assert output.stat().st_mtime > 0
 
     def test_the_output_file_is_written_in_check_mode(self, plan: Plan, recording: Path, tmp_path: Path) -> None:
         output = tmp_path / "egx-01.json"
-        assert not plan(recorded_host=str(recording), output_file=str(output), check=True)["changed"]
+        assert not plan(recording=str(recording), output_file=str(output), check=True)["changed"]
         assert output.exists()
 
     @pytest.mark.parametrize("content", [b"", b"\x1f\x8bgarbage", b"[]", b'{"format": "other"}', b"\x00\xff"])
     def test_a_file_that_is_no_recording_is_one_clear_error(self, plan: Plan, tmp_path: Path, content: bytes) -> None:
         path = tmp_path / "bad.json.gz"
         path.write_bytes(content)
-        result = plan(recorded_host=str(path))
+        result = plan(recording=str(path))
         assert result["failed"]
         assert str(path) in result["msg"]
 
@@ -191,15 +191,15 @@ class TestRecordedHost:
         self, plan: Plan, recording: Path
     ) -> None:
         wish = {"interfaces": [{"pci": PF, "mtu": 9000, "queues": {"rx_ring": 8192}}]}
-        result = plan(recorded_host=str(recording), desired=wish)
+        result = plan(recording=str(recording), desired=wish)
         assert "refused" in [step["status"] for step in result["plan"]["steps"]]
         (notice,) = [each for each in result["plan"]["notices"] if "the recording does not hold" in each]
         assert "ethtool" in notice
         assert "next: record the host again" in notice
-        assert not any("the recording" in each for each in plan(recorded_host=str(recording))["plan"]["notices"])
+        assert not any("the recording" in each for each in plan(recording=str(recording))["plan"]["notices"])
 
     def test_a_missing_recording_is_one_clear_error(self, plan: Plan, tmp_path: Path) -> None:
-        result = plan(recorded_host=str(tmp_path / "none.json"))
+        result = plan(recording=str(tmp_path / "none.json"))
         assert (result["failed"], "none.json: No such file" in result["msg"]) == (True, True)
 
     def test_names_of_a_hostile_host_stay_text_on_their_line(
@@ -208,7 +208,7 @@ class TestRecordedHost:
         text = json.dumps(RECORDING).replace("ens2f0", "{{1+1}}\\u001b[2J\\nplanned")
         path = tmp_path / "hostile.json"
         path.write_text(text)
-        result = plan(recorded_host=str(path))
+        result = plan(recording=str(path))
         assert len(printed) == len(result["plan"]["steps"]) == 4
         assert all(line.isprintable() for line in printed)
         assert "{{1+1}}" in printed[0]
@@ -278,7 +278,7 @@ class TestLiveHost:
     def test_without_differences_only_the_notices_are_kept(
         self, plan: Plan, recording: Path, printed: list[str]
     ) -> None:
-        result = plan(recorded_host=str(recording), diff=False, grouped=True)
+        result = plan(recording=str(recording), diff=False, grouped=True)
         assert result["shown_later"] == {"notices": []}
         assert printed == []
 
@@ -344,11 +344,11 @@ class TestVariablesOfATask:
         assert sent[0]["requests"][0]["source"] == "a policy"
 
     def test_what_is_wrong_with_them_is_refused_before_anything_runs(self, plan: Plan) -> None:
-        wrong = {"rdma_fabric_mtu": 9000, "rdma_fabric_rdma_mode": "exclusive", "rdma_fabric_interfaces": 7}
+        wrong = {"rdma_fabric_mtu": 9000, "rdma_fabric_netns_mode": "exclusive", "rdma_fabric_interfaces": 7}
         spec = {"hosts": {"egx-01": {}}, "cluster_policy": {"spec": {"rdmaSharedDevicePlugin": {"config": "{}"}}}}
         result = plan(variables=self.variables(spec, **wrong), check_variables=True)
         sources = [found["source"] for found in result["violations"]]
-        assert sources == ["host egx-01: rdma_fabric_interfaces", "host egx-01: rdma_fabric_rdma_mode"]
+        assert sources == ["host egx-01: rdma_fabric_interfaces", "host egx-01: rdma_fabric_netns_mode"]
 
     def test_an_approved_plan_takes_none(self, plan: Plan) -> None:
         given = self.variables({}, rdma_fabric_kernel_modules=["rdma_ucm"])
@@ -493,7 +493,7 @@ def test_the_examples_run(plan: Plan, recording: Path, tmp_path: Path) -> None:
     *live, recorded = (task["rdma.fabric.rdma_host"] for task in yaml.safe_load(rdma_host.EXAMPLES))
     for arguments in live:
         assert not plan(live=lambda _arguments: {"changed": False}, **arguments).get("failed")
-    recorded["recorded_host"] = str(recording)
+    recorded["recording"] = str(recording)
     recorded["output_file"] = str(tmp_path / recorded["output_file"])
     result = plan(**recorded)
     assert (result["recorded"], result["summary"]["planned"]) == (True, 2)

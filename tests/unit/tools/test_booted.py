@@ -146,7 +146,7 @@ def test_nothing_is_proved_on_hosts_that_did_not_converge(
     assert "Verdict" not in capsys.readouterr().out
 
 
-def test_site_and_validate_run_on_the_labs_hosts_and_the_verdicts_are_said(
+def test_site_and_verify_run_on_the_labs_hosts_and_the_verdicts_are_said(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     ran: list[str] = []
@@ -158,15 +158,15 @@ def test_site_and_validate_run_on_the_labs_hosts_and_the_verdicts_are_said(
         assert inventory == tmp_path / "inventory.yml"
         assert VARIABLES.items() <= variables.items()
         assert environment["KUBECONFIG"] == "/lab/kubeconfig"
-        if name == "rdma.fabric.validate":
+        if name == "rdma.fabric.verify":
             place = Path(variables["rdma_fabric_run_dir"])
             place.mkdir()
-            (place / "validate.json").write_text(json.dumps(PROOF), encoding="utf-8")
+            (place / "verify.json").write_text(json.dumps(PROOF), encoding="utf-8")
         return PlaybookRun(0, 1.0, {})
 
     monkeypatch.setattr(booted, "run_playbook", run)
     assert converge_and_prove(StandInLab(tmp_path), tmp_path, tmp_path) == 0
-    assert ran == ["rdma.fabric.site", "rdma.fabric.validate"]
+    assert ran == ["rdma.fabric.site", "rdma.fabric.verify"]
     said = capsys.readouterr().out
     assert "Verdict: fail" in said
     assert str(tmp_path / "booted" / "report.html") in said

@@ -9,7 +9,7 @@ not read.
 
 from __future__ import annotations
 
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.basis.objects import Object
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.objects import Object
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.definitions import (
     INT32,
     STRING,

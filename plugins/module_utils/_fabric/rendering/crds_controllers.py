@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.basis.objects import Object
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.objects import Object
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.definitions import (
     FLAG,
     INTEGER,

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Iterator
 
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.basis.findings import path_text
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.basis.objects import Object
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.findings import path_text
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.objects import Object
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.render import Wave, render
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import Notice
 

@@ -11,13 +11,13 @@ from __future__ import annotations
 
 from typing import Any, Sequence
 
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.basis.images import mirrored
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.basis.jsontext import parse_json
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.basis.objects import Object, build
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rules import devplugin, nad
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rules.cni import RESOURCE_NAME, plugins_of
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks import devplugin, nad
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.cni import RESOURCE_NAME, plugins_of
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.images import mirrored
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.jsontext import parse_json
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.objects import Object, build
 
-COMPONENT = "validate"
+COMPONENT = "verify"
 RUN_LABEL = "rdma.fabric/run"
 NODE_ANNOTATION = "rdma.fabric/node"
 # The one node whose pairs a run tests, on the pods of both sides.
@@ -97,7 +97,7 @@ def test_image(given: str | None, settings: Object) -> str:
 
 def pod_name(run: str, network: int, node: int) -> str:
     """Return the name of a test pod: of its run, and of the places of its network and its node in the run's plan."""
-    return f"rdma-validate-{run}-{network}-{node}"
+    return f"rdma-verify-{run}-{network}-{node}"
 
 
 def test_pod(

@@ -10,8 +10,11 @@ from __future__ import annotations
 
 from typing import Any, Callable, Dict
 
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.basis.jsontext import compact, pretty
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.basis.objects import (
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks import nad, sriov_policies
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.nv_ipam import POOL_KINDS
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.versions import has_node_slices
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.jsontext import compact, pretty
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.objects import (
     Object,
     build,
     canonical_given,
@@ -51,9 +54,6 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.roll
     name_hash,
     tolerating,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rules import nad, sriov_policies
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rules.nv_ipam import POOL_KINDS
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rules.versions import has_node_slices
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, Violation
 
 Wave = Dict[str, Any]

@@ -11,14 +11,7 @@ from __future__ import annotations
 
 from typing import Any, Iterable
 
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.basis.images import (
-    SECTION_COMPONENTS,
-    effective_version,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.basis.jsontext import Problem, nearest
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.basis.objects import Object
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.components import nfd, whereabouts
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rules import (
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks import (
     devplugin,
     doca_telemetry,
     ib_kubernetes,
@@ -26,15 +19,22 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rules import (
     nic_configuration,
     sriov_policies,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rules.nv_ipam import (
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.nv_ipam import (
     POOL_KINDS,
     check_pool,
     claims_of,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rules.versions import (
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.versions import (
     node_slice_problems,
     version_problems,
 )
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.images import (
+    SECTION_COMPONENTS,
+    effective_version,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.jsontext import Problem, nearest
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.objects import Object
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.components import nfd, whereabouts
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import Violation
 
 PLACING = ("nodeAffinity", "tolerations", "deploymentNodeAffinity", "deploymentTolerations", "nodeSelector")

@@ -8,14 +8,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.basis.images import (
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.images import (
     effective_version,
     image_reference,
     pull_secrets,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.basis.objects import Object
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.basis.quantities import canonical_quantity
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.basis.taints import toleration_of
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.objects import Object
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.quantities import canonical_quantity
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.taints import toleration_of
 
 NIC_PRESENT = "feature.node.kubernetes.io/pci-15b3.present"
 GPU_TOLERATION: Object = {"effect": "NoSchedule", "key": "nvidia.com/gpu", "operator": "Exists"}

@@ -23,7 +23,7 @@ Entry = Dict[str, Any]
 DETERMINISTIC = "deterministic"
 _VHOST_MODULES = ("tun", "vhost_net")
 # What the check of interfaces is held against.
-_CHECKED = ("interfaces", "roce_qos", "kernel_modules", "kernel_arguments", "rdma_mode", "hugepages", "peer_memory")
+_CHECKED = ("interfaces", "roce_qos", "kernel_modules", "kernel_arguments", "netns_mode", "hugepages", "peer_memory")
 
 
 class _Group(NamedTuple):
@@ -44,7 +44,7 @@ class _Port(NamedTuple):
 
 def asks_by_facts(desired: HostSpec) -> bool:
     """Return whether any request is about what only the facts of a host show to be meant."""
-    return any(request.get("functions") or request.get("rdma_mode") for request in desired["requests"])
+    return any(request.get("functions") or request.get("netns_mode") for request in desired["requests"])
 
 
 def with_requests(desired: HostSpec, facts: Mapping[str, Any]) -> tuple[HostSpec, list[str]]:
@@ -52,7 +52,7 @@ def with_requests(desired: HostSpec, facts: Mapping[str, Any]) -> tuple[HostSpec
 
     What the host's own variables say counts first. Raises InvalidInput for what no desired state can hold.
     """
-    actual = HostState(dict(facts), desired["uplinks"])
+    actual = HostState(dict(facts), desired["protected_interfaces"])
     labels = {**facts["labels"], **desired["node_labels"]}
     all_fitting = [each for each in desired["requests"] if selects(each.get("node_selector") or {}, labels)]
     mode, said_of_mode = _rdma_mode(desired, all_fitting)
@@ -77,21 +77,21 @@ def with_requests(desired: HostSpec, facts: Mapping[str, Any]) -> tuple[HostSpec
     if any(request["functions"]["vhost_net"] for request in fitting):
         known_modules = [name.replace("-", "_") for name in modules]
         modules += [name for name in _VHOST_MODULES if name not in known_modules]
-    merged = {**desired, "interfaces": entries, "kernel_modules": modules, "rdma_mode": mode}
+    merged = {**desired, "interfaces": entries, "kernel_modules": modules, "netns_mode": mode}
     checked = check_spec({key: merged[key] for key in _CHECKED})["interfaces"]
     return {**merged, "interfaces": checked}, [*notices, *said_of_mode]
 
 
 def _rdma_mode(desired: HostSpec, requests: Sequence[Request]) -> tuple[str | None, list[str]]:
     """Return the wanted mode of RDMA, and where the host's own variable says something else."""
-    asked = {str(request["rdma_mode"]): str(request["source"]) for request in requests if request.get("rdma_mode")}
+    asked = {str(request["netns_mode"]): str(request["source"]) for request in requests if request.get("netns_mode")}
     if len(asked) > 1:
         problem = "ask for different modes of RDMA on one host"
         hint = "select each node by one of them"
         raise InvalidInput([Violation(" and ".join(sorted(asked.values())), "", problem, hint)])
-    own = desired["rdma_mode"]
+    own = desired["netns_mode"]
     said = [
-        f"rdma_fabric_rdma_mode is {own}, {source} asks for {mode}"
+        f"rdma_fabric_netns_mode is {own}, {source} asks for {mode}"
         for mode, source in asked.items()
         if own is not None and own != mode
     ]

@@ -94,7 +94,7 @@ def read_host(
     system = read_system(probe)
     functions = read_functions(probe)
     tables = read_tables(probe, every_hop=desired is not None)
-    named_uplinks = (desired or {}).get("uplinks") or ()
+    named_uplinks = (desired or {}).get("protected_interfaces") or ()
     carried = read_carried(probe, tables, read_remote_storage(probe))
     carriers = [each.netdev for each in carried]
     netdevs = read_netdevs(probe, [*tables.defaults, *named_uplinks, *carriers])

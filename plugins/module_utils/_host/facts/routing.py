@@ -85,7 +85,7 @@ def read_routing(
             lists = [parse_routes(_printed(probe, routes_command(version, name)), version) for version in VERSIONS]
             found[interface.key] = {"routes": _joined(lists), "addresses": _addresses(probe, name)}
     lists = [parse_rules(_printed(probe, rules_command(version)), version) for version in VERSIONS]
-    uplinks = {*(uplink["netdev"] for uplink in facts["uplinks"]), *(desired.get("uplinks") or ())}
+    uplinks = {*(uplink["netdev"] for uplink in facts["uplinks"]), *(desired.get("protected_interfaces") or ())}
     of_uplinks = [address for name in sorted(uplinks) for address in _addresses(probe, name) or ()]
     return {"interfaces": found, "rules": _joined(lists), "uplinks": of_uplinks}
 

@@ -19,7 +19,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.limits imp
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.sysctls import read_sysctls
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.uplink import IP_ADDRESSES
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe, printable
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.arguments import RDMA_MODES
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.arguments import NETNS_MODES
 
 # drivers/infiniband/core/device.c, ib_devices_shared_netns
 _NETNS_MODE = "/sys/module/ib_core/parameters/netns_mode"
@@ -32,27 +32,27 @@ def read_settings(
     """Return what the host has of what ``desired`` asks for; parts that it does not ask for are not there.
 
     ``own_files`` are the files of ours that the host has: they tell what an earlier run was asked for. ``addresses``
-    are IPv4 addresses in CIDR form by interface, None where they can't be read. ``rdma_mode`` is None where ib_core is
+    are IPv4 addresses in CIDR form by interface, None where they can't be read. ``netns_mode`` is None where ib_core is
     not loaded. The other keys are explained where they
     are read, in ``read.py`` of the packages sysctl, limits, hugepages and kernel_arguments.
     """
     settings: dict[str, Any] = {}
     hugepages = desired.get("hugepages") or {}
-    mode = desired.get("rdma_mode")
+    mode = desired.get("netns_mode")
     asked = [*(desired.get("kernel_arguments") or []), *(_OF_HUGEPAGES if hugepages else ())]
-    asked += [RDMA_MODES[mode]] if mode else []
+    asked += [NETNS_MODES[mode]] if mode else []
     records = {path: own_files[path] for path in (DROP_IN, RECORD) if path in own_files}
     if asked or records or probe.host.exists(REMOVED):
         settings["kernel_arguments"] = read_kernel_arguments(probe, asked, records)
     if mode:
-        settings["rdma_mode"] = {"Y": "shared", "N": "exclusive"}.get(probe.text(_NETNS_MODE, limit=8) or "")
+        settings["netns_mode"] = {"Y": "shared", "N": "exclusive"}.get(probe.text(_NETNS_MODE, limit=8) or "")
     if hugepages:
         settings["hugepages"] = read_hugepages(probe, hugepages)
     if any((desired.get("limits") or {}).values()) or MANAGER_FILE in own_files:
         settings["limits"] = read_limits(probe)
-    if desired.get("sysctls") or desired.get("multirail"):
+    if desired.get("sysctls") or desired.get("multirail_sysctls"):
         settings.update(read_sysctls(probe, desired, netdevs))
-    if desired.get("multirail"):
+    if desired.get("multirail_sysctls"):
         result = probe.command(*IP_ADDRESSES)
         settings["addresses"] = None if result is None or result.rc else parse_addresses(result.stdout)
     return settings

@@ -38,7 +38,7 @@ def read_sysctls(probe: Probe, desired: Mapping[str, Any], netdevs: Iterable[str
     """
     wanted = list(desired["sysctls"])
     interfaces = list(netdevs)[:_MOST_INTERFACES]
-    if desired["multirail"]:
+    if desired["multirail_sysctls"]:
         wanted += [
             sysctl_names.canonical(f"net/ipv4/conf/{netdev}/{key}")
             for netdev in interfaces

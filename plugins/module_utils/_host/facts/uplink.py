@@ -48,7 +48,7 @@ DEFAULT_ROUTES = MappingProxyType(
 ROUTE_TO = ("ip", "-json", "route", "get")
 # Each server costs a program; the tables have to do for more.
 _MOST_ASKED = 32
-NAMED = "named in rdma_fabric_uplinks"
+NAMED = "named in rdma_fabric_protected_interfaces"
 # What the traffic of an uplink rests on.
 IPV4, IPV6, ADVERTISED = "ipv4", "ipv6", "router advertisements"
 _FAMILIES = MappingProxyType({4: IPV4, 6: IPV6})

@@ -45,7 +45,7 @@ def plan_with_context(
     ``concerns`` are those that are planned, in the order of the registry; a task about one matter leaves the others,
     and their files, as they are. ``matched`` is what reading the host made of ``desired``, where it is at hand.
     """
-    actual = HostState(facts, desired["uplinks"])
+    actual = HostState(facts, desired["protected_interfaces"])
     interfaces, unmatched = matched or match_spec(desired, actual)
     context = Context(desired, actual, interfaces, brings_modules=brings_modules)
     notices = _unknown_uplinks(desired, actual) + remarks(actual, desired["pcie"]) + notices_of_owners(context)
@@ -77,6 +77,6 @@ def _refused(entry: Unmatched) -> steps.Step:
 
 
 def _unknown_uplinks(desired: HostSpec, actual: HostState) -> list[str]:
-    """Say which names of rdma_fabric_uplinks protect nothing, as a misspelt one would."""
-    missing = sorted(set(desired["uplinks"]) - set(actual.netdevs))
-    return [f"rdma_fabric_uplinks: {name} is not an interface of this host, so it protects nothing" for name in missing]
+    """Say which names of rdma_fabric_protected_interfaces protect nothing, as a misspelt one would."""
+    missing = sorted(set(desired["protected_interfaces"]) - set(actual.netdevs))
+    return [f"rdma_fabric_protected_interfaces: {name}: unknown interface; entry ignored" for name in missing]

@@ -40,7 +40,7 @@ _REFUSED_PREFIXES = {
 _REPEATABLE = frozenset({"hugepagesz", "hugepages", "module_blacklist", "pci", "dyndbg", "earlycon"})
 # Whether every network namespace sees all RDMA devices, or each has its own (rdma-system(8)). The kernel changes it
 # only while there is no other namespace, which containers and services have soon, so it is a matter of the boot.
-RDMA_MODES = {"shared": "ib_core.netns_mode=1", "exclusive": "ib_core.netns_mode=0"}
+NETNS_MODES = {"shared": "ib_core.netns_mode=1", "exclusive": "ib_core.netns_mode=0"}
 IOMMU_OFF = ("iommu=off", "iommu=soft", "intel_iommu=off", "amd_iommu=off")
 _IOMMU_ON = ("iommu=pt", "iommu=force", "iommu=nopt", "intel_iommu=on", "intel_iommu=sm_on", "iommu.passthrough=1")
 _TRANSLATING = ("iommu=nopt", "iommu.passthrough=0", "iommu.strict=1")

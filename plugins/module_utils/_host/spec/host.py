@@ -9,7 +9,7 @@ import re
 from typing import Any, Callable, Dict, Mapping, NamedTuple
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec import syntax
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.arguments import RDMA_MODES, name_of
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.arguments import NETNS_MODES, name_of
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.driver import (
     DRIVER_KEYS,
     PEER_MEMORY_KEYS,
@@ -23,7 +23,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.guard impor
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.interfaces import INTERFACE_KEYS, interfaces
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.kernel_arguments import (
     kernel_arguments,
-    rdma_mode,
+    netns_mode,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.memory import LIMIT_KEYS, hugepages, limits
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.pcie import PCIE_KEYS, pcie
@@ -64,7 +64,14 @@ CONSENTS = {
     "takeover": "rdma_fabric_allow_takeover",
 }
 # What is about a run, and not about the state that it leads to.
-OF_THE_RUN = ("consents", "uplinks", "firmware_allow", "connection_address", "node_labels", "revert_seconds")
+OF_THE_RUN = (
+    "consents",
+    "protected_interfaces",
+    "firmware_allow",
+    "connection_address",
+    "node_labels",
+    "revert_seconds",
+)
 
 
 class _Part(NamedTuple):
@@ -85,9 +92,9 @@ def parse_host_variables(host: str, variables: Mapping[str, Any]) -> tuple[HostS
     def place(variable: str) -> Place:
         return Place(found, f"host {syntax.one_line(host)}: {variable}")
 
-    recorded = variables.get("rdma_fabric_recorded_host")
+    recorded = variables.get("rdma_fabric_recording")
     if recorded is not None:
-        text_of(place("rdma_fabric_recorded_host"), recorded, "the path of a recorded host on the controller")
+        text_of(place("rdma_fabric_recording"), recorded, "the path of a recorded host on the controller")
     desired = {key: part.read(place(part.variable), variables.get(part.variable)) for key, part in _PARTS.items()}
     desired["consents"] = {
         name: _consent(place(variable), variables.get(variable)) for name, variable in CONSENTS.items()
@@ -199,8 +206,8 @@ def _note_two_owners(place: Callable[[str], Place], desired: HostSpec) -> None:
     owners = {}
     if desired["hugepages"]:
         owners = dict.fromkeys(("hugepages", "hugepagesz"), "rdma_fabric_hugepages")
-    if desired["rdma_mode"]:
-        owners[name_of(RDMA_MODES[desired["rdma_mode"]])] = "rdma_fabric_rdma_mode"
+    if desired["netns_mode"]:
+        owners[name_of(NETNS_MODES[desired["netns_mode"]])] = "rdma_fabric_netns_mode"
     for argument in desired["kernel_arguments"]:
         if name_of(argument) in owners:
             place("kernel_arguments").violation(f"{argument} is what {owners[name_of(argument)]} sets", "leave it out")
@@ -226,7 +233,7 @@ def _requests(place: Place, value: Any) -> list[dict[str, Any]]:
         for key in ("driver", "peer_memory"):
             request[key] = _section(here.at(key), item.get(key))
         request["functions"] = function_request(here.at("functions"), item.get("functions"))
-        request["rdma_mode"] = rdma_mode(here.at("rdma_mode"), item.get("rdma_mode"))
+        request["netns_mode"] = netns_mode(here.at("netns_mode"), item.get("netns_mode"))
         requests.append(request)
     return requests
 
@@ -250,22 +257,22 @@ _PARTS: dict[str, _Part] = {
     "roce_qos": _Part("rdma_fabric_roce_qos", qos),
     "kernel_modules": _Part("rdma_fabric_kernel_modules", _modules),
     "kernel_arguments": _Part("rdma_fabric_kernel_arguments", kernel_arguments),
-    "rdma_mode": _Part("rdma_fabric_rdma_mode", rdma_mode),
+    "netns_mode": _Part("rdma_fabric_netns_mode", netns_mode),
     "sysctls": _Part("rdma_fabric_sysctls", sysctls),
-    "multirail": _Part("rdma_fabric_multirail", _switch),
+    "multirail_sysctls": _Part("rdma_fabric_multirail_sysctls", _switch),
     "limits": _Part("rdma_fabric_limits", limits),
     "hugepages": _Part("rdma_fabric_hugepages", hugepages),
     "driver": _Part("rdma_fabric_driver", driver),
     "peer_memory": _Part("rdma_fabric_peer_memory", peer_memory),
     "pcie": _Part("rdma_fabric_pcie", pcie),
     "node_labels": _Part("rdma_fabric_node_labels", _labels),
-    "uplinks": _Part("rdma_fabric_uplinks", _uplinks),
+    "protected_interfaces": _Part("rdma_fabric_protected_interfaces", _uplinks),
     "firmware_allow": _Part("rdma_fabric_firmware_allow", firmware_allow),
     "revert_seconds": _Part("rdma_fabric_revert_seconds", revert_seconds),
     "connection_address": _Part("ansible_host", _address),
 }
-_REQUEST_KEYS = ("source", "node_selector", "driver", "peer_memory", "functions", "rdma_mode")
-HOST_VARIABLES = (*(part.variable for part in _PARTS.values()), *CONSENTS.values(), "rdma_fabric_recorded_host")
+_REQUEST_KEYS = ("source", "node_selector", "driver", "peer_memory", "functions", "netns_mode")
+HOST_VARIABLES = (*(part.variable for part in _PARTS.values()), *CONSENTS.values(), "rdma_fabric_recording")
 _ENTRY = "rdma_fabric_interfaces[]"
 KEYS: Keys = {
     _ENTRY: INTERFACE_KEYS.__contains__,

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.arguments import (
-    RDMA_MODES,
+    NETNS_MODES,
     argument_problem,
     contradictions,
 )
@@ -31,6 +31,6 @@ def kernel_arguments(place: Place, value: Any) -> list[str]:
     return wanted
 
 
-def rdma_mode(place: Place, value: Any) -> str | None:
+def netns_mode(place: Place, value: Any) -> str | None:
     """Return how network namespaces shall share RDMA devices, None when nothing is asked for."""
-    return choice_of(place, value, tuple(RDMA_MODES))
+    return choice_of(place, value, tuple(NETNS_MODES))

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The document of a proof: every pair on every network with its tests, counts, suspects, failures. Pure.
 
-It is what ``validate.json`` holds and what the report shows.
+It is what ``verify.json`` holds and what the report shows.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, Dict, Mapping, Sequence
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.pairing import suspects
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.pair import VERDICTS, Side, Test
 
-FORMAT = "rdma.fabric/validate/v1"
+FORMAT = "rdma.fabric/verify/v1"
 NODE_FORMAT = "rdma.fabric/wire-test/v1"
 Document = Dict[str, Any]
 
@@ -128,7 +128,7 @@ def failure_lines(document: Document, most: int = 20) -> list[str]:
         for each in document["failures"]
     ]
     more = len(lines) - most
-    return lines if more <= 0 else [*lines[:most], f"and {more} more, in validate.json"]
+    return lines if more <= 0 else [*lines[:most], f"and {more} more, in verify.json"]
 
 
 def suspect_lines(document: Document) -> list[str]:

@@ -18,7 +18,7 @@ def junit_text(document: Mapping[str, Any]) -> str:
     """Return the XML of a document, one test case per pair, network and test."""
     suites = [_suite(document, network) for network in document["networks"]]
     total = [test for row in document["pairs"] for test in row["tests"]]
-    head = start_tag("testsuites", name="rdma.fabric.validate", **_counts(total), time=f"{document['seconds']:g}")
+    head = start_tag("testsuites", name="rdma.fabric.verify", **_counts(total), time=f"{document['seconds']:g}")
     return "\n".join(['<?xml version="1.0" encoding="UTF-8"?>', head, *suites, "</testsuites>", ""])
 
 

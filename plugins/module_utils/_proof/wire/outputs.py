@@ -57,7 +57,7 @@ def ended_early(output: Output, program: str) -> Judged | None:
         step = "check firewalls (UDP 4791), the path's MTU and the switch, and the other side's output"
         return failed(f"{program} hung and was ended", cause, step)
     if output.status in _MISSING and "not found" in output.text:
-        step = "use an image that has ping, rping and ib_write_bw (rdma_fabric_validate_image)"
+        step = "use an image that has ping, rping and ib_write_bw (rdma_fabric_verify_image)"
         return failed(f"{program} is not in the test image", "another image than the usual one is used", step)
     return None
 
@@ -90,7 +90,7 @@ def _failed_ping(text: str, sent: int, received: int, mtu: int) -> Judged:
 
 def _ping_not_run(text: str) -> Judged:
     if _OLD_PING.search(text):
-        step = "use an image with ping of iputils (rdma_fabric_validate_image)"
+        step = "use an image with ping of iputils (rdma_fabric_verify_image)"
         return failed("this ping cannot forbid fragments (-M do)", "the image has the ping of busybox", step)
     if _NO_RAW_SOCKET.search(text):
         step = "set net.ipv4.ping_group_range for pods, or allow NET_RAW in the namespace of the test pods"

@@ -363,5 +363,5 @@ def _unreadable(output: Output) -> Problem:
     return {
         "problem": f"what is in the pod cannot be read: {' '.join(output.text.split())[:160] or 'nothing was printed'}",
         "cause": "the image's shell is no POSIX shell, or it was ended",
-        "next_step": "use an image with sh (rdma_fabric_validate_image)",
+        "next_step": "use an image with sh (rdma_fabric_verify_image)",
     }

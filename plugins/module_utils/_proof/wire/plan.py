@@ -18,7 +18,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._violations import Inv
 
 Plan = Dict[str, Any]
 
-_SOURCE = "validate"
+_SOURCE = "verify"
 # Programs of one pair that may each take their whole time: two pings, rping, two bandwidth tests with their servers.
 _PROGRAMS = 7
 _REACH = 60
@@ -201,7 +201,7 @@ def _missing(name: str, namespace: str, around: Surroundings) -> list[Violation]
         problem = f"there is no NetworkAttachmentDefinition {name} in the cluster"
         found.append(Violation(_SOURCE, name, problem, "run rdma.fabric.site first, which makes it"))
     if namespace not in around.namespaces:
-        hint = "make it, or give another one (rdma_fabric_validate_namespace)"
+        hint = "make it, or give another one (rdma_fabric_verify_namespace)"
         found.append(Violation(_SOURCE, name, f"there is no namespace {namespace} for the test pods", hint))
     return found
 
@@ -231,7 +231,7 @@ def _resource_problem(
 def _no_resource(network: Mapping[str, Any]) -> Violation:
     several = ", ".join(network["candidates"])
     problem = f"several resources fit: {several}" if several else "no device plugin of the fabric offers a resource"
-    hint = f"name the one a pod asks for: rdma_fabric_validate_resources: {{{network['network']}: rdma/...}}"
+    hint = f"name the one a pod asks for: rdma_fabric_verify_resources: {{{network['network']}: rdma/...}}"
     return Violation(_SOURCE, str(network["network"]), problem, hint)
 
 

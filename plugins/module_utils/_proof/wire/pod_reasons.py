@@ -33,7 +33,7 @@ _KNOWN = (
     (
         r"ErrImageNeverPull|ErrImagePull|ImagePullBackOff|Failed to pull image|InvalidImageName",
         "the node cannot get the test image",
-        "check the reference, the registry and its mirror, and the pull secret (rdma_fabric_validate_image)",
+        "check the reference, the registry and its mirror, and the pull secret (rdma_fabric_verify_image)",
     ),
     (
         r"Unauthorized|failed to get (?:delegate|pod)|context deadline exceeded.{0,80}pod|error waiting for pod",
@@ -43,7 +43,7 @@ _KNOWN = (
     (
         r"(?:cannot|could not) find a network-attachment-definition|network-attachment-definition\S* .{0,80}not found",
         "the attachment is not there, or Multus may not take it from another namespace",
-        "compare the network's namespace with the test pods' (rdma_fabric_validate_namespace)",
+        "compare the network's namespace with the test pods' (rdma_fabric_verify_namespace)",
     ),
     (
         r"failed to find plugin \\?\"?([\w.-]+)",
@@ -83,7 +83,7 @@ _KNOWN = (
     (
         r"CreateContainerError|RunContainerError|StartError|executable file not found|ended with \d",
         "the container could not start",
-        "use an image with sh and sleep (rdma_fabric_validate_image)",
+        "use an image with sh and sleep (rdma_fabric_verify_image)",
     ),
 )
 _PATTERNS = tuple((re.compile(pattern, re.IGNORECASE), cause, step) for pattern, cause, step in _KNOWN)
@@ -99,5 +99,5 @@ def pod_problem(reasons: Sequence[str], seconds: float) -> Problem:
     return {
         "problem": f"the pod is not ready after {seconds:g} s: {told}",
         "cause": "the node is slow or kubelet does not answer",
-        "next_step": "look at the node, or give more time (rdma_fabric_validate_timeout)",
+        "next_step": "look at the node, or give more time (rdma_fabric_verify_timeout)",
     }

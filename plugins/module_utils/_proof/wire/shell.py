@@ -49,7 +49,7 @@ TROUBLES: dict[str, tuple[str, str]] = {
     ),
     "no_program": (
         "the test image has no such program",
-        "use an image that has sh, sleep, ping, rping and ib_write_bw (rdma_fabric_validate_image)",
+        "use an image that has sh, sleep, ping, rping and ib_write_bw (rdma_fabric_verify_image)",
     ),
     "forbidden": (
         "this user may not run commands in pods",
@@ -57,7 +57,7 @@ TROUBLES: dict[str, tuple[str, str]] = {
     ),
     "timed_out": (
         "the command did not end in its time",
-        "look at the node's load and the kernel's log; give more time with rdma_fabric_validate_test_timeout",
+        "look at the node's load and the kernel's log; give more time with rdma_fabric_verify_test_timeout",
     ),
     "too_much": ("the command printed without end", "look at the program in the test image"),
     "unreachable": (

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.ib_kubernetes import check, guid_number
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.render import render
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rules.ib_kubernetes import check, guid_number
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput
 from ansible_collections.rdma.fabric.tests.unit._fabric.inputs import Fabric, of_policy, of_text, resource
 from ansible_collections.rdma.fabric.tests.unit._fabric.specs import GUIDS, services, spec_of

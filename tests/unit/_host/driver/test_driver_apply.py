@@ -34,11 +34,11 @@ def run(
     kernel: Kernel,
     consents: dict[str, bool] | None = None,
     check: bool = False,
-    uplinks: Sequence[str] = (),
+    protected: Sequence[str] = (),
     **driver: Any,
 ) -> dict[str, Any]:
     allowed = CONSENTS if consents is None else consents
-    desired = check_spec({"driver": driver or WANTED, "consents": allowed, "uplinks": list(uplinks)})
+    desired = check_spec({"driver": driver or WANTED, "consents": allowed, "protected_interfaces": list(protected)})
     how = Run(check=check, diff=True, mode="apply", recorded=False, concerns=("driver",))
     if check:
         return preview(kernel, desired, how, None)

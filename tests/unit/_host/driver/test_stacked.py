@@ -105,7 +105,7 @@ def test_a_port_goes_back_to_its_master(kind: str, told: bool) -> None:
 
 def test_an_uplink_that_is_named_by_its_vlan_is_one() -> None:
     kernel = driver_host()
-    outcome = run(kernel, uplinks=["vlan20"])
+    outcome = run(kernel, protected=["vlan20"])
     assert "vlan20 carries the uplink" in load_of(outcome)["detail"]
 
 

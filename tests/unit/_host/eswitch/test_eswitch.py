@@ -274,7 +274,7 @@ class TestRefusals:
 
     def test_the_uplink_is_left_alone(self) -> None:
         kernel = booted()
-        outcome = applied(kernel, wish({"rdma_fabric_uplinks": [PORT]}, eswitch_mode="switchdev"))
+        outcome = applied(kernel, wish({"rdma_fabric_protected_interfaces": [PORT]}, eswitch_mode="switchdev"))
         assert "rdma_fabric_allow_uplink_change" in the_step(outcome, STEP)["detail"]
 
 

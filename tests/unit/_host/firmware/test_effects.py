@@ -184,7 +184,7 @@ def test_an_uplink_that_only_a_bond_carries_counts() -> None:
 def test_an_uplink_whose_card_is_not_known_may_be_on_any(uplinks: list[dict[str, Any]]) -> None:
     state = two_ports(uplinks=uplinks)
     step = the_step(state, {"LINK_TYPE_P1": "IB"}, FIRMWARE)
-    assert step["status"] == "refused" and "rdma_fabric_uplinks" in step["detail"]
+    assert step["status"] == "refused" and "rdma_fabric_protected_interfaces" in step["detail"]
     assert the_step(state, {"ATS_ENABLED": "True"}, FIRMWARE)["status"] == "planned"
 
 

@@ -200,7 +200,9 @@ class TestRefusals:
 
     def test_another_link_type_of_the_uplink(self) -> None:
         entry = {"pci": PF, "firmware": {"LINK_TYPE_P1": "IB"}}
-        assert "rdma_fabric_allow_uplink_change" in self.detail(host(), entry, rdma_fabric_uplinks=["enp24s0f0np0"])
+        assert "rdma_fabric_allow_uplink_change" in self.detail(
+            host(), entry, rdma_fabric_protected_interfaces=["enp24s0f0np0"]
+        )
 
 
 @pytest.mark.parametrize("family", [pytest.param(family, id=family.name) for family in FAMILIES])

@@ -39,7 +39,7 @@ PATIENCE = 30.0
 COUNT = f"/sys/bus/pci/devices/{igb.PF}/sriov_numvfs"
 WISH = igb.wish(
     {"pci": igb.PF, "vfs": 4, "mtu": 2000},
-    rdma_fabric_uplinks=["enp1s0f0"],
+    rdma_fabric_protected_interfaces=["enp1s0f0"],
     rdma_fabric_allow_uplink_change=True,
 )
 

@@ -392,7 +392,7 @@ class TestRdmaMode:
     MODE = "/sys/module/ib_core/parameters/netns_mode"
 
     def notices(self, kernel: Kernel, mode: str) -> list[str]:
-        return [said for said in previewed(kernel, rdma_mode=mode)["plan"]["notices"] if "RDMA is in" in said]
+        return [said for said in previewed(kernel, netns_mode=mode)["plan"]["notices"] if "RDMA is in" in said]
 
     @pytest.mark.parametrize(
         ("mode", "argument"), [("exclusive", "ib_core.netns_mode=0"), ("shared", "ib_core.netns_mode=1")]
@@ -400,28 +400,28 @@ class TestRdmaMode:
     def test_the_next_boot_brings_it_and_removal_takes_it_back(self, mode: str, argument: str) -> None:
         kernel = host()
         before = next_line(kernel)
-        outcome = applied(kernel, rdma_mode=mode)
+        outcome = applied(kernel, netns_mode=mode)
         assert not outcome.get("failed"), outcome["msg"]
         assert next_line(kernel) == [*before, argument]
         assert (outcome["reboot_required"], the_step(outcome)["status"]) == (True, "needs_reboot")
         reboot(kernel, " ".join(next_line(kernel)))
-        assert applied(kernel, rdma_mode=mode)["plan"]["steps"] == []
+        assert applied(kernel, netns_mode=mode)["plan"]["steps"] == []
         kernel.revive()
-        assert (applied(kernel, rdma_mode=mode)["plan"]["steps"], kernel.mutations) == ([], [])
+        assert (applied(kernel, netns_mode=mode)["plan"]["steps"], kernel.mutations) == ([], [])
         applied(kernel, REMOVE)
         assert next_line(kernel) == before
 
     def test_another_mode_replaces_it(self) -> None:
         kernel = host()
-        applied(kernel, rdma_mode="exclusive")
-        applied(kernel, rdma_mode="shared")
+        applied(kernel, netns_mode="exclusive")
+        applied(kernel, netns_mode="shared")
         assert [word for word in next_line(kernel) if "netns" in word] == ["ib_core.netns_mode=1"]
 
     def test_a_mode_that_was_changed_since_the_boot_is_told(self) -> None:
         kernel = host()
         kernel.tree.add_file(self.MODE, "Y\n")
         assert self.notices(kernel, "exclusive") == [], "it waits for the boot"
-        applied(kernel, rdma_mode="exclusive")
+        applied(kernel, netns_mode="exclusive")
         reboot(kernel, " ".join(next_line(kernel)))
         (said,) = self.notices(kernel, "exclusive")
         assert "shared mode" in said and "rdma system set netns" in said

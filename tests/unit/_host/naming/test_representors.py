@@ -186,7 +186,9 @@ class TestThere:
 
     def test_one_that_carries_the_uplink_keeps_its_name(self) -> None:
         kernel = switched()
-        outcome = done(kernel, wish({"rdma_fabric_uplinks": ["enp24s0fr0"]}, **SWITCHDEV, representor_prefix="rail0_"))
+        outcome = done(
+            kernel, wish({"rdma_fabric_protected_interfaces": ["enp24s0fr0"]}, **SWITCHDEV, representor_prefix="rail0_")
+        )
         assert representors(kernel) == {"pf0vf0": "enp24s0fr0", "pf0vf1": "rail0_1"}
         assert any("it carries the uplink" in said for said in outcome["plan"]["notices"])
 

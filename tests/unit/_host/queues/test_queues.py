@@ -111,7 +111,7 @@ class TestRefusals:
         assert "ethtool is not installed" in self.refusal(kernel, channels=4)
 
     def test_the_uplink(self) -> None:
-        uplink = {"rdma_fabric_uplinks": [PORT]}
+        uplink = {"rdma_fabric_protected_interfaces": [PORT]}
         assert "rdma_fabric_allow_uplink_change" in self.refusal(host(), uplink, channels=4)
         kernel = host()
         desired = wish({**uplink, "rdma_fabric_allow_uplink_change": True}, queues={"channels": 4})

@@ -74,7 +74,7 @@ class TestRefusals:
         assert "next: install iproute2 5.0 or newer" in self.refusal(kernel, routes=[IPV4])
 
     def test_the_uplink(self) -> None:
-        uplink = {"rdma_fabric_uplinks": [PORT]}
+        uplink = {"rdma_fabric_protected_interfaces": [PORT]}
         assert "rdma_fabric_allow_uplink_change" in self.refusal(host(), uplink, routes=[IPV4])
         desired = wish({**uplink, "rdma_fabric_allow_uplink_change": True}, routes=[IPV4])
         plan, context = plan_with_context(desired, gather(host(), desired=desired), OURS)

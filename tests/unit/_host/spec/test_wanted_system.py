@@ -209,8 +209,8 @@ class TestSysctls:
 
     @pytest.mark.parametrize("value", ["yes", 1, [True]])
     def test_the_multirail_set_is_switched_by_a_boolean(self, value: Any) -> None:
-        the_problem(multirail=value)
-        assert accepted(multirail=True)["multirail"] is True
+        the_problem(multirail_sysctls=value)
+        assert accepted(multirail_sysctls=True)["multirail_sysctls"] is True
 
 
 class TestLimits:
@@ -239,16 +239,16 @@ class TestLimits:
 class TestRdmaMode:
     @pytest.mark.parametrize("mode", ["shared", "exclusive"])
     def test_it_is_one_of_two(self, mode: str) -> None:
-        assert accepted(rdma_mode=mode)["rdma_mode"] == mode
+        assert accepted(netns_mode=mode)["netns_mode"] == mode
 
     @pytest.mark.parametrize("mode", ["Exclusive", "", True, 0, ["shared"], "netns"])
     def test_anything_else_is_refused(self, mode: Any) -> None:
-        assert the_problem(rdma_mode=mode).source == "host gpu01: rdma_fabric_rdma_mode"
+        assert the_problem(netns_mode=mode).source == "host gpu01: rdma_fabric_netns_mode"
 
     def test_the_kernel_argument_for_it_has_one_owner(self) -> None:
-        problem = the_problem(rdma_mode="shared", kernel_arguments=["ib_core.netns_mode=0"])
-        assert "rdma_fabric_rdma_mode" in problem.problem
-        assert accepted(kernel_arguments=["ib_core.netns_mode=0"])["rdma_mode"] is None
+        problem = the_problem(netns_mode="shared", kernel_arguments=["ib_core.netns_mode=0"])
+        assert "rdma_fabric_netns_mode" in problem.problem
+        assert accepted(kernel_arguments=["ib_core.netns_mode=0"])["netns_mode"] is None
 
 
 class TestHugepages:

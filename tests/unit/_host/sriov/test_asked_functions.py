@@ -184,16 +184,16 @@ def test_a_broken_request_is_refused_with_its_place() -> None:
 
 class TestMode:
     def asked(self, mode: str, source: str = "a", **selector: str) -> dict[str, Any]:
-        return {"source": f"SriovNetworkPoolConfig/{source}", "node_selector": selector, "rdma_mode": mode}
+        return {"source": f"SriovNetworkPoolConfig/{source}", "node_selector": selector, "netns_mode": mode}
 
     def test_the_mode_of_a_pool_reaches_the_hosts_that_it_selects(self) -> None:
-        assert made(self.asked("exclusive"))[0]["rdma_mode"] == "exclusive"
-        assert made(self.asked("exclusive", pool="gpu"))[0]["rdma_mode"] is None
+        assert made(self.asked("exclusive"))[0]["netns_mode"] == "exclusive"
+        assert made(self.asked("exclusive", pool="gpu"))[0]["netns_mode"] is None
 
     def test_the_hosts_own_variable_counts_first(self) -> None:
-        desired, notices = made(self.asked("exclusive"), rdma_mode="shared")
-        assert desired["rdma_mode"] == "shared"
-        assert notices == ["rdma_fabric_rdma_mode is shared, SriovNetworkPoolConfig/a asks for exclusive"]
+        desired, notices = made(self.asked("exclusive"), netns_mode="shared")
+        assert desired["netns_mode"] == "shared"
+        assert notices == ["rdma_fabric_netns_mode is shared, SriovNetworkPoolConfig/a asks for exclusive"]
 
     def test_two_pools_of_one_host_are_refused(self) -> None:
         with pytest.raises(InvalidInput, match="different modes"):

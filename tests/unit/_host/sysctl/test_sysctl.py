@@ -320,7 +320,7 @@ class TestMultirail:
 
     def test_rails_in_one_subnet_get_their_settings(self) -> None:
         kernel = with_addresses(ens2f0="10.0.0.1/24", ens2f1="10.0.0.2/24", eno1="192.168.0.5/24")
-        found = previewed(kernel, interfaces=self.RAILS, multirail=True)["plan"]["steps"]
+        found = previewed(kernel, interfaces=self.RAILS, multirail_sysctls=True)["plan"]["steps"]
         assert [(step["target"], step["to"]) for step in found if step["concern"] == "sysctl"][:6] == [
             ("net.ipv4.conf.ens2f1.arp_announce", "2"),
             ("net.ipv4.conf.ens2f1.arp_ignore", "1"),
@@ -332,25 +332,27 @@ class TestMultirail:
 
     def test_a_subnet_for_each_rail_needs_none(self) -> None:
         kernel = with_addresses(ens2f0="10.0.0.1/24", ens2f1="10.0.1.2/24")
-        plan = previewed(kernel, interfaces=self.RAILS, multirail=True)["plan"]
+        plan = previewed(kernel, interfaces=self.RAILS, multirail_sysctls=True)["plan"]
         assert not [step for step in plan["steps"] if step["concern"] == "sysctl"]
         assert "share a subnet" in plan["notices"][-1]
 
     def test_the_uplink_of_the_same_subnet_is_left_alone(self) -> None:
         kernel = with_addresses(ens2f0="10.0.0.1/24", eno1="10.0.0.5/24")
-        plan = previewed(kernel, interfaces=self.RAILS, multirail=True)["plan"]
+        plan = previewed(kernel, interfaces=self.RAILS, multirail_sysctls=True)["plan"]
         assert not [step for step in plan["steps"] if step["concern"] == "sysctl"]
 
     def test_an_explicit_value_wins(self) -> None:
         kernel = with_addresses(ens2f0="10.0.0.1/24", ens2f1="10.0.0.2/24")
         wish = {"net.ipv4.conf.ens2f1.rp_filter": 0}
-        plan = previewed(kernel, interfaces=self.RAILS[1:], multirail=True, sysctls=wish)["plan"]
+        plan = previewed(kernel, interfaces=self.RAILS[1:], multirail_sysctls=True, sysctls=wish)["plan"]
         assert [step["to"] for step in plan["steps"] if step["target"].endswith("ens2f1.rp_filter")] == ["0"]
 
     def test_unknown_addresses_are_said(self) -> None:
         kernel = host()
         kernel._commands[ADDRESSES] = {"rc": 1, "stdout": "", "stderr": ""}
-        assert "can't be read" in previewed(kernel, interfaces=self.RAILS, multirail=True)["plan"]["notices"][-1]
+        assert (
+            "can't be read" in previewed(kernel, interfaces=self.RAILS, multirail_sysctls=True)["plan"]["notices"][-1]
+        )
 
     @pytest.mark.parametrize(
         "text", ["", "{}", "[7]", '[{"ifname": 7}]', '[{"ifname": "a", "addr_info": [7]}]', "[" * 9000]

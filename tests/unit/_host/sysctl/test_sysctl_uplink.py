@@ -179,11 +179,11 @@ def test_one_that_only_a_variable_names_rests_on_the_ipv6_that_it_has(
     kernel = node()
     kernel.tree.add_file(IPV6_ADDRESSES, f"20010db8{'0' * 23}1 05 40 {scope} 80 {RAIL:>8}\n")
     setting = f"net.ipv6.conf.{name}.{key}"
-    assert statuses(kernel, {setting: value}, uplinks=[RAIL]) == {setting: status}
+    assert statuses(kernel, {setting: value}, protected_interfaces=[RAIL]) == {setting: status}
 
 
 def test_one_that_is_named_keeps_the_route_that_routers_advertise() -> None:
-    assert statuses(node(ADVERTISED), {ACCEPT_RA: 0}, uplinks=[UPLINK]) == {ACCEPT_RA: "refused"}
+    assert statuses(node(ADVERTISED), {ACCEPT_RA: 0}, protected_interfaces=[UPLINK]) == {ACCEPT_RA: "refused"}
 
 
 def test_the_name_that_the_uplink_gets_at_the_next_boot_counts() -> None:

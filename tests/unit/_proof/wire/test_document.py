@@ -14,7 +14,7 @@ import jsonschema
 import pytest
 
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.report import build_report, outline, recap_lines
-from ansible_collections.rdma.fabric.plugins.module_utils._proof.report_input import validation_violations
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.report_input import verification_violations
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.document import (
     document_text,
     failure_lines,
@@ -71,7 +71,7 @@ def proof(request: pytest.FixtureRequest) -> Json:
 
 
 def test_what_is_written_is_what_the_report_reads(proof: Json) -> None:
-    assert validation_violations("validate.json", json.loads(document_text(proof))) == []
+    assert verification_violations("verify.json", json.loads(document_text(proof))) == []
 
 
 def test_the_report_follows_the_published_schema(proof: Json) -> None:
@@ -105,7 +105,7 @@ def test_a_failed_proof_names_pair_rail_test_cause_and_next_step() -> None:
 def test_of_many_failures_the_first_are_said_and_the_rest_counted() -> None:
     proof = document(EIGHT, bad=tuple(EIGHT))
     assert len(failure_lines(proof)) == 21
-    assert failure_lines(proof)[-1] == "and 36 more, in validate.json"
+    assert failure_lines(proof)[-1] == "and 36 more, in verify.json"
 
 
 def test_two_nodes_that_fail_leave_open_which_is_at_fault() -> None:
@@ -196,7 +196,7 @@ def test_a_page_of_many_nodes_stays_small() -> None:
     ("change", "words"),
     [
         (lambda d: d.pop("pairs"), "pairs: is missing"),
-        (lambda d: d.update(format="rdma.fabric/validate/v9"), "format: is 'rdma.fabric/validate/v9'"),
+        (lambda d: d.update(format="rdma.fabric/verify/v9"), "format: is 'rdma.fabric/verify/v9'"),
         (lambda d: d["pairs"][0].update(verdict="great"), "holds the verdict 'great'"),
         (lambda d: d["pairs"][0].update(tests=None), "pairs[0].tests: is null"),
         (lambda d: d["counts"].update(fail="1"), "counts.fail: is text"),
@@ -207,7 +207,7 @@ def test_a_page_of_many_nodes_stays_small() -> None:
 def test_another_document_is_refused_by_place(change: Callable[[Json], Any], words: str) -> None:
     proof = document(TWO)
     change(proof)
-    assert any(words in violation.sentence() for violation in validation_violations("validate.json", proof))
+    assert any(words in violation.sentence() for violation in verification_violations("verify.json", proof))
 
 
 NO_KUBECONFIG = {"failed": True, "msg": "there is no kubeconfig /nowhere/config"}
@@ -221,7 +221,7 @@ NO_KUBECONFIG = {"failed": True, "msg": "there is no kubeconfig /nowhere/config"
     ],
 )
 def test_a_proof_that_failed_before_any_pair_is_told_and_an_earlier_one_is_not_shown(result: Any, why: str) -> None:
-    report = report_of(document(TWO), wanted=["proof"], proof=result, cluster={"skipped": "validate pushes nothing"})
+    report = report_of(document(TWO), wanted=["proof"], proof=result, cluster={"skipped": "verify pushes nothing"})
     jsonschema.validate(report, SCHEMA)
     assert report["validation"] is None
     summary = report["summary"]

@@ -10,14 +10,14 @@ from __future__ import annotations
 
 from typing import Collection
 
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.basis.objects import (
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.sriov_networks import COMPONENTS
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.objects import (
     Object,
     host_volume,
     mount,
     workload,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.rollout import Rollout, resources_of
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rules.sriov_networks import COMPONENTS
 
 _SMALL = {"cpu": "100m", "memory": "50Mi"}
 

@@ -5,7 +5,12 @@
 
 from __future__ import annotations
 
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.basis.objects import (
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.devplugin import (
+    check_rdma_shared,
+    check_sriov,
+    config_text,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.objects import (
     Object,
     config_map,
     config_volume,
@@ -19,11 +24,6 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.roll
     CRITICAL,
     Rollout,
     resources_of,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rules.devplugin import (
-    check_rdma_shared,
-    check_sriov,
-    config_text,
 )
 
 RDMA = "rdma-shared-device-plugin"

@@ -9,7 +9,12 @@ development branch after v26.4.1, which took out ``prometheus-fset-indexes``: it
 
 from __future__ import annotations
 
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.basis.objects import (
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.doca_telemetry import (
+    CONFIG_MAP,
+    KEY,
+    config_map_of,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.objects import (
     Object,
     config_map,
     digest,
@@ -20,11 +25,6 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.basis.objects 
     workload,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.rollout import Rollout, resources_of
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rules.doca_telemetry import (
-    CONFIG_MAP,
-    KEY,
-    config_map_of,
-)
 
 COMPONENT = "doca-telemetry"
 SECTION = "docaTelemetryService"

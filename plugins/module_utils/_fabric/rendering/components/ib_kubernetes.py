@@ -9,8 +9,14 @@ since v26.4.0; older programs do not use them.
 
 from __future__ import annotations
 
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.basis.images import older_than
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.basis.objects import (
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.ib_kubernetes import (
+    END,
+    SECRET,
+    SECRET_KEYS,
+    START,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.images import older_than
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.objects import (
     Object,
     cluster_rbac,
     field_env,
@@ -23,12 +29,6 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.roll
     Rollout,
     merge_tolerations,
     resources_of,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rules.ib_kubernetes import (
-    END,
-    SECRET,
-    SECRET_KEYS,
-    START,
 )
 
 COMPONENT = "ib-kubernetes"

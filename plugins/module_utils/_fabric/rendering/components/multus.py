@@ -10,8 +10,9 @@ cmd/thin_entrypoint, 4.0.0 to 4.3.0). With a configuration of the user's own a s
 
 from __future__ import annotations
 
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.basis.images import older_than
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.basis.objects import (
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.versions import MULTUS_THIN_ENTRYPOINT
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.images import older_than
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.objects import (
     Object,
     cluster_rbac,
     config_map,
@@ -27,7 +28,6 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.roll
     Rollout,
     resources_of,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rules.versions import MULTUS_THIN_ENTRYPOINT
 
 COMPONENT = "multus"
 SECTION = "secondaryNetwork.multus"

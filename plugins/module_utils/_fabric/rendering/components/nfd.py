@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.basis.images import image_reference
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.basis.jsontext import pretty
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.basis.objects import (
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.images import image_reference
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.jsontext import pretty
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.objects import (
     Object,
     build,
     cluster_rbac,

@@ -10,7 +10,15 @@ with each release of the driver.
 
 from __future__ import annotations
 
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.basis.objects import (
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.nic_configuration import (
+    DEFAULT_SIZE,
+    LOG_LEVEL,
+    SECTION,
+    STORAGE,
+    claim_of,
+    makes_claim,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.objects import (
     Object,
     build,
     canonical_env,
@@ -22,7 +30,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.basis.objects 
     rule,
     workload,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.basis.quantities import canonical_quantity
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.quantities import canonical_quantity
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering import crds_controllers
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.rollout import (
     CONTROL_PLANE_TOLERATIONS,
@@ -31,14 +39,6 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.roll
     Rollout,
     merge_tolerations,
     resources_of,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rules.nic_configuration import (
-    DEFAULT_SIZE,
-    LOG_LEVEL,
-    SECTION,
-    STORAGE,
-    claim_of,
-    makes_claim,
 )
 
 COMPONENT = "nic-configuration-operator"

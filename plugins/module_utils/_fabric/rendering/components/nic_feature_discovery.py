@@ -10,7 +10,7 @@ same since v24.1.0.
 
 from __future__ import annotations
 
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.basis.objects import (
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.objects import (
     Object,
     host_volume,
     mount,

@@ -10,7 +10,8 @@ are the same since v24.1.0. The webhook's certificate is cert-manager's work, as
 
 from __future__ import annotations
 
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.basis.objects import (
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.nv_ipam import API_VERSION, POOL_KINDS
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.objects import (
     Object,
     build,
     cluster_rbac,
@@ -27,7 +28,6 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.roll
     merge_tolerations,
     resources_of,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rules.nv_ipam import API_VERSION, POOL_KINDS
 
 COMPONENT = "nv-ipam"
 SECTION = "nvIpam"

@@ -8,8 +8,8 @@ Facts: ``manifests/state-spectrum-x-operator`` of the Network Operator 26.4.1.
 
 from __future__ import annotations
 
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.basis.images import pull_secrets, split_reference
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.basis.objects import (
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.images import pull_secrets, split_reference
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.objects import (
     Object,
     cluster_rbac,
     field_env,

@@ -9,8 +9,9 @@ control loop in the DaemonSet does (since 0.6.3 on the schedule of a ConfigMap),
 
 from __future__ import annotations
 
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.basis.images import older_than, version_numbers
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.basis.objects import (
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.versions import has_node_slices
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.images import older_than, version_numbers
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.objects import (
     Object,
     build,
     cluster_rbac,
@@ -25,7 +26,6 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.basis.objects 
     workload,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.rollout import Rollout, resources_of
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rules.versions import has_node_slices
 
 COMPONENT = "whereabouts"
 SECTION = "secondaryNetwork.ipamPlugin"

@@ -175,8 +175,8 @@ def _uplink_refusal(context: Context, card: Card, names: list[str]) -> str:
     what = f"{', '.join(names)} may change {wording(names)}"
     if not _is_uplink_known(context):
         return (
-            f"{what}, and which card carries the uplink is not known: name its interface in rdma_fabric_uplinks, or "
-            f"{allow}"
+            f"{what}, and which card carries the uplink is not known: name its interface in "
+            f"rdma_fabric_protected_interfaces, or {allow}"
         )
     for nic in functions_of_card(context.actual, card.device):
         netdevs = [context.actual.netdevs.get(name) for name in nic["netdevs"]]

@@ -18,7 +18,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.kernel_arg
     record,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.arguments import (
-    RDMA_MODES,
+    NETNS_MODES,
     contains,
     count,
     vendor_problem,
@@ -48,8 +48,8 @@ def wanted_arguments(context: Context) -> list[str]:
 
 def asked_arguments(context: Context) -> list[str]:
     """Return every argument that is asked for, those of huge pages and of RDMA's mode included."""
-    mode = context.desired.get("rdma_mode")
-    of_mode = [RDMA_MODES[mode]] if mode else []
+    mode = context.desired.get("netns_mode")
+    of_mode = [NETNS_MODES[mode]] if mode else []
     return [*context.desired["kernel_arguments"], *of_mode, *boot_arguments(context.desired, context.actual.facts)]
 
 

@@ -28,7 +28,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps imp
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.kernel_arguments import GRUBBY, SYSTEMD_BOOT
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.arguments import (
-    RDMA_MODES,
+    NETNS_MODES,
     contains,
     count,
 )
@@ -52,11 +52,11 @@ def plan(context: Context) -> ConcernPlan:
 
 def _mode_remarks(context: Context) -> list[str]:
     """Tell that RDMA is in another mode than the one that the kernel was booted with for our sake."""
-    wanted, now = context.desired.get("rdma_mode"), context.actual.facts.get("settings", {}).get("rdma_mode")
-    if wanted is None or now in (None, wanted) or not contains(found(context).get("running", []), RDMA_MODES[wanted]):
+    wanted, now = context.desired.get("netns_mode"), context.actual.facts.get("settings", {}).get("netns_mode")
+    if wanted is None or now in (None, wanted) or not contains(found(context).get("running", []), NETNS_MODES[wanted]):
         return []
     return [
-        f"RDMA is in {now} mode although the kernel was booted with {RDMA_MODES[wanted]}: somebody changed it (rdma "
+        f"RDMA is in {now} mode although the kernel was booted with {NETNS_MODES[wanted]}: somebody changed it (rdma "
         f"system set netns {now}); the next boot brings {wanted} mode back"
     ]
 

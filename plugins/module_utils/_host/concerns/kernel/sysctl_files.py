@@ -40,7 +40,7 @@ def settings(context: Context) -> tuple[list[Setting], list[str]]:
     explicit = asked(context)
     found = [_setting(context, name, value, "rdma_fabric_sysctls") for name, value in explicit.items()]
     found += [
-        _setting(context, name, value, "rdma_fabric_multirail")
+        _setting(context, name, value, "rdma_fabric_multirail_sysctls")
         for name, value in derived.items()
         if name not in explicit
     ]

@@ -41,15 +41,17 @@ def _network(cidr: str) -> ipaddress.IPv4Network | None:
 
 def multirail_settings(context: Context) -> tuple[dict[str, str], list[str]]:
     """Return the settings for the wanted interfaces that share a subnet, by canonical name, and what is to be said."""
-    if not context.desired["multirail"]:
+    if not context.desired["multirail_sysctls"]:
         return {}, []
     addresses = context.actual.facts.get("settings", {}).get("addresses")
     if addresses is None:
-        return {}, ["rdma_fabric_multirail: the addresses of this host can't be read, so nothing is set for it"]
+        return {}, ["rdma_fabric_multirail_sysctls: the addresses of this host can't be read, so nothing is set for it"]
     rails = {i.netdev["name"]: context.name_of(i.netdev) for i in context.interfaces if i.netdev is not None}
     shared = shared_subnets({name: cidrs for name, cidrs in addresses.items() if name in rails})
     if not shared:
-        return {}, ["rdma_fabric_multirail: no two of rdma_fabric_interfaces share a subnet, so nothing is set for it"]
+        return {}, [
+            "rdma_fabric_multirail_sysctls: no two of rdma_fabric_interfaces share a subnet, so nothing is set for it"
+        ]
     together = sorted({rails[name] for members in shared for name in members})
     settings = {
         canonical(f"net/ipv4/conf/{name}/{key}"): value for name in together for key, value in MULTIRAIL.items()

@@ -1,0 +1,228 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any, Mapping
+
+from ansible.errors import AnsibleError
+
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.findings import Document, Findings
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.helm import values_of_settings
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.load import HostReading, build_spec
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.preflight import preflight
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.proof_pods import networks_of
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.render import render
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.guid_ranges import shared_guids
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import parse_host_variables
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.syntax import label_key_problem
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects import set_name_violations
+from ansible_collections.rdma.fabric.plugins.module_utils._rollout.slots import limit_of
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, Notice, Violation, named
+from ansible_collections.rdma.fabric.plugins.plugin_utils._action import FabricAction, plain
+from ansible_collections.rdma.fabric.plugins.plugin_utils._documents import read_files
+from ansible_collections.rdma.fabric.plugins.plugin_utils._host_values import values_of
+from ansible_collections.rdma.fabric.plugins.plugin_utils._run_hosts import taking_part, wire_tested
+from ansible_collections.rdma.fabric.plugins.plugin_utils._run_input import CONTROLLER, not_found
+from ansible_collections.rdma.fabric.plugins.plugin_utils._sealed_plan import compare
+from ansible_collections.rdma.fabric.plugins.plugin_utils._sealed_run import load, run_of, wishes_of
+from ansible_collections.rdma.fabric.plugins.plugin_utils._variable import PREFIX
+from ansible_collections.rdma.fabric.plugins.plugin_utils._variable_rows_cluster import RESOURCE_ROWS, SETTING_ROWS
+from ansible_collections.rdma.fabric.plugins.plugin_utils._variable_rows_hooks import HOOKS
+from ansible_collections.rdma.fabric.plugins.plugin_utils._variable_rows_runs import OF_RUNS
+from ansible_collections.rdma.fabric.plugins.plugin_utils._variable_values import (
+    HostValues,
+    of_controller,
+)
+from ansible_collections.rdma.fabric.plugins.plugin_utils._variables import INPUTS, VariableSurvey, around_the_fabric
+
+EXTRA_VARS = "extra vars"
+RESOURCES = tuple(row.short for row in RESOURCE_ROWS)
+SETTINGS = tuple(row.short for row in SETTING_ROWS)
+_INPUTS = ("manifests", "helm_values", "helm_values_files", "helm_set")
+_SHARE = re.compile(r"[0-9]+%?")
+RESOURCE_FIELDS = ("apiVersion", "kind", "metadata", "spec")
+
+
+class ActionModule(FabricAction):
+    """Loads every input, validates all of it at once and returns one FabricSpec."""
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        """Run the task; see FabricAction. Variables of another type are told with the rest of the input."""
+        self._misread = of_controller(
+            task_vars or {}, controller_of(task_vars or {}), lambda value: plain(self._templar.template(value))
+        )
+        wrong = {violation.source for violation in self._misread}
+        self._task.args = {name: value for name, value in self._task.args.items() if f"{PREFIX}{name}" not in wrong}
+        return super().run(tmp, task_vars)
+
+    def execute(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
+        """Return the spec and the notices of everything given; raise InvalidInput with every violation."""
+        documents, violations = read_files(arguments["manifests"], self.find_file)
+        values, wrong_values = self._helm_values(arguments)
+        hostvars = task_vars.get("hostvars") or {}
+        runner = hostvars.get(task_vars.get("inventory_hostname", ""), {})
+        controller = controller_of(task_vars)
+        given = given_otherwise(arguments, runner)
+        survey, late = VariableSurvey(controller, given, plain), HostValues((*OF_RUNS, *HOOKS), plain)
+        hosts = read_hosts(arguments["hosts"], hostvars, survey, late)
+        ignored, remarks = survey.findings()
+        if arguments["hosts_pattern"] is not None:
+            missed, left_out = around_the_fabric(arguments["hosts_pattern"], arguments["hosts"], hostvars, controller)
+            ignored, remarks = [*ignored, *missed], [*remarks, *left_out]
+            if not missed:
+                ignored = [*ignored, *self._not_found(arguments, task_vars)]
+        spec, notices = build_spec(
+            [*documents, *extra_resource(task_vars)],
+            {name: arguments[name] for name in RESOURCES},
+            {name: arguments[name] for name in SETTINGS},
+            hosts,
+            helm_values=values,
+            violations=[
+                *violations,
+                *self._misread,
+                *wrong_values,
+                *ignored,
+                *set_violations(arguments["set"]),
+                *serial_violations(arguments),
+                *limit_violations(arguments),
+                *late.violations(),
+            ],
+        )
+        untestable = wire_violations(spec, hostvars)
+        if untestable:
+            raise InvalidInput(untestable)
+        if arguments["plan_file"] and not self.check_mode:
+            remarks = [*remarks, Notice(f"{PREFIX}plan_file", "", "only a run of site --check writes it")]
+        found: dict[str, Any] = {"changed": False, "spec": spec, "notices": [*notices, *preflight(spec), *remarks]}
+        found["given"] = [name for name in INPUTS if arguments[name[len(PREFIX) :]]]
+        if arguments["sealed_plan"]:
+            sealed, said = self._sealed(self.find_file(arguments["sealed_plan"]), spec, task_vars)
+            found.update(sealed=sealed, notices=[*found["notices"], *said])
+        return found
+
+    def _sealed(
+        self, path: Path, spec: Mapping[str, Any], task_vars: Mapping[str, Any]
+    ) -> tuple[dict[str, Any], list[Notice]]:
+        """Return the sealed plans of the hosts of this run; raise InvalidInput where something is another one now."""
+        loaded, limit = load(path), task_vars.get("ansible_limit")
+        hosts = taking_part(list(spec["hosts"]), task_vars.get("groups") or {}, limit, self._loader)
+        run = run_of(render(dict(spec)), task_vars, plain)
+        wishes = wishes_of(hosts, spec["hosts"], task_vars, plain)
+        violations, said = compare(f"sealed plan {path}", loaded, run, wishes, limited=bool(limit))
+        if violations:
+            raise InvalidInput(violations)
+        return {"plans": loaded.plans, "hosts": {host: loaded.hosts[host] for host in hosts}}, said
+
+    def _not_found(self, arguments: Mapping[str, Any], task_vars: Mapping[str, Any]) -> list[Violation]:
+        asked = any(arguments[name] for name in (*_INPUTS, *RESOURCES)) or bool(extra_resource(task_vars))
+        return not_found(arguments["hosts_pattern"], arguments["hosts"], asked, task_vars, self._loader)
+
+    def _helm_values(self, arguments: Mapping[str, Any]) -> tuple[list[Document], list[Violation]]:
+        documents, violations = read_files(arguments["helm_values_files"], self.find_file)
+        if arguments["helm_values"]:
+            documents.append(Document("rdma_fabric_helm_values", arguments["helm_values"]))
+        findings = Findings()
+        documents += values_of_settings(arguments["helm_set"], findings, "helm_set")
+        return documents, [*violations, *findings.violations]
+
+
+def controller_of(task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return localhost's variables; where a limit leaves it out, another host stands for the run."""
+    hostvars = task_vars.get("hostvars") or {}
+    found: Mapping[str, Any] = hostvars.get(CONTROLLER, hostvars.get(task_vars.get("inventory_hostname", ""), {}))
+    return found
+
+
+def given_otherwise(arguments: Mapping[str, Any], runner: Mapping[str, Any]) -> set[str]:
+    """Return the variables of this collection that reached the task with a value that its host's inventory has not."""
+    given = set()
+    for option, value in arguments.items():
+        name = f"{PREFIX}{option}"
+        if value and not (name in runner and same(runner, name, value)):
+            given.add(name)
+    return given
+
+
+def same(variables: Mapping[str, Any], name: str, value: Any) -> bool:
+    """Return whether a host's variable has this value; one that makes no sense there has none."""
+    try:
+        return bool(plain(variables[name]) == value)
+    except AnsibleError:
+        return False
+
+
+def set_violations(name: str | None) -> list[Violation]:
+    """Return what is wrong with the set's name, None where none is given; the batch apply would refuse it too late."""
+    found = [] if name is None else set_name_violations(name)
+    return [Violation(f"{PREFIX}set", each.path, each.problem, each.hint) for each in found]
+
+
+def serial_violations(arguments: Mapping[str, Any]) -> list[Violation]:
+    """Return what is wrong with how many hosts are rebooted at once: Ansible would take 0 for all of them."""
+    given = arguments["reboot_parallel"]
+    if given is None or (_SHARE.fullmatch(given.strip()) and int(given.strip().rstrip("%")) > 0):
+        return []
+    hint = "give a number from 1 on, or a share of the hosts to be rebooted such as 10%"
+    return [Violation(f"{PREFIX}reboot_parallel", "", f"is {given!r}, neither a number nor a percentage", hint)]
+
+
+def limit_violations(arguments: Mapping[str, Any]) -> list[Violation]:
+    """Return what is wrong with how many nodes, in all and of one failure domain, may be out of service at once."""
+    found = []
+    for option in ("max_unavailable", "max_unavailable_per_domain"):
+        try:
+            limit_of((arguments[option] or "").strip() or "1", total=100)
+        except ValueError as err:
+            found.append(Violation(f"{PREFIX}{option}", "", str(err), "give one of these"))
+    label = arguments["failure_domain"].strip()
+    problem = label_key_problem(label) if label else ""
+    if problem:
+        hint = "give the key of a label of nodes, such as topology.kubernetes.io/zone"
+        found.append(Violation(f"{PREFIX}failure_domain", "", f"{label!r} {problem}", hint))
+    if arguments["max_unavailable_per_domain"].strip() and not label:
+        hint = f"give {PREFIX}failure_domain as well, the key of the label that says which nodes are of one domain"
+        found.append(Violation(f"{PREFIX}max_unavailable_per_domain", "", "is given without failure domains", hint))
+    return found
+
+
+def wire_violations(spec: Mapping[str, Any], hostvars: Mapping[str, Any]) -> list[Violation]:
+    """Return what is wrong where hosts are to be tested on the wire, and the fabric has no network for that."""
+    hosts = wire_tested(spec["hosts"], hostvars)
+    if not hosts or networks_of(dict(spec)):
+        return []
+    problem = f"asks for a wire test, and the fabric has no secondary network to test (on {named(hosts)})"
+    hint = "give a MacvlanNetwork, HostDeviceNetwork, IPoIBNetwork or NetworkAttachmentDefinition, or set it to false"
+    return [Violation(f"{PREFIX}wire_test", "", problem, hint)]
+
+
+def extra_resource(task_vars: Mapping[str, Any]) -> list[Document]:
+    """Return the custom resource that was given as extra variables, if there is one."""
+    if not all(task_vars.get(name) for name in ("apiVersion", "kind", "spec")):
+        return []
+    return [Document(EXTRA_VARS, {name: plain(task_vars[name]) for name in RESOURCE_FIELDS if name in task_vars})]
+
+
+def read_hosts(
+    hosts: list[str], hostvars: Mapping[str, Any], survey: VariableSurvey, late: HostValues
+) -> dict[str, HostReading]:
+    """Return what the variables of each inventory host ask for, with what is wrong about them."""
+    readings: dict[str, HostReading] = {}
+    for host in hosts:
+        if host not in hostvars:
+            violation = Violation("hosts", host, "is no host of the inventory", "check rdma_fabric_hosts_pattern")
+            readings[host] = ({}, [violation], [])
+            continue
+        variables = hostvars[host]
+        survey.look(host, variables)
+        late.look(host, variables)
+        given, undefined = values_of(host, variables)
+        desired, violations, notices = parse_host_variables(host, given)
+        readings[host] = (desired, [*undefined, *violations], notices)
+    for host, shared in shared_guids({host: reading[0] for host, reading in readings.items()}).items():
+        desired, violations, notices = readings[host]
+        readings[host] = (desired, [*violations, *shared], notices)
+    return readings

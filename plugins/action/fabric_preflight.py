@@ -1,0 +1,191 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Looks ahead on the controller. Its documentation is in ``plugins/modules/fabric_preflight.py``."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ansible.parsing.dataloader import DataLoader
+
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.render import (
+    DEFAULT_NAMESPACE,
+    objects_of,
+    render,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import ApiFault
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.rehearsal import (
+    Rehearsal,
+    rehearse,
+    rehearse_joining,
+    rehearse_removal,
+    rehearse_rollout,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.session import BatchRequest
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import Connection, Patience
+from ansible_collections.rdma.fabric.plugins.plugin_utils._action import ActionFailure, describe_os_error
+from ansible_collections.rdma.fabric.plugins.plugin_utils._cluster_action import ClusterAction, task_environment
+from ansible_collections.rdma.fabric.plugins.plugin_utils._files import make_writable_directory
+from ansible_collections.rdma.fabric.plugins.plugin_utils._joining import objections_to_join
+from ansible_collections.rdma.fabric.plugins.plugin_utils._run_hosts import (
+    drained,
+    nodes_of,
+    taking_part,
+    wire_tested,
+)
+from ansible_collections.rdma.fabric.plugins.plugin_utils._teardown import (
+    in_use,
+    labels_nodes,
+    next_step_of_users,
+    objections,
+    say_in_use,
+    why_the_cluster_stays,
+    without_consent,
+)
+from ansible_collections.rdma.fabric.plugins.plugin_utils._wire_rehearsal import (
+    rehearse_wire_test,
+    wish_to_rehearse,
+)
+
+# Who only looks whether a run could reach its end does not sit out an outage.
+_PATIENCE = Patience(total=10.0)
+NOTHING_WANTED = (
+    "nothing is wanted of a cluster, so none is asked; what an earlier run made in one stays (to remove it: k8s_batch "
+    "with state: absent)"
+)
+
+
+class Reach(NamedTuple):
+    """Whether a removal is about hosts, and about the cluster side."""
+
+    hosts: bool
+    cluster: bool
+
+
+class Nodes(NamedTuple):
+    """The nodes that join in the run, and one of those that are tested on the wire, empty without one."""
+
+    joining: list[str]
+    tested: str
+
+
+class ActionModule(ClusterAction):
+    """Tells what would keep a run from its end."""
+
+    def execute(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
+        """Look at everything that the end of a run needs; see the module's documentation."""
+        waves = render(arguments["spec"]) if arguments["push"] else []
+        removes = arguments["state"] == "absent"
+        problems, said = self._of_the_removal(arguments) if removes else ([], [])
+        if arguments["joins"]:
+            problems += objections_to_join(arguments["spec"], arguments["sealed"], arguments["plan_file"])
+        # A removal of hosts that are no nodes asks no cluster, where nothing else is wanted of one.
+        hosts = arguments["spec"].get("hosts") or {}
+        turns = arguments["rollout"] and (not removes or bool(drained(hosts, task_vars.get("hostvars") or {})))
+        asked = bool(waves) or turns or arguments["joins"]
+        answer = {"server": "", "user": "", "requests": {}, "notices": [] if asked else [NOTHING_WANTED]}
+        if arguments["run_dir"]:
+            try:
+                make_writable_directory(Path(arguments["run_dir"]).absolute())
+            except OSError as error:
+                problems.append(f"the run directory {describe_os_error(error)} (make it writable, or give another one)")
+        if asked:
+            try:
+                reach = reach_of(arguments, task_vars, self._loader) if removes else None
+                nodes = nodes_to_look_at(arguments, task_vars, self._loader)
+                answer = self._of_the_cluster(arguments, waves, problems, reach, nodes)
+            except ApiFault as fault:
+                problems.append(f"the cluster: {fault}")
+        if problems:
+            lines = "\n".join(f"  - {problem}" for problem in problems)
+            raise ActionFailure(f"this run would not reach its end, so no host was changed:\n{lines}")
+        answer["notices"] = [*said, *answer["notices"]]
+        return {"changed": False, "objects": len(objects_of(waves)), **answer}
+
+    def _of_the_removal(self, arguments: dict[str, Any]) -> tuple[list[str], list[str]]:
+        """Return what keeps a removal from beginning, and what is only said of it in check mode."""
+        problems = objections(arguments["sealed"], arguments["plan_file"])
+        if arguments["allow_teardown"]:
+            return problems, []
+        said = [without_consent(self.check_mode)]
+        return (problems, said) if self.check_mode else ([*said, *problems], [])
+
+    def _of_the_cluster(
+        self,
+        arguments: dict[str, Any],
+        waves: list[dict[str, Any]],
+        problems: list[str],
+        removal: Reach | None,
+        nodes: Nodes,
+    ) -> dict[str, Any]:
+        """Return what the cluster answers, and add what it would refuse to the problems; raises ApiFault.
+
+        ``removal`` is how far a removal goes, None where nothing is to be removed.
+        """
+        request = BatchRequest(
+            waves=waves,
+            set_name=arguments["set"],
+            inventory_namespace=arguments["spec"].get("namespace") or DEFAULT_NAMESPACE,
+            prune=arguments["prune"],
+            force_conflicts=arguments["force_conflicts"],
+            check=True,
+            remove_kept=arguments["delete_definitions"],
+        )
+        with task_environment(self._environment()):
+            client = self.client(arguments)
+            connection = Connection(client, patience=_PATIENCE, notify=self.progress)
+            found = [rehearse(connection, request)] if waves and removal is None else []
+            if waves and removal is not None and removal.cluster:
+                found.append(self._rehearsed_removal(connection, request, arguments))
+            if arguments["rollout"] and (removal is None or removal.hosts):
+                removes = removal is not None
+                found.append(rehearse_rollout(connection, request.inventory_namespace, removes=removes))
+            found += [rehearse_joining(connection, nodes.joining)] if arguments["joins"] else []
+            if nodes.tested and removal is None:
+                wish = wish_to_rehearse(
+                    arguments["wire_networks"], arguments["wire_resources"], arguments["wire_namespace"]
+                )
+                image, spec = arguments["wire_image"], arguments["spec"]
+                found.append(rehearse_wire_test(connection, spec, wish, image, nodes.tested))
+        problems += [f"the cluster: {problem}" for rehearsal in found for problem in rehearsal.problems]
+        return {
+            "server": client.server,
+            "user": found[0].user if found else "",
+            "requests": dict(connection.sent),
+            "notices": [notice for rehearsal in found for notice in rehearsal.notices],
+        }
+
+    def _rehearsed_removal(self, connection: Connection, request: BatchRequest, arguments: dict[str, Any]) -> Rehearsal:
+        """Return what would keep the removal of the set from its end, pods that use it among that."""
+        joined = bool((arguments["spec"].get("settings") or {}).get("join_taint"))
+        found, bodies = rehearse_removal(connection, request, nodes=joined or labels_nodes(request.waves))
+        if found.problems:
+            return found
+        users = in_use(connection, bodies)
+        if users and not (arguments["allow_in_use"] or self.check_mode):
+            return replace(found, problems=[f"{say_in_use(users)} ({next_step_of_users()})"])
+        return replace(found, notices=[*found.notices, *([say_in_use(users)] if users else [])])
+
+
+def nodes_to_look_at(arguments: dict[str, Any], task_vars: dict[str, Any], loader: DataLoader) -> Nodes:
+    """Return the nodes of this run that are looked at; the variables of a host are read only where it is asked for."""
+    within, variables = hosts_of_run(arguments, task_vars, loader), task_vars.get("hostvars") or {}
+    joining = nodes_of(within, variables) if arguments["joins"] else {}
+    tested = wire_tested(within, variables)[:1] if arguments["rollout"] else []
+    return Nodes(list(joining.values()), "".join(nodes_of(tested, variables).values()))
+
+
+def hosts_of_run(arguments: dict[str, Any], task_vars: dict[str, Any], loader: DataLoader) -> list[str]:
+    """Return the hosts of the fabric that are within the limit of the run."""
+    hosts = list(arguments["spec"].get("hosts") or {})
+    return taking_part(hosts, task_vars.get("groups") or {}, task_vars.get("ansible_limit"), loader)
+
+
+def reach_of(arguments: dict[str, Any], task_vars: dict[str, Any], loader: DataLoader) -> Reach:
+    """Return how far the removal of this run goes, by its limit."""
+    within = hosts_of_run(arguments, task_vars, loader)
+    hosts = list(arguments["spec"].get("hosts") or {})
+    return Reach(hosts=bool(within), cluster=not why_the_cluster_stays(hosts, within))

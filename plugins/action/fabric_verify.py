@@ -1,0 +1,279 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The wire proof, run on the controller. Its documentation is in ``plugins/modules/fabric_verify.py``."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from dataclasses import replace
+from datetime import datetime, timezone
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.names import dns_label
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.proof_pods import test_image
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.render import DEFAULT_NAMESPACE
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.client import Client
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import ApiFault
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.exec import Executor, WebSockets
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.session import BatchError
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import Connection
+from ansible_collections.rdma.fabric.plugins.module_utils._proof import report_input
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire import document as documents
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.junit import junit_text
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.pair import Settings
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.plan import (
+    Surroundings,
+    Wish,
+    make_plan,
+    plan_lines,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.twins import shared_addresses
+from ansible_collections.rdma.fabric.plugins.module_utils._rollout.pods import is_test_pod
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, Violation
+from ansible_collections.rdma.fabric.plugins.plugin_utils._action import ActionFailure
+from ansible_collections.rdma.fabric.plugins.plugin_utils._campaign import Campaign, Request, all_pods
+from ansible_collections.rdma.fabric.plugins.plugin_utils._cluster_action import ClusterAction, task_environment
+from ansible_collections.rdma.fabric.plugins.plugin_utils._files import (
+    make_writable_directory,
+    write_if_different,
+)
+from ansible_collections.rdma.fabric.plugins.plugin_utils._host_documents import parse_document, read_host_documents
+from ansible_collections.rdma.fabric.plugins.plugin_utils._neighbour_cluster import NeighbourCluster
+from ansible_collections.rdma.fabric.plugins.plugin_utils._node_proof import NodeProof
+from ansible_collections.rdma.fabric.plugins.plugin_utils._proof_pods import (
+    ClusterPods,
+    PodShell,
+    interruptible,
+    resources_by_network,
+)
+from ansible_collections.rdma.fabric.plugins.plugin_utils._run_hosts import nodes_of
+from ansible_collections.rdma.fabric.plugins.plugin_utils._variables import refuse_unseen
+
+_POSITIVE = ("size", "iterations", "queue_pairs", "timeout", "test_timeout")
+
+
+class Stopwatch:
+    """When something began, in UTC, and how long it has taken."""
+
+    def __init__(self) -> None:
+        self.at = datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+        self._began = time.monotonic()
+
+    def seconds(self) -> float:
+        """Return the seconds since then."""
+        return time.monotonic() - self._began
+
+
+class ActionModule(ClusterAction):
+    """Tests every pair of nodes on every network, or the pairs of one node."""
+
+    def execute(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
+        """Plan, and unless in check mode prove; see the module's documentation."""
+        refuse_unseen(task_vars, self.templated)
+        run_dir = Path(arguments["run_dir"]).absolute()
+        check_arguments(arguments)
+        with task_environment(self._environment()):
+            try:
+                client = self.client(arguments)
+                pods = ClusterPods(Connection(client, notify=self.progress), secrets.token_hex(4), self.progress)
+                if arguments["node"]:
+                    return self._prove_node(
+                        arguments, self._around(arguments, {}, pods, task_vars), pods, client, run_dir
+                    )
+                facts = facts_of(arguments["spec"], run_dir)
+                plan = make_plan(wish_of(arguments), self._around(arguments, facts, pods, task_vars))
+                request = request_of(arguments, plan, pods.run, facts)
+                pods.try_out(all_pods(request))
+                if self.check_mode:
+                    lines = plan_lines(plan, request.image)
+                    return {"changed": True, "plan": plan, "msg": lines, "notices": notices_of(request)}
+                return self._prove(request, pods, client, run_dir)
+            except (ApiFault, BatchError) as err:
+                raise ActionFailure(str(err)) from err
+
+    def _around(
+        self, arguments: dict[str, Any], facts: dict[str, Any], pods: ClusterPods, task_vars: dict[str, Any]
+    ) -> Surroundings:
+        hosts = arguments["spec"]["hosts"]
+        names = nodes_of(hosts, task_vars.get("hostvars") or {})
+        networks, attachments, namespaces = pods.networks(arguments["spec"], arguments["namespace"])
+        return Surroundings(
+            networks=networks,
+            nodes=[] if arguments["node"] else pods.nodes(),
+            attachments=attachments,
+            namespaces=namespaces,
+            hosts={host: facts.get(host) for host in hosts},
+            addresses=addresses_of(hosts, task_vars),
+            # A host without a name of its own may be found by another one, where all nodes are read.
+            names={host: name for host, name in names.items() if arguments["node"] or name != host},
+        )
+
+    def _prove_node(
+        self, arguments: dict[str, Any], around: Surroundings, pods: ClusterPods, client: Client, run_dir: Path
+    ) -> dict[str, Any]:
+        """Test the pairs of one node until there is a verdict on each network."""
+        node, namespaces = arguments["node"], {arguments["namespace"] or each["namespace"] for each in around.networks}
+        cluster = NeighbourCluster(pods.connection, arguments["spec"].get("namespace") or DEFAULT_NAMESPACE)
+        proof = NodeProof(node, wish_of(arguments), around, cluster, partial(facts_of_host, run_dir), is_test_pod)
+        started, tested = Stopwatch(), 0
+        parts: list[documents.Document] = []
+        with interruptible(pods.stop):
+            if not self.check_mode:
+                pods.sweep(sorted(namespaces), pairs_of=node)
+            proof.begin()
+            while (plan := proof.next_plan()) is not None:
+                facts = {host: proof.facts_of(host) for each in plan["networks"] for host in each["nodes"].values()}
+                request = replace(request_of(arguments, plan, pods.run, facts), first=tested, pairs_of=node)
+                if self.check_mode:
+                    pods.try_out(all_pods(request))
+                    said = [*proof.notices(), *proof.pairs_of(plan)]
+                    return {"changed": True, "plan": plan, "msg": plan_lines(plan, request.image), "notices": said}
+                parts.append(self._measured(request, pods, client))
+                tested += len(plan["networks"])
+                proof.note(parts[-1]["pairs"])
+        document = documents.node_document(node, proof.results(), parts, started.at, started.seconds())
+        path = run_dir / "wire" / f"{node}.json"
+        if not self.check_mode:
+            make_writable_directory(path.parent)
+            write_if_different(path, documents.document_text(document))
+        result = {
+            "changed": bool(parts),
+            "verdict": document["verdict"],
+            "recap": [each["line"] for each in document["networks"]],
+            "networks": document["networks"],
+            "notices": [*proof.notices(), *pods.notices],
+            **({} if self.check_mode else {"wire_json": str(path)}),
+        }
+        if document["verdict"] == "fail":
+            raise ActionFailure("\n".join(documents.node_failure_lines(document)), **result)
+        return result
+
+    def _measured(self, request: Request, pods: ClusterPods, client: Client) -> documents.Document:
+        """Run every pair of a request; return the document of that."""
+        started = Stopwatch()
+        shell = PodShell(Executor(WebSockets(client), stopped=pods.stop.is_set))
+        campaign = Campaign(request, pods, shell, time.monotonic, self.progress, stop=pods.stop)
+        campaign.run()
+        return documents.build_document(
+            request.plan,
+            run=request.run,
+            image=request.image,
+            rows=campaign.rows,
+            sides=campaign.sides,
+            started_at=started.at,
+            seconds=started.seconds(),
+        )
+
+    def _prove(self, request: Request, pods: ClusterPods, client: Client, run_dir: Path) -> dict[str, Any]:
+        with interruptible(pods.stop):
+            pods.sweep(network["namespace"] for network in request.plan["networks"])
+            document = self._measured(request, pods, client)
+        files = {"verify_json": run_dir / "verify.json", "verify_junit": run_dir / "verify.xml"}
+        write_if_different(files["verify_json"], documents.document_text(document))
+        write_if_different(files["verify_junit"], junit_text(document))
+        result = {
+            "changed": True,
+            "verdict": document["verdict"],
+            "recap": recap_of(document),
+            "plan": request.plan,
+            "notices": [*notices_of(request), *pods.notices],
+            **{key: str(path) for key, path in files.items()},
+        }
+        if document["verdict"] == "fail":
+            lines = "\n".join(f"  - {line}" for line in documents.failure_lines(document))
+            head = f"the fabric does not pass: {documents.headline(document)}"
+            raise ActionFailure("\n".join([head, lines, *documents.suspect_lines(document)]), **result)
+        return result
+
+
+def check_arguments(arguments: dict[str, Any]) -> None:
+    """Raise InvalidInput with everything that is wrong with the arguments by themselves."""
+    flaws = report_input.spec_violations(arguments["spec"])
+    for name in _POSITIVE:
+        value = arguments[name]
+        if value is not None and value < 1:
+            flaws.append(Violation(name, "", f"{value} is not positive", "leave it out for the usual value"))
+    minimum = arguments["minimum"]
+    if minimum is not None and not 0 < minimum <= 1:
+        flaws.append(Violation("minimum", "", f"{minimum:g} is no share of a rate", "such as 0.9"))
+    namespace = arguments["namespace"]
+    if namespace is not None:
+        flaws += [Violation("namespace", "", each.problem, each.hint) for each in dns_label(namespace)]
+    if arguments["image"] is not None and (
+        not arguments["image"] or arguments["image"].split() != [arguments["image"]]
+    ):
+        flaws.append(
+            Violation("image", "", f"{arguments['image']!r} is no image reference", "such as registry/name:tag")
+        )
+    if flaws:
+        raise InvalidInput(flaws)
+
+
+def wish_of(arguments: dict[str, Any]) -> Wish:
+    """Return what the arguments ask for."""
+    return Wish(
+        networks=arguments["networks"],
+        resources=resources_by_network(arguments["resources"]),
+        schedule=arguments["pairs"],
+        namespace=arguments["namespace"],
+        ready_timeout=arguments["timeout"],
+        test_timeout=arguments["test_timeout"],
+    )
+
+
+def facts_of(spec: dict[str, Any], run_dir: Path) -> dict[str, Any]:
+    """Return the facts in the run directory by inventory host, of the hosts of the spec."""
+    documents_there = read_host_documents(run_dir / "hosts")
+    return {each["host"]: each["facts"] for each in documents_there if each["host"] in spec["hosts"]}
+
+
+def facts_of_host(run_dir: Path, host: str) -> dict[str, Any] | None:
+    """Return the facts of one host in the run directory, None where there are none that can be read."""
+    try:
+        document = parse_document(run_dir / "hosts" / f"{host}.json")
+    except ValueError:
+        # Rates of its devices are then judged by what the pods say alone.
+        return None
+    if report_input.host_document_violations(host, document):
+        return None
+    found: dict[str, Any] = document["facts"]
+    return found
+
+
+def addresses_of(hosts: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, str]:
+    """Return the address that Ansible uses for each host, where the inventory gives one."""
+    variables = task_vars.get("hostvars") or {}
+    found = {host: variables[host].get("ansible_host") for host in hosts if host in variables}
+    return {host: str(address) for host, address in found.items() if address}
+
+
+def request_of(arguments: dict[str, Any], plan: dict[str, Any], run_id: str, facts: dict[str, Any]) -> Request:
+    """Return what the campaign is asked for."""
+    spec = arguments["spec"]
+    settings = Settings(
+        limit=arguments["test_timeout"],
+        size=arguments["size"],
+        iterations=arguments["iterations"],
+        queue_pairs=arguments["queue_pairs"],
+        minimum=arguments["minimum"],
+    )
+    image = test_image(arguments["image"], spec.get("settings") or {})
+    return Request(plan, run_id, image, settings, arguments["timeout"], spec, facts)
+
+
+def notices_of(request: Request) -> list[str]:
+    """Return one sentence for each host that takes no part, and for each set of hosts that share MAC addresses."""
+    left_out = [
+        f"{each['host']} is not tested{' on ' + each['network'] if each['network'] else ''}: {each['why']}"
+        for each in request.plan["left_out"]
+    ]
+    return [*left_out, *shared_addresses(request.facts)]
+
+
+def recap_of(document: dict[str, Any]) -> list[str]:
+    """Return the proof in a few lines."""
+    return [documents.headline(document), *documents.failure_lines(document), *documents.suspect_lines(document)]

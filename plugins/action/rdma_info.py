@@ -1,0 +1,33 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Reads a host: a recorded one here on the controller, a live one by the module. Documented in the module."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.gather import gather
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.own_files import as_returned
+from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.recorded import (
+    BadRecording,
+    RecordedHost,
+    load_recording,
+)
+from ansible_collections.rdma.fabric.plugins.plugin_utils._action import ActionFailure
+from ansible_collections.rdma.fabric.plugins.plugin_utils._host_action import HostAction
+
+
+class ActionModule(HostAction):
+    """Returns the facts of one host."""
+
+    def execute(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
+        """Read the host; see the module's documentation."""
+        if not arguments["recording"]:
+            return self.run_module("rdma_info", {"kernel_modules": arguments["kernel_modules"]}, task_vars)
+        path = self.find_file(arguments["recording"])
+        try:
+            host = RecordedHost(load_recording(path.read_bytes()))
+        except BadRecording as error:
+            raise ActionFailure(f"{path}: {error}") from error
+        return {"recorded": True, "facts": as_returned(gather(host, None, arguments["kernel_modules"]))}

@@ -1,0 +1,179 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""CNI configurations: what the CNI library and the plugins of RDMA networks refuse, and what will surprise.
+
+Sources: the CNI specification, libcni (names of networks and programs), the configurations of macvlan, ipvlan, ipoib,
+host-device, sriov and ib-sriov.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.ipam import check_ipam, ipam_remarks
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.jsontext import Problem, kind_of, nearest
+
+CNI_VERSION = "0.3.1"
+RESOURCE_NAME = "k8s.v1.cni.cncf.io/resourceName"
+
+_CNI_VERSIONS = ("0.1.0", "0.2.0", "0.3.0", "0.3.1", "0.4.0", "1.0.0", "1.1.0")
+_NAME = re.compile(r"^[a-zA-Z0-9][a-zA-Z0-9_.\-]*\Z", re.ASCII)
+_INTERFACE = re.compile(r"^[^\s/:]{1,15}\Z")
+_PKEY = re.compile(r"^(0[xX])?[0-9a-fA-F]{1,4}\Z", re.ASCII)
+_PLUGINS = [
+    "bandwidth",
+    "bridge",
+    "dummy",
+    "firewall",
+    "host-device",
+    "ib-sriov",
+    "ipoib",
+    "ipvlan",
+    "loopback",
+    "macvlan",
+    "ovs",
+    "passthru",
+    "portmap",
+    "ptp",
+    "rdma",
+    "route-override",
+    "sbr",
+    "sriov",
+    "static",
+    "tap",
+    "tuning",
+    "vlan",
+    "vrf",
+]
+_MODES = {"macvlan": ("bridge", "private", "vepa", "passthru"), "ipvlan": ("l2", "l3", "l3s")}
+_NEEDS_DEVICE = {"host-device": ("device", "hwaddr", "kernelpath", "pciBusID"), "ib-sriov": ("deviceID",)}
+_NEEDS_DEVICE["sriov"] = _NEEDS_DEVICE["ib-sriov"]
+
+
+def check_configuration(config: Any) -> list[Problem]:
+    """Return what is wrong with a CNI configuration (one plugin or a list of plugins); paths are keys inside it."""
+    if not isinstance(config, dict):
+        return [Problem("", f"must be a JSON object, not {kind_of(config)}")]
+    problems = []
+    version = config.get("cniVersion", CNI_VERSION)
+    if version not in _CNI_VERSIONS:
+        problems.append(Problem("cniVersion", f"{version!r} is no CNI version", f"one of {', '.join(_CNI_VERSIONS)}"))
+    name = config.get("name", "")
+    if name != "" and (not isinstance(name, str) or not _NAME.match(name)):
+        problems.append(Problem("name", f"{name!r} is no CNI network name", "letters, digits, _ . and -"))
+    if "plugins" not in config:
+        return problems + _check_plugin("", config)
+    plugins = config["plugins"]
+    if not isinstance(plugins, list) or not plugins:
+        return [*problems, Problem("plugins", "must be a list with at least one plugin")]
+    if "type" in config:
+        problems.append(Problem("type", "stands beside plugins: a list names its types inside", "drop it"))
+    for index, plugin in enumerate(plugins):
+        if isinstance(plugin, dict):
+            problems += _check_plugin(f"plugins[{index}].", plugin)
+        else:
+            problems.append(Problem(f"plugins[{index}]", f"must be an object, not {kind_of(plugin)}"))
+    return problems
+
+
+def configuration_remarks(config: dict[str, Any], annotations: dict[str, str]) -> list[Problem]:
+    """Return what is legal in a configuration that passed its check but will surprise, or fail when a pod starts.
+
+    ``annotations`` are those of the attachment that holds it.
+    """
+    found = []
+    if "cniVersion" not in config:
+        found.append(Problem("cniVersion", "is missing and counts as 0.1.0", f'add "cniVersion": "{CNI_VERSION}"'))
+    for path, plugin in plugins_of(config):
+        found += _plugin_remarks(path, plugin, has_resource=bool(annotations.get(RESOURCE_NAME)))
+        if "ipam" in plugin:
+            found += ipam_remarks(plugin["ipam"], f"{path}ipam")
+    return found
+
+
+def plugins_of(config: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+    """Return (path prefix, plugin) of every plugin of a configuration."""
+    plugins = config.get("plugins")
+    if not isinstance(plugins, list):
+        return [("", config)]
+    return [(f"plugins[{index}].", each) for index, each in enumerate(plugins) if isinstance(each, dict)]
+
+
+def wire_of(plugin: dict[str, Any], annotations: dict[str, str]) -> tuple[str, ...]:
+    """Return what a plugin attaches to: attachments with the same parent interface or device and VLAN share a wire."""
+    parent = plugin.get("master") or annotations.get(RESOURCE_NAME) or plugin.get("bridge") or "default route"
+    return (str(parent), str(plugin.get("vlan") or plugin.get("vlanId") or plugin.get("pkey") or ""))
+
+
+def _check_plugin(path: str, plugin: dict[str, Any]) -> list[Problem]:
+    kind = plugin.get("type")
+    if not isinstance(kind, str) or not kind:
+        return [Problem(f"{path}type", "must name a CNI plugin", "for example macvlan")]
+    problems = []
+    meant = "" if kind in _PLUGINS else nearest(kind, _PLUGINS)
+    if "/" in kind:
+        problems.append(Problem(f"{path}type", f"{kind!r} is no name of a program", "no / is allowed"))
+    elif meant:
+        # Anybody may install a plugin of their own; only what looks like a slip is refused.
+        problems.append(Problem(f"{path}type", f"{kind!r} is not known", meant))
+    if kind in ("macvlan", "ipvlan", "ipoib"):
+        problems += _check_child(path, kind, plugin)
+    if kind in ("ib-sriov", "sriov"):
+        problems += _check_virtual_function(path, plugin)
+    if "ipam" in plugin:
+        problems += check_ipam(plugin["ipam"], f"{path}ipam")
+    return problems
+
+
+def _check_child(path: str, kind: str, plugin: dict[str, Any]) -> list[Problem]:
+    problems = []
+    master = plugin.get("master", "")
+    if not isinstance(master, str) or (master and not _INTERFACE.match(master)):
+        problems.append(
+            Problem(f"{path}master", f"{master!r} is no interface name", "1 to 15 characters, no blank or /")
+        )
+    elif kind == "ipoib" and not master:
+        problems.append(
+            Problem(f"{path}master", "is empty: the ipoib plugin needs the parent interface", "for example ibs1f0")
+        )
+    mode = plugin.get("mode", "")
+    if kind in _MODES and mode not in ("", *_MODES[kind]):
+        hint = nearest(str(mode), _MODES[kind]) or f"one of {', '.join(_MODES[kind])}"
+        problems.append(Problem(f"{path}mode", f"{mode!r} is no mode of {kind}", hint))
+    mtu = plugin.get("mtu", 0)
+    if not isinstance(mtu, int) or isinstance(mtu, bool) or mtu < 0:
+        problems.append(
+            Problem(f"{path}mtu", f"must be a whole number of 0 or more, not {mtu!r}", "0 takes the parent's")
+        )
+    ipam = plugin.get("ipam")
+    if kind == "ipoib" and isinstance(ipam, dict) and ipam.get("type") == "dhcp":
+        problems.append(Problem(f"{path}ipam.type", "dhcp does not work with the ipoib plugin", "use whereabouts"))
+    return problems
+
+
+def _check_virtual_function(path: str, plugin: dict[str, Any]) -> list[Problem]:
+    problems = []
+    vlan = plugin.get("vlan", 0)
+    if not isinstance(vlan, int) or isinstance(vlan, bool) or not 0 <= vlan <= 4094:
+        problems.append(Problem(f"{path}vlan", f"must be 0 to 4094, not {vlan!r}"))
+    pkey = plugin.get("pkey", "0x7fff")
+    if not isinstance(pkey, str) or not _PKEY.match(pkey):
+        problems.append(Problem(f"{path}pkey", f"{pkey!r} is no partition key", "four hexadecimal digits: 0x8001"))
+    return problems
+
+
+def _plugin_remarks(path: str, plugin: dict[str, Any], has_resource: bool) -> list[Problem]:
+    found = []
+    kind = str(plugin.get("type", ""))
+    if kind in _NEEDS_DEVICE and not has_resource and not any(plugin.get(key) for key in _NEEDS_DEVICE[kind]):
+        hint = f"add the annotation {RESOURCE_NAME} to the attachment"
+        found.append(Problem(f"{path}type", f"{kind} gets no device: nothing names the resource", hint))
+    if kind == "ib-sriov" and plugin.get("ibKubernetesEnabled") and not plugin.get("pkey"):
+        hint = 'add "pkey": "0x8001" (your partition), or switch ibKubernetesEnabled off'
+        found.append(Problem(f"{path}pkey", "is missing: ib-kubernetes ignores the network without it", hint))
+    if kind == "macvlan" and not plugin.get("master"):
+        hint = "name the RDMA interface"
+        found.append(Problem(f"{path}master", "is missing: macvlan takes the interface of the default route", hint))
+    return found

@@ -1,0 +1,412 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Address management (the ``ipam`` object of a CNI configuration): whereabouts, host-local, static, nv-ipam, dhcp.
+
+The rules are those of the programs: whereabouts ``pkg/config/config.go`` and ``pkg/allocate``, the CNI project's
+host-local (``allocator.Range.Canonicalize``) and static, nv-ipam's CNI configuration.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from typing import Any, Callable, NamedTuple, Tuple, Union
+
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.jsontext import Problem, kind_of, nearest
+
+Address = Union[ipaddress.IPv4Address, ipaddress.IPv6Address]
+Network = Union[ipaddress.IPv4Network, ipaddress.IPv6Network]
+Interval = Tuple[int, int]
+
+_WHEREABOUTS = {
+    "text": [
+        "type",
+        "name",
+        "datastore",
+        "range",
+        "range_start",
+        "range_end",
+        "node_slice_size",
+        "gateway",
+        "network_name",
+        "log_file",
+        "log_level",
+        "reconciler_cron_expression",
+        "configuration_path",
+        "etcd_host",
+        "etcd_username",
+        "etcd_password",
+        "etcd_key_file",
+        "etcd_cert_file",
+        "etcd_ca_cert_file",
+    ],
+    "whole": ["leader_lease_duration", "leader_renew_deadline", "leader_retry_period", "sleep_for_race"],
+    "boolean": ["enable_overlapping_ranges"],
+    "list": ["routes", "addresses", "ipRanges", "exclude"],
+    "object": ["dns", "kubernetes"],
+}
+_WHEREABOUTS_KEYS = [key for keys in _WHEREABOUTS.values() for key in keys]
+_HOST_LOCAL_KEYS = ["type", "routes", "dataDir", "resolvConf", "ranges", "subnet", "rangeStart", "rangeEnd", "gateway"]
+_NV_IPAM_KEYS = [
+    "type",
+    "poolName",
+    "poolType",
+    "forcePoolName",
+    "daemonSocket",
+    "daemonCallTimeoutSeconds",
+    "confDir",
+    "logFile",
+    "logLevel",
+]
+POOL_TYPES = ("ippool", "cidrpool")
+"""What ``poolType`` of nv-ipam may name, in any case."""
+
+_LOG_LEVELS = ("debug", "verbose", "error", "panic")
+_TYPES = ("whereabouts", "host-local", "static", "nv-ipam", "dhcp")
+
+
+class Claim(NamedTuple):
+    """The addresses that one entry of a configuration may hand out.
+
+    ``intervals`` are inclusive, as integers of the family ``version`` (4 or 6). Claims of one ``pool`` are kept apart
+    from each other by the plugin itself.
+    """
+
+    path: str
+    text: str
+    version: int
+    intervals: tuple[Interval, ...]
+    pool: str
+
+
+def check_ipam(ipam: Any, path: str = "ipam") -> list[Problem]:
+    """Return what is wrong with an ``ipam`` object; an empty one (no addresses) is right."""
+    if not isinstance(ipam, dict):
+        return [Problem(path, f"must be an object, not {kind_of(ipam)}")]
+    if not ipam:
+        return []
+    kind = ipam.get("type")
+    if not isinstance(kind, str) or not kind:
+        return [Problem(f"{path}.type", "must name an IPAM plugin", f"for example {', '.join(_TYPES)}")]
+    check = _CHECKS.get(kind)
+    if check is not None:
+        return check(ipam, path)
+    meant = nearest(kind, _TYPES)
+    # Anybody may install an IPAM plugin of their own; only what looks like a slip is refused.
+    return [Problem(f"{path}.type", f"{kind!r} is not known", meant)] if meant else []
+
+
+def ipam_remarks(ipam: Any, path: str = "ipam") -> list[Problem]:
+    """Return what is legal in an ``ipam`` object but will surprise."""
+    if not isinstance(ipam, dict):
+        return []
+    found = []
+    if ipam.get("type") == "whereabouts":
+        if not any(ipam.get(key) for key in ("range", "ipRanges", "addresses")):
+            problem = "names no range: only the node's own whereabouts.conf could"
+            found.append(Problem(path, problem, "set ipam.range"))
+        level = ipam.get("log_level", "")
+        if level and str(level).lower() not in _LOG_LEVELS:
+            hint = f"one of {', '.join(_LOG_LEVELS)}"
+            found.append(Problem(f"{path}.log_level", f"{level!r} is unknown: nothing would be logged", hint))
+        for where, entry in _whereabouts_ranges(ipam, path):
+            _whereabouts_claim(where, entry, "", [], found)
+    if ipam.get("type") == "host-local":
+        hint = "use whereabouts where pods of several nodes share the network"
+        found.append(Problem(path, "host-local counts per node: two nodes hand out the same addresses", hint))
+    return found
+
+
+def claims(ipam: Any, network: str, path: str = "ipam") -> list[Claim]:
+    """Return the address claims of an ``ipam`` object that passed :func:`check_ipam`; ``network`` is the CNI name."""
+    kind = ipam.get("type") if isinstance(ipam, dict) else None
+    if kind == "whereabouts":
+        found = []
+        for where, entry in _whereabouts_ranges(ipam, path):
+            claim = _whereabouts_claim(where, entry, str(ipam.get("network_name", "")), [], [])
+            found += [claim] if claim else []
+        return found
+    if kind == "host-local":
+        return [claim for _set, claim in _host_local_claims(ipam, network, path, [])]
+    return []
+
+
+def conflicts(held: list[Claim]) -> list[Problem]:
+    """Return one problem for each claim that shares addresses with an earlier one of another pool."""
+    problems = []
+    for index, claim in enumerate(held):
+        for other in held[:index]:
+            if claim.pool != other.pool and shared_addresses(claim, other):
+                hint = f"{other.path} already hands out addresses of {other.text}"
+                problems.append(Problem(claim.path, f"{claim.text} overlaps another range of the same network", hint))
+                break
+    return problems
+
+
+def uses_node_slices(ipam: Any) -> bool:
+    """Return whether an ``ipam`` object asks whereabouts for a slice per node (0.9.0 and newer, own controller)."""
+    return isinstance(ipam, dict) and ipam.get("type") == "whereabouts" and bool(ipam.get("node_slice_size"))
+
+
+def shared_addresses(one: Claim, other: Claim) -> bool:
+    """Return whether two claims hold an address in common."""
+    if one.version != other.version:
+        return False
+    return any(a <= d and c <= b for a, b in one.intervals for c, d in other.intervals)
+
+
+def _check_whereabouts(ipam: dict[str, Any], path: str) -> list[Problem]:
+    problems = _unknown(ipam, _WHEREABOUTS_KEYS, path) + _typed(ipam, path)
+    if problems:
+        return problems
+    held: list[Claim] = []
+    for where, entry in _whereabouts_ranges(ipam, path):
+        if not isinstance(entry, dict):
+            problems.append(Problem(where, f"must be an object, not {kind_of(entry)}"))
+            continue
+        if where != path:
+            problems += _unknown(entry, ["range", "range_start", "range_end", "exclude"], where)
+        # Two entries of one network are two pools to whereabouts unless their range is the same text.
+        claim = _whereabouts_claim(where, entry, str(ipam.get("network_name", "")), problems, [])
+        held += [claim] if claim else []
+    problems += conflicts(held)
+    if ipam.get("gateway"):
+        problems += parse_address(ipam["gateway"], f"{path}.gateway")[1]
+    size = ipam.get("node_slice_size", "")
+    if size and not re.match(r"^/?\d{1,3}\Z", size, re.ASCII):
+        problems.append(Problem(f"{path}.node_slice_size", f"{size!r} is no prefix length", "for example /26"))
+    return problems + _static_addresses(ipam, path) + _routes(ipam, path)
+
+
+def _whereabouts_ranges(ipam: dict[str, Any], path: str) -> list[tuple[str, Any]]:
+    ranges: list[tuple[str, Any]] = [(path, ipam)] if ipam.get("range") else []
+    return ranges + [(f"{path}.ipRanges[{index}]", entry) for index, entry in enumerate(ipam.get("ipRanges") or [])]
+
+
+def _whereabouts_claim(
+    path: str, entry: dict[str, Any], name: str, problems: list[Problem], remarks: list[Problem]
+) -> Claim | None:
+    """Return the claim of one range; ``problems`` get what whereabouts refuses, ``remarks`` what it passes over."""
+    text = entry.get("range")
+    if not isinstance(text, str) or not text:
+        problems.append(Problem(f"{path}.range", "must be a network such as 192.168.200.0/24"))
+        return None
+    first_text, dash, rest = text.partition("-")
+    network, wrong = parse_network(rest if dash else text, f"{path}.range", strict=False)
+    if network is None:
+        problems += wrong
+        return None
+    if network.max_prefixlen - network.prefixlen < 2:
+        problems.append(Problem(f"{path}.range", f"{network} has no address to hand out", "at least 4 addresses"))
+    first, last = int(network.network_address), int(network.broadcast_address)
+    if dash:
+        last = int(ipaddress.ip_interface(rest).ip)
+        first = _inside(first_text, network, f"{path}.range", problems, first)
+    else:
+        first = _inside(entry.get("range_start"), network, f"{path}.range_start", problems, first)
+        last = _inside(entry.get("range_end"), network, f"{path}.range_end", problems, last)
+    if first > last:
+        problems.append(Problem(f"{path}.range_end", "lies before the start of the range", "swap them"))
+    intervals = [(first, last)]
+    for index, excluded in enumerate(entry.get("exclude") or []):
+        where = f"{path}.exclude[{index}]"
+        hole_text = excluded if "/" in str(excluded) else f"{excluded}/{network.max_prefixlen}"
+        hole, wrong = parse_network(hole_text, where, strict=False)
+        problems += wrong
+        if hole is None:
+            continue
+        if hole.version != network.version or not _touches(hole, network):
+            remarks.append(Problem(where, f"{excluded} is no part of {network}", "it excludes nothing"))
+            continue
+        intervals = without(intervals, (int(hole.network_address), int(hole.broadcast_address)))
+    return Claim(path, text, network.version, tuple(intervals), f"whereabouts:{name}:{network}")
+
+
+def _check_host_local(ipam: dict[str, Any], path: str) -> list[Problem]:
+    problems = _unknown(ipam, _HOST_LOCAL_KEYS, path)
+    sets = ipam.get("ranges") or []
+    if not isinstance(sets, list) or not all(isinstance(each, list) for each in sets):
+        return [
+            *problems,
+            Problem(f"{path}.ranges", "must be a list of lists of ranges", '[[{"subnet": "10.1.0.0/16"}]]'),
+        ]
+    held = _host_local_claims(ipam, "", path, problems)
+    if not held and not problems:
+        problems.append(Problem(path, "names no range: host-local needs one", "set ipam.ranges or ipam.subnet"))
+    separate = [claim._replace(pool=str(index)) for index, (_set, claim) in enumerate(held)]
+    return problems + conflicts(separate) + _routes(ipam, path)
+
+
+def _host_local_claims(
+    ipam: dict[str, Any], network: str, path: str, problems: list[Problem]
+) -> list[tuple[int, Claim]]:
+    entries: list[tuple[int, str, Any]] = [(0, path, ipam)] if ipam.get("subnet") else []
+    for number, group in enumerate(ipam.get("ranges") or []):
+        entries += [(number + 1, f"{path}.ranges[{number}][{index}]", each) for index, each in enumerate(group)]
+    held = []
+    for number, where, entry in entries:
+        claim = _host_local_claim(where, entry if isinstance(entry, dict) else {}, network, problems)
+        held += [(number, claim)] if claim else []
+    return held
+
+
+def _host_local_claim(path: str, entry: dict[str, Any], network: str, problems: list[Problem]) -> Claim | None:
+    subnet, wrong = parse_network(entry.get("subnet"), f"{path}.subnet")
+    problems += wrong
+    if subnet is None:
+        return None
+    if subnet.max_prefixlen - subnet.prefixlen < 2:
+        problems.append(Problem(f"{path}.subnet", f"{subnet} is too small to allocate from", "at least 4 addresses"))
+    first = _inside(entry.get("rangeStart"), subnet, f"{path}.rangeStart", problems, int(subnet.network_address))
+    last = _inside(entry.get("rangeEnd"), subnet, f"{path}.rangeEnd", problems, int(subnet.broadcast_address))
+    if first > last:
+        problems.append(Problem(f"{path}.rangeEnd", "lies before rangeStart", "swap them"))
+    if entry.get("gateway"):
+        problems += parse_address(entry["gateway"], f"{path}.gateway")[1]
+    return Claim(path, str(subnet), subnet.version, ((first, last),), f"host-local:{network}")
+
+
+def _check_static(ipam: dict[str, Any], path: str) -> list[Problem]:
+    problems = _unknown(ipam, ["type", "routes", "addresses", "dns"], path)
+    return problems + _static_addresses(ipam, path) + _routes(ipam, path)
+
+
+def _check_nv_ipam(ipam: dict[str, Any], path: str) -> list[Problem]:
+    """Apply the rules of nv-ipam's ``pkg/cni/types`` (LoadConf, getPools, getPoolType)."""
+    problems = _unknown(ipam, _NV_IPAM_KEYS, path)
+    wanted: dict[str, tuple[tuple[str, ...], type, str]] = {
+        "text": (("poolName", "poolType", "daemonSocket", "confDir", "logFile", "logLevel"), str, "a string"),
+        "whole": (("daemonCallTimeoutSeconds",), int, "a whole number"),
+        "boolean": (("forcePoolName",), bool, "true or false"),
+    }
+    for keys, kind, name in wanted.values():
+        for key in keys:
+            value = ipam.get(key)
+            if value is not None and (not isinstance(value, kind) or isinstance(value, bool) != (kind is bool)):
+                problems.append(Problem(f"{path}.{key}", f"must be {name}, not {kind_of(value)}"))
+    if problems:
+        return problems
+    pools = ipam.get("poolName") or ""
+    if pools and (not all(pools.split(",")) or pools.count(",") > 1):
+        hint = "one pool, or two joined by a comma: one of each address family"
+        problems.append(Problem(f"{path}.poolName", f"{pools!r} names no pools", hint))
+    if not pools and ipam.get("forcePoolName"):
+        problems.append(Problem(f"{path}.poolName", "is missing beside forcePoolName", "name the pool"))
+    pool_type = ipam.get("poolType") or "ippool"
+    if pool_type.lower() not in POOL_TYPES:
+        hint = nearest(pool_type, POOL_TYPES) or "ippool or cidrpool"
+        problems.append(Problem(f"{path}.poolType", f"{pool_type!r} is unknown", hint))
+    return problems
+
+
+def _check_dhcp(ipam: dict[str, Any], path: str) -> list[Problem]:
+    return _unknown(ipam, ["type", "daemonSocketPath", "request", "provide", "priority"], path)
+
+
+_CHECKS: dict[str, Callable[[dict[str, Any], str], list[Problem]]] = {
+    "whereabouts": _check_whereabouts,
+    "host-local": _check_host_local,
+    "static": _check_static,
+    "nv-ipam": _check_nv_ipam,
+    "dhcp": _check_dhcp,
+}
+
+
+def _unknown(found: dict[str, Any], known: list[str], path: str) -> list[Problem]:
+    hint = f"known: {', '.join(known)}"
+    return [
+        Problem(f"{path}.{key}", "is no field of this IPAM plugin: it would be ignored", nearest(key, known) or hint)
+        for key in found
+        if key not in known
+    ]
+
+
+def _typed(ipam: dict[str, Any], path: str) -> list[Problem]:
+    wanted: dict[str, tuple[type, str]] = {
+        "text": (str, "a string"),
+        "whole": (int, "a whole number"),
+        "boolean": (bool, "true or false"),
+        "list": (list, "a list"),
+        "object": (dict, "an object"),
+    }
+    problems = []
+    for form, (kind, name) in wanted.items():
+        for key in _WHEREABOUTS[form]:
+            value = ipam.get(key)
+            fits = isinstance(value, kind) and isinstance(value, bool) == (kind is bool)
+            if key in ipam and not fits:
+                problems.append(Problem(f"{path}.{key}", f"must be {name}, not {kind_of(value)}"))
+    return problems
+
+
+def _static_addresses(ipam: dict[str, Any], path: str) -> list[Problem]:
+    return _gated_networks(ipam, path, "addresses", "address", "gateway")
+
+
+def _routes(ipam: dict[str, Any], path: str) -> list[Problem]:
+    return _gated_networks(ipam, path, "routes", "dst", "gw")
+
+
+def _gated_networks(ipam: dict[str, Any], path: str, name: str, network: str, gateway: str) -> list[Problem]:
+    """Judge a list of objects that each hold a network and perhaps the gateway to it."""
+    problems: list[Problem] = []
+    entries = ipam.get(name) or []
+    if not isinstance(entries, list):
+        return [Problem(f"{path}.{name}", f"must be a list, not {kind_of(entries)}")]
+    for index, entry in enumerate(entries):
+        where = f"{path}.{name}[{index}]"
+        if not isinstance(entry, dict):
+            problems.append(Problem(where, f"must be an object, not {kind_of(entry)}"))
+            continue
+        problems += parse_network(entry.get(network), f"{where}.{network}", strict=False)[1]
+        if entry.get(gateway):
+            problems += parse_address(entry[gateway], f"{where}.{gateway}")[1]
+    return problems
+
+
+def parse_network(text: Any, path: str, strict: bool = True) -> tuple[Network | None, list[Problem]]:
+    """Return the network a text names; Go wants a prefix length, so a bare address or a netmask is none."""
+    if not isinstance(text, str) or not re.match(r"^[^/]+/\d{1,3}\Z", text, re.ASCII):
+        return None, [Problem(path, f"{text!r} is no network", "write address/prefix, for example 192.168.200.0/24")]
+    try:
+        return ipaddress.ip_network(text, strict=strict), []
+    except ValueError as error:
+        hint = "the address has bits outside the prefix" if "host bits" in str(error) else ""
+        return None, [Problem(path, f"{text!r} is no network", hint)]
+
+
+def parse_address(text: Any, path: str) -> tuple[Address | None, list[Problem]]:
+    """Return the address a text names; ``::ffff:10.0.0.1`` is one of IPv4, as it is to Go."""
+    try:
+        address = ipaddress.ip_address(text if isinstance(text, str) else "")
+        return getattr(address, "ipv4_mapped", None) or address, []
+    except ValueError:
+        return None, [Problem(path, f"{text!r} is no IP address", "an address without a prefix length")]
+
+
+def _inside(text: Any, network: Network, path: str, problems: list[Problem], otherwise: int) -> int:
+    if not text:
+        return otherwise
+    address, wrong = parse_address(text, path)
+    problems += wrong
+    if address is None:
+        return otherwise
+    if address not in network:
+        problems.append(Problem(path, f"{text} lies outside {network}"))
+        return otherwise
+    return int(address)
+
+
+def _touches(hole: Network, network: Network) -> bool:
+    return int(hole.network_address) <= int(network.broadcast_address) and int(network.network_address) <= int(
+        hole.broadcast_address
+    )
+
+
+def without(intervals: list[Interval], hole: Interval) -> list[Interval]:
+    """Return inclusive intervals without the addresses of ``hole``."""
+    kept = []
+    for first, last in intervals:
+        kept += [(first, min(last, hole[0] - 1)), (max(first, hole[1] + 1), last)]
+    return [(first, last) for first, last in kept if first <= last]

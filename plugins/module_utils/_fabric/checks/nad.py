@@ -1,0 +1,289 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Network attachments: the kinds of networks rendered, and any CNI configuration judged.
+
+The rendered configuration has the vendor's keys in the vendor's order, but comes from a JSON encoder, so no text of a
+user can break it. Two things differ on purpose: an empty ``networkNamespace`` of a HostDeviceNetwork means ``default``
+as for MacvlanNetwork and IPoIBNetwork, and an IPoIBNetwork without ``master`` is refused, since the plugin needs one.
+Blanks inside ``ipam`` strings are kept. Attachments of the SR-IOV operator's kinds carry no annotation with an owner.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Mapping, NamedTuple, Sequence
+
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks import nv_ipam, sriov_networks
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.cni import (
+    CNI_VERSION,
+    RESOURCE_NAME,
+    check_configuration,
+    configuration_remarks,
+    plugins_of,
+    wire_of,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.ipam import (
+    Claim,
+    claims,
+    conflicts,
+    uses_node_slices,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.nv_ipam import PoolKey
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.jsontext import (
+    Problem,
+    compact,
+    kind_of,
+    parse_json,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.objects import Object, build
+
+API_VERSION = "k8s.cni.cncf.io/v1"
+KIND = "NetworkAttachmentDefinition"
+COMPONENT = "network"
+NETWORK_KINDS = ("MacvlanNetwork", "HostDeviceNetwork", "IPoIBNetwork", *sriov_networks.PROGRAMS)
+
+_RESOURCE = re.compile(r"^([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]\Z", re.ASCII)
+
+
+class Attachment(NamedTuple):
+    """One attachment as the checks between networks see it: its name for people, its CNI name, text and annotations."""
+
+    where: str
+    name: str
+    config: str
+    annotations: dict[str, str]
+
+
+def network_attachment(network: Object) -> Object:
+    """Return the NetworkAttachmentDefinition of a network ``{"kind", "name", "spec"}`` that passed its check.
+
+    Networks of the SR-IOV operator's kinds have a ``namespace`` of their own too, which counts where the spec has none.
+    """
+    spec, annotations = network["spec"], {}
+    if network["kind"] == "HostDeviceNetwork":
+        annotations[RESOURCE_NAME] = full_resource_name(spec["resourceName"])
+    elif network["kind"] in sriov_networks.PROGRAMS:
+        annotations[RESOURCE_NAME] = f"{sriov_networks.RESOURCE_PREFIX}/{spec['resourceName']}"
+    return build(
+        API_VERSION,
+        KIND,
+        network["name"],
+        COMPONENT,
+        namespace=namespace_of(network),
+        annotations=annotations,
+        spec={"config": compact(_configuration(network)[0])},
+    )
+
+
+def namespace_of(network: Object) -> str:
+    """Return the namespace of a network's attachment."""
+    return network["spec"].get("networkNamespace") or network.get("namespace") or "default"
+
+
+def given_attachment(attachment: Object) -> Object:
+    """Return the NetworkAttachmentDefinition of a configuration given as such; its text is stored unchanged."""
+    return build(
+        API_VERSION,
+        KIND,
+        attachment["name"],
+        COMPONENT,
+        namespace=attachment.get("namespace") or "default",
+        labels=attachment.get("labels"),
+        annotations=attachment.get("annotations"),
+        spec={"config": attachment.get("config", "")} if attachment.get("config") else {},
+    )
+
+
+def full_resource_name(name: str) -> str:
+    """Return the resource a HostDeviceNetwork asks for: ``nvidia.com/`` is put in front unless it is there."""
+    return name if name.startswith("nvidia.com/") else f"nvidia.com/{name}"
+
+
+def check_network(network: Object) -> list[Problem]:
+    """Return what is wrong with a network ``{"kind", "name", "spec"}``; paths are fields of its spec."""
+    kind, spec = network["kind"], network["spec"]
+    if kind not in NETWORK_KINDS:
+        return [Problem("kind", f"{kind!r} is no network", f"one of {', '.join(NETWORK_KINDS)}")]
+    problems = _check_resource_name(spec.get("resourceName")) if kind == "HostDeviceNetwork" else []
+    if kind in sriov_networks.PROGRAMS:
+        problems = sriov_networks.check(kind, spec)
+    config, wrong = _configuration(network)
+    if wrong:
+        return problems + wrong
+    return problems + [each._replace(path=field_of(each.path)) for each in check_configuration(config)]
+
+
+def network_remarks(network: Object) -> list[Problem]:
+    """Return what is legal in a network that passed its check but will surprise; paths are fields of its spec."""
+    metadata = network_attachment(network)["metadata"]
+    found = configuration_remarks(_configuration(network)[0], metadata.get("annotations") or {})
+    return [each._replace(path=field_of(each.path)) for each in found]
+
+
+def check_attachment(config: Any) -> list[Problem]:
+    """Return what is wrong with the ``config`` of an attachment, as text; paths are keys inside the text.
+
+    Empty text is right: Multus then reads the configuration of that name from the node.
+    """
+    if not isinstance(config, str):
+        return [Problem("", f"must be JSON in a string, not {kind_of(config)}", "quote it, or use a block: config: |")]
+    if not config.strip():
+        return []
+    value, problems = parse_json(config)
+    return problems or check_configuration(value)
+
+
+def attachment_remarks(config: str, annotations: dict[str, str] | None = None) -> list[Problem]:
+    """Return what is legal in an attachment that passed its check but will surprise, or fail when a pod starts."""
+    value, problems = parse_json(config or "{}")
+    if problems or not isinstance(value, dict) or not value:
+        return []
+    return configuration_remarks(value, annotations or {})
+
+
+def check_between(
+    attachments: Sequence[Attachment], pools: Mapping[PoolKey, Claim] | None = None
+) -> list[tuple[str, Problem]]:
+    """Return (where, problem) for each address range that collides with one of another attachment on the same wire.
+
+    Attachments share a wire when they share their parent interface or device resource and VLAN. The same range under
+    the same ``network_name`` is one pool to whereabouts, which keeps its addresses apart: that is right. ``pools`` are
+    those of nv-ipam that are known.
+    """
+    wires: dict[tuple[str, ...], list[Claim]] = {}
+    for attachment in attachments:
+        value, problems = parse_json(attachment.config or "{}")
+        if problems or not isinstance(value, dict) or check_configuration(value):
+            continue
+        name = str(value.get("name") or attachment.name)
+        for path, plugin in plugins_of(value):
+            if not plugin.get("ipam"):
+                continue
+            wire = wire_of(plugin, attachment.annotations)
+            where = f"{path}ipam"
+            held = claims(plugin["ipam"], name, where) + nv_ipam.claims(plugin["ipam"], name, where, pools or {})
+            for claim in held:
+                wires.setdefault(wire, []).append(claim._replace(path=f"{attachment.where}\0{claim.path}"))
+    return [found for held in wires.values() for found in _between(held)]
+
+
+def programs_of(config: str) -> list[tuple[str, str]]:
+    """Return (path, program) of every CNI and IPAM program that an attachment's valid configuration names."""
+    value, problems = parse_json(config or "{}")
+    if problems or not isinstance(value, dict):
+        return []
+    found = []
+    for path, plugin in plugins_of(value):
+        ipam = plugin.get("ipam")
+        named = [(f"{path}type", plugin.get("type")), (f"{path}ipam.type", (ipam or {}).get("type"))]
+        found += [(where, program) for where, program in named if isinstance(program, str) and program]
+    return found
+
+
+def pools_of(config: str, name: str) -> list[tuple[str, PoolKey]]:
+    """Return (path, pool) of every pool of nv-ipam that an attachment named ``name`` takes addresses from."""
+    value, problems = parse_json(config or "{}")
+    if problems or not isinstance(value, dict):
+        return []
+    network = str(value.get("name") or name)
+    return [
+        (f"{path}ipam.poolName", key)
+        for path, plugin in plugins_of(value)
+        for key in nv_ipam.pools_named(plugin.get("ipam"), network)
+    ]
+
+
+def waits_for_guid(config: str) -> list[str]:
+    """Return the paths in an attachment's valid configuration that make its pods wait for a GUID of ib-kubernetes."""
+    value, problems = parse_json(config or "{}")
+    if problems or not isinstance(value, dict):
+        return []
+    waiting = "ibKubernetesEnabled"
+    plugins = [(path, plugin) for path, plugin in plugins_of(value) if plugin.get("type") == "ib-sriov"]
+    return [f"{path}{waiting}" for path, plugin in plugins if plugin.get(waiting) is True]
+
+
+def wants_node_slices(config: str) -> bool:
+    """Return whether an attachment's configuration asks whereabouts for node slices."""
+    value, problems = parse_json(config or "{}")
+    if problems or not isinstance(value, dict):
+        return False
+    return any(uses_node_slices(plugin.get("ipam")) for _path, plugin in plugins_of(value))
+
+
+def _between(held: list[Claim]) -> list[tuple[str, Problem]]:
+    found = []
+    for index, claim in enumerate(held):
+        where, _mark, path = claim.path.partition("\0")
+        # What collides inside one attachment was already said about that attachment alone.
+        others = [other for other in held[:index] if not other.path.startswith(f"{where}\0")]
+        for problem in conflicts([*others, claim])[-1:]:
+            if problem.path == claim.path:
+                hint = problem.hint.replace("\0", ": ")
+                found.append((where, Problem(path, problem.problem, hint)))
+    return found
+
+
+def _configuration(network: Object) -> tuple[dict[str, Any], list[Problem]]:
+    """Return the CNI configuration of a network and what is wrong with its embedded JSON."""
+    kind, spec = network["kind"], network["spec"]
+    ipam, problems = _embedded(spec.get("ipam"), "ipam", {}, listed=False)
+    meta: Any = []
+    if kind != "IPoIBNetwork":
+        meta, wrong = _embedded(spec.get("metaPlugins"), "metaPlugins", [], listed=True)
+        problems += wrong
+    version = CNI_VERSION
+    if kind in sriov_networks.PROGRAMS:
+        version = sriov_networks.CNI_VERSION
+        capabilities, wrong = _embedded(spec.get("capabilities"), "capabilities", None, listed=False)
+        problems += wrong or ([] if capabilities is None else sriov_networks.check_capabilities(capabilities))
+        plugin = sriov_networks.plugin_of(kind, spec, capabilities, ipam)
+    else:
+        plugin = _plugin_of(kind, spec, ipam)
+    if problems:
+        return {}, problems
+    head = {"cniVersion": version, "name": network["name"]}
+    return ({**head, "plugins": [plugin, *meta]} if meta else {**head, **plugin}), []
+
+
+def _plugin_of(kind: str, spec: Object, ipam: Any) -> dict[str, Any]:
+    if kind == "HostDeviceNetwork":
+        return {"type": "host-device", "ipam": ipam}
+    if kind == "IPoIBNetwork":
+        return {"type": "ipoib", "master": spec.get("master", ""), "ipam": ipam}
+    chosen = {key: spec[key] for key in ("master", "mode", "mtu") if spec.get(key)}
+    return {"type": "macvlan", **chosen, "ipam": ipam}
+
+
+def _embedded(given: Any, path: str, empty: Any, listed: bool) -> tuple[Any, list[Problem]]:
+    """Return the value of a field that holds JSON text (or already the mapping or list it stands for)."""
+    if isinstance(given, (dict, list)):
+        return given, []
+    if given is not None and not isinstance(given, str):
+        return None, [Problem(path, f"must be JSON in a string, not {kind_of(given)}")]
+    if not given or not given.strip():
+        return empty, []
+    value, problems = parse_json(given, listed=listed)
+    return value, [problem._replace(path=path) for problem in problems]
+
+
+def field_of(path: str) -> str:
+    """Return the field of a network's spec that a path of its rendered configuration came from."""
+    match = re.match(r"^plugins\[(\d+)\]\.?(.*)\Z", path)
+    if match is None:
+        return path
+    if match[1] == "0":
+        return match[2]
+    return f"metaPlugins[{int(match[1]) - 1}]" + (f".{match[2]}" if match[2] else "")
+
+
+def _check_resource_name(name: Any) -> list[Problem]:
+    if not isinstance(name, str) or not name:
+        hint = "the resourceName of the SR-IOV device plugin, for example hostdev"
+        return [Problem("resourceName", "is empty: pods would get no device", hint)]
+    short = name[len("nvidia.com/") :] if name.startswith("nvidia.com/") else name
+    if not _RESOURCE.match(short) or len(short) > 63:
+        hint = "letters, digits, - _ and ., a letter or digit at both ends, at most 63"
+        return [Problem("resourceName", f"{name!r} is no resource name", hint)]
+    return []

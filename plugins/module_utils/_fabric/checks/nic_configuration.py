@@ -1,0 +1,71 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The section of the NIC configuration operator: its variables, where firmware is kept, the hosts that it looks after.
+
+Sources: ``manifests/state-nic-configuration-operator`` of the Network Operator and its API types; the operator itself.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Mapping
+
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.findings import one_line
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.jsontext import Problem
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import Violation
+
+SECTION = "nicConfigurationOperator"
+STORAGE = "nicFirmwareStorage"
+DEFAULT_CLAIM = "nic-fw-storage-pvc"
+DEFAULT_SIZE = "1Gi"
+LOG_LEVEL = "LOG_LEVEL"
+OWN_VARIABLES = ("NODE_NAME", "NAMESPACE", LOG_LEVEL)
+"""Variables that the pods have from the section or from Kubernetes."""
+
+_SIZE = re.compile(r"\d{1,12}[EPTGMK]i", re.ASCII)
+
+
+def check_size(text: str) -> list[Problem]:
+    """Judge the size of the claim, as the operator's API does."""
+    if _SIZE.fullmatch(text):
+        return []
+    return [Problem("", f"{text[:40]!r} is no size of a claim", "a whole number with Ki, Mi, Gi, Ti, Pi or Ei: 5Gi")]
+
+
+def check(section: Mapping[str, Any]) -> list[Problem]:
+    """Return the variables that a container would have twice: the API server takes each name once."""
+    found, seen = [], set(OWN_VARIABLES)
+    for index, variable in enumerate(section.get("env") or []):
+        name = variable.get("name")
+        if name in seen:
+            hint = "set logLevel" if name == LOG_LEVEL else "the pods have it already" if name in OWN_VARIABLES else ""
+            found.append(Problem(f"env[{index}].name", f"{name} is set twice", hint or "keep one of them"))
+        seen.add(name)
+    return found
+
+
+def claim_of(section: Mapping[str, Any]) -> str:
+    """Return the name of the claim on storage for firmware; empty where the section asks for none."""
+    storage = section.get(STORAGE)
+    return (storage.get("pvcName") or DEFAULT_CLAIM) if isinstance(storage, Mapping) else ""
+
+
+def makes_claim(section: Mapping[str, Any]) -> bool:
+    """Tell whether the section brings the claim itself."""
+    return bool(claim_of(section)) and section[STORAGE].get("create") is not False
+
+
+def contested(hosts: Mapping[str, Mapping[str, Any]]) -> list[Violation]:
+    """Return the parameters of firmware that hosts are given beside the operator; ``hosts`` are the desired states."""
+    problem = f"is set by this collection, and the policy's {SECTION} sets parameters of the same cards"
+    hint = (
+        f"keep one: write a NicConfigurationTemplate in its place, drop {SECTION}, or keep its daemon off this host "
+        "with nodeAffinity"
+    )
+    return [
+        Violation(f"host {one_line(host)}: rdma_fabric_interfaces", f"[{index}].firmware", problem, hint)
+        for host, desired in hosts.items()
+        for index, entry in enumerate(desired.get("interfaces") or ())
+        if entry.get("firmware")
+    ]

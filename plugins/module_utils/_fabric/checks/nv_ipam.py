@@ -1,0 +1,323 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The pools of nv-ipam (IPPool, CIDRPool), judged by the rules of its webhook.
+
+Sources: nvidia-k8s-ipam ``api/v1alpha1`` (``ippool_validate.go``, ``cidrpool_validate.go``, ``validate_*.go``,
+``helpers.go``) and ``pkg/cni/types``. The controller applies the same rules without the webhook, but only logs what is
+wrong and hands out nothing.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from typing import Any, Iterator, Mapping, NamedTuple, Sequence
+
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.ipam import (
+    Claim,
+    Interval,
+    Network,
+    parse_address,
+    parse_network,
+    without,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.jsontext import Problem, kind_of, parse_json
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.names import dns_subdomain, label_key
+
+API_VERSION = "nv-ipam.nvidia.com/v1alpha1"
+POOL_KINDS = {"IPPool": "ippool", "CIDRPool": "cidrpool"}
+"""The kinds of pools, with the ``poolType`` that a network names each by."""
+
+_INT32 = 2**31 - 1
+
+
+class PoolKey(NamedTuple):
+    """What a network names a pool by: ``ippool`` or ``cidrpool``, and the pool's name."""
+
+    type: str
+    name: str
+
+
+def check_pool(kind: str, spec: Mapping[str, Any]) -> list[Problem]:
+    """Return what is wrong with the ``spec`` of a pool of a kind of :data:`POOL_KINDS`; paths are fields of it."""
+    problems = _check_ip_pool(spec) if kind == "IPPool" else _check_cidr_pool(spec)
+    return problems + _check_selector(spec.get("nodeSelector"))
+
+
+def claim_of(kind: str, name: str, spec: Mapping[str, Any]) -> Claim | None:
+    """Return the addresses that a pool may hand out; None where its network cannot be read."""
+    text = spec.get("subnet" if kind == "IPPool" else "cidr")
+    network = parse_network(text, "", strict=False)[0]
+    if network is None:
+        return None
+    intervals: list[Interval] = [(int(network.network_address), int(network.broadcast_address))]
+    for _where, entry in _entries(spec, "exclusions"):
+        first, last = (parse_address(entry.get(key), "")[0] for key in ("startIP", "endIP"))
+        if first is not None and last is not None:
+            intervals = without(intervals, (int(first), int(last)))
+    return Claim("", str(text), network.version, tuple(intervals), f"nv-ipam:{POOL_KINDS[kind]}:{name}")
+
+
+def nodes_of(kind: str, spec: Mapping[str, Any]) -> int:
+    """Return how many nodes a valid pool has addresses for."""
+    if kind == "IPPool":
+        subnet = ipaddress.ip_network(spec["subnet"], strict=False)
+        return _usable(subnet) // int(spec["perNodeBlockSize"])
+    cidr = ipaddress.ip_network(spec["cidr"])
+    # An entry of staticAllocations without a node keeps its prefix from everybody.
+    reserved = sum(1 for _where, entry in _entries(spec, "staticAllocations") if not entry.get("nodeName"))
+    return int(2 ** (spec["perNodeNetworkPrefix"] - cidr.prefixlen)) - reserved
+
+
+def pools_named(ipam: Any, network: str) -> list[PoolKey]:
+    """Return the pools an ``ipam`` object takes addresses from; ``network`` is the CNI name of its network.
+
+    A network that names no pool takes the one of its own name. ``ipam`` has passed its check.
+    """
+    if not isinstance(ipam, dict) or ipam.get("type") != "nv-ipam":
+        return []
+    pool_type = str(ipam.get("poolType") or "ippool").lower()
+    return [PoolKey(pool_type, name) for name in str(ipam.get("poolName") or network).split(",")]
+
+
+def claims(ipam: Any, network: str, path: str, pools: Mapping[PoolKey, Claim]) -> list[Claim]:
+    """Return the address claims of an ``ipam`` object on the given pools; ``network`` is the CNI name."""
+    found = [pools[key] for key in pools_named(ipam, network) if key in pools]
+    return [claim._replace(path=f"{path}.poolName") for claim in found]
+
+
+def claims_of(pools: Sequence[Mapping[str, Any]]) -> dict[PoolKey, Claim]:
+    """Return the addresses of each pool ``{"kind", "name", "spec"}`` that passed its check."""
+    found = {}
+    for pool in pools:
+        claim = claim_of(pool["kind"], pool["name"], pool["spec"])
+        if claim is not None:
+            found[PoolKey(POOL_KINDS[pool["kind"]], pool["name"])] = claim
+    return found
+
+
+def read_config(text: str) -> tuple[dict[str, dict[str, Any]], list[Problem]]:
+    """Return the IPPool specs, by name, of the ``config`` that releases before v23.10.0 had, and what is wrong with it.
+
+    The shape is that of nvidia-k8s-ipam 0.0.x: ``{"pools": {name: {subnet, perNodeBlockSize, gateway}},
+    "nodeSelector": {label: value}}``. The selector goes to every pool.
+    """
+    config, problems = parse_json(text)
+    if problems:
+        return {}, problems
+    given = config.get("pools") if isinstance(config, dict) else None
+    if not isinstance(given, dict) or not given:
+        return {}, [
+            Problem("pools", "must be an object with at least one pool", '{"pools": {"name": {"subnet": ...}}}')
+        ]
+    selector = config.get("nodeSelector") or {}
+    if not isinstance(selector, dict) or not all(isinstance(value, str) for value in selector.values()):
+        return {}, [Problem("nodeSelector", "must be an object of labels")]
+    problems = _unknown(config, ("pools", "nodeSelector"), "")
+    pools: dict[str, dict[str, Any]] = {}
+    for name, pool in given.items():
+        where = f"pools.{name}"
+        if not isinstance(pool, dict):
+            problems.append(Problem(where, f"must be an object, not {kind_of(pool)}"))
+            continue
+        problems += [each._replace(path=where) for each in dns_subdomain(name)]
+        problems += _unknown(pool, ("subnet", "perNodeBlockSize", "gateway"), f"{where}.")
+        problems += [each._replace(path=f"{where}.{each.path}") for each in check_pool("IPPool", pool)]
+        pools[name] = {**pool, **_selecting(selector)}
+    return pools, problems
+
+
+def _selecting(labels: Mapping[str, str]) -> dict[str, Any]:
+    if not labels:
+        return {}
+    wanted = [{"key": key, "operator": "In", "values": [value]} for key, value in sorted(labels.items())]
+    return {"nodeSelector": {"nodeSelectorTerms": [{"matchExpressions": wanted}]}}
+
+
+def _unknown(found: Mapping[str, Any], known: tuple[str, ...], prefix: str) -> list[Problem]:
+    hint = f"known: {', '.join(known)}"
+    return [Problem(f"{prefix}{key}", "is not a known field", hint) for key in found if key not in known]
+
+
+def _check_ip_pool(spec: Mapping[str, Any]) -> list[Problem]:
+    subnet, problems = parse_network(spec.get("subnet"), "subnet", strict=False)
+    size = _whole(spec.get("perNodeBlockSize"))
+    if size is None or size < 1:
+        problems.append(Problem("perNodeBlockSize", f"must be 1 or more, not {spec.get('perNodeBlockSize')!r}"))
+    else:
+        if subnet is not None and size > _usable(subnet):
+            hint = f"{subnet} has {_usable(subnet)}"
+            problems.append(Problem("perNodeBlockSize", f"{size} is more than the subnet has addresses", hint))
+        problems += _check_indexes(spec, size - 1)
+    gateway = spec.get("gateway")
+    if gateway:
+        address, wrong = parse_address(gateway, "gateway")
+        problems += wrong
+        if address is not None and subnet is not None and address not in subnet:
+            problems.append(Problem("gateway", f"{gateway} is no part of {subnet}"))
+    if subnet is not None:
+        problems += _check_exclusions(spec, subnet)
+    return problems + _check_routes(spec, subnet, "gateway", has_gateway=bool(gateway))
+
+
+def _check_cidr_pool(spec: Mapping[str, Any]) -> list[Problem]:
+    cidr, problems = parse_network(spec.get("cidr"), "cidr")
+    index = spec.get("gatewayIndex")
+    prefix = _node_prefix(spec.get("perNodeNetworkPrefix"), cidr)
+    if prefix is None:
+        bounds = f"{cidr.prefixlen or 1} to {cidr.max_prefixlen}" if cidr is not None else "a prefix length"
+        problem = f"must be {bounds}, not {spec.get('perNodeNetworkPrefix')!r}"
+        problems.append(Problem("perNodeNetworkPrefix", problem, "it is the size of a node's part of cidr"))
+    elif cidr is not None:
+        node = ipaddress.ip_network(f"{cidr.network_address}/{prefix}")
+        if index is not None and not _has_index(node, index):
+            hint = f"1 to {_usable(node)}" if node.num_addresses > 2 else f"0 to {node.num_addresses - 1}"
+            problems.append(Problem("gatewayIndex", f"{index!r} lies outside of a node's /{prefix}", hint))
+        problems += _check_indexes(spec, min(node.num_addresses - 1, _INT32))
+        problems += _check_static(spec, cidr, prefix)
+    if cidr is not None:
+        problems += _check_exclusions(spec, cidr)
+    return problems + _check_routes(spec, cidr, "gatewayIndex", has_gateway=index is not None)
+
+
+def _node_prefix(value: Any, cidr: Network | None) -> int | None:
+    """Return the prefix length of a node's part, None when it does not fit into ``cidr``."""
+    prefix = _whole(value)
+    if not prefix or (cidr is not None and not cidr.prefixlen <= prefix <= cidr.max_prefixlen):
+        return None
+    return prefix
+
+
+def _usable(network: Network) -> int:
+    """Return how many addresses nv-ipam takes from a network: a point-to-point one has two, others lose their edges."""
+    count = network.num_addresses
+    return count if count <= 2 else count - (2 if network.version == 4 else 1)
+
+
+def _has_index(node: Network, value: Any) -> bool:
+    index = _whole(value)
+    if index is None:
+        return False
+    if node.num_addresses <= 2:
+        return 0 <= index < node.num_addresses
+    return 1 <= index <= _usable(node)
+
+
+def _check_exclusions(spec: Mapping[str, Any], network: Network) -> list[Problem]:
+    problems = []
+    for where, entry in _entries(spec, "exclusions"):
+        ends = []
+        for key in ("startIP", "endIP"):
+            address, wrong = parse_address(entry.get(key), f"{where}.{key}")
+            problems += wrong
+            if address is not None and address not in network:
+                problems.append(Problem(f"{where}.{key}", f"{address} is no part of {network}"))
+            ends.append(address)
+        first, last = ends
+        if first is not None and last is not None and first.version == last.version and int(last) < int(first):
+            problems.append(Problem(f"{where}.endIP", "lies before startIP", "swap them"))
+    return problems
+
+
+def _check_indexes(spec: Mapping[str, Any], highest: int) -> list[Problem]:
+    problems = []
+    for where, entry in _entries(spec, "perNodeExclusions"):
+        first, last = _whole(entry.get("startIndex")), _whole(entry.get("endIndex"))
+        for key, index in (("startIndex", first), ("endIndex", last)):
+            if index is None or not 0 <= index <= highest:
+                problems.append(Problem(f"{where}.{key}", f"must be 0 to {highest}, not {entry.get(key)!r}"))
+        if first is not None and last is not None and last < first:
+            problems.append(Problem(f"{where}.endIndex", "lies before startIndex", "swap them"))
+    return problems
+
+
+def _check_static(spec: Mapping[str, Any], cidr: Network, prefix: int) -> list[Problem]:
+    problems: list[Problem] = []
+    nodes: set[str] = set()
+    prefixes: set[Network] = set()
+    for where, entry in _entries(spec, "staticAllocations"):
+        node = entry.get("nodeName")
+        if node and node in nodes:
+            problems.append(Problem(f"{where}.nodeName", f"{node} has a prefix already", "a node gets one prefix"))
+        nodes.add(str(node))
+        part, wrong = parse_network(entry.get("prefix"), f"{where}.prefix")
+        problems += wrong
+        if part is None:
+            continue
+        if part.version != cidr.version or part.network_address not in cidr:
+            problems.append(Problem(f"{where}.prefix", f"{part} is no part of {cidr}"))
+        elif part.prefixlen != prefix:
+            problems.append(Problem(f"{where}.prefix", f"{part} is no /{prefix}", "as perNodeNetworkPrefix says"))
+        if part in prefixes:
+            problems.append(Problem(f"{where}.prefix", f"{part} is given twice"))
+        prefixes.add(part)
+        if entry.get("gateway"):
+            address, wrong = parse_address(entry["gateway"], f"{where}.gateway")
+            problems += wrong
+            if address is not None and address not in part:
+                problems.append(Problem(f"{where}.gateway", f"{address} is no part of {part}"))
+    return problems
+
+
+def _check_routes(spec: Mapping[str, Any], network: Network | None, gateway: str, has_gateway: bool) -> list[Problem]:
+    problems = []
+    if not has_gateway:
+        hint = f"set {gateway}, or drop this"
+        problems += [
+            Problem(key, f"needs a gateway: {gateway} is missing", hint)
+            for key in ("defaultGateway", "routes")
+            if spec.get(key)
+        ]
+    for where, entry in _entries(spec, "routes"):
+        target, wrong = parse_network(entry.get("dst"), f"{where}.dst", strict=False)
+        problems += wrong
+        if target is None:
+            continue
+        if network is not None and target.version != network.version:
+            problems.append(Problem(f"{where}.dst", f"{target} is not of the address family of {network}"))
+        if spec.get("defaultGateway") and target.prefixlen == 0:
+            problems.append(Problem(f"{where}.dst", "is the default route beside defaultGateway", "drop one of them"))
+    return problems
+
+
+def _check_selector(selector: Any) -> list[Problem]:
+    if selector is None:
+        return []
+    terms = selector.get("nodeSelectorTerms") if isinstance(selector, dict) else None
+    if not isinstance(terms, list) or not terms:
+        hint = "leave nodeSelector out for every node"
+        return [Problem("nodeSelector.nodeSelectorTerms", "must be a list with at least one term", hint)]
+    problems = []
+    for index, term in enumerate(terms):
+        where = f"nodeSelector.nodeSelectorTerms[{index}]"
+        if not isinstance(term, dict):
+            problems.append(Problem(where, f"must be an object, not {kind_of(term)}"))
+            continue
+        for path, requirement in _entries(term, "matchExpressions"):
+            problems += [
+                each._replace(path=f"{where}.{path}.key") for each in label_key(str(requirement.get("key", "")))
+            ]
+        for path, requirement in _entries(term, "matchFields"):
+            problems += _check_field(requirement, f"{where}.{path}")
+    return problems
+
+
+def _check_field(requirement: Mapping[str, Any], path: str) -> list[Problem]:
+    problems = []
+    values = requirement.get("values")
+    if requirement.get("operator") not in ("In", "NotIn") or not isinstance(values, list) or len(values) != 1:
+        problems.append(Problem(path, "must be In or NotIn with one value", "fields of nodes compare no other way"))
+    if requirement.get("key") != "metadata.name":
+        problems.append(Problem(f"{path}.key", f"{requirement.get('key')!r} is no field of nodes", "metadata.name"))
+    return problems
+
+
+def _entries(owner: Mapping[str, Any], key: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    found = owner.get(key)
+    for index, entry in enumerate(found if isinstance(found, list) else []):
+        if isinstance(entry, dict):
+            yield f"{key}[{index}]", entry
+
+
+def _whole(value: Any) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) else None

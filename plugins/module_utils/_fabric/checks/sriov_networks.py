@@ -1,0 +1,95 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""SriovNetwork, SriovIBNetwork and OVSNetwork: the plugin that each configures, and what that plugin refuses.
+
+Sources: the attachments that the SR-IOV network operator makes of these kinds, and the configurations that sriov-cni,
+ib-sriov-cni and ovs-cni read.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Mapping
+
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.jsontext import Problem, kind_of
+
+PROGRAMS = {"SriovNetwork": "sriov", "SriovIBNetwork": "ib-sriov", "OVSNetwork": "ovs"}
+"""The CNI program of each kind."""
+
+COMPONENTS = {"SriovNetwork": "sriov-cni", "SriovIBNetwork": "ib-sriov-cni"}
+"""The component that brings the program of a kind to the nodes; that of Open vSwitch is not brought."""
+
+CNI_VERSION = "1.0.0"
+RESOURCE_PREFIX = "nvidia.com"
+"""What the vendor's chart has the operator put before the names of resources."""
+
+DEFAULT_LOG_LEVEL = "info"
+_RESOURCE = re.compile(r"^[A-Za-z0-9](?:[A-Za-z0-9_-]{0,61}[A-Za-z0-9])?\Z", re.ASCII)
+_OUTER_TAG = "802.1ad"
+
+
+def plugin_of(kind: str, spec: Mapping[str, Any], capabilities: Any, ipam: Any) -> dict[str, Any]:
+    """Return the plugin's configuration with the operator's keys in its order."""
+    plugin: dict[str, Any] = {"type": PROGRAMS[kind]}
+    if kind == "SriovNetwork":
+        plugin["vlan"] = spec.get("vlan", 0)
+        plugin.update(_given(spec, spoofchk="spoofChk", trust="trust"))
+        plugin["vlanQoS"] = spec.get("vlanQoS", 0)
+        plugin.update(_given(spec, vlanProto="vlanProto"))
+        rates = {"min_tx_rate": spec.get("minTxRate"), "max_tx_rate": spec.get("maxTxRate")}
+        plugin.update({key: rate for key, rate in rates.items() if rate is not None})
+    if capabilities is not None:
+        plugin["capabilities"] = capabilities
+    if kind == "OVSNetwork":
+        keys = {"bridge": "bridge", "vlan": "vlan", "mtu": "mtu", "trunk": "trunk", "interface_type": "interfaceType"}
+        return {**plugin, **_given(spec, **keys), "ipam": ipam}
+    plugin.update(_given(spec, link_state="linkState"))
+    if kind == "SriovNetwork":
+        level = spec.get("logLevel", DEFAULT_LOG_LEVEL)
+        plugin.update(_given({**spec, "logLevel": level}, logLevel="logLevel", logFile="logFile"))
+    return {**plugin, "ipam": ipam}
+
+
+def check(kind: str, spec: Mapping[str, Any]) -> list[Problem]:
+    """Return what the plugin refuses in a spec of the right types; paths are its fields."""
+    return check_resource_name(spec.get("resourceName")) + (_check_vlan(spec) if kind == "SriovNetwork" else [])
+
+
+def check_capabilities(value: Any) -> list[Problem]:
+    """Judge capabilities after their JSON text: the CNI library reads an object of booleans."""
+    if not isinstance(value, dict):
+        return [Problem("capabilities", f"must be a JSON object, not {kind_of(value)}", 'for example {"mac": true}')]
+    return [
+        Problem(f"capabilities.{name}", f"must be true or false, not {kind_of(switch)}")
+        for name, switch in value.items()
+        if not isinstance(switch, bool)
+    ]
+
+
+def check_resource_name(name: Any) -> list[Problem]:
+    """Judge the name of a resource without its prefix, by the rule of the operator's webhook."""
+    if not isinstance(name, str) or not name:
+        return [Problem("resourceName", "is empty: pods would get no device", "that of the SriovNetworkNodePolicy")]
+    if not _RESOURCE.match(name):
+        hint = f"letters, digits, - and _, at most 63; {RESOURCE_PREFIX}/ is put in front of it"
+        return [Problem("resourceName", f"{name!r} is no resource name", hint)]
+    return []
+
+
+def _check_vlan(spec: Mapping[str, Any]) -> list[Problem]:
+    problems = []
+    untagged = not spec.get("vlan")
+    if untagged and spec.get("vlanQoS"):
+        problems.append(Problem("vlanQoS", "needs a vlan other than 0: the sriov plugin refuses it", "give vlan"))
+    if untagged and str(spec.get("vlanProto", "")).lower() == _OUTER_TAG:
+        problems.append(Problem("vlanProto", "needs a vlan other than 0: the sriov plugin refuses it", "give vlan"))
+    least, most = spec.get("minTxRate") or 0, spec.get("maxTxRate") or 0
+    if most and least > most:
+        problems.append(Problem("minTxRate", f"is {least}, above maxTxRate {most}", "lower it"))
+    return problems
+
+
+def _given(spec: Mapping[str, Any], **fields: str) -> dict[str, Any]:
+    """Return the fields that are set, by the names of the plugin's configuration."""
+    return {key: spec[name] for key, name in fields.items() if spec.get(name)}

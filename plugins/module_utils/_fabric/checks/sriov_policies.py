@@ -1,0 +1,177 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""SriovNetworkNodePolicy: what the operator's webhook refuses, and the device plugin's configuration made of policies.
+
+Source: the SR-IOV network operator, its webhook and its controller of policies.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any, Iterable, Mapping, NamedTuple
+
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.sriov_networks import (
+    RESOURCE_PREFIX,
+    check_resource_name,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.jsontext import Problem
+
+Spec = Mapping[str, Any]
+
+IGNORED_NAME = "default"
+"""A policy of this name is one of earlier releases, which the operator passes over."""
+
+VFIO = "vfio-pci"
+_CRITERIA = ("vendor", "deviceID", "pfNames", "rootDevices")
+_PORT = re.compile(r"^([^\s/:#]{1,127})(?:#(\d{1,4})-(\d{1,4}))?\Z", re.ASCII)
+_LINKS = {"eth": "ether", "ib": "infiniband"}
+# Functions by their port's id, for the cards that the operator and the vendor's release support.
+FUNCTION_IDS = {
+    "1013": "1014",
+    "1015": "1016",
+    "1017": "1018",
+    "1019": "101a",
+    "101b": "101c",
+    **dict.fromkeys(("101d", "101f", "1021", "1023", "1025", "a2d6", "a2dc"), "101e"),
+    **dict.fromkeys(("158a", "158b", "1572", "1589", "1581", "15ff", "0d58", "1583"), "154c"),
+    **dict.fromkeys(("1592", "1593", "159b", "1599", "1591", "188a", "124d", "124c", "579c", "579d", "579e"), "1889"),
+    **dict.fromkeys(("12d2", "12d3", "1249", "124a"), "1889"),
+    "1563": "1565",
+    "10c9": "10ca",
+    "16d7": "16dc",
+    "1750": "1806",
+    "1654": "1664",
+}
+
+
+class Port(NamedTuple):
+    """An item of ``pfNames``: an interface, and the functions meant, by their first and last number."""
+
+    name: str
+    functions: tuple[int, int] | None
+
+
+def check_port(text: str) -> list[Problem]:
+    """Judge an item of ``pfNames``."""
+    match = _PORT.match(text)
+    if match is None:
+        return [Problem("", f"{text!r} is no interface or range of its functions", "ens1f0, or ens1f0#0-3")]
+    if match[2] is not None and int(match[2]) > int(match[3]):
+        return [Problem("", f"{text!r} ends before it begins", "the first function, then the last")]
+    return []
+
+
+def port_of(text: str) -> Port:
+    """Return what a valid item of ``pfNames`` means."""
+    name, _mark, functions = text.partition("#")
+    first, _dash, last = functions.partition("-")
+    return Port(name, (int(first), int(last)) if functions else None)
+
+
+def check(spec: Spec) -> list[Problem]:
+    """Return what is wrong with a policy whose fields are right each on its own; paths are its fields."""
+    problems = check_resource_name(spec.get("resourceName"))
+    selector, count = spec.get("nicSelector") or {}, spec.get("numVfs") or 0
+    if not any(selector.get(key) for key in _CRITERIA):
+        hint = f"give one or more of {', '.join(_CRITERIA)}"
+        problems.append(Problem("nicSelector", "selects nothing", hint))
+    for index, text in enumerate(selector.get("pfNames") or []):
+        functions = port_of(text).functions
+        if functions is not None and functions[1] >= count:
+            problem = f"{text} has functions beyond numVfs {count}, which are numbered from 0"
+            problems.append(Problem(f"nicSelector.pfNames[{index}]", problem, "shorten the range or raise numVfs"))
+    if count and selector.get("deviceID") and selector["deviceID"] not in FUNCTION_IDS:
+        problem = f"{selector['deviceID']} is no card whose functions are known"
+        hint = "leave it out and select by vendor and pfNames"
+        problems.append(Problem("nicSelector.deviceID", problem, hint))
+    if spec.get("deviceType") == VFIO and spec.get("isRdma"):
+        hint = "give deviceType: netdevice, or isRdma: false"
+        problems.append(Problem("isRdma", "needs the driver of the card: deviceType is vfio-pci", hint))
+    if link_of(spec) == "infiniband" and spec.get("eSwitchMode") == "switchdev":
+        problems.append(Problem("eSwitchMode", "switchdev is for Ethernet ports only", "leave it out"))
+    return problems
+
+
+def link_of(spec: Spec) -> str:
+    """Return the link type in the device plugin's words; empty where the policy has none."""
+    return _LINKS.get(str(spec.get("linkType", "")).lower(), "")
+
+
+def in_order(policies: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Return policies ``{"name", "spec"}`` in the order in which they are applied: of two, the later one counts."""
+    return sorted(policies, key=lambda policy: (-(policy["spec"].get("priority") or 0), policy["name"]))
+
+
+def may_meet(one: Spec, other: Spec) -> bool:
+    """Return whether a node may be selected by both policies."""
+    left, right = one.get("nodeSelector") or {}, other.get("nodeSelector") or {}
+    return not any(key in right and right[key] != value for key, value in left.items())
+
+
+def may_share(one: Spec, other: Spec) -> bool:
+    """Return whether a function may be selected by both policies on one node."""
+    left, right = one.get("nicSelector") or {}, other.get("nicSelector") or {}
+    if any(left.get(key) and right.get(key) and left[key] != right[key] for key in ("vendor", "deviceID")):
+        return False
+    if left.get("rootDevices") and right.get("rootDevices"):
+        return bool(set(left["rootDevices"]) & set(right["rootDevices"]))
+    if left.get("pfNames") and right.get("pfNames"):
+        ours, theirs = [[port_of(text) for text in each["pfNames"]] for each in (left, right)]
+        return any(a.name == b.name and _overlap(a.functions, b.functions) for a in ours for b in theirs)
+    return True
+
+
+def _overlap(one: tuple[int, int] | None, other: tuple[int, int] | None) -> bool:
+    return one is None or other is None or (one[0] <= other[1] and other[0] <= one[1])
+
+
+def by_nodes(policies: Iterable[Mapping[str, Any]]) -> list[tuple[dict[str, str], list[Mapping[str, Any]]]]:
+    """Return (node selector, policies in their order) of each group of policies that select the same nodes."""
+    groups: dict[str, list[Mapping[str, Any]]] = {}
+    for policy in in_order(policies):
+        if policy["name"] != IGNORED_NAME:
+            groups.setdefault(json.dumps(policy["spec"].get("nodeSelector") or {}, sort_keys=True), []).append(policy)
+    return [(json.loads(text), groups[text]) for text in sorted(groups)]
+
+
+def plugin_config(policies: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the device plugin's configuration for policies of one group: one resource for each name."""
+    resources: dict[str, dict[str, Any]] = {}
+    for policy in policies:
+        spec = policy["spec"]
+        name = spec["resourceName"]
+        known = resources.get(name)
+        if known is None:
+            known = resources[name] = {
+                "resourceName": name,
+                "resourcePrefix": RESOURCE_PREFIX,
+                "selectors": {key: True for key in ("isRdma", "needVhostNet") if spec.get(key)},
+            }
+        known["excludeTopology"] = bool(spec.get("excludeTopology"))
+        for key, values in _selectors(spec).items():
+            listed = known["selectors"].setdefault(key, [])
+            listed += [value for value in values if value not in listed]
+    for resource in resources.values():
+        if not resource["excludeTopology"]:
+            del resource["excludeTopology"]
+    return {"resourceList": list(resources.values())}
+
+
+def _selectors(spec: Spec) -> dict[str, list[str]]:
+    """Return the selectors of a policy's functions; one without functions offers the ports themselves."""
+    nic = spec.get("nicSelector") or {}
+    found: dict[str, list[str]] = {}
+    if nic.get("vendor"):
+        found["vendors"] = [nic["vendor"]]
+    if nic.get("deviceID"):
+        found["devices"] = [FUNCTION_IDS[nic["deviceID"]] if spec.get("numVfs") else nic["deviceID"]]
+    if nic.get("pfNames"):
+        found["pfNames"] = list(nic["pfNames"])
+    # The link of a function that vfio-pci has can't be seen.
+    if link_of(spec) and spec.get("deviceType") != VFIO:
+        found["linkTypes"] = [link_of(spec)]
+    if nic.get("rootDevices"):
+        found["rootDevices"] = list(nic["rootDevices"])
+    return found

@@ -1,0 +1,93 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which releases of the programs the rendered objects fit.
+
+A version without numbers (a release tag of the vendor, a digest) counts as current; only of the fields of pools is it
+known which release of the vendor brought them.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Mapping
+
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.images import older_than, version_numbers
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.jsontext import Problem
+
+MULTUS_THIN_ENTRYPOINT = (4, 0, 0)
+_MULTUS_PAUSING_WATCH = (4, 1, 0)
+_NFD = (0, 17, 0)
+# The first release that reads its pools from objects; older ones read a ConfigMap and keep addresses elsewhere.
+_NV_IPAM_POOLS = (0, 1, 0)
+_NV_IPAM_CIDR_POOLS = (0, 2, 0)
+_WHEREABOUTS_LOOP = (0, 5, 3)
+_WHEREABOUTS_NODE_SLICES = (0, 9, 0)
+
+_RELEASE = re.compile(r"^network-operator-v(\d+)\.(\d+)(?:\.(\d+))?", re.ASCII)
+# (kind or empty for both, field of the spec, nv-ipam's own first version, the vendor's first release with it).
+_POOL_FIELDS_SINCE: tuple[tuple[str, str, tuple[int, int, int], tuple[int, int, int]], ...] = (
+    ("", "exclusions", (0, 2, 0), (24, 7, 0)),
+    ("", "routes", (0, 3, 0), (25, 4, 0)),
+    ("CIDRPool", "defaultGateway", (0, 3, 1), (25, 4, 0)),
+    ("IPPool", "defaultGateway", (0, 3, 2), (25, 4, 0)),
+    ("", "perNodeExclusions", (0, 4, 0), (26, 1, 0)),
+)
+
+
+def version_problems(component: str, version: str) -> list[Problem]:
+    """Return why the objects rendered for a component do not fit a version of it; empty when they do."""
+    if component == "whereabouts" and older_than(version, _WHEREABOUTS_LOOP):
+        problem = f"whereabouts {version} has no control loop, which cleans up leftover addresses"
+        return [Problem("", problem, "use v0.5.3 or newer")]
+    if component == "nfd" and older_than(version, _NFD):
+        problem = f"node-feature-discovery {version} is older than the objects rendered for it"
+        return [Problem("", problem, "use v0.17.0 or newer")]
+    if component == "nv-ipam" and older_than(version, _NV_IPAM_POOLS):
+        problem = f"nv-ipam {version} reads its pools from a ConfigMap, not from IPPool objects"
+        return [Problem("", problem, "use v0.1.1 or newer; pools of the retired config become IPPool objects then")]
+    return []
+
+
+def version_remarks(component: str, version: str) -> list[Problem]:
+    """Return what surprises about a version that is deployed all the same."""
+    if component != "multus" or not older_than(version, _MULTUS_PAUSING_WATCH):
+        return []
+    problem = f"multus {version} watches its token without a pause and so uses all CPU it is allowed"
+    if older_than(version, MULTUS_THIN_ENTRYPOINT):
+        problem = f"multus {version} never renews the token in its kubeconfig"
+    return [Problem("", problem, "use v4.1.0 or newer")]
+
+
+def has_node_slices(version: str) -> bool:
+    """Return whether a release of whereabouts knows node slices."""
+    return not older_than(version, _WHEREABOUTS_NODE_SLICES)
+
+
+def node_slice_problems(version: str, path: str) -> list[Problem]:
+    """Return why a network may not ask a release of whereabouts for node slices; ``path`` leads to its ``ipam``."""
+    if has_node_slices(version):
+        return []
+    hint = "use v0.9.0 or newer, or drop node_slice_size"
+    return [Problem(f"{path}.node_slice_size", f"whereabouts {version} knows no node slices", hint)]
+
+
+def pool_problems(kind: str, spec: Mapping[str, Any], version: str) -> list[Problem]:
+    """Return the fields of a pool that the release of nv-ipam beside it does not know: it would ignore them."""
+    if kind == "CIDRPool" and _is_older(version, _NV_IPAM_CIDR_POOLS, (24, 7, 0)):
+        return [Problem("", f"nv-ipam {version} knows no CIDRPool", "use v0.2.0 or newer, or an IPPool")]
+    problems = []
+    for of_kind, name, first, release in _POOL_FIELDS_SINCE:
+        if of_kind in ("", kind) and spec.get(name) and _is_older(version, first, release):
+            newer = ".".join(str(number) for number in first)
+            hint = f"use v{newer} or network-operator-v{release[0]}.{release[1]}.{release[2]}, or newer"
+            problems.append(Problem(name, f"is not known to nv-ipam {version}: it would be ignored", hint))
+    return problems
+
+
+def _is_older(version: str, first: tuple[int, int, int], release: tuple[int, int, int]) -> bool:
+    """Return whether a version, the program's own or the vendor's release tag, is known to be older."""
+    match = _RELEASE.match(version)
+    if match:
+        return (int(match[1]), int(match[2]), int(match[3] or 0)) < release
+    return version_numbers(version) is not None and older_than(version, first)

@@ -1,0 +1,184 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The bill of materials: every image this collection can ask a cluster to pull, and how users replace each.
+
+The defaults are those of the vendor's release 26.4.1; NFD and whereabouts come from their own projects, since that
+release does not ship the latter.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, NamedTuple
+
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.objects import Object, containers_of, pod_of
+
+_VENDOR = "nvcr.io/nvidia/mellanox"
+_DOCA = "nvcr.io/nvidia/doca"
+_RELEASE = "network-operator-v26.4.1"
+
+
+class Material(NamedTuple):
+    """One line of the bill: where the image of a component comes from unless the user says otherwise."""
+
+    repository: str
+    image: str
+    version: str
+
+
+BILL: dict[str, Material] = {
+    "cni-plugins": Material(_VENDOR, "plugins", _RELEASE),
+    "doca-driver": Material(_VENDOR, "doca-driver", "doca3.4.1-26.04-1.1.0.0-1"),
+    "doca-telemetry": Material(_DOCA, "doca_telemetry", "1.25.5-doca3.4.0-host"),
+    "ib-kubernetes": Material(_VENDOR, "ib-kubernetes", _RELEASE),
+    "ib-sriov-cni": Material(_VENDOR, "ib-sriov-cni", _RELEASE),
+    "ipoib-cni": Material(_VENDOR, "ipoib-cni", _RELEASE),
+    "multus": Material(_VENDOR, "multus-cni", _RELEASE),
+    "nfd": Material("registry.k8s.io/nfd", "node-feature-discovery", "v0.17.3"),
+    "nic-feature-discovery": Material(_VENDOR, "nic-feature-discovery", _RELEASE),
+    "nic-configuration-daemon": Material(_VENDOR, "nic-configuration-operator-daemon", _RELEASE),
+    "nic-configuration-operator": Material(_VENDOR, "nic-configuration-operator", _RELEASE),
+    "nv-ipam": Material(_VENDOR, "nvidia-k8s-ipam", _RELEASE),
+    "rdma-shared-device-plugin": Material(_VENDOR, "k8s-rdma-shared-dev-plugin", _RELEASE),
+    "spectrum-x-operator": Material(_VENDOR, "spectrum-x-operator", _RELEASE),
+    "sriov-cni": Material(_VENDOR, "sriov-cni", _RELEASE),
+    "sriov-device-plugin": Material(_VENDOR, "sriov-network-device-plugin", _RELEASE),
+    "whereabouts": Material("ghcr.io/k8snetworkplumbingwg", "whereabouts", "v0.8.0"),
+    "xplane": Material("nvcr.io/nvstaging/doca", "xplane", "3.4.0005"),
+}
+
+SECTION_COMPONENTS: dict[str, str] = {
+    "docaTelemetryService": "doca-telemetry",
+    "ibKubernetes": "ib-kubernetes",
+    "nicConfigurationOperator.configurationDaemon": "nic-configuration-daemon",
+    "nicConfigurationOperator.operator": "nic-configuration-operator",
+    "nicFeatureDiscovery": "nic-feature-discovery",
+    "nvIpam": "nv-ipam",
+    "ofedDriver": "doca-driver",
+    "rdmaSharedDevicePlugin": "rdma-shared-device-plugin",
+    "sriovDevicePlugin": "sriov-device-plugin",
+    "secondaryNetwork.cniPlugins": "cni-plugins",
+    "secondaryNetwork.ipamPlugin": "whereabouts",
+    "secondaryNetwork.ipoib": "ipoib-cni",
+    "secondaryNetwork.multus": "multus",
+    "spectrumXOperator": "spectrum-x-operator",
+    "spectrumXOperator.xPlane": "xplane",
+}
+"""Which component a section of a policy describes; sections outside this list have no image of ours."""
+
+
+def default_image(component: str) -> dict[str, str]:
+    """Return the ImageSpec (repository, image, version) a policy section gets when it names none."""
+    return dict(BILL[component]._asdict())
+
+
+def image_reference(component: str, section: Object, global_config: Object, settings: Object) -> str:
+    """Return the image of a component as a pod names it.
+
+    It is that of :func:`effective_image`. A version that starts with ``sha256:`` is a digest.
+    ``settings["registry_mirrors"]`` then replaces the registry.
+    """
+    chosen = effective_image(component, section, global_config, settings)
+    separator = "@" if chosen["version"].startswith("sha256:") else ":"
+    reference = f"{chosen['repository'].rstrip('/')}/{chosen['image']}{separator}{chosen['version']}"
+    return mirrored(reference, settings.get("registry_mirrors") or {})
+
+
+def effective_image(component: str, section: Object, global_config: Object, settings: Object) -> dict[str, str]:
+    """Return the repository, image and version of a component.
+
+    For each of them the first non-empty value counts: the policy's section, the policy's ``global`` (repository and
+    version), ``settings["image_overrides"]``, the bill of materials.
+    """
+    override = (settings.get("image_overrides") or {}).get(component) or {}
+    inherited = inherited_image(component, global_config)
+    chosen: dict[str, str] = {}
+    for field, default in BILL[component]._asdict().items():
+        candidates = (section.get(field), inherited.get(field), override.get(field), default)
+        chosen[field] = next(value for value in candidates if value)
+    return chosen
+
+
+def inherited_image(component: str, global_config: Object) -> dict[str, str]:
+    """Return the repository and version that a component takes from a policy's ``global``.
+
+    Releases that have ``global`` ship no whereabouts, so there is no such image where it points to.
+    """
+    if BILL[component].repository not in (_VENDOR, _DOCA):
+        return {}
+    return {key: global_config[key] for key in ("repository", "version") if global_config.get(key)}
+
+
+def mirrored(reference: str, mirrors: dict[str, str]) -> str:
+    """Return an image reference with its longest matching prefix replaced by that prefix's mirror.
+
+    Prefixes match whole path segments. A reference without a registry means ``docker.io``, as for container runtimes.
+    """
+    for name in (reference, f"docker.io/{reference}" if not _names_registry(reference) else reference):
+        for prefix in sorted(mirrors, key=len, reverse=True):
+            stem = prefix.rstrip("/")
+            if name.startswith(f"{stem}/"):
+                return f"{mirrors[prefix].rstrip('/')}{name[len(stem) :]}"
+    return reference
+
+
+def pull_secrets(section: Object, global_config: Object, settings: Object) -> list[Object]:
+    """Return the pull secrets of a component: the section's or else ``global``'s, then those of the settings."""
+    names = section.get("imagePullSecrets") or global_config.get("imagePullSecrets") or []
+    merged = dict.fromkeys([*names, *(settings.get("image_pull_secrets") or [])])
+    return [{"name": name} for name in merged]
+
+
+def version_numbers(version: str) -> tuple[int, int, int] | None:
+    """Return (major, minor, patch) of ``v1.2.3``, ``1.2`` or ``v0.6.1-amd64``; None when the version names no number.
+
+    Vendor release tags and digests carry no version of the program inside: they are taken for current ones.
+    """
+    match = re.match(r"^v?(\d+)\.(\d+)(?:\.(\d+))?(?![\d.])", version, re.ASCII)
+    return (int(match[1]), int(match[2]), int(match[3] or 0)) if match else None
+
+
+def effective_version(component: str, section: Object, global_config: Object, settings: Object) -> str:
+    """Return the version :func:`image_reference` would use."""
+    return effective_image(component, section, global_config, settings)["version"]
+
+
+def older_than(version: str, bound: tuple[int, int, int]) -> bool:
+    """Return whether a version is known to be older than ``bound``."""
+    numbers = version_numbers(version)
+    return numbers is not None and numbers < bound
+
+
+def split_reference(reference: str) -> dict[str, str]:
+    """Return repository, image, version (a tag, may be empty) and digest (may be empty) of an image reference."""
+    name, _at, digest = reference.partition("@")
+    path, _slash, last = name.rpartition("/")
+    image, _colon, tag = last.partition(":")
+    return {"repository": path, "image": image, "version": tag, "digest": digest}
+
+
+def bill_of(objects: list[Object]) -> list[dict[str, Any]]:
+    """Return every image the given objects make a node pull, once each, for reports and air-gapped copies.
+
+    Each entry: reference, repository, image, version, digest, used_by (``Kind/namespace/name`` of the objects).
+    """
+    users: dict[str, list[str]] = {}
+    for found in objects:
+        pod = pod_of(found)
+        for container in containers_of(pod) if pod else []:
+            metadata = found["metadata"]
+            user = "/".join(part for part in (found["kind"], metadata.get("namespace"), metadata["name"]) if part)
+            known = users.setdefault(str(container.get("image", "")), [])
+            if user not in known:
+                known.append(user)
+    return [
+        {"reference": reference, **split_reference(reference), "used_by": used_by}
+        for reference, used_by in sorted(users.items())
+        if reference
+    ]
+
+
+def _names_registry(reference: str) -> bool:
+    first, slash, _rest = reference.partition("/")
+    return bool(slash) and ("." in first or ":" in first or first == "localhost")

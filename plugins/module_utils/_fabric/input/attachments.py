@@ -1,0 +1,225 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Networks and network attachments of the input: checked one by one and against each other. It may change."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Mapping, Sequence
+
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks import nad
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.cni import RESOURCE_NAME
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.ipam import Claim
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.nv_ipam import PoolKey
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.versions import node_slice_problems
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.findings import Place, path_text
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.jsontext import Problem, nearest, parse_json
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.names import dns_label, dns_subdomain
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.schema import (
+    Model,
+    annotation_map,
+    label_map,
+    record,
+    text,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.models import NETWORK_MODELS
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.models_sriov import SRIOV_NETWORK_MODELS
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.resources import (
+    ATTACHMENT_KIND,
+    Resource,
+)
+
+_CONFIG = text("CNI configuration, as JSON text")
+_ATTACHMENT = Model(ATTACHMENT_KIND, record("an attachment", {"config": _CONFIG}))
+ATTACHMENT_MODEL = Model(
+    "an attachment",
+    record(
+        "an attachment",
+        {"config": _CONFIG, "annotations": annotation_map("annotations"), "labels": label_map("labels")},
+    ),
+)
+
+
+@dataclass(frozen=True)
+class Network:
+    """One attachment pods can ask for. ``entry`` is what a FabricSpec holds of it, ``valid`` whether it may be built.
+
+    ``config`` and ``annotations`` are those of the attachment as it will be stored. ``resource_place`` is where the
+    device resource is named that its pods need.
+    """
+
+    kind: str
+    name: str
+    namespace: str
+    entry: dict[str, Any]
+    place: Place
+    resource_place: Place
+    config: str
+    annotations: dict[str, str]
+    valid: bool
+
+    @property
+    def full_name(self) -> str:
+        """``namespace/name`` of the attachment."""
+        return f"{self.namespace}/{self.name}"
+
+    @property
+    def ipam_place(self) -> Place:
+        """Where the address management stands."""
+        return self.place if self.kind == ATTACHMENT_KIND else self.place.at("ipam")
+
+
+def read_network(resource: Resource) -> Network:
+    """Check a network of any kind: the operator's own and those of the SR-IOV operator."""
+    place, known = resource.spec_place, len(resource.place.findings.violations)
+    spec = NETWORK_MODELS[resource.kind].read(resource.spec, place)
+    network = {"kind": resource.kind, "name": resource.name, "spec": spec}
+    if resource.kind in SRIOV_NETWORK_MODELS:
+        network["namespace"] = resource.namespace
+    said = {violation.path for violation in place.findings.violations[known:]}
+    for problem in nad.check_network(network):
+        # One place gets one violation: the declaration of the field may have spoken already.
+        if place.at(problem.path.partition(".")[0]).text() not in said:
+            field_place(place, problem.path).violation(problem.problem, problem.hint)
+    valid = bool(resource.name) and len(place.findings.violations) == known
+    built: dict[str, Any] = nad.network_attachment(network) if valid else {"metadata": {}, "spec": {"config": ""}}
+    for remark in nad.network_remarks(network) if valid else ():
+        field_place(place, remark.path).notice(remark.problem, remark.hint)
+    return Network(
+        kind=resource.kind,
+        name=resource.name,
+        namespace=nad.namespace_of(network),
+        entry={**network, "source": resource.source},
+        place=place,
+        resource_place=place.at("resourceName"),
+        config=built["spec"]["config"],
+        annotations=built["metadata"].get("annotations", {}),
+        valid=valid,
+    )
+
+
+def field_place(place: Place, path: str) -> Place:
+    """Return the place of a field of a network's spec, or inside the JSON text that it holds."""
+    field, _dot, rest = path.partition(".")
+    return place.at(field).inside(rest) if rest else place.at(field)
+
+
+def read_attachment(resource: Resource) -> Network:
+    """Check a NetworkAttachmentDefinition given as such."""
+    given = _ATTACHMENT.read(resource.spec, resource.spec_place)
+    entry: dict[str, Any] = {
+        "name": resource.name,
+        "namespace": resource.namespace or "default",
+        "annotations": resource.metadata("annotations"),
+        "labels": resource.metadata("labels"),
+        "config": given.get("config", ""),
+        "source": resource.source,
+    }
+    annotations = resource.place.at("metadata", "annotations")
+    has_config = isinstance(resource.spec, dict)
+    return _attachment(entry, resource.spec_place.at("config"), annotations, has_config=has_config)
+
+
+def read_attachment_variable(key: str, value: Any, place: Place) -> Network:
+    """Check an attachment of a variable, by ``name`` or ``namespace/name``."""
+    namespace, _slash, name = key.rpartition("/")
+    place.violations(dns_subdomain(name) + (dns_label(namespace) if namespace else []))
+    given = ATTACHMENT_MODEL.read(value, place)
+    entry: dict[str, Any] = {
+        "name": name,
+        "namespace": namespace or "default",
+        "annotations": given.get("annotations", {}),
+        "labels": given.get("labels", {}),
+        "config": given.get("config", ""),
+        "source": f"{place.document.source}: {path_text(place.path)}",
+    }
+    return _attachment(entry, place.at("config"), place.at("annotations"), has_config=True)
+
+
+def _attachment(entry: dict[str, Any], place: Place, annotations: Place, has_config: bool) -> Network:
+    problems = nad.check_attachment(entry["config"])
+    place.violations(problems)
+    if not problems:
+        for remark in nad.attachment_remarks(entry["config"], entry["annotations"]):
+            place.inside(remark.path).notice(remark.problem, remark.hint)
+    if has_config and not entry["config"].strip():
+        place.notice("is empty: Multus then looks for a configuration of that name on the node")
+    return Network(
+        kind=ATTACHMENT_KIND,
+        name=entry["name"],
+        namespace=entry["namespace"],
+        entry=entry,
+        place=place,
+        resource_place=annotations.at(RESOURCE_NAME),
+        config=entry["config"],
+        annotations=entry["annotations"],
+        valid=not problems,
+    )
+
+
+def check_between(networks: Sequence[Network], pools: Mapping[PoolKey, Claim]) -> None:
+    """Hold attachments against each other: names given twice, address ranges and pools that overlap."""
+    first: dict[str, Network] = {}
+    for network in networks:
+        other = first.setdefault(network.full_name, network)
+        if other is not network and network.name:
+            hint = f"{other.entry['source']} ({other.kind}) makes it already"
+            network.place.violation(f"the attachment {network.full_name} is given twice", hint)
+    by_where = {network.full_name: network for network in networks if network.valid}
+    given = [nad.Attachment(key, net.name, net.config, net.annotations) for key, net in by_where.items()]
+    for where, problem in nad.check_between(given, pools):
+        network = by_where[where]
+        network.ipam_place.violations([problem])
+
+
+def check_node_slices(networks: Sequence[Network], version: str) -> None:
+    """Refuse node slices that the release of whereabouts which the input deploys does not know; "" for none."""
+    for network in networks:
+        if version and network.valid and nad.wants_node_slices(network.config):
+            network.ipam_place.violations(node_slice_problems(version, "ipam"))
+
+
+def check_resource_names(networks: Sequence[Network], offered: Sequence[str]) -> None:
+    """Say when a network asks for a device resource that no device plugin of the input offers."""
+    for network in networks:
+        wanted = network.annotations.get(RESOURCE_NAME)
+        if offered and wanted and wanted not in offered:
+            hint = nearest(wanted, offered) or f"offered: {', '.join(offered)}"
+            network.resource_place.notice(f"asks for {wanted}, which no device plugin of the input offers", hint)
+
+
+def reference_problems(annotation: str) -> list[Problem]:
+    """Judge the annotation that lists a pod's networks: names joined by commas, or a JSON list."""
+    return _references(annotation)[1]
+
+
+def referenced(annotation: str, namespace: str) -> list[str]:
+    """Return the ``namespace/name`` of every network that a pod's annotation asks for."""
+    names = []
+    for item in _references(annotation)[0]:
+        owner, _slash, name = item.rpartition("/")
+        names.append(f"{owner or namespace}/{name}")
+    return names
+
+
+def _references(annotation: str) -> tuple[list[str], list[Problem]]:
+    stripped = annotation.strip()
+    if not stripped.startswith(("[", "{")):
+        names = [part.strip().partition("@")[0] for part in stripped.split(",")]
+        wrong = [name for name in names if any(_reference_problems(name))]
+        return [name for name in names if name not in wrong], [
+            Problem("", f"{name!r} names no network", "write name or namespace/name, joined by commas")
+            for name in wrong
+        ]
+    value, problems = parse_json(stripped)
+    if problems:
+        return [], problems
+    if not isinstance(value, list) or not all(isinstance(item, dict) and item.get("name") for item in value):
+        return [], [Problem("", "is no list of networks", 'write [{"name": "rdma-net"}]')]
+    return [f"{item['namespace']}/{item['name']}" if item.get("namespace") else str(item["name"]) for item in value], []
+
+
+def _reference_problems(name: str) -> list[Problem]:
+    namespace, _slash, short = name.rpartition("/")
+    return (dns_label(namespace) if namespace else []) + dns_subdomain(short)

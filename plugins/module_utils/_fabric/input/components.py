@@ -1,0 +1,128 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Who brings what networks and pools need: the CNI and IPAM programs on the nodes, nv-ipam's pools, cert-manager.
+
+What the input does not bring may be in the cluster or on the nodes already, so it is named and not refused. Private to
+this collection: it may change.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Mapping, Sequence
+
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks import nad, sriov_networks
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.findings import Place
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.images import effective_version
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.jsontext import nearest
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input import pools as pool_checks
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.attachments import Network, field_place
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.policy import Policy
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.pools import Pool
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.resources import ATTACHMENT_KIND
+
+NV_IPAM = "nvIpam"
+CNI_PLUGINS = "secondaryNetwork.cniPlugins"
+_OF_THE_CNI_PROJECT = (
+    "bandwidth",
+    "bridge",
+    "dhcp",
+    "dummy",
+    "firewall",
+    "host-device",
+    "host-local",
+    "ipvlan",
+    "loopback",
+    "macvlan",
+    "portmap",
+    "ptp",
+    "sbr",
+    "static",
+    "tap",
+    "tuning",
+    "vlan",
+    "vrf",
+)
+PROVIDERS: dict[str, str] = {
+    **dict.fromkeys(_OF_THE_CNI_PROJECT, CNI_PLUGINS),
+    "ipoib": "secondaryNetwork.ipoib",
+    "nv-ipam": NV_IPAM,
+    "whereabouts": "secondaryNetwork.ipamPlugin",
+}
+"""The section of a NicClusterPolicy that puts a CNI or IPAM program on the nodes."""
+
+_ON_THE_NODES = "nothing here deploys it: install it on the nodes, or keep what does"
+
+
+@dataclass(frozen=True)
+class Deployed:
+    """What the input deploys: the cluster's policy with the settings, in which namespace, and the inventory's hosts."""
+
+    cluster: Policy | None
+    settings: dict[str, Any]
+    namespace: str
+    hosts: Mapping[str, Any]
+
+    def section(self, path: str) -> dict[str, Any] | None:
+        """Return a section of the cluster's policy, None when it is not there."""
+        value: Any = self.cluster.spec if self.cluster else None
+        for part in path.split("."):
+            value = value.get(part) if isinstance(value, dict) else None
+        return value if isinstance(value, dict) else None
+
+
+def check(deployed: Deployed, networks: Sequence[Network], pools: Sequence[Pool]) -> None:
+    """Hold networks and pools against what the input deploys."""
+    section = deployed.section(NV_IPAM)
+    version = None
+    if section is not None and deployed.cluster is not None:
+        defaults = deployed.cluster.spec.get("global") or {}
+        version = effective_version("nv-ipam", section, defaults, deployed.settings)
+        place = deployed.cluster.at(NV_IPAM)
+        if section.get("enableWebhook"):
+            problem = "needs cert-manager in the cluster for its certificate, and nothing here deploys that"
+            hint = "without it leave this out: pools are checked by the same rules before they are applied"
+            place.at("enableWebhook").notice(problem, hint)
+    pool_checks.check_readers(pools, deployed.namespace, version)
+    pool_checks.check_room(pools, deployed.hosts)
+    kinds = {network.kind for network in networks}
+    brought = [sriov_networks.PROGRAMS[kind] for kind in sriov_networks.COMPONENTS if kind in kinds]
+    for network in networks:
+        if network.valid:
+            _check_programs(network, deployed, brought)
+            _check_pools(network, deployed, pools)
+
+
+def _check_programs(network: Network, deployed: Deployed, brought: Sequence[str]) -> None:
+    """Name the programs of a network that nothing in the input puts on the nodes; ``brought`` come with networks."""
+    for path, program in nad.programs_of(network.config):
+        section = PROVIDERS.get(program)
+        if program in brought or (section is not None and deployed.section(section) is not None):
+            continue
+        problem = f"names the program {program}, which the input does not deploy: pods fail on a node without it"
+        hint = f"add {section} to the NicClusterPolicy, or see to it that nodes have it" if section else _ON_THE_NODES
+        place_in(network, path).notice(problem, hint)
+
+
+def _check_pools(network: Network, deployed: Deployed, pools: Sequence[Pool]) -> None:
+    """Name the pools of a network that are not part of the input."""
+    known = {pool.key for pool in pools}
+    for path, key in nad.pools_of(network.config, network.name):
+        if key in known:
+            continue
+        other = next((pool.key.type for pool in pools if pool.name == key.name), "")
+        names = [pool.name for pool in pools if pool.key.type == key.type]
+        hint = f'"poolType": "{other}" means the one that is given' if other else nearest(key.name, names)
+        problem = f"takes addresses from the {key.type} {key.name}, which is not part of the input"
+        place_in(network, path).notice(
+            problem, hint or f"the cluster has to have it, in the namespace {deployed.namespace}"
+        )
+
+
+def place_in(network: Network, path: str) -> Place:
+    """Return where a network's configuration says what stands at ``path`` of it."""
+    if network.kind == ATTACHMENT_KIND:
+        return network.place.inside(path)
+    field = nad.field_of(path)
+    return network.place if field == "type" else field_place(network.place, field)

@@ -1,0 +1,87 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The controllers that a policy deploys: who reads their objects, and what they do to hosts beside this collection.
+
+Sources: the README and the design reference of the NIC configuration operator; ``manifests/state-spectrum-x-operator``
+of the Network Operator. Private to this collection: it may change.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Mapping, Sequence
+
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks import nic_configuration
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.images import image_reference
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.components import Deployed
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.policy import Policy
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.resources import CONTROLLER_KINDS, Resource
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import Violation
+
+SPECTRUM_X = "spectrumXOperator"
+
+
+def check(deployed: Deployed, objects: Sequence[Resource]) -> None:
+    """Refuse objects that nobody would read, and say what the controllers do that a run of this collection does not."""
+    for each in objects:
+        api_version, reader = CONTROLLER_KINDS.get(each.kind, ("", ""))
+        if each.content.get("apiVersion") == api_version and deployed.section(reader) is None:
+            hint = f"add {reader} to the NicClusterPolicy, or leave the object to who deploys that controller"
+            each.place.at("kind").violation(f"is read by a controller that the input does not deploy: {reader}", hint)
+    cluster = deployed.cluster
+    cards, flows = deployed.section(nic_configuration.SECTION), deployed.section(SPECTRUM_X)
+    if cluster is not None and cards is not None:
+        _remark_cards(deployed, cluster, cards, objects)
+    if cluster is not None and flows is not None:
+        _remark_flows(deployed, cluster, flows)
+
+
+def contested(cluster: Policy | None, hosts: Mapping[str, Mapping[str, Any]]) -> list[Violation]:
+    """Return the firmware that hosts are given beside the controller that sets it by itself.
+
+    ``hosts`` are the desired states by inventory name. A node affinity that demands something may keep the
+    controller's daemon off a host.
+    """
+    if cluster is None or nic_configuration.SECTION not in cluster.spec:
+        return []
+    if (cluster.spec.get("nodeAffinity") or {}).get("requiredDuringSchedulingIgnoredDuringExecution"):
+        return []
+    return nic_configuration.contested(hosts)
+
+
+def _remark_cards(deployed: Deployed, cluster: Policy, section: Mapping[str, Any], objects: Sequence[Resource]) -> None:
+    place = cluster.at(nic_configuration.SECTION)
+    problem = (
+        "deploys a controller that works on hosts by itself: as its templates say it sets parameters of firmware, "
+        "updates firmware, names interfaces and reboots nodes, in no slot of this collection's"
+    )
+    hint = (
+        "it starts none of that before the maintenance operator gives it the node, which is not deployed here: install "
+        "its chart; a host's own firmware (rdma_fabric_interfaces) is refused beside it"
+    )
+    place.notice(problem, hint)
+    claim = nic_configuration.claim_of(section)
+    known = ("PersistentVolumeClaim", claim, deployed.namespace)
+    is_given = any((each.kind, each.name, each.namespace) == known for each in objects)
+    if claim and not nic_configuration.makes_claim(section) and not is_given:
+        problem = f"names the PersistentVolumeClaim {claim}, which is not part of the input: pods wait for it"
+        hint = f"the namespace {deployed.namespace} has to have it; create: true makes it"
+        place.at(nic_configuration.STORAGE, "pvcName").notice(problem, hint)
+    if claim and not nic_configuration.makes_claim(section):
+        for name in ("storageClassName", "availableStorageSize"):
+            if section[nic_configuration.STORAGE].get(name):
+                place.at(nic_configuration.STORAGE, name).notice("has no effect here", "the claim is somebody else's")
+
+
+def _remark_flows(deployed: Deployed, cluster: Policy, section: Mapping[str, Any]) -> None:
+    place = cluster.at(SPECTRUM_X)
+    problem = "makes objects of the SR-IOV Network Operator, which is not deployed here: without it no function is made"
+    hint = (
+        "keep that operator for the nodes of its SpectrumXRailPoolConfigs, and give this collection no functions there"
+    )
+    place.notice(problem, hint)
+    service = section.get("xPlane")
+    if isinstance(service, Mapping):
+        reference = image_reference("xplane", dict(service), {}, deployed.settings)
+        problem = f"is started by the flow controller, so its image is in no list of this collection: {reference}"
+        place.at("xPlane").notice(problem, "copy it to the mirror as well, where nodes reach no other registry")

@@ -1,0 +1,82 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What ``ofedDriver`` asks of hosts, and what of it means nothing there.
+
+Source of the variables: the configuration of the driver container's entrypoint (``internal/config`` of
+doca-driver-build).
+"""
+
+from __future__ import annotations
+
+from typing import Any, Mapping
+
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.findings import Place, shown
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.images import effective_image
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.names import driver_version
+
+COMPONENT = "doca-driver"
+UNLOAD_STORAGE = "UNLOAD_STORAGE_MODULES"
+
+_TRUE = ("1", "t", "T", "true", "True", "TRUE")
+_FALSE = ("", "0", "f", "F", "false", "False", "FALSE")
+"""What the entrypoint reads as a boolean (Go's ``strconv.ParseBool``); it does not start with anything else."""
+
+_PACKAGES = "the host's package manager has a proxy setting of its own"
+_HINTS = {
+    "CREATE_IFNAMES_UDEV": "names are kept by rdma_fabric_interfaces (name)",
+    "ENABLE_NFSRDMA": "install the driver release's NFS over RDMA package on the hosts",
+    "HTTPS_PROXY": _PACKAGES,
+    "HTTP_PROXY": _PACKAGES,
+    "NO_PROXY": _PACKAGES,
+    "RESTORE_DRIVER_ON_POD_TERMINATION": "rdma_fabric_driver: {state: absent} returns to the inbox driver",
+    "STORAGE_MODULES": "the modules that use the driver are found on each host",
+    "UNLOAD_THIRD_PARTY_RDMA_MODULES": "unload them on the host, where a step says that they hold the driver",
+}
+_OTHER = "the driver is installed on the host; what its container reads does not reach it"
+_VENDOR_REPOSITORIES = (
+    "docker.io/mellanox",
+    "ghcr.io/mellanox",
+    "mellanox",
+    "nvcr.io/nvidia/doca",
+    "nvcr.io/nvidia/mellanox",
+)
+
+
+def driver_request(section: Mapping[str, Any], global_config: Mapping[str, Any], settings: Any) -> dict[str, Any]:
+    """Return what hosts are asked for: the image, whose version names the release, and ``storage_modules`` if given."""
+    request: dict[str, Any] = effective_image(COMPONENT, dict(section), dict(global_config), settings)
+    for variable in section.get("env") or []:
+        if variable.get("name") == UNLOAD_STORAGE and not variable.get("valueFrom"):
+            request["storage_modules"] = "unload" if variable.get("value") in _TRUE else "stage"
+    return request
+
+
+def remark_driver(section: Mapping[str, Any], global_config: Mapping[str, Any], place: Place, top: Place) -> None:
+    """Say which parts of the section mean nothing to hosts; ``top`` is the policy's spec."""
+    inherited = not section.get("version") and global_config.get("version")
+    if inherited and list(driver_version(inherited)):
+        problem = f"has no version and takes {shown(inherited)} from global, which is no driver release"
+        place.violation(problem, "give ofedDriver a version such as doca3.4.1-26.04-1.1.0.0-1")
+    owner = place if section.get("repository") else top.at("global")
+    repository = section.get("repository") or global_config.get("repository") or _VENDOR_REPOSITORIES[0]
+    if repository.rstrip("/") not in _VENDOR_REPOSITORIES:
+        hint = "name the packages' source on the hosts: rdma_fabric_driver (source, repository or archive)"
+        owner.at("repository").notice("has no effect on the driver: hosts pull no image", hint)
+    for index, variable in enumerate(section.get("env") or []):
+        if variable.get("name"):
+            _remark_variable(variable["name"], variable, place.at("env", index))
+
+
+def _remark_variable(name: str, variable: Mapping[str, Any], place: Place) -> None:
+    value = variable.get("value") or ""
+    if variable.get("valueFrom"):
+        place.notice(f"`{name}` has no effect here", "the host has no pod to read it from")
+    elif name != UNLOAD_STORAGE:
+        place.notice(f"`{name}` has no effect here", _HINTS.get(name.upper(), _OTHER))
+    elif value not in (*_TRUE, *_FALSE):
+        place.at("value").violation(f"is {shown(value)}, neither true nor false", "the driver's container refuses it")
+    else:
+        policy = "unload" if value in _TRUE else "stage"
+        hint = "a host's own rdma_fabric_driver wins"
+        place.notice(f"`{name}` is read as storage_modules: {policy} of the driver on each host", hint)

@@ -1,0 +1,228 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""SriovNetworkNodePolicy and SriovNetworkPoolConfig in the input: checked, and what each one asks of hosts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any, Iterable, Mapping, Sequence
+
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks import sriov_policies as rules
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.sriov_networks import RESOURCE_PREFIX
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.findings import Place
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.models_sriov import NODE_POLICY, POOL_CONFIG
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.policy import VENDOR_GPUS, VENDOR_NICS, Policy
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.pools import note
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.resources import Resource
+
+_LINK_LAYERS = {"ether": "Ethernet", "infiniband": "InfiniBand"}
+_KNOWN_LABELS = (*VENDOR_NICS, *VENDOR_GPUS)
+_KNOWN_PREFIXES = (
+    "kubernetes.io/",
+    "feature.node.kubernetes.io/kernel-version",
+    "feature.node.kubernetes.io/system-os",
+)
+
+
+@dataclass(frozen=True)
+class FunctionPolicy:
+    """One SriovNetworkNodePolicy. ``entry`` is what a FabricSpec holds of it, ``place`` where its spec stands."""
+
+    name: str
+    entry: dict[str, Any]
+    place: Place
+    valid: bool
+
+    @property
+    def spec(self) -> dict[str, Any]:
+        """The fields that are right."""
+        spec: dict[str, Any] = self.entry["spec"]
+        return spec
+
+    @property
+    def resource(self) -> str:
+        """The extended resource that pods ask for."""
+        return f"{RESOURCE_PREFIX}/{self.spec.get('resourceName', '')}"
+
+
+def read_function_policy(resource: Resource) -> FunctionPolicy:
+    """Check one policy on its own."""
+    place, known = resource.spec_place, len(resource.place.findings.violations)
+    spec = NODE_POLICY.read(resource.spec, place)
+    if len(place.findings.violations) == known:
+        note(rules.check(spec), place)
+    valid = bool(resource.name) and len(place.findings.violations) == known
+    if valid:
+        _remark(resource, spec)
+    entry = {"name": resource.name, "spec": spec, "source": resource.source}
+    return FunctionPolicy(resource.name, entry, place, valid)
+
+
+def _remark(resource: Resource, spec: Mapping[str, Any]) -> None:
+    place = resource.spec_place
+    if resource.name == rules.IGNORED_NAME:
+        place.notice("has no effect here", "the operator passes over a policy called default as well: rename it")
+        return
+    if spec.get("externallyManaged"):
+        hint = "whoever makes them sets their MTU, driver and GUIDs too; rdma_fabric_interfaces can"
+        place.at("externallyManaged").notice("leaves hosts as they are: functions are only offered to pods", hint)
+    elif not spec["numVfs"]:
+        hint = "to remove functions set vfs: 0 in rdma_fabric_interfaces"
+        place.at("numVfs").notice("is 0: hosts are left as they are, and the ports themselves are offered", hint)
+
+
+def check(policies: Sequence[FunctionPolicy], cluster: Policy | None, nodes: Sequence[Policy]) -> None:
+    """Hold the policies against each other and against the device plugins of the other policies."""
+    valid = [policy for policy in policies if policy.valid and policy.name != rules.IGNORED_NAME]
+    for one, other in combinations(valid, 2):
+        _check_pair(one, other)
+    for policy in valid:
+        for owner in ([cluster] if cluster else []) + list(nodes):
+            _check_against(policy, owner)
+
+
+def _check_pair(one: FunctionPolicy, other: FunctionPolicy) -> None:
+    """Refuse what no device plugin can offer: the policies of each group of nodes are one plugin's."""
+    if not rules.may_meet(one.spec, other.spec):
+        return
+    if one.resource == other.resource and bool(one.spec.get("excludeTopology")) != bool(
+        other.spec.get("excludeTopology")
+    ):
+        hint = f"{one.entry['source']} ({one.name}) says otherwise of the same resource"
+        other.place.at("excludeTopology").violation("differs between policies of one resource", hint)
+    if (one.spec.get("nodeSelector") or {}) == (other.spec.get("nodeSelector") or {}):
+        return
+    hint = f"give both the same nodeSelector, or different values of one label ({one.entry['source']}, {one.name})"
+    if one.resource == other.resource:
+        problem = f"may select nodes where {one.name} offers {one.resource} too"
+        other.place.at("nodeSelector").violation(problem, hint)
+    elif rules.may_share(one.spec, other.spec):
+        problem = f"may select functions that {one.name} offers on the same nodes"
+        other.place.at("nodeSelector").violation(problem, hint)
+
+
+def _check_against(policy: FunctionPolicy, owner: Policy) -> None:
+    labels = {"nodeSelector": owner.spec.get("nodeSelector") or {}}
+    if not rules.may_meet(policy.spec, labels):
+        return
+    for section, names in owner.resources().items():
+        if policy.resource in names:
+            hint = f"{owner.source} ({section}) offers it; kubelet takes each resource from one plugin"
+            problem = f"offers {policy.resource}, which another plugin offers"
+            policy.place.at("resourceName").violation(problem, hint)
+        elif section == "sriovDevicePlugin":
+            problem = "may select functions that a SriovNetworkNodePolicy offers as well"
+            hint = f"keep its selectors apart from those of {policy.name}: two plugins give one function to two pods"
+            owner.at(section).notice(problem, hint)
+
+
+def offered(policies: Iterable[FunctionPolicy]) -> list[str]:
+    """Return the extended resources that the policies offer."""
+    return [policy.resource for policy in policies if policy.valid and policy.name != rules.IGNORED_NAME]
+
+
+def check_hosts(policies: Iterable[FunctionPolicy], hosts: Mapping[str, Mapping[str, Any]]) -> None:
+    """Say when no host can be found by a policy's labels; ``hosts`` are the desired states by inventory name."""
+    labels = {key for desired in hosts.values() for key in desired.get("node_labels") or {}}
+    for policy in policies:
+        if not policy.valid or host_request(policy) is None:
+            continue
+        if not hosts:
+            hint = "put the nodes into the inventory (group rdma_fabric)"
+            policy.place.notice("makes no functions: the inventory has no hosts", hint)
+            continue
+        for key in policy.spec.get("nodeSelector") or {}:
+            if key not in labels and key not in _KNOWN_LABELS and not key.startswith(_KNOWN_PREFIXES):
+                problem = "is a label that no host of the inventory is known to have: no functions are made"
+                hint = "set it in rdma_fabric_node_labels of the hosts meant"
+                policy.place.at("nodeSelector", key).notice(problem, hint)
+
+
+def host_requests(policies: Iterable[FunctionPolicy]) -> list[dict[str, Any]]:
+    """Return what the policies ask of hosts, in the order in which they are applied: of two, the later one counts."""
+    by_name = {id(policy.entry): policy for policy in policies if policy.valid}
+    ordered = rules.in_order([policy.entry for policy in by_name.values()])
+    found = [host_request(by_name[id(entry)]) for entry in ordered]
+    return [request for request in found if request is not None]
+
+
+def host_request(policy: FunctionPolicy) -> dict[str, Any] | None:
+    """Return what a policy asks of the hosts with its labels; None when it leaves them as they are."""
+    spec = policy.spec
+    if policy.name == rules.IGNORED_NAME or spec.get("externallyManaged") or not spec["numVfs"]:
+        return None
+    selector = spec["nicSelector"]
+    ports = [rules.port_of(text) for text in selector.get("pfNames") or []]
+    functions = {
+        "vendor": selector.get("vendor") or None,
+        "device": selector.get("deviceID") or None,
+        "pci": selector.get("rootDevices") or [],
+        "ports": [{"name": port.name, "range": list(port.functions) if port.functions else None} for port in ports],
+        "priority": spec.get("priority") or 0,
+        "resource": policy.resource,
+        "vfs": spec["numVfs"],
+        "mtu": spec.get("mtu"),
+        "vf_driver": spec.get("deviceType") or "netdevice",
+        "rdma": bool(spec.get("isRdma")),
+        "vhost_net": bool(spec.get("needVhostNet")),
+        "link_layer": _LINK_LAYERS.get(rules.link_of(spec)),
+        "eswitch_mode": spec.get("eSwitchMode"),
+    }
+    return {
+        "source": f"{NODE_POLICY.name}/{policy.name}",
+        "node_selector": spec.get("nodeSelector") or {},
+        "driver": None,
+        "peer_memory": None,
+        "functions": functions,
+    }
+
+
+@dataclass(frozen=True)
+class PoolConfig:
+    """One SriovNetworkPoolConfig: what it asks of hosts, and where its spec stands."""
+
+    request: dict[str, Any]
+    place: Place
+
+
+def read_pool_config(resource: Resource) -> PoolConfig | None:
+    """Check a SriovNetworkPoolConfig; return what it asks of the hosts with its labels, None for nothing."""
+    place = resource.spec_place
+    spec = POOL_CONFIG.read(resource.spec, place)
+    if "rdmaMode" not in spec:
+        place.notice("has no effect here", "it asks for no rdmaMode")
+        return None
+    request = {
+        "source": f"{POOL_CONFIG.name}/{resource.name}",
+        "node_selector": _labels(spec.get("nodeSelector") or {}, place.at("nodeSelector")),
+        "driver": None,
+        "peer_memory": None,
+        "netns_mode": spec["rdmaMode"],
+    }
+    return PoolConfig(request, place)
+
+
+def _labels(selector: Mapping[str, Any], place: Place) -> dict[str, str]:
+    """Return a label selector as labels; refuse what labels can't express."""
+    labels = dict(selector.get("matchLabels") or {})
+    for index, requirement in enumerate(selector.get("matchExpressions") or []):
+        values = requirement.get("values") or []
+        if requirement.get("operator") == "In" and len(values) == 1:
+            labels[requirement.get("key", "")] = values[0]
+        else:
+            hint = "name one value of one label (matchLabels), with a SriovNetworkPoolConfig for each"
+            place.at("matchExpressions", index).violation("can't be applied to hosts", hint)
+    return labels
+
+
+def check_modes(configs: Iterable[PoolConfig], cluster: Policy | None) -> None:
+    """Refuse exclusive RDMA while the shared device plugin, which does not start with it, is on every node."""
+    if cluster is None or not cluster.spec.get("rdmaSharedDevicePlugin") or cluster.spec.get("nodeAffinity"):
+        return
+    for config in configs:
+        if config.request["netns_mode"] == "exclusive":
+            problem = "is exclusive, and the RDMA shared device plugin (rdmaSharedDevicePlugin) does not start there"
+            hint = "use shared, or the SR-IOV device plugin; or keep the plugin off these nodes with nodeAffinity"
+            config.place.at("rdmaMode").violation(problem, hint)

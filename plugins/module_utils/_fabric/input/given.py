@@ -1,0 +1,92 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Objects that are applied as given, where they do this collection's work: operators and device plugins.
+
+Sources: the API of OLM (``Subscription``, ``ClusterExtension``), Flux (``HelmRelease``), Argo CD (``Application``) and
+k3s (``HelmChart``); the programs' rules for their configuration are in ``rules.devplugin``.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Iterator, Mapping, Tuple
+
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks import devplugin
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.findings import Place
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.images import split_reference
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.objects import pod_of
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.resources import Resource
+
+Path = Tuple[str, ...]
+
+_OPERATORS = {
+    "network-operator": "the NVIDIA Network Operator",
+    "nvidia-network-operator": "the NVIDIA Network Operator",
+    "sriov-network-operator": "the SR-IOV Network Operator",
+}
+_INSTALLERS: Mapping[tuple[str, str], tuple[Path, ...]] = {
+    ("operators.coreos.com", "Subscription"): (("spec", "name"),),
+    ("olm.operatorframework.io", "ClusterExtension"): (("spec", "source", "catalog", "packageName"),),
+    ("helm.toolkit.fluxcd.io", "HelmRelease"): (("spec", "chart", "spec", "chart"), ("spec", "chartRef", "name")),
+    ("argoproj.io", "Application"): (("spec", "source", "chart"),),
+    ("helm.cattle.io", "HelmChart"): (("spec", "chart"),),
+}
+"""Where objects that install others name what they install, by group and kind."""
+
+_PLUGIN_KEYS = {"configList": "rdma_shared", "resourceList": "sriov"}
+_PLUGIN_NAMES = {
+    "rdma-devices": "rdma_shared",
+    "network-operator-sriovdp-config": "sriov",
+    "sriovdp-config": "sriov",
+}
+
+
+def check_given(resource: Resource) -> list[str]:
+    """Judge one object that is applied as given; return the device resources that its configuration offers."""
+    for place, name in _installed(resource):
+        operator = _OPERATORS.get(name.rstrip("/").rpartition("/")[2])
+        if operator:
+            problem = f"installs {operator}, which would do this collection's work beside it"
+            place.violation(problem, "take it out, or leave the cluster to the operator")
+    return [name for place, kind, text in _configurations(resource) for name in _judged(place, kind, text)]
+
+
+def _installed(resource: Resource) -> Iterator[tuple[Place, str]]:
+    group = str(resource.content.get("apiVersion")).rpartition("/")[0]
+    for path in _INSTALLERS.get((group, resource.kind), ()):
+        value: Any = resource.content
+        for key in path:
+            value = value.get(key) if isinstance(value, Mapping) else None
+        if isinstance(value, str):
+            yield resource.place.at(*path), value
+    if resource.kind == "Deployment":
+        containers = (pod_of(dict(resource.content)) or {}).get("containers")
+        for index, container in enumerate(containers if isinstance(containers, list) else []):
+            image = container.get("image") if isinstance(container, Mapping) else None
+            if isinstance(image, str):
+                place = resource.place.at("spec", "template", "spec", "containers", index, "image")
+                yield place, split_reference(image)["image"]
+
+
+def _configurations(resource: Resource) -> Iterator[tuple[Place, str, str]]:
+    """Yield (place, kind of plugin, text) of each device plugin configuration in a ConfigMap."""
+    data = resource.content.get("data")
+    if resource.kind != "ConfigMap" or not isinstance(data, Mapping):
+        return
+    for key, text in data.items():
+        if isinstance(key, str) and isinstance(text, str):
+            # A name that the operators and the plugins' own manifests use says what even broken text was meant to be.
+            kinds = [kind for word, kind in _PLUGIN_KEYS.items() if f'"{word}"' in text]
+            kind = kinds[0] if len(kinds) == 1 else _PLUGIN_NAMES.get(resource.name, "")
+            if kind:
+                yield resource.place.at("data", key), kind, text
+
+
+def _judged(place: Place, kind: str, text: str) -> list[str]:
+    config, problems = devplugin.CHECKS[kind](text)
+    place.violations(problems)
+    if problems:
+        return []
+    for remark in devplugin.remarks(kind, config):
+        place.inside(remark.path).notice(remark.problem, remark.hint)
+    return devplugin.resource_names(kind, config)

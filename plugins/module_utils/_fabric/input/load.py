@@ -1,0 +1,343 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""From everything a user gave to one FabricSpec, or to every violation at once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any, Dict, Iterable, List, Mapping, Sequence, Tuple
+
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks import nv_ipam
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.versions import version_problems
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.findings import (
+    Document,
+    Findings,
+    Place,
+    described,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.images import effective_version
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input import (
+    attachments,
+    components,
+    controllers,
+    functions,
+    helm,
+    operator_config,
+    policy,
+    pools,
+    services,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.attachments import Network
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.driver import COMPONENT as DRIVER
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.functions import (
+    FunctionPolicy,
+    PoolConfig,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.given import check_given
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.models import NETWORK_MODELS, POLICY_NAME
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.models_sriov import (
+    NODE_POLICY,
+    OPERATOR_CONFIG,
+    POOL_CONFIG,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.operator_config import OperatorConfig
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.policy import Policy
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.pools import Pool, read_pool
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.resources import (
+    ATTACHMENT_KIND,
+    Resource,
+    read_document,
+    read_variable,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.settings import (
+    DEFAULT_NAMESPACE,
+    VARIABLES,
+    complete,
+    read_settings,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.workloads import Surroundings, check_workload
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import Notice, Violation, together
+
+FabricSpec = Dict[str, Any]
+HostReading = Tuple[Dict[str, Any], List[Violation], List[Notice]]
+
+VERSION = 1
+"""Version of the FabricSpec's shape."""
+
+MAX_DEPTH = 64
+MAX_VALUES = 200_000
+
+_NAMED_VARIABLES = {
+    "nic_node_policies": "NicNodePolicy",
+    "macvlan_networks": "MacvlanNetwork",
+    "host_device_networks": "HostDeviceNetwork",
+    "ipoib_networks": "IPoIBNetwork",
+    "sriov_networks": "SriovNetwork",
+    "sriov_ib_networks": "SriovIBNetwork",
+    "ovs_networks": "OVSNetwork",
+    "sriov_node_policies": "SriovNetworkNodePolicy",
+    "sriov_pool_configs": "SriovNetworkPoolConfig",
+    "ip_pools": "IPPool",
+    "cidr_pools": "CIDRPool",
+}
+_EXPECTED_NAMES = "a mapping of names"
+
+
+@dataclass
+class _Input:
+    """What was read so far, by what it is."""
+
+    policies: list[Policy] = field(default_factory=list)
+    function_policies: list[FunctionPolicy] = field(default_factory=list)
+    pool_configs: list[PoolConfig] = field(default_factory=list)
+    operator_config: OperatorConfig | None = None
+    networks: list[Network] = field(default_factory=list)
+    pools: list[Pool] = field(default_factory=list)
+    objects: list[Resource] = field(default_factory=list)
+    identities: dict[tuple[str, ...], Resource] = field(default_factory=dict)
+
+
+def build_spec(
+    documents: Sequence[Document],
+    variables: Mapping[str, Any],
+    settings: Mapping[str, Any],
+    hosts: Mapping[str, HostReading],
+    *,
+    helm_values: Sequence[Document] = (),
+    violations: Iterable[Violation] = (),
+) -> tuple[FabricSpec, list[Notice]]:
+    """Return the FabricSpec of everything given, with what is worth saying about it.
+
+    ``documents`` are those of files; ``variables`` hold ``nic_cluster_policy`` (a spec), ``nic_node_policies``,
+    ``macvlan_networks`` and the other names of :data:`_NAMED_VARIABLES` (specs by name) and ``network_attachments``;
+    ``settings`` are the role variables that belong to no resource; ``hosts`` is what ``_host.spec.host`` made of each
+    inventory host's variables; ``violations`` were found while files were read. Raises InvalidInput with all of them.
+    """
+    findings = Findings(violations=list(violations))
+    fitting = [document for document in documents if _fits(document, findings)]
+    values = [document for document in helm_values if _fits(document, findings)]
+    given = _read(fitting, variables, findings)
+    chart = helm.read_values(values, findings)
+    role_settings = read_settings(settings, findings)
+    all_settings = complete(role_settings, chart.settings)
+    cluster = _with_pools_of_config(_with_chart(_cluster_policy(given.policies), chart), given)
+    nodes = [one for one in given.policies if one.kind == "NicNodePolicy"]
+    namespace = role_settings.get("namespace") or (cluster.namespace if cluster else "") or DEFAULT_NAMESPACE
+    policies = ([cluster] if cluster else []) + nodes
+    for one in policies:
+        policy.remark(one, all_settings)
+    if all_settings["nfd"]:
+        nfd = effective_version("nfd", {}, {}, all_settings)
+        place = _variable("image_overrides", all_settings["image_overrides"], findings)
+        place.at("nfd", "version").violations(version_problems("nfd", nfd))
+    _check_together(cluster, nodes, given, all_settings)
+    deployed = components.Deployed(cluster, all_settings, namespace, hosts)
+    components.check(deployed, given.networks, given.pools)
+    for _desired, host_violations, host_notices in hosts.values():
+        findings.violations += host_violations
+        findings.notices += host_notices
+    desired_states = {name: reading[0] for name, reading in hosts.items()}
+    services.check(replace(deployed, hosts=desired_states), given.networks, given.objects)
+    controllers.check(deployed, given.objects)
+    findings.violations += controllers.contested(cluster, desired_states)
+    functions.check_hosts(given.function_policies, desired_states)
+    findings.violations += policy.conflicting_modes(cluster.spec if cluster else None, desired_states)
+    findings.raise_violations()
+    requests = policy.all_host_requests(policies, all_settings)
+    _remark_driver_override(policies, all_settings, requests, findings)
+    requests += [*functions.host_requests(given.function_policies), *(config.request for config in given.pool_configs)]
+    spec: FabricSpec = {
+        "version": VERSION,
+        "namespace": namespace,
+        "cluster_policy": cluster.as_spec() if cluster else None,
+        "node_policies": [one.as_spec() for one in nodes],
+        "function_policies": [one.entry for one in given.function_policies],
+        "function_plugin": given.operator_config.plugin if given.operator_config else {},
+        "pools": [pool.entry for pool in given.pools],
+        "networks": [net.entry for net in given.networks if net.kind != ATTACHMENT_KIND],
+        "attachments": [net.entry for net in given.networks if net.kind == ATTACHMENT_KIND],
+        "objects": [resource.content for resource in given.objects],
+        "settings": all_settings,
+        "host_requests": requests,
+        "rollouts": policy.all_rollouts(policies),
+        "hosts": {name: {**desired, "requests": requests} for name, (desired, _wrong, _said) in hosts.items()},
+    }
+    return spec, together(dict.fromkeys(findings.notices))
+
+
+def _read(documents: Sequence[Document], variables: Mapping[str, Any], findings: Findings) -> _Input:
+    """Check every resource on its own and sort them."""
+    given = _Input()
+    for resource in _resources(documents, variables, findings):
+        _note_repetition(resource, given)
+        _take(resource, given)
+    for name, item, place in _named("network_attachments", variables.get("network_attachments"), findings):
+        given.networks.append(attachments.read_attachment_variable(name, item, place))
+    given.function_policies = operator_config.configured(given.function_policies, given.operator_config)
+    return given
+
+
+def _resources(documents: Sequence[Document], variables: Mapping[str, Any], findings: Findings) -> Iterable[Resource]:
+    for document in documents:
+        yield from read_document(document, findings)
+    spec = variables.get("nic_cluster_policy")
+    if spec is not None:
+        place = _variable("nic_cluster_policy", spec, findings)
+        if _fits(place.document, findings):
+            yield from read_variable("NicClusterPolicy", POLICY_NAME, spec, place)
+    for variable, kind in _NAMED_VARIABLES.items():
+        for name, spec, place in _named(variable, variables.get(variable), findings):
+            yield from read_variable(kind, name, spec, place)
+
+
+def _named(variable: str, value: Any, findings: Findings) -> Iterable[tuple[str, Any, Place]]:
+    """Yield (name, value, place) of a variable that maps names to values."""
+    if value is None:
+        return
+    place = _variable(variable, value, findings)
+    if not _fits(place.document, findings):
+        return
+    if not isinstance(value, Mapping):
+        place.violation(f"is {described(value)}, not {_EXPECTED_NAMES}", "write each name with its spec below it")
+        return
+    for name, item in value.items():
+        if isinstance(name, str):
+            yield name, item, place.at(name)
+        else:
+            place.violation(f"has the name {described(name)}, which is not text", "quote it")
+
+
+def _variable(name: str, value: Any, findings: Findings) -> Place:
+    return Place(findings, Document(f"{VARIABLES}{name}", value))
+
+
+def _fits(document: Document, findings: Findings) -> bool:
+    """Return whether a document is of a size that can be worked on; note it when not."""
+    level, depth, count = [document.content], 0, 0
+    while level:
+        depth, count = depth + 1, count + len(level)
+        if depth > MAX_DEPTH or count > MAX_VALUES:
+            problem = (
+                f"holds more than {MAX_VALUES} values" if count > MAX_VALUES else f"is deeper than {MAX_DEPTH} levels"
+            )
+            Place(findings, document).violation(problem, "no fabric needs that; split or flatten it")
+            return False
+        level = [item for value in level for item in _members(value)]
+    return True
+
+
+def _members(value: Any) -> Iterable[Any]:
+    if isinstance(value, Mapping):
+        return value.values()
+    return value if isinstance(value, (list, tuple)) else ()
+
+
+def _take(resource: Resource, given: _Input) -> None:
+    """Check one resource on its own and put it where it belongs."""
+    if resource.kind in ("NicClusterPolicy", "NicNodePolicy"):
+        given.policies.append(policy.read_policy(resource))
+    elif resource.kind == NODE_POLICY.name:
+        given.function_policies.append(functions.read_function_policy(resource))
+    elif resource.kind == POOL_CONFIG.name:
+        config = functions.read_pool_config(resource)
+        given.pool_configs += [config] if config else []
+    elif resource.kind == OPERATOR_CONFIG.name:
+        given.operator_config = operator_config.read_operator_config(resource) or given.operator_config
+    elif resource.is_pool:
+        given.pools.append(read_pool(resource))
+    elif resource.kind in NETWORK_MODELS:
+        given.networks.append(attachments.read_network(resource))
+    elif resource.kind == ATTACHMENT_KIND:
+        given.networks.append(attachments.read_attachment(resource))
+    else:
+        given.objects.append(resource)
+
+
+def _note_repetition(resource: Resource, given: _Input) -> None:
+    identity = (str(resource.content.get("apiVersion")), resource.kind, resource.namespace, resource.name)
+    # Networks are compared by the attachment they make, pools by the namespace nv-ipam reads, and the cluster's policy
+    # is one whatever its name.
+    if resource.kind in ("NicClusterPolicy", ATTACHMENT_KIND) or resource.is_pool or not resource.name:
+        return
+    first = given.identities.setdefault(identity, resource)
+    if first is not resource:
+        resource.place.violation(f"{resource.kind} {resource.name} is given twice", f"{first.source} has it already")
+
+
+def _cluster_policy(policies: Sequence[Policy]) -> Policy | None:
+    found = [one for one in policies if one.kind == "NicClusterPolicy"]
+    for other in found[1:]:
+        hint = f"{found[0].source} gives it already; node policies are for what differs between nodes"
+        other.place.violation("is a second NicClusterPolicy: a cluster obeys one", hint)
+    return found[0] if found else None
+
+
+def _remark_driver_override(
+    policies: Sequence[Policy], settings: dict[str, Any], requests: list[dict[str, Any]], findings: Findings
+) -> None:
+    """Say which parts of ``image_overrides.doca-driver`` change nothing that hosts are asked for."""
+    given = settings["image_overrides"].get(DRIVER) or {}
+    place = _variable("image_overrides", settings["image_overrides"], findings).at(DRIVER)
+    for part in [part for part in given if part != "repository"]:
+        without = {key: value for key, value in given.items() if key != part}
+        overrides = {**settings["image_overrides"], DRIVER: without}
+        if policy.all_host_requests(policies, {**settings, "image_overrides": overrides}) == requests:
+            place.at(part).notice("has no effect here", "no ofedDriver takes it from here")
+
+
+def _with_chart(cluster: Policy | None, chart: helm.HelmInput) -> Policy | None:
+    """Add the sections that only the Helm values ask for; where both describe one, the NicClusterPolicy counts."""
+    if not chart.sections and chart.peer_memory is None:
+        return cluster
+    if cluster is None:
+        place = next(iter(chart.places.values()), None) or Place(Findings(), Document("helm values", {}))
+        source = place.document.source
+        cluster = Policy("NicClusterPolicy", POLICY_NAME, {}, source, replace(place, path=()))
+    spec, places = dict(cluster.spec), {}
+    for name, section in chart.sections.items():
+        if name in spec and name == "secondaryNetwork":
+            places.update({f"{name}.{part}": chart.places[name].at(part) for part in section if part not in spec[name]})
+            spec[name] = {**section, **spec[name]}
+        elif name in spec:
+            chart.places[name].notice("is given in the NicClusterPolicy too, which counts", cluster.source)
+        else:
+            places[name], spec[name] = chart.places[name], section
+    return replace(cluster, spec=spec, peer_memory=cluster.peer_memory or chart.peer_memory, places=places)
+
+
+def _with_pools_of_config(cluster: Policy | None, given: _Input) -> Policy | None:
+    """Move the pools of the retired ``nvIpam.config`` to those given as objects; an object of the same name counts."""
+    section = (cluster.spec.get("nvIpam") if cluster else None) or {}
+    text = section.get("config")
+    if cluster is None or text is None:
+        return cluster
+    place = cluster.at("nvIpam").at("config")
+    known = {pool.key for pool in given.pools}
+    for pool in pools.pools_of_config(text, place, cluster.source) if text.strip() else []:
+        if pool.key in known:
+            place.inside(f"pools.{pool.name}").notice(f"is given as IPPool {pool.name} too, which counts")
+        else:
+            given.pools.append(pool)
+    kept = {key: value for key, value in section.items() if key != "config"}
+    return replace(cluster, spec={**cluster.spec, "nvIpam": kept})
+
+
+def _check_together(cluster: Policy | None, nodes: Sequence[Policy], given: _Input, settings: dict[str, Any]) -> None:
+    """Hold everything that was read against everything else."""
+    policy.check_between(cluster, nodes)
+    functions.check(given.function_policies, cluster, nodes)
+    functions.check_modes(given.pool_configs, cluster)
+    attachments.check_node_slices(given.networks, policy.whereabouts_version(cluster, settings))
+    pools.check_between(given.pools)
+    valid = [pool.entry for pool in given.pools if pool.valid]
+    attachments.check_between(given.networks, nv_ipam.claims_of(valid))
+    every = ([cluster] if cluster else []) + list(nodes)
+    offered = [name for one in every for names in one.resources().values() for name in names]
+    offered += [name for resource in given.objects for name in check_given(resource)]
+    offered += functions.offered(given.function_policies)
+    attachments.check_resource_names(given.networks, [name for name in offered if not name.startswith("rdma/")])
+    services = [resource.name for resource in given.objects if resource.kind == "Service"]
+    around = Surroundings([network.full_name for network in given.networks], offered, services)
+    for resource in given.objects:
+        check_workload(resource, around)

@@ -1,0 +1,302 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Policies: translated to the current shape, held against each other, and what they ask of hosts. It may change.
+
+Sources of the rules between policies: the webhook ``api/v1alpha1/validator/nicpolicy_webhook.go``.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from itertools import combinations
+from typing import Any, Mapping, Sequence
+
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks import (
+    devplugin,
+    doca_telemetry,
+    ib_kubernetes,
+    nic_configuration,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.versions import (
+    version_problems,
+    version_remarks,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.findings import Place, one_line, shown
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.images import (
+    SECTION_COMPONENTS,
+    effective_image,
+    effective_version,
+    inherited_image,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.driver import driver_request, remark_driver
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.models import MODELS, POLICY_NAME
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.pools import note
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.resources import Resource
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.upgrades import drains_of, remark_upgrades
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import Violation
+
+EXCLUSIVE_SECTIONS = ("ofedDriver", "rdmaSharedDevicePlugin", "sriovDevicePlugin")
+"""Sections that may stand in the cluster's policy or in node policies, not in both."""
+
+TELEMETRY = "docaTelemetryService"
+IMAGE_PARTS = ("repository", "image", "version")
+PLUGIN_KINDS = {"rdmaSharedDevicePlugin": "rdma_shared", "sriovDevicePlugin": "sriov"}
+VENDOR_NICS = {"feature.node.kubernetes.io/pci-15b3.present": "true"}
+VENDOR_GPUS = {"feature.node.kubernetes.io/pci-10de.present": "true"}
+"""Labels of nodes with a NIC, and with a GPU, of the vendor, as NFD sets them with the operator's configuration."""
+
+
+@dataclass(frozen=True)
+class Policy:
+    """A policy in the current shape. ``peer_memory`` is the retired ``nvPeerDriver``, which is work of the hosts.
+
+    ``renamed`` maps sections to the retired names they were given under, ``places`` those that stand elsewhere (in Helm
+    values) to where.
+    """
+
+    kind: str
+    name: str
+    spec: dict[str, Any]
+    source: str
+    place: Place
+    namespace: str = ""
+    peer_memory: dict[str, Any] | None = None
+    renamed: Mapping[str, str] = field(default_factory=dict)
+    places: Mapping[str, Place] = field(default_factory=dict)
+
+    def at(self, section: str) -> Place:
+        """Return where a section stands, under the name it was given."""
+        owner, _dot, part = section.partition(".")
+        if section in self.places:
+            return self.places[section]
+        if owner in self.places:
+            return self.places[owner].at(part)
+        return self.place.at(*self.renamed.get(section, section).split("."))
+
+    def as_spec(self) -> dict[str, Any]:
+        """Return the policy as a FabricSpec holds it."""
+        return {"name": self.name, "spec": self.spec, "source": self.source}
+
+    def resources(self) -> dict[str, list[str]]:
+        """Return the extended resources of each device plugin section with a valid configuration."""
+        found = {}
+        for section, kind in PLUGIN_KINDS.items():
+            config = plugin_config(self.spec, section)
+            if config is not None:
+                found[section] = devplugin.resource_names(kind, config)
+        return found
+
+
+def read_policy(resource: Resource) -> Policy:
+    """Check one NicClusterPolicy or NicNodePolicy and bring it to the current shape."""
+    place = resource.spec_place
+    if resource.spec is None:
+        place.notice("is empty: the policy asks for nothing")
+    spec = MODELS[resource.kind].read(resource.spec, place)
+    if resource.kind == "NicClusterPolicy" and resource.name not in ("", POLICY_NAME):
+        hint = f"rename it to {POLICY_NAME} if an operator shall read it too"
+        resource.place.at("metadata", "name").notice("is a name that today's operator ignores", hint)
+    peer_memory = spec.pop("nvPeerDriver", None)
+    spec.pop("psp", None)
+    return Policy(
+        kind=resource.kind,
+        name=resource.name,
+        spec=spec,
+        source=resource.source,
+        place=place,
+        namespace=resource.namespace,
+        peer_memory=peer_memory,
+        renamed=_rename_device_plugin(spec, place),
+    )
+
+
+def _rename_device_plugin(spec: dict[str, Any], place: Place) -> dict[str, str]:
+    """Move the section ``devicePlugin`` of releases before v0.4.0 to its current name; return new name to old."""
+    retired = spec.pop("devicePlugin", None)
+    if retired is None:
+        return {}
+    if "rdmaSharedDevicePlugin" in spec:
+        place.at("devicePlugin").violation("stands beside its successor rdmaSharedDevicePlugin", "keep one of them")
+    spec["rdmaSharedDevicePlugin"] = retired
+    return {"rdmaSharedDevicePlugin": "devicePlugin"}
+
+
+def remark(policy: Policy, settings: dict[str, Any]) -> None:
+    """Judge versions, say which parts of an image come from elsewhere, and what is odd about configurations."""
+    spec = policy.spec
+    defaults = spec.get("global") or {}
+    for section, component in SECTION_COMPONENTS.items():
+        value = _section(spec, section)
+        if value is None:
+            continue
+        place, inherited = policy.at(section), inherited_image(component, defaults)
+        missing = [part for part in IMAGE_PARTS if not value.get(part) and not inherited.get(part)]
+        if missing:
+            chosen = effective_image(component, value, defaults, settings)
+            used = ", ".join(chosen[part] for part in missing)
+            place.notice(f"names no {' and no '.join(missing)}", f"the bill of materials says {used}")
+        version = effective_version(component, value, defaults, settings)
+        owner = place.at("version") if value.get("version") else place
+        owner.violations(version_problems(component, version))
+        for odd in version_remarks(component, version):
+            owner.notice(odd.problem, odd.hint)
+    if nic_configuration.SECTION in spec:
+        note(nic_configuration.check(spec[nic_configuration.SECTION]), policy.at(nic_configuration.SECTION))
+    if "ibKubernetes" in spec:
+        note(ib_kubernetes.check(spec["ibKubernetes"]), policy.at("ibKubernetes"))
+    for odd in doca_telemetry.inherited_problems(spec[TELEMETRY], defaults) if TELEMETRY in spec else ():
+        policy.at(TELEMETRY).notice(odd.problem, odd.hint)
+    if "ofedDriver" in spec:
+        remark_driver(spec["ofedDriver"], defaults, policy.at("ofedDriver"), policy.place)
+        remark_upgrades(spec["ofedDriver"], policy.at("ofedDriver").at("upgradePolicy"))
+    for section, kind in PLUGIN_KINDS.items():
+        config = plugin_config(spec, section)
+        if config is not None:
+            for remark in devplugin.remarks(kind, config):
+                policy.at(section).at("config").inside(remark.path).notice(remark.problem, remark.hint)
+        elif section in spec and not str(spec[section].get("config") or "").strip():
+            policy.at(section).violation("has no config: the plugin would offer no resource", "name its resources")
+
+
+def plugin_config(spec: Mapping[str, Any], section: str) -> dict[str, Any] | None:
+    """Return the configuration of a device plugin section; None when there is none or it is invalid."""
+    given = (spec.get(section) or {}).get("config")
+    if not given:
+        return None
+    config, problems = devplugin.CHECKS[PLUGIN_KINDS[section]](given)
+    return None if problems else config
+
+
+def whereabouts_version(policy: Policy | None, settings: dict[str, Any]) -> str:
+    """Return the version of whereabouts that a policy deploys; empty when it deploys none."""
+    section = _section(policy.spec, "secondaryNetwork.ipamPlugin") if policy else None
+    if policy is None or section is None:
+        return ""
+    return effective_version("whereabouts", section, policy.spec.get("global") or {}, settings)
+
+
+def _section(spec: Mapping[str, Any], path: str) -> dict[str, Any] | None:
+    value: Any = spec
+    for part in path.split("."):
+        value = (value or {}).get(part)
+    return value if isinstance(value, dict) else None
+
+
+def check_between(cluster: Policy | None, nodes: Sequence[Policy]) -> None:
+    """Hold the policies against each other: sections given twice, selectors that meet, resources offered twice."""
+    if cluster is not None:
+        for policy in nodes:
+            for section in EXCLUSIVE_SECTIONS:
+                if section in policy.spec and section in cluster.spec:
+                    hint = f"{cluster.source} has it too: keep it in the cluster's policy or in node policies"
+                    policy.at(section).violation(f"`{section}` is given for the cluster and for nodes", hint)
+    for one, other in combinations(nodes, 2):
+        _check_selectors(one, other)
+    for policy in ([cluster] if cluster else []) + list(nodes):
+        _check_resources(policy)
+
+
+def _check_selectors(one: Policy, other: Policy) -> None:
+    """Refuse two node policies where every node of one is a node of the other; mention those that may meet."""
+    left, right = one.spec.get("nodeSelector") or {}, other.spec.get("nodeSelector") or {}
+    place = other.place.at("nodeSelector")
+    if left.items() <= right.items() or right.items() <= left.items():
+        hint = f"{one.source} ({one.name}) selects them too: a node obeys one node policy at most"
+        place.violation("selects nodes that another node policy selects", hint)
+    elif not any(right.get(key, value) != value for key, value in left.items()):
+        place.notice(f"may select nodes that {one.name} selects too", "set different values of one label")
+
+
+def _check_resources(policy: Policy) -> None:
+    owners: dict[str, str] = {}
+    for section, names in policy.resources().items():
+        for name in names:
+            if owners.setdefault(name, section) != section:
+                hint = f"{owners[name]} offers it already; kubelet takes each resource from one plugin"
+                policy.at(section).at("config").violation(f"offers {name}, which another plugin offers", hint)
+
+
+def conflicting_modes(cluster: Mapping[str, Any] | None, hosts: Mapping[str, Mapping[str, Any]]) -> list[Violation]:
+    """Return what hosts ask of RDMA that the shared device plugin of every node does not start with.
+
+    ``cluster`` is the spec of the cluster's policy, ``hosts`` are the desired states by inventory name. A node affinity
+    may keep the plugin off a host.
+    """
+    if cluster is None or not cluster.get("rdmaSharedDevicePlugin") or cluster.get("nodeAffinity"):
+        return []
+    problem = "is exclusive, and the RDMA shared device plugin (rdmaSharedDevicePlugin) does not start on such a host"
+    hint = "use shared, or the SR-IOV device plugin; or keep the policy off this host with nodeAffinity"
+    return [
+        Violation(f"host {one_line(host)}: rdma_fabric_netns_mode", "", problem, hint)
+        for host, desired in hosts.items()
+        if desired.get("netns_mode") == "exclusive"
+    ]
+
+
+def all_host_requests(policies: Sequence[Policy], settings: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return what all policies ask of hosts."""
+    return [request for policy in policies for request in host_requests(policy, settings)]
+
+
+def all_rollouts(policies: Sequence[Policy]) -> list[dict[str, Any]]:
+    """Return what the policies ask of those who interrupt nodes, with the labels of the nodes meant."""
+    found = []
+    for policy in policies:
+        drains = drains_of(policy.spec.get("ofedDriver") or {})
+        if drains is not None:
+            selector = driver_selector(policy)
+            found.append({"source": f"{policy.kind}/{policy.name}", "node_selector": selector, **drains})
+    return found
+
+
+def driver_selector(policy: Policy) -> dict[str, str]:
+    """Return the labels of the nodes whose driver a policy is about."""
+    return {**affinity_labels(policy), **(policy.spec.get("nodeSelector") or {}), **VENDOR_NICS}
+
+
+def host_requests(policy: Policy, settings: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return what a policy asks of hosts: the driver and the peer memory module, with the labels of the nodes meant."""
+    remark_affinity(policy)
+    selector = driver_selector(policy)
+    request = {"source": f"{policy.kind}/{policy.name}", "driver": None, "peer_memory": None}
+    section, found = policy.spec.get("ofedDriver"), []
+    if section is not None:
+        driver = driver_request(section, policy.spec.get("global") or {}, settings)
+        found.append({**request, "node_selector": selector, "driver": driver})
+    if policy.peer_memory is not None:
+        wanted = {**selector, **VENDOR_GPUS}
+        found.append({**request, "node_selector": wanted, "peer_memory": policy.peer_memory})
+    return found
+
+
+def affinity_labels(policy: Policy) -> dict[str, str]:
+    """Return what of the required node affinity labels can express."""
+    terms = _affinity_terms(policy)
+    requirements = terms[0].get("matchExpressions") or [] if terms else []
+    return {each["key"]: each["values"][0] for each in requirements if _is_a_label(each)}
+
+
+def remark_affinity(policy: Policy) -> None:
+    """Note a node affinity that labels cannot express, where hosts are asked for something."""
+    terms = _affinity_terms(policy)
+    simple = len(terms) == 1 and not terms[0].get("matchFields")
+    simple = simple and all(map(_is_a_label, terms[0].get("matchExpressions") or []))
+    asks_hosts = "ofedDriver" in policy.spec or policy.peer_memory is not None
+    if terms and asks_hosts and not simple:
+        labels = shown(json.dumps(affinity_labels(policy)))
+        hint = f"the driver is planned on every host with the labels {labels}; use nodeSelector"
+        policy.place.at("nodeAffinity").notice("cannot be applied to hosts as it is", hint)
+
+
+def _affinity_terms(policy: Policy) -> list[dict[str, Any]]:
+    affinity = policy.spec.get("nodeAffinity") or {}
+    terms: list[dict[str, Any]] = (affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or {}).get(
+        "nodeSelectorTerms"
+    ) or []
+    return terms
+
+
+def _is_a_label(requirement: Mapping[str, Any]) -> bool:
+    return requirement.get("operator") == "In" and len(requirement.get("values") or []) == 1

@@ -1,0 +1,224 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""From documents and variables to resources: one object each, of a kind we know."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Iterator, Mapping
+
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks import nv_ipam
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.findings import (
+    Document,
+    Findings,
+    Place,
+    described,
+    shown,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.jsontext import Problem, nearest
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.names import (
+    Check,
+    dns_label,
+    dns_subdomain,
+    node_policy_name,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.schema import Model
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.models import API_VERSION, MODELS
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.models_kubernetes import METADATA
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.models_sriov import (
+    API_VERSION as SRIOV_API,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.models_sriov import (
+    SRIOV_MODELS,
+    SRIOV_NETWORK_MODELS,
+)
+
+ATTACHMENT_API = "k8s.cni.cncf.io/v1"
+ATTACHMENT_KIND = "NetworkAttachmentDefinition"
+
+_RECORD = "remove it: its controller writes it, and would write it anew"
+_MAINTENANCE = (
+    "remove it; rdma.fabric.upgrade drains nodes in turn, and rdma_fabric_max_unavailable says how many are out of "
+    "service at once"
+)
+REFUSED_KINDS = {
+    "SriovNetworkNodeState": ("is the SR-IOV operator's own record of a node", _RECORD),
+    "NicDevice": ("is the NIC configuration operator's own record of a card", _RECORD),
+    "MaintenanceOperatorConfig": ("sets up the maintenance operator, which is not deployed here", _MAINTENANCE),
+    "NodeMaintenance": ("is an order to the maintenance operator, which is not deployed here", _MAINTENANCE),
+}
+"""Kinds of the operators around the fabric that mean nothing here: why, and the next step of their user."""
+
+_CARDS_API = "configuration.net.nvidia.com/v1alpha1"
+CONTROLLER_KINDS = {
+    "NicConfigurationTemplate": (_CARDS_API, "nicConfigurationOperator"),
+    "NicFirmwareSource": (_CARDS_API, "nicConfigurationOperator"),
+    "NicFirmwareTemplate": (_CARDS_API, "nicConfigurationOperator"),
+    "NicInterfaceNameTemplate": (_CARDS_API, "nicConfigurationOperator"),
+    "SpectrumXRailPoolConfig": ("spectrumx.nvidia.com/v1alpha2", "spectrumXOperator"),
+}
+"""Kinds that a controller in the cluster reads, so they are applied as given: their API, and the section of a
+NicClusterPolicy that deploys the controller."""
+
+_API_VERSIONS = {
+    **dict.fromkeys(MODELS, API_VERSION),
+    **dict.fromkeys(nv_ipam.POOL_KINDS, nv_ipam.API_VERSION),
+    **dict.fromkeys(SRIOV_MODELS, SRIOV_API),
+    ATTACHMENT_KIND: ATTACHMENT_API,
+    **{kind: api_version for kind, (api_version, _section) in CONTROLLER_KINDS.items()},
+}
+_OPERATOR_GROUPS = (
+    "mellanox.com",
+    "sriovnetwork.openshift.io",
+    "nv-ipam.nvidia.com",
+    "configuration.net.nvidia.com",
+    "maintenance.nvidia.com",
+    "spectrumx.nvidia.com",
+)
+_OPENSHIFT = ".openshift.io"
+_NAME_RULES: dict[str, Check] = {
+    "Namespace": dns_label,
+    "Service": dns_label,
+    "NicNodePolicy": node_policy_name,
+}
+_UNREAD_METADATA = ("finalizers", "generateName", "ownerReferences")
+_LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+_METADATA = Model("metadata", METADATA)
+
+
+@dataclass(frozen=True)
+class Resource:
+    """One object of the input. ``content`` is the whole object as given, ``place`` where it stands.
+
+    ``namespace`` is empty when none was given. ``spec_place`` is where its ``spec`` stands: a variable holds the spec
+    alone, a document the whole object.
+    """
+
+    kind: str
+    name: str
+    namespace: str
+    content: Mapping[str, Any]
+    place: Place
+    spec_place: Place
+
+    @property
+    def is_pool(self) -> bool:
+        """Whether it is a pool of nv-ipam; other programs have kinds of these names too."""
+        return self.kind in nv_ipam.POOL_KINDS and self.content.get("apiVersion") == nv_ipam.API_VERSION
+
+    @property
+    def spec(self) -> Any:
+        """The ``spec`` as given."""
+        return self.content.get("spec")
+
+    @property
+    def source(self) -> str:
+        """Where the object was given, for people: ``file:line`` or the variable."""
+        line = self.place.document.line(self.place.path)
+        return self.place.document.source if line is None else f"{self.place.document.source}:{line}"
+
+    def metadata(self, field: str) -> dict[str, str]:
+        """Return the labels or annotations that are text, as given."""
+        found = _mapping(_mapping(self.content.get("metadata")).get(field))
+        return {key: value for key, value in found.items() if isinstance(value, str)}
+
+
+def read_document(document: Document, findings: Findings) -> Iterator[Resource]:
+    """Yield the resources of one document; a ``List`` yields its items."""
+    yield from _read_object(document.content, Place(findings, document))
+
+
+def read_variable(kind: str, name: str, spec: Any, place: Place) -> Iterator[Resource]:
+    """Yield the resource that a variable describes by its ``spec`` alone."""
+    place.violations(_NAME_RULES.get(kind, dns_subdomain)(name))
+    content = {"apiVersion": _API_VERSIONS[kind], "kind": kind, "metadata": {"name": name}, "spec": spec}
+    yield Resource(kind, name, "", content, place, place)
+
+
+def _read_object(content: Any, place: Place) -> Iterator[Resource]:
+    if not isinstance(content, Mapping):
+        place.violation(f"is {described(content)}, not a Kubernetes object", "give apiVersion, kind, metadata and spec")
+        return
+    api_version, kind = content.get("apiVersion"), content.get("kind")
+    for field, value in (("apiVersion", api_version), ("kind", kind)):
+        if not isinstance(value, str) or not value:
+            place.violation(f"has no {field}" if value is None else f"has {described(value)} as {field}")
+    if not isinstance(api_version, str) or not isinstance(kind, str) or not api_version or not kind:
+        return
+    if kind == "List":
+        items = content.get("items")
+        for index, item in enumerate(items if isinstance(items, list) else []):
+            yield from _read_object(item, place.at("items", index))
+    elif _is_known(api_version, kind, place):
+        yield from _named_object(content, kind, place)
+
+
+def _is_known(api_version: str, kind: str, place: Place) -> bool:
+    """Return whether the kind may be read; note why not."""
+    group = api_version.rpartition("/")[0]
+    if kind in REFUSED_KINDS and group in _OPERATOR_GROUPS:
+        place.violation(*REFUSED_KINDS[kind])
+        return False
+    if group.endswith(_OPENSHIFT) and group not in _OPERATOR_GROUPS:
+        hint = "remove it; use the operator of its catalog on such a cluster"
+        place.at("apiVersion").violation(f"is {shown(api_version)}: OpenShift is not supported yet", hint)
+        return False
+    if kind in nv_ipam.POOL_KINDS and group not in _OPERATOR_GROUPS:
+        return True  # other programs, such as Calico, call a kind of theirs so
+    expected = _API_VERSIONS.get(kind, api_version)
+    if api_version != expected:
+        place.at("apiVersion").violation(f"is {shown(api_version)}", f"a {kind} is of {expected}")
+        return False
+    if group in _OPERATOR_GROUPS and kind not in MODELS and kind not in CONTROLLER_KINDS:
+        hint = nearest(kind, [*MODELS, *CONTROLLER_KINDS, *REFUSED_KINDS]) or f"known: {', '.join(MODELS)}"
+        place.at("kind").violation(f"is {shown(kind)}, which is no kind of {group}", hint)
+        return False
+    return True
+
+
+def _named_object(content: Mapping[str, Any], kind: str, place: Place) -> Iterator[Resource]:
+    for key in content:
+        if not isinstance(key, str):
+            place.violation(f"has the key {described(key)}, which is not text", "quote it")
+    is_read = content.get("apiVersion") == _API_VERSIONS.get(kind)
+    if is_read:
+        known = ("apiVersion", "kind", "metadata", "spec", "status")
+        for key in content:
+            if isinstance(key, str) and key not in known:
+                model = MODELS.get(kind)
+                elsewhere = model.paths_of(key) if model else ()
+                hint = f"it belongs at spec.{elsewhere[0]}; look at the indentation" if elsewhere else ""
+                place.at(key).violation(f"is no field of {kind}", nearest(key, known) or hint)
+    metadata = _METADATA.read(content.get("metadata"), place.at("metadata"))
+    if is_read and kind not in CONTROLLER_KINDS:
+        _remark_metadata(kind, metadata, place.at("metadata"))
+    name, namespace = metadata.get("name", ""), metadata.get("namespace", "")
+    if name:
+        place.at("metadata", "name").violations(_NAME_RULES.get(kind, _any_name)(name))
+    if namespace:
+        place.at("metadata", "namespace").violations(dns_label(namespace))
+    yield Resource(kind, name, namespace, content, place, place.at("spec"))
+
+
+def _remark_metadata(kind: str, metadata: Mapping[str, Any], place: Place) -> None:
+    """Say what is lost of what is read: a custom resource is not stored, an attachment or a pool is made anew."""
+    unread = _UNREAD_METADATA
+    made_anew = kind == ATTACHMENT_KIND or kind in nv_ipam.POOL_KINDS
+    if not made_anew:
+        has_namespace = kind == "NicClusterPolicy" or kind in SRIOV_NETWORK_MODELS
+        unread = (*unread, "labels", "annotations", *(() if has_namespace else ("namespace",)))
+    for name in unread:
+        value = metadata.get(name)
+        if value and (name != "annotations" or set(value) - {_LAST_APPLIED}):
+            hint = "no object here is another one's part" if made_anew else "what is made of it has its own"
+            place.at(name).notice("has no effect here", hint)
+
+
+def _any_name(name: str) -> list[Problem]:
+    # Roles and bindings may hold colons, so the strictest rule would refuse what the API server takes.
+    return [] if ":" in name and len(name) <= 253 else dns_subdomain(name)
+
+
+def _mapping(value: Any) -> Mapping[Any, Any]:
+    return value if isinstance(value, Mapping) else {}

@@ -1,0 +1,108 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the sections beside networks need that nothing in the input brings. Private to this collection, may change."""
+
+from __future__ import annotations
+
+from typing import Any, Iterator, Mapping, Sequence
+
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks import doca_telemetry, ib_kubernetes, nad
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.attachments import Network
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.components import Deployed, place_in
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.resources import Resource
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import named
+
+FEATURES = "nicFeatureDiscovery"
+TELEMETRY = "docaTelemetryService"
+GUIDS = "ibKubernetes"
+_MOST_NAMED = 6
+
+
+def check(deployed: Deployed, networks: Sequence[Network], objects: Sequence[Resource]) -> None:
+    """Hold the sections against the networks, the hosts and the objects that are given beside them."""
+    cluster = deployed.cluster
+    if cluster is not None and deployed.section(FEATURES) is not None and not deployed.settings.get("nfd"):
+        problem = "writes what it finds for NFD, which is not deployed here: without NFD nodes get no label of it"
+        hint = "set rdma_fabric_nfd: true, or see to it that the cluster's NFD reads features.d (its local source)"
+        cluster.at(FEATURES).notice(problem, hint)
+    telemetry = deployed.section(TELEMETRY)
+    if telemetry is not None and doca_telemetry.config_map_of(telemetry):
+        _check_configuration(deployed, doca_telemetry.config_map_of(telemetry), objects)
+    manager = deployed.section(GUIDS)
+    if manager is None:
+        _name_waiting(networks)
+    elif manager.get(ib_kubernetes.SECRET):
+        _check_secret(deployed, manager[ib_kubernetes.SECRET], objects)
+        _name_doubled(deployed, manager)
+
+
+def _name_waiting(networks: Sequence[Network]) -> None:
+    """Name the networks whose pods wait for a GUID that nobody in the input gives them."""
+    problem = "waits for a GUID from ib-kubernetes, which the input does not deploy: pods fail without it"
+    hint = "add ibKubernetes to the NicClusterPolicy, keep what deploys it, or drop ibKubernetesEnabled"
+    for network in networks:
+        for path in nad.waits_for_guid(network.config) if network.valid else ():
+            place_in(network, path).notice(problem, hint)
+
+
+def _check_configuration(deployed: Deployed, name: str, objects: Sequence[Resource]) -> None:
+    """Judge the ConfigMap of the telemetry service where it is given, name it where it is not."""
+    for given in _given("ConfigMap", name, deployed.namespace, objects):
+        held = {**_texts(given.content.get("data")), **_texts(given.content.get("binaryData"))}
+        if doca_telemetry.KEY not in held:
+            problem = f"lacks {doca_telemetry.KEY}, which the telemetry service reads"
+            given.place.at("data").violation(problem, "put the configuration under this key")
+        return
+    if deployed.cluster is not None:
+        problem = f"names the ConfigMap {name}, which is not part of the input: pods wait for it"
+        hint = f"the namespace {deployed.namespace} has to have it, with the key {doca_telemetry.KEY}"
+        deployed.cluster.at(TELEMETRY).at("config", "fromConfigMap").notice(problem, hint)
+
+
+def _check_secret(deployed: Deployed, name: str, objects: Sequence[Resource]) -> None:
+    """Judge the Secret with the access to UFM where it is given, name it where it is not."""
+    keys = ", ".join(ib_kubernetes.SECRET_KEYS)
+    for secret in _given("Secret", name, deployed.namespace, objects):
+        held = {**_texts(secret.content.get("data")), **_texts(secret.content.get("stringData"))}
+        missing = [key for key in ib_kubernetes.SECRET_KEYS if not held.get(key)]
+        if missing:
+            problem = f"lacks {', '.join(missing)}, without which ib-kubernetes does not start"
+            secret.place.violation(problem, "add them to data or stringData")
+        return
+    if deployed.cluster is not None:
+        problem = f"names the Secret {name}, which is not part of the input"
+        hint = f"the namespace {deployed.namespace} has to have it, with {keys}"
+        deployed.cluster.at(GUIDS).at(ib_kubernetes.SECRET).notice(problem, hint)
+
+
+def _name_doubled(deployed: Deployed, manager: Mapping[str, Any]) -> None:
+    """Name the hosts whose functions have GUIDs that pods may get as well."""
+    hosts = [host for host, desired in deployed.hosts.items() if ib_kubernetes.shared_guid(manager, _spans(desired))]
+    if hosts and deployed.cluster is not None:
+        problem = f"holds GUIDs that functions have on {named(hosts, _MOST_NAMED)}: two ports may get one GUID"
+        hint = "keep the pool apart from vf_guids in rdma_fabric_interfaces"
+        deployed.cluster.at(GUIDS).at(ib_kubernetes.START).notice(problem, hint)
+
+
+def _spans(desired: Mapping[str, Any]) -> Iterator[tuple[int, int]]:
+    """Yield first and last of the GUIDs that functions of a host are given; deterministic ones are its ports'."""
+    for entry in desired.get("interfaces") or ():
+        guids = entry.get("vf_guids")
+        pairs = [(guids["first"], guids["last"])] if isinstance(guids, Mapping) else []
+        pairs += [(guid, guid) for guid in guids] if isinstance(guids, list) else []
+        for texts in pairs:
+            first, last = (ib_kubernetes.guid_number(text) for text in texts)
+            if first is not None and last is not None:
+                yield first, last
+
+
+def _given(kind: str, name: str, namespace: str, objects: Sequence[Resource]) -> Iterator[Resource]:
+    """Yield the objects of a name that are given for a namespace."""
+    for each in objects:
+        if (each.kind, each.name, each.namespace) == (kind, name, namespace):
+            yield each
+
+
+def _texts(value: Any) -> dict[str, Any]:
+    return dict(value) if isinstance(value, Mapping) else {}

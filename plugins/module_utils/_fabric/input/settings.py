@@ -1,0 +1,111 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The settings that belong to no custom resource: directories, mirrors, pull secrets, proxy."""
+
+from __future__ import annotations
+
+from typing import Any, Mapping
+
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.findings import Document, Findings, Place
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.images import BILL
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.jsontext import Problem
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.names import (
+    dns_label,
+    dns_subdomain,
+    image,
+    or_empty,
+    repository,
+    version,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.schema import (
+    Model,
+    flag,
+    mapping,
+    record,
+    series,
+    text,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.taints import taint
+
+DEFAULT_NAMESPACE = "nvidia-network-operator"
+DEFAULTS = {"nfd": True, "cni_bin_dir": "/opt/cni/bin", "cni_conf_dir": "/etc/cni/net.d"}
+VARIABLES = "rdma_fabric_"
+NO_PROXY_READER = (
+    "nothing that is deployed downloads through a proxy; the hosts' package managers have their own setting"
+)
+
+
+def _absolute(path: str) -> list[Problem]:
+    if path.startswith("/") and not {"..", "."} & set(path.split("/")) and "\n" not in path:
+        return []
+    return [Problem("", "is no absolute path", "start with / and leave out . and ..")]
+
+
+_OVERRIDE = record(
+    "what replaces the bill of materials",
+    {
+        "repository": text("registry and path", check=repository),
+        "image": text("name", check=image),
+        "version": text("tag or digest", check=version),
+    },
+)
+_DRIVER_OVERRIDE = record(
+    "what replaces the release of the driver",
+    {
+        **(_OVERRIDE.fields or {}),
+        "repository": text("registry and path", check=repository, idle="hosts pull no image of the driver"),
+    },
+)
+SETTINGS = Model(
+    "the settings",
+    record(
+        "settings",
+        {
+            "namespace": text("namespace of the fabric's objects", check=or_empty(dns_label)),
+            "nfd": flag("whether Node Feature Discovery is deployed"),
+            "cni_bin_dir": text("directory of CNI programs on the nodes", check=_absolute),
+            "cni_conf_dir": text("directory of CNI configurations on the nodes", check=_absolute),
+            "join_taint": text("taint of nodes that are yet to be verified", check=or_empty(taint)),
+            "registry_mirrors": mapping("registry to mirror", text("mirror", check=repository), keys=repository),
+            "image_overrides": record(
+                "images by component", {**dict.fromkeys(BILL, _OVERRIDE), "doca-driver": _DRIVER_OVERRIDE}
+            ),
+            "image_pull_secrets": series("pull secrets", text("name of a Secret", check=dns_subdomain)),
+            "proxy": record(
+                "proxy of the workloads",
+                {
+                    "httpProxy": text("proxy for http"),
+                    "httpsProxy": text("proxy for https"),
+                    "noProxy": text("hosts reached directly"),
+                },
+                idle=NO_PROXY_READER,
+            ),
+        },
+    ),
+)
+
+
+def read_settings(given: Mapping[str, Any], findings: Findings) -> dict[str, Any]:
+    """Check the settings of role variables and return those that are right.
+
+    ``None`` counts as not given, and so does an empty mapping that would have no effect anyway: it is a default.
+    """
+    read: dict[str, Any] = {}
+    for name, value in given.items():
+        # Every setting is a variable of its own: that is the name its user knows.
+        place = Place(findings, Document(f"{VARIABLES}{name}", value))
+        is_default = value is None or (value == {} and bool((SETTINGS.root.fields or {})[name].idle))
+        found = None if is_default else SETTINGS.read_field(name, value, place)
+        if found is not None:
+            read[name] = found
+    return read
+
+
+def complete(role: Mapping[str, Any], helm: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings of a FabricSpec: role variables win over Helm values, which win over the defaults."""
+    merged = {**DEFAULTS, **helm, **{key: value for key, value in role.items() if key != "namespace"}}
+    for key in ("registry_mirrors", "image_overrides", "proxy"):
+        merged[key] = {**(helm.get(key) or {}), **(role.get(key) or {})}
+    merged["image_pull_secrets"] = list(role.get("image_pull_secrets") or helm.get("image_pull_secrets") or [])
+    return merged

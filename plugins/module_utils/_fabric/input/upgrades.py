@@ -1,0 +1,57 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What ``ofedDriver.upgradePolicy`` asks of those who interrupt nodes, with the defaults of the operator's CRD.
+
+Sources: ``DriverUpgradePolicySpec`` of ``api/v1alpha1`` for the defaults, and ``pkg/upgrade`` of
+NVIDIA/k8s-operator-libs for what the fields mean.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Mapping
+
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.findings import Place
+
+_DRAIN_SECONDS = 300
+
+
+def drains_of(section: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return how many nodes at once, and the options of ``node_drain`` that a driver's section asks for; None without.
+
+    ``parallel`` 0 is without limit.
+    """
+    policy = section.get("upgradePolicy")
+    if policy is None:
+        return None
+    drain, jobs = policy.get("drain") or {}, policy.get("waitForCompletion") or {}
+    return {
+        "parallel": policy.get("maxParallelUpgrades", 1),
+        "drain": {
+            "state": "drained" if drain.get("enable", True) else "cordoned",
+            "force": bool(drain.get("force")),
+            "delete_empty_dir": bool(drain.get("deleteEmptyDir")),
+            "pod_selector": drain.get("podSelector") or "",
+            "timeout": drain.get("timeoutSeconds", _DRAIN_SECONDS),
+            "wait_for": jobs.get("podSelector") or "",
+            "wait_timeout": jobs.get("timeoutSeconds", 0),
+        },
+    }
+
+
+def remark_upgrades(section: Mapping[str, Any], place: Place) -> None:
+    """Say when the upgrade policy of a driver's section counts, and what of it does not."""
+    policy = section.get("upgradePolicy")
+    if policy is None:
+        return
+    hint = (
+        "rdma.fabric.upgrade does, and rdma.fabric.site with rdma_fabric_drain: true, unless an rdma_fabric_drain_* "
+        "variable, rdma_fabric_max_unavailable or rdma_fabric_reboot_parallel says otherwise"
+    )
+    place.notice("counts where a run drains nodes", hint)
+    if policy.get("autoUpgrade"):
+        hint = "nodes are upgraded when you start rdma.fabric.upgrade"
+        place.at("autoUpgrade").notice("has no effect here", hint)
+    if policy.get("safeLoad"):
+        hint = "a host loads its driver when it boots: cordon its node before you boot it by hand"
+        place.at("safeLoad").notice("has no effect here", hint)

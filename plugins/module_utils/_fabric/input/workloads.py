@@ -1,0 +1,208 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Pods, Jobs and other workloads that come with a fabric's input: flaws the API server or the pod would meet.
+
+They are pushed as they are; only what the API server refuses, or what cannot mean what is written, is a violation.
+
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any, Iterable, Iterator, Mapping, Sequence
+
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.findings import Place, described, shown
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.jsontext import nearest
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.names import label_key, label_value
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.quantities import parse_quantity
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.schema import missing_blank
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input import attachments
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.resources import Resource
+
+NETWORKS = "k8s.v1.cni.cncf.io/networks"
+_TEMPLATES: Mapping[str, Sequence[str]] = {
+    "Pod": (),
+    "CronJob": ("spec", "jobTemplate", "spec", "template"),
+    **dict.fromkeys(("DaemonSet", "Deployment", "Job", "ReplicaSet", "StatefulSet"), ("spec", "template")),
+}
+_RESTART = {"Job": ("Never", "OnFailure"), "CronJob": ("Never", "OnFailure"), "Pod": ("Always", "Never", "OnFailure")}
+_MASTER = re.compile(r"--(?:rdzv[_-]endpoint|master[_-]addr)(?:[ =]|$)([^\s:]*)", re.ASCII)
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What else the input holds: ``networks`` by ``namespace/name``, offered device ``resources``, Service names."""
+
+    networks: Sequence[str]
+    resources: Sequence[str]
+    services: Sequence[str]
+
+
+def check_workload(resource: Resource, around: Surroundings) -> None:
+    """Note the flaws of one object that is pushed as it is."""
+    if resource.kind not in _TEMPLATES:
+        return
+    path = _TEMPLATES[resource.kind]
+    place, template = resource.place.at(*path), _dig(resource.content, path)
+    if not isinstance(template, Mapping):
+        place.violation(f"is {described(template)}, not a pod template", "give metadata and spec")
+        return
+    spec = template.get("spec")
+    if not isinstance(spec, Mapping):
+        place.at("spec").violation(f"is {described(spec)}, not a mapping", "give at least containers")
+        return
+    annotations = resource.metadata("annotations")
+    if path:
+        # A Pod's own metadata was checked with the object, that of a template was not.
+        metadata = _mapping(template.get("metadata"))
+        annotations = _check_texts(metadata, "annotations", place.at("metadata"), False)
+        _check_texts(metadata, "labels", place.at("metadata"), True)
+    _check_networks(annotations.get(NETWORKS), resource.namespace or "default", place.at("metadata"), around)
+    _check_texts(spec, "nodeSelector", place.at("spec"), True)
+    _check_restart(resource.kind, spec, place.at("spec"))
+    for group, index, container in _containers(spec):
+        where = place.at("spec", group, index)
+        _check_env(container, where)
+        _check_resources(container, where, around)
+        _check_rendezvous(container, spec, where, around)
+
+
+def _check_texts(owner: Mapping[str, Any], field: str, place: Place, are_labels: bool) -> dict[str, str]:
+    """Check a mapping of text to text; return what is right about it."""
+    value, where = owner.get(field), place.at(field)
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping):
+        hint = missing_blank(value) if isinstance(value, str) else ""
+        where.violation(f"is {described(value)}, not a mapping", hint)
+        return {}
+    right = {}
+    for key, item in value.items():
+        if not isinstance(key, str) or not isinstance(item, str):
+            what = item if isinstance(key, str) else key
+            spelling = where.at(str(key)).written or shown(what)
+            where.at(str(key)).violation(
+                f"is {described(what)}; the API server takes text only", f'quote it: "{spelling}"'
+            )
+            continue
+        where.at(key).violations(label_key(key) + (label_value(item) if are_labels else []))
+        right[key] = item
+    return right
+
+
+def _check_networks(annotation: str | None, namespace: str, place: Place, around: Surroundings) -> None:
+    if annotation is None:
+        return
+    where = place.at("annotations", NETWORKS)
+    where.violations(attachments.reference_problems(annotation))
+    for name in attachments.referenced(annotation, namespace):
+        if around.networks and name not in around.networks:
+            hint = nearest(name, around.networks) or f"given: {', '.join(around.networks)}"
+            where.notice(f"asks for the network {name}, which is not part of the input", hint)
+
+
+def _check_restart(kind: str, spec: Mapping[str, Any], place: Place) -> None:
+    allowed = _RESTART.get(kind, ("Always",))
+    policy = spec.get("restartPolicy", "Always")
+    if policy not in allowed:
+        problem = f"is {described(policy)}" if "restartPolicy" in spec else "is missing and counts as Always"
+        place.at("restartPolicy").violation(f"{problem}; a {kind} needs {' or '.join(allowed)}")
+
+
+def _check_env(container: Mapping[str, Any], place: Place) -> None:
+    env = container.get("env")
+    for index, variable in enumerate(env if isinstance(env, list) else []):
+        value = variable.get("value") if isinstance(variable, Mapping) else None
+        if value is not None and not isinstance(value, str):
+            where = place.at("env", index, "value")
+            hint = f'quote it: "{where.written or shown(value)}"'
+            where.violation(f"is {described(value)}; the API server takes text only", hint)
+
+
+def _check_resources(container: Mapping[str, Any], place: Place, around: Surroundings) -> None:
+    """Check amounts of device resources, and what a container needs to register memory with them."""
+    given = _mapping(container.get("resources"))
+    limits, requests = _mapping(given.get("limits")), _mapping(given.get("requests"))
+    where = place.at("resources")
+    for name in dict.fromkeys([*limits, *requests]):
+        if isinstance(name, str) and "/" in name:
+            _check_device(name, limits.get(name), requests.get(name), where)
+    asked = {
+        name: where.at("limits" if name in limits else "requests", name)
+        for name in dict.fromkeys([*limits, *requests])
+        if _is_rdma(name, around)
+    }
+    capabilities = _mapping(_mapping(container.get("securityContext")).get("capabilities")).get("add")
+    privileged = _mapping(container.get("securityContext")).get("privileged") is True
+    added = capabilities if isinstance(capabilities, list) else []
+    if asked and not privileged and not {"IPC_LOCK", "CAP_IPC_LOCK", "ALL"} & {str(name) for name in added}:
+        hint = 'add securityContext: {capabilities: {add: ["IPC_LOCK"]}}'
+        first = next(iter(asked))
+        problem = f"asks for {first} without IPC_LOCK: registering memory may fail at the memlock limit"
+        asked[first].notice(problem, hint)
+    for name, its_place in asked.items():
+        if around.resources and name not in around.resources:
+            hint = nearest(name, around.resources) or f"offered: {', '.join(around.resources)}"
+            its_place.notice(f"asks for {name}, which no device plugin of the input offers", hint)
+
+
+def _check_device(name: str, limit: Any, request: Any, place: Place) -> None:
+    """Apply the API server's rules for extended resources: whole, limit equal to request, never a request alone."""
+    for group, amount in (("limits", limit), ("requests", request)):
+        if amount is None:
+            continue
+        try:
+            whole = parse_quantity(str(amount)) % 1 == 0
+        except (ValueError, ArithmeticError):
+            whole = False
+        if isinstance(amount, bool) or not whole:
+            place.at(group, name).violation(f"is {described(amount)}, not a whole number of devices")
+            return
+    if limit is None:
+        place.at("requests", name).violation("has no limit: devices are not shared out beyond it", "add it to limits")
+    elif request is not None and parse_quantity(str(limit)) != parse_quantity(str(request)):
+        place.at("limits", name).violation(f"is {shown(limit)}, the request is {shown(request)}", "make them equal")
+
+
+def _is_rdma(name: Any, around: Surroundings) -> bool:
+    return isinstance(name, str) and (name.startswith("rdma/") or name in around.resources)
+
+
+def _check_rendezvous(
+    container: Mapping[str, Any], spec: Mapping[str, Any], place: Place, around: Surroundings
+) -> None:
+    """Say when a launcher meets at a host name that nothing in the input makes resolvable."""
+    for field in ("command", "args"):
+        words = container.get(field)
+        text = " ".join(str(word) for word in words) if isinstance(words, list) else ""
+        for match in _MASTER.finditer(text):
+            host = match[1]
+            is_name = host and not host.replace(".", "").isdigit() and "$" not in host and host != "localhost"
+            if is_name and not _resolves(host, spec, around):
+                hint = f"add a headless Service and set hostname and subdomain, so that {host} has an address"
+                place.at(field).notice(f"meets at {shown(host)}, which nothing in the input resolves", hint)
+
+
+def _resolves(host: str, spec: Mapping[str, Any], around: Surroundings) -> bool:
+    parts = host.split(".")
+    return parts[0] in around.services or (len(parts) > 1 and parts[1] in around.services)
+
+
+def _containers(spec: Mapping[str, Any]) -> Iterator[tuple[str, int, Mapping[str, Any]]]:
+    for group in ("initContainers", "containers"):
+        found = spec.get(group)
+        for index, container in enumerate(found if isinstance(found, list) else []):
+            if isinstance(container, Mapping):
+                yield group, index, container
+
+
+def _dig(value: Any, path: Iterable[str]) -> Any:
+    for key in path:
+        value = _mapping(value).get(key)
+    return value
+
+
+def _mapping(value: Any) -> Mapping[Any, Any]:
+    return value if isinstance(value, Mapping) else {}

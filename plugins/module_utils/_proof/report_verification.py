@@ -1,0 +1,74 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the report says about the wire proof: each network's pairs, their rates and what failed. Pure."""
+
+from __future__ import annotations
+
+from typing import Any, Mapping
+
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.document import headline, network_label
+
+_KEPT = ("run", "started_at", "seconds", "image", "schedule", "verdict", "counts", "failures", "left_out")
+_PODS = ("node", "interface", "address", "mtu", "device", "gid_index", "rate_gbps", "software")
+
+
+def verification_section(document: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """Return the section of a proof's document (``wire.document``), None when nothing was proved."""
+    if document is None:
+        return None
+    return {
+        **{key: document[key] for key in _KEPT},
+        "headline": headline(dict(document)),
+        "networks": [_network(network, document["pairs"]) for network in document["networks"]],
+    }
+
+
+def proof_words(section: Mapping[str, Any]) -> str:
+    """Return the proof in a few words of the page's headline."""
+    counts = section["counts"]
+    total = counts["total"]
+    noun = "pair" if total == 1 else "pairs"
+    if counts["fail"]:
+        return f"{counts['fail']:,} of {total:,} {noun} failed on the wire"
+    return f"{total:,} {noun} proved on the wire"
+
+
+def _network(network: Mapping[str, Any], rows: list[dict[str, Any]]) -> dict[str, Any]:
+    return {
+        "network": network["network"],
+        "label": network_label(network),
+        "resource": network["resource"],
+        "rail": network["rail"],
+        "nodes": network["nodes"],
+        "pods": [{key: pod.get(key) for key in _PODS} for pod in network["pods"]],
+        "suspects": network["suspects"],
+        "pairs": [_pair(row) for row in rows if row["network"] == network["network"]],
+    }
+
+
+def _pair(row: Mapping[str, Any]) -> dict[str, Any]:
+    tests = [
+        {
+            "test": test["test"],
+            "from": test["from"],
+            "to": test["to"],
+            "verdict": test["verdict"],
+            "summary": test["summary"],
+            "seconds": test["seconds"],
+        }
+        for test in row["tests"]
+    ]
+    rates = [
+        {
+            "from": test["from"],
+            "to": test["to"],
+            "verdict": test["verdict"],
+            "gbps": (test["figures"] or {}).get("measured_gbps"),
+            "expected_gbps": (test["figures"] or {}).get("expected_gbps"),
+            "limit": (test["figures"] or {}).get("limit"),
+        }
+        for test in row["tests"]
+        if test["test"] == "bandwidth"
+    ]
+    return {"a": row["a"], "b": row["b"], "verdict": row["verdict"], "tests": tests, "rates": rates}

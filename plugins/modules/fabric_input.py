@@ -1,0 +1,309 @@
+#!/usr/bin/python
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+---
+module: fabric_input
+short_description: Load and validate everything that describes an RDMA fabric
+version_added: 0.1.0
+description:
+  - Reads custom resources of the NVIDIA Network Operator, network attachments, other Kubernetes objects, Helm values
+    and role variables, of any release of the operator since v0.1.0, and the variables of every host.
+  - Checks all of it at once. Every violation is reported with its source, its line where the source has lines, its
+    path, the reason and the next step. Nothing is touched.
+  - Retired fields are translated; each is mentioned with its successor.
+  - A custom resource given as extra variables (C(ansible-playbook -e @policy.yaml)) is read as one more document.
+  - Files are read on the controller. Their text is never templated.
+  - Variables of this collection that nothing would read are refused as well. These are misspelt ones, and those of
+    O(hosts) that only the controller reads and that localhost does not have, or has with another value.
+author:
+  - The rdma.fabric contributors (@rdma-fabric)
+extends_documentation_fragment:
+  - rdma.fabric.attributes
+  - rdma.fabric.attributes.info
+options:
+  manifests:
+    description:
+      - YAML or JSON files on the controller. A file may hold several documents.
+      - A relative name is looked for in the working directory, then beside the playbook.
+    type: list
+    elements: path
+    default: []
+  helm_values:
+    description: Values of the Network Operator's Helm chart. They win over O(helm_values_files).
+    type: dict
+    default: {}
+  helm_values_files:
+    description: Files with Helm values on the controller. A later one wins over an earlier one.
+    type: list
+    elements: path
+    default: []
+  helm_set:
+    description: Arguments as given to C(helm --set), such as V(nfd.enabled=true). They win over O(helm_values).
+    type: list
+    elements: str
+    default: []
+  nic_cluster_policy:
+    description: The C(spec) of a C(NicClusterPolicy).
+    type: dict
+  nic_node_policies:
+    description: The C(spec) of each C(NicNodePolicy), by its name.
+    type: dict
+    default: {}
+  macvlan_networks:
+    description: The C(spec) of each C(MacvlanNetwork), by its name.
+    type: dict
+    default: {}
+  host_device_networks:
+    description: The C(spec) of each C(HostDeviceNetwork), by its name.
+    type: dict
+    default: {}
+  ipoib_networks:
+    description: The C(spec) of each C(IPoIBNetwork), by its name.
+    type: dict
+    default: {}
+  sriov_networks:
+    description: The C(spec) of each C(SriovNetwork) of the SR-IOV Network Operator, by its name.
+    type: dict
+    default: {}
+  sriov_ib_networks:
+    description: The C(spec) of each C(SriovIBNetwork) of the SR-IOV Network Operator, by its name.
+    type: dict
+    default: {}
+  ovs_networks:
+    description: The C(spec) of each C(OVSNetwork) of the SR-IOV Network Operator, by its name.
+    type: dict
+    default: {}
+  sriov_node_policies:
+    description: The C(spec) of each C(SriovNetworkNodePolicy) of the SR-IOV Network Operator, by its name.
+    type: dict
+    default: {}
+  sriov_pool_configs:
+    description: The C(spec) of each C(SriovNetworkPoolConfig) of the SR-IOV Network Operator, by its name.
+    type: dict
+    default: {}
+  ip_pools:
+    description: The C(spec) of each C(IPPool) of nv-ipam, by its name.
+    type: dict
+    default: {}
+  cidr_pools:
+    description: The C(spec) of each C(CIDRPool) of nv-ipam, by its name.
+    type: dict
+    default: {}
+  network_attachments:
+    description:
+      - Network attachments, by C(name) or C(namespace/name).
+      - Each has C(config), the CNI configuration as JSON text, and may have C(annotations) and C(labels).
+    type: dict
+    default: {}
+  namespace:
+    description:
+      - Namespace of everything that is not bound to another one.
+      - Without it the policy's own namespace is used, or V(nvidia-network-operator).
+    type: str
+  nfd:
+    description: Whether Node Feature Discovery is deployed. It is unless a Helm value says otherwise.
+    type: bool
+  cni_bin_dir:
+    description: Directory of CNI programs on the nodes, V(/opt/cni/bin) unless given.
+    type: str
+  cni_conf_dir:
+    description: Directory of CNI configurations on the nodes, V(/etc/cni/net.d) unless given.
+    type: str
+  join_taint:
+    description:
+      - Taint of nodes that are new, as C(kubectl taint) takes it, V(key=value:NoSchedule) for example.
+      - All workloads that are rendered tolerate it, so that they run on a node before it is verified.
+    type: str
+  registry_mirrors:
+    description: Registry, or registry and path, to the mirror that stands in for it, for every image.
+    type: dict
+    default: {}
+  image_overrides:
+    description: Component to C(repository), C(image) and C(version) that replace the bill of materials.
+    type: dict
+    default: {}
+  image_pull_secrets:
+    description: Names of pull secrets in the namespace, for every workload.
+    type: list
+    elements: str
+    default: []
+  proxy:
+    description: C(httpProxy), C(httpsProxy) and C(noProxy). Nothing that is deployed reads them, which a notice says.
+    type: dict
+    default: {}
+  set:
+    description: Name of the set of objects that P(rdma.fabric.k8s_batch#module) shall own. It is checked, no more.
+    type: str
+  sealed_plan:
+    description:
+      - A file that M(rdma.fabric.fabric_seal) has written. A file that was changed, and variables, settings or rendered
+        objects that are not what was sealed, are refused by name. So is a host of this run without a plan in it.
+      - What hosts need is compared by M(rdma.fabric.rdma_host), which takes the plan of its host from RV(sealed).
+    type: path
+  plan_file:
+    description:
+      - The file that a run of the playbook C(rdma.fabric.site) in check mode seals its plan in. Outside check mode a
+        notice says that nothing writes it.
+    type: path
+  reboot_parallel:
+    description:
+      - How many hosts may be rebooted at once, a number from V(1) on or a percentage such as V(10%) of those to be
+        rebooted.
+      - It is checked, no more.
+    type: str
+  max_unavailable:
+    description:
+      - How many nodes may be out of service at once, a number, a percentage such as V(10%), or V(0) without limit.
+      - It is checked, no more.
+    type: str
+  failure_domain:
+    description:
+      - Key of the label of nodes that says in which failure domain a node is.
+      - It is checked, no more.
+    type: str
+    default: ''
+  max_unavailable_per_domain:
+    description:
+      - How many nodes of one failure domain may be out of service at once, a number, a percentage such as V(10%), or
+        V(0) without limit. It needs O(failure_domain).
+      - It is checked, no more.
+    type: str
+    default: ''
+  hosts:
+    description:
+      - Inventory hosts whose variables are checked.
+      - They are those that C(docs/inputs.md) lists for hosts, such as C(rdma_fabric_interfaces), and C(ansible_host).
+    type: list
+    elements: str
+    default: []
+  hosts_pattern:
+    description:
+      - The pattern that O(hosts) were found by. With it the other hosts of the inventory are looked at as well.
+      - The input is refused when the pattern is empty, when one other than V(rdma_fabric) matches nothing, and when it
+        matches nothing while hosts of the inventory have variables such as C(rdma_fabric_interfaces).
+      - It is refused as well when an inventory of the run is missing, cannot be read or has no host, when the group
+        V(rdma_fabric) has none, when nothing is given for hosts and cluster side alike, and when C(--limit) leaves out
+        every one of O(hosts) and does not name localhost.
+      - Hosts with such variables that the pattern leaves out are named in a notice.
+    type: str
+seealso:
+  - module: rdma.fabric.fabric_render
+  - module: rdma.fabric.rdma_host
+"""
+
+EXAMPLES = r"""
+- name: Check a policy and networks as written for the operator
+  rdma.fabric.fabric_input:
+    manifests:
+      - nic-cluster-policy.yaml
+      - networks.yaml
+  register: fabric
+
+- name: Check a policy kept in variables, and the variables of every host
+  rdma.fabric.fabric_input:
+    nic_cluster_policy:
+      rdmaSharedDevicePlugin:
+        image: k8s-rdma-shared-dev-plugin
+        repository: ghcr.io/mellanox
+        version: v1.5.1
+        config: |
+          {
+            "configList": [
+              {"resourceName": "rdma_shared_device_a", "rdmaHcaMax": 63, "selectors": {"vendors": ["15b3"]}}
+            ]
+          }
+    macvlan_networks:
+      rdma-net:
+        master: ens3f0
+        mtu: 9000
+        ipam: '{"type": "whereabouts", "range": "192.168.2.0/24"}'
+    hosts: "{{ groups['all'] }}"
+  register: fabric
+
+- name: Check what used to be given to Helm
+  rdma.fabric.fabric_input:
+    helm_set:
+      - nfd.enabled=true
+      - ofedDriver.deploy=true
+      - rdmaSharedDevicePlugin.deploy=true
+  register: fabric
+"""
+
+RETURN = r"""
+spec:
+  description: Everything that was given, in one shape and in the current fields, for the other modules to work on.
+  returned: success
+  type: dict
+  sample:
+    version: 1
+    namespace: nvidia-network-operator
+    cluster_policy:
+      name: nic-cluster-policy
+      source: nic-cluster-policy.yaml:1
+      spec: {}
+    node_policies: []
+    function_policies: []
+    pools: []
+    networks: []
+    attachments: []
+    objects: []
+    settings:
+      nfd: true
+    host_requests: []
+    hosts: {}
+notices:
+  description: What is right and still worth a look, such as retired fields and their successors.
+  returned: success
+  type: list
+  elements: str
+  sample:
+    - "policy.yaml:9: spec.devicePlugin: is retired: v0.3.0 was the last release of the operator that had it"
+given:
+  description: The variables of the cluster side that asked for something, so that roles can tell those that came later.
+  returned: success
+  type: list
+  elements: str
+  sample: [rdma_fabric_manifests]
+sealed:
+  description:
+    - The sealed plans of the hosts of this run. C(plans) are the different ones, C(hosts) has for each host the number
+      of its C(plan) and the digest of its C(machine).
+  returned: when O(sealed_plan) is given
+  type: dict
+violations:
+  description: Everything that is wrong with the input.
+  returned: when the input is invalid
+  type: list
+  elements: dict
+  contains:
+    source:
+      description: The file, or the variable with the hosts that have it.
+      returned: always
+      type: str
+      sample: policy.yaml
+    line:
+      description: The line, where the source has lines.
+      returned: always
+      type: int
+      sample: 12
+    path:
+      description: The place inside the source.
+      returned: always
+      type: str
+      sample: spec.ofedDriver.versoin
+    problem:
+      description: What is wrong.
+      returned: always
+      type: str
+      sample: is no field of NicClusterPolicy
+    hint:
+      description: The next step or the nearest known name.
+      returned: always
+      type: str
+      sample: did you mean "version"?
+"""

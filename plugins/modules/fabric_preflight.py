@@ -1,0 +1,173 @@
+#!/usr/bin/python
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+---
+module: fabric_preflight
+short_description: Make sure that a run can reach its end before it changes a host
+version_added: 0.1.0
+description:
+  - Renders what is wanted of the cluster, looks whether the run directory can be written, and asks the API server who
+    the user is, whether the user has every right that the run uses, and whether it would accept every object that is to
+    be created, changed or deleted. All that fails is told at once. Nothing is written to the cluster.
+  - Rights are looked up in the lists of rules that the server gives, one for the whole cluster and one for each
+    namespace where that is not enough. Where it can't list them, each right is asked for by itself. Missing rights come
+    in one error, by place and verbs. They do not cost a request per object.
+  - Objects that are provably as wanted are not sent. All others are validated by a dry run that refuses unknown fields.
+    What the server can't judge yet is named in RV(notices). That are objects in a namespace or of a
+    C(CustomResourceDefinition) that the same run would create, for example.
+  - Where nothing is wanted of a cluster, none is asked and no kubeconfig is needed, which a notice says.
+  - It belongs behind M(rdma.fabric.fabric_input) and before the hosts. Without it such a failure is found by
+    M(rdma.fabric.k8s_batch), when the hosts have been changed.
+notes:
+  - The run directory is created when missing, in check mode as well, as check mode writes the plan of each host there.
+author:
+  - The rdma.fabric contributors (@rdma-fabric)
+extends_documentation_fragment:
+  - kubernetes.core.k8s_auth_options
+  - rdma.fabric.cluster
+  - rdma.fabric.attributes
+  - rdma.fabric.attributes.info
+options:
+  spec:
+    description: The specification, as M(rdma.fabric.fabric_input) returns it.
+    type: dict
+    required: true
+  run_dir:
+    description: Directory of the run on the controller. It is not looked at unless given.
+    type: path
+  set:
+    description: Names the set of objects, as for M(rdma.fabric.k8s_batch).
+    type: str
+    default: rdma-fabric
+  prune:
+    description: Whether the run would delete objects that an earlier run applied and that are no longer wanted.
+    type: bool
+    default: true
+  force_conflicts:
+    description: Whether the run would take over fields that another field manager owns.
+    type: bool
+    default: true
+  push:
+    description: Whether the run pushes the objects of the input. Nothing is asked about them otherwise.
+    type: bool
+    default: true
+  rollout:
+    description:
+      - Whether the run drains nodes and takes slots for them, as C(rdma.fabric.upgrade) does. The user's rights to that
+        are looked at, and whether the namespace of the slots is there.
+    type: bool
+    default: false
+  joins:
+    description:
+      - Whether nodes join in the run, as C(rdma.fabric.join) lets them. The taint has to be set, and the user's rights
+        to nodes and Events are looked at.
+    type: bool
+    default: false
+  wire_networks:
+    description:
+      - Networks of the wire test that hosts of O(spec) have in their turns, where C(rdma_fabric_wire_test) asks for it.
+        All networks unless given.
+      - With O(rollout), where a host in the run's limit asks for it, it is looked at whether these networks and their
+        namespaces are there, the user's rights to test pods, and whether the API server would accept them.
+    type: list
+    elements: str
+    default: []
+  wire_resources:
+    description: Resource that a test pod asks for, or a list of them, by network.
+    type: dict
+    default: {}
+  wire_namespace:
+    description: Namespace of the test pods. Unless given, each network's own.
+    type: str
+  wire_image:
+    description: Image of the test pods.
+    type: str
+  state:
+    description:
+      - With V(absent), the run takes hosts and the cluster side back to what they were before the first run, as
+        C(rdma.fabric.teardown) does. Every deletion is tried by a dry run, the rights that the removal takes are looked
+        at, and so is which pods still use a network or a device of the set.
+      - Where C(--limit) leaves hosts of O(spec) out, the cluster side stays, and nothing is asked about it.
+    type: str
+    choices: [present, absent]
+    default: present
+  delete_definitions:
+    description: Whether the removal also deletes the C(Namespace) and C(CustomResourceDefinition) objects of the set.
+    type: bool
+    default: false
+  allow_teardown:
+    description: Consent to the removal. Without it O(state=absent) fails, unless in check mode.
+    type: bool
+    default: false
+  allow_in_use:
+    description: Consent to remove the cluster side while pods use its networks or devices.
+    type: bool
+    default: false
+  sealed:
+    description: Whether the run was given a sealed plan. O(state=absent) and O(joins) refuse one.
+    type: bool
+    default: false
+  plan_file:
+    description: File that the run was asked to seal its plan in. O(state=absent) and O(joins) refuse one.
+    type: str
+    default: ''
+seealso:
+  - module: rdma.fabric.fabric_input
+  - module: rdma.fabric.k8s_batch
+"""
+
+EXAMPLES = r"""
+- name: Load and validate every input
+  rdma.fabric.fabric_input:
+    manifests:
+      - nic-cluster-policy.yaml
+  register: fabric
+
+- name: Make sure that the run can reach its end
+  rdma.fabric.fabric_preflight:
+    spec: "{{ fabric.spec }}"
+    run_dir: rdma-fabric-run
+
+- name: Make sure that a teardown can reach its end
+  rdma.fabric.fabric_preflight:
+    spec: "{{ fabric.spec }}"
+    state: absent
+    allow_teardown: true
+    rollout: true
+"""
+
+RETURN = r"""
+objects:
+  description: How many objects are wanted of the cluster.
+  returned: success
+  type: int
+  sample: 46
+server:
+  description: Address of the API server that answered, empty where none was asked.
+  returned: success
+  type: str
+  sample: https://10.0.0.10:6443
+user:
+  description: Name under which the API server knows the user, empty where none was asked or an old server tells none.
+  returned: success
+  type: str
+  sample: kubernetes-admin
+requests:
+  description: How many requests of each kind were sent to the API server. Reviews are counted as C(post).
+  returned: success
+  type: dict
+  sample: {"post": 2, "list": 14, "patch": 3}
+notices:
+  description:
+    - What the server can't judge yet, which rights nobody could judge, and what k8s_batch would say of the objects.
+    - That no cluster is asked, where nothing is wanted of one.
+    - In check mode, what a removal needs a consent for.
+  returned: success
+  type: list
+  elements: str
+"""

@@ -1,0 +1,232 @@
+#!/usr/bin/python
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+---
+module: fabric_verify
+short_description: Prove the fabric on the wire, between test pods on every pair of nodes
+version_added: 0.1.0
+description:
+  - Makes one unprivileged test pod per node and network, tests every pair of nodes with C(ping) at full MTU, C(rping)
+    and C(ib_write_bw) in both directions, judges the rates, and removes the pods whatever happens.
+  - Device and GID index are found in each pod by itself. Rates are judged against the slower port, with the PCIe links
+    that the facts of the hosts know. Rates of emulated devices (soft RoCE) are reported and not judged.
+  - Writes C(verify.json) and C(verify.xml) (JUnit) to the run directory. M(rdma.fabric.fabric_report) shows them.
+  - Fails when any test fails. The message names pair, rail, test, cause and next step.
+  - Everything that keeps the proof from starting is told at once, before any pod is made.
+notes:
+  - Networks are tested one after another, the pairs of a round at the same time.
+  - With O(node) the user also needs C(get) on nodes, C(list) on pods of all namespaces, and C(list) on Leases in the
+    namespace of the slots.
+  - A pod ends itself when the controller is killed. The next run removes what an earlier one left.
+author:
+  - The rdma.fabric contributors (@rdma-fabric)
+extends_documentation_fragment:
+  - kubernetes.core.k8s_auth_options
+  - rdma.fabric.cluster
+  - rdma.fabric.attributes
+attributes:
+  check_mode:
+    support: full
+    details:
+      - The plan is made and shown, and the API server judges the pods by a dry run. No pod is made. With O(node) it is
+        the plan of the first neighbours.
+  diff_mode:
+    support: none
+  idempotent:
+    support: none
+    details:
+      - Every run makes pods, measures and writes its own figures.
+options:
+  spec:
+    description:
+      - What the fabric is, as M(rdma.fabric.fabric_input) returns it.
+      - Its networks and attachments are tested. Its C(hosts) that are Ready nodes of the cluster take part.
+    type: dict
+    required: true
+  run_dir:
+    description:
+      - Directory of the run on the controller. Facts of hosts are read from its C(hosts/*.json), as
+        M(rdma.fabric.rdma_host) writes them. The results are written to it.
+    type: path
+    required: true
+  networks:
+    description:
+      - Networks to test, as C(name) or C(namespace/name). All networks of O(spec) unless given.
+    type: list
+    elements: str
+    default: []
+  resources:
+    description:
+      - Resource that a test pod asks for, or a list of them, by network.
+      - Needed where O(spec) does not tell it, or tells several.
+    type: dict
+    default: {}
+  node:
+    description:
+      - Tests this one node only, against a healthy neighbour on each network. The node may be cordoned. It is the name
+        that the cluster has, and C(rdma_fabric_node_name) of its host unless that has the same name in the inventory.
+      - A neighbour is the node of another host of O(spec), Ready, not cordoned, without a slot
+        (M(rdma.fabric.node_slot)), with a free device. Each node has its own order of neighbours, the same in each run.
+      - Where the pair fails, a second neighbour is asked. Only when the node fails with both, or there is no other, the
+        task fails. Otherwise RV(notices) names the first neighbour.
+      - A network whose device the node does not offer, or for which there is no neighbour, is not tested, which
+        RV(notices) tells.
+      - Results are written to C(wire/NODE.json) in O(run_dir). O(pairs) means nothing then.
+    type: str
+  pairs:
+    description:
+      - With V(all), every pair of nodes is tested, in N - 1 rounds.
+      - With V(hunt), about log2 N rounds are run, which is enough to find a bad node.
+    type: str
+    choices: [all, hunt]
+    default: all
+  namespace:
+    description:
+      - Namespace of the test pods. Unless given, each network's own.
+    type: str
+  image:
+    description:
+      - Image with C(sh), C(sleep), C(ping) of iputils, C(rping) and C(ib_write_bw).
+      - V(mellanox/rping-test) through the registry mirrors of O(spec), unless given.
+    type: str
+  size:
+    description:
+      - Bytes of one message of C(ib_write_bw). 1048576, or 65536 on an emulated device, unless given.
+    type: int
+  iterations:
+    description:
+      - Messages that C(ib_write_bw) sends on each queue pair. 5000, or 100 on an emulated device, unless given.
+    type: int
+  queue_pairs:
+    description:
+      - Queue pairs of C(ib_write_bw). 4, or 1 on an emulated device, unless given.
+    type: int
+  timeout:
+    description:
+      - Seconds to wait for the test pods of a network to become ready.
+    type: int
+    default: 180
+  test_timeout:
+    description:
+      - Seconds that each program may run in a pod.
+    type: int
+    default: 60
+  minimum:
+    description:
+      - Share of the expected rate below which a test fails, such as V(0.9), which is used unless another is given.
+    type: float
+seealso:
+  - module: rdma.fabric.fabric_report
+  - plugin: rdma.fabric.bandwidth_verdict
+    plugin_type: filter
+"""
+
+EXAMPLES = r"""
+- name: Load what the fabric is
+  rdma.fabric.fabric_input:
+    manifests:
+      - policy.yaml
+      - networks.yaml
+    hosts: "{{ groups['rdma_fabric'] }}"
+  register: rdma_fabric_preflight_result
+
+- name: Prove every pair of nodes on every network
+  rdma.fabric.fabric_verify:
+    spec: "{{ rdma_fabric_preflight_result.spec }}"
+    run_dir: rdma-fabric-run
+
+- name: Look for a bad node of a large cluster on one rail
+  rdma.fabric.fabric_verify:
+    spec: "{{ rdma_fabric_preflight_result.spec }}"
+    run_dir: rdma-fabric-run
+    networks:
+      - rail0
+    pairs: hunt
+
+- name: Test a node that is cordoned before it takes pods again
+  rdma.fabric.fabric_verify:
+    spec: "{{ rdma_fabric_preflight_result.spec }}"
+    run_dir: rdma-fabric-run
+    node: gpu-07
+"""
+
+RETURN = r"""
+verdict:
+  description:
+    - V(pass), V(fail), or V(reported) when a rate could not be judged and nothing failed.
+    - With O(node) V(skipped) when nothing could be tested.
+  returned: when pairs were tested
+  type: str
+  sample: pass
+recap:
+  description:
+    - The verdict in one line, then one line for each test that failed, and for each suspected node.
+    - With O(node) one line for each network.
+  returned: when pairs were tested
+  type: list
+  elements: str
+  sample:
+    - "1 pair tested: 1 pass"
+networks:
+  description: What came of each network.
+  returned: with O(node), when pairs were tested
+  type: list
+  elements: dict
+  contains:
+    network:
+      description: Its name, as C(namespace/name).
+      returned: always
+      type: str
+    verdict:
+      description: V(pass), V(fail), V(reported), or V(skipped) where nothing could be tested.
+      returned: always
+      type: str
+    neighbours:
+      description: The nodes that it was tested with, in their order.
+      returned: always
+      type: list
+      elements: str
+    line:
+      description: The same in one line.
+      returned: always
+      type: str
+      sample: "rail 0 (default/rail0): gpu-07 passes with gpu-11"
+wire_json:
+  description: Path of the results for machines.
+  returned: with O(node), when pairs were tested
+  type: str
+  sample: /home/user/rdma-fabric-run/wire/gpu-07.json
+plan:
+  description: What is tested, and which hosts are left out with the reason. With O(node), in check mode only.
+  returned: success
+  type: dict
+  contains:
+    networks:
+      description: Each network with its resource, rail, nodes and the rounds of pairs.
+      type: list
+      elements: dict
+    left_out:
+      description: Hosts that take no part, each with C(host), C(network) and C(why).
+      type: list
+      elements: dict
+verify_json:
+  description: Path of the results for machines.
+  returned: when pairs were tested
+  type: str
+  sample: /home/user/rdma-fabric-run/verify.json
+verify_junit:
+  description: Path of the results as JUnit XML.
+  returned: when pairs were tested
+  type: str
+  sample: /home/user/rdma-fabric-run/verify.xml
+notices:
+  description: What deserves a look, such as hosts that take no part.
+  returned: always
+  type: list
+  elements: str
+"""

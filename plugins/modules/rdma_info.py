@@ -1,0 +1,232 @@
+#!/usr/bin/python
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+---
+module: rdma_info
+short_description: Read what a host has for RDMA and GPUDirect
+version_added: 0.1.0
+description:
+  - Reads a host once and returns its network controllers, GPUs, interfaces, RDMA devices, kernel modules and driver
+    stack, how near NICs and GPUs are to each other, which interfaces are the uplink, and the labels its node has.
+  - Everything comes from sysfs and procfs. Programs are asked for three things that no file tells, C(uname -m) on
+    kernels before 6.1, C(ofed_info -s) where it is installed, and C(ip -json address show) where the routes do not
+    tell which interface has the address of Ansible's connection.
+  - A value that the host does not tell is V(none). Reads that failed unexpectedly are in RV(facts.unreadable) with what
+    the error means. No failed read ends the task.
+  - Text from the host is cut to a bounded line, and characters that do not print are spelled out.
+author:
+  - The rdma.fabric contributors (@rdma-fabric)
+extends_documentation_fragment:
+  - rdma.fabric.attributes
+  - rdma.fabric.attributes.info
+options:
+  recording:
+    description:
+      - A recording on the controller that stands for the host, as P(rdma.fabric.rdma_record#module) writes it.
+      - Nothing connects to the host then, and no module runs.
+    type: path
+  kernel_modules:
+    description:
+      - Kernel modules to report beside those of RDMA and GPUs, loaded or not.
+    type: list
+    elements: str
+    default: []
+notes:
+  - The values are data from a stranger. They are returned under RV(facts), not as C(ansible_facts), so that no host can
+    give a variable a value.
+seealso:
+  - module: rdma.fabric.rdma_host
+  - module: rdma.fabric.rdma_record
+"""
+
+EXAMPLES = r"""
+- name: Read a host
+  rdma.fabric.rdma_info:
+  register: fabric
+
+- name: Name the rails
+  ansible.builtin.debug:
+    msg: "{{ fabric.facts.rails }}"
+
+- name: Read a recorded host, without connecting to it
+  rdma.fabric.rdma_info:
+    recording: recordings/dgx-h100-01.json.gz
+"""
+
+RETURN = r"""
+recorded:
+  description: Whether a recording stood for the host.
+  returned: success
+  type: bool
+facts:
+  description: What the host has. Unknown values are V(none).
+  returned: success
+  type: dict
+  contains:
+    format:
+      description: Version of this structure.
+      type: int
+      sample: 1
+    system:
+      description:
+        - Host name, machine, kernel, distribution (C(os)), kernel command line without the values of secret-looking
+          parameters, Secure Boot, lockdown, whether the system is an ostree, the number of NUMA nodes, and the kind of
+          C(iommu) that the kernel uses (C(active)) and that the firmware shows.
+      type: dict
+    nics:
+      description:
+        - Network controllers by PCI address, each with ids, family, C(function) (V(pf) or V(vf)), driver, NUMA node,
+          PCIe link (C(speed_gts), C(width)), SR-IOV, interfaces, RDMA devices, link layer, IOMMU group and C(path),
+          its place in the PCI tree from the host bridge down. C(sriov.settings) tells how the virtual functions of an
+          Ethernet port are set up, in the order of their numbers.
+      type: list
+      elements: dict
+    gpus:
+      description: NVIDIA GPUs by PCI address.
+      type: list
+      elements: dict
+    netdevs:
+      description:
+        - Interfaces of hardware and what stands on them. C(kind) is V(physical), V(representor), V(sub-function),
+          V(ipoib-child), or the kernel's word for a virtual one such as V(bond) or V(vlan); C(lower) names those
+          that it stands on. Interfaces of containers are left out.
+      type: list
+      elements: dict
+    rdma:
+      description:
+        - RDMA devices with their ports. C(rate_gbps) is only told of ports with a link. C(rocev2_gid_index) is the slot
+          of the RoCE v2 GID made from the IPv4 address of the port's own interface.
+      type: list
+      elements: dict
+    modules:
+      description: Kernel modules of RDMA and GPUs, loaded or built in, and those that O(kernel_modules) asks for.
+      type: dict
+    stack:
+      description:
+        - Driver of the NICs that is loaded (C(flavour) is V(inbox), V(mlnx-ofed), V(doca-ofed) or V(none)), what is
+          installed, the GPU driver, and the peer memory module.
+      type: dict
+    distances:
+      description: Label of every pair of an RDMA NIC and a GPU, as C(nvidia-smi topo -m) has them.
+      type: dict
+      sample: {"0000:18:00.0": {"0000:1b:00.0": "PXB"}}
+    rails:
+      description: Each GPU with its nearest NICs. C(rail) counts the GPUs in order of their addresses.
+      type: list
+      elements: dict
+      sample: [{"rail": 0, "nic": "0000:18:00.0", "gpu": "0000:1b:00.0", "distance": "PXB"}]
+    pcie:
+      description:
+        - How PCIe treats the traffic between NICs and GPUs. C(functions) have C(max_read_request), C(max_payload),
+          C(relaxed_ordering) and C(ats), C(bridges) the value of their ACS control register. Only root can read them.
+        - C(virtual) tells whether the machine is a virtual one, C(passed_through) has the PCI functions that a driver
+          for virtual machines holds.
+      type: dict
+    uplinks:
+      description:
+        - Interfaces that must not be cut, with every reason. C(needs) is what their traffic rests on, C(ipv4), C(ipv6)
+          and C(router advertisements); it is empty for what only carries another one.
+      type: list
+      elements: dict
+      sample: [{"netdev": "eno3", "pci": "0000:0b:00.0", "reasons": ["default route"], "needs": ["ipv4"]}]
+    labels:
+      description: Labels that node-feature-discovery and kubelet give a node of these facts.
+      type: dict
+    naming:
+      description:
+        - What new names have to reckon with. C(udev) and C(rdma) tell whether and where these programs are.
+          C(initramfs) is the image of the running kernel, what makes it, and whether it may hold network drivers.
+          C(references) are the files that call an interface by its name, or by one that it is asked to have.
+        - C(others) are rules of udev and C(.link) files that name an interface at boot, by its name now.
+          M(rdma.fabric.rdma_host) looks for them where it is asked for a name, and for C(link_files), what a C(.link)
+          file of the collection takes the place of, with C(lines) that it sets beside names.
+      type: dict
+    owners:
+      description:
+        - What operators of the cluster look after here. C(sriov_operator) has C(ports), lists of C(number), C(eswitch),
+          C(mtu) and C(functions) by PCI address; C(nic_operator) has C(named), PCI addresses of interfaces.
+        - C(daemon) of both is the pod of its daemon, V(none) without one, empty where no pod is told of. An operator
+          without a trace is left out.
+      type: dict
+    vf_users:
+      description:
+        - Who uses virtual functions, by PCI address. M(rdma.fabric.rdma_host) fills it for functions that it is asked
+          to change, as every process has to be looked at.
+      type: dict
+    eswitch:
+      description:
+        - C(mode), C(inline_mode) and C(encap_mode) of e-switches, by PCI address, and C(problem) where they can't be
+          read; C(offload) where rules are to reach the hardware. M(rdma.fabric.rdma_host) fills it for ports whose
+          C(eswitch_mode) it is asked for.
+      type: dict
+    queues:
+      description:
+        - C(rx_ring), C(tx_ring) and C(channels) with C(now) and C(most), by PCI address, or by name without one.
+          M(rdma.fabric.rdma_host) fills it for interfaces whose C(queues) it is asked for.
+      type: dict
+    interrupts:
+      description:
+        - C(online) and C(isolated) CPUs; for C(interfaces), by PCI address, the C(local) CPUs, those that may serve
+          each interrupt (C(irqs)) and those that do where they are others (C(elsewhere)); how C(irqbalance) is started.
+          M(rdma.fabric.rdma_host) fills it when C(irq_affinity) is asked for.
+      type: dict
+    routing:
+      description:
+        - C(interfaces) with their C(routes) and C(addresses), by PCI address, or by name without one; C(rules) of the
+          host, and addresses of its C(uplinks). M(rdma.fabric.rdma_host) fills it when C(routes) or C(routing-policy)
+          are asked for.
+      type: dict
+    guids:
+      description:
+        - C(functions) of InfiniBand ports with their C(node_guid), C(port_guid) and C(link_state), by PCI address.
+          M(rdma.fabric.rdma_host) fills it for ports whose C(vf_guids) it is asked for.
+      type: dict
+    firmware:
+      description:
+        - C(tool), C(cards) by their PCI address without the function, with default, present and next value of
+          C(parameters), and C(set_since_boot). M(rdma.fabric.rdma_host) fills it for cards whose C(firmware) it is
+          asked for, and for a BlueField whose mode decides something.
+      type: dict
+    unreadable:
+      description: Reads that failed unexpectedly, at most 24.
+      type: list
+      elements: dict
+      sample: [{"path": "/sys/kernel/security/lockdown", "error": "EACCES", "meaning": "needs root"}]
+"""
+
+import os
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.importing import compile_once
+
+# Before all imports that it is about.
+compile_once()
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.gather import gather
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.own_files import as_returned
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import LiveHost
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.connection import server_address
+
+
+def main() -> None:
+    """Read the machine the module runs on; the action plugin of the same name reads recordings."""
+    module = AnsibleModule(
+        argument_spec={
+            "recording": {"type": "path"},
+            "kernel_modules": {"type": "list", "elements": "str", "default": []},
+        },
+        supports_check_mode=True,
+    )
+    host = LiveHost()
+    facts = gather(host, server_address(host, os.getpid()), module.params["kernel_modules"])
+    module.exit_json(changed=False, recorded=False, facts=as_returned(facts))
+
+
+if __name__ == "__main__":
+    main()

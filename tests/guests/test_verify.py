@@ -1,0 +1,89 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""``verify`` on the guests: real programs write from one pod's memory into another's, and a pulled wire is seen.
+
+The fabric is that of ``inventories/lab``, with the programs that ``site`` deploys. Devices are emulated, so rates are
+reported and not judged; guests without KVM take minutes for what machines do in seconds, hence the limits.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, Iterator
+
+import pytest
+
+from ansible_collections.rdma.fabric.tests.integration.playbooks import Outcome, User
+from ansible_collections.rdma.fabric.tests.lab.guests.cluster import Lab
+
+CARD_NETWORK, FUNCTION_NETWORK = "default/rdma-shared", "default/rdma-vf"
+FUNCTIONS = 2
+MTU = 9000
+RUN_SECONDS = 2400.0
+PATIENCE = {"rdma_fabric_verify_timeout": 900, "rdma_fabric_verify_test_timeout": 300}
+TEST_PODS = "app.kubernetes.io/component=verify"
+
+
+@pytest.fixture(scope="module")
+def deployed(cluster_lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Lab:
+    """A lab that ``site`` has brought to the state of its inventory, with virtual functions on every card."""
+    for guest in cluster_lab.guests:
+        made = cluster_lab.ssh(
+            guest,
+            "cd $(dirname /sys/bus/pci/drivers/igb/0000:*/sriov_totalvfs) && "
+            f"{{ [ $(cat sriov_numvfs) = {FUNCTIONS} ] || echo {FUNCTIONS} >sriov_numvfs; }} && udevadm settle",
+        )
+        assert made.returncode == 0, made.stderr
+    user = User(tmp_path_factory.mktemp("site") / "user")
+    variables = {"rdma_fabric_wait_timeout": 1200}
+    user.run("site", inventory=cluster_lab.inventory, variables=variables, seconds=RUN_SECONDS).succeeded()
+    return cluster_lab
+
+
+@pytest.fixture
+def user(tmp_path: Path, deployed: Lab) -> Iterator[User]:
+    """Somebody new; whatever their run did, no test pod may be left."""
+    yield User(tmp_path / "user")
+    assert deployed.kubectl("get", "pods", "-A", "-l", TEST_PODS, "-o", "name").stdout == ""
+
+
+def verify(lab: Lab, user: User, network: str) -> tuple[Outcome, dict[str, Any]]:
+    """Run the playbook on one network; return how it ended and the document that it wrote."""
+    variables = {**PATIENCE, "rdma_fabric_verify_networks": [network]}
+    outcome = user.run("verify", inventory=lab.inventory, variables=variables, seconds=RUN_SECONDS)
+    path = user.here / "rdma-fabric-run" / "verify.json"
+    assert path.exists(), outcome.output
+    document: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return outcome, document
+
+
+@pytest.mark.parametrize("network", [CARD_NETWORK, FUNCTION_NETWORK], ids=["card", "virtual function"])
+def test_two_pods_write_into_each_others_memory(deployed: Lab, user: User, network: str) -> None:
+    outcome, document = verify(deployed, user, network)
+    outcome.succeeded()
+    (pair,) = document["pairs"]
+    assert (pair["a"], pair["b"], pair["verdict"]) == (*sorted(deployed.guests), "reported")
+    assert [test["verdict"] for test in pair["tests"]] == ["pass"] * 6 + ["reported"] * 2
+    for test in pair["tests"][6:]:
+        assert test["figures"]["measured_gbps"] > 0
+        assert "emulated, its rate is not judged" in test["summary"]
+    sides = document["networks"][0]["pods"]
+    assert len({side["address"] for side in sides}) == len(sides) == 2
+    assert {side["software"] for side in sides} == {True}
+    if network == CARD_NETWORK:
+        assert {side["mtu"] for side in sides} == {MTU}
+
+
+def test_a_pulled_wire_turns_the_verdict_red(deployed: Lab, user: User) -> None:
+    deployed.pull_wire(0)
+    try:
+        outcome, document = verify(deployed, user, CARD_NETWORK)
+    finally:
+        deployed.plug_wire(0)
+    one, other = sorted(deployed.guests)
+    assert f"{one} - {other} on {CARD_NETWORK}" in outcome.refused().message
+    assert document["verdict"] == "fail"
+    assert document["failures"][0]["test"] in ("interface", "device", "ping")
+    assert user.report()["summary"]["verdict"] == "attention"

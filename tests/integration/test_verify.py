@@ -1,0 +1,305 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The playbook ``verify`` against the real API server: plan, pods, streams, verdicts, and what is left behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import uuid
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Iterator
+from urllib.parse import quote
+
+import pytest
+import yaml
+
+from ansible_collections.rdma.fabric.tests.integration.exec_nodes import ExecNodes, running, wait_until
+from ansible_collections.rdma.fabric.tests.integration.playbooks import Json, Outcome, User, stored_writes
+from ansible_collections.rdma.fabric.tests.lab.control_plane import ControlPlane
+from ansible_collections.rdma.fabric.tests.lab.programs import Programs
+from tools.checkout import PROGRAMS
+from tools.rights import FILE
+
+RESOURCE = "rdma/rdma_shared_device_a"
+OURS = "app.kubernetes.io/component=verify,app.kubernetes.io/managed-by=rdma-fabric"
+SHARED = {"resourceName": "rdma_shared_device_a", "rdmaHcaMax": 63, "selectors": {"ifNames": ["rail0"]}}
+POLICY = {
+    "rdmaSharedDevicePlugin": {"config": json.dumps({"configList": [SHARED]})},
+    "secondaryNetwork": {"multus": {}},
+}
+READS = [
+    {"apiGroups": [""], "resources": ["nodes", "namespaces", "pods", "events"], "verbs": ["get", "list"]},
+    {"apiGroups": ["k8s.cni.cncf.io"], "resources": ["network-attachment-definitions"], "verbs": ["get", "list"]},
+]
+MAKES_PODS = {"apiGroups": [""], "resources": ["pods"], "verbs": ["create", "patch", "delete"]}
+
+
+@dataclass
+class Wire:
+    """A cluster with two nodes whose pods run commands, a fabric pushed to it, and a user with an inventory."""
+
+    cluster: ControlPlane
+    nodes: ExecNodes
+    namespace: str
+    fabric: Json
+    inventory: Path
+    user: User
+
+    def verify(self, *arguments: str, kubeconfig: Path | None = None, **variables: Any) -> Outcome:
+        """Run the playbook; ``variables`` are those of the role, without their prefix."""
+        given = {**self.fabric, **{f"rdma_fabric_verify_{name}": value for name, value in variables.items()}}
+        return self.user.run(
+            "verify",
+            *arguments,
+            inventory=self.inventory,
+            variables=given,
+            cluster=self.cluster,
+            kubeconfig=kubeconfig,
+        )
+
+    def pods(self) -> list[str]:
+        """Return the test pods that are in the cluster."""
+        template = "jsonpath={.items[*].metadata.name}"
+        return self.cluster.kubectl("get", "pods", "-n", self.namespace, "-l", OURS, "-o", template).split()
+
+    def document(self) -> Json:
+        """Return what the last run wrote."""
+        path = self.user.here / "rdma-fabric-run" / "verify.json"
+        found: Json = json.loads(path.read_text(encoding="utf-8"))
+        return found
+
+    def person(self, *rules: Json) -> Path:
+        """Return the kubeconfig of somebody new who may do what the rules say."""
+        name, group = f"person-{uuid.uuid4().hex[:8]}", "rbac.authorization.k8s.io"
+        role = {"apiVersion": f"{group}/v1", "kind": "ClusterRole", "metadata": {"name": name}, "rules": list(rules)}
+        binding = {
+            "apiVersion": f"{group}/v1",
+            "kind": "ClusterRoleBinding",
+            "metadata": {"name": name},
+            "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": name},
+            "subjects": [{"apiGroup": group, "kind": "User", "name": name}],
+        }
+        for plural, body in (("clusterroles", role), ("clusterrolebindings", binding)):
+            self.cluster.api.apply(f"/apis/{group}/v1/{plural}/{quote(name)}", body)
+        return self.cluster.client_kubeconfig(name)
+
+
+def fabric_in(namespace: str) -> Json:
+    """Return the variables of a fabric with one network in a namespace."""
+    network = {"networkNamespace": namespace, "master": "rail0", "mode": "bridge", "mtu": 9000}
+    network["ipam"] = json.dumps({"type": "whereabouts", "range": "192.168.111.0/24"})
+    return {
+        "rdma_fabric_nic_cluster_policy": POLICY,
+        "rdma_fabric_macvlan_networks": {"rail0": network},
+        "rdma_fabric_namespace": f"{namespace}-operator",
+        "rdma_fabric_set": namespace,
+        "rdma_fabric_wait": False,
+        "rdma_fabric_nfd": False,
+    }
+
+
+@pytest.fixture(scope="module")
+def pushed(
+    control_plane: ControlPlane,
+    lab_programs: Programs,
+    module_namespace: str,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Wire]:
+    folder, fabric = tmp_path_factory.mktemp("verify"), fabric_in(module_namespace)
+    nodes = ExecNodes(folder / "nodes", f"wire-{module_namespace[-6:]}", 2, RESOURCE, f"{module_namespace}/rail0")
+    host = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
+    inventory = folder / "hosts.json"
+    inventory.write_text(json.dumps({"rdma_fabric": {"hosts": dict.fromkeys(nodes.names, host)}}), encoding="utf-8")
+    wire = Wire(control_plane, nodes, module_namespace, fabric, inventory, User(folder / "pusher"))
+    with running(control_plane, lab_programs, nodes):
+        # Both hosts are this machine, and one run at a time changes a host.
+        wire.user.run("site", "--forks", "1", inventory=inventory, variables=fabric, cluster=control_plane).succeeded()
+        yield wire
+
+
+@pytest.fixture
+def wire(pushed: Wire, tmp_path: Path) -> Iterator[Wire]:
+    """The wire with a user of the test's own; whatever the test did, no pod may be left."""
+    pushed.nodes.pull_wire(pulled=False)
+    pushed.user = User(tmp_path / "user")
+    yield pushed
+    left = pushed.pods()
+    if left:
+        pushed.cluster.kubectl("delete", "pods", "--namespace", pushed.namespace, *left)
+    assert left == []
+
+
+def test_two_nodes_pass(wire: Wire) -> None:
+    outcome = wire.verify().succeeded()
+    assert "1 pair tested: 1 pass" in outcome.output
+    for name in wire.nodes.names:
+        assert {key: count for key, count in outcome.counts[name].items() if " rdma.fabric." in key} == {
+            "ok rdma.fabric.rdma_host": 1
+        }
+    (pair,) = wire.document()["pairs"]
+    assert [pair["a"], pair["b"], pair["verdict"]] == [*wire.nodes.names, "pass"]
+    assert [test["verdict"] for test in pair["tests"]] == ["pass"] * 8
+    report = wire.user.report()
+    assert report["validation"]["verdict"] == "pass"
+    assert report["cluster"]["skipped"] == "verify pushes nothing, it proves what is there"
+    assert "not done: The push to a cluster: verify pushes nothing, it proves what is there" in outcome.output
+
+
+def test_the_scheduler_places_the_pods(wire: Wire) -> None:
+    mark = wire.cluster.audit.mark()
+    wire.verify().succeeded()
+    watched = [each for each in wire.cluster.audit.requests(mark) if each.verb == "create" and "/binding" in each.uri]
+    assert len(watched) == 2, "the scheduler has to place the pods"
+
+
+def test_a_wire_that_is_pulled_turns_the_verdict_red_and_the_pods_are_gone(wire: Wire) -> None:
+    wire.nodes.pull_wire(pulled=True)
+    outcome = wire.verify(test_timeout=10).refused()
+    one, other = wire.nodes.names
+    for words in (f"{one} - {other}", f"{wire.namespace}/rail0", "ping", "no answer", "wire between the two is cut"):
+        assert words in outcome.message
+    assert wire.pods() == []
+    assert [test["verdict"] for test in wire.document()["pairs"][0]["tests"]][3:] == ["fail"] * 2 + ["skipped"] * 3
+    assert "verify.xml" in " ".join(wire.user.files())
+    report = wire.user.report()
+    assert report["summary"]["verdict"] == "attention"
+    assert report["validation"]["verdict"] == "fail"
+
+
+def test_check_mode_shows_the_plan_and_makes_nothing(wire: Wire) -> None:
+    mark = wire.cluster.audit.mark()
+    outcome = wire.verify("--check").succeeded()
+    one, other = wire.nodes.names
+    assert f"round 1: {one} - {other}" in outcome.output
+    assert RESOURCE in outcome.output
+    assert stored_writes(wire.cluster.audit, mark) == []
+    assert "verify.json" not in " ".join(wire.user.files())
+    dry = [each for each in wire.cluster.audit.requests(mark) if each.dry_run and "/pods/" in each.uri]
+    assert dry, "the API server has to judge the pods"
+
+
+def test_everything_that_forbids_a_proof_is_told_at_once_and_nothing_is_made(wire: Wire) -> None:
+    mark = wire.cluster.audit.mark()
+    outcome = wire.verify(networks=["rail0", "rail9"], resources={"rail0": "rdma/none"}, namespace="nowhere").refused()
+    told = {violation["problem"] for violation in outcome.violations()}
+    assert told == {
+        "'rail9' is no network of the fabric",
+        "there is no namespace nowhere for the test pods",
+        "no node offers rdma/none",
+    }
+    assert stored_writes(wire.cluster.audit, mark) == []
+
+
+def test_wrong_numbers_are_told_at_once(wire: Wire) -> None:
+    outcome = wire.verify(size=0, iterations=-1, minimum=1.5, test_timeout=0).refused()
+    assert {violation["source"] for violation in outcome.violations()} == {
+        f"rdma_fabric_verify_{name}" for name in ("size", "iterations", "minimum", "test_timeout")
+    }
+
+
+def test_a_namespace_that_can_have_no_name_like_that_is_told_before_anything_is_made(wire: Wire) -> None:
+    mark = wire.cluster.audit.mark()
+    (violation,) = wire.verify(namespace="No Name").refused().violations()
+    assert violation["source"] == "namespace"
+    assert stored_writes(wire.cluster.audit, mark) == []
+
+
+def test_somebody_who_may_not_make_pods_is_told_before_anything_is_made(wire: Wire) -> None:
+    mark = wire.cluster.audit.mark()
+    outcome = wire.verify(kubeconfig=wire.person(*READS)).refused()
+    assert "cannot patch resource" in outcome.message
+    assert "grant the user this verb" in outcome.message
+    assert "nothing was changed" in outcome.message
+    assert stored_writes(wire.cluster.audit, mark) == []
+
+
+def test_somebody_who_may_not_run_commands_in_pods_gets_a_verdict(wire: Wire) -> None:
+    outcome = wire.verify(kubeconfig=wire.person(*READS, MAKES_PODS)).refused()
+    assert "this user may not run commands in pods" in outcome.message
+    assert wire.document()["pairs"][0]["tests"][0]["verdict"] == "fail"
+
+
+def test_the_shipped_role_is_enough_for_a_proof(wire: Wire) -> None:
+    both = yaml.safe_load(FILE.read_text(encoding="utf-8"))["items"]
+    roles = {each["metadata"]["name"]: each["rules"] for each in both}
+    mark = wire.cluster.audit.mark()
+    kubeconfig = wire.person(*roles["rdma-fabric-proof"])
+    verdict = wire.verify(kubeconfig=kubeconfig).succeeded()
+    assert "this user may not" not in verdict.output
+    ours = [each for each in wire.cluster.audit.requests(mark) if each.user.startswith("person-")]
+    assert [each.uri for each in ours if each.code == 403] == []
+    assert {each.subresource for each in ours} == {"", "exec"}
+
+
+def test_a_pod_that_no_node_takes_is_a_verdict_with_the_schedulers_words(wire: Wire) -> None:
+    taint = [{"key": "example.com/none", "effect": "NoSchedule"}]
+    change = ["patch", "node", wire.nodes.names[1], "--type=merge"]
+    wire.cluster.kubectl(*change, f"--patch={json.dumps({'spec': {'taints': taint}})}")
+    try:
+        outcome = wire.verify(timeout=15).refused()
+    finally:
+        wire.cluster.kubectl(*change, f"--patch={json.dumps({'spec': {'taints': None}})}")
+    assert "pods from" in outcome.message
+    assert "taint that the test pods do not tolerate" in outcome.message
+    assert wire.nodes.names[1] in outcome.message
+
+
+def test_a_program_that_hangs_is_ended_and_told(wire: Wire) -> None:
+    wire.nodes.program("ping", "#!/bin/sh\nexec sleep 100\n")
+    outcome = wire.verify(test_timeout=5).refused()
+    assert "ping hung and was ended" in outcome.message
+
+
+def test_a_rate_that_is_too_low_is_red(wire: Wire) -> None:
+    outcome = wire.verify(minimum=0.99).refused()
+    assert "bandwidth" in outcome.message
+    assert "92.0 Gb/s measured" in outcome.message
+
+
+def test_pods_that_an_earlier_run_left_are_removed(wire: Wire) -> None:
+    labels = dict(entry.split("=") for entry in OURS.split(","))
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "left", "namespace": wire.namespace, "labels": labels},
+        "spec": {"containers": [{"name": "c", "image": "x"}], "nodeSelector": {"none": "none"}},
+    }
+    wire.cluster.kubectl("apply", "--server-side", "--field-manager=rdma-fabric", "-f", "-", stdin=json.dumps(pod))
+    status = json.dumps({"status": {"phase": "Failed", "reason": "DeadlineExceeded"}})
+    change = ["--subresource=status", "--type=merge", f"--patch={status}"]
+    wire.cluster.kubectl("patch", "pod", "left", "--namespace", wire.namespace, *change)
+    outcome = wire.verify().succeeded()
+    assert "removed test pods that an earlier run left" in outcome.output
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=["SIGTERM", "SIGINT"])
+def test_a_run_that_is_ended_in_the_middle_leaves_no_pod(wire: Wire, number: signal.Signals) -> None:
+    wire.nodes.program("ping", f"#!/bin/sh\ntouch {wire.nodes.folder}/pinging\nexec sleep 100\n")
+    pinging = wire.nodes.folder / "pinging"
+    pinging.unlink(missing_ok=True)
+    argv = [str(PROGRAMS / "ansible-playbook"), "rdma.fabric.verify", "-i", str(wire.inventory)]
+    environment = wire.user.environment(wire.cluster, None)
+    with subprocess.Popen(
+        [*argv, "-e", json.dumps(wire.fabric)],
+        cwd=wire.user.here,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    ) as process:
+        try:
+            wait_until(pinging.exists)
+            assert len(wire.pods()) == 2
+            process.send_signal(number)
+            wait_until(lambda: wire.pods() == [])
+            assert process.wait(60) != 0
+        finally:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)

@@ -1,0 +1,330 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""fabric_preflight: what would keep a run from its end is told before it changes a host."""
+
+from __future__ import annotations
+
+import json
+import threading
+from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any, ClassVar, Iterator
+
+import pytest
+import yaml
+
+from ansible_collections.rdma.fabric.plugins.modules import fabric_preflight
+from ansible_collections.rdma.fabric.tests.unit._fabric.inputs import SEEDS
+from ansible_collections.rdma.fabric.tests.unit._k8s.fake_server import failure
+from ansible_collections.rdma.fabric.tests.unit._k8s.reviewer import Reviewer, rule
+from ansible_collections.rdma.fabric.tests.unit.plugins.actions import run_action
+
+POLICY = SEEDS / "guide" / "nic-cluster-policy.yaml"
+SMALL = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "b"}}
+
+
+@pytest.fixture(autouse=True)
+def no_cluster(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Nothing of the machine's own leads to a cluster."""
+    monkeypatch.setenv("HOME", str(tmp_path / "nobody"))
+    for name in ("KUBECONFIG", "K8S_AUTH_KUBECONFIG", "K8S_AUTH_CONTEXT", "K8S_AUTH_HOST"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def spec(*objects: dict[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = run_action("fabric_input", {})["spec"]
+    return {**found, "objects": list(objects)}
+
+
+def kubeconfig(path: Path, server: str) -> str:
+    document = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "here",
+        "clusters": [{"name": "c", "cluster": {"server": server}}],
+        "users": [{"name": "u", "user": {"token": "t"}}],
+        "contexts": [{"name": "here", "context": {"cluster": "c", "user": "u"}}],
+    }
+    path.write_text(json.dumps(document), encoding="utf-8")
+    return str(path)
+
+
+@dataclass
+class Server:
+    """An address, what answers there, and the status that it answers to everything instead, if any."""
+
+    address: str
+    behind: Reviewer
+    refusal: tuple[int, str] | None = None
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    found = Server("", Reviewer(user="alice"))
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            length = int(self.headers.get("Content-Length") or 0)
+            reply = found.behind.send(self.command, self.path, self.rfile.read(length), None)
+            code, body = reply.code, reply.body
+            if found.refusal is not None:
+                code, body = found.refusal[0], json.dumps({"kind": "Status", "message": found.refusal[1]}).encode()
+            self.send_response(code)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_what: Any) -> None:
+            """Say nothing."""
+
+    for method in ("POST", "PATCH", "DELETE", "PUT"):
+        setattr(Handler, f"do_{method}", Handler.do_GET)
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as listening:
+        thread = threading.Thread(target=listening.serve_forever, kwargs={"poll_interval": 0.02})
+        thread.start()
+        found.address = f"http://127.0.0.1:{listening.server_address[1]}"
+        yield found
+        listening.shutdown()
+        thread.join()
+
+
+def ready(server: Server, folder: Path, *objects: dict[str, Any], **options: Any) -> dict[str, Any]:
+    """Run the module for some objects."""
+    path = kubeconfig(folder / "k", server.address)
+    found: dict[str, Any] = run_action("fabric_preflight", {"spec": spec(*objects), "kubeconfig": path, **options})
+    return found
+
+
+def test_hosts_alone_need_no_cluster_and_that_is_said(tmp_path: Path) -> None:
+    result = run_action("fabric_preflight", {"spec": spec(), "run_dir": str(tmp_path / "run")})
+    assert (result.get("failed"), result["changed"], result["objects"], result["server"]) == (None, False, 0, "")
+    assert "nothing is wanted of a cluster, so none is asked" in result["notices"][0]
+    assert (tmp_path / "run").is_dir()
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [(None, "there is no kubeconfig"), ("{", "makes no connection"), ("", "makes no connection")],
+)
+def test_a_kubeconfig_that_is_missing_or_broken_is_told(tmp_path: Path, content: str | None, said: str) -> None:
+    path = tmp_path / "kubeconfig"
+    if content is not None:
+        path.write_text(content, encoding="utf-8")
+    result = run_action("fabric_preflight", {"spec": spec(SMALL), "kubeconfig": str(path)})
+    assert result["failed"]
+    assert result["msg"].startswith("this run would not reach its end, so no host was changed:\n  - the cluster: ")
+    assert said in result["msg"]
+    assert str(path) in result["msg"]
+
+
+def test_a_context_that_the_kubeconfig_does_not_have_is_told(tmp_path: Path) -> None:
+    arguments = {
+        "spec": spec(SMALL),
+        "kubeconfig": kubeconfig(tmp_path / "k", "http://127.0.0.1:9"),
+        "context": "there",
+    }
+    result = run_action("fabric_preflight", arguments)
+    assert result["failed"]
+    assert "there" in result["msg"]
+    assert "check kubeconfig, context" in result["msg"]
+
+
+def test_the_user_is_named_and_nothing_is_written(tmp_path: Path, server: Server) -> None:
+    result = ready(server, tmp_path, SMALL)
+    assert not result.get("failed"), result
+    # The namespace of the object is wanted as well.
+    assert (result["server"], result["user"], result["objects"]) == (server.address, "alice", 2)
+    assert server.behind.written() == []
+    # Who is it, and what may it do?
+    assert result["requests"]["post"] == 2
+
+
+@pytest.mark.parametrize("code", [401, 403])
+def test_a_user_that_the_server_does_not_know_is_told(tmp_path: Path, server: Server, code: int) -> None:
+    server.refusal = (code, "no")
+    message = ready(server, tmp_path, SMALL)["msg"]
+    assert message.startswith("this run would not reach its end, so no host was changed:\n  - the cluster: ")
+    assert ("renew the token or client certificate" if code == 401 else "grant the user this verb") in message
+
+
+def test_a_user_without_rights_is_told_all_that_are_missing_in_one_error(tmp_path: Path, server: Server) -> None:
+    server.behind.rules = {"": [rule("", "namespaces", "get list")]}
+    message = ready(server, tmp_path, *({**SMALL, "metadata": {"name": str(n), "namespace": "b"}} for n in range(9)))
+    lines = message["msg"].splitlines()
+    own = "nvidia-network-operator"
+    assert lines[1:-1] == [
+        "  - the cluster: the user alice lacks rights that this run uses:",
+        f"      create, delete, get, update leases.coordination.k8s.io in the namespace {own}",
+        f"      create, get, list, patch configmaps in the namespaces b, {own}",
+        "      create, patch namespaces in the whole cluster",
+    ]
+    assert "ClusterRole rdma-fabric-push" in lines[-1]
+
+
+def test_an_object_that_the_server_refuses_is_told_before_the_hosts(tmp_path: Path, server: Server) -> None:
+    refusal = failure(422, "Invalid", "ConfigMap b/a: data.k: Invalid value")
+    refused = {"/api/v1/namespaces/b/configmaps/a": refusal}
+    server.behind.put("namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "b"}})
+    server.behind.intercept = lambda _number, method, path: refused.get(path) if method == "PATCH" else None
+    message = ready(server, tmp_path, SMALL)["msg"]
+    assert "data.k: Invalid value" in message
+    assert "no host was changed" in message
+
+
+def test_what_is_dropped_is_no_matter_where_nothing_is_pruned(tmp_path: Path, server: Server) -> None:
+    found = ready(server, tmp_path, SMALL, prune=False, set="web", force_conflicts=False)
+    assert not found.get("failed"), found
+
+
+def test_everything_that_is_missing_is_told_at_once(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("", encoding="utf-8")
+    arguments = {"spec": spec(SMALL), "run_dir": str(tmp_path / "file" / "run"), "kubeconfig": str(tmp_path / "none")}
+    message = run_action("fabric_preflight", arguments)["msg"]
+    assert f"the run directory {tmp_path / 'file'}" in message
+    assert "there is no kubeconfig" in message
+
+
+def test_what_can_not_be_rendered_is_told_before_the_hosts(tmp_path: Path) -> None:
+    result = run_action("fabric_preflight", {"spec": spec(SMALL, SMALL)})
+    assert result["failed"]
+    assert result["violations"]
+
+
+def test_the_examples_run(tmp_path: Path, server: Server) -> None:
+    _load, task, _teardown = (task for task in yaml.safe_load(fabric_preflight.EXAMPLES))
+    arguments = task["rdma.fabric.fabric_preflight"]
+    arguments["spec"] = run_action("fabric_input", {"manifests": [str(POLICY)]})["spec"]
+    arguments["run_dir"] = str(tmp_path / arguments["run_dir"])
+    arguments["kubeconfig"] = kubeconfig(tmp_path / "k", server.address)
+    assert run_action("fabric_preflight", arguments)["objects"] > 10
+
+
+class TestTeardown:
+    """What keeps a removal from beginning."""
+
+    def test_it_needs_a_consent_that_check_mode_only_names(self, tmp_path: Path, server: Server) -> None:
+        given = {"spec": spec(SMALL), "state": "absent", "kubeconfig": kubeconfig(tmp_path / "k", server.address)}
+        refused = run_action("fabric_preflight", given)
+        assert "which needs the consent rdma_fabric_allow_teardown: true" in refused["msg"]
+        shown = run_action("fabric_preflight", given, check=True)
+        assert "will need the consent rdma_fabric_allow_teardown: true" in shown["notices"][0]
+        assert run_action("fabric_preflight", {**given, "allow_teardown": True})["notices"] == []
+
+    @pytest.mark.parametrize(("name", "value"), [("sealed", True), ("plan_file", "plan.json")])
+    def test_plans_for_approval_are_refused(self, tmp_path: Path, server: Server, name: str, value: Any) -> None:
+        given = {"spec": spec(SMALL), "kubeconfig": kubeconfig(tmp_path / "k", server.address), name: value}
+        given["allow_teardown"] = True
+        assert "leave it out" in run_action("fabric_preflight", {**given, "state": "absent"})["msg"]
+        assert not run_action("fabric_preflight", given).get("failed")
+
+    def test_without_anything_for_a_cluster_none_is_asked_not_even_about_drains(self) -> None:
+        given = {"spec": spec(), "state": "absent", "allow_teardown": True, "rollout": True}
+        result = run_action("fabric_preflight", given)
+        assert (result["server"], result["requests"]) == ("", {})
+
+    def test_hosts_whose_nodes_are_drained_have_turns_even_without_anything_for_a_cluster(
+        self, tmp_path: Path, server: Server
+    ) -> None:
+        given = {"spec": {**spec(), "hosts": {"gpu01": {}}}, "state": "absent", "allow_teardown": True, "rollout": True}
+        given["kubeconfig"] = kubeconfig(tmp_path / "k", server.address)
+        drained = {"hostvars": {"gpu01": {"rdma_fabric_drain": "true"}}}
+        assert run_action("fabric_preflight", given)["server"] == ""
+        assert run_action("fabric_preflight", given, task_vars=drained)["server"] == server.address
+
+
+TAINT = "example.com/joining:NoSchedule"
+JOINS = [rule("", "nodes", "get patch", "node-a", "b"), rule("", "pods", "list"), rule("", "events", "create")]
+
+
+def joins(server: Server, folder: Path, taint: str = TAINT, **options: Any) -> dict[str, Any]:
+    """Look ahead at a run in which the nodes of two hosts join, a third one being outside of its limit."""
+    given = spec()
+    given = {**given, "hosts": {name: {} for name in "abc"}, "settings": {**given["settings"], "join_taint": taint}}
+    groups = {"all": ["a", "b", "c"]}
+    task_vars = {"hostvars": {"a": {"rdma_fabric_node_name": "node-a"}}, "groups": groups, "ansible_limit": "a,b"}
+    arguments = {"spec": given, "kubeconfig": kubeconfig(folder / "k", server.address), "joins": True, **options}
+    found: dict[str, Any] = run_action("fabric_preflight", arguments, task_vars=task_vars)
+    return found
+
+
+class TestJoins:
+    def test_rights_to_the_nodes_of_the_run_are_enough(self, server: Server, tmp_path: Path) -> None:
+        server.behind = Reviewer({"": JOINS}, user="alice")
+        result = joins(server, tmp_path)
+        assert (result.get("failed"), result["user"]) == (None, "alice"), result
+        other = [rule("", "nodes", "get patch", "node-a", "c"), *JOINS[1:]]
+        server.behind = Reviewer({"": other}, user="alice")
+        message = joins(server, tmp_path)["msg"]
+        assert "get, patch nodes in the whole cluster" in message
+        assert "rdma-fabric-join" in message
+
+    def test_without_a_taint_the_next_step_is_told_with_all_else(self, server: Server, tmp_path: Path) -> None:
+        server.behind = Reviewer({"": []}, user="alice")
+        message = joins(server, tmp_path, taint="", sealed=True, plan_file="plan.json")["msg"]
+        assert "rdma_fabric_join_taint is not set" in message
+        assert "group_vars/all, to example.com/joining:NoSchedule" in message
+        assert "rdma_fabric_sealed_plan: a sealed plan is one of site or upgrade, not of join" in message
+        assert "rdma_fabric_plan_file" in message
+        assert "create events in the namespace default" in message
+
+
+class TestWire:
+    """What the wire test of a turn needs is looked at where a host of the run asks for it."""
+
+    NETWORK: ClassVar[dict[str, Any]] = {"networkNamespace": "b", "master": "rail0", "mode": "bridge", "ipam": "{}"}
+    RESOURCES: ClassVar[dict[str, Any]] = {"wire_resources": {"rail0": "rdma/a"}}
+
+    def look(self, server: Server, folder: Path, *, tested: bool = True, **options: Any) -> dict[str, Any]:
+        server.behind.plurals = {
+            **server.behind.plurals,
+            "network-attachment-definitions": "NetworkAttachmentDefinition",
+        }
+        for plural, api, kind, namespace, name in (
+            ("namespaces", "v1", "Namespace", "", "b"),
+            ("namespaces", "v1", "Namespace", "", "nvidia-network-operator"),
+            ("network-attachment-definitions", "k8s.cni.cncf.io/v1", "NetworkAttachmentDefinition", "b", "rail0"),
+        ):
+            metadata = {"name": name, **({"namespace": namespace} if namespace else {})}
+            server.behind.put(plural, {"apiVersion": api, "kind": kind, "metadata": metadata})
+        task_vars = {"hostvars": {"gpu01": {"rdma_fabric_wire_test": tested}}, "groups": {"all": ["gpu01"]}}
+        given = {"macvlan_networks": {"rail0": self.NETWORK}, "hosts": ["gpu01"]}
+        found = run_action("fabric_input", given, task_vars=task_vars)["spec"]
+        arguments = {
+            "spec": found,
+            "push": False,
+            "rollout": True,
+            "kubeconfig": kubeconfig(folder / "k", server.address),
+        }
+        return run_action("fabric_preflight", {**arguments, **options}, task_vars=task_vars)
+
+    def test_pods_are_tried_and_none_is_made(self, tmp_path: Path, server: Server) -> None:
+        result = self.look(server, tmp_path, **self.RESOURCES)
+        assert not result.get("failed"), result["msg"]
+        assert result["requests"]["patch"] == 1
+        assert server.behind.written() == []
+
+    def test_nothing_of_it_is_asked_where_no_host_wants_it_or_has_a_turn(self, tmp_path: Path, server: Server) -> None:
+        assert self.look(server, tmp_path, tested=False)["requests"].get("patch") is None
+        assert self.look(server, tmp_path, rollout=False, push=True).get("failed") is None
+
+    def test_a_network_without_a_resource_is_told(self, tmp_path: Path, server: Server) -> None:
+        message = self.look(server, tmp_path)["msg"]
+        assert "the wire test: verify: b/rail0: no device plugin of the fabric offers a resource" in message
+        assert "no host was changed" in message
+
+    def test_rights_that_are_missing_are_told_with_the_role_that_has_them(self, tmp_path: Path, server: Server) -> None:
+        server.behind.rules = {
+            "": [rule("", "nodes namespaces pods", "get list patch"), rule("", "pods/eviction events", "create")]
+        }
+        message = self.look(server, tmp_path, **self.RESOURCES)["msg"]
+        assert "create, get pods/exec in the namespace b" in message
+        assert "rdma-fabric-proof" in message
+
+    def test_a_pod_that_the_server_refuses_is_told(self, tmp_path: Path, server: Server) -> None:
+        refusal = failure(403, "Forbidden", "violates PodSecurity: IPC_LOCK")
+        server.behind.intercept = lambda _number, method, path: refusal if method == "PATCH" else None
+        message = self.look(server, tmp_path, **self.RESOURCES)["msg"]
+        assert "the wire test: " in message
+        assert "violates PodSecurity: IPC_LOCK" in message
