@@ -23,7 +23,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._k8s.inventory import 
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects import key_of
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.session import BatchError, BatchRequest
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import Connection, Patience
-from ansible_collections.rdma.fabric.plugins.module_utils._proof.report_input import spec_violations
+from ansible_collections.rdma.fabric.plugins.module_utils._report.documents import spec_violations
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput
 from ansible_collections.rdma.fabric.plugins.plugin_utils._action import (
     ActionFailure,

@@ -10,8 +10,13 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, Mapping
 
-from ansible_collections.rdma.fabric.plugins.module_utils._proof import report_input
-from ansible_collections.rdma.fabric.plugins.module_utils._proof.report import (
+from ansible_collections.rdma.fabric.plugins.module_utils._report.documents import (
+    cluster_violations,
+    rendered_violations,
+    spec_violations,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._report.hosts import natural_key
+from ansible_collections.rdma.fabric.plugins.module_utils._report.report import (
     FORMAT,
     build_report,
     keep_volatile,
@@ -19,7 +24,6 @@ from ansible_collections.rdma.fabric.plugins.module_utils._proof.report import (
     recap_lines,
     report_text,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._proof.report_hosts import natural_key
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput
 from ansible_collections.rdma.fabric.plugins.plugin_utils._action import FabricAction
 from ansible_collections.rdma.fabric.plugins.plugin_utils._files import write_if_different
@@ -106,9 +110,9 @@ def of_the_inventory(documents: list[dict[str, Any]], spec: dict[str, Any] | Non
 def check_inputs(arguments: dict[str, Any]) -> None:
     """Raise InvalidInput with everything that is wrong with spec, waves and result of the batch apply."""
     violations = [
-        *report_input.spec_violations(arguments["spec"]),
-        *report_input.cluster_violations(arguments["cluster"]),
-        *report_input.rendered_violations(arguments["rendered"]),
+        *spec_violations(arguments["spec"]),
+        *cluster_violations(arguments["cluster"]),
+        *rendered_violations(arguments["rendered"]),
     ]
     if violations:
         raise InvalidInput(violations)

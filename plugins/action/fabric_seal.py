@@ -11,7 +11,7 @@ from typing import Any, Mapping
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.render import render
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import REFUSED, describe
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.sealed import seal
-from ansible_collections.rdma.fabric.plugins.module_utils._proof.report_input import host_document_violations
+from ansible_collections.rdma.fabric.plugins.module_utils._report.documents import host_document_violations
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, Violation, named
 from ansible_collections.rdma.fabric.plugins.plugin_utils._action import ActionFailure, FabricAction, plain
 from ansible_collections.rdma.fabric.plugins.plugin_utils._files import write_if_different

@@ -21,7 +21,6 @@ from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import Api
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.exec import Executor, WebSockets
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.session import BatchError
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import Connection
-from ansible_collections.rdma.fabric.plugins.module_utils._proof import report_input
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire import document as documents
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.junit import junit_text
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.pair import Settings
@@ -32,6 +31,10 @@ from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.plan impor
     plan_lines,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.twins import shared_addresses
+from ansible_collections.rdma.fabric.plugins.module_utils._report.documents import (
+    host_document_violations,
+    spec_violations,
+)
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.pods import is_test_pod
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, Violation
 from ansible_collections.rdma.fabric.plugins.plugin_utils._action import ActionFailure
@@ -192,7 +195,7 @@ class ActionModule(ClusterAction):
 
 def check_arguments(arguments: dict[str, Any]) -> None:
     """Raise InvalidInput with everything that is wrong with the arguments by themselves."""
-    flaws = report_input.spec_violations(arguments["spec"])
+    flaws = spec_violations(arguments["spec"])
     for name in _POSITIVE:
         value = arguments[name]
         if value is not None and value < 1:
@@ -238,7 +241,7 @@ def facts_of_host(run_dir: Path, host: str) -> dict[str, Any] | None:
     except ValueError:
         # Rates of its devices are then judged by what the pods say alone.
         return None
-    if report_input.host_document_violations(host, document):
+    if host_document_violations(host, document):
         return None
     found: dict[str, Any] = document["facts"]
     return found

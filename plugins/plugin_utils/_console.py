@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import Mapping, NamedTuple, Sequence
 
-from ansible_collections.rdma.fabric.plugins.module_utils._proof.report_hosts import counted, natural_key
+from ansible_collections.rdma.fabric.plugins.module_utils._report.hosts import counted, natural_key
 from ansible_collections.rdma.fabric.plugins.plugin_utils._host_names import fold, fold_names, host_list
 
 OK = "ok"

@@ -15,7 +15,7 @@ from typing import Any, Iterable, Mapping, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import NEEDS_REBOOT
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.syntax import one_line
-from ansible_collections.rdma.fabric.plugins.module_utils._proof.report_hosts import counted, natural_key
+from ansible_collections.rdma.fabric.plugins.module_utils._report.hosts import counted, natural_key
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import named
 from ansible_collections.rdma.fabric.plugins.plugin_utils._drift_objects import (
     DIFFERS,

@@ -11,8 +11,8 @@ from pathlib import PurePath
 from typing import Any, Callable, Mapping, NamedTuple, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.syntax import one_line
-from ansible_collections.rdma.fabric.plugins.module_utils._proof.report_hosts import counted
-from ansible_collections.rdma.fabric.plugins.module_utils._proof.report_outcome import (
+from ansible_collections.rdma.fabric.plugins.module_utils._report.hosts import counted
+from ansible_collections.rdma.fabric.plugins.module_utils._report.outcome import (
     CHANGED,
     FAILED,
     PENDING,

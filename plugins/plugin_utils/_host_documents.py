@@ -10,7 +10,11 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, Collection, Mapping, NoReturn, Sequence
 
-from ansible_collections.rdma.fabric.plugins.module_utils._proof import report_input
+from ansible_collections.rdma.fabric.plugins.module_utils._report.documents import (
+    host_document_violations,
+    turn_violations,
+    verification_violations,
+)
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, Violation
 from ansible_collections.rdma.fabric.plugins.plugin_utils._action import plain
 
@@ -33,7 +37,7 @@ def read_host_documents(directory: Path) -> list[dict[str, Any]]:
         except ValueError as error:
             violations.append(Violation(str(path), "", str(error), _READ_AGAIN))
             continue
-        found = report_input.host_document_violations(str(path), document)
+        found = host_document_violations(str(path), document)
         violations += found
         if found:
             continue
@@ -59,7 +63,7 @@ def read_turns(directory: Path, hosts: Collection[str]) -> list[dict[str, Any]]:
         except ValueError as error:
             violations.append(Violation(str(path), "", str(error), "delete the file"))
             continue
-        found = report_input.turn_violations(str(path), turn)
+        found = turn_violations(str(path), turn)
         violations += found
         if not found:
             turns.append(turn)
@@ -76,7 +80,7 @@ def registered_documents(
     for host in hosts:
         result = plain(variables[host]["rdma_fabric_host_result"])
         document = {"host": host, "facts": result.get("facts"), "plan": result.get("plan")}
-        violations = report_input.host_document_violations(host, document)
+        violations = host_document_violations(host, document)
         if violations:
             unusable[host] = f"failed: what it returned can't be read: {violations[0].path}: {violations[0].problem}"
         else:
@@ -114,7 +118,7 @@ def read_verification(path: Path) -> dict[str, Any] | None:
     except ValueError as error:
         hint = "delete the file, or run rdma.fabric.verify again"
         raise InvalidInput([Violation(str(path), "", str(error), hint)]) from error
-    violations = report_input.verification_violations(str(path), document)
+    violations = verification_violations(str(path), document)
     if violations:
         raise InvalidInput(violations)
     found: dict[str, Any] = document

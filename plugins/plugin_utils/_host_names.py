@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import Iterable, NamedTuple, Sequence
 
-from ansible_collections.rdma.fabric.plugins.module_utils._proof.report_hosts import natural_key
+from ansible_collections.rdma.fabric.plugins.module_utils._report.hosts import natural_key
 
 _NUMBERS = re.compile(r"([0-9]+)")
 _FEWEST = 3

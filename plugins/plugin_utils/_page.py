@@ -16,7 +16,7 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from ansible_collections.rdma.fabric.plugins.module_utils._proof.report_hosts import counted, short_address
+from ansible_collections.rdma.fabric.plugins.module_utils._report.hosts import counted, short_address
 from ansible_collections.rdma.fabric.plugins.plugin_utils._host_names import Fold, fold, host_list
 from ansible_collections.rdma.fabric.plugins.plugin_utils._page_view import LEVELS, Detail, page_view
 

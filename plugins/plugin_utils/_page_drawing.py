@@ -12,8 +12,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from ansible_collections.rdma.fabric.plugins.module_utils._proof.report_hosts import short_address
-from ansible_collections.rdma.fabric.plugins.module_utils._proof.report_topology import leaves, pcie_text
+from ansible_collections.rdma.fabric.plugins.module_utils._report.hosts import short_address
+from ansible_collections.rdma.fabric.plugins.module_utils._report.topology import leaves, pcie_text
 
 ROW = 36
 GAP = 8

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 from typing import Any, Iterable
 
-from ansible_collections.rdma.fabric.plugins.module_utils._proof.report_hosts import counted, natural_key
+from ansible_collections.rdma.fabric.plugins.module_utils._report.hosts import counted, natural_key
 from ansible_collections.rdma.fabric.plugins.plugin_utils._console import spoken
 
 WIDTH = 1000

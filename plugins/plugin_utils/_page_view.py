@@ -10,14 +10,14 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Any, Callable, Iterable
 
-from ansible_collections.rdma.fabric.plugins.module_utils._proof.report_cluster import ACTIONS
-from ansible_collections.rdma.fabric.plugins.module_utils._proof.report_hosts import (
+from ansible_collections.rdma.fabric.plugins.module_utils._report.cluster import ACTIONS
+from ansible_collections.rdma.fabric.plugins.module_utils._report.hosts import (
     STEP_STATUSES,
     counted,
     natural_key,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._proof.report_remarks import ATTENTION
-from ansible_collections.rdma.fabric.plugins.module_utils._proof.report_topology import carries_rdma, tree_devices
+from ansible_collections.rdma.fabric.plugins.module_utils._report.remarks import ATTENTION
+from ansible_collections.rdma.fabric.plugins.module_utils._report.topology import carries_rdma, tree_devices
 from ansible_collections.rdma.fabric.plugins.plugin_utils._page_drawing import drawings
 from ansible_collections.rdma.fabric.plugins.plugin_utils._page_proof import proof_view
 from ansible_collections.rdma.fabric.plugins.plugin_utils._page_rollout import rollout_view

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Mapping, Sequence
 
-from ansible_collections.rdma.fabric.plugins.module_utils._proof.report_hosts import counted, natural_key
+from ansible_collections.rdma.fabric.plugins.module_utils._report.hosts import counted, natural_key
 from ansible_collections.rdma.fabric.plugins.plugin_utils._host_names import fold_names
 
 

@@ -18,7 +18,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.run.sealed impor
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import CONSENTS
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.syntax import one_line
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects import key_of
-from ansible_collections.rdma.fabric.plugins.module_utils._proof.report_hosts import natural_key
+from ansible_collections.rdma.fabric.plugins.module_utils._report.hosts import natural_key
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, Notice, Violation, named
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variable_rows_hooks import HOOKS
 

@@ -12,7 +12,7 @@ from collections import Counter
 from typing import Any, Dict, Iterable, Mapping, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.syntax import one_line
-from ansible_collections.rdma.fabric.plugins.module_utils._proof.report_hosts import (
+from ansible_collections.rdma.fabric.plugins.module_utils._report.hosts import (
     counted,
     natural_key,
     port_state,

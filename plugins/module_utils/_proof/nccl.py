@@ -15,13 +15,14 @@ from statistics import median
 from typing import Any, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._proof import nccl_rows
-from ansible_collections.rdma.fabric.plugins.module_utils._proof.nccl_transport import Problem, errors_in, transport_in
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.nccl_transport import errors_in, transport_in
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.output_text import (
     measure,
     output_lines,
     quoted,
     whole_number,
 )
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.problem import Problem, problem_of
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, Violation
 
 LARGEST_SIZES = 3
@@ -201,7 +202,7 @@ def _read_report(run: _Run, text: str) -> None:
     errors = document.get("errors")
     for error in errors if isinstance(errors, list) else []:
         if isinstance(error, str) and error.strip() and not run.errors:
-            run.errors.append(_problem(quoted(error), "NCCL ended with an error", "run with NCCL_DEBUG=INFO"))
+            run.errors.append(problem_of(quoted(error), "NCCL ended with an error", "run with NCCL_DEBUG=INFO"))
 
 
 def _problems(run: _Run, transport: dict[str, Any], errors: Sequence[Problem]) -> list[Problem]:
@@ -210,11 +211,11 @@ def _problems(run: _Run, transport: dict[str, Any], errors: Sequence[Problem]) -
     if wrong:
         cause = "the data did not arrive as it was sent: memory, PCIe, ACS or a library's fault"
         step = "run on fewer hosts until the wrong one is found; keep it out of the cluster"
-        found.append(_problem(f"{wrong} elements of the results are wrong", cause, step))
+        found.append(problem_of(f"{wrong} elements of the results are wrong", cause, step))
     if transport["network"] == "Socket" and not (transport["local_only"] or len(run.hosts) == 1):
         cause = "NCCL found no RDMA device it may use and went over TCP"
         step = "check the pod's RDMA resource and devices, NCCL_IB_DISABLE, and that NCCL_IB_HCA names devices it has"
-        found.append(_problem("the data went over sockets, not over RDMA", cause, step))
+        found.append(problem_of("the data went over sockets, not over RDMA", cause, step))
     if not run.rows:
         if not errors:
             found.append(_why_empty(run))
@@ -222,26 +223,26 @@ def _problems(run: _Run, transport: dict[str, Any], errors: Sequence[Problem]) -
     if run.damaged:
         cause = "the run was ended, or lines of several ranks are mixed"
         step = "run again and keep rank 0's output apart (mpirun --tag-output)"
-        found.append(_problem(run.damaged, cause, step))
+        found.append(problem_of(run.damaged, cause, step))
     if not run.closed:
         cause = "the run was ended before its summary, or the connection to it broke"
-        found.append(_problem("the output has no summary at its end", cause, "run it again with more time"))
+        found.append(problem_of("the output has no summary at its end", cause, "run it again with more time"))
     if run.outputs() > 1:
         cause = "several runs (the last is read, of JSON reports the first), or processes that were started without MPI"
         step = "pass the output of each run on its own; build the tests with MPI=1"
-        found.append(_problem(f"{run.outputs()} outputs in one text", cause, step))
+        found.append(problem_of(f"{run.outputs()} outputs in one text", cause, step))
     if run.too_many:
         cause = f"a run has a row for each size; the first {_MOST_ROWS} are read"
-        found.append(_problem(f"more than {_MOST_ROWS} rows", cause, "use a step factor (-f 2)"))
+        found.append(problem_of(f"more than {_MOST_ROWS} rows", cause, "use a step factor (-f 2)"))
     return found
 
 
 def _why_empty(run: _Run) -> Problem:
     if run.starts or run.ranks or run.test:
         cause = "the run ended, or was ended, before its first row"
-        return _problem("there is no row", cause, "give it more time, and run with NCCL_DEBUG=INFO")
+        return problem_of("there is no row", cause, "give it more time, and run with NCCL_DEBUG=INFO")
     cause = "no row, no header and no report is in it"
-    return _problem("this is no output of NCCL tests", cause, "pass the whole output of rank 0")
+    return problem_of("this is no output of NCCL tests", cause, "pass the whole output of rank 0")
 
 
 def _summary(rows: Sequence[nccl_rows.Row]) -> dict[str, Any] | None:
@@ -260,7 +261,7 @@ def _too_slow(measured: float, minimum: float, transport: dict[str, Any]) -> Pro
     if transport["gpu_direct"] in ("none", "some"):
         cause = "not every channel has GPUDirect RDMA: data is copied through host memory"
     problem = f"{measured:g} GB/s of bus bandwidth at the largest sizes, {minimum:g} asked for"
-    return _problem(problem, cause, "prove every pair and rail with ib_write_bw first, then halve the set of hosts")
+    return problem_of(problem, cause, "prove every pair and rail with ib_write_bw first, then halve the set of hosts")
 
 
 def _notices(run: _Run, transport: dict[str, Any]) -> list[str]:
@@ -274,10 +275,6 @@ def _notices(run: _Run, transport: dict[str, Any]) -> list[str]:
     if run.rows and run.wrong() is None:
         found.append("results were not checked (-c 0)")
     return found
-
-
-def _problem(problem: str, cause: str, next_step: str) -> Problem:
-    return {"problem": problem, "cause": cause, "next_step": next_step}
 
 
 def _positive(value: Any) -> bool:

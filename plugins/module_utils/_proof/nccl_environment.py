@@ -10,11 +10,10 @@ distances LOC, PIX, PXB, PHB and SYS; two host bridges of one NUMA node (NODE) a
 from __future__ import annotations
 
 import re
-from typing import Any, Dict, NamedTuple, Sequence
+from typing import Any, NamedTuple, Sequence
 
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.problem import Problem, problem_of
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, Violation
-
-Problem = Dict[str, str]
 
 _LEVELS = {"PIX": "PIX", "PXB": "PXB", "PHB": "PHB", "NODE": "PHB", "SYS": "SYS"}
 _ORDER = ("PIX", "PXB", "PHB", "NODE", "SYS")
@@ -115,7 +114,7 @@ def compared(
         found += _device_problems(given["NCCL_IB_HCA"], names, rails, environment["NCCL_IB_HCA"])
     if given.get("NCCL_IB_DISABLE", "0") not in ("", "0"):
         cause = "NCCL goes over TCP with it"
-        found.append(_problem(f"NCCL_IB_DISABLE={given['NCCL_IB_DISABLE']}", cause, "leave it out or set it to 0"))
+        found.append(problem_of(f"NCCL_IB_DISABLE={given['NCCL_IB_DISABLE']}", cause, "leave it out or set it to 0"))
     index, wanted = (
         given.get("NCCL_IB_GID_INDEX"),
         {str(rail.gid_index) for rail in rails if rail.gid_index is not None},
@@ -123,7 +122,7 @@ def compared(
     if index is not None and index != "-1" and wanted and {index} != wanted:
         cause = f"the RoCE v2 GIDs of this host's rails have the index {', '.join(sorted(wanted))}"
         step = "leave it out (NCCL 2.21 and later find it) or set it per host"
-        found.append(_problem(f"NCCL_IB_GID_INDEX={index} is not the index of every rail", cause, step))
+        found.append(problem_of(f"NCCL_IB_GID_INDEX={index} is not the index of every rail", cause, step))
     if "NCCL_NET_GDR_LEVEL" in given and rails:
         found += _level_problems(given["NCCL_NET_GDR_LEVEL"], environment["NCCL_NET_GDR_LEVEL"])
     if "NCCL_SOCKET_IFNAME" in given and "NCCL_SOCKET_IFNAME" not in environment:
@@ -140,7 +139,7 @@ def _rails(facts: dict[str, Any]) -> tuple[list[Rail], list[Problem]]:
         if device is None or not device["ports"]:
             cause = "its NIC has no RDMA device: no driver, or the device is in another network namespace"
             text = f"rail {entry['rail']} ({entry['nic']}) has no RDMA device"
-            problems.append(_problem(text, cause, "load mlx5_ib, and compare with rdma system show"))
+            problems.append(problem_of(text, cause, "load mlx5_ib, and compare with rdma system show"))
             continue
         for port in device["ports"]:
             name = device["name"] if len(device["ports"]) == 1 else f"{device['name']}:{port['port']}"
@@ -157,7 +156,7 @@ def _rails(facts: dict[str, Any]) -> tuple[list[Rail], list[Problem]]:
                 )
     if not facts["rails"]:
         cause = "it has no GPU, or none has an RDMA NIC nearer than across NUMA nodes"
-        problems.append(_problem("the host has no rail", cause, "look at distances and rdma in its facts"))
+        problems.append(problem_of("the host has no rail", cause, "look at distances and rdma in its facts"))
     return sorted(rails.values(), key=lambda rail: (rail.number, rail.nic, rail.hca)), problems
 
 
@@ -166,26 +165,26 @@ def _rail_problems(rails: Sequence[Rail]) -> list[Problem]:
     for rail in rails:
         if not rail.active:
             cause = "the port has no link; NCCL passes over it and the rail's GPU goes another way"
-            found.append(_problem(f"rail {rail.number} ({rail.hca}) is not active", cause, "bring the link up"))
+            found.append(problem_of(f"rail {rail.number} ({rail.hca}) is not active", cause, "bring the link up"))
         elif rail.link_layer == _ETHERNET and rail.gid_index is None:
             cause = "its interface has no address, so there is no RoCE v2 GID to use"
             text = f"rail {rail.number} ({rail.hca}) has no RoCE v2 GID"
-            found.append(_problem(text, cause, "give the interface an address"))
+            found.append(problem_of(text, cause, "give the interface an address"))
         if rail.distance == "SYS":
             cause = "data of GPUDirect RDMA crosses between processors, which is slow on most machines"
             text = f"rail {rail.number} ({rail.hca}) and its GPU are on different NUMA nodes"
-            found.append(_problem(text, cause, "move the card, or measure with NCCL_NET_GDR_LEVEL=PHB as well"))
+            found.append(problem_of(text, cause, "move the card, or measure with NCCL_NET_GDR_LEVEL=PHB as well"))
     layers = {rail.link_layer for rail in rails if rail.link_layer}
     if len(layers) > 1:
         text = "; ".join(f"{layer}: {_names(rails, layer)}" for layer in sorted(layers))
         cause = "RoCE and InfiniBand ports do not reach each other"
-        found.append(_problem(f"the rails are of different link layers ({text})", cause, "name those of one kind"))
+        found.append(problem_of(f"the rails are of different link layers ({text})", cause, "name those of one kind"))
     indexes = sorted({rail.gid_index for rail in rails if rail.gid_index is not None})
     if len(indexes) > 1:
         text = "; ".join(f"{index}: {_names_by_index(rails, index)}" for index in indexes)
         cause = "one value of NCCL_IB_GID_INDEX cannot fit them all; it is left out"
         step = "use NCCL 2.21 or later, which finds the index of each device, or give each interface one address"
-        found.append(_problem(f"the rails' RoCE v2 GIDs have different indexes ({text})", cause, step))
+        found.append(problem_of(f"the rails' RoCE v2 GIDs have different indexes ({text})", cause, step))
     return found
 
 
@@ -204,16 +203,16 @@ def _device_problems(value: str, names: Sequence[str], rails: Sequence[Rail], ri
         if word in names and others:
             cause = "without a leading = NCCL takes a name as a prefix"
             text = f"NCCL_IB_HCA={value}: {word} also matches {', '.join(others)}"
-            found.append(_problem(text, cause, _set("NCCL_IB_HCA", right)))
+            found.append(problem_of(text, cause, _set("NCCL_IB_HCA", right)))
     extra = [name for name in names if name in selected - wanted]
     missing = [name for name in names if name in wanted - selected]
     if extra:
         cause = "they belong to no rail (storage, uplink): traffic of GPUs would go over them"
-        found.append(_problem(f"NCCL_IB_HCA={value} selects {', '.join(extra)}", cause, _set("NCCL_IB_HCA", right)))
+        found.append(problem_of(f"NCCL_IB_HCA={value} selects {', '.join(extra)}", cause, _set("NCCL_IB_HCA", right)))
     if missing:
         cause = "their GPUs would share the rails of others"
         found.append(
-            _problem(f"NCCL_IB_HCA={value} leaves out {', '.join(missing)}", cause, _set("NCCL_IB_HCA", right))
+            problem_of(f"NCCL_IB_HCA={value} leaves out {', '.join(missing)}", cause, _set("NCCL_IB_HCA", right))
         )
     return found
 
@@ -222,11 +221,11 @@ def _level_problems(value: str, needed: str) -> list[Problem]:
     level = _LEGACY_LEVELS[min(int(value), 4)] if re.fullmatch(r"[0-9]{1,4}", value) else value
     if level not in _NAMED_LEVELS:
         cause = f"NCCL knows {', '.join(_NAMED_LEVELS)}"
-        return [_problem(f"NCCL_NET_GDR_LEVEL={value} is no level", cause, _set("NCCL_NET_GDR_LEVEL", needed))]
+        return [problem_of(f"NCCL_NET_GDR_LEVEL={value} is no level", cause, _set("NCCL_NET_GDR_LEVEL", needed))]
     if _NAMED_LEVELS.index(level) < _NAMED_LEVELS.index(needed):
         cause = f"the GPU and the NIC of a rail are {needed} apart: its data would be copied through host memory"
         text = f"NCCL_NET_GDR_LEVEL={value} is too near"
-        return [_problem(text, cause, _set("NCCL_NET_GDR_LEVEL", needed))]
+        return [problem_of(text, cause, _set("NCCL_NET_GDR_LEVEL", needed))]
     return []
 
 
@@ -238,7 +237,7 @@ def _interface_problems(facts: dict[str, Any], value: str) -> list[Problem]:
         return []
     cause = "no interface of the host has that name (names are prefixes unless = leads)"
     text = f"NCCL_SOCKET_IFNAME={value} selects no interface"
-    return [_problem(text, cause, "name the host's, or the pod's where the job runs in a pod network")]
+    return [problem_of(text, cause, "name the host's, or the pod's where the job runs in a pod network")]
 
 
 def _set(variable: str, value: str) -> str:
@@ -251,10 +250,6 @@ def _names(rails: Sequence[Rail], layer: str) -> str:
 
 def _names_by_index(rails: Sequence[Rail], index: int) -> str:
     return ", ".join(rail.hca for rail in rails if rail.gid_index == index)
-
-
-def _problem(problem: str, cause: str, next_step: str) -> Problem:
-    return {"problem": problem, "cause": cause, "next_step": next_step}
 
 
 def _check(facts: Any, socket_interface: Any, queue_pairs: Any, traffic_class: Any, current: Any) -> None:

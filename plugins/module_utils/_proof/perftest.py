@@ -23,10 +23,10 @@ from ansible_collections.rdma.fabric.plugins.module_utils._proof.output_text imp
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.perftest_json import JsonReport, json_report
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.perftest_messages import (
-    Problem,
     notices_in,
     problems_in,
 )
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.problem import Problem, problem_of
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, Violation
 
 UNITS = ("auto", "gbps", "mibps", "usec")
@@ -92,7 +92,7 @@ def perftest_result(output: Any, unit: str = "auto") -> dict[str, Any]:
     run.settle(unit)
     if count > 1:
         cause = "the text holds the outputs of several runs or of both sides; the last is the one read"
-        problems.append(_problem(f"{count} outputs in one text", cause, "pass the output of each run on its own"))
+        problems.append(problem_of(f"{count} outputs in one text", cause, "pass the output of each run on its own"))
     if not run.result_rows and not problems:
         problems.append(_why_empty(run, lines))
     problems += run.problems
@@ -255,7 +255,7 @@ class _Run:
 
     def _object(self, problem: str, cause: str, next_step: str) -> None:
         self.damaged = True
-        self.problems.append(_problem(problem, cause, next_step))
+        self.problems.append(problem_of(problem, cause, next_step))
 
 
 def _last_run(lines: Sequence[str]) -> tuple[_Run, int, bool]:
@@ -324,17 +324,17 @@ def _why_empty(run: _Run, lines: Sequence[str]) -> Problem:
         return run.problems.pop(0)
     if not lines:
         cause = "the program printed nothing: it hangs, was ended, or its output went elsewhere"
-        return _problem("the output is empty", cause, "run it again with a time limit, and keep both of its outputs")
+        return problem_of("the output is empty", cause, "run it again with a time limit, and keep both of its outputs")
     connected = any("remote address:" in line for line in lines)
     if connected and run.program() in _ONE_SIDED:
         cause = f"the server side of {run.program()} measures nothing"
-        return _problem("there is no row", cause, "pass the output of the client side")
+        return problem_of("there is no row", cause, "pass the output of the client side")
     if not connected and any("Waiting for client" in line for line in lines):
-        return _problem("the server side waits", "no client connected to it", "start the client with its address")
+        return problem_of("the server side waits", "no client connected to it", "start the client with its address")
     if run.verb or run.header or run.info:
         cause = "the test ended, or was ended, before its first row"
-        return _problem("there is no row", cause, "look at the other side's output, and give the test more time")
-    return _problem(
+        return problem_of("there is no row", cause, "look at the other side's output, and give the test more time")
+    return problem_of(
         "this is no output of perftest", "no title, no table and no report is in it", "pass the whole output"
     )
 
@@ -356,7 +356,3 @@ def _summary(kind: str | None, rows: Sequence[table.Row]) -> dict[str, Any] | No
         "best_bytes": best["bytes"],
         "best_gbps": best["average_gbps"],
     }
-
-
-def _problem(problem: str, cause: str, next_step: str) -> Problem:
-    return {"problem": problem, "cause": cause, "next_step": next_step}

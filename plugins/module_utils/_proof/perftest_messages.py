@@ -10,11 +10,11 @@ output and standard error mix without a line end between them, so a message is l
 from __future__ import annotations
 
 import re
-from typing import Dict, Iterable, NamedTuple, Pattern
+from typing import Iterable, NamedTuple, Pattern
 
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.output_text import quoted
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.problem import Problem
 
-Problem = Dict[str, str]
 MOST_PROBLEMS = 50
 
 

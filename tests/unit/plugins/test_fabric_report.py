@@ -14,7 +14,7 @@ import pytest
 
 from ansible_collections.rdma.fabric.plugins.action import fabric_report
 from ansible_collections.rdma.fabric.plugins.plugin_utils import _host_documents
-from ansible_collections.rdma.fabric.tests.unit._proof import sample_fleet
+from ansible_collections.rdma.fabric.tests.unit._report import sample_fleet
 from ansible_collections.rdma.fabric.tests.unit.plugins.actions import run_action
 
 

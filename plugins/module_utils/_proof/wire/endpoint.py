@@ -13,9 +13,9 @@ import ipaddress
 import json
 import re
 from dataclasses import dataclass, field
-from typing import Any, Dict, NamedTuple
+from typing import Any, NamedTuple
 
-Problem = Dict[str, str]
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.problem import Problem, problem_of
 
 ROCE_V2 = "RoCE v2"
 INFINIBAND = "InfiniBand"
@@ -200,16 +200,16 @@ def interface_problem(seen: Seen, attached: Attached, mtu: int | None) -> Proble
     if name not in seen.interfaces:
         there = ", ".join(sorted(seen.interfaces)[:6]) or "none"
         cause = f"Multus reports it, the pod has {there}: it was taken away after the pod started"
-        return _problem(f"{name} is not in the pod", cause, "look at what else moves interfaces on that node")
+        return problem_of(f"{name} is not in the pod", cause, "look at what else moves interfaces on that node")
     if attached.address not in seen.addresses:
         cause = "the address was removed after the pod started, or another network shares its range"
-        return _problem(f"{name} has no address {attached.address}", cause, "look at the CNI log of the node")
+        return problem_of(f"{name} has no address {attached.address}", cause, "look at the CNI log of the node")
     if seen.operstate in ("down", "lowerlayerdown"):
         cause = "the interface below it has no link: cable, switch port, or it is switched off"
-        return _problem(f"{name} is down", cause, "bring the link of the node's interface up")
+        return problem_of(f"{name} is down", cause, "bring the link of the node's interface up")
     if mtu is not None and seen.mtu != mtu:
         cause = "the interface below it has a smaller MTU, or the network was changed after the pod started"
-        return _problem(f"{name} has MTU {seen.mtu}, {mtu} is asked for", cause, "set the MTU of the node's interface")
+        return problem_of(f"{name} has MTU {seen.mtu}, expected {mtu}", cause, "set the MTU of the node's interface")
     return None
 
 
@@ -244,11 +244,11 @@ def gid_of(address: str) -> str:
 def _usable(seen: Seen, choice: Choice, port: Port) -> tuple[Choice | None, Problem | None]:
     if port.state != "ACTIVE":
         cause = "the link is not up: cable, switch port, or on InfiniBand no subnet manager"
-        return None, _problem(f"port {port.number} of {choice.device} is {port.state}", cause, "bring the link up")
+        return None, problem_of(f"port {port.number} of {choice.device} is {port.state}", cause, "bring the link up")
     if not any(name.startswith("uverbs") for name in seen.character_devices):
         cause = "the device plugin gave the pod no RDMA character device"
         step = "check the resource the pod asks for, and that ib_uverbs is loaded on the node"
-        return None, _problem("/dev/infiniband holds no uverbs device", cause, step)
+        return None, problem_of("/dev/infiniband holds no uverbs device", cause, step)
     return choice, None
 
 
@@ -256,17 +256,13 @@ def _no_device(seen: Seen, attached: Attached, wanted: str) -> Problem:
     if not seen.devices:
         cause = "no driver made one on that node, or RDMA devices belong to another network namespace (exclusive mode)"
         step = "check `rdma link` and `rdma system` on the node; a network's rdma or sriov plugin moves devices"
-        return _problem("the pod sees no RDMA device", cause, step)
+        return problem_of("the pod sees no RDMA device", cause, step)
     names = ", ".join(sorted(seen.devices)[:6])
     gids = [gid for ports in seen.devices.values() for port in ports for gid in port.gids]
     if any(gid.gid == wanted for gid in gids):
         kinds = ", ".join(sorted({gid.kind for gid in gids if gid.gid == wanted}))
         cause = f"the address has entries of {kinds} only"
-        return _problem(f"no RoCE v2 GID is {attached.address}", cause, "switch RoCE v2 on for the device")
+        return problem_of(f"no RoCE v2 GID is {attached.address}", cause, "switch RoCE v2 on for the device")
     cause = f"{names}: none has it in its GID table, so {attached.interface} hangs on an interface without RDMA"
     step = "compare the network's master (or resource) with the interface of the RDMA device on that node"
-    return _problem(f"no GID is the address {attached.address} of {attached.interface}", cause, step)
-
-
-def _problem(problem: str, cause: str, next_step: str) -> Problem:
-    return {"problem": problem, "cause": cause, "next_step": next_step}
+    return problem_of(f"no GID is the address {attached.address} of {attached.interface}", cause, step)

@@ -11,7 +11,8 @@ from typing import Any, NamedTuple, Sequence
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.bandwidth import bandwidth_verdict, pcie_gbps
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.output_text import quoted
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.perftest import perftest_result
-from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.shell import Output, Problem
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.problem import Problem
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.shell import Output
 
 KILLED = 137
 """Status of a program that the watcher in the pod ended (128 + SIGKILL)."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Callable, Dict, Optional, Tuple
 
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.problem import Problem
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire import outputs, scripts
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.endpoint import (
     Attached,
@@ -25,7 +26,6 @@ from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.endpoint i
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.outputs import Judged
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.shell import (
     Output,
-    Problem,
     Shell,
     ShellTrouble,
     trouble_problem,

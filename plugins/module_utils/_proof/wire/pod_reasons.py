@@ -12,7 +12,7 @@ import re
 from typing import Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.output_text import quoted
-from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.shell import Problem
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.problem import Problem
 
 _KNOWN = (
     (

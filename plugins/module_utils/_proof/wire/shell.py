@@ -5,9 +5,9 @@
 
 from __future__ import annotations
 
-from typing import Dict, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
-Problem = Dict[str, str]
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.problem import Problem
 
 
 class Output(NamedTuple):

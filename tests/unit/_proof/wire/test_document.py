@@ -13,8 +13,6 @@ from typing import Any, Callable
 import jsonschema
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._proof.report import build_report, outline, recap_lines
-from ansible_collections.rdma.fabric.plugins.module_utils._proof.report_input import verification_violations
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.document import (
     document_text,
     failure_lines,
@@ -22,6 +20,8 @@ from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.document i
     suspect_lines,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.junit import junit_text
+from ansible_collections.rdma.fabric.plugins.module_utils._report.documents import verification_violations
+from ansible_collections.rdma.fabric.plugins.module_utils._report.report import build_report, outline, recap_lines
 from ansible_collections.rdma.fabric.plugins.plugin_utils._page import MAX_BYTES, render_page
 from ansible_collections.rdma.fabric.tests.unit._proof.wire.sample_proof import document
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.problem import problem_of
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.pair import PodState, Settings, prove
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.shell import TROUBLES, Output, ShellTrouble
 from ansible_collections.rdma.fabric.tests.unit._proof.wire.memory_pods import (
@@ -136,7 +137,7 @@ def test_a_pod_that_is_deleted_in_the_middle_fails_what_is_left() -> None:
 
 
 def test_a_pod_that_never_became_ready_fails_once_and_nothing_is_run() -> None:
-    problem = {"problem": "the pod is not ready: Insufficient rdma/x", "cause": "taken", "next_step": "look"}
+    problem = problem_of("the pod is not ready: Insufficient rdma/x", "taken", "look")
     shell = memory_pods()
     tests = proved(shell, b=PodState("ns/b", False, "", problem))
     failure = only_failure(tests)
@@ -173,7 +174,7 @@ def test_a_pod_without_its_network_is_told_apart(status: str, words: str) -> Non
         ({"netdevs": "lo eth0"}, "interface", "net1 is not in the pod"),
         ({"locals": "127.0.0.1"}, "interface", "no address 192.168.111.2"),
         ({"operstate": "down"}, "interface", "net1 is down"),
-        ({"mtu": "1500"}, "interface", "MTU 1500, 9000 is asked for"),
+        ({"mtu": "1500"}, "interface", "MTU 1500, expected 9000"),
         ({"mtu": "x"}, "interface", "MTU None"),
         ({"device": ""}, "device", "sees no RDMA device"),
         ({"kind": "IB/RoCE v1"}, "device", "no RoCE v2 GID"),

@@ -12,24 +12,24 @@ from __future__ import annotations
 import json
 from typing import Any, Mapping, Sequence
 
-from ansible_collections.rdma.fabric.plugins.module_utils._proof.report_cluster import cluster_section, images_of
-from ansible_collections.rdma.fabric.plugins.module_utils._proof.report_hosts import (
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.document import failure_lines
+from ansible_collections.rdma.fabric.plugins.module_utils._report.cluster import cluster_section, images_of
+from ansible_collections.rdma.fabric.plugins.module_utils._report.hosts import (
     STEP_STATUSES,
     counted,
     host_row,
     natural_key,
     step_counts,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._proof.report_outcome import outcome_of, refusals
-from ansible_collections.rdma.fabric.plugins.module_utils._proof.report_parts import PUSH, Parts
-from ansible_collections.rdma.fabric.plugins.module_utils._proof.report_remarks import ATTENTION, KINDS, fleet_remarks
-from ansible_collections.rdma.fabric.plugins.module_utils._proof.report_rollout import rollout_section
-from ansible_collections.rdma.fabric.plugins.module_utils._proof.report_topology import device_map, topology_classes
-from ansible_collections.rdma.fabric.plugins.module_utils._proof.report_verification import (
+from ansible_collections.rdma.fabric.plugins.module_utils._report.outcome import outcome_of, refusals
+from ansible_collections.rdma.fabric.plugins.module_utils._report.parts import PUSH, Parts
+from ansible_collections.rdma.fabric.plugins.module_utils._report.remarks import ATTENTION, KINDS, fleet_remarks
+from ansible_collections.rdma.fabric.plugins.module_utils._report.rollout import rollout_section
+from ansible_collections.rdma.fabric.plugins.module_utils._report.topology import device_map, topology_classes
+from ansible_collections.rdma.fabric.plugins.module_utils._report.wire import (
     proof_words,
     verification_section,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.document import failure_lines
 
 FORMAT = "rdma.fabric/report/v1"
 # What differs between two runs that found the same: kept from the older report while nothing else changed.
@@ -72,7 +72,7 @@ def build_report(
     """Return the report of one run. ``check``: it was one of check mode.
 
     ``hosts`` are host documents, ``cluster`` the result of the batch apply (None: not asked for), ``rendered`` the
-    waves, ``validation`` the document of a wire proof; all of them have passed ``report_input``. ``unfinished``: hosts
+    waves, ``validation`` the document of a wire proof; all of them have passed ``documents``. ``unfinished``: hosts
     that the run did not bring to the end (``host``, ``why``). ``wanted`` are the parts that the run was to bring about
     beside the hosts (``report_parts.PARTS``), ``proof`` is the result of the task that proves. ``turns``
     are what the turns of hosts took, of this run or one before it. ``generated_at`` is an

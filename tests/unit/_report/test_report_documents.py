@@ -9,13 +9,13 @@ from typing import Any, Callable
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._proof.report_input import (
+from ansible_collections.rdma.fabric.plugins.module_utils._report.documents import (
     cluster_violations,
     host_document_violations,
     rendered_violations,
     spec_violations,
 )
-from ansible_collections.rdma.fabric.tests.unit._proof import sample_fleet
+from ansible_collections.rdma.fabric.tests.unit._report import sample_fleet
 
 
 def flaws(change: Callable[[dict[str, Any]], Any]) -> list[str]:

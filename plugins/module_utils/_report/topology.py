@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from ansible_collections.rdma.fabric.plugins.module_utils._proof.report_hosts import (
+from ansible_collections.rdma.fabric.plugins.module_utils._report.hosts import (
     RDMA_VENDOR,
     device_model,
     natural_key,

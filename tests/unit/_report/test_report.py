@@ -13,15 +13,15 @@ from typing import Any
 import jsonschema
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._proof.report import (
+from ansible_collections.rdma.fabric.plugins.module_utils._report.outcome import outcome_of
+from ansible_collections.rdma.fabric.plugins.module_utils._report.report import (
     build_report,
     keep_volatile,
     outline,
     recap_lines,
     report_text,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._proof.report_outcome import outcome_of
-from ansible_collections.rdma.fabric.tests.unit._proof import sample_fleet
+from ansible_collections.rdma.fabric.tests.unit._report import sample_fleet
 
 SCHEMA = json.loads((Path(__file__).parents[3] / "docs" / "report.schema.json").read_text(encoding="utf-8"))
 

@@ -12,13 +12,13 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any, Mapping
 
-from ansible_collections.rdma.fabric.plugins.module_utils._proof.report_hosts import (
+from ansible_collections.rdma.fabric.plugins.module_utils._report.hosts import (
     device_model,
     natural_key,
     port_state,
     rdma_functions,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._proof.report_topology import pcie_degraded, pcie_text
+from ansible_collections.rdma.fabric.plugins.module_utils._report.topology import pcie_degraded, pcie_text
 
 ATTENTION = "attention"
 NOTE = "note"

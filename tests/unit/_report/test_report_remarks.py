@@ -9,8 +9,8 @@ from typing import Any, Callable
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._proof.report_remarks import KINDS, fleet_remarks
-from ansible_collections.rdma.fabric.tests.unit._proof import sample_fleet
+from ansible_collections.rdma.fabric.plugins.module_utils._report.remarks import KINDS, fleet_remarks
+from ansible_collections.rdma.fabric.tests.unit._report import sample_fleet
 
 Facts = dict[str, Any]
 

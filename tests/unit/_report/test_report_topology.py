@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._proof.report_topology import (
+from ansible_collections.rdma.fabric.plugins.module_utils._report.topology import (
     device_map,
     switches_between,
     topology_classes,
     tree_devices,
 )
-from ansible_collections.rdma.fabric.tests.unit._proof import sample_fleet
+from ansible_collections.rdma.fabric.tests.unit._report import sample_fleet
 
 
 def outline(nodes: list[dict[str, Any]], depth: int = 0) -> list[str]:

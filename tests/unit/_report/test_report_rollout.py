@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._proof.report_input import turn_violations
-from ansible_collections.rdma.fabric.plugins.module_utils._proof.report_rollout import rollout_section
-from ansible_collections.rdma.fabric.tests.unit._proof.turns import turn
+from ansible_collections.rdma.fabric.plugins.module_utils._report.documents import turn_violations
+from ansible_collections.rdma.fabric.plugins.module_utils._report.rollout import rollout_section
+from ansible_collections.rdma.fabric.tests.unit._report.turns import turn
 
 
 def section(*turns: dict[str, Any]) -> dict[str, Any]:
