@@ -14,7 +14,7 @@ from ansible_collections.rdma.fabric.tests.unit._host.families import ETHERNET, 
 from ansible_collections.rdma.fabric.tests.unit._host.kernel import vfs
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.machine import Kernel
 
-CONCERNS = ("firmware", "vfs", "eswitch", "guids", "mtu", "link", "leftovers")
+CONCERNS = ("firmware_image", "firmware", "vfs", "eswitch", "guids", "mtu", "link", "leftovers")
 APPLY: Run = replace(igb.APPLY, concerns=CONCERNS)
 CHECK: Run = replace(igb.CHECK, concerns=CONCERNS)
 REMOVE: Run = replace(igb.REMOVE, concerns=CONCERNS)

@@ -57,15 +57,16 @@ def makes_claim(section: Mapping[str, Any]) -> bool:
 
 
 def contested(hosts: Mapping[str, Mapping[str, Any]]) -> list[Violation]:
-    """Return the parameters of firmware that hosts are given beside the operator; ``hosts`` are the desired states."""
-    problem = f"is set by this collection, and the policy's {SECTION} sets parameters of the same cards"
+    """Return what hosts are given of firmware beside the operator; ``hosts`` are the desired states."""
+    problem = f"is set by this collection, and the policy's {SECTION} sets up the firmware of the same cards"
     hint = (
-        f"keep one: write a NicConfigurationTemplate in its place, drop {SECTION}, or keep its daemon off this host "
-        "with nodeAffinity"
+        f"keep one: write a NicConfigurationTemplate or NicFirmwareTemplate in its place, drop {SECTION}, or keep its "
+        "daemon off this host with nodeAffinity"
     )
     return [
-        Violation(f"host {one_line(host)}: rdma_fabric_interfaces", f"[{index}].firmware", problem, hint)
+        Violation(f"host {one_line(host)}: rdma_fabric_interfaces", f"[{index}].{key}", problem, hint)
         for host, desired in hosts.items()
         for index, entry in enumerate(desired.get("interfaces") or ())
-        if entry.get("firmware")
+        for key in ("firmware", "firmware_image")
+        if entry.get(key)
     ]

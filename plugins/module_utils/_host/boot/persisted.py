@@ -59,7 +59,7 @@ KEPT = {
 CONCERNS = frozenset({"pcie", *(kept.concern for kept in KEPT.values())})
 # Kept by files of their own concern, and by the managers of interfaces.
 _NAMES = ("pci", "mac", "current_name", "name", "rdma_name", "representor_prefix")
-_ELSEWHERE = (*_NAMES, "mtu", "state", "qos", "firmware", "routes", "routing-policy")
+_ELSEWHERE = (*_NAMES, "mtu", "state", "qos", "firmware", "firmware_image", "routes", "routing-policy")
 # Only functions that the boot unit makes itself are there when it runs.
 _OF_FUNCTIONS = ("vfs", "vf_mtu", "vf_settings", "vf_driver", "vf_guids")
 

@@ -22,6 +22,24 @@ _NO_GUID = "0000:0000:0000:0000"
 
 def functions_of_card(actual: HostState, address: str) -> list[Nic]:
     """Return every function, virtual ones included, of the card that has the function at ``address``."""
+    return _members(actual, address, with_bare_halves=True)
+
+
+def functions_of_flash(actual: HostState, address: str) -> list[str]:
+    """Return the physical functions that are known to share the flash of the one at ``address``, in their order.
+
+    A bare half shares none but its own: to burn one flash twice does less harm than to miss one.
+    """
+    found = _members(actual, address, with_bare_halves=False)
+    return sorted(nic["address"] for nic in found if nic["function"] == "pf") or [address]
+
+
+def flash_of(actual: HostState, address: str) -> str:
+    """Return what the flash of a card is called by: its first physical function."""
+    return functions_of_flash(actual, address)[0]
+
+
+def _members(actual: HostState, address: str, *, with_bare_halves: bool) -> list[Nic]:
     nics = list(actual.nics.values())
     slots: set[str] = {card_of(address)}
     guids: set[str] = set()
@@ -35,7 +53,7 @@ def functions_of_card(actual: HostState, address: str) -> list[Nic]:
         for nic in members:
             slots.add(card_of(_physical(nic)))
             guids |= guids_of(actual, nic)
-            if is_bare_half(nic):
+            if with_bare_halves and is_bare_half(nic):
                 kinds.add(_kind(nic))
     return members
 

@@ -33,7 +33,7 @@ INTERNAL_CPU = (
 )
 SRIOV = ("SRIOV_EN", "NUM_OF_VFS")
 # Settings of a port that belong to the Arm side of a BlueField in DPU mode.
-_OF_THE_ARM_SIDE = ("eswitch_mode", "qos", "vf_settings", "vf_guids")
+_OF_THE_ARM_SIDE = ("eswitch_mode", "qos", "vf_settings", "vf_guids", "firmware_image")
 QUERY_SECONDS = 30.0
 _ROW = re.compile(
     r"^(?P<marks>[\s*]*(?:\(?RO\)?\s+)?)(?P<name>[A-Z](?:[A-Z0-9_]|x86)*(?:\[\d+\])?)\s+(?P<values>\S.*)$"

@@ -14,6 +14,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.devices im
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.drivers import read_stack_state
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.eswitch import read_eswitches
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.firmware import read_firmware
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.firmware_image import read_firmware_images
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.functions import read_port_settings
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.guids import read_guids
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import HostState
@@ -156,6 +157,7 @@ def _read_cards(probe: Probe, desired: Mapping[str, Any], interfaces: Iterable[I
     return {
         "eswitch": read_eswitches(probe, ports),
         "firmware": read_firmware(probe, ports),
+        "firmware_images": read_firmware_images(probe, ports, actual),
         "guids": read_guids(probe, ports),
     }
 

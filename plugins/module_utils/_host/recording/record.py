@@ -23,6 +23,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.firmware i
     query_command,
     rights_command,
 )
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.firmware_image import FLINT, device_query
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.functions import show_command as show_port
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.gather import read_host
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.netdev import NET
@@ -276,6 +277,9 @@ def _read_cards(recorder: Recorder, facts: dict[str, Any]) -> None:
                 _ignoring_errors(recorder.run, show_port(name), _COMMAND_TIMEOUT)
     for device in devices.values() if tool else ():
         _ignoring_errors(recorder.run, query_command(str(tool), device), QUERY_SECONDS)
+    flint = next((path for path in FLINT if recorder.exists(path)), None)
+    for nic in ports if flint else ():
+        _ignoring_errors(recorder.run, device_query(str(flint), nic["address"]), QUERY_SECONDS)
 
 
 def _names(recorder: Recorder, path: str) -> Names:

@@ -15,6 +15,7 @@ import posixpath
 import re
 from typing import Any, Callable
 
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts import firmware_image
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.masks import mask_parameters
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.node_address import ARGUMENT
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.remote_storage import (
@@ -136,6 +137,8 @@ class _Scrub:
             return json.dumps([{"dev": self._names.text(name)} for name in parse_hops(text)]) + "\n"
         if command.startswith(_SHOWS_ROUTES):
             return self._ip_routes(text)
+        if command.startswith(firmware_image.FLINT):
+            return firmware_image.public_part(text)
         return self._names.text(text)
 
     def _without_hostname(self, text: str) -> str:

@@ -40,6 +40,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import
 CONSENT = "takeover"
 _ADDRESS = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[01][0-9a-f]\.[0-7]")
 _SRIOV_FIRMWARE = {"SRIOV_EN", "NUM_OF_VFS", "LINK_TYPE_P1", "LINK_TYPE_P2"}
+_OF_NIC_OPERATOR = ("firmware", "firmware_image", "qos", "queues")
 _PARTS = {"eswitch": ESWITCH, "guids": FUNCTIONS}
 _SPLIT = {"vfs": NUMBER, "mtu": MTU}
 
@@ -107,7 +108,7 @@ def _sriov_operator(context: Context, step: Step, address: str) -> str:
 def _nic_operator(context: Context, step: Step, vendor: str) -> str:
     daemon = nic_daemon(context.actual.facts)
     reads = step["concern"] == "pcie" and READ_REQUEST in key_of(step)
-    if not daemon or vendor != MELLANOX or not (step["concern"] in ("firmware", "qos", "queues") or reads):
+    if not daemon or vendor != MELLANOX or not (step["concern"] in _OF_NIC_OPERATOR or reads):
         return ""
     return (
         f"NVIDIA's NIC configuration operator runs here (pod {daemon}) and sets firmware, QoS, MaxReadReq and rings "

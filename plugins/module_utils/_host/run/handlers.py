@@ -14,6 +14,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.boot import appl
 from ansible_collections.rdma.fabric.plugins.module_utils._host.boot import orphaned_apply as leftovers
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.driver import apply as driver
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.firmware import apply as firmware
+from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.firmware import image_apply as firmware_image
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.functions import eswitch_apply as eswitch
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.functions import guids_apply as guids
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.functions import vfs_apply as sriov
@@ -36,6 +37,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.handler i
 
 HANDLERS: Mapping[str, Handler] = {
     "kernel_arguments": Handler(kernel_arguments.work, kernel_arguments.ERRORS),
+    "firmware_image": Handler(firmware_image.work, firmware_image.ERRORS),
     "firmware": Handler(firmware.work, firmware.ERRORS, firmware.restore, parts=True),
     "modules": Handler(kmods.work, kmods.ERRORS, kmods.restore),
     "driver": Handler(driver.work, driver.ERRORS),

@@ -16,6 +16,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.boot import orph
 from ansible_collections.rdma.fabric.plugins.module_utils._host.boot import plan as boot
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.driver import files as driver_files
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.driver import plan as driver
+from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.firmware import image_plan as firmware_image
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.firmware import plan as firmware
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.functions import eswitch_plan as eswitch
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.functions import guids_plan as guids
@@ -91,6 +92,7 @@ def brings_modules(context: Context) -> str:
 # In the order of execution.
 CONCERNS: Mapping[str, Concern] = {
     "kernel_arguments": Concern(kernel_arguments.plan, kernel_arguments_files.boot_files),
+    "firmware_image": Concern(firmware_image.plan),
     "firmware": Concern(firmware.plan),
     "modules": Concern(kmods.plan, kmods_files.boot_files),
     "driver": Concern(driver.plan, driver_files.boot_files, driver_files.staying),

@@ -18,6 +18,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.driver impo
     peer_memory,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.firmware import firmware_allow
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.firmware_image import IMAGE_KEYS
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.function_requests import function_request
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.guard import revert_seconds
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.interfaces import INTERFACE_KEYS, interfaces
@@ -60,6 +61,7 @@ CONSENTS = {
     "reboot": "rdma_fabric_allow_reboot",
     "driver_reload": "rdma_fabric_allow_driver_reload",
     "firmware": "rdma_fabric_allow_firmware",
+    "firmware_burn": "rdma_fabric_allow_firmware_burn",
     "acs_change": "rdma_fabric_allow_acs_change",
     "takeover": "rdma_fabric_allow_takeover",
 }
@@ -281,6 +283,7 @@ KEYS: Keys = {
     f"{_ENTRY}.queues": QUEUE_KEYS.__contains__,
     f"{_ENTRY}.qos": QOS_KEYS.__contains__,
     f"{_ENTRY}.firmware": re.compile(r"[A-Z][A-Z0-9]*_[A-Z0-9_]+").fullmatch,
+    f"{_ENTRY}.firmware_image": IMAGE_KEYS.__contains__,
     f"{_ENTRY}.{ROUTES}[]": ROUTE_KEYS.__contains__,
     f"{_ENTRY}.{RULES}[]": RULE_KEYS.__contains__,
     "rdma_fabric_roce_qos": QOS_KEYS.__contains__,

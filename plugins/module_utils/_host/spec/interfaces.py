@@ -11,6 +11,7 @@ from typing import Any, Mapping
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec import syntax
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.eswitch import check_settings, eswitch_mode
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.firmware import check_functions, firmware
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.firmware_image import firmware_image
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.place import (
     Place,
     kind_of,
@@ -45,7 +46,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.vf_settings
 
 SELECTORS = ("pci", "mac", "current_name")
 _OF_FUNCTIONS = ("vfs", "vf_mtu", "vf_settings", "vf_driver", "vf_guids")
-_OF_THE_CARD = ("eswitch_mode", "representor_prefix", "firmware", "qos", "queues", "irq_affinity")
+_OF_THE_CARD = ("eswitch_mode", "representor_prefix", "firmware", "firmware_image", "qos", "queues", "irq_affinity")
 INTERFACE_KEYS = (*SELECTORS, "name", "rdma_name", "mtu", "state", *_OF_FUNCTIONS, *_OF_THE_CARD, ROUTES, RULES)
 STATES = ("up", "down")
 LOCAL_NODE = "local_node"
@@ -105,6 +106,7 @@ def _interface(place: Place, item: Mapping[Any, Any]) -> dict[str, Any]:
     entry["eswitch_mode"] = eswitch_mode(place.at("eswitch_mode"), item.get("eswitch_mode"))
     entry["representor_prefix"] = representor_prefix(place.at("representor_prefix"), item.get("representor_prefix"))
     entry["firmware"] = firmware(place.at("firmware"), item.get("firmware"))
+    entry["firmware_image"] = firmware_image(place.at("firmware_image"), item.get("firmware_image"))
     entry["state"] = _state(place.at("state"), item.get("state"))
     entry["qos"] = interface_qos(place.at("qos"), item.get("qos"))
     entry["queues"] = queues(place.at("queues"), item.get("queues"))

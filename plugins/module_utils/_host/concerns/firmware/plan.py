@@ -26,6 +26,10 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.firmwar
     unknown,
     wording,
 )
+from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.firmware.refusals import (
+    lockdown,
+    uplink_refusal,
+)
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import ConcernPlan, Context
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import (
     BOOT,
@@ -43,7 +47,6 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.bluefield 
     remark,
     restriction,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.cards import functions_of_card
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.firmware import card_of
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import CONSENTS
 
@@ -120,16 +123,8 @@ def _near(card: Card, name: str) -> str:
 
 
 def _lockdown(context: Context, card: Card) -> str:
-    # mstflint opens the card by fwctl where it is there (Mellanox/mstflint, mtcr_ul/fwctrl.c).
-    lockdown = context.actual.facts["system"].get("lockdown")
-    if lockdown in (None, "none"):
-        return ""
     pairs = " ".join(f"{name}={value}" for name, value in card.wanted.items())
-    return (
-        f"; the kernel's lockdown ({lockdown}, as with Secure Boot) forbids access to firmware: load mlx5_fwctl (Linux "
-        "6.15, DOCA-OFED), through which a mstflint that knows it reaches the card, or run mstconfig -y -d "
-        f"{card.device} set {pairs} on a kernel without it"
-    )
+    return lockdown(context, f"mstconfig -y -d {card.device} set {pairs}")
 
 
 def _refusal(context: Context, card: Card, changes: list[str]) -> str:
@@ -169,29 +164,9 @@ def _unknown(context: Context, changes: list[str]) -> str:
 def _uplink_refusal(context: Context, card: Card, names: list[str]) -> str:
     """Return why a start of the card with these values is refused for the node's sake; empty when it may come."""
     names = cutting(names)
-    if not names or context.consents_to("uplink_change"):
+    if not names:
         return ""
-    allow = f"{CONSENTS['uplink_change']}: true allows it"
-    what = f"{', '.join(names)} may change {wording(names)}"
-    if not _is_uplink_known(context):
-        return (
-            f"{what}, and which card carries the uplink is not known: name its interface in "
-            f"rdma_fabric_protected_interfaces, or {allow}"
-        )
-    for nic in functions_of_card(context.actual, card.device):
-        netdevs = [context.actual.netdevs.get(name) for name in nic["netdevs"]]
-        for netdev in netdevs or [None]:
-            reason = context.actual.uplink_reason(nic, netdev)
-            if reason is not None:
-                return f"its card carries the uplink ({context.target(nic, netdev)}: {reason}) and {what}; {allow}"
-    return ""
-
-
-def _is_uplink_known(context: Context) -> bool:
-    """Say whether the device that carries an uplink is known, of one uplink at least."""
-    actual = context.actual
-    named = (actual.netdevs.get(name) or {} for name in actual.uplink_names)
-    return any(uplink.get("pci") for uplink in (*actual.facts["uplinks"], *named))
+    return uplink_refusal(context, card.device, f"{', '.join(names)} may change {wording(names)}")
 
 
 def _wording(context: Context, card: Card, names: list[str], action: str) -> dict[str, Any]:

@@ -1,0 +1,70 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Brings together what the entries of one card ask of its firmware's image. Pure."""
+
+from __future__ import annotations
+
+from typing import Any, Mapping, NamedTuple
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.cards import flash_of
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.firmware_image import SECURE
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interfaces import Interface
+
+_SAVED = "/var/lib/rdma-fabric/firmware"
+
+
+class ImageCard(NamedTuple):
+    """A card whose image is asked for: its first function, its entries, what they want, what was read of it and of the
+    file. ``disagree``: the entries ask for different ones."""
+
+    key: str
+    interfaces: tuple[Interface, ...]
+    wanted: Mapping[str, Any]
+    disagree: bool
+    read: Mapping[str, Any]
+    file: Mapping[str, Any]
+
+    @property
+    def version(self) -> str:
+        """Return the version that the card shall have; empty while nothing tells it."""
+        return str(self.file.get("version") or self.wanted["version"] or "")
+
+    @property
+    def is_readable(self) -> bool:
+        """Say whether the tool reads the image from the flash, as it does of no card with secure firmware.
+
+        Such cards are reached by their own firmware alone, whose commands read no image (Mellanox/mstflint,
+        mlxfwops/lib/fsctrl_ops.cpp: FwReadData; fw_ops.cpp: mccUnsupported).
+        """
+        return SECURE not in str(self.read["security"])
+
+    @property
+    def saved(self) -> str:
+        """Return where the image that the card has before is kept, without an ending."""
+        return f"{_SAVED}/{self.key.replace(':', '-')}-{self.read['psid']}-{self.read['version']}"
+
+
+def image_cards(context: Context) -> list[ImageCard]:
+    """Return the cards that entries of the desired state ask an image of; functions of one card are one."""
+    images = context.actual.facts.get("firmware_images") or {}
+    by_card: dict[str, list[Interface]] = {}
+    for interface in context.interfaces:
+        if interface.nic is not None and interface.wanted.get("firmware_image"):
+            by_card.setdefault(flash_of(context.actual, interface.key), []).append(interface)
+    found = []
+    for key, interfaces in sorted(by_card.items()):
+        wanted = interfaces[0].wanted["firmware_image"]
+        read = (images.get("cards") or {}).get(key) or {"problem": "it is no physical function of an NVIDIA card"}
+        found.append(
+            ImageCard(
+                key,
+                tuple(interfaces),
+                wanted,
+                any(other.wanted["firmware_image"] != wanted for other in interfaces),
+                read,
+                (images.get("files") or {}).get(wanted["file"] or "") or {},
+            )
+        )
+    return found

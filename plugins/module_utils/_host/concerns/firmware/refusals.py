@@ -1,0 +1,49 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Why the firmware of a card can't be reached, or may not be changed for the node's sake. Pure."""
+
+from __future__ import annotations
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.cards import functions_of_card
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import CONSENTS
+
+
+def lockdown(context: Context, command: str) -> str:
+    """Return what the kernel's lockdown has to do with it, and ``command`` for a kernel without; empty without one."""
+    # mstflint opens the card by fwctl where it is there (Mellanox/mstflint, mtcr_ul/fwctrl.c).
+    mode = context.actual.facts["system"].get("lockdown")
+    if mode in (None, "none"):
+        return ""
+    return (
+        f"; the kernel's lockdown ({mode}, as with Secure Boot) forbids access to firmware: load mlx5_fwctl (Linux "
+        f"6.15, DOCA-OFED), through which a mstflint that knows it reaches the card, or run {command} on a kernel "
+        "without it"
+    )
+
+
+def uplink_refusal(context: Context, device: str, what: str) -> str:
+    """Return why the card of ``device`` may not start with ``what``, which may cut its links; empty when it may."""
+    if context.consents_to("uplink_change"):
+        return ""
+    allow = f"{CONSENTS['uplink_change']}: true allows it"
+    if not _is_uplink_known(context):
+        return (
+            f"{what}, and which card carries the uplink is not known: name its interface in rdma_fabric_protected_interfaces, or "
+            f"{allow}"
+        )
+    for nic in functions_of_card(context.actual, device):
+        netdevs = [context.actual.netdevs.get(name) for name in nic["netdevs"]]
+        for netdev in netdevs or [None]:
+            reason = context.actual.uplink_reason(nic, netdev)
+            if reason is not None:
+                return f"its card carries the uplink ({context.target(nic, netdev)}: {reason}) and {what}; {allow}"
+    return ""
+
+
+def _is_uplink_known(context: Context) -> bool:
+    """Say whether the device that carries an uplink is known, of one uplink at least."""
+    actual = context.actual
+    named = (actual.netdevs.get(name) or {} for name in actual.uplink_names)
+    return any(uplink.get("pci") for uplink in (*actual.facts["uplinks"], *named))

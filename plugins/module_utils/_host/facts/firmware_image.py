@@ -1,0 +1,117 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Reads which firmware image a card has on its flash and runs, and which one a file holds.
+
+``mstflint`` (or ``flint`` of NVIDIA's firmware tools) prints both in one form: ``FW Version`` is what the next start
+loads, ``FW Version(Running)`` stands beside it where the card still runs another one (Mellanox/mstflint,
+flint/subcommands.cpp: QuerySubCommand::printInfo). A card is asked once, by the first of its functions that answers:
+those of some ConnectX-7 do not all (Mellanox/nic-configuration-operator issue 496).
+"""
+
+from __future__ import annotations
+
+import re
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Dict, Mapping, Sequence
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.cards import flash_of, functions_of_flash
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import HostState
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interfaces import Interface
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import Host, HostError
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe, printable
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.firmware_image import is_version
+
+FLINT = ("/usr/bin/mstflint", "/usr/local/bin/mstflint", "/usr/bin/flint", "/usr/local/bin/flint")
+SECURE = "secure-fw"
+_QUERY_SECONDS = 60.0
+_LINE = re.compile(r"^(FW Version|FW Version\(Running\)|PSID|Security Attributes):[ \t]*(\S.*?)[ \t]*$", re.MULTILINE)
+_AT_ONCE = 8
+
+Image = Dict[str, Any]
+
+
+def device_query(tool: str, device: str) -> tuple[str, ...]:
+    """Return the command that shows the image on a card's flash."""
+    return (tool, "-d", device, "query")
+
+
+def file_query(tool: str, path: str) -> tuple[str, ...]:
+    """Return the command that shows the image in a file."""
+    return (tool, "-i", path, "query")
+
+
+def read_firmware_images(probe: Probe, ports: Sequence[Interface], actual: HostState) -> dict[str, Any]:
+    """Return ``tool``, and what ``cards`` (by their first function) and ``files`` (by path) hold.
+
+    Either has ``version``, ``running``, ``psid``, ``security`` and ``problem``, a card the ``device`` to name as well.
+    """
+    asked = [port for port in ports if port.wanted.get("firmware_image")]
+    if not asked:
+        return {"tool": None, "cards": {}, "files": {}}
+    tool = next((path for path in FLINT if probe.host.exists(path)), None)
+    cards = list(dict.fromkeys(flash_of(actual, port.key) for port in asked))
+    paths = list(dict.fromkeys(filter(None, (port.wanted["firmware_image"]["file"] for port in asked))))
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        of_cards = pool.map(lambda card: _card(probe.host, tool, functions_of_flash(actual, card)), cards)
+        of_files = pool.map(lambda path: _file(probe.host, tool, path), paths)
+    return {"tool": tool, "cards": dict(zip(cards, of_cards)), "files": dict(zip(paths, of_files))}
+
+
+def _card(host: Host, tool: str | None, devices: Sequence[str]) -> Image:
+    found: list[Image] = []
+    for device in devices:
+        found.append({"device": device, **_shown(host, tool, device_query(str(tool), device))})
+        if not found[-1]["problem"]:
+            return found[-1]
+    return found[0]
+
+
+def _file(host: Host, tool: str | None, path: str) -> Image:
+    if not host.exists(path):
+        return {**parse(""), "problem": f"{path} is not on this host: copy the image there"}
+    return _shown(host, tool, file_query(str(tool), path))
+
+
+def _shown(host: Host, tool: str | None, command: tuple[str, ...]) -> Image:
+    if tool is None:
+        problem = "neither mstflint nor flint (NVIDIA's firmware tools) is installed"
+        return {**parse(""), "problem": problem}
+    return query_image(host, command)
+
+
+def query_image(host: Host, command: tuple[str, ...]) -> Image:
+    """Return what a query shows; ``problem`` says why nothing that can be compared."""
+    try:
+        result = host.run(command, _QUERY_SECONDS)
+    except HostError as error:
+        return {**parse(""), "problem": f"{command[0]} can't be run ({error.code})"}
+    image = parse(result.stdout)
+    if image["version"] is None or image["psid"] is None:
+        said = (result.stderr.strip() or result.stdout.strip()).splitlines()
+        image["problem"] = printable(
+            f"{command[0]} shows no version and PSID: {said[-1] if said else 'it said nothing'}"
+        )
+    return image
+
+
+def parse(text: str) -> Image:
+    """Parse what a query prints; a card that shows one version runs it."""
+    shown: Mapping[str, str] = {name: printable(value, 64) for name, value in _LINE.findall(text)}
+    version = _version(shown.get("FW Version"))
+    return {
+        "version": version,
+        "running": _version(shown.get("FW Version(Running)")) or version,
+        "psid": shown.get("PSID"),
+        "security": shown.get("Security Attributes", ""),
+        "problem": "",
+    }
+
+
+def public_part(text: str) -> str:
+    """Return what may be kept of a query, which has the card's GUID and MAC in it, too."""
+    return "".join(f"{found.group(0)}\n" for found in _LINE.finditer(text))
+
+
+def _version(text: str | None) -> str | None:
+    return text if text and is_version(text) else None
