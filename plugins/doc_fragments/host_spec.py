@@ -108,6 +108,23 @@ options:
               change link, functions or mode of the card of an uplink needs the consent C(uplink_change) as well. A
               parameter that the collection does not know is refused unless O(desired.firmware_allow) names it.
             type: dict
+          firmware_image:
+            description: >-
+              The image of its firmware that the card shall have. It takes effect when the card is reset.
+            type: dict
+            suboptions:
+              file:
+                description: Absolute path of the image on the host. Without it nothing is burned.
+                type: path
+              version:
+                description: Version that the card shall have, such as V(28.43.1014). The image's own unless given.
+                type: str
+              psid:
+                description: PSID that the card has to have.
+                type: str
+              downgrade:
+                description: Whether an image may be older than the one on the flash.
+                type: bool
           qos:
             description: >-
               The same keys as O(desired.roce_qos), for this interface; they take precedence key by key. V(false)
@@ -285,8 +302,8 @@ options:
         type: str
       consents:
         description: >-
-          Booleans of C(vf_reset), C(uplink_change), C(reboot), C(driver_reload), C(firmware), C(acs_change) and
-          C(takeover), as in C(rdma_fabric_allow_vf_reset).
+          Booleans of C(vf_reset), C(uplink_change), C(reboot), C(driver_reload), C(firmware), C(firmware_burn),
+          C(acs_change) and C(takeover), as in C(rdma_fabric_allow_vf_reset).
         type: dict
       requests:
         description: >-

@@ -192,6 +192,12 @@ facts:
           C(parameters), and C(set_since_boot). M(rdma.fabric.rdma_host) fills it for cards whose C(firmware) it is
           asked for, and for a BlueField whose mode decides something.
       type: dict
+    firmware_images:
+      description:
+        - C(tool), C(cards) by the PCI address of their first function and C(files) by their paths, with C(version),
+          C(running), C(psid) and C(security) of the image. M(rdma.fabric.rdma_host) fills it for cards whose
+          C(firmware_image) it is asked for.
+      type: dict
     unreadable:
       description: Reads that failed unexpectedly, at most 24.
       type: list

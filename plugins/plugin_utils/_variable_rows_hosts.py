@@ -25,8 +25,8 @@ WISHES = (
         "list",
         "The host's interfaces. Each entry selects one by C(pci), C(mac) or C(current_name).",
         "It may set C(name), C(rdma_name), C(mtu), C(state), C(vfs), C(vf_mtu), C(vf_settings), C(vf_driver), "
-        "C(vf_guids), C(eswitch_mode), C(representor_prefix), C(firmware), C(qos), C(queues), C(irq_affinity), "
-        "C(routes) and C(routing-policy). What is not given stays as it is.",
+        "C(vf_guids), C(eswitch_mode), C(representor_prefix), C(firmware), C(firmware_image), C(qos), C(queues), "
+        "C(irq_affinity), C(routes) and C(routing-policy). What is not given stays as it is.",
         elements="dict",
     ),
     _wish(
@@ -103,6 +103,11 @@ CONSENTS = (
     ),
     _consent("driver_reload", "Consent to reload the NIC driver, which interrupts its traffic."),
     _consent("firmware", "Consent to set parameters of a card's firmware for the next boot."),
+    _consent(
+        "firmware_burn",
+        "Consent to burn the images of C(firmware_image) of C(rdma_fabric_interfaces).",
+        "On the card of an uplink that needs O(rdma_fabric_allow_uplink_change) besides.",
+    ),
     _consent(
         "acs_change",
         "Consent to clear ACS redirection between NICs and GPUs, which isolates devices from each other less.",

@@ -12,11 +12,17 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts import devices, firmware, queues
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts import (
+    devices,
+    firmware,
+    firmware_image,
+    queues,
+)
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.read import parse_modinfo
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.status import is_inbox_path
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.gather import gather
 from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.recorded import RecordedHost
+from ansible_collections.rdma.fabric.tests.fixtures.hosts.firmware import image_text
 from ansible_collections.rdma.fabric.tests.unit._host import printed
 from ansible_collections.rdma.fabric.tests.unit._host.families import host_with
 from ansible_collections.rdma.fabric.tests.unit._host.mlx5 import CONNECTX7
@@ -31,6 +37,12 @@ def test_a_query_with_three_columns_tells_every_value_and_another_nothing(facts:
     text = printed.mstconfig(facts["device"], facts["columns"], facts["values"])
     values = {name: each if len(each) == 3 else each * 3 for name, each in facts["values"].items()}
     assert firmware.parse(text) == (values if facts["columns"] == THREE else {})
+
+
+@each_of("flint")
+def test_a_query_of_a_flash_tells_version_product_and_security(facts: Facts) -> None:
+    told = {key: facts[key] for key in ("version", "psid", "security")}
+    assert firmware_image.parse(image_text(told)) == {**told, "running": told["version"], "problem": ""}
 
 
 @each_of("ethtool")

@@ -76,6 +76,7 @@ def test_everything_given_arrives() -> None:
         "eswitch_mode": None,
         "representor_prefix": None,
         "firmware": None,
+        "firmware_image": None,
         "qos": None,
         "queues": None,
         "irq_affinity": None,
@@ -169,7 +170,11 @@ def test_a_key_in_a_mapping_of_another_kind_is_told_where_it_belongs(variables: 
 
 def test_the_keys_of_every_mapping_are_those_that_its_reader_takes() -> None:
     unknown: dict[str, Any] = {"zz": 1}
-    entry = {"pci": "0000:18:00.0", **dict.fromkeys(("vf_settings", "vf_guids", "queues", "qos"), unknown), **unknown}
+    entry = {
+        "pci": "0000:18:00.0",
+        **dict.fromkeys(("vf_settings", "vf_guids", "queues", "qos", "firmware_image"), unknown),
+        **unknown,
+    }
     of_host = ("roce_qos", "limits", "pcie", "peer_memory")
     found = violations_of(
         rdma_fabric_interfaces=[{**entry, "routes": [unknown], "routing-policy": [unknown]}],

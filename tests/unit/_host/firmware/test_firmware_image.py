@@ -141,14 +141,16 @@ class TestBurning:
         assert not outcome.get("failed"), outcome["msg"]
         assert [line.split()[3] for line in burns(kernel)] == sorted(cards)
 
-    def test_a_card_whose_burn_fails_keeps_the_others_from_being_written(self) -> None:
+    def test_a_card_whose_burn_fails_keeps_the_others_from_being_written(self, monkeypatch: pytest.MonkeyPatch) -> None:
         kernel = Kernel(FLEET["roce-h100-01"]().document())
         for address in ("0000:18:00.0", "0000:aa:00.0"):
             flint.install(kernel, address, flint.image(OLD))
         flint.put(kernel, FILE, flint.image(NEW))
-        real = kernel.run
         failing = CommandResult(1, "-E- Burning FS4 image failed: Rejected authentication\n", "")
-        kernel.run = lambda argv, seconds: failing if "burn" in argv else real(argv, seconds)  # type: ignore[method-assign]
+        real = Kernel.run
+        monkeypatch.setattr(
+            Kernel, "run", lambda self, argv, timeout: failing if "burn" in argv else real(self, argv, timeout)
+        )
         entries = [{"pci": f"0000:{bus}:00.0", "firmware_image": {"file": FILE}} for bus in ("18", "aa")]
         outcome = applied(kernel, igb.wish(*entries, **ALLOWED, rdma_fabric_allow_uplink_change=True))
         assert outcome["failed"] and "the card rejects the image" in outcome["msg"] and "next: " in outcome["msg"]
@@ -271,7 +273,7 @@ def test_what_the_tool_complains_of_has_its_cause_and_a_next_step(
     real = Kernel.run
     complaint = CommandResult(1, told, "")
     monkeypatch.setattr(
-        Kernel, "run", lambda self, argv, seconds: complaint if "burn" in argv else real(self, argv, seconds)
+        Kernel, "run", lambda self, argv, timeout: complaint if "burn" in argv else real(self, argv, timeout)
     )
     outcome = applied(host(), asked())
     assert outcome["failed"] and says in outcome["msg"] and "next: " in outcome["msg"], outcome["msg"]
