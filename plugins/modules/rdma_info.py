@@ -100,7 +100,8 @@ facts:
     rdma:
       description:
         - RDMA devices with their ports. C(rate_gbps) is only told of ports with a link. C(rocev2_gid_index) is the slot
-          of the RoCE v2 GID made from the IPv4 address of the port's own interface.
+          of the RoCE v2 GID made from the IPv4 address of the port's own interface. One of a sub-function has it in
+          C(sub_function), behind the function that carries it, and no C(pci).
       type: list
       elements: dict
     modules:

@@ -125,6 +125,7 @@ def test_a_rail_port_has_the_published_values() -> None:
         "system_image_guid": "a088:c203:00b1:7e26",
         "firmware": "28.39.3560",
         "psid": "MT_0000000838",
+        "sub_function": None,
         "hca_type": "MT4129",
         "ports": [
             {

@@ -17,10 +17,12 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.module_gra
     THIRD_PARTY,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.recorded import RecordedHost
+from ansible_collections.rdma.fabric.plugins.module_utils._host.run.plan import plan_with_context
 from ansible_collections.rdma.fabric.tests.fixtures.hosts.h100 import dgx, roce
 from ansible_collections.rdma.fabric.tests.fixtures.hosts.parts import eui64, ipv4_gid
 from ansible_collections.rdma.fabric.tests.fixtures.hosts.small import cpu
 from ansible_collections.rdma.fabric.tests.fixtures.hosts.tree import Ids, Model, Netdev, Port, Tree
+from ansible_collections.rdma.fabric.tests.unit._host import igb
 
 RAIL0 = "0000:18:00.0"
 VF_IDS = Ids("15b3", "101e", "020700", "15b3:0041")
@@ -184,6 +186,23 @@ def test_representors_and_sub_functions_are_not_the_port(ethernet: Tree) -> None
         "sub0": "sub-function",
     }
     assert netdev(facts, "enp24s0np0")["switch_id"] == "00b17e2600c288a0"
+
+
+def test_the_rdma_device_of_a_sub_function_is_not_that_of_its_port(ethernet: Tree) -> None:
+    """As rdma-core pull request 1741 has its place; a port with it may be renamed and given a ToS all the same."""
+    between = "mlx5_core.sf.4"
+    ethernet.netdev(RAIL0, Netdev("sub0", "fa:16:3e:00:01:00", dev_port=0), between=between)
+    own = Port(link_layer="Ethernet", gids=((ipv4_gid("10.9.0.1"), "RoCE v2", "sub0"),))
+    ethernet.hca(RAIL0, "mlx5_12", "fa16:3eff:fe00:0100", MODEL, own, between=between)
+    facts = facts_of(ethernet)
+    assert nic(facts, RAIL0)["rdma"] == ["rocep24s0"]
+    found = device(facts, "mlx5_12")
+    assert (found["pci"], found["sub_function"], found["netdev"]) == (None, f"{RAIL0}/{between}", "sub0")
+    entry = {"pci": RAIL0, "rdma_name": "rail0", "qos": {"tos": 104}}
+    wanted = igb.wish(entry, rdma_fabric_roce_qos={"tos": 104})
+    plan, _context = plan_with_context(wanted, gather(RecordedHost(ethernet.document()), desired=wanted))
+    refused = [step["detail"] for step in plan["steps"] if step["status"] == "refused"]
+    assert not [detail for detail in refused if "several RDMA devices" in detail or "no RDMA device" in detail], refused
 
 
 def test_an_interface_of_another_partition_is_not_the_port(node: Tree) -> None:

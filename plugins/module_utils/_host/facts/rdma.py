@@ -19,6 +19,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe im
 
 INFINIBAND = "/sys/class/infiniband"
 _RATE = re.compile(r"(\d+(?:\.\d+)?) Gb/sec")
+_SUB_FUNCTION = re.compile(r"/([a-z0-9_]{1,32}\.sf\.\d{1,10})/")
 _IPV4_MAPPED = "0000:0000:0000:0000:0000:ffff:"
 _EMPTY_GID = "0000:0000:0000:0000:0000:0000:0000:0000"
 # mlx5 has 256 slots per port. The kernel fills the first free one, so a run of empty slots ends the table in practice.
@@ -33,14 +34,18 @@ def read_rdma(probe: Probe, netdevs: Sequence[Netdev]) -> list[dict[str, Any]]:
 
 def _device(probe: Probe, name: str, netdevs: Sequence[Netdev]) -> dict[str, Any]:
     base = f"{INFINIBAND}/{name}"
-    pci = pci_address_in(probe.target(base) or "")
+    place = probe.target(base) or ""
+    pci, sub_function = pci_address_in(place), _sub_function(place)
+    if sub_function:
+        pci = None
     # Software devices (rxe, siw) hang on no bus; ``parent`` names their interface.
-    parent = None if pci else probe.text(f"{base}/parent", limit=64)
+    parent = None if pci or sub_function else probe.text(f"{base}/parent", limit=64)
     numbers = sorted(filter(None, (parse_int(port) for port in probe.names(f"{base}/ports"))))
     netdev = _netdev(probe, base, numbers, port_of(netdevs, pci, numbers[0]) if pci and numbers else None) or parent
     return {
         "name": printable(name),
         "pci": pci,
+        "sub_function": sub_function,
         "netdev": netdev,
         "node_guid": probe.text(f"{base}/node_guid", limit=64),
         "system_image_guid": probe.text(f"{base}/sys_image_guid", limit=64),
@@ -49,6 +54,16 @@ def _device(probe: Probe, name: str, netdevs: Sequence[Netdev]) -> dict[str, Any
         "hca_type": probe.text(f"{base}/hca_type", limit=64) or None,
         "ports": [_port(probe, f"{base}/ports/{number}", number, netdev) for number in numbers],
     }
+
+
+def _sub_function(place: str) -> str | None:
+    """Return ``0000:18:00.0/mlx5_core.sf.4`` for a device of a sub-function, which is no device of that function.
+
+    It hangs on the auxiliary bus below the physical or virtual function that carries it (linux-rdma/rdma-core pull
+    request 1741).
+    """
+    found = _SUB_FUNCTION.search(place)
+    return f"{pci_address_in(place)}/{found.group(1)}" if found else None
 
 
 def _netdev(probe: Probe, base: str, ports: list[int], own: Netdev | None) -> str | None:
