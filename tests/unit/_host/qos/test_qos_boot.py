@@ -15,12 +15,15 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths im
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.at_boot import Outcome, set_devices_up, start
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.converge import apply
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.result import Run
+from ansible_collections.rdma.fabric.tests.fixtures.hosts.parts import eui64, ipv4_gid
+from ansible_collections.rdma.fabric.tests.fixtures.hosts.tree import Model, Netdev, Port
 from ansible_collections.rdma.fabric.tests.unit._host import igb
-from ansible_collections.rdma.fabric.tests.unit._host.families import PF
+from ansible_collections.rdma.fabric.tests.unit._host.families import MAC, PF, host_with
 from ansible_collections.rdma.fabric.tests.unit._host.kernel import qos
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.machine import Kernel
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.sweep import sweep
 from ansible_collections.rdma.fabric.tests.unit._host.qos.hosts import (
+    CONNECTX7,
     DEVICE,
     INBOX,
     LOSSLESS,
@@ -35,6 +38,7 @@ from ansible_collections.rdma.fabric.tests.unit._host.qos.hosts import (
 CONCERNS = ("qos", "boot", "leftovers")
 APPLY = Run(check=False, diff=True, mode="apply", recorded=False, concerns=CONCERNS)
 REMOVE = Run(check=False, diff=True, mode="apply", recorded=False, state="absent", concerns=CONCERNS)
+BOND = "/sys/devices/virtual/net/bond0"
 TOS = f"{qos.RDMA_CM}/rxe0/ports/1/default_roce_tos"
 
 
@@ -109,6 +113,43 @@ class TestCards:
         kernel.revive()
         kernel.tree.discard(f"/sys/bus/pci/devices/{PF}/infiniband")
         assert f"{PF}: it has no RDMA device after 90 seconds" in start(kernel, kernel).problems
+
+
+class TestBonds:
+    def bonded(self) -> Kernel:
+        """A host whose bond has taken the RDMA device of its port away and brought its own."""
+        tree = host_with(CONNECTX7)
+        tree.interface(BOND, Netdev("bond0", MAC, extra={"uevent": "DEVTYPE=bond"}))
+        port = f"{tree.place(PF)}/net/{PORT}"
+        tree.links.update({f"{port}/master": BOND, f"{port}/upper_bond0": BOND, f"{BOND}/lower_{PORT}": port})
+        del tree.links[f"/sys/class/infiniband/{DEVICE}"]
+        for known in (tree.files, tree.links, tree.errors):
+            for path in [path for path in known if path.startswith(f"{tree.place(PF)}/infiniband/")]:
+                del known[path]
+        gids = ((ipv4_gid("10.1.0.11"), "RoCE v2", "bond0"),)
+        model = Model(CONNECTX7.firmware, "", CONNECTX7.hca)
+        tree.hca(PF, "mlx5_bond_0", eui64(MAC), model, Port(link_layer="Ethernet", gids=gids))
+        kernel = Kernel(tree.document())
+        qos.add_dcb(kernel, PORT)
+        return kernel
+
+    def test_its_device_is_set_up_whenever_it_appears_because_the_boot_unit_comes_before_it(self) -> None:
+        kernel = self.bonded()
+        outcome = applied(kernel, wish({"tos": 106}))
+        assert not outcome.get("failed"), outcome["msg"]
+        tos = f"{qos.RDMA_CM}/mlx5_bond_0/ports/1/default_roce_tos"
+        assert kernel.read(tos) == "106\n"
+        assert 'SUBSYSTEM=="infiniband", KERNEL=="mlx5_bond_*", TAG+="systemd"' in kernel.read(RULES_FILE)
+        kernel.revive()
+        qos.reboot(kernel, PORT, "mlx5_bond_0")
+        result = set_devices_up(kernel, kernel)
+        assert (len(result.executed), result.problems) == (1, ())
+        assert kernel.read(tos) == "106\n"
+
+    def test_a_bond_without_settings_of_its_device_needs_no_rule(self) -> None:
+        kernel = self.bonded()
+        applied(kernel, wish({"trust": "dscp"}))
+        assert not kernel.exists(RULES_FILE)
 
 
 class TestSoftDevices:

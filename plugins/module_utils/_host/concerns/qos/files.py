@@ -1,16 +1,19 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What sets soft RDMA devices up when they appear: a rule for udev and the unit that it starts. Pure.
+"""What sets RDMA devices up that appear late: a rule for udev and the unit that it starts. Pure.
 
-The boot unit runs before the network, and so before anybody makes such a device. Cards with RDMA of their own need none
-of this.
+The boot unit runs before the network, and so before anybody makes a soft device, and before a bond takes the devices of
+its ports away and brings one in their place (torvalds/linux, drivers/net/ethernet/mellanox/mlx5/core/lag/lag.c:
+mlx5_do_bond), ``mlx5_bond_0`` (drivers/infiniband/hw/mlx5/main.c: mlx5_ib_stage_ib_reg_init). Other cards need none of
+this.
 """
 
 from __future__ import annotations
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.qos.request import lasting
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interfaces import Interface
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.qos_scope import OF_DEVICE, rdma_of
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import MARKER, PYTHON_OPTIONS, WISHES_FILE
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.program import program_path
@@ -18,24 +21,35 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.program 
 UNIT = "rdma-fabric-devices.service"
 UNIT_FILE = f"/etc/systemd/system/{UNIT}"
 RULES_FILE = "/etc/udev/rules.d/90-rdma-fabric-devices.rules"
+# Rules match the name that a device appears with, whatever rdma-core or rdma_name call it then.
+_OF_BONDS = "mlx5_bond_*"
 
 
 def boot_files(context: Context) -> dict[str, str]:
-    """Return the rule and the unit, neither where no soft device has a setting to keep."""
-    names = _soft_devices(context)
+    """Return the rule and the unit, neither where no late device has a setting to keep."""
+    names = _late_devices(context)
     if context.removing or not names:
         return {}
     return {UNIT_FILE: _unit(context.python, program_path()), RULES_FILE: _rules(names)}
 
 
-def _soft_devices(context: Context) -> list[str]:
-    names = []
+def _late_devices(context: Context) -> list[str]:
+    """Return the names, as the kernel gives them, of devices that appear after the boot unit has run."""
+    names = set()
     for interface in context.interfaces:
         device = rdma_of(interface, context.actual.facts.get("rdma") or ())
-        kept = lasting(context, interface)
-        if device is not None and device["pci"] is None and any(key in kept for key in OF_DEVICE):
-            names.append(str(device["name"]))
+        if device is None or not any(key in lasting(context, interface) for key in OF_DEVICE):
+            continue
+        if device["pci"] is None:
+            names.add(str(device["name"]))
+        elif _is_bonded(context, interface):
+            names.add(_OF_BONDS)
     return sorted(names)
+
+
+def _is_bonded(context: Context, interface: Interface) -> bool:
+    master = context.actual.netdevs.get(str((interface.netdev or {}).get("master")))
+    return master is not None and master["kind"] == "bond"
 
 
 def _unit(python: str, program: str) -> str:

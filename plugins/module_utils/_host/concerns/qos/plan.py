@@ -63,10 +63,10 @@ def _file_steps(context: Context, files: Mapping[str, str]) -> list[Step]:
             CONCERN,
             path,
             target=path,
-            action="set soft RDMA devices up whenever they appear",
+            action="set RDMA devices up whenever they appear",
             before=context.boot_files.get(path),
             after=text,
-            reason="software makes these devices after the boot unit has run",
+            reason="software or a bond makes these devices after the boot unit has run",
             when=BOOT,
             undo=f"write the former {path}" if path in context.boot_files else f"remove {path}",
         )
