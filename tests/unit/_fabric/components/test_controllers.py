@@ -255,10 +255,11 @@ def test_it_is_said_what_the_controllers_do_to_hosts_and_what_they_wait_for() ->
     ],
 )
 def test_firmware_of_a_host_is_refused_beside_the_controller_that_sets_it(policy: Object, refused: bool) -> None:
-    entries = [{"firmware": None}, {"firmware": {"NUM_OF_VFS": 8}}]
+    entries = [{"firmware": None}, {"firmware": {"NUM_OF_VFS": 8}, "firmware_image": {"version": "28.43.1014"}}]
     hosts: Object = {"node-0": ({"interfaces": entries}, [], []), "node-1": ({"interfaces": [{"vfs": 8}]}, [], [])}
     found = [(each.source, each.path) for each in fabric(policy, hosts=hosts).violations]
-    assert found == ([("host node-0: rdma_fabric_interfaces", "[1].firmware")] if refused else [])
+    keys = ("firmware", "firmware_image") if refused else ()
+    assert found == [("host node-0: rdma_fabric_interfaces", f"[1].{key}") for key in keys]
 
 
 @pytest.mark.parametrize(
