@@ -37,7 +37,9 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._action import (
 from ansible_collections.rdma.fabric.plugins.plugin_utils._files import make_writable_directory, write_if_different
 from ansible_collections.rdma.fabric.plugins.plugin_utils._guard import settle, settle_after_loss
 from ansible_collections.rdma.fabric.plugins.plugin_utils._host_action import HostAction
+from ansible_collections.rdma.fabric.plugins.plugin_utils._host_role import TaskVariables, options_of_role
 from ansible_collections.rdma.fabric.plugins.plugin_utils._host_values import refuse_sealed, with_variables_of_task
+from ansible_collections.rdma.fabric.plugins.plugin_utils._run_input import CONTROLLER
 from ansible_collections.rdma.fabric.plugins.plugin_utils._turn_file import TurnFile
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variables import not_of_inventory, validated_of
 
@@ -59,6 +61,21 @@ class ActionModule(HostAction):
         "required_one_of": [("desired", "confirm")],
         "mutually_exclusive": [("desired", "confirm")],
     }
+
+    def arguments_of(self, task_vars: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the arguments of the task, beside those of the role where it is the role's."""
+        given = super().arguments_of(task_vars)
+        if not given.get("role_variables"):
+            return given
+        validated: Any = validated_of(task_vars)
+        if isinstance(validated, str):  # a play hands it on
+            validated = self.templated(validated)
+
+        def of_controller() -> Mapping[str, Any]:
+            return (task_vars.get("hostvars") or {}).get(CONTROLLER) or {}
+
+        host = str(task_vars.get("inventory_hostname", ""))
+        return {**options_of_role(host, TaskVariables(task_vars, self.templated), validated, of_controller), **given}
 
     def execute(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         """Plan or apply the host and write what was asked for; see the module's documentation."""

@@ -166,6 +166,14 @@ options:
         touched, not before any host is, and refused together with O(sealed).
     type: bool
     default: false
+  role_variables:
+    description:
+      - Whether the options are those that the variables of the role P(rdma.fabric.host#role) make, and O(desired) what
+        P(rdma.fabric.preflight#role) has validated of the host. Options that are given count before them.
+      - It is for that role, which would fill in a dozen templates for each host of a fleet otherwise. C(localhost) is
+        skipped unless it is a host of the fabric.
+    type: bool
+    default: false
 notes:
   - Applying needs root on the host, and the programs C(ip) and C(modprobe).
 seealso:
@@ -512,6 +520,7 @@ def main() -> None:
             "state": {"type": "str", "choices": ["present", "absent", "previous"], "default": "present"},
             "strict": {"type": "bool", "default": True},
             "check_variables": {"type": "bool", "default": False},
+            "role_variables": {"type": "bool", "default": False},
             "sealed": {"type": "dict"},
             "links": {"type": "list", "elements": "dict", "default": []},
             "link_timeout": {"type": "int", "default": 120},

@@ -43,6 +43,10 @@ class ActionFailure(Exception):
         self.facts = facts
 
 
+class ActionSkipped(Exception):
+    """Ends an action that is not for this host, as a condition of its task would."""
+
+
 class FabricAction(ActionBase):
     """An action that validates its arguments, runs ``execute`` and reports errors and notices in one way."""
 
@@ -68,7 +72,9 @@ class FabricAction(ActionBase):
         result: dict[str, Any] = super().run(tmp, task_vars)
         result["changed"] = False
         try:
-            result.update(self.execute(self._validated_arguments(), task_vars or {}))
+            result.update(self.execute(self._validated_arguments(task_vars or {}), task_vars or {}))
+        except ActionSkipped as skipped:
+            result.update(skipped=True, skip_reason=str(skipped))
         except InvalidInput as invalid:
             violations = [violation.as_dict() for violation in invalid.violations]
             result.update(failed=True, msg=str(invalid), violations=violations)
@@ -83,6 +89,10 @@ class FabricAction(ActionBase):
             for notice in result["notices"]:
                 display.warning(notice)
         return result
+
+    def arguments_of(self, task_vars: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the arguments as they are given, before they are checked: those of the task."""
+        return dict(self._task.args)
 
     @property
     def check_mode(self) -> bool:
@@ -104,7 +114,7 @@ class FabricAction(ActionBase):
         beside_playbook = Path(self._loader.path_dwim(str(given)))
         return beside_playbook if not given.exists() and beside_playbook.exists() else given
 
-    def _validated_arguments(self) -> dict[str, Any]:
+    def _validated_arguments(self, task_vars: Mapping[str, Any]) -> dict[str, Any]:
         """Return the task's arguments, checked and converted as documented, as plain data."""
         module = Path(inspect.getfile(type(self))).resolve().parent.parent / "modules" / f"{self._name()}.py"
         specification = {
@@ -113,7 +123,7 @@ class FabricAction(ActionBase):
             }
             for name, option in argument_specification(str(module)).items()
         }
-        arguments = read_texts(plain(self._task.args), specification)
+        arguments = read_texts(plain(self.arguments_of(task_vars)), specification)
         validation = ArgumentSpecValidator(specification, **self.constraints).validate(arguments)
         if validation.error_messages:
             raise ActionFailure(f"{self._name()}: {'; '.join(map(describe_argument_error, validation.errors.errors))}")
@@ -187,15 +197,20 @@ def json_on_stdout() -> bool:
     return str(constants.DEFAULT_STDOUT_CALLBACK).rpartition(".")[2] in JSON_CALLBACKS
 
 
+_PLAIN = frozenset((str, bool, int, float, type(None)))
+
+
 def plain(value: Any) -> Any:
     """Return a value as builtin types only: without tags, lazy containers or trust for templating.
 
     Text that came from a host or a file therefore never becomes a template. Dates, which YAML makes of unquoted text
     such as ``2024-01-01``, become text again.
     """
-    if value is None or isinstance(value, bool):
+    # Most values are such, and typing's Mapping is slow to ask.
+    kind = type(value)
+    if kind in _PLAIN:
         return value
-    if isinstance(value, Mapping):
+    if kind is dict or isinstance(value, Mapping):
         return {plain(key): plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple, set)):
         return [plain(item) for item in value]

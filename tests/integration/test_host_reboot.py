@@ -36,6 +36,18 @@ due = answer.get("reboot_required") and not answer.get("recorded") and module.pa
 looks = module.check_mode or module.params.get("mode") == "preview"
 module.exit_json(changed=False, reboot_due=bool(due and not looks), **answer)
 """
+# What the action makes of the role's variables goes to the module that stands in for it.
+ACTION = """
+from ansible.plugins.action import ActionBase
+from ansible_collections.rdma.fabric.plugins.action.rdma_host import ActionModule as RdmaHost
+
+class ActionModule(RdmaHost):
+    def run(self, tmp=None, task_vars=None):
+        arguments = self.arguments_of(task_vars)
+        del arguments["role_variables"]
+        answer = self._execute_module("rdma_host", arguments, task_vars=task_vars)
+        return {**ActionBase.run(self, tmp, task_vars), **answer}
+"""
 PLAYBOOK = """
 - hosts: all
   gather_facts: false
@@ -90,6 +102,8 @@ class Role:
             copy.parent.mkdir(parents=True, exist_ok=True)
             copy.write_text(text, encoding="utf-8")
         (folder / "library").mkdir()
+        (folder / "action_plugins").mkdir()
+        (folder / "action_plugins" / f"{HOST}.py").write_text(ACTION, encoding="utf-8")
 
     def run(
         self,

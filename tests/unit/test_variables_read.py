@@ -19,6 +19,7 @@ import yaml
 from ansible import template
 from ansible.parsing.dataloader import DataLoader
 
+from ansible_collections.rdma.fabric.plugins.plugin_utils import _host_role
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variable import Variable
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variable_rows_hooks import HOOKS
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variable_rows_hosts import ROWS as OF_THE_STATE
@@ -50,6 +51,8 @@ IMPORTED = {
     "turns": ("rollback", "teardown", "upgrade"),
 }
 MODULE = re.compile(r"rdma\.fabric\.(\w+)")
+# The role whose options its action makes of the variables.
+HOST = CHECKOUT / "roles" / "host" / "tasks" / "main.yml"
 
 
 def files_of_readers() -> Iterator[tuple[str, Path]]:
@@ -62,6 +65,19 @@ def files_of_readers() -> Iterator[tuple[str, Path]]:
     for part, playbooks in IMPORTED.items():
         for name in playbooks:
             yield f"playbook {name}", CHECKOUT / "playbooks" / "parts" / f"{part}.yml"
+
+
+def names_in(path: Path) -> set[str]:
+    """Return the variables that a file names, or the action that reads them for it."""
+    beside = [Path(_host_role.__file__)] if path == HOST else []
+    return {name for each in (path, *beside) for name in NAME.findall(each.read_text(encoding="utf-8"))}
+
+
+def made_by_the_action(given: dict[str, Any]) -> dict[str, str]:
+    """Return the options of the role host as text, empty where one is left out."""
+    variables = _host_role.TaskVariables(given, lambda value: value)
+    made = _host_role.options_of_role("gpu01", variables, {"spec": {"hosts": {"gpu01": {}}}}, dict)
+    return {option: str(made.get(option, "")) for option in (*_host_role.OPTIONS, "output_file")}
 
 
 @lru_cache(maxsize=None)
@@ -113,7 +129,7 @@ def outcomes(path: Path, **given: Any) -> list[str]:
             )
         except Exception as error:  # of a text about something else, such as what a task before registered
             said.append(type(error).__name__)
-    return said
+    return [*said, *(made_by_the_action(given).values() if path == HOST else ())]
 
 
 def other(row: Variable) -> Any:
@@ -131,7 +147,7 @@ def test_each_variable_is_read_where_the_table_says_and_changes_something_there(
     idle: set[tuple[str, str]] = set()
     for reader, path in files_of_readers():
         before = outcomes(path)
-        for name in set(NAME.findall(path.read_text(encoding="utf-8"))) - NO_VARIABLES:
+        for name in names_in(path) - NO_VARIABLES:
             changed = name in TABLE and outcomes(path, **{name: other(TABLE[name])}) != before
             (read if changed else idle).add((name, reader))
     told = {(row.name, reader) for row in ROWS for reader in row.readers}
@@ -155,8 +171,9 @@ def test_empty_text_is_not_given_in_roles_and_playbooks() -> None:
     for_actions = re.compile(r"default\((?:omit|\[\]|\{\})\)")
     found = []
     for reader, path in files_of_readers():
-        names = set(NAME.findall(path.read_text(encoding="utf-8"))) & set(TABLE)
+        names = names_in(path) & set(TABLE)
         before, texts = outcomes(path), [text for text, _around in templates(path)]
+        texts += [f"{option}, as by default(omit)" for option in _host_role.OPTIONS] if path == HOST else []
         for name, given in ((name, given) for name in names for given in ("", " ")):
             after = outcomes(path, **{name: given})
             found += [
@@ -202,7 +219,10 @@ def test_every_option_that_a_variable_goes_into_is_read_by_its_action() -> None:
     none_of(
         f"{module}: {option} gets a variable, and the action does not read it"
         for _reader, path in files_of_readers()
-        for module, option in options_with_variables(yaml.safe_load(path.read_text(encoding="utf-8")))
+        for module, option in [
+            *options_with_variables(yaml.safe_load(path.read_text(encoding="utf-8"))),
+            *(("rdma_host", option) for option in _host_role.OPTIONS if path == HOST),
+        ]
         if not reads(module, option)
     )
 
@@ -232,7 +252,10 @@ def test_what_a_role_hands_on_when_nothing_is_given_is_what_the_table_says() -> 
     none_of(
         f"{row.name}: {module} takes {of_module!r} for {option}, and {row.default!r} is documented"
         for _reader, path in files_of_readers()
-        for module, option, row, of_module in handed_on(yaml.safe_load(path.read_text(encoding="utf-8")))
+        for module, option, row, of_module in [
+            *handed_on(yaml.safe_load(path.read_text(encoding="utf-8"))),
+            *(handed_on_by_the_action() if path == HOST else ()),
+        ]
         # Preflight only checks what others read.
         if module != "fabric_input" and row.default is not None and (of_module or None) != (row.default or None)
     )
@@ -248,6 +271,13 @@ def handed_on(node: Any) -> Iterator[tuple[str, str, Variable, Any]]:
             names = NAME.findall(str(value))
             if match and names and "default(omit)" in value and names[0] in TABLE:
                 yield match[1], option, TABLE[names[0]], module_default(match[1], option)
+
+
+def handed_on_by_the_action() -> Iterator[tuple[str, str, Variable, Any]]:
+    """Yield the same of the options that the action makes of the role's variables."""
+    for option, names in _host_role.OPTIONS.items():
+        if names[-1] in TABLE:
+            yield "rdma_host", option, TABLE[names[-1]], module_default("rdma_host", option)
 
 
 @lru_cache(maxsize=None)
