@@ -33,6 +33,7 @@ RESULTS = BUILD / "bench.json"
 BOUNDS = {
     "host.payload_ratio_to_setup": 1.3,
     "ssh.execs_per_host": 1,
+    "scale.cpu_ratio_to_noop": 4,
     "scale.exponent": 1.05,
     "scale.rss_kib_per_host": 50,
     "apply.unchanged.requests": 12,
@@ -76,10 +77,11 @@ def main(arguments: Sequence[str]) -> int:
     try:
         for part in chosen:
             figures.update(run_part(part))
+            # What was measured is kept, whatever becomes of the next part.
+            RESULTS.write_text(json.dumps(figures, indent=1, sort_keys=True) + "\n", encoding="utf-8")
     except BenchmarkFailed as failure:
         print(f"error: {failure}", file=sys.stderr)
         return 1
-    RESULTS.write_text(json.dumps(figures, indent=1, sort_keys=True) + "\n", encoding="utf-8")
     for name, value in sorted(figures.items()):
         print(f"{name:44}{value:>12g}")
     print(f"Written to {RESULTS} in {time.monotonic() - start:.0f} s.")
