@@ -152,9 +152,10 @@ def test_times_of_nodes_are_the_same_ones_each_time_and_dealt_evenly() -> None:
 def test_growth_is_told_beside_that_of_a_play_that_does_nothing() -> None:
     nothing = {100: Cost(3.0, 9.0, 1000), 1000: Cost(21.0, 60.0, 1000), 5000: Cost(101.0, 300.0, 1000)}
     site = {100: Cost(10.0, 20.0, 90_000), 1000: Cost(82.0, 200.0, 99_000), 5000: Cost(500.0, 999.0, 188_000)}
-    found = scale.figures(nothing, site)
+    found = scale.figures(nothing, site, {100: 80_000, 1000: 90_000, 5000: 129_000})
     assert found["scale.cpu_seconds_per_host"] == 0.1
     assert found["scale.cpu_ratio_to_noop"] == 5.0
     assert found["scale.exponent"] == 1.0
-    assert found["scale.rss_kib_per_host"] == 20.0
+    assert found["scale.rss_kib_per_host"] == 10.0
+    assert found["scale.largest_process.rss_kib_per_host"] == 20.0
     assert found["scale.seconds.1000"] == 200.0
