@@ -79,8 +79,8 @@ def _same(desired: Any, live: Any, fields: Mapping[str, Any]) -> bool:
     children = {path: below for path, below in fields.items() if path != "."}
     if not children:
         return identical(desired, live)
-    if isinstance(desired, Mapping):
-        return isinstance(live, Mapping) and _same_map(desired, live, children)
+    if isinstance(desired, dict):
+        return isinstance(live, dict) and _same_map(desired, live, children)
     if isinstance(desired, list):
         return isinstance(live, list) and _same_list(desired, live, children)
     return False
@@ -142,7 +142,7 @@ def _selected(value: Any, entry: tuple[Any, Any], exact: bool = False) -> bool:
     selector, below = entry
     if below is None:
         return identical(value, selector)
-    if not isinstance(value, Mapping) or not isinstance(selector, Mapping):
+    if not isinstance(value, dict) or not isinstance(selector, dict):
         return False
     compared = selector if exact else [name for name in selector if name in value]
     return all(name in value and identical(value[name], selector[name]) for name in compared)
@@ -150,10 +150,10 @@ def _selected(value: Any, entry: tuple[Any, Any], exact: bool = False) -> bool:
 
 def identical(one: Any, other: Any) -> bool:
     """Compare two JSON values strictly: ``1``, ``1.0`` and ``true`` are three different ones."""
-    if isinstance(one, Mapping) and isinstance(other, Mapping):
+    if isinstance(one, str) and isinstance(other, str):
+        return one == other
+    if isinstance(one, dict) and isinstance(other, dict):
         return one.keys() == other.keys() and all(identical(value, other[name]) for name, value in one.items())
     if isinstance(one, list) and isinstance(other, list):
         return len(one) == len(other) and all(map(identical, one, other))
-    if isinstance(one, str) and isinstance(other, str):
-        return one == other
     return type(one) is type(other) and bool(one == other)
