@@ -23,7 +23,7 @@ from tools.ending import to_its_end
 link_checkout(LINK, CHECKOUT)
 sys.path.insert(0, str(COLLECTIONS))
 
-from ansible_collections.rdma.fabric.tests.bench import apply, host, rollout, scale, site, ssh  # noqa: E402 - found through the lines above
+from ansible_collections.rdma.fabric.tests.bench import apply, host, kubectl, rollout, scale, site, ssh  # noqa: E402 - found through the lines above
 from ansible_collections.rdma.fabric.tests.bench.failure import BenchmarkFailed  # noqa: E402
 from ansible_collections.rdma.fabric.tests.lab.control_plane import ControlPlane  # noqa: E402
 
@@ -39,6 +39,8 @@ BOUNDS = {
     "apply.unchanged.requests": 12,
     "apply.one_changed.requests": 13,
     "apply.unchanged.time_ratio_to_k8s_module": 0.1,
+    # Ansible takes as much to start as kubectl for all of its work.
+    "kubectl.batch.cpu_ratio": 2.5,
     "site.steady.modules_per_host": 1,
     "site.steady.skipped_per_host": 0,
     "rollout.idle_share": 0.05,
@@ -60,6 +62,7 @@ OF_HOSTS: Mapping[str, Callable[[Path], dict[str, float]]] = {
 }
 OF_CLUSTERS: Mapping[str, Callable[[ControlPlane, Path], dict[str, float]]] = {
     "apply": apply.measure,
+    "kubectl": kubectl.measure,
     "site": site.measure,
     "rollout": rollout.measure,
     "racks": rollout.measure_racks,

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rdma.fabric.tests.bench import scale
+from ansible_collections.rdma.fabric.tests.bench import kubectl, scale
 from ansible_collections.rdma.fabric.tests.bench.failure import BenchmarkFailed
 from ansible_collections.rdma.fabric.tests.bench.rollout import figures, history, node_seconds
 from ansible_collections.rdma.fabric.tests.bench.rollout_runs import Rollout, dealt
@@ -159,3 +159,8 @@ def test_growth_is_told_beside_that_of_a_play_that_does_nothing() -> None:
     assert found["scale.rss_kib_per_host"] == 10.0
     assert found["scale.largest_process.rss_kib_per_host"] == 20.0
     assert found["scale.seconds.1000"] == 200.0
+
+
+def test_a_client_is_told_beside_kubectl() -> None:
+    found = kubectl.figures({"batch": 1.8, "kubectl": 0.9})
+    assert found["kubectl.batch.cpu_ratio"] == 2.0
