@@ -30,8 +30,8 @@ def uplink_refusal(context: Context, device: str, what: str) -> str:
     allow = f"{CONSENTS['uplink_change']}: true allows it"
     if not _is_uplink_known(context):
         return (
-            f"{what}, and which card carries the uplink is not known: name its interface in rdma_fabric_protected_interfaces, or "
-            f"{allow}"
+            f"{what}, and which card carries the uplink is not known: name its interface in "
+            f"rdma_fabric_protected_interfaces, or {allow}"
         )
     for nic in functions_of_card(context.actual, device):
         netdevs = [context.actual.netdevs.get(name) for name in nic["netdevs"]]
