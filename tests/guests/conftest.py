@@ -4,9 +4,10 @@
 """Fixtures of the tests on booted guests.
 
 ``lab``: the directory of one lab of two guests for the session; ``run``: a shell command on a guest. ``cluster_lab``: a
-lab whose guests are nodes of a cluster. Each is the running one whose directory RDMA_FABRIC_LAB names, where that is of
-its kind. ``cluster``: an API server beside a lab of hosts. Where a lab cannot be had (no root, another architecture),
-the tests are skipped with the reason; in continuous integration (``CI`` is set) they fail.
+lab whose guests are nodes of a cluster; ``cluster_of_three``: one of three guests, for a file. Each is the running one
+whose directory RDMA_FABRIC_LAB names, where that is of its kind. ``cluster``: an API server beside a lab of hosts.
+Where a lab cannot be had (no root, another architecture), the tests are skipped with the reason; in continuous
+integration (``CI`` is set) they fail.
 """
 
 from __future__ import annotations
@@ -71,6 +72,21 @@ def cluster_lab(capable: None, pytestconfig: pytest.Config, tmp_path_factory: py
         yield Lab(Path(named))
         return
     options = Options(tmp_path_factory.mktemp("cluster"), owner=os.getpid())
+    for directory in started(options, pytestconfig):
+        yield Lab(directory)
+
+
+@pytest.fixture(scope="module")
+def cluster_of_three(
+    capable: None, pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Lab]:
+    """A running lab of three nodes: one that was named, or one of the file's own."""
+    named = os.environ.get("RDMA_FABRIC_LAB")
+    if named and len(read_state(Path(named))["guests"]) >= 3:
+        yield Lab(Path(named))
+        return
+    seconds = 3 * Options._field_defaults["boot_seconds"] // 2  # as long for each guest as the lab gives its two
+    options = Options(tmp_path_factory.mktemp("three"), guests=3, boot_seconds=seconds, owner=os.getpid())
     for directory in started(options, pytestconfig):
         yield Lab(directory)
 

@@ -1,0 +1,157 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Guests that are changed node by node while pods with a budget hold their devices, and what is seen meanwhile."""
+
+from __future__ import annotations
+
+import json
+import threading
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Iterator
+
+from ansible_collections.rdma.fabric.tests.guests.pods import (
+    IMAGE,
+    READY_SECONDS,
+    Json,
+    get,
+    is_ready,
+    items,
+    kubectl,
+    name_of,
+    on_guest,
+    until,
+)
+from ansible_collections.rdma.fabric.tests.guests.site_runs import ROLLOUT_SECONDS
+from ansible_collections.rdma.fabric.tests.integration.playbooks import Outcome, User
+from ansible_collections.rdma.fabric.tests.lab.guests.cluster import Lab
+
+RESOURCE = "rdma/rdma_shared_device_a"
+JOBS = "jobs"
+PODS = 3
+BUDGET = 2
+DRIVER = {"flavour": "inbox"}
+ARGUMENT = "rdma_fabric.upgraded=1"
+NAMESPACE = "nvidia-network-operator"
+FAILED = "rdma.fabric/slot-failed"
+UPGRADE_SECONDS = 1800.0
+
+
+def jobs() -> list[Json]:
+    """Return three pods with a device each, kept by a Deployment, and the budget that keeps two of them."""
+    about = {"name": JOBS, "namespace": "default"}
+    labels = {"app": JOBS}
+    holder = {"limits": {RESOURCE: 1}, "requests": {RESOURCE: 1}}
+    container = {"name": "main", "image": IMAGE, "command": ["sleep", "infinity"], "resources": holder}
+    spread = {"maxSkew": 1, "topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": labels}}
+    pod = {
+        "containers": [container],
+        "terminationGracePeriodSeconds": 0,
+        "topologySpreadConstraints": [{**spread, "whenUnsatisfiable": "ScheduleAnyway"}],
+    }
+    template = {"metadata": {"labels": labels}, "spec": pod}
+    deployment = {"replicas": PODS, "selector": {"matchLabels": labels}, "template": template}
+    budget = {"minAvailable": BUDGET, "selector": {"matchLabels": labels}}
+    return [
+        {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": about, "spec": budget},
+        {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": about, "spec": deployment},
+    ]
+
+
+@dataclass
+class Seen:
+    """What was seen while a run worked: each node that was cordoned or uncordoned, and the fewest healthy pods."""
+
+    cordons: list[tuple[str, bool]] = field(default_factory=list)
+    fewest_healthy: int = PODS
+
+    def look(self, lab: Lab, cordoned: dict[str, bool]) -> None:
+        """Look once; ``cordoned`` is what was seen last, by node."""
+        for node in items(lab, "nodes"):
+            name, now = name_of(node), bool(node["spec"].get("unschedulable"))
+            if now != cordoned.get(name, False):
+                self.cordons.append((name, now))
+            cordoned[name] = now
+        healthy = get(lab, "poddisruptionbudget", JOBS, "default")["status"]["currentHealthy"]
+        self.fewest_healthy = min(self.fewest_healthy, healthy)
+
+
+@dataclass
+class Fleet:
+    """The guests with the lab's own policy, pods with devices and a budget, and the user who upgrades them."""
+
+    lab: Lab
+    user: User
+
+    def upgrade(self, *arguments: str, **variables: Any) -> Outcome:
+        """Run ``upgrade`` as an administrator who wants a driver and a kernel argument, and allows reboots."""
+        given = {
+            "rdma_fabric_wait_timeout": ROLLOUT_SECONDS,
+            "rdma_fabric_driver": DRIVER,
+            "rdma_fabric_kernel_arguments": [ARGUMENT],
+            "rdma_fabric_allow_reboot": True,
+            "rdma_fabric_drain_timeout": 1200,  # an emulated node offers its devices minutes after its boot
+            **variables,
+        }
+        return self.user.run(
+            "upgrade", *arguments, inventory=self.lab.inventory, variables=given, seconds=UPGRADE_SECONDS
+        )
+
+    @contextmanager
+    def watched(self) -> Iterator[Seen]:
+        """Look every second at nodes and the budget of the pods."""
+        seen = Seen()
+        over = threading.Event()
+
+        def look() -> None:
+            cordoned: dict[str, bool] = {}
+            while not over.wait(1.0):
+                seen.look(self.lab, cordoned)
+            seen.look(self.lab, cordoned)
+
+        watcher = threading.Thread(target=look)
+        watcher.start()
+        try:
+            yield seen
+        finally:
+            over.set()
+            watcher.join()
+
+    def start_jobs(self) -> None:
+        bodies = {"apiVersion": "v1", "kind": "List", "items": jobs()}
+        kubectl(self.lab, "apply", "--filename=-", stdin=json.dumps(bodies))
+        self.await_jobs()
+
+    def jobs(self) -> list[str]:
+        """Return the unique names of the pods that are Ready."""
+        pods = items(self.lab, "pods", "--namespace=default", f"--selector=app={JOBS}")
+        return [name_of(pod) for pod in pods if is_ready(pod)]
+
+    def await_jobs(self) -> None:
+        until(lambda: len(self.jobs()) == PODS, READY_SECONDS, lambda: f"Ready are {self.jobs()}")
+
+    def each(self, command: str) -> dict[str, str]:
+        """Return what a shell command says on each guest."""
+        return {guest: on_guest(self.lab, guest, command).strip() for guest in self.lab.guests}
+
+    def boots(self) -> dict[str, str]:
+        return self.each("cat /proc/sys/kernel/random/boot_id")
+
+    def with_driver(self) -> list[str]:
+        """Return the guests that have the kernel's mlx5 driver loaded."""
+        loaded = self.each("if [ -d /sys/module/mlx5_core ]; then echo yes; fi")
+        return [guest for guest, said in loaded.items() if said]
+
+    def holders(self) -> list[str]:
+        """Return the nodes that have a slot."""
+        held = [lease["spec"].get("holderIdentity") or "" for lease in self._slots()]
+        return [holder.partition("/")[0] for holder in held if holder]
+
+    def reason(self) -> str:
+        """Return what the only node that has failed failed by."""
+        (reason,) = filter(None, (lease["metadata"].get("annotations", {}).get(FAILED) for lease in self._slots()))
+        return str(reason)
+
+    def _slots(self) -> list[Json]:
+        return items(self.lab, "leases", f"--namespace={NAMESPACE}", "--selector=rdma.fabric/slots")
