@@ -35,7 +35,7 @@ DRIVER = {"flavour": "inbox"}
 ARGUMENT = "rdma_fabric.upgraded=1"
 NAMESPACE = "nvidia-network-operator"
 FAILED = "rdma.fabric/slot-failed"
-UPGRADE_SECONDS = 1800.0
+UPGRADE_SECONDS = 3600.0  # three reboots of emulated guests, one after the other
 
 
 def jobs() -> list[Json]:
@@ -61,18 +61,23 @@ def jobs() -> list[Json]:
 
 @dataclass
 class Seen:
-    """What was seen while a run worked: each node that was cordoned or uncordoned, and the fewest healthy pods."""
+    """What was seen while a run worked: each change of a cordon, node and whether it was cordoned, and the worst."""
 
     cordons: list[tuple[str, bool]] = field(default_factory=list)
+    most_down: int = 0
     fewest_healthy: int = PODS
 
     def look(self, lab: Lab, cordoned: dict[str, bool]) -> None:
         """Look once; ``cordoned`` is what was seen last, by node."""
+        down = 0
         for node in items(lab, "nodes"):
             name, now = name_of(node), bool(node["spec"].get("unschedulable"))
             if now != cordoned.get(name, False):
                 self.cordons.append((name, now))
             cordoned[name] = now
+            conditions = {each["type"]: each["status"] for each in node["status"]["conditions"]}
+            down += now or conditions["Ready"] != "True"
+        self.most_down = max(self.most_down, down)
         healthy = get(lab, "poddisruptionbudget", JOBS, "default")["status"]["currentHealthy"]
         self.fewest_healthy = min(self.fewest_healthy, healthy)
 
@@ -130,6 +135,11 @@ class Fleet:
 
     def await_jobs(self) -> None:
         until(lambda: len(self.jobs()) == PODS, READY_SECONDS, lambda: f"Ready are {self.jobs()}")
+
+    def refusals(self) -> list[str]:
+        """Return what refused the pods of the last run that could not be evicted at once."""
+        turns = self.user.report()["rollout"]["turns"]
+        return [refusal["why"] for turn in turns for refusal in turn["refusals"]]
 
     def each(self, command: str) -> dict[str, str]:
         """Return what a shell command says on each guest."""
