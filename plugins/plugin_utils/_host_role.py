@@ -58,9 +58,9 @@ class TaskVariables:
             return None
         try:
             value = self._template(self._variables[name])
-        except _OMITTED:
-            return None
         except AnsibleError as error:
+            if isinstance(error, _OMITTED):
+                return None
             raise ActionFailure(f"{name} has no value: {one_line(str(error))}") from error
         return None if value == self._variables.get("omit") else value
 

@@ -20,10 +20,10 @@ HELD = TURN["_rdma_fabric_host_turn"]["links"]
 
 
 def options(
-    variables: dict[str, Any], validated: dict[str, Any] = VALIDATED, host: str = "gpu01", **of_controller: Any
+    variables: dict[str, Any], validated: dict[str, Any] | None = None, host: str = "gpu01", **of_controller: Any
 ) -> dict[str, Any]:
     task = TaskVariables(variables, lambda value: value)
-    return options_of_role(host, task, validated, lambda: of_controller)
+    return options_of_role(host, task, VALIDATED if validated is None else validated, lambda: of_controller)
 
 
 def test_what_no_variable_says_is_left_to_the_module() -> None:
