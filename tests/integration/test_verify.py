@@ -197,9 +197,9 @@ def test_everything_that_forbids_a_proof_is_told_at_once_and_nothing_is_made(wir
 
 
 def test_wrong_numbers_are_told_at_once(wire: Wire) -> None:
-    outcome = wire.verify(size=0, iterations=-1, minimum=1.5, test_timeout=0).refused()
+    outcome = wire.verify(size=0, iterations=-1, min_rate_ratio=1.5, test_timeout=0).refused()
     assert {violation["source"] for violation in outcome.violations()} == {
-        f"rdma_fabric_verify_{name}" for name in ("size", "iterations", "minimum", "test_timeout")
+        f"rdma_fabric_verify_{name}" for name in ("size", "iterations", "min_rate_ratio", "test_timeout")
     }
 
 
@@ -257,7 +257,7 @@ def test_a_program_that_hangs_is_ended_and_told(wire: Wire) -> None:
 
 
 def test_a_rate_that_is_too_low_is_red(wire: Wire) -> None:
-    outcome = wire.verify(minimum=0.99).refused()
+    outcome = wire.verify(min_rate_ratio=0.99).refused()
     assert "bandwidth" in outcome.message
     assert "92.0 Gb/s measured" in outcome.message
 
