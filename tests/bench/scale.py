@@ -21,7 +21,7 @@ from tools.checkout import PROGRAMS, own_environment
 from tools.environment import say
 from tools.fleet import RECORDINGS, SUFFIX
 
-# With a tenth of a CPU second for a host, 5,000 of them take half an hour on two cores that have other work to do.
+# Every size is run twice: 2,500 hosts take about six minutes of CPU, 5,000 would take twice that.
 SIZES = (100, 500, 2500)
 ACTIONS = Path(__file__).parent / "action_plugins"
 CALLBACKS = Path(__file__).parent / "callback_plugins"
@@ -60,7 +60,7 @@ def measure(folder: Path) -> dict[str, float]:
             rss = here / "rss"
             told = {**environment, "RDMA_FABRIC_RSS": str(rss)}
             cost = costs[size] = run_measured(argv, here, told, here / f"{playbook}.log", what)
-            # The second run is the one that counts.
+            # Of both playbooks; site, which runs last, is the one that counts.
             main[size] = int(rss.read_text(encoding="ascii"))
             say(f"  {what}: {cost.cpu_seconds:.1f} s of CPU, {main[size]} KiB, {cost.seconds:.0f} s")
     return figures(nothing, site, main)

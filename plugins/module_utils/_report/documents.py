@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Tuple
 
-from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.document import FORMAT as VALIDATION_FORMAT
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.document import FORMAT as VERIFICATION_FORMAT
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import Violation
 
 Problem = Tuple[str, str]
@@ -218,8 +218,8 @@ def verification_violations(source: str, document: Any) -> list[Violation]:
     """Return every reason why ``document``, the parsed content of ``source``, is no result of a wire proof."""
     problems = _problems(document, _VALIDATION, "")
     if not problems:
-        if document["format"] != VALIDATION_FORMAT:
-            problems.append(("format", f"is {document['format']!r}; this release reads {VALIDATION_FORMAT}"))
+        if document["format"] != VERIFICATION_FORMAT:
+            problems.append(("format", f"is {document['format']!r}; this release reads {VERIFICATION_FORMAT}"))
         tests = [test for row in document["pairs"] for test in row["tests"]]
         odd = {each["verdict"] for each in [*document["pairs"], *tests]} - set(_VERDICTS)
         problems += [("pairs", f"holds the verdict {verdict!r}, which there is not") for verdict in sorted(odd)]

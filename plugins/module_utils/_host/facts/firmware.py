@@ -18,7 +18,7 @@ from typing import Any, Dict, Sequence
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.firmware_record import SET_SINCE_BOOT, record_of
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interfaces import Interface
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import Host, HostError
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe, printable
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe, last_words, printable
 
 TOOLS = ("/usr/bin/mstconfig", "/usr/local/bin/mstconfig", "/usr/bin/mlxconfig", "/usr/local/bin/mlxconfig")
 # They tell whether a BlueField restricts this host; they come with those above.
@@ -108,8 +108,7 @@ def _card(host: Host, tool: str | None, device: str, names: Sequence[str]) -> di
         return card
     found = parse(result.stdout)
     if not found:
-        said = (result.stderr.strip() or result.stdout.strip()).splitlines()
-        card["problem"] = printable(f"{tool} shows no parameters: {said[-1] if said else 'it said nothing'}")
+        card["problem"] = f"{tool} shows no parameters: {last_words(result)}"
         return card
     card["parameters"] = {name: found[name] for name in names if name in found}
     missing = [name for name in names if name not in found and name not in (*SRIOV, *INTERNAL_CPU)]

@@ -19,7 +19,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.cards impo
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import HostState
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interfaces import Interface
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import Host, HostError
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe, printable
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe, last_words, printable
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.firmware_image import is_version
 
 FLINT = ("/usr/bin/mstflint", "/usr/local/bin/mstflint", "/usr/bin/flint", "/usr/local/bin/flint")
@@ -88,10 +88,7 @@ def query_image(host: Host, command: tuple[str, ...]) -> Image:
         return {**parse(""), "problem": f"{command[0]} can't be run ({error.code})"}
     image = parse(result.stdout)
     if image["version"] is None or image["psid"] is None:
-        said = (result.stderr.strip() or result.stdout.strip()).splitlines()
-        image["problem"] = printable(
-            f"{command[0]} shows no version and PSID: {said[-1] if said else 'it said nothing'}"
-        )
+        image["problem"] = f"{command[0]} shows no version and PSID: {last_words(result)}"
     return image
 
 

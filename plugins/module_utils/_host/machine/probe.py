@@ -45,6 +45,12 @@ def printable(text: str, limit: int = TEXT_LIMIT) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in cut)[:limit]
 
 
+def last_words(result: CommandResult) -> str:
+    """Return the last line that a program printed, of its errors first."""
+    lines = (result.stderr.strip() or result.stdout.strip()).splitlines()
+    return printable(lines[-1]) if lines else "it said nothing"
+
+
 def pci_address_in(path: str) -> str | None:
     """Return the last PCI address among the parts of a path in /sys/devices."""
     found = [part for part in path.split("/") if _PCI_ADDRESS.fullmatch(part)]

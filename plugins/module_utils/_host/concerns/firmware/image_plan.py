@@ -105,8 +105,12 @@ def _refusal(context: Context, card: ImageCard) -> str:
     reasons = [restriction(context.actual, nic) or arm_side_refusal(context.actual, nic), _unsigned(card)]
     if version_numbers(wants) < version_numbers(has) and not card.wanted["downgrade"]:
         reasons.append(f"{wants} is older than {has}: downgrade: true of firmware_image allows it")
-    reasons.append(uplink_refusal(context, card.key, f"another image may change {_AT_START}"))
+    reasons.append(_uplink_refusal(context, card))
     return "; ".join(filter(None, reasons))
+
+
+def _uplink_refusal(context: Context, card: ImageCard) -> str:
+    return uplink_refusal(context, card.key, f"another image may change {_AT_START}")
 
 
 def _unsigned(card: ImageCard) -> str:
@@ -167,7 +171,7 @@ def _waiting(context: Context, card: ImageCard) -> Step:
     runs = card.read["running"]
     action = f"reset the card: it runs {runs}, {card.version} is on its flash"
     key = f"{card.key}{PENDING}"
-    refusal = uplink_refusal(context, card.key, f"another image may change {_AT_START}")
+    refusal = _uplink_refusal(context, card)
     if refusal:
         return refused_step(CONCERN, key, **_wording(context, card), action=action, before=runs, detail=refusal)
     return make_step(
