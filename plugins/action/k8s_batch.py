@@ -14,6 +14,8 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._cluster_action import
 class ActionModule(ClusterAction):
     """Applies ordered waves of objects."""
 
+    checked_in_execute = ("waves",)
+
     def execute(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         """Run one batch; see the module's documentation."""
         request = BatchRequest(

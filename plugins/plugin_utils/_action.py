@@ -58,7 +58,7 @@ class FabricAction(ActionBase):
     """Rules between options as ``ArgumentSpecValidator`` takes them: ``mutually_exclusive``, ``required_if``, ..."""
 
     checked_in_execute: ClassVar[tuple[str, ...]] = ()
-    """Options whose documented suboptions ``execute`` checks itself."""
+    """Options whose elements and suboptions ``execute`` checks itself; large values belong here."""
 
     user_errors: ClassVar[tuple[type[Exception], ...]] = ()
     """Families of exceptions whose text is written for the user: they end the task without a traceback."""
@@ -124,11 +124,18 @@ class FabricAction(ActionBase):
             for name, option in argument_specification(str(module)).items()
         }
         arguments = read_texts(plain(self.arguments_of(task_vars)), specification)
-        validation = ArgumentSpecValidator(specification, **self.constraints).validate(arguments)
+        # The validator copies and walks every value, to the last leaf.
+        checked_later = {
+            name: value
+            for name, value in arguments.items()
+            if name in self.checked_in_execute and isinstance(value, (dict, list))
+        }
+        shells = {name: type(value)() for name, value in checked_later.items()}
+        validation = ArgumentSpecValidator(specification, **self.constraints).validate({**arguments, **shells})
         if validation.error_messages:
             raise ActionFailure(f"{self._name()}: {'; '.join(map(describe_argument_error, validation.errors.errors))}")
         validated: dict[str, Any] = validation.validated_parameters
-        return validated
+        return {**validated, **checked_later}
 
     def _name(self) -> str:
         return Path(inspect.getfile(type(self))).stem

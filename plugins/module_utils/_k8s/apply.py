@@ -10,7 +10,6 @@ from ansible_collections.rdma.fabric.plugins.module_utils._k8s.changes import is
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import ApiFault, Fault
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.kinds import object_path
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects import MANAGER, Item, Json, Key
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.projection import provably_equal
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.session import (
     CONFIGURED,
     CREATED,
@@ -58,7 +57,7 @@ def apply_waves(session: Session) -> None:
 def apply_item(session: Session, item: Item) -> None:
     """Apply one object where it is not provably as desired, and note what became of it."""
     live = session.snapshot.find(item.key)
-    if live is not None and provably_equal(item.body, live):
+    if session.is_as_desired(item.key, item.body):
         session.result.changes.append(Change(item.key, item.wave, UNCHANGED, live, live))
         return
     reason = _why_not_sent(session, item.key) if session.request.check else ""

@@ -32,7 +32,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects import (
     set_name_violations,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.ownership import refuse_others
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.projection import is_managed, provably_equal
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.projection import is_managed
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.prune import is_kept_kind, remove, say_what_is_going
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.readiness import is_workload
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.record import record
@@ -261,8 +261,7 @@ def _will_write(session: Session, place: Key) -> bool:
     everything = union((item.key for item in session.items), session.recorded)
     inventory = inventory_body(request.set_name, request.inventory_namespace, everything)
     bodies = [(place, inventory), *((item.key, item.body) for item in session.items)]
-    live = [(body, find(key)) for key, body in bodies]
-    if not all(found is not None and provably_equal(body, found) for body, found in live):
+    if not all(session.is_as_desired(key, body) for key, body in bodies):
         return True
     dropped = everything[len(session.items) :]
     return request.prune and not all(is_kept_kind(key) for key in dropped)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Dict, Iterable, Mapping
 
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, Violation
@@ -42,7 +43,7 @@ class Key:
         """The API group, empty for the core group."""
         return self.api_version.rpartition("/")[0]
 
-    @property
+    @cached_property
     def identity(self) -> Key:
         """The same object whatever version of its group it is asked for in."""
         return Key(self.group, self.kind, self.namespace, self.name)
@@ -100,16 +101,17 @@ def read_waves(waves: Any) -> list[Item]:
         raise InvalidInput([Violation("waves", "", f"is {type(waves).__name__}, not a list")])
     for position, wave in enumerate(waves):
         where = f"[{position}]"
-        if not isinstance(wave, Mapping) or not isinstance(wave.get("objects"), list):
+        if not isinstance(wave, dict) or not isinstance(wave.get("objects"), list):
             violations.append(Violation("waves", where, "is not a mapping with a name and a list of objects"))
             continue
         name = str(wave.get("name", position))
         for number, body in enumerate(wave["objects"]):
             place = f"{where}.objects[{number}]"
-            found = _object_violations(body, place) or _data_violations(body, place)
+            found = _object_violations(body, place)
+            copied = None if found else _copied(body, place, found)
             violations += found
-            if not found:
-                items.append(Item(key_of(body), name, json.loads(json.dumps(body)), position))
+            if copied is not None:
+                items.append(Item(key_of(copied), name, copied, position))
     violations += _duplicates(items)
     if violations:
         raise InvalidInput(violations)
@@ -117,10 +119,10 @@ def read_waves(waves: Any) -> list[Item]:
 
 
 def _object_violations(body: Any, where: str) -> list[Violation]:
-    if not isinstance(body, Mapping):
+    if not isinstance(body, dict):
         return [Violation("waves", where, f"is {type(body).__name__}, not an object")]
     metadata = body.get("metadata")
-    if not isinstance(metadata, Mapping):
+    if not isinstance(metadata, dict):
         return [Violation("waves", f"{where}.metadata", "is missing or not a mapping")]
     found: list[Violation] = []
     if not isinstance(body.get("apiVersion"), str) or not _API_VERSION.fullmatch(body["apiVersion"]):
@@ -138,18 +140,20 @@ def _object_violations(body: Any, where: str) -> list[Violation]:
         ("metadata.labels", metadata.get("labels")),
         ("metadata.annotations", metadata.get("annotations")),
     ):
-        if value is not None and not isinstance(value, Mapping):
+        if value is not None and not isinstance(value, dict):
             found.append(Violation("waves", f"{where}.{path}", f"is {type(value).__name__}, not a mapping"))
     return found
 
 
-def _data_violations(body: Any, where: str) -> list[Violation]:
+def _copied(body: Json, where: str, violations: list[Violation]) -> Json | None:
+    """Return the object as JSON has it; None and a violation where JSON has no such value."""
     try:
-        json.dumps(body, allow_nan=False)
+        copied: Json = json.loads(json.dumps(body, allow_nan=False))
     except (TypeError, ValueError, RecursionError) as err:
         problem = f"{key_of(body)} holds something that JSON can't: {err}"
-        return [Violation("waves", where, problem, "quote dates and times, and give plain numbers")]
-    return []
+        violations.append(Violation("waves", where, problem, "quote dates and times, and give plain numbers"))
+        return None
+    return copied
 
 
 def _duplicates(items: Iterable[Item]) -> list[Violation]:

@@ -44,9 +44,9 @@ def other_owner(live: Mapping[str, Any], desired: Mapping[str, Any] | None = Non
     """
     metadata = live["metadata"]
     wanted = (desired or {}).get("metadata") or {}
-    ours = {str(entry.get("uid")) for entry in wanted.get("ownerReferences") or [] if isinstance(entry, Mapping)}
+    ours = {str(entry.get("uid")) for entry in wanted.get("ownerReferences") or [] if isinstance(entry, dict)}
     for entry in metadata.get("ownerReferences") or []:
-        if isinstance(entry, Mapping) and entry.get("controller") is True and str(entry.get("uid")) not in ours:
+        if isinstance(entry, dict) and entry.get("controller") is True and str(entry.get("uid")) not in ours:
             return f"the controller of {entry.get('kind')} {entry.get('name')}"
     marks = {**(metadata.get("labels") or {}), **(metadata.get("annotations") or {})}
     own = {**(wanted.get("labels") or {}), **(wanted.get("annotations") or {})}
@@ -65,11 +65,11 @@ def _applied_marks(live: Mapping[str, Any]) -> set[str]:
     """Return the labels and annotations that this collection put on a live object."""
     found: set[str] = set()
     for entry in live["metadata"].get("managedFields") or []:
-        fields = entry.get("fieldsV1") if isinstance(entry, Mapping) and is_ours(entry) else None
-        metadata = fields.get("f:metadata") if isinstance(fields, Mapping) else None
+        fields = entry.get("fieldsV1") if isinstance(entry, dict) and is_ours(entry) else None
+        metadata = fields.get("f:metadata") if isinstance(fields, dict) else None
         for part in ("f:labels", "f:annotations"):
-            recorded = metadata.get(part) if isinstance(metadata, Mapping) else None
-            found |= {name[2:] for name in recorded} if isinstance(recorded, Mapping) else set()
+            recorded = metadata.get(part) if isinstance(metadata, dict) else None
+            found |= {name[2:] for name in recorded} if isinstance(recorded, dict) else set()
     return found
 
 

@@ -43,7 +43,7 @@ def applied_fields(live: Mapping[str, Any], api_version: str) -> Mapping[str, An
     if len(entries) != 1 or entries[0].get("apiVersion") != api_version:
         return None
     fields = entries[0].get("fieldsV1")
-    return fields if isinstance(fields, Mapping) else None
+    return fields if isinstance(fields, dict) else None
 
 
 def is_ours(entry: Mapping[str, Any]) -> bool:
@@ -57,7 +57,7 @@ def is_managed(live: Mapping[str, Any]) -> bool:
 
 
 def _managed_fields(live: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    return [entry for entry in live["metadata"].get("managedFields") or [] if isinstance(entry, Mapping)]
+    return [entry for entry in live["metadata"].get("managedFields") or [] if isinstance(entry, dict)]
 
 
 def provably_equal(desired: Mapping[str, Any], live: Mapping[str, Any]) -> bool:
@@ -76,7 +76,7 @@ def provably_equal(desired: Mapping[str, Any], live: Mapping[str, Any]) -> bool:
 
 
 def _same(desired: Any, live: Any, fields: Mapping[str, Any]) -> bool:
-    children = {path: below for path, below in fields.items() if path != "."}
+    children = {path: below for path, below in fields.items() if path != "."} if "." in fields else fields
     if not children:
         return identical(desired, live)
     if isinstance(desired, dict):
@@ -87,12 +87,15 @@ def _same(desired: Any, live: Any, fields: Mapping[str, Any]) -> bool:
 
 
 def _same_map(desired: Mapping[str, Any], live: Mapping[str, Any], children: Mapping[str, Any]) -> bool:
-    if {f"f:{name}" for name in desired} != set(children):
+    if len(desired) != len(children):
         return False
-    return all(
-        _same(value, live[name], children[f"f:{name}"]) if name in live else _is_left_out(value, children[f"f:{name}"])
-        for name, value in desired.items()
-    )
+    for name, value in desired.items():
+        below = children.get(f"f:{name}")
+        if below is None:
+            return False
+        if not (_same(value, live[name], below) if name in live else _is_left_out(value, below)):
+            return False
+    return True
 
 
 def _is_left_out(desired: Any, fields: Mapping[str, Any]) -> bool:

@@ -43,7 +43,7 @@ def record(session: Session, keys: list[Key]) -> None:
         inventory_body(request.set_name, request.inventory_namespace, keys),
     )
     live = session.snapshot.find(item.key)
-    if live is not None and provably_equal(item.body, live):
+    if session.is_as_desired(item.key, item.body):
         if not any(change.key == item.key for change in session.result.changes):
             session.result.changes.append(Change(item.key, WAVE, UNCHANGED, live, live))
         return

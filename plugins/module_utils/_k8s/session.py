@@ -14,6 +14,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import Api
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.kinds import CRD_KIND, Kinds
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.lease import Lease
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects import Item, Json, Key
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.projection import provably_equal
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.snapshot import Snapshot
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import Connection
 
@@ -144,7 +145,8 @@ class Session:
     """The state of one running batch.
 
     ``restored``: objects whose PATCH left them as they were, with the fields that are not as asked for. ``going``:
-    deleted objects that finalizers hold. ``adopting``: what is taken over from an operator, as it was read.
+    deleted objects that finalizers hold. ``adopting``: what is taken over from an operator, as it was read. ``proven``:
+    whether an object is as desired, beside the two bodies that were compared.
     """
 
     request: BatchRequest
@@ -161,6 +163,7 @@ class Session:
     lease: Lease | None = None
     new_namespaces: set[str] = field(default_factory=set)
     last_progress: float = 0.0
+    proven: dict[Key, tuple[Json, Json, bool]] = field(default_factory=dict)
 
     def crd_changed(self, key: Key) -> bool:
         """Tell whether this run created or changed the CustomResourceDefinition of the key's kind."""
@@ -170,6 +173,16 @@ class Session:
             if change.key.kind == CRD_KIND and change.action in CHANGING and defines == (key.group, key.kind):
                 return True
         return False
+
+    def is_as_desired(self, key: Key, body: Json) -> bool:
+        """Tell whether the live object, as it was last read, provably is as desired; the proof is made once."""
+        live = self.snapshot.find(key)
+        if live is None:
+            return False
+        proven = self.proven.get(key.identity)
+        if proven is None or proven[0] is not body or proven[1] is not live:
+            proven = self.proven[key.identity] = (body, live, provably_equal(body, live))
+        return proven[2]
 
     def foretold(self, err: ApiFault) -> str:
         """Return why the run goes on by what was read though a dry run was refused; empty where it does not."""
