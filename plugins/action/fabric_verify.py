@@ -45,12 +45,12 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._files import (
     write_if_different,
 )
 from ansible_collections.rdma.fabric.plugins.plugin_utils._host_documents import parse_document, read_host_documents
+from ansible_collections.rdma.fabric.plugins.plugin_utils._interruption import interruptible
 from ansible_collections.rdma.fabric.plugins.plugin_utils._neighbour_cluster import NeighbourCluster
 from ansible_collections.rdma.fabric.plugins.plugin_utils._node_proof import NodeProof
 from ansible_collections.rdma.fabric.plugins.plugin_utils._proof_pods import (
     ClusterPods,
     PodShell,
-    interruptible,
     resources_by_network,
 )
 from ansible_collections.rdma.fabric.plugins.plugin_utils._run_hosts import nodes_of

@@ -22,8 +22,8 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._action import (
     FabricAction,
     json_on_stdout,
 )
+from ansible_collections.rdma.fabric.plugins.plugin_utils._interruption import interruptible
 from ansible_collections.rdma.fabric.plugins.plugin_utils._process import running_play, sleep_while_it_runs
-from ansible_collections.rdma.fabric.plugins.plugin_utils._proof_pods import interruptible
 
 display = Display()
 

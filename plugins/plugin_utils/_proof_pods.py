@@ -5,13 +5,9 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import threading
-from contextlib import contextmanager
 from datetime import datetime, timezone
-from types import FrameType
-from typing import Any, Callable, Dict, Iterable, Iterator
+from typing import Any, Callable, Dict, Iterable
 
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.proof_pods import (
     CONTAINER,
@@ -42,15 +38,12 @@ from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.plan impor
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.pod_reasons import pod_problem
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.shell import Output, ShellTrouble
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.pods import TEST_POD
+from ansible_collections.rdma.fabric.plugins.plugin_utils._interruption import Interrupted
 
 Json = Dict[str, Any]
 
 _ATTACHMENTS = "k8s.cni.cncf.io/v1"
 _REMOVAL_TIMEOUT = 90.0
-
-
-class Interrupted(BaseException):
-    """The run was asked to end (SIGTERM, SIGINT); what it made is removed on the way out."""
 
 
 class ClusterPods:
@@ -166,31 +159,6 @@ def resources_by_network(given: Json) -> dict[str, list[str]]:
         str(network): [str(name) for name in (names if isinstance(names, list) else [names])]
         for network, names in given.items()
     }
-
-
-@contextmanager
-def interruptible(stop: threading.Event) -> Iterator[None]:
-    """Turn the first SIGTERM or SIGINT into Interrupted, and pass it on once the body has cleaned up.
-
-    Ansible's worker would die of the signal at once, and leave behind what it made.
-    """
-    received: list[int] = []
-
-    def note(number: int, _frame: FrameType | None) -> None:
-        # A second one comes from Ansible's own end of the run: cleaning up goes on.
-        if not received:
-            received.append(number)
-            stop.set()
-            raise Interrupted()
-
-    before = {number: signal.signal(number, note) for number in (signal.SIGTERM, signal.SIGINT)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-        if received:
-            os.kill(os.getpid(), received[0])
 
 
 def _tested_with(pod: Json) -> str:

@@ -1,0 +1,42 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Lets a task that is asked to end clean up first."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from contextlib import contextmanager
+from types import FrameType
+from typing import Iterator
+
+
+class Interrupted(BaseException):
+    """The run was asked to end (SIGTERM, SIGINT); what it made is removed on the way out."""
+
+
+@contextmanager
+def interruptible(stop: threading.Event) -> Iterator[None]:
+    """Turn the first SIGTERM or SIGINT into Interrupted, and pass it on once the body has cleaned up.
+
+    Ansible's worker would die of the signal at once, and leave behind what it made.
+    """
+    received: list[int] = []
+
+    def note(number: int, _frame: FrameType | None) -> None:
+        # A second one comes from Ansible's own end of the run: cleaning up goes on.
+        if not received:
+            received.append(number)
+            stop.set()
+            raise Interrupted()
+
+    before = {number: signal.signal(number, note) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        if received:
+            os.kill(os.getpid(), received[0])
