@@ -39,8 +39,8 @@ BOUNDS = {
     "apply.unchanged.requests": 12,
     "apply.one_changed.requests": 13,
     "apply.unchanged.time_ratio_to_k8s_module": 0.1,
-    # The goal is 1.5: 2.23 is what was measured.
-    "kubectl.batch.cpu_ratio": 2.5,
+    # The goal is 1.5; 1.53 to 1.74 were measured. Ansible's start and its templating of the objects are 0.9 of that.
+    "kubectl.batch.cpu_ratio": 2,
     "site.steady.modules_per_host": 1,
     "site.steady.skipped_per_host": 0,
     "rollout.idle_share": 0.05,
