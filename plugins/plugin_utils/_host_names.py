@@ -12,6 +12,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._report.hosts import n
 
 _NUMBERS = re.compile(r"([0-9]+)")
 _FEWEST = 3
+_MOST_IN_A_LINE = 24
 
 
 class Fold(NamedTuple):
@@ -40,8 +41,11 @@ def fold(names: Iterable[str]) -> list[Fold]:
 
 
 def fold_names(names: Iterable[str]) -> str:
-    """Return ``names``, folded, in one line."""
-    return ",".join(each.text for each in fold(names))
+    """Return ``names``, folded, in one line: the first 24 of more, and how many hosts the others are."""
+    folds = fold(names)
+    shown = ",".join(each.text for each in folds[:_MOST_IN_A_LINE])
+    rest = sum(each.hosts for each in folds[_MOST_IN_A_LINE:])
+    return f"{shown} and {rest} more" if rest else shown
 
 
 def host_list(folds: Sequence[Fold], shown: int = 6) -> str:

@@ -46,6 +46,11 @@ def visible(text: str, room: int) -> str:
     return "".join(_visible_character(character) for character in cut)
 
 
+def _unbroken(sentence: str) -> Markup:
+    """Return a list of names as HTML that is not broken within a name, at its hyphens, as long as that has room."""
+    return Markup(", ").join(Markup('<span class="name">{}</span>').format(each) for each in sentence.split(", "))
+
+
 def _visible_character(character: str) -> str:
     if character in _SPACES:
         return " "
@@ -69,7 +74,7 @@ def _render(report: dict[str, Any], detail: Detail) -> str:
     )
     environment.filters.update(
         name=name,
-        names=lambda names: host_list([Fold(name(each.text), each.hosts) for each in fold(names)]),
+        names=lambda names: _unbroken(host_list([Fold(name(each.text), each.hosts) for each in fold(names)])),
         counted=counted,
         short=lambda address: name(short_address(address)),
         words=lambda text: str(text).replace("_", " "),

@@ -43,6 +43,12 @@ def test_ansible_reads_the_same_hosts_from_folded_names(count: int) -> None:
     assert read == names
 
 
+def test_a_line_holds_24_ranges_and_counts_the_hosts_of_the_others() -> None:
+    odd = [f"gpu-{number:03}" for number in range(1, 49, 2)]
+    assert fold_names(odd) == ",".join(odd)
+    assert fold_names([*odd, "gpu-049", "gpu-050", "gpu-051"]) == f"{','.join(odd[:-1])},gpu-047 and 3 more"
+
+
 def test_a_sentence_names_the_first_and_counts_hosts_not_ranges() -> None:
     assert host_list(fold(f"gpu-{number}" for number in range(4))) == "gpu-[0:3]"
     assert host_list(fold("abcdefg")) == "a, b, c, d, e, f, g"
