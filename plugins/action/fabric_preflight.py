@@ -17,6 +17,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.rend
     render,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import ApiFault
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.platform import objection_to_platform
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.rehearsal import (
     Rehearsal,
     rehearse,
@@ -138,6 +139,10 @@ class ActionModule(ClusterAction):
             client = self.client(arguments)
             connection = Connection(client, patience=_PATIENCE, notify=self.progress)
             found = [rehearse(connection, request)] if waves and removal is None else []
+            if found:
+                said = bool((arguments["spec"].get("settings") or {}).get("openshift"))
+                objection = objection_to_platform(connection, said=said)
+                problems += [f"the cluster: {objection}"] if objection else []
             if waves and removal is not None and removal.cluster:
                 found.append(self._rehearsed_removal(connection, request, arguments))
             if arguments["rollout"] and (removal is None or removal.hosts):

@@ -108,8 +108,13 @@ options:
   nfd:
     description: Whether Node Feature Discovery is deployed. It is unless a Helm value says otherwise.
     type: bool
+  openshift:
+    description:
+      - Whether the cluster is OpenShift. Objects get what it asks of them, and what it brings itself is not rendered.
+      - M(rdma.fabric.fabric_preflight) holds it against the cluster.
+    type: bool
   cni_bin_dir:
-    description: Directory of CNI programs on the nodes, V(/opt/cni/bin) unless given.
+    description: Directory of CNI programs on the nodes, V(/opt/cni/bin) unless given, V(/var/lib/cni/bin) on OpenShift.
     type: str
   cni_conf_dir:
     description: Directory of CNI configurations on the nodes, V(/etc/cni/net.d) unless given.

@@ -20,6 +20,8 @@ description:
   - Objects that are provably as wanted are not sent. All others are validated by a dry run that refuses unknown fields.
     What the server can't judge yet is named in RV(notices). That are objects in a namespace or of a
     C(CustomResourceDefinition) that the same run would create, for example.
+  - Whether the cluster is OpenShift is told by its kind C(ClusterVersion), and has to be what C(rdma_fabric_openshift)
+    says, as pods would not be admitted otherwise, or not find what they need.
   - Where nothing is wanted of a cluster, none is asked and no kubeconfig is needed, which a notice says.
   - It belongs behind M(rdma.fabric.fabric_input) and before the hosts. Without it such a failure is found by
     M(rdma.fabric.k8s_batch), when the hosts have been changed.

@@ -109,9 +109,22 @@ SETTING_ROWS = (
         asked=True,
     ),
     Variable(
+        "openshift",
+        "bool",
+        (
+            "Whether the cluster is OpenShift.",
+            "Privileged pods get accounts that it admits, its own service certificates are used, and what it brings "
+            "itself is left out: Multus, the CNI project's programs, whereabouts.",
+        ),
+        _PREFLIGHT,
+    ),
+    Variable(
         "cni_bin_dir",
         "path",
-        ("The distribution's directory of CNI programs, C(/opt/cni/bin) unless given.",),
+        (
+            "The distribution's directory of CNI programs, C(/opt/cni/bin) unless given, C(/var/lib/cni/bin) on "
+            "OpenShift.",
+        ),
         _PREFLIGHT,
     ),
     Variable(

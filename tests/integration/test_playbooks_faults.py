@@ -8,11 +8,14 @@ from __future__ import annotations
 import json
 import re
 import subprocess
+import time
 from pathlib import Path
+from typing import Iterator
 
 import pytest
 import yaml
 
+from ansible_collections.rdma.fabric.tests.integration.operated import definition
 from ansible_collections.rdma.fabric.tests.integration.playbooks import (
     Json,
     Outcome,
@@ -151,8 +154,38 @@ def test_a_user_without_rights_is_told_all_of_them_before_a_host_is_changed(
         ]
         assert "ClusterRole rdma-fabric-push" in step
     assert stored_writes(control_plane.audit, mark, user="nobody") == []
-    # Who is it; what may it do, in the whole cluster and in the namespace; may it do everything? And the same again.
-    assert len(control_plane.audit.requests(mark, user="nobody")) == 2 * 4
+    # Who is it; what may it do, in the whole cluster and in the namespace; may it do everything; is the cluster
+    # OpenShift? And the same again.
+    assert len(control_plane.audit.requests(mark, user="nobody")) == 2 * 5
+
+
+@pytest.fixture
+def openshift(control_plane: ControlPlane) -> Iterator[ControlPlane]:
+    """A cluster that calls itself OpenShift while the test runs."""
+    body = definition("config.openshift.io", "ClusterVersion", "clusterversions", "Cluster", "v1")
+    path = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{body['metadata']['name']}"
+    control_plane.api.apply(path, body)
+    until_served(control_plane, True)
+    yield control_plane
+    control_plane.api.call("DELETE", path)
+    until_served(control_plane, False)
+
+
+def until_served(cluster: ControlPlane, served: bool) -> None:
+    deadline = time.monotonic() + 60
+    while (cluster.api.request("GET", "/apis/config.openshift.io/v1").status == 200) is not served:
+        assert time.monotonic() < deadline, "the kinds of OpenShift do not come or go"
+        time.sleep(0.05)
+
+
+def test_openshift_that_was_not_said_to_be_one_is_told_before_a_host_is_changed(
+    openshift: ControlPlane, fabric: Json, user: User, host: Path
+) -> None:
+    message = before_any_host(user.run("site", inventory=host, variables=fabric, cluster=openshift), user)
+    assert "it is OpenShift" in message
+    assert "next: rdma_fabric_openshift: true" in message
+    said = {**fabric, "rdma_fabric_openshift": True}
+    user.run("site", inventory=host, variables=said, cluster=openshift).succeeded()
 
 
 def test_a_proof_without_a_cluster_is_told_in_the_report(fabric: Json, user: User, host: Path) -> None:

@@ -68,7 +68,7 @@ def person(cluster: ControlPlane, *rules: Json) -> Path:
         cluster.api.apply(f"/apis/{GROUP}/v1/{plural}/{quote(name)}", body)
     kubeconfig = cluster.client_kubeconfig(name)
     needs = {
-        Need(group, resource, "", verb): frozenset[str]()
+        Need(group, resource, "", verb): names_of(rule)
         for rule in rules
         for group in rule["apiGroups"]
         for resource in rule["resources"]
@@ -79,6 +79,11 @@ def person(cluster: ControlPlane, *rules: Json) -> Path:
         assert time.monotonic() < deadline, "the server takes no notice of a new ClusterRole"
         time.sleep(0.05)
     return kubeconfig
+
+
+def names_of(rule: Json) -> frozenset[str]:
+    """Return the objects that a rule is limited to, none where it is not."""
+    return frozenset(rule.get("resourceNames") or [])
 
 
 def connection_of(kubeconfig: Path) -> Connection:
@@ -129,7 +134,9 @@ def concerned(rule: Json, *makes: Callable[[], Json]) -> tuple[Json, list[str]]:
             for verb in each["verbs"]
         ]
         # What is only deleted is deleted by no first run.
-        wanted = [need for need in [*needs, *held] if need.verb != "delete" and is_granted(need, frozenset(), [rule])]
+        wanted = [
+            need for need in [*needs, *held] if need.verb != "delete" and is_granted(need, names_of(rule), [rule])
+        ]
         if wanted:
             return make(), sorted({need.resource for need in wanted})
     raise AssertionError(f"no spec needs {rule}")

@@ -305,6 +305,20 @@ def controllers() -> dict[str, Any]:
     return spec_of(policy, objects=[template])
 
 
+def openshift() -> dict[str, Any]:
+    """Return a spec for OpenShift with everything that has privileged pods there, but for the controllers."""
+    policy = {
+        "docaTelemetryService": {},
+        "ibKubernetes": GUIDS,
+        "nicFeatureDiscovery": {},
+        "nvIpam": {},
+        "rdmaSharedDevicePlugin": {"config": json.dumps(RDMA_CONFIG)},
+        "secondaryNetwork": {"ipoib": {}, "multus": {}},
+        "sriovDevicePlugin": {"config": json.dumps(SRIOV_CONFIG)},
+    }
+    return spec_of(policy, settings={"nfd": True, "openshift": True, "cni_bin_dir": "/var/lib/cni/bin"})
+
+
 def pool(kind: str, name: str, spec: dict[str, Any], namespace: str = "") -> dict[str, Any]:
     """Return one pool of a FabricSpec."""
     return {
@@ -344,4 +358,5 @@ SPECS = {
     "nv_ipam": nv_ipam,
     "services": services,
     "controllers": controllers,
+    "openshift": openshift,
 }

@@ -18,6 +18,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._violations import Inv
 from ansible_collections.rdma.fabric.tests.unit._fabric.inputs import Fabric, resource
 from ansible_collections.rdma.fabric.tests.unit._fabric.specs import RDMA_CONFIG, SRIOV_CONFIG
 
+VDPA: dict[str, Any] = {"vdpaType": "virtio", "eSwitchMode": "switchdev", "externallyManaged": True}
 NICS = {"feature.node.kubernetes.io/pci-15b3.present": "true"}
 
 
@@ -52,6 +53,13 @@ class TestPlugin:
         assert plugins_of(policy(isRdma=True)) == [
             (NICS, [{"resourceName": "vfs", "resourcePrefix": "nvidia.com", "selectors": selectors}])
         ]
+
+    def test_vdpa_devices_that_others_make_are_offered(self) -> None:
+        selectors = {"vendors": ["15b3"], "vdpaType": "vhost"}
+        assert plugins_of(policy(**{**VDPA, "vdpaType": "vhost"})) == [
+            (NICS, [{"resourceName": "vfs", "resourcePrefix": "nvidia.com", "selectors": selectors}])
+        ]
+        assert fabric_of(policy(**VDPA)).accepted().spec["host_requests"] == []
 
     def test_every_criterion_reaches_the_plugin(self) -> None:
         ports = {
@@ -125,13 +133,19 @@ class TestPlugin:
         ({"nicSelector": {"pfNames": ["ens1f0#0-8"]}}, "spec.nicSelector.pfNames[0]", "beyond numVfs 8"),
         ({"nicSelector": {"pfNames": ["ens1f0#0"]}}, "spec.nicSelector.pfNames[0]", "ens1f0#0-3"),
         ({"nicSelector": {"rootDevices": ["3b:00.0"]}}, "spec.nicSelector.rootDevices[0]", "0000:3b:00.0"),
-        ({"nicSelector": {"netFilter": "aws/NetworkID:a"}}, "spec.nicSelector.netFilter", "not supported yet"),
+        ({"nicSelector": {"netFilter": "aws/NetworkID:a"}}, "spec.nicSelector.netFilter", "rootDevices"),
         ({"deviceType": "vfio-pci", "isRdma": True}, "spec.isRdma", "deviceType is vfio-pci"),
         ({"linkType": "IB", "eSwitchMode": "switchdev"}, "spec.eSwitchMode", "Ethernet ports only"),
         ({"priority": 100}, "spec.priority", "0 to 99"),
         ({"numVFs": 3}, "spec.numVFs", 'did you mean "numVfs"'),
-        ({"vdpaType": "virtio"}, "spec.vdpaType", "keep the operator for these ports"),
-        ({"bridge": {}}, "spec.bridge", "keep the operator for these ports"),
+        ({"vdpaType": "other"}, "spec.vdpaType", "virtio"),
+        ({**VDPA, "externallyManaged": False}, "spec.vdpaType", "externallyManaged: true: they are offered then"),
+        ({**VDPA, "eSwitchMode": "legacy"}, "spec.vdpaType", "eSwitchMode: switchdev"),
+        ({**VDPA, "isRdma": True}, "spec.vdpaType", "excludes isRdma"),
+        ({**VDPA, "deviceType": "vfio-pci"}, "spec.vdpaType", "needs the driver of the card"),
+        ({**VDPA, "nicSelector": {"vendor": "8086"}}, "spec.vdpaType", "vendor 15b3 only"),
+        ({"bridge": {}}, "spec.bridge", "ovs-vsctl"),
+        ({"devlinkParams": {}}, "spec.devlinkParams", "devlink dev param set"),
     ],
 )
 def test_what_the_webhook_refuses_or_nothing_here_does_is_refused(spec: dict[str, Any], path: str, words: str) -> None:
@@ -139,6 +153,10 @@ def test_what_the_webhook_refuses_or_nothing_here_does_is_refused(spec: dict[str
 
 
 class TestTogether:
+    def test_one_resource_is_of_vdpa_devices_with_one_driver(self) -> None:
+        fabric = fabric_of(policy("a", **VDPA), policy("b", **{**VDPA, "vdpaType": "vhost"}))
+        assert fabric.wrong("spec.vdpaType").problem == "differs between policies of one resource"
+
     def test_one_resource_of_nodes_that_may_meet_is_refused(self) -> None:
         fabric = fabric_of(policy("a"), policy("b", nodeSelector={"pool": "b"}))
         assert "offers nvidia.com/vfs too" in fabric.wrong("spec.nodeSelector").problem

@@ -119,9 +119,9 @@ class TestPlatforms:
         assert found.problem == "is the SR-IOV operator's own record of a node"
         assert "remove it" in found.hint
 
-    @pytest.mark.parametrize("kind", ["MaintenanceOperatorConfig", "NodeMaintenance"])
-    def test_orders_to_the_maintenance_operator_are_refused_with_who_drains_here(self, kind: str) -> None:
-        found = given("maintenance.nvidia.com/v1alpha1", kind, spec={}).wrong("")
+    @pytest.mark.parametrize(("kind", "path"), [("MaintenanceOperatorConfig", "kind"), ("NodeMaintenance", "")])
+    def test_orders_to_the_maintenance_operator_are_refused_with_who_drains_here(self, kind: str, path: str) -> None:
+        found = given("maintenance.nvidia.com/v1alpha1", kind, spec={}).wrong(path)
         assert "maintenance operator, which is not deployed here" in found.problem
         assert "rdma.fabric.upgrade" in found.hint
 
@@ -137,5 +137,7 @@ class TestPlatforms:
             ("nfd.openshift.io/v1", "NodeFeatureDiscovery"),
         ],
     )
-    def test_objects_of_openshift_are_refused_by_name(self, api_version: str, kind: str) -> None:
-        assert "OpenShift is not supported yet" in given(api_version, kind, spec={}).wrong("apiVersion").problem
+    def test_objects_of_openshift_are_for_such_a_cluster(self, api_version: str, kind: str) -> None:
+        wrong = given(api_version, kind, spec={}).wrong("apiVersion")
+        assert "a kind of OpenShift" in wrong.problem
+        assert "rdma_fabric_openshift: true" in wrong.hint

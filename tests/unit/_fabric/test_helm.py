@@ -192,6 +192,7 @@ class TestSettings:
             {"nfd": {"deployNodeFeatureRules": True}},
             {"sriovNetworkOperator": {"enabled": True}},
             {"maintenanceOperator": {"enabled": True}},
+            {"operator": {"maintenanceOperator": {"useRequestor": True}}},
             {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1, "preference": {}}]}},
         ],
     )

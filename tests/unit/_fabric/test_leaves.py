@@ -110,6 +110,8 @@ VALUES: dict[str, tuple[Any, Any]] = {
     "rootDevices[]": ("0000:3b:00.0", "0000:3b:00.1"),
     "pfNames[]": ("ens1f0", "ens1f0#0-3"),
     "linkType": ("eth", "ib"),
+    "numVfs": (4, 0),
+    "eSwitchMode": ("switchdev", "legacy"),
     "externallyManaged": (False, True),
     "maxUnavailable": (1, "50%"),
     "vlanQoS": (6, 7),
@@ -223,12 +225,32 @@ def of_kind(kind: str, *only: str) -> Case:
     base = {name: base[name] for name in only or base if name not in ("devicePlugin", "global") or only}
     if "global" in base:
         base["secondaryNetwork"] = {"multus": {}}
+    base.pop("vdpaType", None)  # it excludes isRdma
     complete(base)
     return Case(
         f"{kind} {' '.join(only)}".strip(),
         model,
         base,
         lambda spec: Fabric([resource(kind, POLICY_NAME if kind == "NicClusterPolicy" else "x", spec)], []),
+        lambda path: f"p.yaml: spec.{path_text(path)}",
+    )
+
+
+def of_vdpa() -> Case:
+    """Return the case of a policy about vDPA devices, which takes less than one about other functions."""
+    model = MODELS[NODE_POLICY.name]
+    base = {
+        **FUNCTION_POLICY,
+        "nicSelector": {"deviceID": "1017"},
+        "vdpaType": "virtio",
+        "eSwitchMode": "switchdev",
+        "externallyManaged": True,
+    }
+    return Case(
+        f"{model.name} vdpaType",
+        model,
+        base,
+        lambda spec: Fabric([resource(model.name, "x", spec)], []),
         lambda path: f"p.yaml: spec.{path_text(path)}",
     )
 
@@ -309,6 +331,7 @@ CASES = [
     of_kind("NicClusterPolicy", "global"),
     of_kind("NicNodePolicy"),
     *(of_kind(kind) for kind in (*NETWORK_MODELS, *POOL_MODELS, NODE_POLICY.name, POOL_CONFIG.name)),
+    of_vdpa(),
     of_operator_config(),
     of_chart("rdmaSharedDevicePlugin"),
     of_chart("rdmaSharedDevicePlugin", without_config=True),

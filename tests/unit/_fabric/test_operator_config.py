@@ -75,8 +75,10 @@ def test_without_policies_or_by_another_name_it_has_no_effect_and_that_is_said()
 
 
 def test_what_it_says_of_the_operator_itself_is_named_with_who_does_it_here() -> None:
-    config = {"enableInjector": True, "disableDrain": True, "featureGates": {"parallelNicConfig": True}}
+    gates = {"parallelNicConfig": True, "dynamicResourceAllocation": True}
+    config = {"enableInjector": True, "disableDrain": True, "featureGates": gates}
     said = {each.path: each.sentence() for each in fabric(config, {}).accepted().notices}
+    assert "ResourceClaim" in said["spec.featureGates.dynamicResourceAllocation"]
     assert "ask for the resource of each network themselves" in said["spec.enableInjector"]
     assert "rdma.fabric.upgrade" in said["spec.disableDrain"]
     assert "spec.featureGates" in said

@@ -155,7 +155,7 @@ def test_refused_fields_are_never_silent() -> None:
     def rule(member: Member) -> Iterator[str]:
         found = at(with_a_value(member), quoted(member.owner, member.name))
         if member.field.refused and not (
-            found and found[0].problem == f"`{member.name}` is not supported yet" and found[0].hint
+            found and found[0].problem == f"is refused: {member.field.refused}" and found[0].hint == member.field.step
         ):
             yield str(found)
 

@@ -17,7 +17,7 @@ import yaml
 
 from ansible_collections.rdma.fabric.plugins.modules import fabric_preflight
 from ansible_collections.rdma.fabric.tests.unit._fabric.inputs import SEEDS
-from ansible_collections.rdma.fabric.tests.unit._k8s.fake_server import failure
+from ansible_collections.rdma.fabric.tests.unit._k8s.fake_server import failure, good
 from ansible_collections.rdma.fabric.tests.unit._k8s.reviewer import Reviewer, rule
 from ansible_collections.rdma.fabric.tests.unit.plugins.actions import run_action
 
@@ -139,6 +139,29 @@ def test_the_user_is_named_and_nothing_is_written(tmp_path: Path, server: Server
     assert server.behind.written() == []
     # Who is it, and what may it do?
     assert result["requests"]["post"] == 2
+
+
+@pytest.mark.parametrize(
+    ("is_openshift", "said", "words"),
+    [
+        (True, {}, "it is OpenShift"),
+        (True, {"openshift": False}, "next: rdma_fabric_openshift: true"),
+        (True, {"openshift": True}, ""),
+        (False, {"openshift": True}, "it is not OpenShift, as it has no clusterversions.config.openshift.io"),
+        (False, {"openshift": False}, ""),
+    ],
+)
+def test_what_is_said_of_openshift_is_held_against_the_cluster(
+    tmp_path: Path, server: Server, is_openshift: bool, said: dict[str, bool], words: str
+) -> None:
+    listed = good({"resources": [{"name": "clusterversions", "kind": "ClusterVersion", "namespaced": False}]})
+    answers = {"/apis/config.openshift.io/v1": listed} if is_openshift else {}
+    server.behind.intercept = lambda _number, _method, path: answers.get(path)
+    wanted: dict[str, Any] = run_action("fabric_input", said)["spec"]
+    arguments = {"spec": {**wanted, "objects": [SMALL]}, "kubeconfig": kubeconfig(tmp_path / "k", server.address)}
+    result = run_action("fabric_preflight", arguments)
+    assert bool(result.get("failed")) is bool(words)
+    assert words in result.get("msg", "")
 
 
 @pytest.mark.parametrize("code", [401, 403])

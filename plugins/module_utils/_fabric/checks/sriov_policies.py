@@ -24,6 +24,7 @@ IGNORED_NAME = "default"
 """A policy of this name is one of earlier releases, which the operator passes over."""
 
 VFIO = "vfio-pci"
+_MELLANOX = "15b3"
 _CRITERIA = ("vendor", "deviceID", "pfNames", "rootDevices")
 _PORT = re.compile(r"^([^\s/:#]{1,127})(?:#(\d{1,4})-(\d{1,4}))?\Z", re.ASCII)
 _LINKS = {"eth": "ether", "ib": "infiniband"}
@@ -91,6 +92,26 @@ def check(spec: Spec) -> list[Problem]:
         problems.append(Problem("isRdma", "needs the driver of the card: deviceType is vfio-pci", hint))
     if link_of(spec) == "infiniband" and spec.get("eSwitchMode") == "switchdev":
         problems.append(Problem("eSwitchMode", "switchdev is for Ethernet ports only", "leave it out"))
+    return problems + (_check_vdpa(spec) if spec.get("vdpaType") else [])
+
+
+def _check_vdpa(spec: Spec) -> list[Problem]:
+    """Return what keeps functions from being offered as vDPA devices: the webhook's rules, the plugin's, and ours."""
+    problems = []
+    if spec.get("eSwitchMode") != "switchdev":
+        problems.append(Problem("vdpaType", "needs eSwitchMode: switchdev", "give it, or leave this out"))
+    if spec.get("deviceType") == VFIO:
+        problems.append(Problem("vdpaType", "needs the driver of the card: deviceType is vfio-pci", "leave that out"))
+    if (spec.get("nicSelector") or {}).get("vendor") not in (None, "", _MELLANOX):
+        problems.append(Problem("vdpaType", f"is for cards of vendor {_MELLANOX} only", "leave it out"))
+    if spec.get("isRdma"):
+        problems.append(Problem("vdpaType", "excludes isRdma: the device plugin refuses both", "drop one"))
+    if not spec.get("externallyManaged"):
+        hint = (
+            "make functions and, at each boot, devices on the hosts (rdma_fabric_interfaces: vfs, eswitch_mode; vdpa "
+            "dev add name NAME mgmtdev pci/ADDRESS), and give externallyManaged: true: they are offered then"
+        )
+        problems.append(Problem("vdpaType", "asks for vDPA devices, which are not made on hosts", hint))
     return problems
 
 
@@ -147,7 +168,7 @@ def plugin_config(policies: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
             known = resources[name] = {
                 "resourceName": name,
                 "resourcePrefix": RESOURCE_PREFIX,
-                "selectors": {key: True for key in ("isRdma", "needVhostNet") if spec.get(key)},
+                "selectors": {key: spec[key] for key in ("isRdma", "needVhostNet", "vdpaType") if spec.get(key)},
             }
         known["excludeTopology"] = bool(spec.get("excludeTopology"))
         for key, values in _selectors(spec).items():

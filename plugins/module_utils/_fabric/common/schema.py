@@ -40,8 +40,9 @@ class Field:
     """One field: what its value must be, and what this collection does with it.
 
     ``check`` judges a value of the right type further. ``since`` and ``until`` name the first and the last release of
-    the operator that had the field; ``successor`` says what takes the place of a retired one. ``refused`` is the next
-    step for a user whose field is known but not supported yet. ``idle`` says why an accepted field has no effect here.
+    the operator that had the field; ``successor`` says what takes the place of a retired one. ``refused`` says why a
+    field that is known to upstream is not taken here, and ``step`` what its user does next. ``idle`` says why an
+    accepted field has no effect here.
     """
 
     type: str
@@ -59,6 +60,7 @@ class Field:
     until: str = ""
     successor: str = ""
     refused: str = ""
+    step: str = ""
     idle: str = ""
 
 
@@ -107,9 +109,9 @@ def annotation_map(description: str, **rules: Any) -> Field:
     return mapping(description, text("annotation"), keys=label_key, **rules)
 
 
-def refused(field: Field, step: str) -> Field:
-    """Return a field that is known to upstream and not supported here; ``step`` is what its user does next."""
-    return replace(field, refused=step, required=False)
+def refused(field: Field, why: str, step: str) -> Field:
+    """Return a field that is known to upstream and not taken here: why, and what its user does next."""
+    return replace(field, refused=why, step=step, required=False)
 
 
 @dataclass(frozen=True)
@@ -154,8 +156,7 @@ def walk(field: Field, path: str = "") -> Iterator[tuple[str, str, Field]]:
 def _read(model: Model, field: Field, value: Any, place: Place) -> Any:
     """Return what is right about a value; None when it has the wrong type."""
     if field.refused:
-        name = place.path[-1] if place.path else model.name
-        place.violation(f"`{name}` is not supported yet", field.refused)
+        place.violation(f"is refused: {field.refused}", field.step)
         return None
     if not _has_type(field, value):
         place.violation(f"is {described(value)}, not {_WANTED[field.type]}", _type_hint(field, value, place))

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Mapping, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks import nad, sriov_networks
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common import openshift
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.findings import Place
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.images import effective_version
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.jsontext import nearest
@@ -52,6 +53,7 @@ PROVIDERS: dict[str, str] = {
 }
 """The section of a NicClusterPolicy that puts a CNI or IPAM program on the nodes."""
 
+_OF_OPENSHIFT = tuple(f"{openshift.OWNER}.{name}" for name in openshift.BROUGHT)
 _ON_THE_NODES = "nothing here deploys it: install it on the nodes, or keep what does"
 
 
@@ -80,7 +82,7 @@ def check(deployed: Deployed, networks: Sequence[Network], pools: Sequence[Pool]
         defaults = deployed.cluster.spec.get("global") or {}
         version = effective_version("nv-ipam", section, defaults, deployed.settings)
         place = deployed.cluster.at(NV_IPAM)
-        if section.get("enableWebhook"):
+        if section.get("enableWebhook") and not deployed.settings.get(openshift.SETTING):
             problem = "needs cert-manager in the cluster for its certificate, and nothing here deploys that"
             hint = "without it leave this out: pools are checked by the same rules before they are applied"
             place.at("enableWebhook").notice(problem, hint)
@@ -98,6 +100,8 @@ def _check_programs(network: Network, deployed: Deployed, brought: Sequence[str]
     """Name the programs of a network that nothing in the input puts on the nodes; ``brought`` come with networks."""
     for path, program in nad.programs_of(network.config):
         section = PROVIDERS.get(program)
+        if section in _OF_OPENSHIFT and deployed.settings.get(openshift.SETTING):
+            continue
         if program in brought or (section is not None and deployed.section(section) is not None):
             continue
         problem = f"names the program {program}, which the input does not deploy: pods fail on a node without it"

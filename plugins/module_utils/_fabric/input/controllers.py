@@ -15,7 +15,12 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks import 
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.images import image_reference
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.components import Deployed
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.policy import Policy
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.resources import CONTROLLER_KINDS, Resource
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.resources import (
+    CONTROLLER_KINDS,
+    MAINTENANCE_CONFIG,
+    WHO_DRAINS,
+    Resource,
+)
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import Violation
 
 SPECTRUM_X = "spectrumXOperator"
@@ -25,7 +30,9 @@ def check(deployed: Deployed, objects: Sequence[Resource]) -> None:
     """Refuse objects that nobody would read, and say what the controllers do that a run of this collection does not."""
     for each in objects:
         api_version, reader = CONTROLLER_KINDS.get(each.kind, ("", ""))
-        if each.content.get("apiVersion") == api_version and deployed.section(reader) is None:
+        if each.kind == MAINTENANCE_CONFIG and each.content.get("apiVersion") == api_version:
+            _check_maintenance(each, waiting=deployed.section(reader) is not None)
+        elif each.content.get("apiVersion") == api_version and deployed.section(reader) is None:
             hint = f"add {reader} to the NicClusterPolicy, or leave the object to who deploys that controller"
             each.place.at("kind").violation(f"is read by a controller that the input does not deploy: {reader}", hint)
     cluster = deployed.cluster
@@ -34,6 +41,16 @@ def check(deployed: Deployed, objects: Sequence[Resource]) -> None:
         _remark_cards(deployed, cluster, cards, objects)
     if cluster is not None and flows is not None:
         _remark_flows(deployed, cluster, flows)
+
+
+def _check_maintenance(resource: Resource, *, waiting: bool) -> None:
+    """Refuse what sets up the maintenance operator where nothing that is deployed waits for it."""
+    problem = "sets up the maintenance operator, which is not deployed here"
+    if waiting:
+        hint = "install its chart before this run: the kind is the chart's, whose own operatorConfig stays off"
+        resource.place.at("kind").notice(problem, hint)
+    else:
+        resource.place.at("kind").violation(f"{problem}, and nothing of the input asks it for a node", WHO_DRAINS)
 
 
 def contested(cluster: Policy | None, hosts: Mapping[str, Mapping[str, Any]]) -> list[Violation]:

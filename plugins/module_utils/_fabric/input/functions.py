@@ -87,11 +87,10 @@ def _check_pair(one: FunctionPolicy, other: FunctionPolicy) -> None:
     """Refuse what no device plugin can offer: the policies of each group of nodes are one plugin's."""
     if not rules.may_meet(one.spec, other.spec):
         return
-    if one.resource == other.resource and bool(one.spec.get("excludeTopology")) != bool(
-        other.spec.get("excludeTopology")
-    ):
-        hint = f"{one.entry['source']} ({one.name}) says otherwise of the same resource"
-        other.place.at("excludeTopology").violation("differs between policies of one resource", hint)
+    for name in ("excludeTopology", "vdpaType") if one.resource == other.resource else ():
+        if (one.spec.get(name) or None) != (other.spec.get(name) or None):
+            hint = f"{one.entry['source']} ({one.name}) says otherwise of the same resource"
+            other.place.at(name).violation("differs between policies of one resource", hint)
     if (one.spec.get("nodeSelector") or {}) == (other.spec.get("nodeSelector") or {}):
         return
     hint = f"give both the same nodeSelector, or different values of one label ({one.entry['source']}, {one.name})"

@@ -27,6 +27,10 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.settings
 
 LAST_WITH_SECTIONS = "v24.7.1"
 _NO_OPERATOR = "there is no operator in the cluster to set up"
+_REQUESTOR = (
+    "no maintenance operator is asked for nodes: rdma.fabric.upgrade drains, reboots and gives them back in turn, and "
+    "rdma_fabric_max_unavailable says how many are out of service at once"
+)
 _OWN_CHART = "this collection renders its own configuration of it"
 _OWN_IMAGES = "images are those of the bill of materials; give others in nicConfigurationOperator of a NicClusterPolicy"
 _NOT_DEPLOYED = "it is not deployed by this collection"
@@ -81,7 +85,6 @@ def _operator() -> Field:
         "fullnameOverride",
         "image",
         "imagePullSecrets",
-        "maintenanceOperator",
         "nameOverride",
         "nodeSelector",
         "ofedDriver",
@@ -95,6 +98,7 @@ def _operator() -> Field:
         "useDTK",
     )
     fields = {name: Field("anything", "about the operator's pod", idle=_NO_OPERATOR) for name in idle}
+    fields["maintenanceOperator"] = Field("anything", "whom the operator asks for nodes", idle=_REQUESTOR)
     fields["cniBinDirectory"] = text("directory of CNI programs on the nodes")
     fields["cniNetworkDirectory"] = text("directory of CNI configurations on the nodes")
     return record("the operator", fields)

@@ -23,6 +23,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input import (
     controllers,
     functions,
     helm,
+    openshift,
     operator_config,
     policy,
     pools,
@@ -132,6 +133,7 @@ def build_spec(
         place = _variable("image_overrides", all_settings["image_overrides"], findings)
         place.at("nfd", "version").violations(version_problems("nfd", nfd))
     _check_together(cluster, nodes, given, all_settings)
+    openshift.check(cluster, given.objects, all_settings)
     deployed = components.Deployed(cluster, all_settings, namespace, hosts)
     components.check(deployed, given.networks, given.pools)
     for _desired, host_violations, host_notices in hosts.values():

@@ -114,7 +114,6 @@ SRIOV_NETWORK_MODELS = {
 _PERCENTAGE = re.compile(r"^(?:[1-9]\d?|100)%\Z", re.ASCII)
 _HEX_ID = re.compile(r"^[0-9a-f]{4}\Z", re.ASCII)
 _ADDRESS = re.compile(r"^[0-9a-f]{4,8}:[0-9a-f]{2}:[01][0-9a-f]\.[0-7]\Z", re.ASCII)
-_LEAVE_OUT = "leave it out, or keep the operator for these ports"
 
 
 def _check_id(value: str) -> list[Problem]:
@@ -126,10 +125,6 @@ def _check_address(value: str) -> list[Problem]:
     return [] if _ADDRESS.match(value) else [Problem("", f"{value!r} is no PCI address", "for example 0000:3b:00.0")]
 
 
-def _unsupported(description: str) -> Field:
-    return refused(Field("anything", description), _LEAVE_OUT)
-
-
 _SELECTOR = record(
     "the ports",
     {
@@ -137,7 +132,11 @@ _SELECTOR = record(
         "deviceID": text("PCI id of the card's ports", check=_check_id),
         "rootDevices": series("PCI addresses of ports", text("address", check=_check_address)),
         "pfNames": series("interfaces of ports, each with a range of functions", text("ens1f0#0-3", check=check_port)),
-        "netFilter": _unsupported("network of a virtual platform"),
+        "netFilter": refused(
+            text("network of OpenStack or AWS that the ports of a virtual machine are on"),
+            "a host does not tell which network of its platform a port is on",
+            "name the ports by rootDevices or pfNames, with numVfs: 0, which offers the ports themselves",
+        ),
     },
     required=True,
 )
@@ -158,11 +157,21 @@ NODE_POLICY = Model(
             "needVhostNet": flag("whether pods get /dev/vhost-net"),
             "linkType": text("link of the ports", choices=("eth", "ETH", "ib", "IB")),
             "eSwitchMode": text("mode of the e-switch", choices=("legacy", "switchdev")),
-            "vdpaType": _unsupported("type of vDPA devices"),
+            "vdpaType": text("driver of the vDPA devices that pods get", choices=("virtio", "vhost")),
             "excludeTopology": flag("whether the NUMA node is kept from kubelet"),
             "externallyManaged": flag("whether the functions are made by others, and only offered"),
-            "bridge": _unsupported("bridge of Open vSwitch for each port"),
-            "devlinkParams": _unsupported("devlink parameters"),
+            "bridge": refused(
+                Field("anything", "bridge of Open vSwitch for each port"),
+                "no bridge of Open vSwitch is made on hosts",
+                "leave it out and make it there: ovs-vsctl --may-exist add-br BRIDGE -- --may-exist add-port BRIDGE "
+                "PORT; an OVSNetwork finds it by the function, or names it",
+            ),
+            "devlinkParams": refused(
+                Field("anything", "devlink parameters"),
+                "no parameter of devlink is set on hosts",
+                "leave it out and have the host set it at boot, after the driver is loaded: devlink dev param set "
+                "pci/ADDRESS name NAME value VALUE cmode runtime",
+            ),
         },
     ),
 )

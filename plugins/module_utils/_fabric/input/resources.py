@@ -38,18 +38,18 @@ ATTACHMENT_API = "k8s.cni.cncf.io/v1"
 ATTACHMENT_KIND = "NetworkAttachmentDefinition"
 
 _RECORD = "remove it: its controller writes it, and would write it anew"
-_MAINTENANCE = (
+WHO_DRAINS = (
     "remove it; rdma.fabric.upgrade drains nodes in turn, and rdma_fabric_max_unavailable says how many are out of "
     "service at once"
 )
 REFUSED_KINDS = {
     "SriovNetworkNodeState": ("is the SR-IOV operator's own record of a node", _RECORD),
     "NicDevice": ("is the NIC configuration operator's own record of a card", _RECORD),
-    "MaintenanceOperatorConfig": ("sets up the maintenance operator, which is not deployed here", _MAINTENANCE),
-    "NodeMaintenance": ("is an order to the maintenance operator, which is not deployed here", _MAINTENANCE),
+    "NodeMaintenance": ("is an order to the maintenance operator, which is not deployed here", WHO_DRAINS),
 }
 """Kinds of the operators around the fabric that mean nothing here: why, and the next step of their user."""
 
+MAINTENANCE_CONFIG = "MaintenanceOperatorConfig"
 _CARDS_API = "configuration.net.nvidia.com/v1alpha1"
 CONTROLLER_KINDS = {
     "NicConfigurationTemplate": (_CARDS_API, "nicConfigurationOperator"),
@@ -57,9 +57,10 @@ CONTROLLER_KINDS = {
     "NicFirmwareTemplate": (_CARDS_API, "nicConfigurationOperator"),
     "NicInterfaceNameTemplate": (_CARDS_API, "nicConfigurationOperator"),
     "SpectrumXRailPoolConfig": ("spectrumx.nvidia.com/v1alpha2", "spectrumXOperator"),
+    MAINTENANCE_CONFIG: ("maintenance.nvidia.com/v1alpha1", "nicConfigurationOperator"),
 }
 """Kinds that a controller in the cluster reads, so they are applied as given: their API, and the section of a
-NicClusterPolicy that deploys the controller."""
+NicClusterPolicy that deploys the controller, or one that waits for it."""
 
 _API_VERSIONS = {
     **dict.fromkeys(MODELS, API_VERSION),
@@ -76,7 +77,6 @@ _OPERATOR_GROUPS = (
     "maintenance.nvidia.com",
     "spectrumx.nvidia.com",
 )
-_OPENSHIFT = ".openshift.io"
 _NAME_RULES: dict[str, Check] = {
     "Namespace": dns_label,
     "Service": dns_label,
@@ -159,10 +159,6 @@ def _is_known(api_version: str, kind: str, place: Place) -> bool:
     group = api_version.rpartition("/")[0]
     if kind in REFUSED_KINDS and group in _OPERATOR_GROUPS:
         place.violation(*REFUSED_KINDS[kind])
-        return False
-    if group.endswith(_OPENSHIFT) and group not in _OPERATOR_GROUPS:
-        hint = "remove it; use the operator of its catalog on such a cluster"
-        place.at("apiVersion").violation(f"is {shown(api_version)}: OpenShift is not supported yet", hint)
         return False
     if kind in nv_ipam.POOL_KINDS and group not in _OPERATOR_GROUPS:
         return True  # other programs, such as Calico, call a kind of theirs so

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Mapping
 
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common import openshift
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.findings import Document, Findings, Place
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.images import BILL
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.jsontext import Problem
@@ -64,6 +65,7 @@ SETTINGS = Model(
         {
             "namespace": text("namespace of the fabric's objects", check=or_empty(dns_label)),
             "nfd": flag("whether Node Feature Discovery is deployed"),
+            openshift.SETTING: flag("whether the cluster is OpenShift"),
             "cni_bin_dir": text("directory of CNI programs on the nodes", check=_absolute),
             "cni_conf_dir": text("directory of CNI configurations on the nodes", check=_absolute),
             "join_taint": text("taint of nodes that are yet to be verified", check=or_empty(taint)),
@@ -104,7 +106,8 @@ def read_settings(given: Mapping[str, Any], findings: Findings) -> dict[str, Any
 
 def complete(role: Mapping[str, Any], helm: Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings of a FabricSpec: role variables win over Helm values, which win over the defaults."""
-    merged = {**DEFAULTS, **helm, **{key: value for key, value in role.items() if key != "namespace"}}
+    platform = openshift.DEFAULTS if role.get(openshift.SETTING) else {}
+    merged = {**DEFAULTS, **platform, **helm, **{key: value for key, value in role.items() if key != "namespace"}}
     for key in ("registry_mirrors", "image_overrides", "proxy"):
         merged[key] = {**(helm.get(key) or {}), **(role.get(key) or {})}
     merged["image_pull_secrets"] = list(role.get("image_pull_secrets") or helm.get("image_pull_secrets") or [])

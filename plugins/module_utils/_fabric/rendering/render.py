@@ -19,7 +19,8 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.objects
     build,
     canonical_given,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering import crds
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.openshift import SETTING
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering import crds, openshift
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.components import (
     nfd,
     nv_ipam,
@@ -127,6 +128,9 @@ def _components(spec: Object) -> list[Object]:
     settings = spec.get("settings") or {}
     namespace = spec.get("namespace") or DEFAULT_NAMESPACE
     policy = (spec.get("cluster_policy") or {}).get("spec")
+    on_openshift = bool(settings.get(SETTING))
+    if policy is not None and on_openshift:
+        policy = openshift.remaining(policy)
     node_policies = spec.get("node_policies") or []
     found: list[Object] = []
     cluster = Rollout(namespace, policy or {}, settings)
@@ -142,6 +146,8 @@ def _components(spec: Object) -> list[Object]:
         rollout = Rollout(namespace, each["spec"], settings, suffix=each["name"], node_selector=selector)
         found += [*sriov(rollout), *rdma_shared(rollout)]
     found += _functions(spec, namespace, (policy or {}).get("global") or {})
+    if on_openshift:
+        return openshift.admitted(_once(found), namespace)
     if cluster.section("secondaryNetwork.multus") is not None or spec.get("networks") or spec.get("attachments"):
         found.append(crds.network_attachment_definition())
     return _once(found)

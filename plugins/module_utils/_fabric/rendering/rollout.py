@@ -14,6 +14,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.images 
     pull_secrets,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.objects import Object
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.openshift import SETTING
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.quantities import canonical_quantity
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.taints import toleration_of
 
@@ -51,6 +52,11 @@ class Rollout:
     def cni_conf_dir(self) -> str:
         """Folder of the node where the container runtime looks for CNI configurations."""
         return str(self.settings.get("cni_conf_dir") or "/etc/cni/net.d")
+
+    @property
+    def openshift(self) -> bool:
+        """Whether the cluster is OpenShift."""
+        return bool(self.settings.get(SETTING))
 
     def section(self, name: str) -> Object | None:
         """Return a section of the policy by dotted name; None when the policy does not have it."""

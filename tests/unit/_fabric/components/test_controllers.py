@@ -222,6 +222,16 @@ def test_an_object_for_a_controller_is_applied_beside_it_and_refused_without(kin
     assert elsewhere.hint == f"a {kind} is of {api_version}"
 
 
+def test_the_maintenance_operator_is_set_up_where_a_controller_waits_for_it() -> None:
+    kind, api_version = "MaintenanceOperatorConfig", "maintenance.nvidia.com/v1alpha1"
+    accepted = fabric({CARDS: IMAGES}, given(kind, api_version)).accepted()
+    assert [each["kind"] for each in accepted.spec["objects"]] == [kind]
+    assert "install its chart before this run" in accepted.said("sets up the maintenance operator").hint
+    found = fabric({FLOWS: {}}, given(kind, api_version)).wrong("kind")
+    assert "nothing of the input asks it for a node" in found.problem
+    assert "rdma.fabric.upgrade" in found.hint
+
+
 def test_a_card_as_its_controller_sees_it_is_no_input() -> None:
     found = fabric({CARDS: IMAGES}, given("NicDevice", CARDS_API)).violations
     assert [each.problem for each in found] == ["is the NIC configuration operator's own record of a card"]

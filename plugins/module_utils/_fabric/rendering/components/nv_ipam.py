@@ -5,7 +5,7 @@
 
 A controller gives each node its part of every pool; a daemon on each node hands out addresses of these parts to the CNI
 program, which it installs. Facts: ``manifests/state-nv-ipam-cni`` of the Network Operator, whose arguments for nv-ipam
-are the same since v24.1.0. The webhook's certificate is cert-manager's work, as it is upstream.
+are the same since v24.1.0. The webhook's certificate is cert-manager's work, or OpenShift's own, as it is upstream.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def nv_ipam(rollout: Rollout) -> list[Object]:
     return [
         *cluster_rbac(_NODE, rollout.namespace, COMPONENT, _node_rules()),
         *cluster_rbac(_CONTROLLER, rollout.namespace, COMPONENT, _controller_rules()),
-        *(_webhook(rollout.namespace) if webhook else []),
+        *(_webhook(rollout.namespace, openshift=rollout.openshift) if webhook else []),
         _controller(rollout, section, webhook=webhook),
         _daemon(rollout, section),
     ]
@@ -212,8 +212,8 @@ def _daemon(rollout: Rollout, section: Object) -> Object:
     )
 
 
-def _webhook(namespace: str) -> list[Object]:
-    """Return what makes the API server ask the controller about pools, with a certificate that cert-manager issues."""
+def _certificate(namespace: str) -> list[Object]:
+    """Return what has cert-manager issue the webhook's certificate."""
     issuer = build("cert-manager.io/v1", "Issuer", _ISSUER, COMPONENT, namespace=namespace)
     # An empty map means something here, so it is set after the canonical form has dropped empty ones.
     issuer["spec"] = {"selfSigned": {}}
@@ -223,20 +223,31 @@ def _webhook(namespace: str) -> list[Object]:
         "issuerRef": {"kind": "Issuer", "name": _ISSUER},
         "secretName": _SERVING_CERT,
     }
+    return [
+        issuer,
+        build("cert-manager.io/v1", "Certificate", _CERTIFICATE, COMPONENT, namespace=namespace, spec=certificate),
+    ]
+
+
+def _webhook(namespace: str, *, openshift: bool) -> list[Object]:
+    """Return what makes the API server ask the controller about pools, with a certificate for it."""
+    served = {"service.alpha.openshift.io/serving-cert-secret-name": _SERVING_CERT} if openshift else {}
+    injected = {"cert-manager.io/inject-ca-from": f"{namespace}/{_CERTIFICATE}"}
+    if openshift:
+        injected = {"service.beta.openshift.io/inject-cabundle": "true"}
     service = {
         "ports": [{"port": 443, "protocol": "TCP", "targetPort": 9443}],
         "selector": {"name": _CONTROLLER},
     }
     return [
-        issuer,
-        build("cert-manager.io/v1", "Certificate", _CERTIFICATE, COMPONENT, namespace=namespace, spec=certificate),
-        build("v1", "Service", _SERVICE, COMPONENT, namespace=namespace, spec=service),
+        *([] if openshift else _certificate(namespace)),
+        build("v1", "Service", _SERVICE, COMPONENT, namespace=namespace, annotations=served, spec=service),
         build(
             "admissionregistration.k8s.io/v1",
             "ValidatingWebhookConfiguration",
             "nv-ipam-validating-webhook-configuration",
             COMPONENT,
-            annotations={"cert-manager.io/inject-ca-from": f"{namespace}/{_CERTIFICATE}"},
+            annotations=injected,
             webhooks=[_judge(kind, namespace) for kind in POOL_KINDS],
         ),
     ]
