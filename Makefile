@@ -96,7 +96,8 @@ lock:
 	"$(PYTHON)" -m venv build/lock
 	build/lock/bin/python -m pip install --quiet uv==0.13.9
 	cd requirements && $(UV_COMPILE) -o run.txt run.in && $(UV_COMPILE) -o test.txt test.in && \
-		$(UV_COMPILE) -o oldest.txt oldest.in
+		$(UV_COMPILE) -o oldest.txt oldest.in && \
+		$(UV_COMPILE) --no-deps -o oldest-collections.txt oldest-collections.in
 
 changelog: env-test
 	@PATH=$(CURDIR)/.venv/bin:$$PATH ANSIBLE_COLLECTIONS_PATH=$(CURDIR)/build/collections \

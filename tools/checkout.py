@@ -11,7 +11,9 @@ from pathlib import Path
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 BUILD = CHECKOUT / "build"
-COLLECTIONS = BUILD / "collections"
+COLLECTIONS_VARIABLE = "RDMA_FABRIC_COLLECTIONS"
+# Tests that run beside another kubernetes.core have a folder of their own.
+COLLECTIONS = Path(os.environ.get(COLLECTIONS_VARIABLE) or BUILD / "collections")
 LINK = COLLECTIONS / "ansible_collections" / "rdma" / "fabric"
 PROGRAMS = Path(sys.executable).parent
 

@@ -16,6 +16,6 @@ notes:
   - Authentication options and environment variables are those of the C(kubernetes.core) collection. The C(environment)
     of the task is respected.
 requirements:
-  - kubernetes.core >= 6.0.0
+  - kubernetes.core >= 5.0.0
   - kubernetes >= 24.2.0 (Python package)
 """

@@ -14,6 +14,7 @@ from tests.lab.guests.requirements import look, missing
 from tools.checkout import BUILD, CHECKOUT, COLLECTIONS, LINK, PROGRAMS, own_environment
 from tools.gates.model import Gate, Step
 from tools.gates.sanity import sanity_steps
+from tools.oldest import FOLDER as OLDEST
 
 JUNIT = BUILD / "gates"
 ARTIFACTS = BUILD / "artifact"
@@ -37,6 +38,7 @@ IN_TURN = (
     "test_hooks.py",
     "test_join.py",
     "test_killed_anywhere.py",
+    "test_readme_path.py",
     "test_rollback.py",
     "test_teardown.py",
     "test_upgrade.py",
@@ -134,7 +136,7 @@ GATES: tuple[Gate, ...] = (
     ),
     Gate(
         "turns",
-        "tests of the playbooks that take the nodes of a real API server in turn, and of drift",
+        "tests of the playbooks that take the nodes of a real API server in turn, of drift, and the README's path",
         lambda: pytest("integration", *parallel(), name="turns", only=IN_TURN),
         after=("programs", "artifact"),
         missing=programs_missing,
@@ -199,6 +201,14 @@ GATES: tuple[Gate, ...] = (
         missing=programs_missing,
         junit=JUNIT / "oldest.xml",
         limit_s=1800,
+    ),
+    Gate(
+        "sanity-oldest",
+        "ansible-test sanity of that release, nothing ignored",
+        lambda: sanity_steps(OLDEST / "venv" / "bin", BUILD / "sanity-oldest"),
+        after=("oldest",),  # which makes its environment
+        forbidden=("All targets skipped", "Skipping sanity test"),
+        limit_s=3600,
     ),
     Gate(
         "demo",

@@ -18,27 +18,29 @@ from tools.checkout import BUILD, CHECKOUT, PROGRAMS, link_kubernetes_core
 from tools.gates.model import Step
 
 ROOT = BUILD / "sanity"
-HOME = ROOT / "home"
-TREE = ROOT / "ansible_collections" / "rdma" / "fabric"
 NOT_SOURCES = shutil.ignore_patterns(
     ".git", ".venv", "build", "output", "__pycache__", "*.pyc", ".ansible", ".*_cache", ".hypothesis", "*.tar.gz"
 )
 BOOTSTRAP = "import ensurepip\n\nensurepip.bootstrap(upgrade=True, default_pip=True)\n"
-BOOTSTRAP_RELEASES = ("20_3_4", "21_3_1", "24_2", "24_3_1", "25_0_1")
+BOOTSTRAP_RELEASES = ("20_3_4", "21_3_1", "23_1_2", "24_2", "24_3_1", "25_0_1")
 
 
-def sanity_steps() -> tuple[Step, ...]:
-    """Copy the checkout and return the command that judges the copy; no test is left out and no finding ignored."""
-    copy_checkout(TREE)
-    link_kubernetes_core(ROOT)
-    prepare_home(HOME)
+def sanity_steps(programs: Path = PROGRAMS, root: Path = ROOT) -> tuple[Step, ...]:
+    """Copy the checkout and return the command that judges the copy; no test is left out and no finding ignored.
+
+    ``programs`` holds the ansible-test that judges, ``root`` the copy and the home.
+    """
+    tree, home = root / "ansible_collections" / "rdma" / "fabric", root / "home"
+    copy_checkout(tree)
+    link_kubernetes_core(root)
+    prepare_home(home)
     python = ".".join(map(str, sys.version_info[:2]))
     arguments = ("sanity", "--venv", "--python", python, "--color", "no", "--truncate", "0")
-    environment = {"HOME": str(HOME), "ANSIBLE_HOME": str(HOME / ".ansible")}
+    environment = {"HOME": str(home), "ANSIBLE_HOME": str(home / ".ansible")}
     # Without a repository of its own, ansible-test asks the checkout's, which ignores everything below build/.
     return (
-        Step(("git", "init", "--quiet"), environment, TREE),
-        Step((str(PROGRAMS / "ansible-test"), *arguments), environment, TREE),
+        Step(("git", "init", "--quiet"), environment, tree),
+        Step((str(programs / "ansible-test"), *arguments), environment, tree),
     )
 
 

@@ -24,7 +24,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import 
 from ansible_collections.rdma.fabric.plugins.module_utils._version import VERSION
 
 KUBERNETES_MINIMUM = "24.2.0"
-KUBERNETES_CORE_MINIMUM = "6.0.0"
+KUBERNETES_CORE_MINIMUM = "5.0.0"
 
 IMPORT_ERROR: str | None = None
 try:
@@ -168,7 +168,7 @@ class Client:
         proxy = urlsplit(configuration.proxy or "")
         return {
             # A stream is no JSON, and some kubelets answer 406 to who would have nothing else.
-            "header": [f"{name}: {value}" for name, value in self._headers(None).iteritems() if name != "Accept"],
+            "header": [f"{name}: {value}" for name, value in self._headers(None).items() if name != "Accept"],
             "sslopt": tls,
             "http_proxy_host": proxy.hostname,
             "http_proxy_port": proxy.port,
