@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from typing import Iterable, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.syntax import one_line
@@ -59,7 +60,7 @@ def recap(fleet: Fleet, folder: str, unread: Sequence[str], changed: bool, check
     lines.append(f"inventory: {folder} ({verb if changed else 'already as found'})")
     lines.append(
         f"next: read it, then see what hosts would need: ansible-playbook rdma.fabric.preview -i YOUR_INVENTORY -i "
-        f"{folder}/hosts.yml"
+        f"{shlex.quote(f'{folder}/hosts.yml')}"
     )
     return lines
 
