@@ -50,7 +50,7 @@ def fate(field: Any) -> str:
     """Return what this collection does with a field, and in which releases it was."""
     said = []
     if field.refused:
-        said.append(f"not supported yet: {field.refused}")
+        said.append(f"refused: {field.refused}; {field.step}")
     if field.idle:
         said.append(f"no effect: {field.idle}")
     if field.until:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from datetime import datetime, timezone
-from typing import Any, Mapping, Sequence
+from typing import Any, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.taints import taint as taint_problems
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.taints import taint_of
@@ -32,13 +32,12 @@ from ansible_collections.rdma.fabric.plugins.module_utils._rollout.joining impor
     what_keeps_it,
     written,
 )
+from ansible_collections.rdma.fabric.plugins.module_utils._rollout.objects import Json
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.ready import wait_until_whole
 from ansible_collections.rdma.fabric.plugins.plugin_utils._action import ActionFailure
 from ansible_collections.rdma.fabric.plugins.plugin_utils._cluster_action import ClusterAction, task_environment
 from ansible_collections.rdma.fabric.plugins.plugin_utils._node_cluster import NodeCluster
 from ansible_collections.rdma.fabric.plugins.plugin_utils._process import running_play
-
-Json = Mapping[str, Any]
 
 _FAILED = "RdmaFabricJoinFailed"
 _NOTHING = Step(None)

@@ -15,7 +15,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.failures 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.lock import Locked, NoLock, Signature, exclusive
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.operations import Work
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import Step
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import Facts
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Facts
 from ansible_collections.rdma.fabric.plugins.module_utils._host.guard.arm import obstacle
 from ansible_collections.rdma.fabric.plugins.module_utils._host.guard.revert import confirm_start
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import (

@@ -22,7 +22,7 @@ notes:
   - This action runs on the controller. It never connects to the host of the task.
   - The object belongs to no set of M(rdma.fabric.k8s_batch). An object that is part of a set is refused by name.
 requirements:
-  - kubernetes.core >= 6.0.0 (with O(state=present) and O(state=absent))
+  - kubernetes.core >= 5.0.0 (with O(state=present) and O(state=absent))
   - kubernetes >= 24.2.0 (Python package, likewise)
 author:
   - The rdma.fabric contributors (@rdma-fabric)

@@ -19,7 +19,7 @@ notes:
   - The object belongs to no set of M(rdma.fabric.k8s_batch). An object that is part of a set is refused by name.
   - Ranges are compared with those of other networks by M(rdma.fabric.fabric_input), which sees all of them.
 requirements:
-  - kubernetes.core >= 6.0.0 (with O(state=present) and O(state=absent))
+  - kubernetes.core >= 5.0.0 (with O(state=present) and O(state=absent))
   - kubernetes >= 24.2.0 (Python package, likewise)
 author:
   - The rdma.fabric contributors (@rdma-fabric)

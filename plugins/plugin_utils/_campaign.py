@@ -12,7 +12,7 @@ from __future__ import annotations
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from typing import Any, Callable, Dict, Iterable, Mapping, Protocol, TypeVar
+from typing import Any, Callable, Iterable, Mapping, Protocol, TypeVar
 
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.proof_pods import pod_name, test_pod
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.document import network_label, pair_row
@@ -26,8 +26,8 @@ from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.pair impor
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.plan import device_limits
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.shell import Shell
+from ansible_collections.rdma.fabric.plugins.plugin_utils._json import Json
 
-Json = Dict[str, Any]
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 

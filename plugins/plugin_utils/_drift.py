@@ -24,12 +24,12 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._drift_objects import 
     MISSING,
     NOT_COMPARED,
     SAME,
-    Json,
     name_of,
     origin_of,
     owners_text,
 )
 from ansible_collections.rdma.fabric.plugins.plugin_utils._host_names import fold_names
+from ansible_collections.rdma.fabric.plugins.plugin_utils._json import Json
 from ansible_collections.rdma.fabric.plugins.plugin_utils._plan_classes import plan_lines_of_classes
 
 FORMAT = "rdma.fabric/drift/v1"

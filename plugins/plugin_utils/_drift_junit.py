@@ -14,7 +14,8 @@ from typing import Any, Mapping, NamedTuple, Sequence
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.junit_xml import content, start_tag
 from ansible_collections.rdma.fabric.plugins.module_utils._report.hosts import counted
 from ansible_collections.rdma.fabric.plugins.plugin_utils._drift import UNREACHABLE, host_line, object_lines
-from ansible_collections.rdma.fabric.plugins.plugin_utils._drift_objects import FAILED, NOT_COMPARED, SAME, Json
+from ansible_collections.rdma.fabric.plugins.plugin_utils._drift_objects import FAILED, NOT_COMPARED, SAME
+from ansible_collections.rdma.fabric.plugins.plugin_utils._json import Json
 
 _NAME = "rdma.fabric.drift"
 _FAILURE, _ERROR, _SKIPPED = "failure", "error", "skipped"

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Collection, Dict, Iterable, Mapping, Sequence
+from typing import Any, Collection, Iterable, Mapping, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.differences import differences
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import ApiFault
@@ -20,8 +20,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._k8s.session import (
     BatchResult,
     Change,
 )
-
-Json = Dict[str, Any]
+from ansible_collections.rdma.fabric.plugins.plugin_utils._json import Json
 
 SAME, DIFFERS, MISSING, LEFT_OVER = "same", "differs", "missing", "left_over"
 FAILED, NOT_COMPARED = "failed", "not_compared"

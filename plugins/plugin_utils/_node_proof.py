@@ -9,7 +9,7 @@ Of the cluster only what it takes is read: the node, neighbours one after the ot
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Callable, Dict, Protocol
+from typing import Callable, Protocol
 
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.document import network_label
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.neighbours import (
@@ -32,8 +32,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.plan impor
     node_row,
 )
 from ansible_collections.rdma.fabric.plugins.plugin_utils._action import ActionFailure
-
-Json = Dict[str, Any]
+from ansible_collections.rdma.fabric.plugins.plugin_utils._json import Json
 
 # A neighbour that others are being tested with is asked last, unless this many would do.
 _MOST_BUSY = 4

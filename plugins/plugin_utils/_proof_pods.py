@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 from datetime import datetime, timezone
-from typing import Any, Callable, Dict, Iterable
+from typing import Callable, Iterable
 
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.proof_pods import (
     CONTAINER,
@@ -39,8 +39,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.pod_reason
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.shell import Output, ShellTrouble
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.pods import TEST_POD
 from ansible_collections.rdma.fabric.plugins.plugin_utils._interruption import Interrupted
-
-Json = Dict[str, Any]
+from ansible_collections.rdma.fabric.plugins.plugin_utils._json import Json
 
 _ATTACHMENTS = "k8s.cni.cncf.io/v1"
 _REMOVAL_TIMEOUT = 90.0

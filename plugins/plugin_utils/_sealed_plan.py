@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import Any, Dict, Iterable, Mapping, NamedTuple
+from typing import Any, Iterable, Mapping, NamedTuple
 
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.render import objects_of
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.sealed import check_sealed, digest_of
@@ -20,9 +20,8 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.syntax impo
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects import key_of
 from ansible_collections.rdma.fabric.plugins.module_utils._report.hosts import natural_key
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, Notice, Violation, named
+from ansible_collections.rdma.fabric.plugins.plugin_utils._json import Json
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variable_rows_hooks import HOOKS
-
-Json = Dict[str, Any]
 
 FORMAT = "rdma.fabric sealed plan"
 VERSION = 1

@@ -13,7 +13,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._k8s import leases, no
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.following import Following
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import Connection
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.cordon import is_cordoned, mark_of
-from ansible_collections.rdma.fabric.plugins.module_utils._rollout.holding import Json
+from ansible_collections.rdma.fabric.plugins.module_utils._rollout.objects import Json
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.slots import GROUP_LABEL, upgrading_selector
 from ansible_collections.rdma.fabric.plugins.plugin_utils._node_cluster import passing_as_silence
 from ansible_collections.rdma.fabric.plugins.plugin_utils._process import has_ended

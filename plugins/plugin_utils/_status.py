@@ -9,7 +9,7 @@ Hosts in the same state are one class. What needs a person is in ``attention``, 
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any, Dict, Iterable, Mapping, Sequence
+from typing import Any, Iterable, Mapping, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.syntax import one_line
 from ansible_collections.rdma.fabric.plugins.module_utils._report.hosts import (
@@ -19,8 +19,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._report.hosts import (
     rail_rows,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import named
-
-Json = Dict[str, Any]
+from ansible_collections.rdma.fabric.plugins.plugin_utils._json import Json
 
 AS_ASKED, PENDING, REBOOT, CONSENT, REFUSED = "as asked", "pending", "reboot", "needs consent", "refused"
 UNREACHABLE, FAILED = "unreachable", "failed"

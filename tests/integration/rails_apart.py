@@ -22,7 +22,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.execute i
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import HostState
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.managers.routes import PROTOCOL
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.matching import match_spec
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.own_files import read_boot
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.own_files import read_own_files
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.routing import read_routing
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.settings import read_settings
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import LiveMachine
@@ -72,7 +72,7 @@ def cable(switch: int) -> None:
     subprocess.run(["nsenter", f"--target={switch}", "--net", "bash", "-ec", _SWITCH], check=True)
 
 
-def seen(switch: int) -> dict[str, Any]:
+def seen(switch: int) -> Any:
     """What answers at the switch for each address, by which rail each address sends, and whether it gets there."""
     hardware = {link["address"]: link["ifname"] for link in json.loads(ip("-json", "link", "show"))}
     answers = {}
@@ -114,18 +114,19 @@ def reaches(address: str) -> bool:
     return True
 
 
-def facts(machine: LiveMachine, desired: dict[str, Any]) -> dict[str, Any]:
+def facts(machine: LiveMachine, desired: Any) -> Any:
     """What a host tells whose rails are ports of cards, as far as routes and sysctls need it."""
     probe = Probe(machine)
     up = {link["ifname"]: "UP" in link["flags"] for link in json.loads(ip("-json", "link", "show"))}
     found = given.facts([], [given.netdev(rail, None, up=up[rail]) for rail in RAILS])
-    found["boot"] = {**read_boot(probe), "managers": {}}
+    found["boot"].update(files=read_own_files(probe))
     found["settings"] = read_settings(probe, desired, RAILS, found["boot"]["files"])
-    found["routing"] = read_routing(probe, desired, match_spec(desired, HostState(found)).interfaces, found)
+    interfaces = match_spec(desired, HostState(found)).interfaces
+    found["routing"] = read_routing(probe, desired, interfaces, found["boot"], found["uplinks"])
     return found
 
 
-def converge(desired: dict[str, Any], kept: dict[str, Any]) -> list[str]:
+def converge(desired: Any, kept: Any) -> list[str]:
     """Bring the rails to what is asked of them, keep what was there before, and return the lines of the plan."""
     machine = LiveMachine()
     plan, context = plan_with_context(desired, facts(machine, desired), CONCERNS)
@@ -135,11 +136,11 @@ def converge(desired: dict[str, Any], kept: dict[str, Any]) -> list[str]:
     return done.lines
 
 
-def run(desired: dict[str, Any], switch: int) -> dict[str, Any]:
+def run(desired: Any, switch: int) -> Any:
     """Return what was seen at each stage, and the lines of each run."""
     cable(switch)
-    kept: dict[str, Any] = {}
-    found: dict[str, Any] = {"before": seen(switch), "lines": converge(desired, kept), "after": seen(switch)}
+    kept: Any = {}
+    found: Any = {"before": seen(switch), "lines": converge(desired, kept), "after": seen(switch)}
     found["again"] = converge(desired, kept)
     ip("link", "set", RAILS[0], "down")
     ip("link", "set", RAILS[0], "up")

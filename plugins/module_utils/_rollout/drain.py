@@ -13,9 +13,10 @@ import math
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Callable, Mapping, Protocol, Sequence
+from typing import Callable, Protocol, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.cordon import is_cordoned
+from ansible_collections.rdma.fabric.plugins.module_utils._rollout.objects import Json
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.pace import Clock, Pace
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.pods import (
     EVICT,
@@ -26,8 +27,6 @@ from ansible_collections.rdma.fabric.plugins.module_utils._rollout.pods import (
     controller_of,
     judge,
 )
-
-Json = Mapping[str, Any]
 
 # A pod of the same controller that appears this often on a cordoned node will do so for ever.
 _MOST_RETURNS = 3

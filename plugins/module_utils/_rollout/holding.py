@@ -19,9 +19,10 @@ import random
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
-from typing import Any, Callable, Mapping, Protocol, Sequence
+from typing import Callable, Mapping, Protocol, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.drain import Unanswered
+from ansible_collections.rdma.fabric.plugins.module_utils._rollout.objects import Json
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.pace import Clock, Pace, kept_back
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.slots import (
     Keep,
@@ -37,7 +38,6 @@ from ansible_collections.rdma.fabric.plugins.module_utils._rollout.slots import 
     slot_of,
 )
 
-Json = Mapping[str, Any]
 _TIME = "%Y-%m-%dT%H:%M:%S.%fZ"
 # A slot is renewed by the first look after this share of its duration.
 _RENEWED_AFTER = 0.25

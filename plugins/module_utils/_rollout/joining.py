@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Iterable, Mapping, Sequence
+from typing import Iterable, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.cordon import Step
+from ansible_collections.rdma.fabric.plugins.module_utils._rollout.objects import Json
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.pods import FINISHED, MIRROR, controller_of
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.ready import (
     boot_of,
@@ -22,8 +23,6 @@ from ansible_collections.rdma.fabric.plugins.module_utils._rollout.ready import 
     silence_of,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import named
-
-Json = Mapping[str, Any]
 
 ANNOTATION = "rdma.fabric/join"
 _TEXTS = ("holder", "run", "time", "reason", "boot")

@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import Any, Callable, Iterable, Mapping
+from typing import Callable, Iterable, Mapping
 
-Json = Mapping[str, Any]
+from ansible_collections.rdma.fabric.plugins.module_utils._rollout.objects import Json
 
 EVICT = "evict"
 STAY = "stay"

@@ -7,13 +7,12 @@ from __future__ import annotations
 
 from fnmatch import fnmatchcase
 from functools import partial
-from typing import Any, Callable, Iterable, Mapping, Sequence
+from typing import Callable, Iterable, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.cordon import Mark
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.drain import Cluster, Unanswered
+from ansible_collections.rdma.fabric.plugins.module_utils._rollout.objects import Json
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.pace import Pace
-
-Json = Mapping[str, Any]
 
 
 def boot_of(node: Json) -> str:

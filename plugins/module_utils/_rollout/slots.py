@@ -22,11 +22,10 @@ import math
 import re
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any, Callable, Collection, Dict, Mapping, Sequence
+from typing import Any, Callable, Collection, Mapping, Sequence
 
+from ansible_collections.rdma.fabric.plugins.module_utils._rollout.objects import Made
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import named
-
-Json = Dict[str, Any]
 
 GROUP_LABEL = "rdma.fabric/slots"
 REASON = "rdma.fabric/slot-failed"
@@ -57,7 +56,7 @@ class Slot:
     failed: str = ""
     process: str = ""
     domain: str = ""
-    live: Json = field(default_factory=dict, compare=False)
+    live: Made = field(default_factory=dict, compare=False)
 
     def __str__(self) -> str:
         state = f"failed: {self.failed}" if self.failed else f"renewed {self.renewed or 'never'}"
@@ -186,7 +185,7 @@ def slots_of(leases: Sequence[Mapping[str, Any]], group: str) -> list[Slot]:
     return [slot for slot in (slot_of(lease, group) for lease in leases) if slot is not None]
 
 
-def removable(leases: Sequence[Json]) -> tuple[list[list[Json]], list[Slot]]:
+def removable(leases: Sequence[Made]) -> tuple[list[list[Made]], list[Slot]]:
     """Return the Leases that a teardown may delete, for each group in the order to do so, and the slots that are held.
 
     Where one slot of a group is held, all of the group stay.
@@ -200,11 +199,11 @@ def removable(leases: Sequence[Json]) -> tuple[list[list[Json]], list[Slot]]:
     return [[slot.live for slot in sorted(slots, key=lambda one: -one.index)] for slots in free if slots], held
 
 
-def lease_of(slot: Slot, group: str, namespace: str) -> Json:
+def lease_of(slot: Slot, group: str, namespace: str) -> Made:
     """Return the Lease to write for a slot; one that was read before names the resourceVersion that it had."""
     before = slot.live.get("metadata") or {}
     annotations = {REASON: slot.failed, PROCESS: slot.process, DOMAIN: slot.domain}
-    metadata: Json = {
+    metadata: Made = {
         "name": slot_name(group, slot.index),
         "namespace": namespace,
         "labels": {**_MANAGED, GROUP_LABEL: group},
@@ -212,7 +211,7 @@ def lease_of(slot: Slot, group: str, namespace: str) -> Json:
     }
     if before.get("resourceVersion"):
         metadata["resourceVersion"] = before["resourceVersion"]
-    spec: Json = {}
+    spec: Made = {}
     if slot.node:
         spec = {
             "holderIdentity": f"{slot.node}/{slot.run}",

@@ -9,16 +9,16 @@ counted. A stage without ``seconds`` goes on, or its run was killed in it.
 
 from __future__ import annotations
 
-from typing import Any, Dict, Mapping, Sequence
+from typing import Any, Mapping, Sequence
 
-Json = Dict[str, Any]
+from ansible_collections.rdma.fabric.plugins.module_utils._rollout.objects import Made
 
 FORMAT = "rdma.fabric/turn/v1"
 DRAIN, CHANGE, REBOOT, VERIFY, GIVE_BACK, ROLL_BACK = "drain", "change", "reboot", "verify", "give_back", "roll_back"
 _DIGITS = 3
 
 
-def begun(*, host: str, node: str, run: str, slot: str, domain: str, waited: float, now: float) -> Json:
+def begun(*, host: str, node: str, run: str, slot: str, domain: str, waited: float, now: float) -> Made:
     """Return a turn that has its slot, for which it has ``waited`` so many seconds."""
     return {
         "format": FORMAT,
@@ -40,14 +40,14 @@ def begun(*, host: str, node: str, run: str, slot: str, domain: str, waited: flo
     }
 
 
-def opened(turn: Json, stage: str, now: float) -> Json:
+def opened(turn: Made, stage: str, now: float) -> Made:
     """Return the turn as a stage begins in it; one that was going on, such as a reboot, has ended then."""
     turn = closed(turn, now)
     entry = {"stage": stage, "at": _since(turn, now), "seconds": None, "failed": False}
     return {**turn, "stages": [*turn["stages"], entry]}
 
 
-def closed(turn: Json, now: float, seconds: float | None = None, *, failed: bool = False) -> Json:
+def closed(turn: Made, now: float, seconds: float | None = None, *, failed: bool = False) -> Made:
     """Return the turn as its last stage has ended; without ``seconds`` its length is what the calendar says."""
     if not turn["stages"] or turn["stages"][-1]["seconds"] is not None:
         return turn
@@ -56,13 +56,13 @@ def closed(turn: Json, now: float, seconds: float | None = None, *, failed: bool
     return {**turn, "stages": [*turn["stages"][:-1], {**last, "seconds": round(took, _DIGITS), "failed": failed}]}
 
 
-def ended(turn: Json, now: float, reason: str = "") -> Json:
+def ended(turn: Made, now: float, reason: str = "") -> Made:
     """Return the turn as its slot is given back, or left behind for a ``reason``."""
     turn = closed(turn, now, failed=bool(reason))
     return {**turn, "seconds": _since(turn, now), "end": "failed" if reason else "given_back", "reason": reason}
 
 
-def stage_of_host(turn: Json, state: str) -> str:
+def stage_of_host(turn: Made, state: str) -> str:
     """Return which stage a look at the host is, that brings it to ``state`` where it is not there.
 
     The first one changes it. After a reboot it is verified; a later one to another state takes the change back.
@@ -76,7 +76,7 @@ def stage_of_host(turn: Json, state: str) -> str:
     return VERIFY
 
 
-def versions_of(facts: Mapping[str, Any]) -> Json:
+def versions_of(facts: Mapping[str, Any]) -> Made:
     """Return the versions of driver, kernel and firmware that a host has, by its facts."""
     stack = facts.get("stack") or {}
     firmware = {str(device["firmware"]) for device in facts.get("rdma") or [] if device.get("firmware")}
@@ -87,7 +87,7 @@ def versions_of(facts: Mapping[str, Any]) -> Json:
     }
 
 
-def refusals_of(pods: Sequence[Mapping[str, Any]]) -> list[Json]:
+def refusals_of(pods: Sequence[Mapping[str, Any]]) -> list[Made]:
     """Return which pods a drain could not evict at first, what refused it and for how long, the longest first."""
     found = [
         {"pod": f"{pod['namespace']}/{pod['name']}", "why": pod["blocked"], "seconds": pod["refused"]}
@@ -97,5 +97,5 @@ def refusals_of(pods: Sequence[Mapping[str, Any]]) -> list[Json]:
     return sorted(found, key=lambda entry: -entry["seconds"])
 
 
-def _since(turn: Json, now: float) -> float:
+def _since(turn: Made, now: float) -> float:
     return round(max(now - float(turn["began"]), 0.0), _DIGITS)

@@ -6,11 +6,10 @@
 from __future__ import annotations
 
 import json
-from typing import Any, Collection, Iterable, Mapping
+from typing import Collection, Iterable
 
+from ansible_collections.rdma.fabric.plugins.module_utils._rollout.objects import Json
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.pods import FINISHED, NETWORKS, asked_for
-
-Json = Mapping[str, Any]
 
 
 def users_of(pods: Iterable[Json], networks: Collection[str], resources: Collection[str]) -> list[str]:

@@ -20,10 +20,10 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.program 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import parse_host_variables
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.persisted import wishes_text
 
-Facts = dict[str, Any]
+Facts = Any
 
 
-def nic(address: str, name: str | None = None, **changes: Any) -> dict[str, Any]:
+def nic(address: str, name: str | None = None, **changes: Any) -> Any:
     """A ConnectX-7 in Ethernet mode with 16 possible virtual functions."""
     return {
         "address": address,
@@ -37,7 +37,15 @@ def nic(address: str, name: str | None = None, **changes: Any) -> dict[str, Any]
         "driver": "mlx5_core",
         "numa_node": 0,
         "link": {"speed_gts": 32.0, "width": 16, "max_speed_gts": 32.0, "max_width": 16},
-        "sriov": {"total": 16, "enabled": 0, "vf_device": "101e", "autoprobe": True, "vfs": []},
+        "sriov": {
+            "total": 16,
+            "enabled": 0,
+            "vf_device": "101e",
+            "autoprobe": True,
+            "vfs": [],
+            "settings": None,
+            "port_mac": None,
+        },
         "netdevs": [name] if name else [],
         "rdma": ["mlx5_0"],
         "link_layer": "Ethernet",
@@ -47,12 +55,12 @@ def nic(address: str, name: str | None = None, **changes: Any) -> dict[str, Any]
     }
 
 
-def vf(address: str, pf: str | None, name: str | None = None, **changes: Any) -> dict[str, Any]:
+def vf(address: str, pf: str | None, name: str | None = None, **changes: Any) -> Any:
     """A virtual function; without ``pf`` it is what a guest sees."""
     return nic(address, name, **{"device": "101e", "function": "vf", "pf": pf, "sriov": None, **changes})
 
 
-def netdev(name: str, pci: str | None, **changes: Any) -> dict[str, Any]:
+def netdev(name: str, pci: str | None, **changes: Any) -> Any:
     """An Ethernet interface that is up with an MTU of 1500."""
     return {
         "name": name,
@@ -69,17 +77,18 @@ def netdev(name: str, pci: str | None, **changes: Any) -> dict[str, Any]:
         "name_origin": "predictable",
         "master": None,
         "kind": "physical",
+        "lower": [],
         **changes,
     }
 
 
-def ipoib(name: str, pci: str, **changes: Any) -> dict[str, Any]:
+def ipoib(name: str, pci: str, **changes: Any) -> Any:
     """An IPoIB interface in datagram mode on a 4K fabric."""
     mac = "00:00:10:29:fe:80:00:00:00:00:00:00:a0:88:c2:03:00:b1:7e:26"
     return netdev(name, pci, **{"mac": mac, "mtu": 4092, "link_type": "infiniband", "port_name": None, **changes})
 
 
-def gpu(address: str) -> dict[str, Any]:
+def gpu(address: str) -> Any:
     """An H100."""
     return {
         "address": address,
@@ -93,16 +102,14 @@ def gpu(address: str) -> dict[str, Any]:
     }
 
 
-def module(*, loaded: bool = True, builtin: bool = False) -> dict[str, Any]:
+def module(*, loaded: bool = True, builtin: bool = False) -> Any:
     """A kernel module."""
     state = {"refcount": 0, "users": [], "version": None, "srcversion": None, "out_of_tree": False}
     return {"loaded": loaded, "builtin": builtin, **state}
 
 
-def facts(
-    nics: list[dict[str, Any]] | None = None, netdevs: list[dict[str, Any]] | None = None, **changes: Any
-) -> Facts:
-    """A host with the given NICs on the inbox driver."""
+def facts(nics: list[Any] | None = None, netdevs: list[Any] | None = None, **changes: Any) -> Facts:
+    """A host with the given NICs on the inbox driver; of ``boot`` and ``stack`` only what is given changes."""
     base: Facts = {
         "format": 1,
         "system": {
@@ -114,6 +121,7 @@ def facts(
             "secure_boot": False,
             "lockdown": None,
             "ostree": False,
+            "iommu": {"active": None, "firmware": None},
             "numa_nodes": 2,
         },
         "nics": nics or [],
@@ -124,20 +132,48 @@ def facts(
         "stack": {
             "flavour": "inbox",
             "version": None,
+            "installed": None,
             "gpu_driver": None,
             "gpu_driver_flavour": None,
             "peer_memory": None,
         },
+        "pcie": {"functions": {}, "bridges": {}, "virtual": False, "passed_through": []},
         "distances": {},
         "rails": [],
         "uplinks": [],
         "labels": {"kubernetes.io/arch": "amd64", "feature.node.kubernetes.io/pci-15b3.present": "true"},
-        "boot": {"files": {}},
-        "naming": {"udev": True, "rdma": "/usr/sbin/rdma", "initramfs": None, "references": {}},
+        "boot": {
+            "files": {},
+            "managers": {},
+            "unit": {"enabled": False, "programs": []},
+            "python": "/usr/bin/python3",
+            "result": None,
+            "guard": None,
+            "awaited": {},
+            "vf_counts": {},
+        },
+        "naming": {
+            "udev": True,
+            "rdma": "/usr/sbin/rdma",
+            "initramfs": None,
+            "references": {},
+            "others": {},
+            "link_files": {},
+        },
+        "owners": {},
         "vf_users": {},
+        "eswitch": {},
+        "firmware": {"tool": None, "set_since_boot": {}, "cards": {}},
+        "firmware_images": {"tool": None, "cards": {}, "files": {}},
+        "guids": {},
+        "queues": {},
+        "interrupts": {},
+        "settings": {},
+        "routing": {},
         "unreadable": [],
     }
-    return {**base, **changes}
+    parts = {key: {**base[key], **changes[key]} for key in ("boot", "stack") if key in changes}
+    return {**base, **changes, **parts}
 
 
 def two_ports(**changes: Any) -> Facts:
@@ -175,19 +211,19 @@ def with_functions(state: Facts, pf: str, count: int, mtu: int = 1500) -> Facts:
     return state
 
 
-def vf_settings(**changes: Any) -> dict[str, Any]:
+def vf_settings(**changes: Any) -> Any:
     """How a driver sets up a new virtual function."""
     settings = {"mac": "00:00:00:00:00:00", "vlan": 0, "trust": False, "spoofchk": True, "max_tx_rate": 0}
     return {**settings, "link_state": "auto", **changes}
 
 
-def interface(**wanted: Any) -> dict[str, Any]:
+def interface(**wanted: Any) -> Any:
     """One entry of HostSpec.interfaces."""
     keys = ("name", "rdma_name", "mtu", "vf_mtu", "state", "vfs", "vf_settings")
     return {**dict.fromkeys(keys), **wanted}
 
 
-def desired(*interfaces: dict[str, Any], consents: dict[str, bool] | None = None, **changes: Any) -> dict[str, Any]:
+def desired(*interfaces: Any, consents: dict[str, bool] | None = None, **changes: Any) -> Any:
     """A HostSpec that asks for nothing but the given interfaces and ``changes``."""
     nothing = parse_host_variables("gpu01", {})[0]
     return {
@@ -198,22 +234,22 @@ def desired(*interfaces: dict[str, Any], consents: dict[str, bool] | None = None
     }
 
 
-def request(source: str = "NicClusterPolicy/nic-cluster-policy", **changes: Any) -> dict[str, Any]:
+def request(source: str = "NicClusterPolicy/nic-cluster-policy", **changes: Any) -> Any:
     """A host request; give ``driver`` or ``peer_memory``."""
     return {"source": source, "node_selector": {}, "driver": None, "peer_memory": None, **changes}
 
 
-def ofed(version: str, image: str = "doca-driver") -> dict[str, Any]:
+def ofed(version: str, image: str = "doca-driver") -> Any:
     """An ofedDriver section."""
     return {"repository": "nvcr.io/nvidia/mellanox", "image": image, "version": version}
 
 
-def steps_of(plan: dict[str, Any], concern: str) -> list[dict[str, Any]]:
+def steps_of(plan: Any, concern: str) -> list[Any]:
     """The plan's steps of one concern."""
     return [step for step in plan["steps"] if step["concern"] == concern]
 
 
-def facts_after(plan: dict[str, Any], before: Facts) -> Facts:
+def facts_after(plan: Any, before: Facts) -> Facts:
     """The host after every executable step, and after the reboot that steps at boot wait for."""
     state = copy.deepcopy(before)
     for step in plan["steps"]:
@@ -222,15 +258,15 @@ def facts_after(plan: dict[str, Any], before: Facts) -> Facts:
     return state
 
 
-def _address(step: dict[str, Any]) -> str:
+def _address(step: Any) -> str:
     return str(step["id"].split(":", 1)[1])
 
 
-def _netdevs_of(state: Facts, address: str) -> list[dict[str, Any]]:
+def _netdevs_of(state: Facts, address: str) -> list[Any]:
     return [entry for entry in state["netdevs"] if entry["pci"] == address]
 
 
-def _loaded(state: Facts, step: dict[str, Any]) -> Facts:
+def _loaded(state: Facts, step: Any) -> Facts:
     name = _address(step)
     if name != LOAD_FILE:
         state["modules"].setdefault(name, module())["loaded"] = True
@@ -239,7 +275,7 @@ def _loaded(state: Facts, step: dict[str, Any]) -> Facts:
     return state
 
 
-def _renamed(state: Facts, step: dict[str, Any]) -> Facts:
+def _renamed(state: Facts, step: Any) -> Facts:
     address = _address(step)
     files = state["boot"]["files"]
     if address.startswith("/"):
@@ -260,7 +296,7 @@ def _renamed(state: Facts, step: dict[str, Any]) -> Facts:
     return state
 
 
-def _with_mtu(state: Facts, step: dict[str, Any]) -> Facts:
+def _with_mtu(state: Facts, step: Any) -> Facts:
     address = _address(step)
     if address.endswith(":vfs"):
         address = address[: -len(":vfs")]
@@ -273,13 +309,13 @@ def _with_mtu(state: Facts, step: dict[str, Any]) -> Facts:
     return state
 
 
-def _with_state(state: Facts, step: dict[str, Any]) -> Facts:
+def _with_state(state: Facts, step: Any) -> Facts:
     for entry in _netdevs_of(state, _address(step)):
         entry["up"] = step["to"] == "up"
     return state
 
 
-def _with_count(state: Facts, step: dict[str, Any]) -> Facts:
+def _with_count(state: Facts, step: Any) -> Facts:
     address = _address(step)
     if not address.endswith(":settings"):
         return with_functions(state, address, step["to"])
@@ -289,7 +325,7 @@ def _with_count(state: Facts, step: dict[str, Any]) -> Facts:
     return state
 
 
-def _kept(state: Facts, step: dict[str, Any]) -> Facts:
+def _kept(state: Facts, step: Any) -> Facts:
     boot, path = state["boot"], _address(step)
     if not path.startswith("/"):
         return state
@@ -307,12 +343,12 @@ def _kept(state: Facts, step: dict[str, Any]) -> Facts:
     return state
 
 
-def _removed(state: Facts, step: dict[str, Any]) -> Facts:
+def _removed(state: Facts, step: Any) -> Facts:
     state["boot"]["files"].pop(step["target"], None)
     return state
 
 
-def _changed_elsewhere(state: Facts, _step: dict[str, Any]) -> Facts:
+def _changed_elsewhere(state: Facts, _step: Any) -> Facts:
     """What these facts do not show: packages, builds, the initial RAM disk."""
     return state
 

@@ -15,6 +15,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps imp
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.gather import gather
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.pending_reboot import FILE
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.pending_reboot import PATH as PENDING_REBOOT
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import KnownAwaited
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import BOOT_ID
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.state_file import BrokenState
 from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.record import record
@@ -23,7 +24,7 @@ from ansible_collections.rdma.fabric.tests.unit._host.kernel.machine import Kern
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.system import reboot
 from ansible_collections.rdma.fabric.tests.unit._host.system_hosts import APPLY, REMOVE, applied, host, previewed
 
-WISH: dict[str, Any] = {"kernel_arguments": ["iommu=pt"]}
+WISH: Any = {"kernel_arguments": ["iommu=pt"]}
 WITHOUT = "root=UUID=4c1f7c52 ro quiet"
 WAITING = "kernel_arguments:reboot"
 
@@ -36,7 +37,7 @@ def waiting() -> Kernel:
     return kernel
 
 
-def status(outcome: dict[str, Any]) -> str:
+def status(outcome: Any) -> str:
     (step,) = [step for step in outcome["plan"]["steps"] if step["id"] == WAITING]
     return str(step["status"])
 
@@ -110,6 +111,6 @@ def test_a_recording_tells_it_too() -> None:
 
 def test_a_step_that_is_planned_again_waits_for_nothing() -> None:
     step = make_step("driver", "load", target="x", action="x", before="a", after="b", reason="x")
-    known = {"driver:load": {"to": "b", "boot_id": "one", "this_boot": False}}
+    known: dict[str, KnownAwaited] = {"driver:load": {"to": "b", "boot_id": "one", "this_boot": False}}
     assert pending_reboot.refuse_unmet([step], known) == [step]
     assert pending_reboot.pending_after([step], known, ("driver",), "two") == {}

@@ -36,7 +36,7 @@ REPEATABLE = settings(max_examples=25, deadline=None, derandomize=True, database
 def ports(name: str) -> list[tuple[str, str]]:
     """The PCI address and link layer of every interface of a recorded host."""
     facts = gather(Kernel(FLEET[name]().document()))
-    return [(nic["address"], nic["link_layer"]) for nic in facts["nics"] if nic["netdevs"]]
+    return [(nic["address"], nic["link_layer"] or "") for nic in facts["nics"] if nic["netdevs"]]
 
 
 @st.composite
@@ -100,7 +100,7 @@ OF_HOST: dict[str, list[Any]] = {
 NO_TRACE = ("/sys/bus/pci/drivers", "/sys/kernel/iommu_groups", "/sys/module/", "/proc/modules", "/stand-in/")
 
 
-def some_of(dice: random.Random, choices: dict[str, list[Any]]) -> dict[str, Any]:
+def some_of(dice: random.Random, choices: dict[str, list[Any]]) -> Any:
     return {key: dice.choice(choices[key]) for key in choices if dice.random() < 0.4}
 
 
@@ -113,7 +113,7 @@ def wishes_in_turn(seed: int) -> Iterator[dict[str, Any]]:
         yield {"interfaces": [entry], "consents": consents, **some_of(dice, OF_HOST)}
 
 
-def left_traces(kernel: Kernel) -> dict[str, dict[str, Any]]:
+def left_traces(kernel: Kernel) -> Any:
     return {
         kind: {path: value for path, value in entries.items() if not path.startswith(NO_TRACE)}
         for kind, entries in settled(kernel).items()

@@ -46,11 +46,11 @@ EVERY_PORT = [
 ]
 
 
-def nic(facts: dict[str, Any], address: str = PF) -> dict[str, Any]:
+def nic(facts: Any, address: str = PF) -> Any:
     return next(entry for entry in facts["nics"] if entry["address"] == address)
 
 
-def wish(link_layer: str, **changes: Any) -> dict[str, Any]:
+def wish(link_layer: str, **changes: Any) -> Any:
     """A name, a large MTU, a name for RDMA and four functions with that MTU; Ethernet ones with addresses of ours."""
     entry = {"pci": PF, "name": "rail0", "rdma_name": "rail0_rdma", "vfs": 4}
     entry.update(mtu=LARGE_MTU[link_layer], vf_mtu=LARGE_MTU[link_layer], state="up")
@@ -62,7 +62,7 @@ def wish(link_layer: str, **changes: Any) -> dict[str, Any]:
     return desired
 
 
-def functions_of(facts: dict[str, Any]) -> list[dict[str, Any]]:
+def functions_of(facts: Any) -> list[Any]:
     return [nic(facts, address) for address in nic(facts)["sriov"]["vfs"]]
 
 

@@ -39,19 +39,19 @@ def ethernet() -> Tree:
     return roce("node", 1, "composed for a test")
 
 
-def facts_of(tree: Tree, *modules: str) -> dict[str, Any]:
+def facts_of(tree: Tree, *modules: str) -> Any:
     return gather(RecordedHost(tree.document()), None, modules)
 
 
-def nic(facts: dict[str, Any], address: str) -> dict[str, Any]:
+def nic(facts: Any, address: str) -> Any:
     return next(entry for entry in facts["nics"] if entry["address"] == address)
 
 
-def device(facts: dict[str, Any], name: str) -> dict[str, Any]:
+def device(facts: Any, name: str) -> Any:
     return next(entry for entry in facts["rdma"] if entry["name"] == name)
 
 
-def netdev(facts: dict[str, Any], name: str) -> dict[str, Any]:
+def netdev(facts: Any, name: str) -> Any:
     return next(entry for entry in facts["netdevs"] if entry["name"] == name)
 
 

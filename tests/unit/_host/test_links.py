@@ -11,6 +11,7 @@ import pytest
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.gather import gather
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.links import check_links, links_of, lost_links
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import RdmaDevice
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.converge import apply, preview
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.links import with_links
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.result import LINK_SECONDS, Run
@@ -20,7 +21,7 @@ from ansible_collections.rdma.fabric.tests.fixtures.hosts.fleet import FLEET
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.machine import Kernel
 
 RAIL, OTHER = "0000:18:00.0", "0000:29:00.0"
-WISH: dict[str, Any] = {
+WISH: Any = {
     "interfaces": [{"pci": RAIL, "name": "rail0", "mtu": 9000, "vfs": 2}],
     "kernel_modules": ["rdma_ucm"],
 }
@@ -36,14 +37,14 @@ def port_of(kernel: Kernel, address: str) -> str:
     return f"/sys/class/infiniband/{device}/ports/1"
 
 
-def look(kernel: Kernel) -> list[dict[str, Any]]:
+def look(kernel: Kernel) -> list[Any]:
     """Return the links as a run finds them at its beginning."""
     run = Run(check=True, diff=False, mode="apply", recorded=False)
-    found: list[dict[str, Any]] = preview(kernel, check_spec(WISH), run, None)["links"]
+    found: list[Any] = preview(kernel, check_spec(WISH), run, None)["links"]
     return found
 
 
-def applied(kernel: Kernel, wish: dict[str, Any], links: list[dict[str, Any]]) -> dict[str, Any]:
+def applied(kernel: Kernel, wish: Any, links: list[Any]) -> Any:
     run = Run(check=False, diff=False, mode="apply", recorded=False, links=links)
     return apply(kernel, check_spec(wish), run, None, kernel)
 
@@ -149,7 +150,10 @@ def test_a_device_that_is_gone_and_one_of_another_link_layer() -> None:
         f"port 1 of {RAIL} (enp24s0np0) was up at 400 Gb/s, and there is no such RDMA port any more"
     ]
     (device,) = (device for device in facts["rdma"] if device["pci"] == RAIL)
-    changed = {**device, "ports": [{**device["ports"][0], "link_layer": "InfiniBand", "state": "DOWN"}]}
+    changed: RdmaDevice = {
+        **device,
+        "ports": [{**device["ports"][0], "link_layer": "InfiniBand", "state": "DOWN"}],
+    }
     assert lost_links(before, {**facts, "rdma": [*others, changed]}) == []
 
 

@@ -281,7 +281,7 @@ class TestALockThatCannotBeUsed:
 
 
 def test_an_error_of_the_guard_is_told_with_its_cause_and_the_next_step() -> None:
-    def confirming(_module: Any) -> dict[str, Any]:
+    def confirming(_module: Any) -> Any:
         raise HostError("ENOSPC", GUARD_FILE)
 
     assert end_of(confirming) == (
@@ -299,7 +299,7 @@ def on_kernel(root: str, monkeypatch: pytest.MonkeyPatch) -> Kernel:
     return kernel
 
 
-def concern_of(wish: dict[str, Any], concern: str) -> dict[str, Any]:
+def concern_of(wish: Any, concern: str) -> Any:
     """Run a module about one concern."""
     module = SimpleNamespace(check_mode=False, _diff=False)
     return converge_concern(cast(AnsibleModule, module), check_spec(wish), concern)[0]
@@ -340,7 +340,7 @@ class TestModules:
         monkeypatch.setattr(_module, "exclusive", never)
         monkeypatch.setattr(_module, "preview", lambda *_arguments: {"facts": {}, "summary": {}, "recorded": False})
         module = SimpleNamespace(check_mode=True, _diff=False)
-        outcome = converge_concern(cast(AnsibleModule, module), check_spec({}), "peer_memory")
+        outcome: Any = converge_concern(cast(AnsibleModule, module), check_spec({}), "peer_memory")
         assert outcome == ({}, {})
 
 

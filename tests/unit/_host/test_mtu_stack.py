@@ -43,11 +43,11 @@ def on(state: Facts, lower: str, name: str, mtu: int = 1500, kind: str = "vlan")
     return state
 
 
-def mtu_steps(state: Facts, *wanted: dict[str, Any], **changes: Any) -> list[dict[str, Any]]:
+def mtu_steps(state: Facts, *wanted: Any, **changes: Any) -> list[Any]:
     return steps_of(make_plan(desired(*wanted, **changes), state), "mtu")
 
 
-def ids(steps: list[dict[str, Any]]) -> list[str]:
+def ids(steps: list[Any]) -> list[str]:
     return [step["id"].split(":", 1)[1] for step in steps]
 
 
@@ -178,7 +178,7 @@ def bonded_guest() -> Kernel:
     return kernel
 
 
-def wished(mtu: int) -> dict[str, Any]:
+def wished(mtu: int) -> Any:
     return wish(
         {"current_name": "backend", "mtu": mtu},
         {"current_name": "bond0", "mtu": mtu},

@@ -10,7 +10,7 @@ from typing import Any
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.execute import Execution, execute
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.handler import Handler
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.operations import Found, SetAttribute, Work
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import make_step
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import Plan, make_step
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.machine import Kernel
 
 WORDS: dict[str, Any] = {"target": "gpu01", "action": "write", "before": 0, "after": 1, "reason": "a test asks for it"}
@@ -22,7 +22,8 @@ def _written(text: str) -> Found:
 
 
 def _executed(kernel: Kernel) -> Execution:
-    plan: dict[str, Any] = {"steps": [make_step("some", "thing", **WORDS)]}
+    steps = [make_step("some", "thing", **WORDS)]
+    plan: Plan = {"format": 1, "steps": steps, "notices": [], "digest": ""}
     handler = Handler(lambda _context, _step: Work([_written("1")], [_written("0")]))
     context: Any = None
     return execute(plan, context, kernel, kernel, handler_of=lambda _concern: handler)

@@ -7,7 +7,13 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import describe, digest, make_step
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import (
+    Plan,
+    Step,
+    describe,
+    digest,
+    make_step,
+)
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import HostError
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.connection import client_address, server_address
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.plan import make_plan
@@ -23,10 +29,13 @@ PF = "0000:18:00.0"
 WANTED = desired(interface(pci=PF, name="rail0", vfs=17), node_labels={"rack": "r1"})
 
 
-def outcome(wanted: dict[str, Any] | None = None, **changes: Any) -> dict[str, Any]:
+def outcome(wanted: Any = None, **changes: Any) -> Any:
     wanted, state = WANTED if wanted is None else wanted, two_ports()
     run = Run(**{"check": True, "diff": True, "mode": "apply", "recorded": False, **changes})
     return host_result(wanted, state, make_plan(wanted, state), run)
+
+
+NOTHING: Plan = {"format": 1, "steps": [], "notices": [], "digest": ""}
 
 
 class TestOutcome:
@@ -41,7 +50,7 @@ class TestOutcome:
         ],
     )
     def test_only_a_live_host_that_is_to_be_applied_would_change(
-        self, changes: dict[str, Any], changed: bool, failed: bool
+        self, changes: Any, changed: bool, failed: bool
     ) -> None:
         result = outcome(**changes)
         assert (result["changed"], result.get("failed", False)) == (changed, failed)
@@ -59,7 +68,7 @@ class TestOutcome:
         assert "diff" not in outcome(desired())
 
     def test_notices_are_part_of_the_printed_plan(self) -> None:
-        lines = plan_lines({"steps": [], "notices": ["first\nsecond"]})
+        lines = plan_lines({**NOTHING, "notices": ["first\nsecond"]})
         assert lines == ["notice: first\\nsecond"]
 
     def test_the_summary_counts(self) -> None:
@@ -82,7 +91,7 @@ class TestOutcome:
         }
 
     def test_nothing_to_do_is_said(self) -> None:
-        assert sentence({"steps": []}) == "nothing to do"
+        assert sentence(NOTHING) == "nothing to do"
 
 
 class TestSteps:
@@ -92,20 +101,22 @@ class TestSteps:
 
     @pytest.mark.parametrize("key", ["target", "action", "interrupts", "detail"])
     def test_text_of_a_host_can_not_leave_its_line(self, key: str) -> None:
-        line = describe({**self.STEP, key: "x\nplanned: all is well\x1b[2J\u202e"})
+        step: Any = {**self.STEP, key: "x\nplanned: all is well\x1b[2J\u202e"}
+        line = describe(step)
         assert line.isprintable()
 
     @pytest.mark.parametrize(("key", "value"), [("id", "x"), ("from", 1), ("to", 2), ("when", "boot"), ("status", "x")])
     def test_the_digest_is_over_what_changes(self, key: str, value: Any) -> None:
-        assert digest([{**self.STEP, key: value}]) != digest([self.STEP])
+        other: Any = {**self.STEP, key: value}
+        assert digest([other]) != digest([self.STEP])
 
     def test_the_digest_does_not_depend_on_wording(self) -> None:
-        other = {**self.STEP, "reason": "because", "target": "x", "detail": "y"}
+        other: Step = {**self.STEP, "reason": "because", "target": "x", "detail": "y"}
         assert digest([other]) == digest([self.STEP])
         assert digest([self.STEP]).startswith("sha256:")
 
     def test_consent_is_named_on_the_line(self) -> None:
-        step = {**self.STEP, "status": "needs_consent", "consent": "rdma_fabric_allow_vf_reset"}
+        step: Step = {**self.STEP, "status": "needs_consent", "consent": "rdma_fabric_allow_vf_reset"}
         assert "allow it with rdma_fabric_allow_vf_reset: true" in describe(step)
 
 

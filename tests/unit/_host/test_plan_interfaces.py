@@ -29,11 +29,11 @@ OTHER = "0000:40:00.0"
 UPLINK = "0000:02:00.0"
 
 
-def plan_steps(concern: str, state: Any, *interfaces: Any, **changes: Any) -> list[dict[str, Any]]:
+def plan_steps(concern: str, state: Any, *interfaces: Any, **changes: Any) -> list[Any]:
     return steps_of(make_plan(desired(*interfaces, **changes), state), concern)
 
 
-def the_step(concern: str, state: Any, *interfaces: Any, **changes: Any) -> dict[str, Any]:
+def the_step(concern: str, state: Any, *interfaces: Any, **changes: Any) -> Any:
     steps = plan_steps(concern, state, *interfaces, **changes)
     assert len(steps) == 1, steps
     return steps[0]

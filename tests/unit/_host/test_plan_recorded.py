@@ -31,7 +31,7 @@ GROUPS = {
 }
 
 
-def wanted_of(host: str) -> dict[str, Any]:
+def wanted_of(host: str) -> Any:
     group = GROUPS[host]
     variables = yaml.safe_load((INVENTORY / "group_vars" / f"{group}.yml").read_text()) if group else {}
     desired, violations, _notices = parse_host_variables(host, variables)
@@ -40,7 +40,7 @@ def wanted_of(host: str) -> dict[str, Any]:
     return desired
 
 
-def facts_of(host: str) -> dict[str, Any]:
+def facts_of(host: str) -> Any:
     document = load_recording((INVENTORY / "recordings" / f"{host}.json.gz").read_bytes())
     return gather(RecordedHost(document), None, wanted_of(host)["kernel_modules"])
 

@@ -27,7 +27,7 @@ class TestModules:
         assert (step["when"], step["status"]) == ("now+boot", "planned")
 
     @pytest.mark.parametrize("present", [module(), module(loaded=False, builtin=True)])
-    def test_a_loaded_or_built_in_module_needs_no_step(self, present: dict[str, Any]) -> None:
+    def test_a_loaded_or_built_in_module_needs_no_step(self, present: Any) -> None:
         state = two_ports(modules={"rdma_ucm": present}, boot={"files": {LOAD_FILE: load_file(["rdma_ucm"])}})
         if present["builtin"]:
             state["boot"]["files"] = {}

@@ -119,9 +119,8 @@ def test_a_recording_tells_the_facts_of_its_host(name: str) -> None:
 
 def test_this_machine_can_be_recorded_and_replayed() -> None:
     """The one real host every test has: sysfs and procfs as a kernel makes them."""
-    original, replayed = gather(LiveHost()), gather(replay(LiveHost()))
-    for facts in (original, replayed):
-        facts["unreadable"] = [entry["error"] for entry in facts["unreadable"]]
+    found = [gather(LiveHost()), gather(replay(LiveHost()))]
+    original, replayed = ({**facts, "unreadable": [entry["error"] for entry in facts["unreadable"]]} for facts in found)
     assert differing_keys(original, replayed) <= REPLACED
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import make_step
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import Plan, Step, make_step
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.converge import apply, preview
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.result import Run
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.sealed import check_sealed, judge, seal
@@ -30,6 +30,10 @@ WISH: dict[str, Any] = {
 
 def host(name: str = "egx-01") -> Kernel:
     return Kernel(FLEET[name]().document())
+
+
+def plan_of(*steps: Step) -> Plan:
+    return {"format": 1, "steps": list(steps), "notices": [], "digest": ""}
 
 
 def sealed_of(kernel: Kernel, wish: dict[str, Any]) -> dict[str, Any]:
@@ -146,10 +150,10 @@ class TestAfterAReboot:
         waits = make_step(
             "kernel_arguments", "pending", before=[], after=["iommu=pt"], status="needs_reboot", **wording
         )
-        sealed = seal({"steps": [wanted]}, shown["facts"])
-        assert judge(sealed, {"steps": [waits]}, shown["facts"]).state == "done"
-        nothing = seal({"steps": []}, shown["facts"])
-        assert judge(nothing, {"steps": [waits]}, shown["facts"]).state == "other"
+        sealed = seal(plan_of(wanted), shown["facts"])
+        assert judge(sealed, plan_of(waits), shown["facts"]).state == "done"
+        nothing = seal(plan_of(), shown["facts"])
+        assert judge(nothing, plan_of(waits), shown["facts"]).state == "other"
 
 
 @pytest.mark.parametrize(

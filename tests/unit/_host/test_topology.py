@@ -15,11 +15,11 @@ SWITCH = ["pci0000:15", "15:01.0", "16:00.0"]
 DEEPER = [*SWITCH, "17:02.0", "19:00.0"]
 
 
-def gpu(*path: str, numa: int | None = 0) -> dict[str, Any]:
+def gpu(*path: str, numa: int | None = 0) -> Any:
     return {"address": path[-1], "path": list(path), "numa_node": numa}
 
 
-def nic(*path: str, numa: int | None = 0, **changes: Any) -> dict[str, Any]:
+def nic(*path: str, numa: int | None = 0, **changes: Any) -> Any:
     return {**gpu(*path, numa=numa), "pf": None, "rdma": ["mlx5_0"], "vendor": "15b3", **changes}
 
 
@@ -40,7 +40,7 @@ def nic(*path: str, numa: int | None = 0, **changes: Any) -> dict[str, Any]:
         (nic("same"), gpu("same", numa=1), "SYS"),
     ],
 )
-def test_labels(one: dict[str, Any], other: dict[str, Any], label: str) -> None:
+def test_labels(one: Any, other: Any, label: str) -> None:
     assert [distance(*pair) for pair in ((one, other), (other, one))] == [label, label]
 
 
@@ -49,7 +49,7 @@ def beside(number: int, *slots: str) -> list[str]:
     return [f"pci0000:{number}0", f"{number}0:01.0", f"{number}1:00.0", f"{number}2:{slots[0]}.0", slots[-1]]
 
 
-def pairs(nics: list[dict[str, Any]], gpus: list[dict[str, Any]]) -> list[tuple[int, str, str, str]]:
+def pairs(nics: list[Any], gpus: list[Any]) -> list[tuple[int, str, str, str]]:
     return [(rail["rail"], rail["gpu"], rail["nic"], rail["distance"]) for rail in rails(nics, gpus)]
 
 
@@ -95,7 +95,7 @@ def test_without_switches_the_socket_counts() -> None:
         nic(*beside(1, "01", "intel"), vendor="8086", rdma=[]),
     ],
 )
-def test_neither_virtual_functions_nor_plain_ports_are_rails(stranger: dict[str, Any]) -> None:
+def test_neither_virtual_functions_nor_plain_ports_are_rails(stranger: Any) -> None:
     device = gpu(*beside(1, "00", "gpu"))
     assert rails([stranger], [device]) == []
     assert distances([stranger], [device]) == {}

@@ -232,7 +232,7 @@ def test_a_missing_library_is_named_with_the_version_to_install(monkeypatch: pyt
     with pytest.raises(ApiFault, match="No module named 'kubernetes'") as refused:
         Client({"host": "https://127.0.0.1:9", "api_key": "t"})
     assert "kubernetes >= 24.2.0" in refused.value.next_step
-    assert "kubernetes.core >= 6.0.0" in refused.value.next_step
+    assert "kubernetes.core >= 5.0.0" in refused.value.next_step
 
 
 def test_all_authentication_options_are_passed_on() -> None:

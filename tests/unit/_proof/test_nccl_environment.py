@@ -21,16 +21,16 @@ DGX_HCAS = "=mlx5_0,mlx5_3,mlx5_4,mlx5_5,mlx5_6,mlx5_9,mlx5_10,mlx5_11"
 
 
 @lru_cache(maxsize=None)
-def read(name: str) -> dict[str, Any]:
-    facts: dict[str, Any] = gather(RecordedHost(FLEET[name]().document()))
+def read(name: str) -> Any:
+    facts: Any = gather(RecordedHost(FLEET[name]().document()))
     return facts
 
 
-def facts_of(name: str) -> dict[str, Any]:
+def facts_of(name: str) -> Any:
     return copy.deepcopy(read(name))
 
 
-def host(*rails: tuple[str, str, int | None], layer: str = "Ethernet", others: tuple[str, ...] = ()) -> dict[str, Any]:
+def host(*rails: tuple[str, str, int | None], layer: str = "Ethernet", others: tuple[str, ...] = ()) -> Any:
     """Facts of a host with rails ``(device, distance, GID index)`` and RDMA devices that belong to none."""
     devices = [name for name, _distance, _index in rails]
     indexes = [index for _name, _distance, index in rails]
@@ -47,11 +47,11 @@ def host(*rails: tuple[str, str, int | None], layer: str = "Ethernet", others: t
     }
 
 
-def port(layer: str, index: int | None, number: int = 1) -> dict[str, Any]:
+def port(layer: str, index: int | None, number: int = 1) -> Any:
     return {"port": number, "state": "ACTIVE", "link_layer": layer, "rocev2_gid_index": index}
 
 
-def texts(found: dict[str, Any]) -> str:
+def texts(found: Any) -> str:
     return " | ".join(each["problem"] for each in found["problems"])
 
 
@@ -169,7 +169,7 @@ def test_the_article_s_variables_are_compared_with_the_fabric() -> None:
         ({"NCCL_SOCKET_IFNAME": "bond7"}, "NCCL_SOCKET_IFNAME=bond7 selects no interface"),
     ],
 )
-def test_what_does_not_fit_the_host_is_a_problem(used: dict[str, Any], words: str) -> None:
+def test_what_does_not_fit_the_host_is_a_problem(used: Any, words: str) -> None:
     facts = host(("mlx5_0", "PXB", 3))
     assert words in texts(nccl_environment(facts, current=used))
     right = {"NCCL_IB_DISABLE": 0, "NCCL_IB_GID_INDEX": "3", "NCCL_NET_GDR_LEVEL": "4", "NCCL_SOCKET_IFNAME": "eno"}
@@ -241,7 +241,7 @@ def test_every_recorded_host_gets_an_environment_of_texts(name: str) -> None:
         ({"queue_pairs": True, "traffic_class": -1}, ["queue_pairs", "traffic_class"]),
     ],
 )
-def test_wrong_arguments_are_refused_all_at_once(arguments: dict[str, Any], words: list[str]) -> None:
+def test_wrong_arguments_are_refused_all_at_once(arguments: Any, words: list[str]) -> None:
     facts = arguments.pop("facts", host(("mlx5_0", "PIX", 3)))
     with pytest.raises(InvalidInput) as caught:
         nccl_environment(facts, **arguments)

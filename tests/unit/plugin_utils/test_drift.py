@@ -39,7 +39,7 @@ EDITED = {"manager": "kubectl-edit", "operation": "Update", "apiVersion": "v1", 
 INVENTORY = inventory_key("web", "ns")
 
 
-def step(concern: str = "mtu", **changes: Any) -> Json:
+def step(concern: str = "mtu", **changes: Any) -> Any:
     given: Json = {"target": "rail0", "action": "set the MTU to 9000 (now 1500)", "before": 1500, "after": 9000}
     return make_step(concern, "0000:18:00.0", **{"reason": "rail0 shall have it", **given, **changes})
 

@@ -14,7 +14,7 @@ def test_the_page_is_what_the_models_say() -> None:
 
 def test_every_fate_of_a_field_is_on_the_page() -> None:
     rows = {line.split("|")[1].strip(): line for line in page().splitlines() if line.startswith("| `")}
-    assert "not supported yet" in rows["`vdpaType`"]
+    assert "refused: no bridge" in rows["`bridge`"]
     assert "until v0.3.0" in rows["`devicePlugin`"]
     assert "no effect" in rows["`ofedDriver.startupProbe`"]
     assert "`passthru`" in rows["`mode`"]

@@ -101,7 +101,7 @@ def _former_wishes(context: Context) -> list[Operation]:
 
 
 def _programs(context: Context) -> list[str]:
-    return list(context.actual.facts.get("boot", {}).get("unit", {}).get("programs") or [])
+    return context.actual.facts["boot"]["unit"]["programs"]
 
 
 def _is_enabled(host: Host) -> bool:

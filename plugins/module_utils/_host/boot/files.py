@@ -33,8 +33,8 @@ def guards_next_boot(context: Context) -> bool:
 
     It is staged already, or an earlier step of this plan does that.
     """
-    guard = context.actual.facts.get("boot", {}).get("guard") or {}
-    return guard.get("state") == "staged" or any(
+    guard = context.actual.facts["boot"]["guard"]
+    return (guard is not None and guard["state"] == "staged") or any(
         step["when"] == BOOT and step["consent"] == CONSENTS["uplink_change"] and is_executable(step)
         for step in context.earlier
     )
@@ -42,7 +42,7 @@ def guards_next_boot(context: Context) -> bool:
 
 def unit_of(context: Context, found: Sequence[Mapping[str, Any]] = ()) -> str:
     """Return the boot unit of this host, for the wishes ``found``."""
-    managers = context.actual.facts.get("boot", {}).get("managers") or {}
+    managers = context.actual.facts["boot"]["managers"]
     return unit_text(context.python, program_path(), found, with_wicked=WICKED in managers)
 
 

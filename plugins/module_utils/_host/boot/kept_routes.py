@@ -17,7 +17,6 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.persistence
     sharing,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import Netdev
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interfaces import Interface
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.managers import ifupdown, netplan, networkd
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.managers.network_manager import (
@@ -34,6 +33,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.managers.o
     owner_of,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.managers.routes import ifupdown_lines
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Netdev
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.routes import (
     ROUTES,
     RULES,
@@ -71,8 +71,8 @@ def kept_routes(context: Context) -> list[KeptRoutes]:
 
 
 def _for_networkd(context: Context, entry: KeptRoutes, owner: Owner, _netdev: Netdev) -> KeptRoutes:
-    file = dict(owner.settings)
-    if networkd.names_interfaces(file) and not sharing(context, entry.interface, owner):
+    file = owner.network
+    if file is not None and networkd.names_interfaces(file) and not sharing(context, entry.interface, owner):
         return entry._replace(path=networkd.drop_in_path(file))
     return entry._replace(
         refusal=f"{owner.file} is not about {entry.name} alone; next: give {entry.name} a file of its own"
@@ -90,17 +90,18 @@ def _for_netplan(context: Context, entry: KeptRoutes, owner: Owner, netdev: Netd
 
 
 def _for_network_manager(_context: Context, entry: KeptRoutes, owner: Owner, _netdev: Netdev) -> KeptRoutes:
-    there = owner.settings.get("routes") or ()
-    routes = tuple(route for route in entry.routes if nmcli_route(route) not in there)
-    rules = tuple(rule for rule in entry.rules if nmcli_rule(rule) not in there)
+    routes = tuple(route for route in entry.routes if nmcli_route(route) not in owner.routes)
+    rules = tuple(rule for rule in entry.rules if nmcli_rule(rule) not in owner.routes)
     return _advised(entry, _nmcli(entry.name, routes, rules)) if routes or rules else entry
 
 
 def _for_ifupdown(_context: Context, entry: KeptRoutes, owner: Owner, _netdev: Netdev) -> KeptRoutes:
-    if owner.settings["included"] and owner.settings["auto"] and not owner.settings["late"]:
+    stanza = owner.stanza
+    if owner.included and stanza is not None and stanza["auto"] and not stanza["late"]:
         return entry._replace(path=ifupdown.OWN_FILE)
     lines = [line.strip() for line in ifupdown_lines(entry.name, entry.routes, entry.rules)]
-    missing = [line for line in lines if line.partition(" ")[2] not in (owner.settings["commands"] or ())]
+    there = stanza["commands"] if stanza is not None else []
+    missing = [line for line in lines if line.partition(" ")[2] not in there]
     if not missing:
         return entry
     return _advised(entry, f"add to its stanza in {owner.file} these lines: {' / '.join(missing)}")
@@ -132,7 +133,7 @@ def _nmcli(name: str, routes: Sequence[Route], rules: Sequence[Rule]) -> str:
     for version in (4, 6):
         members = [nmcli_route(route) for route in routes if version_of(route["to"]) == version]
         words += [f'+ipv{version}.routes "{", ".join(members)}"'] if members else []
-        members = [nmcli_rule(rule) for rule in rules if version_of(rule["from"] or rule["to"]) == version]
+        members = [nmcli_rule(rule) for rule in rules if version_of(rule["from"] or rule["to"] or "") == version]
         words += [f'+ipv{version}.routing-rules "{", ".join(members)}"'] if members else []
     profile = f'"$(nmcli -g GENERAL.CONNECTION device show {name})"'
     return f"nmcli connection modify {profile} {' '.join(words)}"

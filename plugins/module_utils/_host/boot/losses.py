@@ -16,8 +16,9 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.persistence
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import is_executable
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.claims import unowned
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import Netdev, Nic
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import enabled_functions
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.managers.owner import owner_of
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Netdev, Nic
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.vf_users import held
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import WISHES_FILE
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.persisted import MAKER, wished_in
@@ -117,7 +118,7 @@ def _netdev(context: Context, device: str, nic: Nic | None) -> Netdev | None:
 
 
 def _number(nic: Nic) -> int:
-    return int((nic.get("sriov") or {}).get("enabled") or 0)
+    return enabled_functions(nic)
 
 
 def _is_lost(context: Context, former: Wish, key: str, nic: Nic | None, netdev: Netdev | None) -> bool:
@@ -135,7 +136,7 @@ def _is_lost(context: Context, former: Wish, key: str, nic: Nic | None, netdev: 
 
 def _is_of_the_unit(context: Context, former: Wish, key: str, netdev: Netdev | None) -> bool:
     """Return whether an interface has its MTU or state of the boot unit alone: no manager and no bond gives it that."""
-    if netdev is None or netdev.get("master"):
+    if netdev is None or netdev["master"]:
         return False
     if not context.removing and any(
         entry.path and entry.interface.key == device_of(former) and getattr(entry, key) is not None

@@ -36,16 +36,18 @@ def _text(path: str, entries: list[Persistence], routed: list[KeptRoutes]) -> st
     if path == netplan.OWN_FILE:
         return _netplan_text(entries, routed)
     if path == network_manager.OWN_FILE:
-        types = {entry.name: str((entry.interface.netdev or {}).get("link_type")) for entry in entries}
+        netdevs = {entry.name: entry.interface.netdev for entry in entries}
+        types = {name: netdev["link_type"] for name, netdev in netdevs.items() if netdev is not None}
         return network_manager.file_text(
-            {name: network_manager.DeviceMtu(types[name], mtu) for name, mtu in mtus.items()}
+            {name: network_manager.DeviceMtu(types.get(name, ""), mtu) for name, mtu in mtus.items()}
         )
     if path == ifupdown.OWN_FILE:
         return ifupdown.file_text(mtus, {entry.name: (entry.routes, entry.rules) for entry in routed})
     owner = entries[0].owner if entries else routed[0].owner
     mtu, state = (entries[0].mtu, entries[0].state) if entries else (None, None)
     routes, rules = (routed[0].routes, routed[0].rules) if routed else ((), ())
-    return networkd.drop_in_text(dict(owner.settings) if owner else {}, mtu, state, routes, rules)
+    file = owner.network if owner is not None else None
+    return None if file is None else networkd.drop_in_text(file, mtu, state, routes, rules)
 
 
 def _netplan_text(entries: list[Persistence], routed: list[KeptRoutes]) -> str:

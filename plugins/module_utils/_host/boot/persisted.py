@@ -103,7 +103,9 @@ def _carried_for_functions(context: Context, interface: Interface, wish: Mapping
     own = [
         other.wanted.get("mtu")
         for other in context.kept_interfaces
-        if (other.nic or {}).get("pf") == interface.nic["address"] and not is_refused(context, f"mtu:{other.key}")
+        if other.nic is not None
+        and other.nic["pf"] == interface.nic["address"]
+        and not is_refused(context, f"mtu:{other.key}")
     ]
     needed = max(int(mtu or 0) for mtu in (wish.get("vf_mtu"), *own))
     carried = stack.final(str(interface.netdev["name"]))
@@ -115,7 +117,8 @@ def _with_makers(context: Context, found: list[dict[str, Any]]) -> list[dict[str
     makers = {str(wish["pci"]) for wish in found if wish.get("vfs") and wish.get("pci")}
 
     def noted(wish: dict[str, Any]) -> dict[str, Any]:
-        maker = (context.actual.nics.get(wish.get("pci") or "") or {}).get("pf")
+        function = context.actual.nics.get(wish.get("pci") or "")
+        maker = function["pf"] if function is not None else None
         return {"pci": wish["pci"], MAKER: maker, **wish} if maker in makers else wish
 
     return [noted(wish) for wish in found]
@@ -127,14 +130,13 @@ def _hold_back(context: Context, interface: Interface, wish: dict[str, Any]) -> 
     A virtual machine's own function has none. Settings that the plan does not make now are not made at boot either, and
     an e-switch that does not get its mode now keeps the one that it has.
     """
-    nic = interface.nic or {}
+    nic = interface.nic
     waiting = {step["id"] for step in context.earlier if step["status"] != PLANNED}
     held = interface.wanted.get("vfs") is not None and f"vfs:{interface.key}" in waiting
-    if held or (nic and is_guest_function(nic)):
+    if held or (nic is not None and is_guest_function(nic)):
         wish.pop("vfs", None)
-        now = (nic.get("sriov") or {}).get("enabled")
-        if now:
-            wish["vfs"] = now
+        if interface.functions:
+            wish["vfs"] = interface.functions
     if interface.wanted.get("eswitch_mode") is not None and f"eswitch:{interface.key}" in waiting:
         wish["eswitch_mode"] = present_mode(context.actual, interface)
     for key, kept in KEPT.items():
@@ -147,4 +149,4 @@ def _selector(context: Context, interface: Interface) -> dict[str, str]:
     nic, netdev = interface.nic, interface.netdev
     if nic is not None and (netdev is None or context.actual.port_of(nic) is not None):
         return {"pci": str(nic["address"])}
-    return {"current_name": str(interface.wanted.get("name") or (netdev or {}).get("name"))}
+    return {"current_name": str(interface.wanted.get("name") or interface.name)}

@@ -12,7 +12,6 @@ from typing import Callable, NamedTuple
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import NEEDS_CONSENT, REFUSED
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import Netdev
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interfaces import Interface
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.managers import (
     ifupdown,
@@ -29,6 +28,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.managers.o
     Owner,
     owner_of,
 )
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Netdev
 
 BOOT_UNIT = "boot unit"
 # Who configures what is no manager's and comes too late for the boot unit.
@@ -99,7 +99,7 @@ def _decide(context: Context, interface: Interface, netdev: Netdev, mtu: int | N
 def _named_before(context: Context, netdev: Netdev, owner: Owner | None) -> Owner | None:
     """Return who configures the interface by the name that it has now, where that is another file than later."""
     current = str(netdev["name"])
-    files = ((context.actual.facts.get("naming") or {}).get("references") or {}).get(current) or []
+    files = context.actual.facts["naming"]["references"].get(current, [])
     former = owner_of(context.actual, netdev, current)
     return former if former is not None and former != owner and former.file in files else None
 
@@ -139,8 +139,8 @@ def sharing(context: Context, interface: Interface, owner: Owner) -> list[tuple[
     own = interface.netdev["name"] if interface.netdev else ""
     found: list[tuple[str, Interface | None]] = []
     for netdev in context.actual.netdevs.values():
-        function = context.actual.nics.get(netdev.get("pci") or "", {}).get("function")
-        if netdev["name"] == own or function == "vf" or netdev["kind"] == "representor":
+        nic = context.actual.nics.get(netdev["pci"] or "")
+        if netdev["name"] == own or (nic is not None and nic["function"] == "vf") or netdev["kind"] == "representor":
             continue
         other = wanted.get(netdev["name"])
         name = boot_name(context, other, netdev) if other else str(netdev["name"])
@@ -158,20 +158,21 @@ def _is_for_it_alone(context: Context, entry: Persistence, owner: Owner) -> bool
         return (settings.get("mtu"), settings.get("state")) == (entry.mtu, entry.state)
 
     others = sharing(context, entry.interface, owner)
-    return networkd.names_interfaces(dict(owner.settings)) and all(wants_the_same(other) for _name, other in others)
+    named = owner.network is not None and networkd.names_interfaces(owner.network)
+    return named and all(wants_the_same(other) for _name, other in others)
 
 
 def _for_networkd(context: Context, entry: Persistence, owner: Owner, _netdev: Netdev) -> Persistence:
-    if networkd.drop_in_text(dict(owner.settings), entry.mtu, entry.state) is None:
+    if owner.network is None or networkd.drop_in_text(owner.network, entry.mtu, entry.state) is None:
         return entry
     if _is_for_it_alone(context, entry, owner):
-        return entry._replace(path=networkd.drop_in_path(dict(owner.settings)))
+        return entry._replace(path=networkd.drop_in_path(owner.network))
     if entry.mtu is not None and owner.mtu not in {None, str(entry.mtu)}:
         said = f"MTUBytes={owner.mtu}"
     elif entry.state == "down":
         said = "no ActivationPolicy=down"
     else:
-        has_state = networkd.drop_in_text(dict(owner.settings), None, entry.state) is None
+        has_state = networkd.drop_in_text(owner.network, None, entry.state) is None
         return _by_the_boot_unit(entry, f"in a .network file that names {entry.name} alone", has_state=has_state)
     return entry._replace(
         refusal=f"{owner.file} has {said} and is not about {entry.name} alone; give {entry.name} a file of its own"
@@ -201,12 +202,13 @@ def _for_network_manager(_context: Context, entry: Persistence, owner: Owner, _n
 
 
 def _for_ifupdown(_context: Context, entry: Persistence, owner: Owner, _netdev: Netdev) -> Persistence:
-    if entry.state == "down" and owner.settings["auto"]:
+    auto = owner.stanza is not None and owner.stanza["auto"]
+    if entry.state == "down" and auto:
         return entry._replace(refusal=f"{owner.file} brings {entry.name} up at boot; remove it from auto there")
     if entry.mtu is not None and owner.mtu not in {None, str(entry.mtu)}:
         return entry._replace(refusal=f"{owner.file} sets mtu {owner.mtu} for {entry.name}; change it there")
-    if not owner.settings["included"] or (entry.state == "up" and not owner.settings["auto"]):
-        has_state = entry.state is None or (entry.state == "up") == bool(owner.settings["auto"])
+    if not owner.included or (entry.state == "up" and not auto):
+        has_state = entry.state is None or (entry.state == "up") == auto
         return _by_the_boot_unit(entry, f"in its stanza in {owner.file}", has_state=has_state)
     return entry._replace(path=ifupdown.OWN_FILE) if entry.mtu is not None else entry
 

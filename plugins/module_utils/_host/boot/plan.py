@@ -49,7 +49,7 @@ def plan(context: Context) -> ConcernPlan:
     waiting = {step["id"] for step in context.earlier}
     lost = losses(context, wanted_wishes(context))
     steps += [_loss_step(loss) for loss in lost if not (loss.consent and loss.step_now in waiting)]
-    return sorted(steps, key=lambda step: str(step["id"])), [*_last_boot(context), *_guarded(context)]
+    return sorted(steps, key=lambda step: step["id"]), [*_last_boot(context), *_guarded(context)]
 
 
 def _differing(context: Context) -> list[str]:
@@ -116,18 +116,16 @@ def _told(entry: Persistence) -> str:
 
 def _unit_step(context: Context) -> list[Step]:
     """Return the step for the boot unit: install, update or remove it."""
-    boot = context.actual.facts.get("boot", {})
-    state: dict[str, Any] = boot.get("unit", {})
+    boot = context.actual.facts["boot"]
+    state = boot["unit"]
     files = unit_files(context)
     wanted = [program_path()] if files else []
     there = [path for path in (UNIT_FILE, WISHES_FILE) if path in context.boot_files]
     same = all(context.boot_files.get(path) == text for path, text in files.items())
     if files:
-        if same and state.get("enabled") and state.get("programs") == wanted:
+        if same and state["enabled"] and state["programs"] == wanted:
             return []
-    elif guards_next_boot(context) or not (
-        there or state.get("enabled") or state.get("programs") or boot.get("result")
-    ):
+    elif guards_next_boot(context) or not (there or state["enabled"] or state["programs"] or boot["result"]):
         return []
     before = wished_in(context.boot_files.get(WISHES_FILE))
     after = wished_in(files.get(WISHES_FILE))
@@ -185,10 +183,10 @@ def _wished(wishes: list[dict[str, Any]]) -> str:
 
 
 def _last_boot(context: Context) -> list[str]:
-    result = context.actual.facts.get("boot", {}).get("result")
+    result = context.actual.facts["boot"]["result"]
     if not result or result["ok"] or not result["this_boot"]:
         return []
-    if result.get("running"):
+    if result["running"]:
         return [
             "the boot unit did not end when this host started: it is still at work, or it was ended from outside (its "
             f"time was over, or it was killed); next: read its journal (journalctl -b -u {UNIT})"
@@ -198,7 +196,7 @@ def _last_boot(context: Context) -> list[str]:
 
 
 def _guarded(context: Context) -> list[str]:
-    guard = context.actual.facts.get("boot", {}).get("guard")
+    guard = context.actual.facts["boot"]["guard"]
     if not guard:
         return []
     what = "a change of the uplink" + (f" ({'; '.join(guard['steps'])})" if guard["steps"] else "")

@@ -12,8 +12,9 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.engine import st
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.operations import Operation, PutFile, RemoveFile
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import Step
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.claims import nic_daemon, unowned
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import HostState, Netdev, Nic
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import HostState
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interfaces import Interface
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Netdev, Nic
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import CONSENTS, HostSpec
 
 ConcernPlan = Tuple[List[Step], List[str]]
@@ -53,13 +54,12 @@ class Context:
     @property
     def boot_files(self) -> Mapping[str, str]:
         """Return the files of ours that the host has: the whole text by path."""
-        files: Mapping[str, str] = self.actual.facts.get("boot", {}).get("files", {})
-        return files
+        return self.actual.facts["boot"]["files"]
 
     @property
     def python(self) -> str:
-        """Return the interpreter of the boot unit; a recording made before there was one has the usual place."""
-        return str(self.actual.facts.get("boot", {}).get("python") or "/usr/bin/python3")
+        """Return the interpreter of the boot unit."""
+        return self.actual.facts["boot"]["python"]
 
     def boot_differs(self, files: Mapping[str, str]) -> bool:
         """Return whether any of the files (text by path) is to be written, or to be removed while all are."""
@@ -108,14 +108,14 @@ class Context:
         """Return whether an earlier step of a removal destroys this virtual function with all others of its port."""
         if not self.removing or nic is None or nic["function"] != "vf":
             return False
-        return self.planned(f"vfs:{nic.get('pf')}") is not None
+        return self.planned(f"vfs:{nic['pf']}") is not None
 
     def name_of(self, netdev: Netdev) -> str:
         """Return the name of ``netdev`` once the planned renames are done."""
-        renamed = self.planned(f"naming:{netdev.get('pci')}")
+        renamed = self.planned(f"naming:{netdev['pci']}")
         if renamed is not None and renamed["when"] != steps.BOOT and renamed["from"] == netdev["name"]:
             return str(renamed["to"])
-        return str(netdev["name"])
+        return netdev["name"]
 
     def port_name(self, interface: Interface) -> str:
         """Return the name of the interface for an operation: a placeholder where a PCI function has just this one."""
@@ -127,7 +127,7 @@ class Context:
     def target(self, nic: Nic | None, netdev: Netdev | None) -> str:
         """Return how a step names its device: ``0000:18:00.0 (rail0)``."""
         if netdev is None:
-            return str(nic["address"]) if nic else ""
+            return nic["address"] if nic else ""
         return f"{nic['address']} ({self.name_of(netdev)})" if nic else self.name_of(netdev)
 
     def target_of(self, interface: Interface) -> str:

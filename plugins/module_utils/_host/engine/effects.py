@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any, Mapping
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import binds_functions
 
 # Ends the key of a step that sets virtual functions up; without it, it is that of the step about their number.
 SUFFIX = ":settings"
@@ -28,7 +29,7 @@ def new_functions(context: Context, address: str) -> int | None:
     if created is None and not bound_again and not any(map(context.planned, others)):
         return None
     nic = context.actual.nics[address]
-    if (nic.get("sriov") or {}).get("autoprobe") is False:
+    if not binds_functions(nic):
         return 0
     return len(context.actual.vf_addresses(nic)) if created is None else int(created["to"])
 

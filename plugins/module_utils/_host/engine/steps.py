@@ -7,12 +7,39 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import Any, Dict, Iterable
+from typing import Any, Iterable, TypedDict
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.syntax import one_line
 
-Step = Dict[str, Any]
-Plan = Dict[str, Any]
+Step = TypedDict(
+    "Step",
+    {
+        "id": str,
+        "concern": str,
+        "target": str,
+        "action": str,
+        "from": Any,
+        "to": Any,
+        "when": str,
+        "reason": str,
+        "interrupts": str,
+        "undo": str,
+        "status": str,
+        "consent": "str | None",
+        "detail": str,
+    },
+)
+"""One step; ``from`` and ``to`` are JSON values that its concern alone understands."""
+
+
+class Plan(TypedDict):
+    """The steps of a host in the order of execution, and what is to be said besides."""
+
+    format: int
+    steps: list[Step]
+    notices: list[str]
+    digest: str
+
 
 PLANNED = "planned"
 NEEDS_CONSENT = "needs_consent"
@@ -119,12 +146,12 @@ def removal_step(
 
 def key_of(step: Step) -> str:
     """Return what the step is about within its concern, as ``make_step`` was given it."""
-    return str(step["id"]).split(":", 1)[1]
+    return step["id"].split(":", 1)[1]
 
 
 def is_executable(step: Step) -> bool:
     """Return whether a run that applies the plan would execute the step."""
-    return bool(step["status"] == PLANNED)
+    return step["status"] == PLANNED
 
 
 def describe(step: Step) -> str:
@@ -144,6 +171,6 @@ def describe(step: Step) -> str:
 
 def digest(steps: Iterable[Step]) -> str:
     """Return ``sha256:...`` over what the steps change, when, and whether they are done; wording does not count."""
-    essence = [{key: step[key] for key in _DIGESTED} for step in steps]
+    essence = [{key: value for key, value in step.items() if key in _DIGESTED} for step in steps]
     text = json.dumps(essence, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     return f"sha256:{hashlib.sha256(text.encode('ascii')).hexdigest()}"

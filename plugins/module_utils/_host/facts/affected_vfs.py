@@ -8,8 +8,9 @@ from __future__ import annotations
 from typing import Iterable
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.eswitch import present_mode
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import HostState, Nic
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import HostState, settings_of
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interfaces import Interface
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Nic
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.users import USER_SPACE_DRIVERS
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.vf_guids import (
     device_guid,
@@ -38,8 +39,7 @@ def renewed_functions(interfaces: Iterable[Interface], actual: HostState) -> lis
 
 def _renewed(actual: HostState, interface: Interface) -> list[Nic]:
     nic = interface.nic
-    sriov = (nic or {}).get("sriov") or {}
-    enabled = sriov.get("enabled") or 0
+    enabled = interface.functions
     if nic is None or not enabled:
         return []
     functions = actual.vfs_of(nic)
@@ -53,7 +53,7 @@ def _renewed(actual: HostState, interface: Interface) -> list[Nic]:
         if before is None
         else former_settings(before, len(functions))
     )
-    changes = differences(wanted, sriov.get("settings"))
+    changes = differences(wanted, settings_of(nic))
     own = port_guid(actual, nic, interface.netdev)
     return [
         function
@@ -75,6 +75,6 @@ def _has_another_guid(actual: HostState, interface: Interface, function: Nic, nu
     guids = interface.wanted.get("vf_guids")
     if not guids:
         return False
-    known = actual.facts["guids"].get(interface.key, {}).get("functions") or []
-    now = known[number] if number < len(known) else {}
+    read = actual.facts["guids"].get(interface.key)
+    now = read["functions"][number] if read is not None and number < len(read["functions"]) else None
     return not has_guid(now, device_guid(actual, function), wanted_guid(guids, number, own))

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from typing import Any, Dict, Mapping, NamedTuple, Sequence
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import HostState, Nic
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import HostState
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.labels import selects
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.matching import match_interfaces
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Facts, Netdev, Nic
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import HostSpec, check_spec
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.vf_driver import VFIO
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, Violation
@@ -47,12 +48,12 @@ def asks_by_facts(desired: HostSpec) -> bool:
     return any(request.get("functions") or request.get("netns_mode") for request in desired["requests"])
 
 
-def with_requests(desired: HostSpec, facts: Mapping[str, Any]) -> tuple[HostSpec, list[str]]:
+def with_requests(desired: HostSpec, facts: Facts) -> tuple[HostSpec, list[str]]:
     """Return the desired state with what requests ask of this host's ports and its RDMA, and what is to be said.
 
     What the host's own variables say counts first. Raises InvalidInput for what no desired state can hold.
     """
-    actual = HostState(dict(facts), desired["protected_interfaces"])
+    actual = HostState(facts, desired["protected_interfaces"])
     labels = {**facts["labels"], **desired["node_labels"]}
     all_fitting = [each for each in desired["requests"] if selects(each.get("node_selector") or {}, labels)]
     mode, said_of_mode = _rdma_mode(desired, all_fitting)
@@ -201,7 +202,7 @@ def _entry(actual: HostState, nic: Nic, port: _Port, violations: list[Violation]
     return entry
 
 
-def _add_mtu(entry: Entry, mtu: int, port: Mapping[str, Any] | None) -> None:
+def _add_mtu(entry: Entry, mtu: int, port: Netdev | None) -> None:
     """Add the MTU of functions; that of their port is raised where it is lower, and never lowered."""
     if entry["vf_driver"] != VFIO:
         entry["vf_mtu"] = mtu

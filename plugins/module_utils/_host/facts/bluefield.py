@@ -10,10 +10,11 @@ its host besides (mlxprivhost(1), zero trust): it then sets no firmware and owns
 
 from __future__ import annotations
 
-from typing import Any, Mapping
+from typing import Mapping, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.firmware import BLUEFIELD, card_of
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import HostState, Nic
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import HostState
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import FirmwareCard, Nic
 
 DPU = "DPU"
 NIC = "NIC"
@@ -24,22 +25,22 @@ _OWNERS = ("INTERNAL_CPU_PAGE_SUPPLIER", "INTERNAL_CPU_ESWITCH_MANAGER", "INTERN
 _ECPF = "0"
 
 
-def mode_of(actual: HostState, nic: Nic) -> str | None:
+def mode_of(actual: HostState, nic: Nic | None) -> str | None:
     """Return ``DPU`` or ``NIC`` for a BlueField whose firmware was read, None for what is not known or no BlueField."""
-    return bluefield_mode(_read(actual, nic).get("parameters") or {})
+    card = _read(actual, nic)
+    return bluefield_mode(card["parameters"] if card is not None else {})
 
 
-def _read(actual: HostState, nic: Nic) -> Mapping[str, Any]:
+def _read(actual: HostState, nic: Nic | None) -> FirmwareCard | None:
     """Return what was read of a BlueField's firmware, nothing for any other card."""
-    if not str(nic.get("family") or "").startswith(BLUEFIELD):
-        return {}
-    cards = (actual.facts.get("firmware") or {}).get("cards") or {}
-    return cards.get(card_of(nic["address"])) or {}
+    if nic is None or not (nic["family"] or "").startswith(BLUEFIELD):
+        return None
+    return actual.facts["firmware"]["cards"].get(card_of(nic["address"]))
 
 
-def bluefield_mode(parameters: Mapping[str, Any]) -> str | None:
+def bluefield_mode(parameters: Mapping[str, Sequence[str]]) -> str | None:
     """Return the mode that the present values of ``INTERNAL_CPU_*`` mean."""
-    numbers = {name: number_of(str(values[_NOW])) for name, values in parameters.items()}
+    numbers = {name: number_of(values[_NOW]) for name, values in parameters.items()}
     engine = numbers.get("INTERNAL_CPU_OFFLOAD_ENGINE")
     if engine == _DISABLED:
         return NIC
@@ -54,9 +55,10 @@ def number_of(value: str) -> str:
     return value[value.rindex("(") + 1 : -1] if value.endswith(")") and "(" in value else value
 
 
-def restriction(actual: HostState, nic: Nic) -> str:
+def restriction(actual: HostState, nic: Nic | None) -> str:
     """Return why firmware and ports of this card are not the host's to change, in any mode; empty when they are."""
-    if not _read(actual, nic).get("restricted"):
+    card = _read(actual, nic)
+    if nic is None or card is None or not card["restricted"]:
         return ""
     return (
         f"the {nic['family']} restricts this host (zero trust): change it on its Arm side, or let that lift the "
@@ -64,12 +66,12 @@ def restriction(actual: HostState, nic: Nic) -> str:
     )
 
 
-def arm_side_refusal(actual: HostState, nic: Nic) -> str:
+def arm_side_refusal(actual: HostState, nic: Nic | None) -> str:
     """Return why a setting of this port is not the host's to change; empty when it is, or may be."""
     mode = mode_of(actual, nic)
     if mode is None:
         return restriction(actual, nic)
-    if mode != DPU:
+    if nic is None or mode != DPU:
         return ""
     return (
         f"the {nic['family']} is in DPU mode, so this belongs to its Arm side: change it there, or give the card to "
@@ -80,7 +82,7 @@ def arm_side_refusal(actual: HostState, nic: Nic) -> str:
 def remark(actual: HostState, nic: Nic) -> str:
     """Return what is to be said of a card whose mode decides something; empty for one that was not asked."""
     card = _read(actual, nic)
-    if not card:
+    if card is None:
         return ""
     mode, restricted = mode_of(actual, nic), restriction(actual, nic)
     if mode or restricted:

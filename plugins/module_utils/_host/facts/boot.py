@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import json
 import posixpath
-from typing import Any, Iterable
+from typing import Iterable
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.managers.read import read_managers
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.pending_reboot import read_awaited
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Boot, BootResult, Guarded, VfCount
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine import paths, program
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import HostError
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe, printable
@@ -32,11 +33,14 @@ _GUARD_STATES = (
 )
 
 
-def read_boot_state(probe: Probe, netdevs: Iterable[str]) -> dict[str, Any]:
+def read_boot_state(
+    probe: Probe, netdevs: Iterable[str], files: dict[str, str], vf_counts: dict[str, list[VfCount]]
+) -> Boot:
     """Return ``managers``, ``unit`` (enabled, programs), ``python``, ``result`` of the boot unit, ``guard``, and what
-    is ``awaited`` of a reboot."""
+    is ``awaited`` of a reboot, with what was read of ``files`` of ours and ``vf_counts``."""
     names = [posixpath.join(paths.PROGRAM_DIRECTORY, name) for name in probe.names(paths.PROGRAM_DIRECTORY)]
     return {
+        "files": files,
         "managers": read_managers(probe, netdevs),
         "unit": {
             "enabled": probe.target(paths.ENABLED_BY) is not None,
@@ -46,6 +50,7 @@ def read_boot_state(probe: Probe, netdevs: Iterable[str]) -> dict[str, Any]:
         "result": _result(probe),
         "guard": _guard(probe),
         "awaited": read_awaited(probe),
+        "vf_counts": vf_counts,
     }
 
 
@@ -59,7 +64,7 @@ def _python(probe: Probe) -> str:
     return _PYTHON if own is None or own == general else printable(own)
 
 
-def _guard(probe: Probe) -> dict[str, Any] | None:
+def _guard(probe: Probe) -> Guarded | None:
     """Return what became of a guarded change of the uplink that no run has told of yet, None when there is none."""
     for state, path in _GUARD_STATES:
         text = probe.content(path)
@@ -77,7 +82,7 @@ def _steps_of(text: str) -> list[str]:
     return [printable(str(step), 512) for step in steps[:_MOST_LINES]] if isinstance(steps, list) else []
 
 
-def _result(probe: Probe) -> dict[str, Any] | None:
+def _result(probe: Probe) -> BootResult | None:
     """Return what the boot unit wrote last, None when it never did or its file is broken."""
     text = probe.content(paths.RESULT_FILE)
     try:

@@ -12,10 +12,9 @@ taken for a half of every card of its kind.
 
 from __future__ import annotations
 
-from typing import Sequence
-
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.firmware import card_of
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import HostState, Nic
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import HostState
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Nic
 
 _NO_GUID = "0000:0000:0000:0000"
 
@@ -60,8 +59,8 @@ def _members(actual: HostState, address: str, *, with_bare_halves: bool) -> list
 
 def guids_of(actual: HostState, nic: Nic) -> set[str]:
     """Return the system image GUIDs that RDMA devices of a function tell."""
-    devices: Sequence[Nic] = actual.facts.get("rdma") or ()
-    found = {str(device.get("system_image_guid") or "") for device in devices if device["pci"] == nic["address"]}
+    devices = [device for device in actual.facts["rdma"] if device["pci"] == nic["address"]]
+    found = {device["system_image_guid"] or "" for device in devices}
     return found - {"", _NO_GUID}
 
 
@@ -77,7 +76,7 @@ def _is_member(actual: HostState, nic: Nic, slots: set[str], guids: set[str], ki
 
 
 def _physical(nic: Nic) -> str:
-    return str(nic.get("pf") or nic["address"])
+    return nic["pf"] or nic["address"]
 
 
 def _kind(nic: Nic) -> str:

@@ -17,6 +17,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.owners imp
     PORT_STATES,
     SRIOV,
 )
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Facts, Nic
 
 # What of an entry of rdma_fabric_interfaces each part of a port is.
 _KEYS = {
@@ -27,34 +28,29 @@ _KEYS = {
 }
 
 
-def owners_of(facts: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return what was read of operators; a recording made before that was has none."""
-    found: Mapping[str, Any] = facts.get("owners") or {}
-    return found
-
-
-def sriov_parts(facts: Mapping[str, Any], address: str) -> list[str]:
+def sriov_parts(facts: Facts, address: str) -> list[str]:
     """Return what of a port the SR-IOV operator looks after: nothing where its files outlived its daemon."""
-    seen = owners_of(facts).get(SRIOV) or {}
-    return [] if seen.get("daemon") is None else list((seen.get("ports") or {}).get(address) or [])
+    seen = facts["owners"].get(SRIOV)
+    return [] if seen is None or seen["daemon"] is None else seen["ports"].get(address, [])
 
 
-def sriov_evidence(facts: Mapping[str, Any], address: str) -> str:
+def sriov_evidence(facts: Facts, address: str) -> str:
     """Return, for people, what shows that the SR-IOV operator looks after a port."""
-    daemon = owners_of(facts)[SRIOV]["daemon"]
+    daemon = facts["owners"][SRIOV]["daemon"]
     return f"{PORT_STATES}/{address}" + (f", pod {daemon}" if daemon else "")
 
 
-def nic_daemon(facts: Mapping[str, Any]) -> str:
+def nic_daemon(facts: Facts) -> str:
     """Return the pod of NVIDIA's NIC configuration operator on this host, empty where there is none."""
-    return str((owners_of(facts).get(NIC) or {}).get("daemon") or "")
+    seen = facts["owners"].get(NIC)
+    return (seen["daemon"] if seen is not None else None) or ""
 
 
-def unowned(facts: Mapping[str, Any], nic: Mapping[str, Any] | None, wanted: Mapping[str, Any]) -> Mapping[str, Any]:
+def unowned(facts: Facts, nic: Nic | None, wanted: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return a wanted interface without what operators look after: that is theirs to keep over a reboot, too."""
     if nic is None:
         return wanted
-    theirs = [key for part in sriov_parts(facts, str(nic["address"])) for key in _KEYS[part]]
+    theirs = [key for part in sriov_parts(facts, nic["address"]) for key in _KEYS[part]]
     left = {**wanted, **{key: None for key in theirs if key in wanted}}
     if nic["vendor"] == MELLANOX and nic_daemon(facts):
         left.update({key: value for key, value in (("qos", False), ("queues", None)) if key in wanted})

@@ -14,9 +14,15 @@ from __future__ import annotations
 import posixpath
 import re
 from fnmatch import fnmatchcase
-from typing import Any, Dict, Iterable, Iterator, Mapping, NamedTuple
+from typing import Iterable, Iterator, NamedTuple
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.managers import ini, networkd
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import (
+    Nic,
+    OtherName,
+    ReadNetdev,
+    ReplacedLink,
+)
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe, files_by_name, printable
 
 _PLACES = ("/etc", "/run", "/usr/local/lib", "/usr/lib", "/lib")
@@ -41,8 +47,6 @@ _USED = "E:ID_NET_LINK_FILE="
 _NAMES = ("Name", "NamePolicy")
 _MOST_LINES = 64
 
-Other = Dict[str, Any]
-
 
 class Device(NamedTuple):
     """What rules may ask of an interface when it appears; ``mac`` is None where a bond has given it another."""
@@ -65,8 +69,8 @@ class Token(NamedTuple):
 
 
 def read_others(
-    probe: Probe, netdevs: Iterable[Mapping[str, Any]], nics: Iterable[Mapping[str, Any]]
-) -> tuple[dict[str, list[Other]], dict[str, Other]]:
+    probe: Probe, netdevs: Iterable[ReadNetdev], nics: Iterable[Nic]
+) -> tuple[dict[str, list[OtherName]], dict[str, ReplacedLink]]:
     """Return what names interfaces of PCI functions at boot, by their present names and in the order of file names.
 
     Each has ``file``, ``kind`` (rule or link), ``name`` (None where a policy makes it) and ``final`` (later rules do
@@ -74,7 +78,7 @@ def read_others(
     place of: ``file``, ``lines`` (what it sets beside names) and ``unjudged`` (files of which it can't be told).
     """
     by_address = {nic["address"]: nic for nic in nics}
-    devices = [_device(probe, netdev, by_address.get(netdev["pci"])) for netdev in netdevs if netdev["pci"]]
+    devices = [_device(probe, netdev, by_address.get(netdev["pci"] or "")) for netdev in netdevs if netdev["pci"]]
     rules = [
         (path, tuple(_lines(text)))
         for path, text in _files(probe, "udev/rules.d", ".rules")
@@ -82,7 +86,8 @@ def read_others(
     ]
     texts = [(path, f"{text}\n{_drop_ins(probe, path)}") for path, text in _files(probe, "systemd/network", ".link")]
     links = [(path, ini.settings(text)) for path, text in texts]
-    found, replaced = {}, {}
+    found: dict[str, list[OtherName]] = {}
+    replaced: dict[str, ReplacedLink] = {}
     for device in devices:
         others = [other for path, lines in rules for other in _by_rules(probe, device, path, lines)]
         others += [_by_link(path, settings) for path, settings in links if _fits(device, settings)]
@@ -94,24 +99,22 @@ def read_others(
     return found, replaced
 
 
-def link_files(
-    probe: Probe, netdevs: Iterable[Mapping[str, Any]], nics: Iterable[Mapping[str, Any]]
-) -> Iterator[tuple[str, str, str]]:
+def link_files(probe: Probe, netdevs: Iterable[ReadNetdev], nics: Iterable[Nic]) -> Iterator[tuple[str, str, str]]:
     """Yield the name of each interface with path and text of the ``.link`` file that plainly fits it first."""
     by_address = {nic["address"]: nic for nic in nics}
     texts = [(path, f"{text}\n{_drop_ins(probe, path)}") for path, text in _files(probe, "systemd/network", ".link")]
     for netdev in netdevs:
-        device = _device(probe, netdev, by_address.get(netdev["pci"]))
+        device = _device(probe, netdev, by_address.get(netdev["pci"] or ""))
         first = next((entry for entry in texts if _fits(device, ini.settings(entry[1]))), None)
         if first is not None:
             yield device.name, first[0], first[1]
 
 
-def overruling(others: Iterable[Other], path: str, wanted: str) -> Other | None:
+def overruling(others: Iterable[OtherName], path: str, wanted: str) -> OtherName | None:
     """Return what names an interface otherwise although our file ``path`` names it; None when nothing does."""
     ours = posixpath.basename(path)
     by_rule = path.endswith(".rules")
-    winner: Other | None = None
+    winner: OtherName | None = None
     for other in others:
         theirs = posixpath.basename(other["file"])
         if other["kind"] == "link":
@@ -123,16 +126,16 @@ def overruling(others: Iterable[Other], path: str, wanted: str) -> Other | None:
     return None if winner is None or winner["name"] == wanted else winner
 
 
-def _device(probe: Probe, netdev: Mapping[str, Any], nic: Mapping[str, Any] | None) -> Device:
-    own = ((nic or {}).get("sriov") or {}).get("port_mac")
+def _device(probe: Probe, netdev: ReadNetdev, nic: Nic | None) -> Device:
+    own = nic["sriov"]["port_mac"] if nic is not None and nic["sriov"] else None
     mac = netdev["mac"] if not netdev["master"] else own
     target = (probe.target(f"{_NET}/{netdev['name']}") or "").replace("../../devices", "/devices")
     return Device(
         name=netdev["name"],
         mac=mac.lower() if mac else None,
         link_type=netdev["link_type"],
-        pci=netdev["pci"],
-        driver=str((nic or {}).get("driver") or ""),
+        pci=netdev["pci"] or "",
+        driver=(nic["driver"] if nic is not None else None) or "",
         place=posixpath.dirname(target),
     )
 
@@ -152,7 +155,7 @@ def _drop_ins(probe: Probe, path: str) -> str:
     return "\n".join(probe.content(drop_in) or "" for drop_in in files_by_name(probe, directories, ".conf"))
 
 
-def _replaced(probe: Probe, device: Device, texts: Iterable[tuple[str, str]]) -> Other:
+def _replaced(probe: Probe, device: Device, texts: Iterable[tuple[str, str]]) -> ReplacedLink:
     """Return the ``.link`` file that udev would use for the interface without ours."""
     ours = OUR_LINK.format(device.pci.replace(":", "-"))
     index = probe.text(f"{_NET}/{device.name}/ifindex", limit=16)
@@ -207,7 +210,7 @@ def _lines(text: str) -> Iterator[list[Token] | None]:
         yield tokens if place == len(line) else None
 
 
-def _by_rules(probe: Probe, device: Device, path: str, lines: Iterable[list[Token] | None]) -> Iterator[Other]:
+def _by_rules(probe: Probe, device: Device, path: str, lines: Iterable[list[Token] | None]) -> Iterator[OtherName]:
     label = ""
     for tokens in lines:
         if tokens is None:
@@ -301,6 +304,6 @@ def _judged(device: Device, settings: list[ini.Setting]) -> bool | None:
     return None if None in answers else True
 
 
-def _by_link(path: str, settings: list[ini.Setting]) -> Other:
+def _by_link(path: str, settings: list[ini.Setting]) -> OtherName:
     name = None if ini.last(settings, "Link", "NamePolicy") else ini.last(settings, "Link", "Name")
     return {"file": printable(path), "kind": "link", "name": printable(name, 64) if name else None, "final": True}

@@ -5,45 +5,42 @@
 
 from __future__ import annotations
 
-from typing import Any, Iterable, Mapping
+from typing import Any, Mapping
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.network import read_snapshot, read_stacked
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.read import DriverState, read_driver
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.read import read_driver
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.status import runs_what_is_installed
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver_shapes import DriverState
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import NETDEV_DRIVER
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.peer_memory import read_peer_memory
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Facts, Stack
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.driver import ABSENT
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.driver_families import INBOX
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.driver_version import parse_driver_version
 
-Entries = Iterable[Mapping[str, Any]]
 
-
-def read_stack_state(probe: Probe, desired: Mapping[str, Any], facts: Mapping[str, Any]) -> dict[str, Any]:
-    """Return ``{"driver": ..., "peer_memory": ...}`` with what ``desired`` asks about; ``facts`` are those read so far.
+def read_stack_state(probe: Probe, desired: Mapping[str, Any], facts: Facts) -> None:
+    """Add to ``facts`` what ``desired`` asks about its driver and its peer memory.
 
     The network is only written down where the driver may be reloaded: that takes a program for each interface.
     """
-    found: dict[str, Any] = {}
     requests = desired.get("requests") or []
     if desired.get("driver") or any(request.get("driver") for request in requests):
         state = read_driver(probe, facts["system"], desired.get("driver"))
-        state.update(snapshot=None, stacked=[])
         if _may_reload(desired, state, facts["stack"]):
             state["snapshot"] = read_snapshot(probe, NETDEV_DRIVER, facts["nics"], facts["netdevs"])
             state["stacked"] = read_stacked(probe, NETDEV_DRIVER, facts["nics"], facts["netdevs"])
-        found["driver"] = state
+        facts["driver"] = state
     if (
         desired.get("peer_memory")
         or desired.get("peer_memory_before") is not None
         or any(request.get("peer_memory") is not None for request in requests)
     ):
-        found["peer_memory"] = read_peer_memory(probe, facts["system"])
-    return found
+        facts["peer_memory"] = read_peer_memory(probe, facts["system"])
 
 
-def _may_reload(desired: Mapping[str, Any], state: DriverState, stack: Mapping[str, Any]) -> bool:
+def _may_reload(desired: Mapping[str, Any], state: DriverState, stack: Stack) -> bool:
     """Say whether anything that ``desired`` asks for differs from what runs; node selectors are not looked at."""
     if state["journal"] or runs_what_is_installed(state) is False:
         return True
@@ -51,7 +48,7 @@ def _may_reload(desired: Mapping[str, Any], state: DriverState, stack: Mapping[s
     inbox = own.get("state") == ABSENT or own.get("flavour") == INBOX
     if inbox or (own.get("flavour") and not own.get("version")):
         return bool(stack["flavour"] != (INBOX if inbox else own["flavour"]))
-    running = parse_driver_version(str(stack.get("version") or ""))
+    running = parse_driver_version(stack["version"] or "")
     texts = [own.get("version"), *(request["driver"].get("version") for request in _driver_requests(desired))]
     wanted = [parse_driver_version(str(text)) for text in texts if text]
     return any(release is None or running is None or release.fields != running.fields for release in wanted)

@@ -10,17 +10,17 @@ which shows one device at a time: those that something is asked of.
 from __future__ import annotations
 
 import re
-from typing import Any, Dict, Sequence
+from typing import Any, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import HostState
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interfaces import Interface
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Eswitch
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import CommandResult
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe, parsed, printable
 
 LEGACY = "legacy"
 SWITCHDEV = "switchdev"
 
-Eswitches = Dict[str, Dict[str, Any]]
 # ethtool(8), -k: a feature that the driver has and that can be changed; others are [fixed].
 _OFFLOAD = re.compile(r"^hw-tc-offload: (on|off)$", re.MULTILINE)
 
@@ -30,7 +30,7 @@ def show_command(address: str) -> tuple[str, ...]:
     return ("devlink", "-j", "dev", "eswitch", "show", f"pci/{address}")
 
 
-def read_eswitches(probe: Probe, ports: Sequence[Interface]) -> Eswitches:
+def read_eswitches(probe: Probe, ports: Sequence[Interface]) -> dict[str, Eswitch]:
     """Return ``{address: {"mode", "inline_mode", "encap_mode", "problem"}}`` of the ports whose mode is asked for.
 
     What devlink does not tell is None; ``problem`` says why the mode is not known, empty when it is. ``offload`` of a
@@ -48,10 +48,10 @@ def read_eswitches(probe: Probe, ports: Sequence[Interface]) -> Eswitches:
 
 def present_mode(actual: HostState, interface: Interface) -> str:
     """Return the mode of a port's e-switch; only a port in switchdev mode has a switch id, and others are legacy."""
-    told = (actual.facts.get("eswitch") or {}).get(interface.key, {}).get("mode")
-    if told:
-        return str(told)
-    return SWITCHDEV if (interface.netdev or {}).get("switch_id") else LEGACY
+    told = actual.facts["eswitch"].get(interface.key)
+    if told is not None and told["mode"]:
+        return told["mode"]
+    return SWITCHDEV if interface.has_switch else LEGACY
 
 
 def offload_wanted(port: Interface) -> bool | None:
@@ -71,7 +71,7 @@ def parse_offload(text: str) -> bool | None:
     return None if found is None else found.group(1) == "on"
 
 
-def _told(result: CommandResult | None, address: str) -> dict[str, Any]:
+def _told(result: CommandResult | None, address: str) -> Eswitch:
     if result is None:
         return _unknown("devlink (iproute2) can't be run")
     if result.rc:
@@ -80,11 +80,11 @@ def _told(result: CommandResult | None, address: str) -> dict[str, Any]:
     return shown if shown["mode"] else _unknown("devlink does not tell the mode")
 
 
-def _unknown(problem: str) -> dict[str, Any]:
+def _unknown(problem: str) -> Eswitch:
     return {"mode": None, "inline_mode": None, "encap_mode": None, "problem": problem}
 
 
-def parse(text: str, address: str) -> dict[str, Any]:
+def parse(text: str, address: str) -> Eswitch:
     """Parse what ``show_command`` prints; a text that was cut off tells nothing."""
     shown = parsed(text)
     for key in ("dev", f"pci/{address}"):
@@ -93,7 +93,9 @@ def parse(text: str, address: str) -> dict[str, Any]:
         return _unknown("")
     # encap is what the member was called before iproute2 4.20.
     encap = "encap-mode" if "encap-mode" in shown else "encap"
-    words = {"mode": "mode", "inline_mode": "inline-mode", "encap_mode": encap}
-    told = {key: shown.get(word) for key, word in words.items()}
-    known = {key: printable(value, 32) if isinstance(value, str) else None for key, value in told.items()}
-    return {**known, "problem": ""}
+    mode, inline, encapsulation = (_word(shown.get(key)) for key in ("mode", "inline-mode", encap))
+    return {"mode": mode, "inline_mode": inline, "encap_mode": encapsulation, "problem": ""}
+
+
+def _word(value: Any) -> str | None:
+    return printable(value, 32) if isinstance(value, str) else None

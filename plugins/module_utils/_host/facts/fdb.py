@@ -10,8 +10,9 @@ network namespace it is.
 from __future__ import annotations
 
 import re
-from typing import Any, Iterable, Mapping
+from typing import Iterable
 
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import ReadNetdev
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe, objects, parsed
 
 FILTERS = ("bridge", "-json", "fdb", "show")
@@ -20,7 +21,7 @@ _UNICAST = re.compile(r"[0-9a-f][02468ace](:[0-9a-f]{2}){5}")
 _MOST = 3
 
 
-def stations_of_others(probe: Probe, ports: Iterable[str], netdevs: Iterable[Mapping[str, Any]]) -> dict[str, str]:
+def stations_of_others(probe: Probe, ports: Iterable[str], netdevs: Iterable[ReadNetdev]) -> dict[str, str]:
     """Return the addresses in the filters of Ethernet ports that no interface here has, in words, by the port."""
     known = list(netdevs)
     own = {netdev["mac"] for netdev in known}

@@ -13,10 +13,11 @@ from __future__ import annotations
 import difflib
 import re
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Dict, Sequence
+from typing import Dict, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.firmware_record import SET_SINCE_BOOT, record_of
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interfaces import Interface
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Firmware, FirmwareCard
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import Host, HostError
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe, last_words, printable
 
@@ -61,7 +62,7 @@ def rights_command(tool: str, device: str) -> tuple[str, ...]:
     return (tool, "-d", device, "query")
 
 
-def read_firmware(probe: Probe, ports: Sequence[Interface]) -> dict[str, Any]:
+def read_firmware(probe: Probe, ports: Sequence[Interface]) -> Firmware:
     """Return ``tool``, ``set_since_boot`` and the ``cards`` that are asked for.
 
     By card: ``{"device", "problem", "parameters", "near", "restricted"}``. ``parameters`` are those that are asked for
@@ -70,7 +71,7 @@ def read_firmware(probe: Probe, ports: Sequence[Interface]) -> dict[str, Any]:
     """
     asked = _asked(ports)
     if not asked:
-        return {"tool": None, "set_since_boot": {}, "cards": {}}
+        return unread_firmware()
     tool = next((path for path in TOOLS if probe.host.exists(path)), None)
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         read = pool.map(lambda ask: _card(probe.host, tool, *ask), asked.values())
@@ -81,12 +82,17 @@ def read_firmware(probe: Probe, ports: Sequence[Interface]) -> dict[str, Any]:
     }
 
 
+def unread_firmware() -> Firmware:
+    """Return the facts of a host whose firmware nothing is asked of."""
+    return {"tool": None, "set_since_boot": {}, "cards": {}}
+
+
 def _asked(ports: Sequence[Interface]) -> dict[str, tuple[str, list[str]]]:
     """Return the device to ask and the names to keep, by card."""
     asked: dict[str, tuple[str, list[str]]] = {}
     for port in ports:
         names = list(port.wanted.get("firmware") or ())
-        is_bluefield = str((port.nic or {}).get("family") or "").startswith(BLUEFIELD)
+        is_bluefield = port.nic is not None and (port.nic["family"] or "").startswith(BLUEFIELD)
         needs_mode = is_bluefield and any(port.wanted.get(key) is not None for key in _OF_THE_ARM_SIDE)
         if not names and not needs_mode:
             continue
@@ -95,9 +101,9 @@ def _asked(ports: Sequence[Interface]) -> dict[str, tuple[str, list[str]]]:
     return asked
 
 
-def _card(host: Host, tool: str | None, device: str, names: Sequence[str]) -> dict[str, Any]:
-    card: dict[str, Any] = {"device": device, "problem": "", "parameters": {}, "near": {}}
-    card["restricted"] = _restricted(host, device) if set(INTERNAL_CPU) <= set(names) else None
+def _card(host: Host, tool: str | None, device: str, names: Sequence[str]) -> FirmwareCard:
+    restricted = _restricted(host, device) if set(INTERNAL_CPU) <= set(names) else None
+    card: FirmwareCard = {"device": device, "problem": "", "parameters": {}, "near": {}, "restricted": restricted}
     if tool is None:
         card["problem"] = "neither mstconfig (package mstflint) nor mlxconfig (NVIDIA's firmware tools) is installed"
         return card

@@ -13,11 +13,12 @@ from __future__ import annotations
 
 import re
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Dict, Mapping, Sequence
+from typing import Mapping, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.cards import flash_of, functions_of_flash
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import HostState
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interfaces import Interface
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import CardImage, FirmwareImages, Image
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import Host, HostError
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe, last_words, printable
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.firmware_image import is_version
@@ -27,8 +28,6 @@ SECURE = "secure-fw"
 _QUERY_SECONDS = 60.0
 _LINE = re.compile(r"^(FW Version|FW Version\(Running\)|PSID|Security Attributes):[ \t]*(\S.*?)[ \t]*$", re.MULTILINE)
 _AT_ONCE = 8
-
-Image = Dict[str, Any]
 
 
 def device_query(tool: str, device: str) -> tuple[str, ...]:
@@ -41,14 +40,14 @@ def file_query(tool: str, path: str) -> tuple[str, ...]:
     return (tool, "-i", path, "query")
 
 
-def read_firmware_images(probe: Probe, ports: Sequence[Interface], actual: HostState) -> dict[str, Any]:
+def read_firmware_images(probe: Probe, ports: Sequence[Interface], actual: HostState) -> FirmwareImages:
     """Return ``tool``, and what ``cards`` (by their first function) and ``files`` (by path) hold.
 
     Either has ``version``, ``running``, ``psid``, ``security`` and ``problem``, a card the ``device`` to name as well.
     """
     asked = [port for port in ports if port.wanted.get("firmware_image")]
     if not asked:
-        return {"tool": None, "cards": {}, "files": {}}
+        return unread_images()
     tool = next((path for path in FLINT if probe.host.exists(path)), None)
     cards = list(dict.fromkeys(flash_of(actual, port.key) for port in asked))
     paths = list(dict.fromkeys(filter(None, (port.wanted["firmware_image"]["file"] for port in asked))))
@@ -58,10 +57,15 @@ def read_firmware_images(probe: Probe, ports: Sequence[Interface], actual: HostS
     return {"tool": tool, "cards": dict(zip(cards, of_cards)), "files": dict(zip(paths, of_files))}
 
 
-def _card(host: Host, tool: str | None, devices: Sequence[str]) -> Image:
-    found: list[Image] = []
+def unread_images() -> FirmwareImages:
+    """Return the facts of a host whose firmware images nothing is asked of."""
+    return {"tool": None, "cards": {}, "files": {}}
+
+
+def _card(host: Host, tool: str | None, devices: Sequence[str]) -> CardImage:
+    found: list[CardImage] = []
     for device in devices:
-        found.append({"device": device, **_shown(host, tool, device_query(str(tool), device))})
+        found.append({**_shown(host, tool, device_query(str(tool), device)), "device": device})
         if not found[-1]["problem"]:
             return found[-1]
     return found[0]

@@ -8,20 +8,19 @@ Only netlink tells it (IFLA_VFINFO_LIST), so ``ip`` is asked: once per port that
 
 from __future__ import annotations
 
-from typing import Any, Dict, NamedTuple
+from typing import Any, NamedTuple
 
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import FunctionSettings
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe, parsed, printable
 
 NO_ADDRESS = "00:00:00:00:00:00"
-
-Settings = Dict[str, Any]
 
 
 class PortSettings(NamedTuple):
     """The port's permanent address where it differs from the present one, and its virtual functions by number."""
 
     permanent_mac: str | None
-    functions: list[Settings] | None
+    functions: list[FunctionSettings] | None
 
 
 def show_command(name: str) -> tuple[str, ...]:
@@ -51,7 +50,7 @@ def parse_port_settings(text: str) -> PortSettings:
     return PortSettings(_text(permanent), [_function(entry) for entry in entries])
 
 
-def _function(entry: dict[str, Any]) -> Settings:
+def _function(entry: dict[str, Any]) -> FunctionSettings:
     rate = entry.get("rate")
     return {
         "mac": _text(entry.get("address")),

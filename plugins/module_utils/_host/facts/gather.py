@@ -6,15 +6,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Dict, Iterable, Mapping, NamedTuple
+from typing import Any, Iterable, Mapping, NamedTuple, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.affected_vfs import renewed_functions
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.boot import read_boot_state
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.devices import PciId, nic_family
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.drivers import read_stack_state
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.eswitch import read_eswitches
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.firmware import read_firmware
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.firmware_image import read_firmware_images
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.firmware import read_firmware, unread_firmware
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.firmware_image import (
+    read_firmware_images,
+    unread_images,
+)
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.functions import read_port_settings
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.guids import read_guids
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import HostState
@@ -25,7 +28,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.labels imp
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.matching import Matched, match_spec
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.names import read_naming
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.netdev import Netdev, read_netdevs
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.own_files import read_boot
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.own_files import read_own_files
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.owners import read_owners
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.pci import (
     Function,
@@ -41,6 +44,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.rdma impor
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.remote_storage import read_remote_storage
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.routing import read_routing
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.settings import read_settings
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Facts, Nic, RdmaDevice, ReadNetdev
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.system import read_system
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.topology import distances, rails
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.uplink import (
@@ -55,8 +59,6 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe im
 
 FORMAT = 1
 _LINK_LAYERS = {"infiniband": "InfiniBand", "ether": "Ethernet"}
-
-Facts = Dict[str, Any]
 
 
 class Reading(NamedTuple):
@@ -103,17 +105,10 @@ def read_host(
     nics = _nics(probe, functions, netdevs, rdma)
     gpus = [gpu_entry(probe, function) for function in functions if function.id.is_gpu]
     modules = read_modules(probe, system["kernel"], kernel_modules)
-    boot = {**read_boot(probe), **read_boot_state(probe, [netdev.raw_name for netdev in netdevs])}
+    own_files = read_own_files(probe)
     netdev_facts = [netdev.facts for netdev in netdevs]
-    boot["vf_counts"] = read_vf_counts(probe, desired or {}, netdev_facts, nics)
-    actual = HostState({"nics": nics, "netdevs": netdev_facts, "rdma": rdma, "modules": {}, "stack": {}, "uplinks": []})
-    matched = match_spec(desired or {}, actual)
-    cards = _read_cards(probe, desired or {}, matched.interfaces, actual)
-    actual.facts.update(cards)
-    renewed = renewed_functions(matched.interfaces, actual)
-    settings = read_settings(probe, desired or {}, [netdev.facts["name"] for netdev in netdevs], boot["files"])
-    settings.update(read_qos(probe, desired or {}, matched.interfaces, rdma))
-    facts = {
+    vf_counts = read_vf_counts(probe, desired or {}, netdev_facts, nics)
+    facts: Facts = {
         "format": FORMAT,
         "system": system,
         "nics": nics,
@@ -127,17 +122,24 @@ def read_host(
         "pcie": read_pcie(probe, nics, gpus),
         "uplinks": read_uplinks(probe, tables, netdevs, connection_address, named_uplinks, carried=carried),
         "labels": node_labels(system, nics, bool(gpus)),
-        "boot": boot,
+        "boot": read_boot_state(probe, [netdev.raw_name for netdev in netdevs], own_files, vf_counts),
         "naming": read_naming(probe, system, netdev_facts, nics, desired),
         "owners": read_owners(probe),
-        "vf_users": read_users(probe, renewed, nics, {netdev["name"]: netdev for netdev in netdev_facts}),
-        **cards,
-        "queues": read_queues(probe, matched.interfaces),
-        "interrupts": read_interrupts(probe, matched.interfaces, boot["files"]),
-        "settings": settings,
+        # What a wish about a device asks for; it is matched to the devices above.
+        "vf_users": {},
+        "eswitch": {},
+        "firmware": unread_firmware(),
+        "firmware_images": unread_images(),
+        "guids": {},
+        "queues": {},
+        "interrupts": {},
+        "settings": read_settings(probe, desired or {}, [netdev["name"] for netdev in netdev_facts], own_files),
+        "routing": {},
+        "unreadable": [],
     }
-    facts["routing"] = read_routing(probe, desired or {}, matched.interfaces, facts)
-    facts.update(read_stack_state(probe, desired or {}, facts))
+    matched = match_spec(desired or {}, HostState(facts))
+    _read_wanted(probe, desired or {}, matched.interfaces, facts)
+    read_stack_state(probe, desired or {}, facts)
     if everything:
         read_qos(probe, *everything_of(facts))
         read_interrupts(probe, every_function(nics), ())
@@ -145,8 +147,22 @@ def read_host(
     return Reading(facts, matched)
 
 
-def _read_cards(probe: Probe, desired: Mapping[str, Any], interfaces: Iterable[Interface], actual: HostState) -> Facts:
-    """Read what only commands tell of NVIDIA cards: of the physical functions that are asked for."""
+def _read_wanted(probe: Probe, desired: Mapping[str, Any], interfaces: Sequence[Interface], facts: Facts) -> None:
+    """Add to the facts what is only read of devices that a wish is about."""
+    actual = HostState(facts)
+    _read_cards(probe, desired, interfaces, actual)
+    by_name = {netdev["name"]: netdev for netdev in facts["netdevs"]}
+    facts["vf_users"] = read_users(probe, renewed_functions(interfaces, actual), facts["nics"], by_name)
+    qos = read_qos(probe, desired, interfaces, facts["rdma"])
+    if qos is not None:
+        facts["settings"]["qos"] = qos
+    facts["queues"] = read_queues(probe, interfaces)
+    facts["interrupts"] = read_interrupts(probe, interfaces, facts["boot"]["files"])
+    facts["routing"] = read_routing(probe, desired, interfaces, facts["boot"], facts["uplinks"])
+
+
+def _read_cards(probe: Probe, desired: Mapping[str, Any], interfaces: Iterable[Interface], actual: HostState) -> None:
+    """Add what only commands tell of NVIDIA cards: of the physical functions that are asked for."""
     cards = {nic["address"] for nic in actual.nvidia_nics() if nic["function"] == "pf"}
     # What is asked of all interfaces at once is asked of each.
     ports = [
@@ -154,17 +170,14 @@ def _read_cards(probe: Probe, desired: Mapping[str, Any], interfaces: Iterable[I
         for port in interfaces
         if port.key in cards
     ]
-    return {
-        "eswitch": read_eswitches(probe, ports),
-        "firmware": read_firmware(probe, ports),
-        "firmware_images": read_firmware_images(probe, ports, actual),
-        "guids": read_guids(probe, ports),
-    }
+    facts = actual.facts
+    facts["eswitch"] = read_eswitches(probe, ports)
+    facts["firmware"] = read_firmware(probe, ports)
+    facts["firmware_images"] = read_firmware_images(probe, ports, actual)
+    facts["guids"] = read_guids(probe, ports)
 
 
-def _nics(
-    probe: Probe, functions: list[Function], netdevs: list[Netdev], rdma: list[dict[str, Any]]
-) -> list[dict[str, Any]]:
+def _nics(probe: Probe, functions: list[Function], netdevs: list[Netdev], rdma: list[RdmaDevice]) -> list[Nic]:
     """Join what the PCI function, its interfaces and its RDMA devices tell of every NIC."""
     ids = {function.address: function.id for function in functions}
     nics = []
@@ -178,24 +191,23 @@ def _nics(
         nic["rdma"] = [device["name"] for device in devices]
         nic["link_layer"] = _link_layer(ports, devices, function.id)
         _set_up(probe, nic, ports)
-        nic["family"] = nic_family(function.id, _parent_id(function, ids), _first(devices, "firmware"))
+        nic["family"] = nic_family(function.id, _parent_id(function, ids), _firmware(devices))
         nics.append(nic)
     return nics
 
 
-def _is_on(device: Mapping[str, Any], nic: Mapping[str, Any]) -> bool:
+def _is_on(device: RdmaDevice, nic: Nic) -> bool:
     """Say whether an RDMA device is the function's own, or a software one (rxe, siw) on one of its interfaces."""
     if device["pci"] is not None:
-        return bool(device["pci"] == nic["address"])
+        return device["pci"] == nic["address"]
     return device["netdev"] in nic["netdevs"]
 
 
-def _set_up(probe: Probe, nic: dict[str, Any], ports: list[dict[str, Any]]) -> None:
+def _set_up(probe: Probe, nic: Nic, ports: list[ReadNetdev]) -> None:
     """Add to a physical function how its virtual ones are set up; a bond's member also tells its own address."""
     sriov = nic["sriov"]
     if sriov is None:
         return
-    sriov.update(settings=None, port_mac=None)
     asked = [port for port in ports if port["link_type"] == "ether" and (sriov["enabled"] or port["master"])]
     if sriov["total"] and len(asked) == 1:
         sriov["port_mac"], sriov["settings"] = read_port_settings(probe, asked[0]["name"])
@@ -205,17 +217,17 @@ def _parent_id(function: Function, ids: dict[str, PciId]) -> PciId | None:
     return ids.get(function.physfn) if function.physfn is not None else None
 
 
-def _link_layer(ports: list[dict[str, Any]], devices: list[dict[str, Any]], pci_id: PciId) -> str | None:
+def _link_layer(ports: list[ReadNetdev], devices: list[RdmaDevice], pci_id: PciId) -> str | None:
     """Ask the RDMA port first (it decides), then the interface, then the class of an InfiniBand function."""
     for device in devices:
         for port in device["ports"]:
             if port["link_layer"]:
-                return str(port["link_layer"])
-    for port in ports:
-        if port["link_type"] in _LINK_LAYERS:
-            return _LINK_LAYERS[port["link_type"]]
+                return port["link_layer"]
+    for netdev in ports:
+        if netdev["link_type"] in _LINK_LAYERS:
+            return _LINK_LAYERS[netdev["link_type"]]
     return "InfiniBand" if pci_id.pci_class.startswith("0207") else None
 
 
-def _first(devices: list[dict[str, Any]], key: str) -> str | None:
-    return next((str(device[key]) for device in devices if device[key]), None)
+def _firmware(devices: list[RdmaDevice]) -> str | None:
+    return next((device["firmware"] for device in devices if device["firmware"]), None)

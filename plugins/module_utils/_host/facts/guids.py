@@ -9,10 +9,11 @@ of the vendor's mlx5_ib do (``device/sriov/N/node`` and ``port`` of the RDMA dev
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Mapping, Sequence
+from typing import Any, Mapping, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.functions import show_command
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interfaces import Interface
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import FunctionGuids, Guids
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import Host, HostError
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe, parsed
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.vf_guids import guid_number, guid_text
@@ -22,20 +23,17 @@ INFINIBAND = "/sys/class/infiniband"
 FILES = {"node_guid": "node", "port_guid": "port", "link_state": "policy"}
 POLICIES = {"Follow": "auto", "Up": "enable", "Down": "disable"}
 
-# By number: ``{"node_guid", "port_guid", "link_state"}``, None for what is not told.
-Functions = List[Dict[str, Any]]
 
-
-def read_guids(probe: Probe, ports: Sequence[Interface]) -> dict[str, dict[str, Any]]:
+def read_guids(probe: Probe, ports: Sequence[Interface]) -> dict[str, Guids]:
     """Return ``{address: {"functions": [...], "files": RDMA device or None}}`` of the ports that have GUIDs asked for.
 
     ``files`` is the RDMA device whose directory has the vendor's files.
     """
-    found: dict[str, dict[str, Any]] = {}
+    found: dict[str, Guids] = {}
     for port in ports:
         if not port.wanted.get("vf_guids"):
             continue
-        devices = (port.nic or {}).get("rdma") or []
+        devices = port.nic["rdma"] if port.nic is not None else []
         files = next((name for name in devices if probe.host.exists(_directory(name))), None)
         found[port.key] = {"functions": _functions(probe, port, files), "files": files}
     return found
@@ -50,11 +48,11 @@ def _directory(device: str) -> str:
     return f"{INFINIBAND}/{device}/device/sriov"
 
 
-def _functions(probe: Probe, port: Interface, files: str | None) -> Functions:
-    enabled = int(((port.nic or {}).get("sriov") or {}).get("enabled") or 0)
+def _functions(probe: Probe, port: Interface, files: str | None) -> list[FunctionGuids]:
+    enabled = port.functions
     if not enabled:
         return []
-    shown: Functions = []
+    shown: list[FunctionGuids] = []
     if port.netdev is not None:
         result = probe.command(*show_command(port.netdev["name"]))
         shown = parse(result.stdout if result is not None and result.rc == 0 else "")
@@ -63,17 +61,18 @@ def _functions(probe: Probe, port: Interface, files: str | None) -> Functions:
     return shown
 
 
-def read_files(host: Host, device: str, count: int) -> Functions:
+def read_files(host: Host, device: str, count: int) -> list[FunctionGuids]:
     """Return what the vendor's files tell of each function."""
-    functions: Functions = []
+    functions: list[FunctionGuids] = []
     for number in range(count):
         words = {key: _content(host, file_of(device, number, key)) for key in FILES}
-        guids = {key: _guid(words[key]) for key in ("node_guid", "port_guid")}
-        functions.append({**guids, "link_state": POLICIES.get(words["link_state"] or "")})
+        node, port = _guid(words["node_guid"]), _guid(words["port_guid"])
+        state = POLICIES.get(words["link_state"] or "")
+        functions.append({"node_guid": node, "port_guid": port, "link_state": state})
     return functions
 
 
-def parse(text: str) -> Functions:
+def parse(text: str) -> list[FunctionGuids]:
     """Parse what ``show_command`` prints of an InfiniBand port; a text that was cut off tells nothing."""
     links = parsed(text)
     link = links[0] if isinstance(links, list) and links and isinstance(links[0], dict) else {}
@@ -84,7 +83,7 @@ def parse(text: str) -> Functions:
     return [_function(entry) for entry in entries] if numbers == list(range(len(entries))) else []
 
 
-def _function(entry: Mapping[str, Any]) -> dict[str, Any]:
+def _function(entry: Mapping[str, Any]) -> FunctionGuids:
     state = entry.get("link_state")
     return {
         # iproute2 writes these two members with a space.

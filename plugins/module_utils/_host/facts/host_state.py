@@ -6,14 +6,12 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Dict, Iterable, Mapping
+from typing import Any, Iterable
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.devices import MELLANOX
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.kernel import is_loaded
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Facts, FunctionSettings, Netdev, Nic
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.uplink import NAMED
-
-Facts = Dict[str, Any]
-Nic = Dict[str, Any]
-Netdev = Dict[str, Any]
 
 NETDEV_DRIVER = "mlx5_core"
 _PHYSICAL_PORT = re.compile(r"p\d+")
@@ -30,20 +28,23 @@ class HostState:
 
     def __init__(self, facts: Facts, named_uplinks: Iterable[str] = ()) -> None:
         self.facts = facts
-        self.nics: dict[str, Nic] = {nic["address"]: nic for nic in _by(facts["nics"], "address")}
+        self.nics: dict[str, Nic] = {
+            nic["address"]: nic for nic in sorted(facts["nics"], key=lambda nic: nic["address"])
+        }
         # An MTU that can't be read counts as 0: it differs from every wanted one.
         self.netdevs: dict[str, Netdev] = {
-            netdev["name"]: {**netdev, "mtu": netdev["mtu"] or 0} for netdev in _by(facts["netdevs"], "name")
+            netdev["name"]: {**netdev, "mtu": netdev["mtu"] or 0}
+            for netdev in sorted(facts["netdevs"], key=lambda netdev: netdev["name"])
         }
-        self.modules: dict[str, dict[str, Any]] = facts["modules"]
-        self.stack: dict[str, Any] = facts["stack"]
+        self.modules = facts["modules"]
+        self.stack = facts["stack"]
         self._uplink_names: dict[str, str] = {}
         self._uplink_addresses: dict[str, str] = {}
         self._collect_uplinks(named_uplinks)
 
     def _collect_uplinks(self, named: Iterable[str]) -> None:
-        for uplink in _by(self.facts["uplinks"], "netdev"):
-            self._add_uplink(uplink["netdev"], uplink.get("pci"), ", ".join(uplink["reasons"]))
+        for uplink in sorted(self.facts["uplinks"], key=lambda uplink: uplink["netdev"]):
+            self._add_uplink(uplink["netdev"], uplink["pci"], ", ".join(uplink["reasons"]))
         for name in named:
             if NAMED not in self._uplink_names.get(name, ""):
                 self._add_uplink(name, None, NAMED)
@@ -51,8 +52,8 @@ class HostState:
         while grown:
             grown = False
             for name, netdev in self.netdevs.items():
-                master = netdev.get("master")
-                if master in self._uplink_names and name not in self._uplink_names:
+                master = netdev["master"]
+                if master is not None and master in self._uplink_names and name not in self._uplink_names:
                     self._add_uplink(name, None, f"part of {master}: {self._uplink_names[master]}")
                     grown = True
 
@@ -60,7 +61,8 @@ class HostState:
         known = self._uplink_names.get(name)
         reason = reason if known is None or known == reason else f"{known}, {reason}"
         self._uplink_names[name] = reason
-        address = address or self.netdevs.get(name, {}).get("pci")
+        known_netdev = self.netdevs.get(name)
+        address = address or (known_netdev["pci"] if known_netdev is not None else None)
         if address:
             self._uplink_addresses[address] = reason
 
@@ -68,6 +70,14 @@ class HostState:
     def uplink_names(self) -> tuple[str, ...]:
         """Return the names of every uplink, those included that only a variable names."""
         return tuple(sorted(self._uplink_names))
+
+    def is_loaded(self, module: str) -> bool:
+        """Return whether a kernel module is loaded or built in."""
+        return is_loaded(self.modules, module)
+
+    def uplink_of(self, name: str) -> str | None:
+        """Return why a change of the interface of this name could cut the node off; ``None`` when it could not."""
+        return self._uplink_names.get(name)
 
     def uplink_reason(self, nic: Nic | None, netdev: Netdev | None) -> str | None:
         """Return why a change of this device could cut the node off; ``None`` when it could not.
@@ -83,18 +93,18 @@ class HostState:
                 return self._uplink_addresses[address]
         return None
 
-    def vf_addresses(self, nic: Nic) -> list[str]:
+    def vf_addresses(self, nic: Nic | None) -> list[str]:
         """Return the addresses of the virtual functions that exist now, in their order."""
-        return list((nic.get("sriov") or {}).get("vfs") or [])
+        return list(nic["sriov"]["vfs"]) if nic is not None and nic["sriov"] is not None else []
 
-    def vfs_of(self, nic: Nic) -> list[Nic]:
+    def vfs_of(self, nic: Nic | None) -> list[Nic]:
         """Return the virtual functions of ``nic`` that the facts describe."""
         return [self.nics[address] for address in self.vf_addresses(nic) if address in self.nics]
 
     def ports_of(self, nic: Nic) -> list[Netdev]:
         """Return the netdevs of the function itself; representors of its virtual functions are left out."""
         netdevs = [self.netdevs[name] for name in sorted(nic["netdevs"]) if name in self.netdevs]
-        return [n for n in netdevs if not n.get("port_name") or _PHYSICAL_PORT.fullmatch(n["port_name"])]
+        return [n for n in netdevs if not n["port_name"] or _PHYSICAL_PORT.fullmatch(n["port_name"])]
 
     def port_of(self, nic: Nic) -> Netdev | None:
         """Return the netdev of the function when it has exactly one."""
@@ -108,8 +118,24 @@ class HostState:
 
 def is_guest_function(nic: Nic) -> bool:
     """Return whether ``nic`` is a virtual function whose physical function another system owns (a VM's view)."""
-    return nic["function"] == "vf" and not nic.get("pf")
+    return nic["function"] == "vf" and not nic["pf"]
 
 
-def _by(items: Iterable[Mapping[str, Any]], key: str) -> list[dict[str, Any]]:
-    return sorted((dict(item) for item in items), key=lambda item: str(item[key]))
+def enabled_functions(nic: Nic | None) -> int:
+    """Return how many virtual functions a NIC has now."""
+    return (nic["sriov"]["enabled"] or 0) if nic is not None and nic["sriov"] is not None else 0
+
+
+def most_functions(nic: Nic) -> int:
+    """Return how many virtual functions a NIC can have."""
+    return (nic["sriov"]["total"] or 0) if nic["sriov"] is not None else 0
+
+
+def settings_of(nic: Nic | None) -> list[FunctionSettings] | None:
+    """Return how the virtual functions of a NIC are set up; ``None`` where that is not known."""
+    return nic["sriov"]["settings"] if nic is not None and nic["sriov"] is not None else None
+
+
+def binds_functions(nic: Nic | None) -> bool:
+    """Return whether the kernel binds new virtual functions to drivers by itself, as it does unless it says no."""
+    return nic is None or nic["sriov"] is None or nic["sriov"]["autoprobe"] is not False

@@ -8,6 +8,8 @@ from __future__ import annotations
 import re
 from typing import Any, Mapping
 
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.settings_shapes import Hugepages
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Facts
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.memory import PAGE_SIZES
 
@@ -23,7 +25,7 @@ def pool(size: str, node: str | None = None) -> str:
     return f"{POOLS}/{directory}" if node is None else f"{NODES}/node{node}/hugepages/{directory}"
 
 
-def read_hugepages(probe: Probe, desired: Mapping[str, Any]) -> dict[str, Any]:
+def read_hugepages(probe: Probe, desired: Mapping[str, Any]) -> Hugepages:
     """Return ``sizes`` that the kernel has, ``memory`` (KiB) and ``pages`` of each wanted pool.
 
     ``pages`` has the key ``2Mi`` for the whole host and ``2Mi:1`` for NUMA node 1; None is what can't be read.
@@ -44,10 +46,10 @@ def read_hugepages(probe: Probe, desired: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def supports(facts: Mapping[str, Any], size: str) -> bool:
+def supports(facts: Facts, size: str) -> bool:
     """Return whether the processor and the kernel have pages of this size; a host that does not tell may have them."""
-    sizes = (facts.get("settings") or {}).get("hugepages", {}).get("sizes")
-    return not sizes or size in sizes
+    read = facts["settings"].get("hugepages")
+    return read is None or not read["sizes"] or size in read["sizes"]
 
 
 def takes_argument(size: str, wanted: Any) -> bool:
@@ -55,7 +57,7 @@ def takes_argument(size: str, wanted: Any) -> bool:
     return size in LARGEST and isinstance(wanted, int) and wanted > 0
 
 
-def boot_arguments(desired: Mapping[str, Any], facts: Mapping[str, Any]) -> list[str]:
+def boot_arguments(desired: Mapping[str, Any], facts: Facts) -> list[str]:
     """Return the kernel arguments that reserve pages, one for each size that needs it."""
     if desired.get("removing"):
         return []

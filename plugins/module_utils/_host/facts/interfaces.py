@@ -8,7 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Mapping
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import Netdev, Nic
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import enabled_functions
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Netdev, Nic
 
 
 @dataclass(frozen=True)
@@ -23,5 +24,30 @@ class Interface:
     def key(self) -> str:
         """Return what the steps about it are called by: the PCI address, which no rename changes."""
         if self.nic is not None:
-            return str(self.nic["address"])
-        return str(self.netdev["name"]) if self.netdev else ""
+            return self.nic["address"]
+        return self.netdev["name"] if self.netdev else ""
+
+    @property
+    def name(self) -> str:
+        """Return the name of its network interface, empty without one."""
+        return self.netdev["name"] if self.netdev is not None else ""
+
+    @property
+    def driver(self) -> str | None:
+        """Return the driver of its PCI function."""
+        return self.nic["driver"] if self.nic is not None else None
+
+    @property
+    def has_switch(self) -> bool:
+        """Return whether it is the port of a switch, as in switchdev mode."""
+        return self.netdev is not None and bool(self.netdev["switch_id"])
+
+    @property
+    def functions(self) -> int:
+        """Return how many virtual functions it has now."""
+        return enabled_functions(self.nic)
+
+    @property
+    def is_up(self) -> bool:
+        """Return whether it has a network interface that is up."""
+        return self.netdev is not None and self.netdev["up"]

@@ -11,10 +11,15 @@ by the name of its handler); irqbalance(1) and the unit that comes with irqbalan
 from __future__ import annotations
 
 import re
-from typing import Any, Dict, Iterable, Sequence
+from typing import Iterable, Sequence
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import Nic
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interfaces import Interface
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import (
+    FunctionInterrupts,
+    Interrupts,
+    Irqbalance,
+    Nic,
+)
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import Host, HostError
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe, parse_int, printable
 
@@ -39,8 +44,6 @@ _LONGEST_LIST = 4096
 _UNITS = ("/etc/systemd/system", "/run/systemd/system", "/usr/lib/systemd/system", "/lib/systemd/system")
 _NAME = "irqbalance.service"
 _POLICY = re.compile(r"(?:--policyscript|(?<![\w-])-l)[= ]*([^\s\"']+)")
-
-Facts = Dict[str, Any]
 
 
 def affinity_file(irq: int) -> str:
@@ -89,7 +92,7 @@ def _is_in_use(host: Host, number: int) -> bool:
         return False
 
 
-def read_interrupts(probe: Probe, interfaces: Iterable[Interface], own_files: Iterable[str]) -> Facts:
+def read_interrupts(probe: Probe, interfaces: Iterable[Interface], own_files: Iterable[str]) -> Interrupts:
     """Return ``online`` and ``isolated`` CPUs, ``interfaces`` (``{key: {"local", "irqs", "elsewhere"}}``) and
     ``irqbalance``; nothing where nothing is asked for and nothing of ours is there.
 
@@ -112,7 +115,7 @@ def every_function(nics: Iterable[Nic]) -> list[Interface]:
     return [Interface({"irq_affinity": True}, nic, None) for nic in nics]
 
 
-def _read_function(probe: Probe, address: str) -> Facts:
+def _read_function(probe: Probe, address: str) -> FunctionInterrupts:
     numbers = interrupts_of(probe.host, address)
     # A recording holds the attributes that were read.
     irqs = {str(irq): _list(probe, affinity_file(irq)) for irq in numbers if probe.text(_vector(address, irq))}
@@ -130,7 +133,7 @@ def _list(probe: Probe, path: str) -> str:
     return text if re.fullmatch(r"\d{1,5}(-\d{1,5})?(,\d{1,5}(-\d{1,5})?)*", text) else ""
 
 
-def _read_irqbalance(probe: Probe) -> Facts | None:
+def _read_irqbalance(probe: Probe) -> Irqbalance | None:
     """Return ``start`` (the command of its unit without a policy of ours), ``policy`` (a script that is not ours),
     ``running`` (the command of its process, None without one) and ``systemd``; None where it is not installed."""
     texts = [text for text in (probe.content(f"{place}/{_NAME}") for place in _UNITS) if text is not None][:1]

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Iommu
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe
 
 INTEL, AMD, ARM, OTHER = "intel", "amd", "arm", "other"
@@ -18,7 +19,7 @@ _UNITS = ((INTEL, re.compile(r"dmar\d+")), (AMD, re.compile(r"ivhd\d+")), (ARM, 
 _TABLES = (("DMAR", INTEL), ("IVRS", AMD), ("IORT", ARM))
 
 
-def read_iommu(probe: Probe) -> dict[str, str | None]:
+def read_iommu(probe: Probe) -> Iommu:
     """Return ``active``, the kind of IOMMU that the kernel uses, and ``firmware``, the kind that the firmware shows."""
     names = probe.names("/sys/class/iommu")
     kinds = [kind for kind, pattern in _UNITS if any(map(pattern.fullmatch, names))]

@@ -6,13 +6,14 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Iterable, NamedTuple
+from typing import Iterable, Mapping, NamedTuple
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.module_graph import (
     STORAGE,
     STORAGE_CLIENTS,
     THIRD_PARTY,
 )
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Module, Stack
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe, printable
 
 MODULES = "/proc/modules"
@@ -40,7 +41,7 @@ class LoadedModule(NamedTuple):
     users: list[str]
 
 
-def read_modules(probe: Probe, kernel: str, also: Iterable[str]) -> dict[str, dict[str, Any]]:
+def read_modules(probe: Probe, kernel: str, also: Iterable[str]) -> dict[str, Module]:
     """Return the modules of RDMA and GPUs that are loaded or built in, and those in ``also`` whatever their state.
 
     Names have ``_`` as in /proc/modules; ``also`` may be written with ``-``. One of ``also`` that is not loaded has
@@ -50,7 +51,7 @@ def read_modules(probe: Probe, kernel: str, also: Iterable[str]) -> dict[str, di
     loaded = parse_modules(probe.content(MODULES) or "")
     present = frozenset(probe.names(SYS_MODULE))
     builtin = _built_in(probe, kernel)
-    result = {}
+    result: dict[str, Module] = {}
     for name in sorted(_OF_INTEREST | asked):
         is_builtin = name in builtin or (name in present and name not in loaded)
         if name in loaded or is_builtin or name in asked:
@@ -58,6 +59,11 @@ def read_modules(probe: Probe, kernel: str, also: Iterable[str]) -> dict[str, di
     for name in _missing(probe, kernel, sorted(name for name in asked if not result[name]["loaded"])):
         result[name]["missing"] = True
     return result
+
+
+def is_loaded(modules: Mapping[str, Module], name: str) -> bool:
+    """Say whether a module is loaded or built in."""
+    return name in modules and modules[name]["loaded"]
 
 
 def _missing(probe: Probe, kernel: str, names: list[str]) -> list[str]:
@@ -87,7 +93,7 @@ def _built_in(probe: Probe, kernel: str) -> frozenset[str]:
     return frozenset(stem.replace("-", "_") for stem in stems if stem)
 
 
-def _entry(probe: Probe, name: str, loaded: LoadedModule | None, builtin: bool) -> dict[str, Any]:
+def _entry(probe: Probe, name: str, loaded: LoadedModule | None, builtin: bool) -> Module:
     base = f"{SYS_MODULE}/{name}"
     there = loaded is not None
     return {
@@ -101,7 +107,7 @@ def _entry(probe: Probe, name: str, loaded: LoadedModule | None, builtin: bool) 
     }
 
 
-def read_stack(probe: Probe, modules: dict[str, dict[str, Any]]) -> dict[str, Any]:
+def read_stack(probe: Probe, modules: dict[str, Module]) -> Stack:
     """Return which driver runs the NICs and the GPUs, and how they peer.
 
     ``flavour`` and ``version`` tell what is loaded; ``installed`` is what ``ofed_info -s`` says is on the disk, which
@@ -117,20 +123,20 @@ def read_stack(probe: Probe, modules: dict[str, dict[str, Any]]) -> dict[str, An
         "installed": "-".join(installed) if installed else None,
         "gpu_driver": gpu_driver,
         "gpu_driver_flavour": gpu_flavour,
-        "peer_memory": next((text for name, text in peers.items() if modules.get(name, {}).get("loaded")), None),
+        "peer_memory": next((text for name, text in peers.items() if is_loaded(modules, name)), None),
     }
 
 
-def _loaded_stack(modules: dict[str, dict[str, Any]], installed: tuple[str, str] | None) -> tuple[str, str | None]:
+def _loaded_stack(modules: dict[str, Module], installed: tuple[str, str] | None) -> tuple[str, str | None]:
     """Tell the vendor's driver from the kernel's own: taint O, a version of the vendor's form, or its mlx_compat.
 
     Without a driver of NVIDIA's NICs the RDMA core tells, which software devices and other vendors' NICs use. Kernels
     before 5.x give their own mlx5_core a version too (``5.0-0``), so that it has one proves nothing.
     """
-    core = next((modules[name] for name in ("mlx5_core", "ib_core") if modules.get(name, {}).get("loaded")), None)
+    core = next((modules[name] for name in ("mlx5_core", "ib_core") if is_loaded(modules, name)), None)
     if core is None:
         return "none", None
-    compat = modules.get("mlx_compat", {}).get("loaded", False)
+    compat = is_loaded(modules, "mlx_compat")
     if not (core["out_of_tree"] or compat or _VENDOR_VERSION.fullmatch(core["version"] or "")):
         return "inbox", None
     version = core["version"] or (installed[1] if installed else None)

@@ -6,11 +6,12 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Iterable, Mapping
+from typing import Iterable, Mapping
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.grub import default_line
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.kernel_arguments_record import REMOVED, listed
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.masks import mask_parameters
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.settings_shapes import KernelArguments, Loader
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe, natural, printable
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.arguments import name_of, words_of
 
@@ -32,7 +33,7 @@ _KERNEL_INSTALL = ("/usr/bin/kernel-install", "/bin/kernel-install")
 _IMAGES = ("/lib/modules/{version}/vmlinuz", "/boot/vmlinuz-{version}")
 
 
-def read_kernel_arguments(probe: Probe, asked: Iterable[str], own_files: Mapping[str, Any]) -> dict[str, Any]:
+def read_kernel_arguments(probe: Probe, asked: Iterable[str], own_files: Mapping[str, str]) -> KernelArguments:
     """Return what matters about the arguments named in ``asked`` and about those that we have set.
 
     ``running`` and ``next`` hold the words of those names only; ``next`` is None where it can't be told. ``loader`` is
@@ -70,7 +71,7 @@ def _only(names: set[str], words: Iterable[str]) -> list[str]:
     return [printable(word) for word in words if name_of(word) in names]
 
 
-def _loader(probe: Probe) -> dict[str, Any]:
+def _loader(probe: Probe) -> Loader:
     """Return ``loader``, ``update`` and ``cannot``, and what systemd-boot's files need."""
     if probe.host.exists("/run/ostree-booted"):
         reason = "the kernel line of an ostree system belongs to rpm-ostree: use rpm-ostree kargs or a MachineConfig"
@@ -86,7 +87,7 @@ def _loader(probe: Probe) -> dict[str, Any]:
     return {"loader": None, "update": [], "cannot": "no boot loader was found whose configuration this release writes"}
 
 
-def _grub(probe: Probe, program: str, directory: str) -> dict[str, Any]:
+def _grub(probe: Probe, program: str, directory: str) -> Loader:
     update = ["update-grub"]
     if not any(probe.host.exists(path) for path in _UPDATE_GRUB):
         update = [program.rsplit("/", 1)[-1], "-o", f"{directory}/grub.cfg"]
@@ -104,7 +105,7 @@ def _grub_directory(probe: Probe) -> str | None:
     return next((directory for directory in directories if probe.host.exists(f"{directory}/grub.cfg")), None)
 
 
-def _systemd_boot(probe: Probe) -> dict[str, Any]:
+def _systemd_boot(probe: Probe) -> Loader:
     text = probe.content(CMDLINE_FILE)
     words = words_of(text if text is not None else probe.text("/proc/cmdline", limit=4096) or "")
     line = " ".join(word for word in words if name_of(word) not in {"BOOT_IMAGE", "initrd"})

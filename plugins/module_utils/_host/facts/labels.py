@@ -10,7 +10,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Iterable, Mapping
+from typing import Iterable, Mapping
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.devices import (
     CLASS_ETHERNET,
@@ -18,6 +18,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.devices im
     MELLANOX,
     NVIDIA,
 )
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Nic, System
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.syntax import label_value_problem
 
 FEATURE = "feature.node.kubernetes.io"
@@ -26,7 +27,7 @@ _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64", "armv7l": "arm", "i686"
 _ILLEGAL = re.compile(r"[^-A-Za-z0-9_.]")
 
 
-def node_labels(system: dict[str, Any], nics: Iterable[dict[str, Any]], has_gpu: bool) -> dict[str, str]:
+def node_labels(system: System, nics: Iterable[Nic], has_gpu: bool) -> dict[str, str]:
     """Return the labels a node of these facts carries; what can't be a label value is left out."""
     fabric_classes = (CLASS_ETHERNET, CLASS_INFINIBAND)
     has_nic = any(nic["vendor"] == MELLANOX and nic["class"][:4] in fabric_classes for nic in nics)

@@ -6,8 +6,12 @@
 from __future__ import annotations
 
 import re
-from typing import Any
 
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.settings_shapes import (
+    Limits,
+    ServiceLimits,
+    UnitLimits,
+)
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe, parse_int
 
 LIMITS = {"memlock": "MEMLOCK", "nofile": "NOFILE"}
@@ -32,7 +36,7 @@ _UNIT_DIRECTORIES = ("/etc/systemd/system", "/run/systemd/system", "/usr/lib/sys
 _ROWS = {"memlock": "Max locked memory", "nofile": "Max open files"}
 
 
-def read_limits(probe: Probe) -> dict[str, Any]:
+def read_limits(probe: Probe) -> ServiceLimits:
     """Return ``systemd`` (does it run the host), ``default`` limits of its services, and ``units`` that run containers.
 
     A limit is bytes or files as a number, ``infinity``, or None where it is not known. Each unit has ``limits`` as they
@@ -48,16 +52,16 @@ def read_limits(probe: Probe) -> dict[str, Any]:
     }
 
 
-def parse_defaults(text: str) -> dict[str, Any]:
+def parse_defaults(text: str) -> Limits:
     """Parse what SHOW_DEFAULTS prints."""
     return _limits(_properties(text), "DefaultLimit")
 
 
-def _units(probe: Probe, units: list[str], running: bool) -> dict[str, Any]:
+def _units(probe: Probe, units: list[str], running: bool) -> dict[str, UnitLimits]:
     result = probe.command(*SHOW_UNITS, *units) if units and running else None
     blocks = result.stdout.split("\n\n") if result is not None and not result.rc else []
     properties = {block.get("Id", ""): block for block in map(_properties, blocks)}
-    found = {}
+    found: dict[str, UnitLimits] = {}
     for unit in units:
         known = properties.get(unit, {})
         process = parse_int(known.get("MainPID", "0")) or 0
@@ -72,11 +76,11 @@ def _properties(text: str) -> dict[str, str]:
     return dict(line.partition("=")[::2] for line in text.splitlines() if "=" in line)
 
 
-def _limits(properties: dict[str, str], prefix: str) -> dict[str, Any]:
+def _limits(properties: dict[str, str], prefix: str) -> Limits:
     return {key: _value(properties.get(f"{prefix}{name}", "")) for key, name in LIMITS.items()}
 
 
-def _of_process(text: str) -> dict[str, Any] | None:
+def _of_process(text: str) -> Limits | None:
     """Return the soft limits, which are those that hold."""
     found = {key: re.search(rf"^{row}\s+(\S+)", text, re.MULTILINE) for key, row in _ROWS.items()}
     return {key: _value(match.group(1)) if match else None for key, match in found.items()} if text else None

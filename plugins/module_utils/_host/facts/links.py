@@ -5,11 +5,22 @@
 
 from __future__ import annotations
 
-from typing import Any, Collection, Dict, Mapping, Sequence
+from typing import Any, Collection, List, Mapping, Sequence, TypedDict, cast
 
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Facts, RdmaPort
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, Violation
 
-Link = Dict[str, Any]
+
+class Link(TypedDict):
+    """A port that is up, and what it offers; the rate is in Gb/s."""
+
+    pci: str
+    port: int
+    name: str
+    link_layer: str | None
+    rate_gbps: float | None
+    rocev2_gid_index: int | None
+
 
 _SHAPE: Mapping[str, tuple[type, ...]] = {
     "pci": (str,),
@@ -22,7 +33,7 @@ _SHAPE: Mapping[str, tuple[type, ...]] = {
 _HINT = "give what rdma_host returned as links before the host was changed"
 
 
-def links_of(facts: Mapping[str, Any]) -> list[Link]:
+def links_of(facts: Facts) -> list[Link]:
     """Return the ports that are up, with what each offers; rates are in Gb/s.
 
     Virtual functions of a physical one that the host has come and go with a plan, and software devices have no link:
@@ -34,7 +45,9 @@ def links_of(facts: Mapping[str, Any]) -> list[Link]:
             "pci": device["pci"],
             "port": port["port"],
             "name": str(device["netdev"] or device["name"]),
-            **{key: port[key] for key in ("link_layer", "rate_gbps", "rocev2_gid_index")},
+            "link_layer": port["link_layer"],
+            "rate_gbps": port["rate_gbps"],
+            "rocev2_gid_index": port["rocev2_gid_index"],
         }
         for device in facts["rdma"]
         if device["pci"] in ours
@@ -43,7 +56,7 @@ def links_of(facts: Mapping[str, Any]) -> list[Link]:
     ]
 
 
-def lost_links(before: Sequence[Link], facts: Mapping[str, Any], shut: Collection[str] = ()) -> list[str]:
+def lost_links(before: Sequence[Link], facts: Facts, shut: Collection[str] = ()) -> list[str]:
     """Return one line for each port that offers less than ``before``: it is gone, down, slower or without its GID.
 
     Ports are the same by PCI address and number, whatever they are called. Nothing is missing of those that are
@@ -77,10 +90,10 @@ def check_links(value: Any, source: str = "links") -> list[Link]:
             )
     if flaws:
         raise InvalidInput(flaws)
-    return [dict(link) for link in value]
+    return cast(List[Link], value)
 
 
-def _missing(before: Link, now: Mapping[str, Any] | None) -> str:
+def _missing(before: Link, now: RdmaPort | None) -> str:
     """Return what a port offers no more, as the end of a sentence about it; empty where it offers all."""
     rate = before["rate_gbps"]
     was = f"was up at {rate} Gb/s" if rate else "was up"
@@ -95,5 +108,5 @@ def _missing(before: Link, now: Mapping[str, Any] | None) -> str:
     return ""
 
 
-def _is_up(port: Mapping[str, Any]) -> bool:
+def _is_up(port: RdmaPort) -> bool:
     return port["state"] == "ACTIVE" and port["physical"] in ("LinkUp", None)

@@ -8,13 +8,9 @@ from __future__ import annotations
 import difflib
 from typing import Any, Iterable, Mapping, NamedTuple
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import (
-    NETDEV_DRIVER,
-    HostState,
-    Netdev,
-    Nic,
-)
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import NETDEV_DRIVER, HostState
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interfaces import Interface
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Netdev, Nic
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.interfaces import SELECTORS
 
 _NEEDS_NETDEV = ("name", "mtu", "state", "routes", "routing-policy")
@@ -142,8 +138,7 @@ def _unmatched(
 
 
 def _gets_functions(interface: Interface) -> bool:
-    enabled = ((interface.nic or {}).get("sriov") or {}).get("enabled") or 0
-    return bool((interface.wanted.get("vfs") or 0) > enabled)
+    return bool((interface.wanted.get("vfs") or 0) > interface.functions)
 
 
 def _nearest(actual: HostState, key: str, value: str) -> list[str]:
@@ -184,9 +179,8 @@ def _split_doubled(interfaces: list[Interface]) -> tuple[list[Interface], list[U
 
 
 def _without_netdev(actual: HostState, interface: Interface) -> Unmatched:
-    nic = interface.nic or {}
-    ports = actual.ports_of(nic)
-    driver = nic.get("driver")
+    ports = actual.ports_of(interface.nic) if interface.nic is not None else []
+    driver = interface.nic["driver"] if interface.nic is not None else None
     if ports:
         detail = f"it has several: {', '.join(port['name'] for port in ports)}; select one by current_name or mac"
     elif driver == NETDEV_DRIVER:

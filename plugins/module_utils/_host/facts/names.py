@@ -15,6 +15,13 @@ from typing import Any, Iterable, Mapping
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.competing_rules import read_others
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.name_references import read_references
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import (
+    Initramfs,
+    Naming,
+    Nic,
+    ReadNetdev,
+    System,
+)
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe, texts_of
 
 UDEVADM = ("/usr/bin/udevadm", "/bin/udevadm", "/sbin/udevadm")
@@ -35,11 +42,11 @@ _NETWORK_PARAMETERS = re.compile(r"(?:^|\s)(?:ip=|netroot=|rd\.neednet|nfsroot=|
 
 def read_naming(
     probe: Probe,
-    system: Mapping[str, Any],
-    netdevs: Iterable[Mapping[str, Any]],
-    nics: Iterable[Mapping[str, Any]] = (),
+    system: System,
+    netdevs: Iterable[ReadNetdev],
+    nics: Iterable[Nic] = (),
     desired: Mapping[str, Any] | None = None,
-) -> dict[str, Any]:
+) -> Naming:
     """Return ``udev`` (whether it is installed), ``rdma`` (the program's path), ``initramfs`` and ``references``.
 
     ``system``, ``netdevs`` and ``nics`` are in the shape of the facts; only interfaces of hardware get new names.
@@ -71,7 +78,7 @@ def _first(probe: Probe, paths: Iterable[str]) -> str | None:
     return next((path for path in paths if probe.host.exists(path)), None)
 
 
-def _initramfs(probe: Probe, kernel: str, cmdline: str) -> dict[str, Any] | None:
+def _initramfs(probe: Probe, kernel: str, cmdline: str) -> Initramfs | None:
     """Return the running kernel's image, what makes it, and whether it holds network drivers; None without one."""
     image = _first(probe, (path.format(kernel) for path in IMAGES)) if kernel else None
     if image is None:

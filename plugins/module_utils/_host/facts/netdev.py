@@ -9,8 +9,9 @@ Interfaces of containers (veth and their bridges) are left out: a node has hundr
 from __future__ import annotations
 
 import re
-from typing import Any, NamedTuple, Sequence
+from typing import NamedTuple, Sequence
 
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import ReadNetdev
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import (
     Probe,
     natural,
@@ -41,7 +42,7 @@ class Netdev(NamedTuple):
     """An interface in the shape of the facts, with what only the mapping to RDMA devices needs."""
 
     raw_name: str
-    facts: dict[str, Any]
+    facts: ReadNetdev
     dev_port: int
     pci_parent: str | None
 
@@ -129,7 +130,7 @@ def _read(probe: Probe, name: str, place: str) -> Netdev:
     speed = probe.number(f"{base}/speed", ("EINVAL",))
     carrier = probe.number(f"{base}/carrier", ("EINVAL",))
     origin = probe.number(f"{base}/name_assign_type", ("EINVAL",))
-    facts = {
+    facts: ReadNetdev = {
         "name": printable(name),
         "mac": probe.text(f"{base}/address", limit=64),
         "mtu": probe.number(f"{base}/mtu"),
@@ -144,6 +145,7 @@ def _read(probe: Probe, name: str, place: str) -> Netdev:
         "name_origin": _NAME_ORIGINS.get(origin if origin is not None else 0, "unknown"),
         "master": probe.target_name(f"{base}/master"),
         "kind": _kind(probe, base, place, port_name, link_type),
+        "lower": [],
     }
     return Netdev(name, facts, probe.number(f"{base}/dev_port") or 0, pci)
 

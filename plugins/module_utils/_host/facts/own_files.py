@@ -6,8 +6,9 @@
 from __future__ import annotations
 
 import hashlib
-from typing import Any, Mapping
+from typing import Any
 
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Facts
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import OURS
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import MARKER
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe
@@ -42,8 +43,8 @@ PLACES = (
 _WITH_DROP_INS = ("/etc/systemd/network", "/etc/systemd/system")
 
 
-def read_boot(probe: Probe) -> dict[str, Any]:
-    """Return ``{"files": {path: text}}``: files at the places of ours that carry our marker, each of them whole.
+def read_own_files(probe: Probe) -> dict[str, str]:
+    """Return the files at the places of ours that carry our marker, each of them whole, by path.
 
     A file of ours that lost its marker is somebody else's now.
     """
@@ -58,10 +59,10 @@ def read_boot(probe: Probe) -> dict[str, Any]:
                 text = probe.content(f"{place}/{name}", ("EISDIR",))
                 if text is not None and MARKER in text:
                     files[f"{place}/{name}"] = text
-    return {"files": files}
+    return files
 
 
-def as_returned(facts: Mapping[str, Any]) -> dict[str, Any]:
+def as_returned(facts: Facts) -> dict[str, Any]:
     """Return facts as they leave the host: the text of a file over 4 KiB becomes ``{"sha256": ...}``.
 
     What plans, undoes and removes works with the whole text; a task's result stays small.

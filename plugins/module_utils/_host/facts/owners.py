@@ -14,6 +14,7 @@ import json
 import re
 from typing import Any, Dict, Iterable
 
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Operator
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.users import POD_LOGS
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import (
     Probe,
@@ -36,7 +37,7 @@ _POD = re.compile(r"(?P<namespace>[a-z0-9-]{1,63})_(?P<name>(?P<daemon>[a-z0-9-]
 _NAMED = re.compile(r'KERNELS=="([0-9a-f:.]{1,32})"')
 _READ_OF_A_PORT = ("numVfs", "mtu", "eSwitchMode", "externallyManaged")
 
-Owners = Dict[str, Dict[str, Any]]
+Owners = Dict[str, Operator]
 
 
 def read_owners(probe: Probe) -> Owners:

@@ -6,9 +6,15 @@
 from __future__ import annotations
 
 import re
-from typing import Any
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.devices import PciId, gpu_name
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import (
+    Gpu,
+    IommuGroup,
+    Nic,
+    PcieLink,
+    Sriov,
+)
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import HostError
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import (
     Probe,
@@ -57,7 +63,7 @@ def read_functions(probe: Probe) -> list[Function]:
     return functions
 
 
-def nic_entry(probe: Probe, function: Function) -> dict[str, Any]:
+def nic_entry(probe: Probe, function: Function) -> Nic:
     """Return what the PCI function alone tells of a NIC, in the shape of the facts."""
     base = f"{PCI}/{function.address}"
     return {
@@ -81,7 +87,7 @@ def nic_entry(probe: Probe, function: Function) -> dict[str, Any]:
     }
 
 
-def gpu_entry(probe: Probe, function: Function) -> dict[str, Any]:
+def gpu_entry(probe: Probe, function: Function) -> Gpu:
     """Return a GPU in the shape of the facts; the driver's own name for it is asked where the table has none."""
     base = f"{PCI}/{function.address}"
     return {
@@ -141,7 +147,7 @@ def _numa_node(probe: Probe, base: str) -> int | None:
     return None if node is None or node < 0 else node
 
 
-def _link(probe: Probe, base: str) -> dict[str, Any]:
+def _link(probe: Probe, base: str) -> PcieLink:
     return {
         "speed_gts": _speed(probe, f"{base}/current_link_speed"),
         "width": _width(probe, f"{base}/current_link_width"),
@@ -162,7 +168,7 @@ def _width(probe: Probe, path: str) -> int | None:
     return width if width and 0 < width <= 32 else None
 
 
-def _sriov(probe: Probe, base: str, function: Function) -> dict[str, Any] | None:
+def _sriov(probe: Probe, base: str, function: Function) -> Sriov | None:
     """Return SR-IOV of a physical function; None on virtual functions and where the firmware switched it off."""
     if function.physfn is not None or _SR_IOV not in function.names:
         return None
@@ -175,10 +181,12 @@ def _sriov(probe: Probe, base: str, function: Function) -> dict[str, Any] | None
         "vf_device": None if vf_device is None else f"{vf_device:04x}",
         "autoprobe": None if autoprobe is None else autoprobe == 1,
         "vfs": [vf for vf in (probe.target_name(f"{base}/{name}") for name in links) if vf],
+        "settings": None,
+        "port_mac": None,
     }
 
 
-def _iommu(probe: Probe, base: str, function: Function) -> dict[str, Any] | None:
+def _iommu(probe: Probe, base: str, function: Function) -> IommuGroup | None:
     """Return the IOMMU group and its domain type; None means that no IOMMU translates for this function."""
     if "iommu_group" not in function.names:
         return None

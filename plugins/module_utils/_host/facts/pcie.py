@@ -6,11 +6,12 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Sequence
+from typing import Sequence
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.devices import MELLANOX
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.pci import PCI
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.pci_config import registers
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import FunctionRegisters, Gpu, Nic, Pcie
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.topology import Device, fabric_of
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.pci_config import Registers, registers
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe, is_pci_address
 
 DRIVERS = "/sys/bus/pci/drivers"
@@ -20,10 +21,9 @@ _FLAGS = re.compile(rb"^flags\s*:(.*)$", re.MULTILINE)
 # The entry of one processor is shorter; hundreds follow.
 _FIRST_PROCESSOR = 4096
 _VIRTUAL_VENDORS = ("QEMU", "KubeVirt", "OpenStack Foundation", "Red Hat", "VMware, Inc.", "Xen")
-_OF_FUNCTIONS = ("max_read_request", "max_payload", "relaxed_ordering", "ats")
 
 
-def read_pcie(probe: Probe, nics: Sequence[dict[str, Any]], gpus: Sequence[dict[str, Any]]) -> dict[str, Any]:
+def read_pcie(probe: Probe, nics: Sequence[Nic], gpus: Sequence[Gpu]) -> Pcie:
     """Return ``functions`` (RDMA NICs without virtual functions, and GPUs) and ``bridges`` above them, by address.
 
     A function has ``max_read_request`` and ``max_payload`` (bytes), ``relaxed_ordering`` and ``ats``. A bridge has the
@@ -31,13 +31,19 @@ def read_pcie(probe: Probe, nics: Sequence[dict[str, Any]], gpus: Sequence[dict[
     only where there are NICs and GPUs. ``virtual`` tells whether the machine is a virtual one, ``passed_through`` are
     the PCI functions that a driver for virtual machines holds.
     """
-    fabric = [nic for nic in nics if nic["pf"] is None and (nic["rdma"] or nic["vendor"] == MELLANOX)]
-    functions = {}
-    for device in [*fabric, *gpus]:
+    fabric = fabric_of(nics)
+    devices: list[Device] = [*fabric, *gpus]
+    functions: dict[str, FunctionRegisters] = {}
+    for device in devices:
         found = _registers(probe, device["address"])
         if found["max_read_request"] is not None:
-            functions[device["address"]] = {key: found[key] for key in _OF_FUNCTIONS}
-    above = {part for device in [*fabric, *gpus] for part in device["path"][:-1] if is_pci_address(part)}
+            functions[device["address"]] = {
+                "max_read_request": found["max_read_request"],
+                "max_payload": found["max_payload"],
+                "relaxed_ordering": found["relaxed_ordering"],
+                "ats": found["ats"],
+            }
+    above = {part for device in devices for part in device["path"][:-1] if is_pci_address(part)}
     acs = {address: _registers(probe, address)["acs"] for address in sorted(above)} if fabric and gpus else {}
     return {
         "functions": functions,
@@ -60,5 +66,5 @@ def _passed_through(probe: Probe) -> list[str]:
     return sorted(name for name in names if is_pci_address(name))
 
 
-def _registers(probe: Probe, address: str) -> dict[str, Any]:
+def _registers(probe: Probe, address: str) -> Registers:
     return registers(probe.data(f"{PCI}/{address}/config") or b"")

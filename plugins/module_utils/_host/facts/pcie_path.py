@@ -5,9 +5,10 @@
 
 from __future__ import annotations
 
-from typing import Any, Iterator, Mapping, NamedTuple, Sequence
+from typing import Iterator, Mapping, NamedTuple, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import HostState
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import FunctionRegisters
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.pci_config import (
     COMPLETION_REDIRECT,
     REQUEST_REDIRECT,
@@ -16,7 +17,6 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe im
 
 # Pairs below one root port: their traffic stays in the switches unless something sends it up.
 _SWITCHED = ("PIX", "PXB")
-_UNREAD: Mapping[str, Any] = {"functions": {}, "bridges": {}, "virtual": False, "passed_through": []}
 
 
 class Redirected(NamedTuple):
@@ -25,11 +25,6 @@ class Redirected(NamedTuple):
     nic: str
     gpu: str
     bridges: tuple[str, ...]
-
-
-def pcie_of(actual: HostState) -> Mapping[str, Any]:
-    """Return what the facts tell of PCIe; an older recording tells less."""
-    return {**_UNREAD, **(actual.facts.get("pcie") or {})}
 
 
 def bridges_between(one: Sequence[str], other: Sequence[str]) -> list[str]:
@@ -42,13 +37,18 @@ def bridges_between(one: Sequence[str], other: Sequence[str]) -> list[str]:
 
 def redirected_pairs(actual: HostState) -> list[Redirected]:
     """Return the pairs of NIC and GPU whose traffic does not take the straight way through the switches."""
-    bridges = pcie_of(actual)["bridges"]
+    bridges = actual.facts["pcie"]["bridges"]
     found = []
     for nic, gpu, way in _ways(actual):
         upward = tuple(bridge for bridge in way if redirects(bridges.get(bridge)))
         if upward:
             found.append(Redirected(nic, gpu, upward))
     return found
+
+
+def read_request_of(functions: Mapping[str, FunctionRegisters], address: str) -> int | None:
+    """Return how many bytes a function may ask for at once, None where that is not known."""
+    return functions[address]["max_read_request"] if address in functions else None
 
 
 def redirects(control: int | None) -> bool:

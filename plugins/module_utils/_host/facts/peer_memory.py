@@ -5,12 +5,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Mapping
-
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.read import read_on_disk
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver_shapes import (
+    PeerState,
+    Symbols,
+    SymbolTables,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import System
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe, printable
-
-PeerState = Dict[str, Any]
 
 # The first is exported by an RDMA stack with peer-memory clients (MLNX_OFED, DOCA-OFED, some vendors' kernels): up
 # to MLNX_OFED 23.10 by its ib_core (lsmod in NVIDIA/nccl, issue 1537), later by its ib_uverbs (24.07: Makefile of
@@ -35,20 +37,24 @@ _LOAD_DIRECTORIES = (
 )
 
 
-def read_peer_memory(probe: Probe, system: Mapping[str, Any]) -> PeerState:
+def read_peer_memory(probe: Probe, system: System) -> PeerState:
     """Return symbols, modules, clients, owners and persistence of peer memory; what is not told is None.
 
     ``symbols`` are told twice: of the code that runs, and of the modules on the disk that a reload would bring.
     ``exporter`` is the module that takes clients, by what is on the disk (modules.symbols, written by depmod(8)), or by
     what runs.
     """
-    kernel = str(system["kernel"])
+    kernel = system["kernel"]
     tables = {"running": "/proc/kallsyms", "on_disk": f"/lib/modules/{kernel}/modules.symbols"}
-    symbols = {where: _symbols(probe, path) for where, path in tables.items()}
-    told = [where for where in ("on_disk", "running") if symbols[where]["peer_memory"]]
+    symbols: SymbolTables = {
+        "running": _symbols(probe, tables["running"]),
+        "on_disk": _symbols(probe, tables["on_disk"]),
+    }
+    told = [tables["on_disk"]] if symbols["on_disk"]["peer_memory"] else []
+    told += [tables["running"]] if symbols["running"]["peer_memory"] else []
     return {
         "symbols": symbols,
-        "exporter": next(filter(None, (_exporter(probe, tables[where]) for where in told)), None),
+        "exporter": next(filter(None, (_exporter(probe, table) for table in told)), None),
         "modules": read_on_disk(probe, kernel, MODULES, identify=False),
         "clients": [printable(name, 64) for name in probe.names(CLIENTS)],
         "operator": [path for path in OPERATOR_FILES if probe.host.exists(path)],
@@ -56,7 +62,7 @@ def read_peer_memory(probe: Probe, system: Mapping[str, Any]) -> PeerState:
     }
 
 
-def _symbols(probe: Probe, path: str) -> dict[str, bool | None]:
+def _symbols(probe: Probe, path: str) -> Symbols:
     """Tell which symbols a table has; it has megabytes, so a program looks for them. Without root none is told."""
     result = None
     if probe.host.exists(path):

@@ -5,8 +5,9 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Iterable, Mapping
+from typing import Any, Iterable, Mapping
 
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import KnownAwaited
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import BOOT_ID
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.state_file import BrokenState, StateFile
@@ -18,23 +19,20 @@ FILE = StateFile(
     "remove the file; a step that a reboot did not bring may then have this host rebooted for it once more",
 )
 
-# By the step's id: what it leads to, and the boot in which it was first seen to wait.
-Awaited = Dict[str, Dict[str, Any]]
 
-
-def read_awaited(probe: Probe) -> Awaited:
+def read_awaited(probe: Probe) -> dict[str, KnownAwaited]:
     """Return what waited after the last run: ``to``, ``boot_id`` and ``this_boot`` (it still is the same start)."""
     text = probe.content(PATH)
     if not text:
         return {}
     try:
         content = FILE.parse(text)
-        steps = {str(key): {"to": entry["to"], "boot_id": str(entry["boot_id"])} for key, entry in _entries(content)}
+        steps = {str(key): (entry["to"], str(entry["boot_id"])) for key, entry in _entries(content)}
     except (BrokenState, ValueError, KeyError, TypeError):
         # The run ends with it, before anything is changed; the boot unit has no use for it.
         return {}
     now = probe.text(BOOT_ID)
-    return {key: {**entry, "this_boot": entry["boot_id"] == now} for key, entry in steps.items()}
+    return {key: {"to": to, "boot_id": boot, "this_boot": boot == now} for key, (to, boot) in steps.items()}
 
 
 def _entries(content: Mapping[str, Any]) -> Iterable[tuple[str, Any]]:

@@ -11,10 +11,12 @@ from __future__ import annotations
 from typing import Any, Iterable, Mapping, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts import qos_paths
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import Facts, HostState, Netdev, Nic
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import HostState
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interfaces import Interface
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.matching import match_spec
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.qos_scope import asked, rdma_of
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.settings_shapes import HostQos, QosDevice, QosPort
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Facts, Netdev, Nic, RdmaDevice
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec import qos_values
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.qos import QOS_KEYS
@@ -31,9 +33,9 @@ def read_qos(
     probe: Probe,
     desired: Mapping[str, Any],
     interfaces: Iterable[Interface],
-    rdma: Sequence[Mapping[str, Any]],
-) -> dict[str, Any]:
-    """Return ``{"qos": ...}`` when a wanted interface asks for any, nothing else.
+    rdma: Sequence[RdmaDevice],
+) -> HostQos | None:
+    """Return the QoS of the host when a wanted interface asks for any.
 
     ``ports`` are by interface name; the rest is about the host: ``lldpad``, ``mlnx_qos``, ``configfs`` (mounted),
     ``rdma_cm`` (its directory in configfs is there).
@@ -45,19 +47,17 @@ def read_qos(
         if qos and interface.netdev is not None
     }
     if not ports:
-        return {}
+        return None
     return {
-        "qos": {
-            "ports": ports,
-            "lldpad": any(map(probe.host.exists, _LLDPAD)),
-            "mlnx_qos": any(map(probe.host.exists, _MLNX_QOS)),
-            "configfs": bool(probe.names(qos_paths.CONFIGFS)),
-            "rdma_cm": probe.host.exists(qos_paths.RDMA_CM),
-        }
+        "ports": ports,
+        "lldpad": any(map(probe.host.exists, _LLDPAD)),
+        "mlnx_qos": any(map(probe.host.exists, _MLNX_QOS)),
+        "configfs": bool(probe.names(qos_paths.CONFIGFS)),
+        "rdma_cm": probe.host.exists(qos_paths.RDMA_CM),
     }
 
 
-def everything_of(facts: Facts) -> tuple[dict[str, Any], list[Interface], Sequence[Any]]:
+def everything_of(facts: Facts) -> tuple[dict[str, Any], list[Interface], Sequence[RdmaDevice]]:
     """Return what ``read_qos`` needs to read all that any plan may ask of the Ethernet ports with RDMA."""
     ports = {device["netdev"] for device in facts["rdma"]}
     names = [netdev["name"] for netdev in facts["netdevs"] if netdev["name"] in ports]
@@ -76,28 +76,31 @@ def pause_command(name: str) -> tuple[str, ...]:
 
 
 def _port(
-    probe: Probe, interface: Interface, netdev: Netdev, qos: Mapping[str, Any], rdma: Iterable[Mapping[str, Any]]
-) -> dict[str, Any]:
+    probe: Probe, interface: Interface, netdev: Netdev, qos: Mapping[str, Any], rdma: Iterable[RdmaDevice]
+) -> QosPort:
     name, nic = str(netdev["name"]), interface.nic
-    port: dict[str, Any] = {
+    device = rdma_of(interface, rdma)
+    port: QosPort = {
         "files": [file for file in qos_paths.FILES if probe.host.exists(qos_paths.file(name, file))],
         "dcb": None,
+        "rdma": None if device is None else _device(probe, device["name"]),
     }
-    port.update(_by_file(probe, name, port["files"], qos))
-    port.update(_by_dcb(probe, name, port["files"], qos))
+    _by_file(probe, name, port, qos)
+    _by_dcb(probe, name, port, qos)
     if "pause" in qos:
         shown = probe.command(*pause_command(name))
         port["pause"] = qos_values.pause_of(shown.stdout) if shown is not None and shown.rc == 0 else None
     if "ecn" in qos and qos_paths.ECN in port["files"]:
         port["ecn"] = {point: _priorities(probe, name, point) for point in qos_values.POINTS}
-    port.update(_notification(probe, name, nic, qos))
-    device = rdma_of(interface, rdma)
-    port["rdma"] = None if device is None else _device(probe, str(device["name"]))
+    if "cnp_dscp" in qos:
+        port["cnp_dscp"], port["cnp_dscp_in"] = _notification(probe, name, nic, "cnp_dscp")
+    if "cnp_priority" in qos:
+        port["cnp_priority"], port["cnp_priority_in"] = _notification(probe, name, nic, "cnp_priority")
     return port
 
 
-def _by_file(probe: Probe, name: str, files: Sequence[str], qos: Mapping[str, Any]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+def _by_file(probe: Probe, name: str, found: QosPort, qos: Mapping[str, Any]) -> None:
+    files = found["files"]
     if qos_paths.TRUST in files and "trust" in qos:
         found["trust"] = probe.text(qos_paths.file(name, qos_paths.TRUST), limit=16)
     if qos_paths.DSCP2PRIO in files and "dscp_priority" in qos:
@@ -112,20 +115,22 @@ def _by_file(probe: Probe, name: str, files: Sequence[str], qos: Mapping[str, An
         found["headroom"] = qos_values.headroom_of(*texts)
     if qos_paths.CABLE in files and "cable_length" in qos:
         found["cable_length"] = probe.number(qos_paths.file(name, qos_paths.CABLE))
-    return found
 
 
-def _by_dcb(probe: Probe, name: str, files: Sequence[str], qos: Mapping[str, Any]) -> dict[str, Any]:
+def _by_dcb(probe: Probe, name: str, found: QosPort, qos: Mapping[str, Any]) -> None:
     """Ask ``dcb`` for what no file tells; ``dcb`` of the result says whether the port answers: yes, no, missing."""
+    files = found["files"]
     if not any(key in qos for key in _OF_DCB):
-        return {}
+        return
     owner = probe.command(*dcb_command("dcbx", name))
     if owner is None:
-        return {"dcb": "missing"}
+        found["dcb"] = "missing"
+        return
     # A recording has no complaints, only the status.
     if owner.rc and (_UNSUPPORTED in owner.stderr or not owner.stderr):
-        return {"dcb": "no"}
-    found: dict[str, Any] = {"dcb": "yes", "dcbx": qos_values.owner_in(owner.stdout) if owner.rc == 0 else None}
+        found["dcb"] = "no"
+        return
+    found["dcb"], found["dcbx"] = "yes", qos_values.owner_in(owner.stdout) if owner.rc == 0 else None
     needs = {
         "app": qos_paths.TRUST not in files and ("trust" in qos or "dscp_priority" in qos),
         "pfc": (qos_paths.PFC not in files and "pfc" in qos)
@@ -133,18 +138,22 @@ def _by_dcb(probe: Probe, name: str, files: Sequence[str], qos: Mapping[str, Any
         "ets": "ets" in qos,
     }
     shown = {what: _shown(probe, dcb_command(what, name)) for what, needed in needs.items() if needed}
-    if shown.get("app") is not None:
-        table = qos_values.app_table(shown["app"])
-        found.update(trust="dscp" if table else "pcp", dscp=qos_values.compact(table))
-    if shown.get("pfc") is not None:
-        state = qos_values.pfc_state(shown["pfc"])
-        found.update({key: state[key] for key in state if key not in {"pfc", "cable_length"} or key in qos})
-    if shown.get("ets") is not None:
-        found["ets"] = qos_values.ets_state(shown["ets"])
-    return found
+    app, pfc, ets = (shown.get(what) for what in ("app", "pfc", "ets"))
+    if app is not None:
+        table = qos_values.app_table(app)
+        found["trust"], found["dscp"] = "dscp" if table else "pcp", qos_values.compact(table)
+    if pfc is not None:
+        state = qos_values.pfc_state(pfc)
+        found["pfc_capacity"] = state["pfc_capacity"]
+        if "pfc" in qos:
+            found["pfc"] = state["pfc"]
+        if "cable_length" in qos:
+            found["cable_length"] = state["cable_length"]
+    if ets is not None:
+        found["ets"] = qos_values.ets_state(ets)
 
 
-def _shown(probe: Probe, command: Sequence[str]) -> Any:
+def _shown(probe: Probe, command: Sequence[str]) -> str | None:
     result = probe.command(*command)
     return result.stdout if result is not None and result.rc == 0 else None
 
@@ -154,18 +163,14 @@ def _priorities(probe: Probe, name: str, point: str) -> list[int]:
     return [p for p in range(qos_values.PRIORITIES) if probe.number(qos_paths.ecn(name, point, p)) == 1]
 
 
-def _notification(probe: Probe, name: str, nic: Nic | None, qos: Mapping[str, Any]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for key in ("cnp_dscp", "cnp_priority"):
-        if key in qos:
-            candidates = qos_paths.notification(name, None if nic is None else str(nic["address"]), key)
-            tree = next((tree for tree, path in candidates.items() if probe.host.exists(path)), None)
-            found[key] = None if tree is None else probe.number(candidates[tree])
-            found[f"{key}_in"] = tree
-    return found
+def _notification(probe: Probe, name: str, nic: Nic | None, key: str) -> tuple[int | None, str | None]:
+    """Return what congestion notifications are marked with, and the tree that tells it."""
+    candidates = qos_paths.notification(name, None if nic is None else nic["address"], key)
+    tree = next((tree for tree, path in candidates.items() if probe.host.exists(path)), None)
+    return None if tree is None else probe.number(candidates[tree]), tree
 
 
-def _device(probe: Probe, name: str) -> dict[str, Any]:
+def _device(probe: Probe, name: str) -> QosDevice:
     classes = probe.content(qos_paths.traffic_class(name))
     return {
         "name": name,

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any, Iterable, Mapping
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interfaces import Interface
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import RdmaDevice
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.qos import QOS_KEYS, Qos, merged
 
 # Settings of the RDMA device; all others are of the port, which virtual functions share with their physical one.
@@ -41,7 +42,7 @@ def is_function(interface: Interface) -> bool:
     return interface.nic is not None and interface.nic["function"] == "vf"
 
 
-def rdma_of(interface: Interface, devices: Iterable[Mapping[str, Any]]) -> Mapping[str, Any] | None:
+def rdma_of(interface: Interface, devices: Iterable[RdmaDevice]) -> RdmaDevice | None:
     """Return the RDMA device of an interface: that of its PCI function, or a soft one that stands on it."""
     address = interface.nic["address"] if interface.nic is not None else None
     name = interface.netdev["name"] if interface.netdev is not None else None

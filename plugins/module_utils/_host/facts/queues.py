@@ -10,9 +10,10 @@ ethtool-netlink.rst), one interface at a time: those that some are asked of.
 from __future__ import annotations
 
 import re
-from typing import Any, Dict, Iterable
+from typing import Iterable
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interfaces import Interface
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Queue
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe
 
 # What each key is called where ``ethtool`` shows it, and where it sets it.
@@ -22,20 +23,18 @@ _NOW = "Current hardware settings"
 # Its lines RX and TX count channels of one direction.
 _OF_CHANNELS = "Channel parameters for "
 
-Facts = Dict[str, Dict[str, Any]]
-
 
 def show_command(key: str, name: str) -> tuple[str, ...]:
     """Return the command that shows what ``key`` is about."""
     return ("ethtool", "-l" if key == "channels" else "-g", name)
 
 
-def read_queues(probe: Probe, interfaces: Iterable[Interface]) -> Facts:
+def read_queues(probe: Probe, interfaces: Iterable[Interface]) -> dict[str, dict[str, Queue]]:
     """Return ``{key of the interface: {rx_ring, tx_ring, channels: {"now", "most"}}}`` of what is asked for.
 
     A key that the driver does not tell, or that can't be read, is left out.
     """
-    found: Facts = {}
+    found: dict[str, dict[str, Queue]] = {}
     for interface in interfaces:
         asked = list(interface.wanted.get("queues") or ())
         if interface.netdev is not None and asked:
@@ -47,7 +46,7 @@ def read_queues(probe: Probe, interfaces: Iterable[Interface]) -> Facts:
     return found
 
 
-def parse(text: str) -> dict[str, dict[str, int]]:
+def parse(text: str) -> dict[str, Queue]:
     """Parse what ``show_command`` prints; what is ``n/a``, 0 at most, or cut off is left out."""
     asked = [key for key in WORDS if (key == "channels") == (_OF_CHANNELS in text)]
     maximums, _title, present = text.partition(_NOW)

@@ -6,9 +6,10 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Sequence
+from typing import Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.netdev import Netdev, port_of
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import RdmaDevice, RdmaPort
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import (
     Probe,
     natural,
@@ -27,12 +28,12 @@ _MOST_SLOTS = 64
 _EMPTY_RUN = 8
 
 
-def read_rdma(probe: Probe, netdevs: Sequence[Netdev]) -> list[dict[str, Any]]:
+def read_rdma(probe: Probe, netdevs: Sequence[Netdev]) -> list[RdmaDevice]:
     """Return every RDMA device in the shape of the facts, ``mlx5_2`` before ``mlx5_10``."""
     return [_device(probe, name, netdevs) for name in sorted(probe.names(INFINIBAND), key=natural)]
 
 
-def _device(probe: Probe, name: str, netdevs: Sequence[Netdev]) -> dict[str, Any]:
+def _device(probe: Probe, name: str, netdevs: Sequence[Netdev]) -> RdmaDevice:
     base = f"{INFINIBAND}/{name}"
     place = probe.target(base) or ""
     pci, sub_function = pci_address_in(place), _sub_function(place)
@@ -76,7 +77,7 @@ def _netdev(probe: Probe, base: str, ports: list[int], own: Netdev | None) -> st
     return attached if attached == own.facts["master"] else str(own.facts["name"])
 
 
-def _port(probe: Probe, base: str, number: int, netdev: str | None) -> dict[str, Any]:
+def _port(probe: Probe, base: str, number: int, netdev: str | None) -> RdmaPort:
     link_layer = probe.text(f"{base}/link_layer", limit=32)
     physical = _state(probe, f"{base}/phys_state")
     return {

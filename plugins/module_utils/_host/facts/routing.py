@@ -11,10 +11,18 @@ from __future__ import annotations
 
 import ipaddress
 import json
-from typing import Any, Dict, Iterable, Mapping, Sequence
+from typing import Any, Iterable, Mapping, Sequence, TypeVar
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interfaces import Interface
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.managers.routes import keeps_any
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import (
+    Boot,
+    InterfaceRouting,
+    ReadRoute,
+    ReadRule,
+    Routing,
+    Uplink,
+)
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.routes import (
     DEFAULT,
@@ -37,7 +45,7 @@ _ALL = "all"
 # What ``ip`` gives a route without a protocol (RTPROT_BOOT), and leaves out when it shows one.
 _BOOT = 3
 
-Facts = Dict[str, Any]
+T = TypeVar("T")
 
 
 def routes_command(version: int, name: str) -> tuple[str, ...]:
@@ -66,8 +74,8 @@ def commands(names: Iterable[str]) -> list[tuple[str, ...]]:
 
 
 def read_routing(
-    probe: Probe, desired: Mapping[str, Any], interfaces: Sequence[Interface], facts: Mapping[str, Any]
-) -> Facts:
+    probe: Probe, desired: Mapping[str, Any], interfaces: Sequence[Interface], boot: Boot, uplinks: Iterable[Uplink]
+) -> Routing:
     """Return what is there, nothing where ``desired`` asks for no routes and no file of ours keeps any.
 
     ``{"interfaces": {key of the interface: {"routes", "addresses"}}, "rules", "uplinks": addresses of the uplinks}``:
@@ -76,21 +84,21 @@ def read_routing(
     """
     wanted = desired.get("interfaces") or ()
     asked = any(entry.get(key) is not None for entry in wanted for key in (ROUTES, RULES))
-    if not wanted or not (asked or keeps_any(facts["boot"]["files"])):
+    if not wanted or not (asked or keeps_any(boot["files"])):
         return {}
-    found = {}
+    found: dict[str, InterfaceRouting] = {}
     for interface in interfaces:
         if interface.netdev is not None:
             name = interface.netdev["name"]
-            lists = [parse_routes(_printed(probe, routes_command(version, name)), version) for version in VERSIONS]
-            found[interface.key] = {"routes": _joined(lists), "addresses": _addresses(probe, name)}
-    lists = [parse_rules(_printed(probe, rules_command(version)), version) for version in VERSIONS]
-    uplinks = {*(uplink["netdev"] for uplink in facts["uplinks"]), *(desired.get("protected_interfaces") or ())}
-    of_uplinks = [address for name in sorted(uplinks) for address in _addresses(probe, name) or ()]
-    return {"interfaces": found, "rules": _joined(lists), "uplinks": of_uplinks}
+            routes = [parse_routes(_printed(probe, routes_command(version, name)), version) for version in VERSIONS]
+            found[interface.key] = {"routes": _joined(routes), "addresses": _addresses(probe, name)}
+    rules = [parse_rules(_printed(probe, rules_command(version)), version) for version in VERSIONS]
+    names = {*(uplink["netdev"] for uplink in uplinks), *(desired.get("protected_interfaces") or ())}
+    of_uplinks = [address for name in sorted(names) for address in _addresses(probe, name) or ()]
+    return {"interfaces": found, "rules": _joined(rules), "uplinks": of_uplinks}
 
 
-def parse_routes(text: str | None, version: int) -> list[dict[str, Any]] | None:
+def parse_routes(text: str | None, version: int) -> list[ReadRoute] | None:
     """Parse what ``routes_command`` prints; None when it is no such list."""
     entries = _entries(text)
     if entries is None:
@@ -99,7 +107,7 @@ def parse_routes(text: str | None, version: int) -> list[dict[str, Any]] | None:
     return sorted((route for route in routes if route is not None), key=route_key)
 
 
-def parse_rules(text: str | None, version: int) -> list[dict[str, Any]] | None:
+def parse_rules(text: str | None, version: int) -> list[ReadRule] | None:
     """Parse what ``rules_command`` prints; None when it is no such list."""
     entries = _entries(text)
     if entries is None:
@@ -122,7 +130,7 @@ def parse_addresses(text: str | None) -> list[str] | None:
     return sorted(found)
 
 
-def _route(entry: Mapping[str, Any], version: int) -> dict[str, Any] | None:
+def _route(entry: Mapping[str, Any], version: int) -> ReadRoute | None:
     to = _EVERYTHING[version] if entry.get("dst") == DEFAULT else _network(entry.get("dst"), None)
     usual = (("table", MAIN), ("metric", IPV6_METRIC if version == 6 else 0), ("protocol", _BOOT))
     table, metric, protocol = (_number(entry.get(key, value)) for key, value in usual)
@@ -139,7 +147,7 @@ def _route(entry: Mapping[str, Any], version: int) -> dict[str, Any] | None:
     }
 
 
-def _rule(entry: Mapping[str, Any], version: int) -> dict[str, Any] | None:
+def _rule(entry: Mapping[str, Any], version: int) -> ReadRule | None:
     networks = [_selector(entry, "src", version), _selector(entry, "dst", version)]
     # Without a table it is no rule that looks one up.
     table, priority, protocol = (_number(entry.get(key, 0)) for key in ("table", "priority", "protocol"))
@@ -198,6 +206,6 @@ def _addresses(probe: Probe, name: str) -> list[str] | None:
     return parse_addresses(_printed(probe, addresses_command(name)))
 
 
-def _joined(lists: Sequence[list[dict[str, Any]] | None]) -> list[dict[str, Any]] | None:
+def _joined(lists: Sequence[list[T] | None]) -> list[T] | None:
     """Return the lists of both families as one, None when neither can be read; a kernel may have one family only."""
     return None if all(found is None for found in lists) else [entry for found in lists for entry in found or ()]

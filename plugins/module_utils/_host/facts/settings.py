@@ -16,6 +16,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.kernel_arg
     REMOVED,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.limits import MANAGER_FILE, read_limits
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.settings_shapes import Settings
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.sysctls import read_sysctls
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.uplink import IP_ADDRESSES
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe, printable
@@ -27,8 +28,8 @@ _OF_HUGEPAGES = ("hugepagesz", "hugepages")
 
 
 def read_settings(
-    probe: Probe, desired: Mapping[str, Any], netdevs: Iterable[str], own_files: Mapping[str, Any]
-) -> dict[str, Any]:
+    probe: Probe, desired: Mapping[str, Any], netdevs: Iterable[str], own_files: Mapping[str, str]
+) -> Settings:
     """Return what the host has of what ``desired`` asks for; parts that it does not ask for are not there.
 
     ``own_files`` are the files of ours that the host has: they tell what an earlier run was asked for. ``addresses``
@@ -36,7 +37,7 @@ def read_settings(
     not loaded. The other keys are explained where they
     are read, in ``read.py`` of the packages sysctl, limits, hugepages and kernel_arguments.
     """
-    settings: dict[str, Any] = {}
+    settings: Settings = {}
     hugepages = desired.get("hugepages") or {}
     mode = desired.get("netns_mode")
     asked = [*(desired.get("kernel_arguments") or []), *(_OF_HUGEPAGES if hugepages else ())]

@@ -8,6 +8,7 @@ from __future__ import annotations
 import posixpath
 from typing import Any, Iterable, Iterator, Mapping, NamedTuple
 
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.settings_shapes import Later, Settings
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import HostError
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe, printable
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec import sysctl_names
@@ -28,7 +29,7 @@ class Assignment(NamedTuple):
     value: str
 
 
-def read_sysctls(probe: Probe, desired: Mapping[str, Any], netdevs: Iterable[str]) -> dict[str, Any]:
+def read_sysctls(probe: Probe, desired: Mapping[str, Any], netdevs: Iterable[str]) -> Settings:
     """Return the wanted settings of this host, as facts["settings"] holds them.
 
     ``sysctl``: value by name, None where it can't be read; settings of an interface are read for every interface of
@@ -75,14 +76,14 @@ def _with_relatives(name: str, interfaces: Iterable[str]) -> Iterator[str]:
         yield from (sysctl_names.for_interface(name, interface) for interface in interfaces)
 
 
-def _at_boot(probe: Probe, wanted: frozenset[str]) -> tuple[dict[str, dict[str, str]], dict[str, str]]:
+def _at_boot(probe: Probe, wanted: frozenset[str]) -> tuple[dict[str, Later], dict[str, str]]:
     """Return the last assignment after our file for each wanted name, and those that only sysctl(8) would do."""
     found: dict[str, str] = {}
     for directory in DIRECTORIES:
         for name in probe.names(directory):
             if name.endswith(".conf"):
                 found.setdefault(name, f"{directory}/{name}")
-    later: dict[str, dict[str, str]] = {}
+    later: dict[str, Later] = {}
     read = set()
     for name in sorted(found):
         read.add(_real(probe, found[name]))

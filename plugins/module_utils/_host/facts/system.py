@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import re
 import shlex
-from typing import Any
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.iommu import read_iommu
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.masks import mask_parameters
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Os, System
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe, printable
 
 # The variable's name ends with the vendor GUID of EFI's global variables.
@@ -18,7 +18,7 @@ _SECURE_BOOT = "/sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e
 _CMDLINE_LIMIT = 4096
 
 
-def read_system(probe: Probe) -> dict[str, Any]:
+def read_system(probe: Probe) -> System:
     """Return hostname, kernel, distribution and what restricts changes, in the shape of the facts.
 
     NUMA nodes are those with processors: memory of GPUs (GB200 and its like) makes nodes of its own.
@@ -69,7 +69,7 @@ def _machine(probe: Probe) -> str:
     return printable(result.stdout.strip(), 32) if result is not None and result.rc == 0 else ""
 
 
-def _os(probe: Probe) -> dict[str, Any]:
+def _os(probe: Probe) -> Os:
     content = probe.content("/etc/os-release")
     if content is None:
         content = probe.content("/usr/lib/os-release")

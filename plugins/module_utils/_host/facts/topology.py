@@ -9,14 +9,15 @@ The labels are those of ``nvidia-smi topo -m``: PIX (one PCIe switch between the
 
 from __future__ import annotations
 
-from typing import Any, Dict, Sequence
+from typing import Iterable, Sequence, Union
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.devices import MELLANOX
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Gpu, Nic, Rail
 
 _RANKS = ("PIX", "PXB", "PHB", "NODE", "SYS")
 _SWITCHED = 2
 
-Device = Dict[str, Any]
+Device = Union[Nic, Gpu]
 
 
 def distance(one: Device, other: Device) -> str:
@@ -42,21 +43,21 @@ def _switches(first: int, second: int) -> int:
     return 1 + max(0, first - _SWITCHED) // 2 + max(0, second - _SWITCHED) // 2
 
 
-def distances(nics: Sequence[Device], gpus: Sequence[Device]) -> dict[str, dict[str, str]]:
+def distances(nics: Sequence[Nic], gpus: Sequence[Gpu]) -> dict[str, dict[str, str]]:
     """Return the label of every pair of an RDMA NIC and a GPU; a physical function stands for its virtual ones."""
     if not gpus:
         return {}
-    return {nic["address"]: {gpu["address"]: distance(nic, gpu) for gpu in gpus} for nic in _fabric(nics)}
+    return {nic["address"]: {gpu["address"]: distance(nic, gpu) for gpu in gpus} for nic in fabric_of(nics)}
 
 
-def rails(nics: Sequence[Device], gpus: Sequence[Device]) -> list[dict[str, Any]]:
+def rails(nics: Sequence[Nic], gpus: Sequence[Gpu]) -> list[Rail]:
     """Pair every GPU with its nearest RDMA NICs; the rail's number is the GPU's place in order of addresses.
 
     Each GPU gets a NIC of its own as long as there are enough, nearest pairs first; what is left over shares. A pair
     further apart than one host bridge counts only on machines where no pair is nearer, and one across NUMA nodes never:
     a GPU that lost its NIC must not look served by a storage card.
     """
-    fabric = _fabric(nics)
+    fabric = fabric_of(nics)
     near = _near_pairs(fabric, gpus)
     chosen = _one_each(near)
     served = {gpu for _rank, gpu, _nic in chosen}
@@ -80,11 +81,12 @@ def rails(nics: Sequence[Device], gpus: Sequence[Device]) -> list[dict[str, Any]
     ]
 
 
-def _fabric(nics: Sequence[Device]) -> list[Device]:
+def fabric_of(nics: Iterable[Nic]) -> list[Nic]:
+    """Return the NICs of the fabric: those with RDMA and NVIDIA's, a physical function for its virtual ones."""
     return [nic for nic in nics if nic["pf"] is None and (nic["rdma"] or nic["vendor"] == MELLANOX)]
 
 
-def _near_pairs(nics: Sequence[Device], gpus: Sequence[Device]) -> list[tuple[int, int, int]]:
+def _near_pairs(nics: Sequence[Nic], gpus: Sequence[Gpu]) -> list[tuple[int, int, int]]:
     """Return (rank, GPU index, NIC index) of the pairs that may become rails, nearest first."""
     pairs = sorted(
         (_RANKS.index(distance(nic, gpu)), gpu_index, nic_index)

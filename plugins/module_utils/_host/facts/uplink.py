@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import ipaddress
 from types import MappingProxyType
-from typing import Any, Iterable, NamedTuple, Sequence
+from typing import Iterable, NamedTuple, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.netdev import (
     Netdev,
@@ -29,6 +29,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.remote_sto
     Storage,
     parse_address,
 )
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Uplink
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import (
     Probe,
     natural,
@@ -193,7 +194,7 @@ def read_uplinks(
     named: Iterable[str],
     *,
     carried: Iterable[Carried] = (),
-) -> list[dict[str, Any]]:
+) -> list[Uplink]:
     """Return the interfaces to protect with every reason; for a bond, bridge or VLAN its hardware is named too.
 
     ``needs`` is what their traffic rests on, nothing for what only carries others. ``named`` are those that a variable

@@ -10,12 +10,13 @@ here. Every process is looked at, so this is read only where the number of funct
 from __future__ import annotations
 
 import re
-from typing import Any, Dict, Iterable, List, Mapping, NamedTuple, Sequence
+from typing import Dict, Iterable, List, Mapping, NamedTuple, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.fdb import stations_of_others
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.netdev import INFINIBAND, NET
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.pci import PCI
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.settings import parse_addresses
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Nic, ReadNetdev
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.uplink import (
     IP_ADDRESSES,
     IPV6_ADDRESSES,
@@ -59,9 +60,9 @@ class _Process(NamedTuple):
 
 def read_users(
     probe: Probe,
-    functions: Sequence[Mapping[str, Any]],
-    nics: Sequence[Mapping[str, Any]],
-    netdevs: Mapping[str, Mapping[str, Any]],
+    functions: Sequence[Nic],
+    nics: Sequence[Nic],
+    netdevs: Mapping[str, ReadNetdev],
 ) -> Users:
     """Return who uses each virtual function, in words, by its PCI address; a function nobody uses is left out.
 
@@ -80,13 +81,13 @@ def read_users(
     return {address: found for address, found in users.items() if found or address in looked}
 
 
-def in_another_namespace(nic: Mapping[str, Any], nics: Iterable[Mapping[str, Any]]) -> str:
+def in_another_namespace(nic: Nic, nics: Iterable[Nic]) -> str:
     """Return the words for a function that another network namespace has a part of; empty when none has."""
     away = _away(nic, nics)
     return f"its {_WORDS[away]} is in another network namespace" if away else ""
 
 
-def _away(nic: Mapping[str, Any], nics: Iterable[Mapping[str, Any]]) -> str | None:
+def _away(nic: Nic, nics: Iterable[Nic]) -> str | None:
     """Return what a function lacks here although its driver makes one: its interface or its RDMA device.
 
     Every Ethernet function has an interface. An InfiniBand one has it where ib_ipoib is in use, and hides its RDMA
@@ -103,12 +104,12 @@ def _away(nic: Mapping[str, Any], nics: Iterable[Mapping[str, Any]]) -> str | No
     return None
 
 
-def bound_to_user_space(nic: Mapping[str, Any]) -> str:
+def bound_to_user_space(nic: Nic) -> str:
     """Return the words for a function that a driver gives to a program as it is."""
     return f"it is bound to {nic['driver']}, a virtual machine or a DPDK program may hold it"
 
 
-def _note_user_space(probe: Probe, users: Users, functions: Sequence[Mapping[str, Any]]) -> set[str]:
+def _note_user_space(probe: Probe, users: Users, functions: Sequence[Nic]) -> set[str]:
     """Note who has functions open that have no interface; return those functions.
 
     Without rights to look at other processes, or on a recorded host, it is not known: then somebody may.
@@ -127,9 +128,9 @@ def _note_user_space(probe: Probe, users: Users, functions: Sequence[Mapping[str
     return {nic["address"] for nic in given}
 
 
-def _vfio_nodes(probe: Probe, nic: Mapping[str, Any]) -> list[str]:
+def _vfio_nodes(probe: Probe, nic: Nic) -> list[str]:
     """Return the device files by which programs reach a function of vfio: its group's and, since Linux 6.6, its own."""
-    group = (nic.get("iommu") or {}).get("group")
+    group = nic["iommu"]["group"] if nic["iommu"] is not None else None
     own = _names(probe, f"{PCI}/{nic['address']}/vfio-dev")
     return [f"/dev/vfio/{group}"] * (group is not None) + [f"/dev/vfio/devices/{name}" for name in own]
 
@@ -148,8 +149,8 @@ def _holders_of(probe: Probe, nodes: Mapping[str, str]) -> dict[str, list[str]]:
 def _note_network(
     probe: Probe,
     users: Users,
-    functions: Sequence[Mapping[str, Any]],
-    netdevs: Mapping[str, Mapping[str, Any]],
+    functions: Sequence[Nic],
+    netdevs: Mapping[str, ReadNetdev],
 ) -> None:
     """Note interfaces that others stand on, and those that are up and have a route or an address of their own."""
     ports = {name: nic["address"] for nic in functions for name in nic["netdevs"] if name in netdevs}
@@ -176,9 +177,7 @@ def _addressed(probe: Probe) -> set[str]:
     return found | {name for name, addresses in (told or {}).items() if addresses}
 
 
-def _carried(
-    probe: Probe, ports: Iterable[str], netdevs: Mapping[str, Mapping[str, Any]]
-) -> dict[str, dict[str, None]]:
+def _carried(probe: Probe, ports: Iterable[str], netdevs: Mapping[str, ReadNetdev]) -> dict[str, dict[str, None]]:
     """Return what stands on each interface: VLANs, bonds, bridges, VRFs, macvlans that pods have of it.
 
     No link of sysfs leads to a partition of IPoIB, but its ``iflink`` is the number of the interface below. What a pod
@@ -187,7 +186,8 @@ def _carried(
     carried: dict[str, dict[str, None]] = {name: {} for name in ports}
     for name, uppers in carried.items():
         uppers.update((upper, None) for upper, netdev in netdevs.items() if name in netdev["lower"])
-        uppers.update({netdevs[name]["master"]: None} if netdevs[name]["master"] else {})
+        master = netdevs[name]["master"]
+        uppers.update({master: None} if master else {})
     numbers = {_number(probe, f"{NET}/{name}/ifindex"): name for name in carried}
     for partition, number in _partitions(probe) if carried else []:
         if number in numbers:
@@ -263,7 +263,7 @@ def _pod(probe: Probe, pid: str) -> str | None:
     return f"pod {uid}"
 
 
-def _note_rdma(probe: Probe, users: Users, functions: Sequence[Mapping[str, Any]]) -> None:
+def _note_rdma(probe: Probe, users: Users, functions: Sequence[Nic]) -> None:
     devices = {name: nic["address"] for nic in functions for name in nic["rdma"]}
     if not devices:
         return

@@ -11,10 +11,11 @@ netplan: ``virtual-function-count``, or as many as there are definitions of ethe
 from __future__ import annotations
 
 import re
-from typing import Any, Dict, Iterable, Iterator, Mapping
+from typing import Any, Iterable, Iterator, Mapping
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.competing_rules import link_files
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.managers import ini
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Nic, ReadNetdev, VfCount
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import (
     Probe,
     parse_int,
@@ -28,16 +29,13 @@ _KEY = re.compile(r"^(\s*)[\"']?([\w.:-]+)[\"']?\s*:\s*(.*?)\s*$")
 _INLINE = re.compile(r"[\"']?([\w-]+)[\"']?\s*:\s*[\"']?([\w.:*-]+)")
 _MOST = 32
 
-# The file that makes functions, and how many.
-Count = Dict[str, Any]
-
 
 def read_vf_counts(
     probe: Probe,
     desired: Mapping[str, Any],
-    netdevs: Iterable[Mapping[str, Any]],
-    nics: Iterable[Mapping[str, Any]],
-) -> dict[str, list[Count]]:
+    netdevs: Iterable[ReadNetdev],
+    nics: Iterable[Nic],
+) -> dict[str, list[VfCount]]:
     """Return ``file`` and ``count`` of everything that makes virtual functions, by the name of the port's interface.
 
     Nothing is read unless a number of functions is asked for.
@@ -46,10 +44,10 @@ def read_vf_counts(
         return {}
     ports = [netdev for netdev in netdevs if netdev["pci"] and netdev["kind"] == "physical"]
     given = [*_of_netplan(probe), *_of_profiles(probe)]
-    found: dict[str, list[Count]] = {}
+    found: dict[str, list[VfCount]] = {}
     for port in ports:
         keys = {port["name"], str(port["mac"]).lower()}
-        counts = [{"file": file, "count": count} for names, file, count in given if keys & names]
+        counts: list[VfCount] = [{"file": file, "count": count} for names, file, count in given if keys & names]
         if counts:
             found[port["name"]] = counts
     for name, path, text in link_files(probe, ports, nics):

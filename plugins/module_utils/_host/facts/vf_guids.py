@@ -6,9 +6,9 @@
 from __future__ import annotations
 
 import hashlib
-from typing import Any, Mapping
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import HostState, Netdev, Nic
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import HostState
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import FunctionGuids, Netdev, Nic
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.vf_guids import (
     DETERMINISTIC,
     VfGuids,
@@ -34,12 +34,12 @@ def deterministic_guid(port_guid: str, number: int) -> str:
 
 def port_guid(actual: HostState, nic: Nic, port: Netdev | None) -> str | None:
     """Return the GUID of a port as eight octets: its RDMA device has it, and the last octets of an IPoIB address."""
-    for device in actual.facts.get("rdma") or []:
+    for device in actual.facts["rdma"]:
         if device["pci"] == nic["address"]:
             number = guid_number(str(device["node_guid"] or ""))
             if number:
                 return guid_text(number)
-    octets = str((port or {}).get("mac") or "").split(":")
+    octets = ((port["mac"] if port is not None else None) or "").split(":")
     number = guid_number(":".join(octets[-_OCTETS:])) if len(octets) > _OCTETS else None
     return guid_text(number) if number else None
 
@@ -56,18 +56,17 @@ def wanted_guid(guids: VfGuids, number: int, port: str | None) -> str | None:
 
 def device_guid(actual: HostState, function: Nic) -> str | None:
     """Return the GUID that the RDMA device of a function has now, as eight octets; None where it has no device."""
-    devices: list[Mapping[str, Any]] = actual.facts.get("rdma") or []
-    found = (device["node_guid"] for device in devices if device["pci"] == function["address"])
+    found = (device["node_guid"] for device in actual.facts["rdma"] if device["pci"] == function["address"])
     number = guid_number(str(next(found, None) or ""))
     return None if number is None else guid_text(number)
 
 
-def has_guid(now: Mapping[str, Any], taken: str | None, guid: str | None) -> bool:
+def has_guid(now: FunctionGuids | None, taken: str | None, guid: str | None) -> bool:
     """Say whether a function has its GUID: ``now`` is what the port has set, ``taken`` what its device has.
 
     All zero is none. A function without RDMA device has nothing to tell, and an older kernel does not tell what is set.
     """
     if taken is not None and taken != guid:
         return False
-    told = {now.get("node_guid"), now.get("port_guid")}
+    told = {None} if now is None else {now["node_guid"], now["port_guid"]}
     return told == {guid} or (told == {None} and taken == guid)

@@ -6,12 +6,14 @@
 from __future__ import annotations
 
 import hashlib
-from typing import Any, Dict, Mapping, Sequence
+from typing import Any, Dict, Mapping, Sequence, Union
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import HostState, Netdev, Nic
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import HostState, binds_functions
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Netdev, Nic
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.vf_settings import DETERMINISTIC, VF_KEYS
 
-Settings = Dict[str, Any]
+# By what they are called: those of ``VF_KEYS``, and what engine/effects.py says of functions.
+Settings = Dict[str, Union[str, int]]
 # By the function's number.
 Changes = Dict[int, Settings]
 
@@ -32,10 +34,10 @@ def deterministic_mac(port_mac: str, number: int) -> str:
     return ":".join(f"{octet:02x}" for octet in (first, *digest[1:6]))
 
 
-def port_mac(nic: Nic, port: Netdev | None) -> str | None:
+def port_mac(nic: Nic | None, port: Netdev | None) -> str | None:
     """Return the address that the port was made with: a bond gives its members the address of one of them."""
-    permanent = (nic.get("sriov") or {}).get("port_mac")
-    return permanent or (port or {}).get("mac")
+    permanent = nic["sriov"]["port_mac"] if nic is not None and nic["sriov"] is not None else None
+    return permanent or (port["mac"] if port is not None else None)
 
 
 def wanted_settings(wanted: Mapping[str, Any], mac: str | None, count: int) -> list[Settings]:
@@ -64,12 +66,12 @@ def _mac(wanted: Any, mac: str | None, number: int) -> str | None:
     return wanted.get(str(number)) if isinstance(wanted, Mapping) else None
 
 
-def differences(wanted: Sequence[Settings], actual: Sequence[Settings] | None) -> Changes:
+def differences(wanted: Sequence[Settings], actual: Sequence[Mapping[str, object]] | None) -> Changes:
     """Return what is to be set on which function; all of it where the present settings are not known."""
-    known: Sequence[Settings] = actual or []
+    known = actual or []
     changes: Changes = {}
     for number, settings in enumerate(wanted):
-        now = known[number] if number < len(known) else {}
+        now: Mapping[str, object] = known[number] if number < len(known) else {}
         differing = {key: value for key, value in settings.items() if now.get(key) != value}
         if differing:
             changes[number] = differing
@@ -81,7 +83,7 @@ def without_driver(actual: HostState, nic: Nic, wanted: Sequence[Settings]) -> l
 
     A run that was ended between unbinding and binding a function leaves it so.
     """
-    if (nic.get("sriov") or {}).get("autoprobe") is False:
+    if not binds_functions(nic):
         return []
     addresses = actual.vf_addresses(nic)
     return [

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import Iterable
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import HostState, Nic
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import HostState
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Nic
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.users import (
     USER_SPACE_DRIVERS,
     bound_to_user_space,
@@ -28,7 +29,7 @@ def given_away(actual: HostState, nic: Nic) -> str:
 
 
 def _held(actual: HostState, nic: Nic) -> str:
-    users = (actual.facts.get("vf_users") or {}).get(nic["address"])
+    users = actual.facts["vf_users"].get(nic["address"])
     if users is not None:
         return f"{nic['address']}: {', '.join(users)}" if users else ""
     # Facts that were not gathered for this wish do not name users; what the function itself tells is enough to refuse.

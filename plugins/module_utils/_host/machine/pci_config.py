@@ -10,7 +10,7 @@ shows the first 64 bytes only, which hold no capability.
 from __future__ import annotations
 
 from types import MappingProxyType
-from typing import Any, Iterator, Mapping, NamedTuple
+from typing import Iterator, Mapping, NamedTuple, TypedDict
 
 _STATUS = 0x06
 _HAS_CAPABILITIES = 0x10
@@ -48,13 +48,29 @@ class Capability(NamedTuple):
     offset: int
 
 
-def registers(config: bytes) -> dict[str, Any]:
+class Registers(TypedDict):
+    """What decides about traffic between devices; None is what a function lacks or nobody may see."""
+
+    acs: int | None
+    ats: bool | None
+    max_read_request: int | None
+    max_payload: int | None
+    relaxed_ordering: bool | None
+
+
+def registers(config: bytes) -> Registers:
     """Return what matters for traffic between devices; None is what the function lacks or nobody may see.
 
     ``acs`` is the ACS control register, ``ats`` whether address translation is on, ``max_read_request`` and
     ``max_payload`` are bytes, ``relaxed_ordering`` whether the function may use it.
     """
-    found: dict[str, Any] = dict.fromkeys(("acs", "ats", "max_read_request", "max_payload", "relaxed_ordering"))
+    found: Registers = {
+        "acs": None,
+        "ats": None,
+        "max_read_request": None,
+        "max_payload": None,
+        "relaxed_ordering": None,
+    }
     for capability in _standard(config):
         control = _word(config, capability.offset + _DEVICE_CONTROL)
         if capability.id == _EXPRESS and control is not None:

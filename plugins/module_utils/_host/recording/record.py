@@ -26,11 +26,13 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.firmware i
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.firmware_image import FLINT, device_query
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.functions import show_command as show_port
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.gather import read_host
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import enabled_functions
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.netdev import NET
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.owners import daemons_among
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.queues import show_command as show_queues
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.rdma import INFINIBAND
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.routing import commands as routing_commands
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Facts
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.uplink import (
     DEFAULT_ROUTES,
     IP_ADDRESSES,
@@ -226,7 +228,7 @@ def record(host: Host, hostname: str) -> Document:
     return {"format": FORMAT, "hostname": hostname, "recorded_by": _RECORDER, "stand_in": None, **document}
 
 
-def _key(host: Host, facts: dict[str, Any]) -> bytes:
+def _key(host: Host, facts: Facts) -> bytes:
     """Return what the pseudonyms are made with: stable on this host, unknown to who gets the recording.
 
     The machine's id is random and stays here; without one the hardware addresses have to do.
@@ -239,7 +241,7 @@ def _key(host: Host, facts: dict[str, Any]) -> bytes:
     return hashlib.sha256("\0".join(identity).encode("utf-8", "replace")).digest()
 
 
-def _read_extras(recorder: Recorder, facts: dict[str, Any]) -> None:
+def _read_extras(recorder: Recorder, facts: Facts) -> None:
     """Read what facts do not need but later concerns plan with: addresses, SR-IOV, QoS, parameters, owners of files."""
     paths = [f"{NET}/{netdev['name']}/{name}" for netdev in facts["netdevs"] for name in _NETDEV_EXTRAS]
     paths += [f"{INFINIBAND}/{device['name']}/{name}" for device in facts["rdma"] for name in _HCA_EXTRAS]
@@ -258,7 +260,7 @@ def _read_extras(recorder: Recorder, facts: dict[str, Any]) -> None:
         _ignoring_errors(recorder.run, command, _COMMAND_TIMEOUT)
 
 
-def _read_cards(recorder: Recorder, facts: dict[str, Any]) -> None:
+def _read_cards(recorder: Recorder, facts: Facts) -> None:
     """Read the e-switch, the functions' GUIDs and the firmware of NVIDIA cards, as plans ask for them."""
     ports = [nic for nic in facts["nics"] if nic["vendor"] == MELLANOX and nic["function"] == "pf"]
     tool = next((path for path in TOOLS if recorder.exists(path)), None)
@@ -272,7 +274,7 @@ def _read_cards(recorder: Recorder, facts: dict[str, Any]) -> None:
         first = devices.setdefault(card_of(nic["address"]), nic["address"]) == nic["address"]
         if first and rights_tool and str(nic["family"] or "").startswith(BLUEFIELD):
             _ignoring_errors(recorder.run, rights_command(rights_tool, nic["address"]), QUERY_SECONDS)
-        if nic["link_layer"] == "InfiniBand" and (nic["sriov"] or {}).get("enabled"):
+        if nic["link_layer"] == "InfiniBand" and enabled_functions(nic):
             for name in nic["netdevs"]:
                 _ignoring_errors(recorder.run, show_port(name), _COMMAND_TIMEOUT)
     for device in devices.values() if tool else ():

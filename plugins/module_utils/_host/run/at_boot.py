@@ -295,8 +295,9 @@ def _port_of(step: Step, context: Context) -> str:
     actual = context.actual
     found = _ADDRESS.search(key_of(step))
     names = [name for name in key_of(step).split(":") if name in actual.netdevs]
-    address = found.group() if found else actual.netdevs[names[0]].get("pci") if names else None
-    return str((actual.nics.get(address or "") or {}).get("pf") or address or key_of(step))
+    address = found.group() if found else actual.netdevs[names[0]]["pci"] if names else None
+    nic = actual.nics.get(address or "")
+    return (nic["pf"] if nic is not None else None) or address or key_of(step)
 
 
 def own_part(plan: Plan) -> Plan:

@@ -42,7 +42,7 @@ def with_steps(known: Mapping[str, Any], steps: Iterable[Step]) -> Baseline:
 
     Where a concern says that such a value has parts, a later step may be about others of them.
     """
-    first = {str(step["id"]): step["from"] for step in steps if _can_restore(str(step["id"]))}
+    first = {step["id"]: step["from"] for step in steps if _can_restore(step["id"])}
     kept = {**first, **known}
     for step_id, value in first.items():
         before = kept[step_id]

@@ -30,9 +30,8 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.asked_func
     with_requests,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.gather import gather, read_host
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import Facts
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.pending_reboot import PATH as PENDING_REBOOT
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.pending_reboot import Awaited
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Awaited, Facts
 from ansible_collections.rdma.fabric.plugins.module_utils._host.guard.revert import boot_id
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import Host, HostError, Machine
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.clock import Clock
@@ -230,7 +229,7 @@ def _is_reached(plan: Plan, run: Run) -> bool:
 def _remember(machine: Machine, clock: Clock, seen: Assessment, run: Run) -> Failure | None:
     """Keep what waits for a reboot from now on; a removal leaves nothing behind that waits."""
     known = seen.facts["boot"]["awaited"]
-    wanted: Awaited = {}
+    wanted: dict[str, Awaited] = {}
     if not run.removes:
         wanted = pending_reboot.pending_after(seen.plan["steps"], known, run.concerns, boot_id(machine))
     if wanted == pending_reboot.stored(known):

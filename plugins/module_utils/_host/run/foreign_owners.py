@@ -21,7 +21,6 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps imp
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.claims import (
     nic_daemon,
-    owners_of,
     sriov_evidence,
     sriov_parts,
 )
@@ -47,19 +46,19 @@ _SPLIT = {"vfs": NUMBER, "mtu": MTU}
 
 def hold_foreign_steps(context: Context, planned: Iterable[Step]) -> list[Step]:
     """Return the steps; those about what is an operator's wait for the consent to take it over."""
-    if context.consents_to(CONSENT) or not owners_of(context.actual.facts):
+    if context.consents_to(CONSENT) or not context.actual.facts["owners"]:
         return list(planned)
     return [_held(step, _owner(context, step)) for step in planned]
 
 
 def notices(context: Context) -> list[str]:
     """Tell what operators left here, and where both would name an interface."""
-    found = owners_of(context.actual.facts)
-    ports, named = (found.get(SRIOV) or {}), set((found.get(NIC) or {}).get("named") or [])
+    found = context.actual.facts["owners"]
+    sriov, named = found.get(SRIOV), set(found[NIC]["named"]) if NIC in found else set()
     said = []
-    if ports.get("ports") and ports.get("daemon") is None:
+    if sriov is not None and sriov["ports"] and sriov["daemon"] is None:
         said.append(
-            f"{PORT_STATES} has the state of {', '.join(sorted(ports['ports']))}, but no daemon of the SR-IOV operator "
+            f"{PORT_STATES} has the state of {', '.join(sorted(sriov['ports']))}, but no daemon of the SR-IOV operator "
             "runs here: it is taken as left over"
         )
     for interface in context.interfaces:

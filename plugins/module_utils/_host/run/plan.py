@@ -13,8 +13,9 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.engine import st
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.pending_reboot import refuse_unmet
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import Plan
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import Facts, HostState
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import HostState
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.matching import Matched, Unmatched, match_spec
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Facts
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.foreign_owners import hold_foreign_steps
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.foreign_owners import notices as notices_of_owners
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.registry import (
@@ -57,8 +58,8 @@ def plan_with_context(
             left = tuple(interface for interface in context.interfaces if not context.destroys(interface.nic))
             context = replace(context, interfaces=left)
             notices.extend(said)
-    planned = refuse_unmet(context.earlier, (facts.get("boot") or {}).get("awaited") or {})
-    plan = {"format": FORMAT, "steps": planned, "notices": notices, "digest": steps.digest(planned)}
+    planned = refuse_unmet(context.earlier, facts["boot"]["awaited"])
+    plan: Plan = {"format": FORMAT, "steps": planned, "notices": notices, "digest": steps.digest(planned)}
     return plan, replace(context, interfaces=interfaces)
 
 

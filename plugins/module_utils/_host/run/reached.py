@@ -13,7 +13,7 @@ import json
 from typing import Any, Dict, NamedTuple, Tuple
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.status import installed_flavour
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import Facts
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Facts
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import Host
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.state_file import StateFile
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.driver import ABSENT

@@ -18,9 +18,9 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps imp
     describe,
     is_executable,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import Facts
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.links import Link, links_of
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.own_files import as_returned, shortened
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Facts
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.registry import ORDER
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.sealed import DONE, OTHER, Verdict
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.sealed import sentence as sentence_of
@@ -199,7 +199,9 @@ def _failure_sentences(execution: Execution) -> list[str]:
 
 def _returned(plan: Plan) -> Plan:
     """Return a plan whose steps hold no long text: that of a file is in its digest."""
-    steps = [{**step, "from": shortened(step["from"]), "to": shortened(step["to"])} for step in plan["steps"]]
+    steps: list[Step] = [
+        {**step, "from": shortened(step["from"]), "to": shortened(step["to"])} for step in plan["steps"]
+    ]
     return {**plan, "steps": steps}
 
 

@@ -21,8 +21,8 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps imp
     describe,
     is_executable,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import Facts
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.own_files import shortened
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Facts
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, Violation
 
 Sealed = Dict[str, Any]
@@ -128,7 +128,7 @@ def _machine(facts: Facts) -> str:
 
 def _sealed(step: Step) -> dict[str, str]:
     return {
-        "id": str(step["id"]),
+        "id": step["id"],
         "line": describe(step),
         "from": digest_of(shortened(step["from"])),
         "to": digest_of(shortened(step["to"])),
@@ -145,7 +145,7 @@ def _unknown(known: Sequence[Mapping[str, str]], steps: Sequence[Step]) -> list[
     return [
         step
         for step in steps
-        if (str(step["id"]), _sealed(step)["to"]) not in leads_to
+        if (step["id"], _sealed(step)["to"]) not in leads_to
         and not (step["status"] == NEEDS_REBOOT and step["concern"] in concerns)
     ]
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any, Dict, Iterable, Mapping
+from typing import Any, Dict, Iterable, Mapping, TypedDict
 
 PRIORITIES = 8
 DSCPS = 64
@@ -130,7 +130,23 @@ def app_table(text: str) -> Table:
     return table
 
 
-def pfc_state(text: str) -> dict[str, Any]:
+class PfcState(TypedDict):
+    """What ``dcb pfc`` tells; None is what it does not."""
+
+    pfc: list[int] | None
+    pfc_capacity: int | None
+    cable_length: int | None
+
+
+class Ets(TypedDict):
+    """Enhanced transmission selection, eight values each."""
+
+    prio_tc: list[int]
+    tc_tsa: list[str]
+    tc_bw: list[int]
+
+
+def pfc_state(text: str) -> PfcState:
     """Return ``pfc``, ``pfc_capacity`` and ``cable_length`` of ``dcb --json pfc show``; mlx5 has meters as delay."""
     found = document(text) or {}
     on = _listed(found.get("prio_pfc"))
@@ -141,17 +157,17 @@ def pfc_state(text: str) -> dict[str, Any]:
     }
 
 
-def ets_state(text: str) -> dict[str, Any] | None:
+def ets_state(text: str) -> Ets | None:
     """Return ``prio_tc``, ``tc_tsa`` and ``tc_bw`` of ``dcb --json ets show``, eight values each.
 
     Drivers tell a share of classes that have none (mlx5: 100 of strict ones) and take none back: it is 0 here.
     """
     found = document(text) or {}
-    lists = {key: _listed(found.get(key)) for key in ("prio_tc", "tc_tsa", "tc_bw")}
-    if any(len(values) != PRIORITIES for values in lists.values()):
+    classes, kinds, shares = (_listed(found.get(key)) for key in ("prio_tc", "tc_tsa", "tc_bw"))
+    if any(len(values) != PRIORITIES for values in (classes, kinds, shares)):
         return None
-    lists["tc_bw"] = [share if kind == "ets" else 0 for kind, share in zip(lists["tc_tsa"], lists["tc_bw"])]
-    return lists
+    own = [share if kind == "ets" else 0 for kind, share in zip(kinds, shares)]
+    return {"prio_tc": classes, "tc_tsa": kinds, "tc_bw": own}
 
 
 def ets_wanted(wanted: Mapping[str, Any]) -> dict[str, list[Any]]:

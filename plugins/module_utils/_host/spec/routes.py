@@ -10,7 +10,7 @@ says whose traffic it is about. What comes out is taken as input again, unchange
 from __future__ import annotations
 
 import ipaddress
-from typing import Any, Dict, Iterator, Mapping, Union
+from typing import Any, Iterator, Mapping, TypedDict, Union
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.place import (
     Place,
@@ -44,10 +44,24 @@ _EXAMPLES = {4: "10.2.0.0/16", 6: "fd00:2::/64"}
 
 Network = Union[ipaddress.IPv4Network, ipaddress.IPv6Network]
 Address = Union[ipaddress.IPv4Address, ipaddress.IPv6Address]
-# ``{"to": CIDR, "via": address or None, "table", "metric", "on-link"}``
-Route = Dict[str, Any]
-# ``{"from": CIDR or None, "to": CIDR or None, "table", "priority"}``
-Rule = Dict[str, Any]
+_OnLink = TypedDict("_OnLink", {"on-link": bool})
+
+
+class Way(TypedDict):
+    """A route as a file of ours tells it: its network in CIDR form, its gateway, and what tells it from others."""
+
+    to: str
+    via: str | None
+    table: int
+    metric: int
+
+
+class Route(Way, _OnLink):
+    """A route."""
+
+
+# Networks are in CIDR form.
+Rule = TypedDict("Rule", {"from": "str | None", "to": "str | None", "table": int, "priority": int})
 
 
 def routes(place: Place, value: Any) -> list[Route] | None:
@@ -67,18 +81,18 @@ def version_of(text: str) -> int:
     return 6 if ":" in text else 4
 
 
-def route_key(route: Mapping[str, Any]) -> tuple[int, int, str, int]:
+def route_key(route: Way) -> tuple[int, int, str, int]:
     """Return what the kernel tells routes apart by: family, table, network and metric."""
     return version_of(route["to"]), route["table"], route["to"], route["metric"]
 
 
-def rule_key(rule: Mapping[str, Any]) -> tuple[int, int, str, str, int]:
+def rule_key(rule: Rule) -> tuple[int, int, str, str, int]:
     """Return what makes a rule this one: all of it."""
     source, target = rule["from"] or "", rule["to"] or ""
     return version_of(source or target), rule["priority"], source, target, rule["table"]
 
 
-def route_text(route: Mapping[str, Any]) -> str:
+def route_text(route: Way) -> str:
     """Return how a route is told: ``10.2.0.0/16 via 10.1.0.1 table 101``; what the kernel assumes is left out."""
     words = [str(route["to"])]
     words += ["via", str(route["via"])] if route["via"] else ["on the link"]
@@ -88,9 +102,10 @@ def route_text(route: Mapping[str, Any]) -> str:
     return " ".join(words)
 
 
-def rule_text(rule: Mapping[str, Any]) -> str:
+def rule_text(rule: Rule) -> str:
     """Return how a rule is told: ``from 10.1.0.0/24 table 101 priority 30000``."""
-    return " ".join(f"{key} {rule[key]}" for key in RULE_KEYS if rule[key] is not None)
+    networks = [f"{key} {network}" for key, network in (("from", rule["from"]), ("to", rule["to"])) if network]
+    return " ".join([*networks, f"table {rule['table']} priority {rule['priority']}"])
 
 
 def check_state(place: Place, entry: Mapping[str, Any]) -> None:
@@ -127,8 +142,13 @@ def _compete(one: Rule, other: Rule) -> bool:
     """Return whether two rules of one priority lead the same traffic to different tables."""
     if one["priority"] != other["priority"] or one["table"] == other["table"] or rule_key(one)[0] != rule_key(other)[0]:
         return False
-    pairs = [(one[key], other[key]) for key in ("from", "to")]
-    return all(not (a and b) or ipaddress.ip_network(a).overlaps(ipaddress.ip_network(b)) for a, b in pairs)
+    pairs = [(one["from"], other["from"]), (one["to"], other["to"])]
+    return all(not (a and b) or _overlap(a, b) for a, b in pairs)
+
+
+def _overlap(one: str, other: str) -> bool:
+    first, second = ipaddress.ip_network(one), ipaddress.ip_network(other)
+    return first.version == second.version and first.overlaps(second)
 
 
 def _members(place: Place, value: Any, what: str, keys: tuple[str, ...]) -> Iterator[tuple[Place, Mapping[Any, Any]]]:

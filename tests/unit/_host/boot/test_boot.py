@@ -58,7 +58,7 @@ def of_networkd(text: str = "[Match]\nName=ens2f0\n") -> Kernel:
     return host(**{NETWORKD: "", "/etc/systemd/network/20-x.network": text})
 
 
-def applied(kernel: Kernel, wish: dict[str, Any], run: Run = APPLY) -> dict[str, Any]:
+def applied(kernel: Kernel, wish: Any, run: Run = APPLY) -> Any:
     outcome = apply(kernel, check_spec(wish), run, None, kernel)
     assert not outcome.get("failed"), outcome["msg"]
     return outcome
@@ -69,12 +69,12 @@ def files_of(kernel: Kernel) -> set[str]:
     return {path for path in kernel.state()["files"] if not path.startswith("/run/")}
 
 
-def ids(kernel: Kernel, wish: dict[str, Any]) -> list[str]:
+def ids(kernel: Kernel, wish: Any) -> list[str]:
     plan = preview(kernel, check_spec(wish), CHECK, None)["plan"]
     return [step["id"] for step in plan["steps"] if step["concern"] in {"boot", "leftovers"}]
 
 
-def wishes_of(*interfaces: dict[str, Any], state: dict[str, Any] | None = None, **changes: Any) -> Any:
+def wishes_of(*interfaces: Any, state: Any = None, **changes: Any) -> Any:
     """What the boot unit is to do for wanted interfaces, None when there is no step for it."""
     plan = make_plan(given.desired(*interfaces, **changes), state or given.two_ports())
     return next((step["to"] for step in plan["steps"] if step["id"] == f"boot:{UNIT_FILE}"), None)
@@ -314,9 +314,9 @@ class TestManagers:
 
 
 class TestStart:
-    def started(self, kernel: Kernel) -> dict[str, Any]:
+    def started(self, kernel: Kernel) -> Any:
         start(kernel, kernel)
-        document: dict[str, Any] = json.loads(kernel.read(RESULT_FILE))
+        document: Any = json.loads(kernel.read(RESULT_FILE))
         return document
 
     def forgetful(self) -> Kernel:
@@ -386,7 +386,7 @@ class TestStart:
         assert kernel.now() < 10
 
     @pytest.mark.parametrize("wanted", [{"mtu": 9000}, {"queues": {"channels": 8}}])
-    def test_the_wait_is_for_driver_and_interface_too(self, wanted: dict[str, Any]) -> None:
+    def test_the_wait_is_for_driver_and_interface_too(self, wanted: Any) -> None:
         wishes = {"format": 1, "interfaces": [{"pci": PORT, **wanted}]}
         kernel = host(**{WISHES_FILE: json.dumps(wishes)})
         kernel.tree.discard(kernel.realpath(f"/sys/bus/pci/devices/{PORT}") + "/net")

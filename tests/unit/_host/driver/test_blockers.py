@@ -15,13 +15,14 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.blo
     stacked_blockers,
     user_blockers,
 )
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver_shapes import Stacked, User
 from ansible_collections.rdma.fabric.tests.unit._host.host_facts import netdev, nic, vf
 
 PF = "0000:18:00.0"
 VF = "0000:18:00.2"
 
 
-def module(*users: str, refcount: int | None = None) -> dict[str, Any]:
+def module(*users: str, refcount: int | None = None) -> Any:
     return {"refcount": len(users) if refcount is None else refcount, "users": list(users)}
 
 
@@ -79,7 +80,7 @@ def test_peer_memory_holds_only_while_programs_use_it() -> None:
 
 
 def test_a_program_is_named_with_its_number_and_devices() -> None:
-    users = [
+    users: list[User] = [
         {"pid": 4711, "program": "opensm", "path": "/dev/infiniband/umad0"},
         {"pid": 4711, "program": "opensm", "path": "/dev/infiniband/issm0"},
     ]
@@ -115,7 +116,7 @@ def test_a_physical_function_without_an_interface_here_is_in_a_container() -> No
 
 
 @pytest.mark.parametrize("of", [nic(PF, link_layer="InfiniBand"), vf(VF, PF, link_layer="InfiniBand")])
-def test_a_function_of_infiniband_has_no_interface_where_ipoib_is_not_loaded(of: dict[str, Any]) -> None:
+def test_a_function_of_infiniband_has_no_interface_where_ipoib_is_not_loaded(of: Any) -> None:
     assert function_blockers([of], {}, PLAIN) == []
     (blocker,) = function_blockers([of], {}, {**PLAIN, "ib_ipoib": module()})
     assert "network namespace" in blocker.text
@@ -123,9 +124,9 @@ def test_a_function_of_infiniband_has_no_interface_where_ipoib_is_not_loaded(of:
 
 def test_what_stands_on_ports_and_does_not_come_back() -> None:
     kinds = {"vlan20": "vlan", "br0": "bridge", "bond0": "bond", "vrf7": "vrf"}
-    back = [{"on": "ens1", "name": name, "kind": kind} for name, kind in kinds.items()]
+    back: list[Stacked] = [{"on": "ens1", "name": name, "kind": kind} for name, kind in kinds.items()]
     assert stacked_blockers(back) == []
-    lost = [
+    lost: list[Stacked] = [
         {"on": "vlan20", "name": "vlan20.7", "kind": "vlan"},
         {"on": "ens1", "name": "team0", "kind": "team"},
         {"on": "ens1", "name": "br1", "kind": "bridge that filters VLANs"},

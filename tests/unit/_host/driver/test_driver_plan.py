@@ -43,13 +43,13 @@ VENDOR_PACKAGES = {
 }
 
 
-def stack(flavour: str = "inbox", version: str | None = None, **changes: Any) -> dict[str, Any]:
+def stack(flavour: str = "inbox", version: str | None = None, **changes: Any) -> Any:
     base = {"flavour": flavour, "version": version, "gpu_driver": None, "gpu_driver_flavour": None, "peer_memory": None}
     return {**base, **changes}
 
 
-def on_disk(path: str = INBOX_CORE, srcversion: str = "AAAA", version: str | None = None) -> dict[str, Any]:
-    entry: dict[str, Any] = {
+def on_disk(path: str = INBOX_CORE, srcversion: str = "AAAA", version: str | None = None) -> Any:
+    entry: Any = {
         "srcversion": srcversion,
         "version": version,
         "build_id": None,
@@ -59,12 +59,12 @@ def on_disk(path: str = INBOX_CORE, srcversion: str = "AAAA", version: str | Non
     return {"mlx5_core": {"path": path, **entry}}
 
 
-def running(srcversion: str = "AAAA", **more: Any) -> dict[str, Any]:
+def running(srcversion: str = "AAAA", **more: Any) -> Any:
     core = {"refcount": 1, "users": ["mlx5_ib"], "version": None, "srcversion": srcversion, "build_id": None}
     return {"mlx5_core": core, "mlx5_ib": {"refcount": 0, "users": []}, **more}
 
 
-def read(**changes: Any) -> dict[str, Any]:
+def read(**changes: Any) -> Any:
     """A host on the inbox driver that was asked about its driver, with headers and a local repository."""
     base = {
         **copy.deepcopy(dict(UNREAD)),
@@ -81,7 +81,7 @@ def read(**changes: Any) -> dict[str, Any]:
     return {**base, **changes}
 
 
-def installed(**changes: Any) -> dict[str, Any]:
+def installed(**changes: Any) -> Any:
     """The same host after the packages were installed, before a reload."""
     base = {
         "packages": VENDOR_PACKAGES,
@@ -92,30 +92,30 @@ def installed(**changes: Any) -> dict[str, Any]:
     return read(**{**base, **changes})
 
 
-def host(state: dict[str, Any] | None = None, **changes: Any) -> dict[str, Any]:
+def host(state: Any = None, **changes: Any) -> Any:
     made = two_ports(**changes)
     if state is not None:
         made["driver"] = state
     return made
 
 
-def plan(made: dict[str, Any], *requests: dict[str, Any], **wanted: Any) -> dict[str, Any]:
+def plan(made: Any, *requests: Any, **wanted: Any) -> Any:
     return make_plan(check_spec({"requests": list(requests), **wanted}), made)
 
 
-def steps(made: dict[str, Any], *requests: dict[str, Any], **wanted: Any) -> list[dict[str, Any]]:
+def steps(made: Any, *requests: Any, **wanted: Any) -> list[Any]:
     return steps_of(plan(made, *requests, **wanted), "driver")
 
 
-def asked(version: str = WANTED, **changes: Any) -> dict[str, Any]:
+def asked(version: str = WANTED, **changes: Any) -> Any:
     return request(driver=ofed(version, **changes))
 
 
-def statuses(found: list[dict[str, Any]]) -> dict[str, str]:
+def statuses(found: list[Any]) -> dict[str, str]:
     return {step["id"].split(":", 1)[1]: step["status"] for step in found}
 
 
-def step_named(found: list[dict[str, Any]], key: str) -> dict[str, Any]:
+def step_named(found: list[Any], key: str) -> Any:
     return next(step for step in found if step["id"] == f"driver:{key}")
 
 
@@ -277,7 +277,7 @@ class TestRefusals:
             ({"path": None, "enrolled": None}, True),
         ],
     )
-    def test_secure_boot_needs_a_key_that_the_firmware_trusts(self, key: dict[str, Any], refused: bool) -> None:
+    def test_secure_boot_needs_a_key_that_the_firmware_trusts(self, key: Any, refused: bool) -> None:
         made = host(read(key=key))
         made["system"]["secure_boot"] = True
         assert ("secure_boot" in statuses(steps(made, asked()))) is refused
@@ -321,7 +321,7 @@ class TestRefusals:
 
 
 class TestReload:
-    def load(self, state: dict[str, Any], made: dict[str, Any] | None = None, **own: Any) -> dict[str, Any]:
+    def load(self, state: Any, made: Any = None, **own: Any) -> Any:
         made = made or host(state)
         made["driver"] = state
         wanted = {"driver": own} if own else {}
@@ -353,7 +353,7 @@ class TestReload:
             ({"loaded": running(nvidia_peermem={"refcount": 2, "users": []})}, "nvidia_peermem is in use"),
         ],
     )
-    def test_what_is_in_the_way_leaves_it_to_a_reboot_and_is_named(self, changes: dict[str, Any], named: str) -> None:
+    def test_what_is_in_the_way_leaves_it_to_a_reboot_and_is_named(self, changes: Any, named: str) -> None:
         load = self.load(installed(**changes))
         assert (load["status"], load["when"]) == ("needs_reboot", "boot")
         assert named in load["detail"]
@@ -422,7 +422,7 @@ class TestReload:
 
     @pytest.mark.parametrize(("own", "consents"), [({"reload": "never"}, CONSENTED["consents"]), ({}, {})])
     def test_an_interrupted_reload_is_finished_where_none_is_made_now(
-        self, own: dict[str, Any], consents: dict[str, bool]
+        self, own: Any, consents: dict[str, bool]
     ) -> None:
         wanted = {"driver": own} if own else {}
         found = steps(host(installed(journal=JOURNAL)), asked(), consents=consents, **wanted)

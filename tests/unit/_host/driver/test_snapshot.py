@@ -26,13 +26,13 @@ PORTS = {"ens3": netdev("ens3", PF, mtu=9000), "ens3v0": netdev("ens3v0", VF)}
 ADDRESS = {"family": "inet", "local": "10.0.0.5", "prefixlen": 24, "scope": "global"}
 
 
-def link(name: str, *addresses: dict[str, Any], **changes: Any) -> dict[str, Any]:
+def link(name: str, *addresses: Any, **changes: Any) -> Any:
     base = {"ifname": name, "mtu": 1500, "flags": ["BROADCAST", "MULTICAST", "UP"], "address": "52:54:00:00:00:01"}
     return {**base, "addr_info": list(addresses), **changes}
 
 
-def snapshot(**changes: Any) -> dict[str, Any]:
-    base: dict[str, Any] = {
+def snapshot(**changes: Any) -> Any:
+    base: Any = {
         "ports": PORTS,
         "links": {"ens3": link("ens3", ADDRESS, mtu=9000), "ens3v0": link("ens3v0")},
         "vlans": [],
@@ -41,7 +41,7 @@ def snapshot(**changes: Any) -> dict[str, Any]:
     return take_snapshot("igb", FUNCTIONS, **{**base, **changes})
 
 
-def argvs(state: dict[str, Any]) -> list[str]:
+def argvs(state: Any) -> list[str]:
     return [" ".join(operation.argv) for operation in restore_operations(state) if isinstance(operation, Run)]
 
 
@@ -110,7 +110,7 @@ def test_a_port_has_its_mtu_before_a_bridge_looks_at_it() -> None:
     assert lines.index(f"{port} mtu 9000") < lines.index(f"{port} master br0")
 
 
-def vlan(**changes: Any) -> dict[str, Any]:
+def vlan(**changes: Any) -> Any:
     data = {"protocol": "802.1Q", "id": 5, "flags": ["REORDER_HDR"], **changes.pop("data", {})}
     return link("vlan5", link="ens3", linkinfo={"info_kind": "vlan", "info_data": data}, **changes)
 
@@ -125,7 +125,7 @@ def vlan(**changes: Any) -> dict[str, Any]:
         ({"flags": ["GVRP", "LOOSE_BINDING"]}, "reorder_hdr off gvrp on loose_binding on"),
     ],
 )
-def test_a_vlan_has_its_maps_and_flags_again(data: dict[str, Any], words: str) -> None:
+def test_a_vlan_has_its_maps_and_flags_again(data: Any, words: str) -> None:
     lines = argvs(snapshot(vlans=[vlan(data=data)]))
     assert lines.index(f"ip link set dev vlan5 type vlan {words}") < lines.index("ip link set dev vlan5 up")
 
@@ -180,7 +180,7 @@ def test_what_was_down_stays_down() -> None:
         ({"family": "inet6", "local": "fd00::5", "prefixlen": 64, "scope": "global"}, "fd00::5/64"),
     ],
 )
-def test_addresses(entry: dict[str, Any], words: str) -> None:
+def test_addresses(entry: Any, words: str) -> None:
     state = snapshot(links={"ens3": link("ens3", entry), "ens3v0": link("ens3v0")})
     assert f"ip address replace {words} dev {{port:{PF}}}" in argvs(state)
 
@@ -195,7 +195,7 @@ def test_addresses(entry: dict[str, Any], words: str) -> None:
         {},
     ],
 )
-def test_addresses_that_come_by_themselves(entry: dict[str, Any]) -> None:
+def test_addresses_that_come_by_themselves(entry: Any) -> None:
     state = snapshot(links={"ens3": link("ens3", entry), "ens3v0": link("ens3v0")})
     assert not any("address replace" in line for line in argvs(state))
 
@@ -228,12 +228,12 @@ def test_addresses_that_come_by_themselves(entry: dict[str, Any]) -> None:
         ),
     ],
 )
-def test_routes(route: dict[str, Any], words: str) -> None:
+def test_routes(route: Any, words: str) -> None:
     assert f"ip -4 route replace {words}" in argvs(snapshot(routes={4: [route], 6: []}))
 
 
 @pytest.mark.parametrize("fleeting", [{"protocol": "kernel"}, {"protocol": "ra"}, {"expires": 100}, {"dst": None}])
-def test_routes_that_come_by_themselves(fleeting: dict[str, Any]) -> None:
+def test_routes_that_come_by_themselves(fleeting: Any) -> None:
     route = {"dst": "10.9.0.0/16", "dev": "ens3", **fleeting}
     assert not any("route" in line for line in argvs(snapshot(routes={4: [route], 6: []})))
 

@@ -70,13 +70,13 @@ WARNED = {"DISABLE_SLOT_POWER_LIMITER": "True"}
 EVERY = {**CUTTING, **HARMLESS, **UNKNOWN, **WARNED}
 
 
-def card_facts(device: str, values: dict[str, tuple[str, str]]) -> dict[str, Any]:
+def card_facts(device: str, values: dict[str, tuple[str, str]]) -> Any:
     """What was read of a card: value now and of the next boot, by name."""
     parameters = {name: ["0", now, following] for name, (now, following) in values.items()}
     return {"device": device, "problem": "", "parameters": parameters, "near": {}, "restricted": None}
 
 
-def read(*cards: str, **values: tuple[str, str]) -> dict[str, Any]:
+def read(*cards: str, **values: tuple[str, str]) -> Any:
     """Facts of firmware: every parameter of the tests is there with a value that nobody asks for."""
     known = {**dict.fromkeys(EVERY, ("77", "77")), **values}
     return {
@@ -97,7 +97,7 @@ def two_ports(**changes: Any) -> Facts:
     return {**state, **changes}
 
 
-def the_step(state: Facts, wanted: dict[str, str], consents: dict[str, bool], **variables: Any) -> dict[str, Any]:
+def the_step(state: Facts, wanted: dict[str, str], consents: dict[str, bool], **variables: Any) -> Any:
     wish = desired(interface(pci=FIRST, firmware=wanted), consents=consents, **variables)
     (step,) = steps_of(plan_with_context(wish, state, ("firmware",))[0], "firmware")
     return step
@@ -136,14 +136,14 @@ class TestTheUplinkOnTheOtherPort:
         assert the_step(state, CUTTING, FIRMWARE)["status"] == "planned"
 
 
-def device(name: str, address: str, guid: str) -> dict[str, Any]:
+def device(name: str, address: str, guid: str) -> Any:
     return {"name": name, "pci": address, "netdev": None, "system_image_guid": guid, "ports": []}
 
 
 class TestACardOfTwoSlots:
     """Socket Direct: one card, two PCI slots."""
 
-    def state(self, guid: str, other: dict[str, Any], uplink: str = OTHER_SLOT) -> Facts:
+    def state(self, guid: str, other: Any, uplink: str = OTHER_SLOT) -> Facts:
         return facts(
             [nic(FIRST, "ens1"), other],
             [netdev("ens1", FIRST), netdev("ens9", OTHER_SLOT, mac="a0:88:c2:47:11:d9")],
@@ -181,7 +181,7 @@ def test_an_uplink_that_only_a_bond_carries_counts() -> None:
 
 
 @pytest.mark.parametrize("uplinks", [[], [{"netdev": "br-ex", "pci": None, "reasons": ["default route"]}]])
-def test_an_uplink_whose_card_is_not_known_may_be_on_any(uplinks: list[dict[str, Any]]) -> None:
+def test_an_uplink_whose_card_is_not_known_may_be_on_any(uplinks: list[Any]) -> None:
     state = two_ports(uplinks=uplinks)
     step = the_step(state, {"LINK_TYPE_P1": "IB"}, FIRMWARE)
     assert step["status"] == "refused" and "rdma_fabric_protected_interfaces" in step["detail"]
@@ -250,10 +250,10 @@ class Draw:
 
     def __init__(self, seed: int) -> None:
         draw = self.draw = random.Random(seed)  # noqa: S311 - hosts, not secrets
-        self.nics: list[dict[str, Any]] = []
-        self.netdevs: list[dict[str, Any]] = []
-        self.rdma: list[dict[str, Any]] = []
-        self.uplinks: list[dict[str, Any]] = []
+        self.nics: list[Any] = []
+        self.netdevs: list[Any] = []
+        self.rdma: list[Any] = []
+        self.uplinks: list[Any] = []
         self.cards: dict[int, list[str]] = {number: [] for number in range(draw.randint(1, 3))}
         self.cut: set[int] = set()
         for card in self.cards:
@@ -299,7 +299,7 @@ class Draw:
     def _uplink(self, name: str, address: str | None) -> None:
         self.uplinks.append({"netdev": name, "pci": address, "reasons": ["default route"]})
 
-    def steps(self) -> list[dict[str, Any]]:
+    def steps(self) -> list[Any]:
         values = {}
         if self.draw.random() < 0.4:
             waiting = self.draw.choice(sorted(EVERY))

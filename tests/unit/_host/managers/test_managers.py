@@ -34,22 +34,20 @@ DEBIAN_INTERFACES = "source /etc/network/interfaces.d/*\nauto lo\niface lo inet 
 RAIL = {"pci": "0000:18:00.0", "mtu": 9000, "state": "up"}
 
 
-def context(
-    document: dict[str, Any], *wanted: dict[str, Any], state: dict[str, Any] | None = None, **changes: Any
-) -> Context:
+def context(document: Any, *wanted: Any, state: Any = None, **changes: Any) -> Context:
     """A host with ens1, ens2 and the uplink eno1, and the given files."""
     facts = state or given.two_ports()
     names = [netdev["name"] for netdev in facts["netdevs"]]
     numbers = {f"/sys/class/net/{name}/ifindex": f"{index}\n" for index, name in enumerate(names, 2)}
     host = RecordedHost({"files": {**numbers, **document.get("files", {})}, "links": document.get("links", {})})
-    facts["boot"] = {"files": {}, "managers": read_managers(Probe(host), names)}
+    facts["boot"]["managers"] = read_managers(Probe(host), names)
     desired = given.desired(*(given.interface(**entry) for entry in wanted))
     actual = HostState(facts)
     interfaces, _unmatched = match_interfaces(desired["interfaces"], actual)
     return Context(desired, actual, interfaces, **changes)
 
 
-def only(document: dict[str, Any], **wanted: Any) -> Persistence:
+def only(document: Any, **wanted: Any) -> Persistence:
     """How the first rail keeps what is wanted of it."""
     (found,) = persistence(context(document, {**RAIL, **wanted}))
     return found
@@ -59,7 +57,7 @@ def text_of(found: Persistence) -> str:
     return files([found])[found.path]
 
 
-def network(match: str, link: str = "", path: str = "/etc/systemd/network/20-rail.network") -> dict[str, Any]:
+def network(match: str, link: str = "", path: str = "/etc/systemd/network/20-rail.network") -> Any:
     """A host with networkd and one file of its user."""
     return {"files": {NETWORKD: "", path: f"[Match]\n{match}\n[Link]\n{link}\n[Network]\nDHCP=no\n"}}
 
@@ -179,7 +177,7 @@ def test_networkd_takes_interfaces_up_unless_its_file_says_otherwise() -> None:
     assert "ActivationPolicy=down\n" in text_of(only(network("Name=ens1"), state="down"))
 
 
-def netplan(name: str = "ens1", match: str = "Name=ens1") -> dict[str, Any]:
+def netplan(name: str = "ens1", match: str = "Name=ens1") -> Any:
     return network(match, path=f"/run/systemd/network/10-netplan-{name}.network")
 
 
@@ -205,7 +203,7 @@ def test_a_bond_of_netplan_gets_a_drop_in_because_its_definition_may_go() -> Non
     assert found.path == "/etc/systemd/network/10-netplan-bond0.network.d/90-rdma-fabric.conf"
 
 
-def network_manager(profile: str = "", **files: str) -> dict[str, Any]:
+def network_manager(profile: str = "", **files: str) -> Any:
     profiles = {"/etc/NetworkManager/system-connections/rail.nmconnection": profile} if profile else {}
     return {"files": {NM: "", **profiles, **files}}
 
@@ -268,7 +266,7 @@ def test_network_manager_cannot_keep_an_interface_down() -> None:
     assert files([only(network_manager(), mtu=None)]) == {}
 
 
-def ifupdown(stanza: str, first: str = DEBIAN_INTERFACES) -> dict[str, Any]:
+def ifupdown(stanza: str, first: str = DEBIAN_INTERFACES) -> Any:
     return {"files": {NETWORKING: "", "/etc/network/interfaces": first + stanza}}
 
 
@@ -355,7 +353,7 @@ def test_owner_of_an_interface_without_facts_about_managers_is_nobody() -> None:
     assert owner_of(actual, actual.netdevs["ens1"], "ens1") is None
 
 
-def of_bond(document: dict[str, Any], kind: str = "bond", **wanted: Any) -> Persistence:
+def of_bond(document: Any, kind: str = "bond", **wanted: Any) -> Persistence:
     """How an interface that only its manager makes keeps what is wanted of it."""
     state = given.two_ports()
     state["netdevs"].append(given.netdev("bond0", None, kind=kind, port_name=None, mac="02:00:00:00:00:0a"))
@@ -387,7 +385,7 @@ def test_a_file_for_many_interfaces_that_says_the_same_of_a_bond_keeps_it() -> N
 
 
 def test_a_stanza_that_is_not_joined_by_ours_has_to_say_it_of_a_bond() -> None:
-    def stanza(mtu: int) -> dict[str, Any]:
+    def stanza(mtu: int) -> Any:
         text = f"auto bond0\niface bond0 inet manual\n mtu {mtu}\n"
         return {"files": {NETWORKING: "", "/etc/network/interfaces": text}}
 

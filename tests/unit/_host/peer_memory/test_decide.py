@@ -19,10 +19,10 @@ H100, A100, V100, T4, B200 = "2330", "20b2", "1db5", "1eb8", "2901"
 INBOX = {"peer_memory": False, "dma_buf": True}
 OFED = {"peer_memory": True, "dma_buf": True}
 OLD = {"peer_memory": True, "dma_buf": False}
-UNTOLD: dict[str, Any] = {"peer_memory": None, "dma_buf": None}
+UNTOLD: Any = {"peer_memory": None, "dma_buf": None}
 
 
-def built(*depends: str) -> dict[str, Any]:
+def built(*depends: str) -> Any:
     return {"path": "/lib/modules/6.8.0/updates/dkms/nvidia-peermem.ko", "depends": list(depends)}
 
 
@@ -30,7 +30,7 @@ WITH_SYMBOLS = {"nvidia_peermem": built("nvidia", "ib_core"), "nv_peer_mem": bui
 
 
 def situation(**changes: Any) -> Situation:
-    base: dict[str, Any] = {
+    base: Any = {
         "gpu_devices": [H100],
         "gpu_driver": "570.86.15",
         "gpu_flavour": "open",
@@ -69,7 +69,7 @@ def situation(**changes: Any) -> Situation:
         ),
     ],
 )
-def test_the_choice(changes: dict[str, Any], mechanism: str) -> None:
+def test_the_choice(changes: Any, mechanism: str) -> None:
     decision = decide("auto", situation(**changes))
     assert (decision.mechanism, decision.obstacle) == (mechanism, "")
     assert decision.cause
@@ -118,7 +118,7 @@ def test_a_module_that_needs_whichever_module_takes_clients_has_its_symbols(depe
         ("dma-buf", {"running": UNTOLD, "on_disk": UNTOLD, "kernel": "5.11.9"}, "registers no DMA-BUF"),
     ],
 )
-def test_what_stands_in_the_way_is_said(wanted: str, changes: dict[str, Any], why: str) -> None:
+def test_what_stands_in_the_way_is_said(wanted: str, changes: Any, why: str) -> None:
     assert why in decide(wanted, situation(**changes)).obstacle
 
 

@@ -30,7 +30,7 @@ WITH_SYMBOL = {"path": "/lib/modules/6.8.0/nvidia-peermem.ko", "depends": ["nvid
 WITHOUT_SYMBOL = {"path": "/lib/modules/6.8.0/nvidia-peermem.ko", "depends": []}
 
 
-def state(loaded: tuple[str, ...] = (), read: dict[str, Any] | None = None, **changes: Any) -> dict[str, Any]:
+def state(loaded: tuple[str, ...] = (), read: Any = None, **changes: Any) -> Any:
     stack = {"flavour": "inbox", "version": None, "gpu_driver": None, "gpu_driver_flavour": None, "peer_memory": None}
     made = two_ports(
         gpus=[gpu("0000:1b:00.0")],
@@ -42,10 +42,11 @@ def state(loaded: tuple[str, ...] = (), read: dict[str, Any] | None = None, **ch
     return made
 
 
-def peer(**changes: Any) -> dict[str, Any]:
+def peer(**changes: Any) -> Any:
     symbols = {"peer_memory": True, "dma_buf": False}
-    base = {
+    base: Any = {
         "symbols": {"running": symbols, "on_disk": symbols},
+        "exporter": None,
         "modules": {"nvidia_peermem": WITH_SYMBOL},
         "clients": [],
         "operator": [],
@@ -54,14 +55,14 @@ def peer(**changes: Any) -> dict[str, Any]:
     return {**base, **changes}
 
 
-PROPRIETARY: dict[str, Any] = {"flavour": "mlnx-ofed", "gpu_driver": "535.161.08", "gpu_driver_flavour": "proprietary"}
+PROPRIETARY: Any = {"flavour": "mlnx-ofed", "gpu_driver": "535.161.08", "gpu_driver_flavour": "proprietary"}
 
 
-def plan(made: dict[str, Any], *requests: dict[str, Any], **wanted: Any) -> dict[str, Any]:
+def plan(made: Any, *requests: Any, **wanted: Any) -> Any:
     return make_plan(check_spec({"requests": list(requests), **wanted}), made)
 
 
-def own(made: dict[str, Any], **settings: Any) -> list[dict[str, Any]]:
+def own(made: Any, **settings: Any) -> list[Any]:
     return steps_of(plan(made, peer_memory=settings), "peer_memory")
 
 
@@ -116,7 +117,7 @@ def test_a_missing_gpu_driver_is_refused() -> None:
     "read",
     [{"modules": {"nvidia_peermem": WITHOUT_SYMBOL}}, {"modules": {}}, {"symbols": {"running": {}, "on_disk": {}}}],
 )
-def test_a_module_that_is_loaded_is_never_refused(mechanism: str, read: dict[str, Any]) -> None:
+def test_a_module_that_is_loaded_is_never_refused(mechanism: str, read: Any) -> None:
     made = state(("nvidia_peermem",), read, **PROPRIETARY)
     assert [step["status"] for step in own(made, mechanism=mechanism) if step["status"] != "planned"] == []
 
@@ -146,7 +147,7 @@ def test_a_driver_that_is_asked_for_as_well_clears_the_way() -> None:
         ({}, {"nvidia.com/gpu.deploy.driver": "true"}),
     ],
 )
-def test_the_gpu_operator_is_left_alone_and_the_evidence_said(read: dict[str, Any], labels: dict[str, str]) -> None:
+def test_the_gpu_operator_is_left_alone_and_the_evidence_said(read: Any, labels: dict[str, str]) -> None:
     found = plan(state(read=read, **PROPRIETARY), REQUEST, node_labels=labels)
     assert found["steps"] == []
     assert "GPU Operator" in found["notices"][0]
@@ -176,7 +177,7 @@ def test_two_loaded_modules_become_one() -> None:
 @pytest.mark.parametrize("settings", [{"state": "absent"}, {"mechanism": "none"}])
 def test_removal_unloads_and_forgets(settings: dict[str, str]) -> None:
     made = state(("nvidia_peermem",), read={}, **PROPRIETARY)
-    made["boot"] = {"files": OURS}
+    made["boot"]["files"] = OURS
     (step,) = own(made, **settings)
     assert (step["to"], step["when"], step["status"]) == ([], "now+boot", "planned")
 
@@ -186,7 +187,7 @@ def test_a_module_in_use_waits_for_the_reboot() -> None:
     made["modules"]["nvidia_peermem"]["refcount"] = 3
     (step,) = own(made, state="absent")
     assert (step["status"], "in use by GPU programs" in step["detail"]) == ("needs_reboot", True)
-    made["boot"] = {"files": OURS}
+    made["boot"]["files"] = OURS
     (step,) = own(made, state="absent")
     assert (step["status"], step["when"]) == ("planned", "boot")
 

@@ -39,17 +39,17 @@ from ansible_collections.rdma.fabric.tests.unit._host.qos.hosts import (
 MSTCONFIG = "/usr/bin/mstconfig"
 
 
-def names(outcome: dict[str, Any]) -> list[str]:
+def names(outcome: Any) -> list[str]:
     return [step["id"].split(":")[1] for step in outcome["plan"]["steps"]]
 
 
-def planned(settings: Any, state: dict[str, Any], **changes: Any) -> list[dict[str, Any]]:
+def planned(settings: Any, state: Any, **changes: Any) -> list[Any]:
     """The steps about a port of literal facts."""
     desired = given.desired(given.interface(pci=PF, qos=settings), **changes)
     return given.steps_of(make_plan(desired, state), "qos")
 
 
-def with_port(state: dict[str, Any], name: str = "ens1", **port: Any) -> dict[str, Any]:
+def with_port(state: Any, name: str = "ens1", **port: Any) -> Any:
     return {**state, "settings": {"qos": {"ports": {name: {"files": [], "dcb": "yes", **port}}}}}
 
 
@@ -190,7 +190,7 @@ class TestRefusals:
         assert [step["id"] for step in found] == [f"qos:tos:{PF}"]
 
     @pytest.mark.parametrize("setting", [{"trust": "dscp"}, {"tos": 106}])
-    def test_a_bond_is_set_up_at_its_ports(self, setting: dict[str, Any]) -> None:
+    def test_a_bond_is_set_up_at_its_ports(self, setting: Any) -> None:
         state = with_port(given.facts([], [given.netdev("bond0", None, kind="bond")]), "bond0")
         desired = given.desired(given.interface(current_name="bond0", qos=setting))
         (step,) = given.steps_of(make_plan(desired, state), "qos")
@@ -237,7 +237,7 @@ class TestRefusals:
         assert "restricts this host" in refusals(previewed(kernel, {"pfc": [3]}))["pfc"]
 
     @pytest.mark.parametrize("settings", [{"pfc": [3]}, {"pause": False}])
-    def test_the_uplink_keeps_its_link_unless_it_is_allowed(self, settings: dict[str, Any]) -> None:
+    def test_the_uplink_keeps_its_link_unless_it_is_allowed(self, settings: Any) -> None:
         state = with_port(given.two_ports(), pfc=[], pause={"rx": True, "tx": True})
         state["uplinks"] = [{"netdev": "ens1", "pci": PF, "reasons": ["default route"]}]
         assert all("it carries the uplink" in step["detail"] for step in planned(settings, state))

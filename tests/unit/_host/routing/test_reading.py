@@ -20,6 +20,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.routing im
     routes_command,
     rules_command,
 )
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import Host
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import MARKER
 from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.record import record
 from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.recorded import RecordedHost
@@ -129,9 +130,14 @@ def host() -> Kernel:
     return kernel
 
 
+def read(there: Host) -> Any:
+    """What is read of a host that routes are asked of."""
+    return gather(there, desired=mlx5.wish(routes=[]))["routing"]
+
+
 def test_only_what_is_asked_for_is_read() -> None:
     assert gather(host(), desired=mlx5.wish(mtu=9000))["routing"] == {}
-    found = gather(host(), desired=mlx5.wish(routes=[]))["routing"]
+    found = read(host())
     assert list(found["interfaces"]) == [PF]
     assert found["interfaces"][PF]["addresses"] == ["10.1.0.2/24", "fd00:1::2/64"]
     assert len(found["rules"]) == 2
@@ -139,11 +145,10 @@ def test_only_what_is_asked_for_is_read() -> None:
 
 def test_a_kernel_without_ipv6_still_tells_ipv4() -> None:
     kernel = host()
-    desired = mlx5.wish(routes=[])
     recording = record(kernel, "recorded")
     recording["commands"].pop(" ".join(routes_command(6, PORT)))
     recording["commands"].pop(" ".join(rules_command(6)))
-    found = gather(RecordedHost(recording), desired=desired)["routing"]
+    found = read(RecordedHost(recording))
     assert len(found["rules"]) == 2
     assert {route["to"] for route in found["interfaces"][PF]["routes"]} > {"0.0.0.0/0"}
 
@@ -153,7 +158,7 @@ def test_a_recording_has_other_addresses_that_belong_together_as_the_real_ones_d
     recording = record(kernel, "recorded")
     text = json.dumps(recording)
     assert "10.1.0" not in text and "10.2.0" not in text and "fd00:2" not in text
-    found = gather(RecordedHost(recording), desired=mlx5.wish(routes=[]))["routing"]
+    found = read(RecordedHost(recording))
     there = found["interfaces"][PF]
     (network,) = {ipaddress.ip_interface(text).network for text in there["addresses"] if ":" not in text}
     ours = {route["table"]: route for route in there["routes"] if route["via"] and ":" not in route["to"]}
@@ -180,7 +185,7 @@ def test_a_recording_has_no_real_address_in_files_of_managers() -> None:
     ((route,), _rules) = kept_in({drop_in: host_again.read(drop_in)})
     (there,) = [
         found
-        for found in gather(host_again, desired=mlx5.wish(routes=[]))["routing"]["interfaces"][PF]["routes"]
+        for found in read(host_again)["interfaces"][PF]["routes"]
         if found["via"] and found["table"] == 254 and ":" not in found["to"]
     ]
     assert (route["to"], route["via"]) == (there["to"], there["via"])
@@ -199,5 +204,5 @@ def test_a_recording_calls_interfaces_by_one_name() -> None:
     assert kernel.run(["ip", "link", "set", "dev", PORT, "name", "enxa088c2470001"], 5.0).rc == 0
     recording = record(kernel, "recorded")
     assert "a088c2470001" not in json.dumps(recording)
-    found = gather(RecordedHost(recording), desired=mlx5.wish(routes=[]))["routing"]["interfaces"][PF]
+    found = read(RecordedHost(recording))["interfaces"][PF]
     assert found["routes"] == [] and found["addresses"] == []

@@ -24,13 +24,13 @@ NICS = "feature.node.kubernetes.io/pci-15b3.present"
 ONE, TWO = "0000:18:00.0", "0000:40:00.0"
 
 
-def asked(name: str = "vfs", **functions: Any) -> dict[str, Any]:
+def asked(name: str = "vfs", **functions: Any) -> Any:
     wanted = {"resource": f"nvidia.com/{name}", "vfs": 8, "vf_driver": "netdevice", **functions}
     selector = wanted.pop("node_selector", {NICS: "true"})
     return {"source": f"SriovNetworkNodePolicy/{name}", "node_selector": selector, "functions": wanted}
 
 
-def host(**changes: Any) -> dict[str, Any]:
+def host(**changes: Any) -> Any:
     ports = {
         "nics": [nic(ONE, "ens1f0"), nic(TWO, "ens2f0", device="101d")],
         "netdevs": [netdev("ens1f0", ONE), netdev("ens2f0", TWO)],
@@ -38,12 +38,12 @@ def host(**changes: Any) -> dict[str, Any]:
     return facts(**{**ports, "labels": {NICS: "true"}, **changes})
 
 
-def made(*requests: dict[str, Any], found: dict[str, Any] | None = None, **wish: Any) -> tuple[Any, list[str]]:
+def made(*requests: Any, found: Any = None, **wish: Any) -> tuple[Any, list[str]]:
     desired = check_spec({"requests": list(requests), **wish})
     return with_requests(desired, found or host())
 
 
-def entries(*requests: dict[str, Any], found: dict[str, Any] | None = None, **wish: Any) -> dict[str, dict[str, Any]]:
+def entries(*requests: Any, found: Any = None, **wish: Any) -> Any:
     desired, _notices = made(*requests, found=found, **wish)
     return {
         entry.get("pci") or entry["current_name"]: {
@@ -65,7 +65,7 @@ def entries(*requests: dict[str, Any], found: dict[str, Any] | None = None, **wi
         ({"vendor": "15b3", "node_selector": {"pool": "gpu"}}, []),
     ],
 )
-def test_ports_are_chosen_by_all_that_is_given(selection: dict[str, Any], ports: list[str]) -> None:
+def test_ports_are_chosen_by_all_that_is_given(selection: Any, ports: list[str]) -> None:
     assert sorted(entries(asked(**selection))) == ports
 
 
@@ -169,7 +169,7 @@ class TestMerge:
         ([asked(pci=[ONE], link_layer="InfiniBand")], "LINK_TYPE_P1: IB"),
     ],
 )
-def test_what_no_entry_can_hold_is_refused(requests: list[dict[str, Any]], words: str) -> None:
+def test_what_no_entry_can_hold_is_refused(requests: list[Any], words: str) -> None:
     with pytest.raises(InvalidInput, match=words):
         made(*requests)
 
@@ -183,7 +183,7 @@ def test_a_broken_request_is_refused_with_its_place() -> None:
 
 
 class TestMode:
-    def asked(self, mode: str, source: str = "a", **selector: str) -> dict[str, Any]:
+    def asked(self, mode: str, source: str = "a", **selector: str) -> Any:
         return {"source": f"SriovNetworkPoolConfig/{source}", "node_selector": selector, "netns_mode": mode}
 
     def test_the_mode_of_a_pool_reaches_the_hosts_that_it_selects(self) -> None:
@@ -211,7 +211,7 @@ class TestMode:
         ("dgx-h100-01", {"pci": ["0000:18:00.0"], "rdma": True, "link_layer": "InfiniBand"}),
     ],
 )
-def test_a_host_gets_its_functions_keeps_them_and_gives_them_back(name: str, functions: dict[str, Any]) -> None:
+def test_a_host_gets_its_functions_keeps_them_and_gives_them_back(name: str, functions: Any) -> None:
     kernel = Kernel(FLEET[name]().document())
     desired = check_spec({"requests": [asked(vendor="15b3", vfs=4, **functions)]})
     outcome = apply(kernel, desired, APPLY, None, kernel)

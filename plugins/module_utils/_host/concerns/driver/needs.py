@@ -9,10 +9,9 @@ from typing import NamedTuple
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.driver.request import Wish
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.snapshot import Snapshot, parse_snapshot
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.snapshot import parse_snapshot
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.status import (
     UNREAD,
-    State,
     disk_flavour,
     installed_flavour,
     installed_release,
@@ -20,6 +19,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.sta
     vendor_builds,
     vendor_packages,
 )
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver_shapes import DriverState, Snapshot
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import NETDEV_DRIVER, HostState
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.driver_families import (
     DKMS,
@@ -40,7 +40,7 @@ class Case(NamedTuple):
 
     context: Context
     wish: Wish
-    state: State
+    state: DriverState
     family: Family | None
 
     @property
@@ -59,12 +59,12 @@ def loaded_release(actual: HostState) -> DriverVersion | None:
     """Return the release of the loaded vendor driver; the inbox driver has the kernel's version, not a release."""
     if actual.stack["flavour"] not in VENDOR_FLAVOURS:
         return None
-    return parse_driver_version(str(actual.stack.get("version") or ""))
+    return parse_driver_version(actual.stack["version"] or "")
 
 
 def drives_nics(actual: HostState) -> bool:
     """Return whether a driver of NVIDIA's NICs is loaded; the RDMA core alone serves others."""
-    return bool(actual.modules.get(NETDEV_DRIVER, {}).get("loaded"))
+    return actual.is_loaded(NETDEV_DRIVER)
 
 
 def runs_wanted(case: Case) -> bool:
@@ -93,7 +93,7 @@ def needs_packages(case: Case) -> bool:
         return installed_flavour(state, stack) != wish.flavour
     release = installed_release(state, stack)
     if state["packages"] is None:
-        release = parse_installed(str(stack.get("installed") or ""))
+        release = parse_installed(stack["installed"] or "")
     return release is None or release.fields != wish.version.fields
 
 

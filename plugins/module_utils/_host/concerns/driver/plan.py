@@ -309,7 +309,7 @@ def _restore(case: Case) -> Step:
 
 
 def _running(actual: HostState) -> dict[str, Any]:
-    return {"flavour": actual.stack["flavour"], "version": actual.stack.get("version")}
+    return {"flavour": actual.stack["flavour"], "version": actual.stack["version"]}
 
 
 def _installed(case: Case) -> dict[str, Any]:
@@ -327,7 +327,7 @@ def _name(actual: HostState) -> str:
     flavour = actual.stack["flavour"]
     if flavour not in FLAVOUR_TITLES:
         return "the loaded RDMA stack"
-    version = actual.stack.get("version") if flavour != INBOX else None
+    version = actual.stack["version"] if flavour != INBOX else None
     return " ".join(filter(None, (FLAVOUR_TITLES[flavour], version)))
 
 

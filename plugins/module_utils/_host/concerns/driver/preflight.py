@@ -9,7 +9,8 @@ from typing import Any, Mapping, NamedTuple
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.driver.request import Wish
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.read import CONTAINER_READY
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.status import State, container_owns
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.status import container_owns
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver_shapes import DriverState
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.driver import ARCHIVE
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.driver_families import (
     DKMS,
@@ -32,7 +33,7 @@ class Refusal(NamedTuple):
     detail: str
 
 
-def refusals(wish: Wish, state: State, system: Mapping[str, Any], family: Family | None) -> list[Refusal]:
+def refusals(wish: Wish, state: DriverState, system: Mapping[str, Any], family: Family | None) -> list[Refusal]:
     """Return every reason why packages of the driver can't be changed on this host now."""
     if container_owns(state):
         return [
@@ -75,7 +76,7 @@ def _platform(wish: Wish, system: Mapping[str, Any], family: Family) -> list[Ref
     return found
 
 
-def _build(wish: Wish, state: State, system: Mapping[str, Any], family: Family) -> list[Refusal]:
+def _build(wish: Wish, state: DriverState, system: Mapping[str, Any], family: Family) -> list[Refusal]:
     """Check what building and loading needs before anything is unloaded: headers, and a key that the firmware "
     "trusts."""
     found = []
@@ -121,7 +122,7 @@ def _secure_boot(key: Mapping[str, Any], signing_key: str | None, builds: bool) 
     return [Refusal("secure_boot", action, detail)]
 
 
-def _environment(state: State) -> list[Refusal]:
+def _environment(state: DriverState) -> list[Refusal]:
     found = []
     if state["locks"]:
         who = ", ".join(sorted({f"{lock['program']} (pid {lock['pid']})" for lock in state["locks"]}))

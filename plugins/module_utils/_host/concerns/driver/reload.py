@@ -25,8 +25,9 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.rea
     read_identity,
     read_on_disk,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.snapshot import Snapshot, as_text
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.status import State, same_build
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.snapshot import as_text
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.status import same_build
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver_shapes import DriverState, Snapshot
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import Host
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe
 
@@ -43,7 +44,7 @@ class Reload(NamedTuple):
     by_service: bool = False
 
 
-def reload_of_stack(state: State, by_service: bool) -> Reload:
+def reload_of_stack(state: DriverState, by_service: bool) -> Reload:
     """Return how the RDMA stack is reloaded: what stands on it goes first and comes back last.
 
     The service (openibd) replaces the modules of the stack itself; what it does not know is left to modprobe.

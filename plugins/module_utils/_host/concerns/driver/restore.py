@@ -13,7 +13,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.operation
     SetAttribute,
     WaitFor,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.snapshot import Snapshot
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver_shapes import Snapshot
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import Host, HostError
 
 PCI = "/sys/bus/pci/devices"

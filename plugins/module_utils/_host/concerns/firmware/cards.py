@@ -5,11 +5,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Mapping, NamedTuple
+from typing import Mapping, NamedTuple
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.firmware import card_of
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interfaces import Interface
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import FirmwareCard
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.firmware import meanings
 
 CURRENT, NEXT = 1, 2
@@ -22,27 +23,24 @@ class Card(NamedTuple):
     interfaces: tuple[Interface, ...]
     wanted: Mapping[str, str]
     contradictions: tuple[str, ...]
-    read: Mapping[str, Any]
+    read: FirmwareCard
 
     def value(self, name: str, column: int) -> str | None:
         """Return the value of a parameter as the tool shows it, None for one that the card does not have."""
         values = self.read["parameters"].get(name)
-        return None if values is None else str(values[column])
+        return None if values is None else values[column]
 
 
 def cards_of(context: Context) -> list[Card]:
     """Return the cards that entries of the desired state ask firmware values of; ports of one card are one."""
-    cards = (context.actual.facts.get("firmware") or {}).get("cards") or {}
+    cards = context.actual.facts["firmware"]["cards"]
     by_card: dict[str, list[Interface]] = {}
     for interface in context.interfaces:
         if interface.nic is not None and interface.wanted.get("firmware"):
             by_card.setdefault(card_of(interface.key), []).append(interface)
     found = []
     for card, interfaces in sorted(by_card.items()):
-        read = cards.get(card)
-        if read is None:
-            problem = "it is no physical function of an NVIDIA card"
-            read = {"device": interfaces[0].key, "problem": problem, "parameters": {}, "near": {}}
+        read = cards[card] if card in cards else _unread(interfaces[0].key)
         wanted: dict[str, str] = {}
         contradictions = []
         for interface in interfaces:
@@ -52,6 +50,11 @@ def cards_of(context: Context) -> list[Card]:
                 wanted[name] = value
         found.append(Card(read["device"], tuple(interfaces), wanted, tuple(contradictions), read))
     return found
+
+
+def _unread(device: str) -> FirmwareCard:
+    problem = "it is no physical function of an NVIDIA card"
+    return {"device": device, "problem": problem, "parameters": {}, "near": {}, "restricted": None}
 
 
 def same(shown: str, wanted: str) -> bool:

@@ -109,13 +109,13 @@ def _nothing_if_saved(host: Host, query: tuple[str, ...], read: Mapping[str, Any
     return ()
 
 
-def _difference(host: Host, query: tuple[str, ...], version: str, psid: str) -> str:
+def _difference(host: Host, query: tuple[str, ...], version: str, psid: str | None) -> str:
     found = query_image(host, query)
     if found["problem"]:
         return str(found["problem"])
     wrong = [
-        f"{what} is {found[key]}, not {wanted}"
-        for key, what, wanted in (("version", "FW Version", version), ("psid", "PSID", psid))
-        if found[key] != wanted
+        f"{what} is {has}, not {wanted}"
+        for what, has, wanted in (("FW Version", found["version"], version), ("PSID", found["psid"], psid))
+        if has != wanted
     ]
     return ", ".join(wrong)

@@ -11,6 +11,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context i
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.cards import flash_of
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.firmware_image import SECURE
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interfaces import Interface
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import CardImage, Image
 
 _SAVED = "/var/lib/rdma-fabric/firmware"
 
@@ -23,13 +24,13 @@ class ImageCard(NamedTuple):
     interfaces: tuple[Interface, ...]
     wanted: Mapping[str, Any]
     disagree: bool
-    read: Mapping[str, Any]
-    file: Mapping[str, Any]
+    read: CardImage
+    file: Image | None
 
     @property
     def version(self) -> str:
         """Return the version that the card shall have; empty while nothing tells it."""
-        return str(self.file.get("version") or self.wanted["version"] or "")
+        return str((self.file["version"] if self.file is not None else None) or self.wanted["version"] or "")
 
     @property
     def is_readable(self) -> bool:
@@ -38,7 +39,7 @@ class ImageCard(NamedTuple):
         Such cards are reached by their own firmware alone, whose commands read no image (Mellanox/mstflint,
         mlxfwops/lib/fsctrl_ops.cpp: FwReadData; fw_ops.cpp: mccUnsupported).
         """
-        return SECURE not in str(self.read["security"])
+        return SECURE not in self.read["security"]
 
     @property
     def saved(self) -> str:
@@ -46,9 +47,14 @@ class ImageCard(NamedTuple):
         return f"{_SAVED}/{self.key.replace(':', '-')}-{self.read['psid']}-{self.read['version']}"
 
 
+def _unread(device: str) -> CardImage:
+    problem = "it is no physical function of an NVIDIA card"
+    return {"device": device, "version": None, "running": None, "psid": None, "security": "", "problem": problem}
+
+
 def image_cards(context: Context) -> list[ImageCard]:
     """Return the cards that entries of the desired state ask an image of; functions of one card are one."""
-    images = context.actual.facts.get("firmware_images") or {}
+    images = context.actual.facts["firmware_images"]
     by_card: dict[str, list[Interface]] = {}
     for interface in context.interfaces:
         if interface.nic is not None and interface.wanted.get("firmware_image"):
@@ -56,7 +62,7 @@ def image_cards(context: Context) -> list[ImageCard]:
     found = []
     for key, interfaces in sorted(by_card.items()):
         wanted = interfaces[0].wanted["firmware_image"]
-        read = (images.get("cards") or {}).get(key) or {"problem": "it is no physical function of an NVIDIA card"}
+        read = images["cards"][key] if key in images["cards"] else _unread(key)
         found.append(
             ImageCard(
                 key,
@@ -64,7 +70,7 @@ def image_cards(context: Context) -> list[ImageCard]:
                 wanted,
                 any(other.wanted["firmware_image"] != wanted for other in interfaces),
                 read,
-                (images.get("files") or {}).get(wanted["file"] or "") or {},
+                images["files"].get(wanted["file"] or ""),
             )
         )
     return found

@@ -59,10 +59,10 @@ def _steps(context: Context, card: ImageCard) -> list[Step]:
 
 def _problem(context: Context, card: ImageCard) -> str:
     """Return why nothing can be said of the card's image; empty when it can."""
-    nic = card.interfaces[0].nic or {}
+    nic = card.interfaces[0].nic
     if card.disagree:
         return "its functions share one flash, and their entries ask for different images"
-    if is_bare_half(nic):
+    if nic is not None and is_bare_half(nic):
         return (
             "it has neither an interface nor an RDMA device, as the second half of a Socket Direct card, so nothing "
             "tells which flash is behind it: ask for the image in the entry of the half that has them, or load its "
@@ -74,8 +74,9 @@ def _problem(context: Context, card: ImageCard) -> str:
         return f"its firmware can't be read: {card.read['problem']}" + (
             f"; {restricted}" if restricted else lockdown(context, command)
         )
-    if card.file.get("problem") and card.wanted["version"] != card.read["version"]:
-        return f"the image can't be read: {card.file['problem']}"
+    problem = card.file["problem"] if card.file is not None else ""
+    if problem and card.wanted["version"] != card.read["version"]:
+        return f"the image can't be read: {problem}"
     return _mismatch(card)
 
 
@@ -98,7 +99,7 @@ def _mismatch(card: ImageCard) -> str:
 
 def _refusal(context: Context, card: ImageCard) -> str:
     """Return everything that stands against this burn; empty when nothing does."""
-    nic = card.interfaces[0].nic or {}
+    nic = card.interfaces[0].nic
     if not card.file:
         return "the entry has no file: copy an image of that version to the host, and give its path"
     has, wants = str(card.read["version"]), card.version
@@ -115,7 +116,7 @@ def _uplink_refusal(context: Context, card: ImageCard) -> str:
 
 def _unsigned(card: ImageCard) -> str:
     """Return why a card with secure firmware would reject the image; empty when it need not."""
-    has, image = str(card.read["security"]), str(card.file["security"])
+    has, image = card.read["security"], card.file["security"] if card.file is not None else ""
     if SECURE not in has:
         return ""
     if SECURE not in image:

@@ -97,7 +97,7 @@ def _steps(context: Context, card: Card) -> list[Step]:
 def _problem(context: Context, card: Card) -> str:
     """Return why nothing can be said of the card's parameters; empty when it can."""
     if card.read["problem"]:
-        restricted = restriction(context.actual, card.interfaces[0].nic or {})
+        restricted = restriction(context.actual, card.interfaces[0].nic)
         cause = f"; {restricted}" if restricted else _lockdown(context, card)
         return f"its firmware can't be read: {card.read['problem']}{cause}"
     if card.contradictions:
@@ -129,7 +129,7 @@ def _lockdown(context: Context, card: Card) -> str:
 
 def _refusal(context: Context, card: Card, changes: list[str]) -> str:
     """Return everything that stands against setting these values; empty when nothing does."""
-    nic = card.interfaces[0].nic or {}
+    nic = card.interfaces[0].nic
     restricted = restriction(context.actual, nic)
     if restricted:
         return restricted
@@ -224,7 +224,7 @@ def _waiting(context: Context, card: Card, names: list[str]) -> Step:
     wording = _wording(context, card, names, f"reset the card: {_told(card, names, CURRENT)} for the next boot")
     wording["before"] = {name: card.value(name, CURRENT) for name in names}
     key = f"{card.device}{PENDING}"
-    since = (context.actual.facts.get("firmware") or {}).get("set_since_boot") or {}
+    since = context.actual.facts["firmware"]["set_since_boot"]
     if not set(names) <= set(since.get(card.device) or ()):
         return refused_step(
             CONCERN,

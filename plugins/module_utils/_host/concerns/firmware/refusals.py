@@ -13,7 +13,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import
 def lockdown(context: Context, command: str) -> str:
     """Return what the kernel's lockdown has to do with it, and ``command`` for a kernel without; empty without one."""
     # mstflint opens the card by fwctl where it is there (Mellanox/mstflint, mtcr_ul/fwctrl.c).
-    mode = context.actual.facts["system"].get("lockdown")
+    mode = context.actual.facts["system"]["lockdown"]
     if mode in (None, "none"):
         return ""
     return (
@@ -45,5 +45,5 @@ def uplink_refusal(context: Context, device: str, what: str) -> str:
 def _is_uplink_known(context: Context) -> bool:
     """Say whether the device that carries an uplink is known, of one uplink at least."""
     actual = context.actual
-    named = (actual.netdevs.get(name) or {} for name in actual.uplink_names)
-    return any(uplink.get("pci") for uplink in (*actual.facts["uplinks"], *named))
+    named = (actual.netdevs[name]["pci"] for name in actual.uplink_names if name in actual.netdevs)
+    return any((*(uplink["pci"] for uplink in actual.facts["uplinks"]), *named))

@@ -44,7 +44,7 @@ def function_at(address: str, number: int) -> str:
 
 def settle(context: Context) -> list[Operation]:
     """Return the wait for udev, where the host has it."""
-    return [_SETTLE] if (context.actual.facts.get("naming") or {}).get("udev") else []
+    return [_SETTLE] if context.actual.facts["naming"]["udev"] else []
 
 
 def links(host: Host, address: str) -> list[str]:

@@ -26,6 +26,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps imp
     make_step,
     refused_step,
 )
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import binds_functions
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interfaces import Interface
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.iommu import INTEL
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.users import USER_SPACE_DRIVERS
@@ -70,14 +71,14 @@ def plan(context: Context, interface: Interface, earlier: Sequence[Step]) -> lis
 def _present(context: Context, interface: Interface, created: Step | None) -> Drivers:
     if created is not None:
         return dict.fromkeys(range(int(created["to"])))
-    addresses = context.actual.vf_addresses(interface.nic or {})
+    addresses = context.actual.vf_addresses(interface.nic)
     known = context.actual.nics
     return {number: known[address]["driver"] for number, address in enumerate(addresses) if address in known}
 
 
 def _is_right(context: Context, interface: Interface, driver: str | None, asked: str, created: bool) -> bool:
     """Say whether a function may stay as it is; a new one gets the driver of its interface by itself."""
-    binds = ((interface.nic or {}).get("sriov") or {}).get("autoprobe") is not False
+    binds = binds_functions(interface.nic)
     if asked == VFIO:
         return driver == VFIO
     if driver is None:
@@ -124,8 +125,8 @@ def _step(context: Context, interface: Interface, wrong: Drivers, wanted: str, c
 
 
 def _refusal(context: Context, interface: Interface, wrong: Drivers, wanted: str, created: bool) -> str:
-    nic = interface.nic or {}
-    if nic["function"] != "pf":
+    nic = interface.nic
+    if nic is None or nic["function"] != "pf":
         return "it is no physical function"
     functions = [] if created else context.actual.vfs_of(nic)
     if wanted == VFIO and _lacks_iommu(context, interface, created):
@@ -136,14 +137,14 @@ def _refusal(context: Context, interface: Interface, wrong: Drivers, wanted: str
 
 def _lacks_iommu(context: Context, interface: Interface, created: bool) -> bool:
     """Say whether a function is in no group of an IOMMU; new ones get groups where their physical one has one."""
-    nic = interface.nic or {}
-    functions = [] if created else context.actual.vfs_of(nic)
-    return not all(function.get("iommu") for function in functions or [nic])
+    functions = [] if created else context.actual.vfs_of(interface.nic)
+    physical = [interface.nic] if interface.nic is not None else []
+    return not all(function["iommu"] for function in functions or physical)
 
 
 def _iommu_is_coming(context: Context) -> bool:
     """Say whether the arguments of the next boot switch one on that the firmware shows."""
-    shown = (context.actual.facts["system"].get("iommu") or {}).get("firmware")
+    shown = context.actual.facts["system"]["iommu"]["firmware"]
     return shown is not None and any(
         step["concern"] == "kernel_arguments" and step["status"] in _COMING and "iommu" in str(step["to"])
         for step in context.earlier
@@ -152,7 +153,7 @@ def _iommu_is_coming(context: Context) -> bool:
 
 def _without_iommu(context: Context) -> str:
     problem = "no IOMMU is on, and vfio-pci gives nothing away without one: "
-    shown = (context.actual.facts["system"].get("iommu") or {}).get("firmware")
+    shown = context.actual.facts["system"]["iommu"]["firmware"]
     bios = "" if shown else "switch VT-d (Intel) or AMD-Vi (AMD) on in the BIOS, "
     arguments = "[intel_iommu=on, iommu=pt]" if shown == INTEL else "[iommu=pt]"
     also = "" if shown else ", on Intel processors intel_iommu=on as well"

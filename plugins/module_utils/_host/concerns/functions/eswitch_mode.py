@@ -19,8 +19,13 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.functio
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.operations import Operation, Run
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import NETDEV_DRIVER, HostState, Netdev
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import (
+    NETDEV_DRIVER,
+    HostState,
+    binds_functions,
+)
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interfaces import Interface
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Netdev
 
 # The driver tears its offloads down and builds them again, with a representor for each function.
 _SECONDS = 120.0
@@ -48,11 +53,10 @@ def unbound_functions(actual: HostState, interface: Interface) -> list[int]:
 
     Where ``vf_driver`` is asked for, the step about it binds them.
     """
-    nic = interface.nic or {}
-    if (nic.get("sriov") or {}).get("autoprobe") is False or interface.wanted.get("vf_driver") is not None:
+    if not binds_functions(interface.nic) or interface.wanted.get("vf_driver") is not None:
         return []
     known = actual.nics
-    addresses = enumerate(actual.vf_addresses(nic))
+    addresses = enumerate(actual.vf_addresses(interface.nic))
     return [number for number, address in addresses if address in known and not known[address]["driver"]]
 
 

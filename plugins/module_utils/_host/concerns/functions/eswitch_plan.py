@@ -56,7 +56,7 @@ def functions_then(context: Context, interface: Interface) -> int:
     created = context.planned(f"vfs:{interface.key}")
     if created is not None:
         return int(created["to"])
-    return int(((interface.nic or {}).get("sriov") or {}).get("enabled") or 0)
+    return interface.functions
 
 
 def mode_then(context: Context, interface: Interface) -> str:
@@ -89,7 +89,8 @@ def _offload(context: Context, interface: Interface, of_mode: list[Step]) -> lis
 
     It comes after the mode, with which some drivers make the interface anew.
     """
-    told = (context.actual.facts.get("eswitch") or {}).get(interface.key, {}).get("offload")
+    read = context.actual.facts["eswitch"].get(interface.key)
+    told = read.get("offload") if read is not None else None
     wanted = offload_wanted(interface)
     if wanted is None or told is None or told is wanted or any(step["status"] != PLANNED for step in of_mode):
         return []
@@ -135,9 +136,10 @@ def _refusal(context: Context, interface: Interface, wanted: str) -> str:
         return "it is no physical function, and only those have an e-switch"
     if not switches(interface):
         return f"its driver is {nic['driver'] or 'none'}, and only e-switches of mlx5_core are switched"
-    if nic.get("link_layer") == "InfiniBand":
+    if nic["link_layer"] == "InfiniBand":
         return "it is an InfiniBand port, and switchdev is a mode of Ethernet ports"
-    problem = (context.actual.facts.get("eswitch") or {}).get(interface.key, {}).get("problem")
+    read = context.actual.facts["eswitch"].get(interface.key)
+    problem = read["problem"] if read is not None else ""
     if problem:
         return f"its mode can't be read ({problem}): run as root, with iproute2 and a driver that has the mode"
     refusal = arm_side_refusal(context.actual, nic) or context.uplink_refusal(nic, interface.netdev)
@@ -167,8 +169,8 @@ def _change(context: Context, interface: Interface, wanted: str, wording: dict[s
 
 def _interrupted(interface: Interface, existing: int) -> str:
     parts = [f"traffic on its {existing} virtual functions, which are bound again"] if existing else []
-    if (interface.netdev or {}).get("up"):
-        parts.append(f"traffic on {(interface.netdev or {})['name']} for a moment")
+    if interface.is_up:
+        parts.append(f"traffic on {interface.name} for a moment")
     return " and ".join(parts) or NOTHING
 
 

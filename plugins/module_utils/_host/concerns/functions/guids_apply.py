@@ -16,7 +16,6 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.functio
     unbind,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.functions.guids_plan import (
-    CONCERN,
     GUID,
     LINK_STATE,
 )
@@ -38,6 +37,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.guids impo
     parse,
     read_files,
 )
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import binds_functions
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interfaces import Interface
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import Host, HostError
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.former import wanted_interface
@@ -71,7 +71,7 @@ def work(context: Context, step: Step) -> Work:
     address = key_of(step)
     interface = next(interface for interface in context.interfaces if interface.key == address)
     files = _files(context, interface)
-    binds = ((interface.nic or {}).get("sriov") or {}).get("autoprobe") is not False
+    binds = binds_functions(interface.nic)
     binds = binds or interface.wanted.get("vf_driver") is not None
     do: list[Operation] = []
     undo: list[Operation] = []
@@ -99,13 +99,12 @@ def restore(desired: HostSpec, key: str, original: Any) -> None:
 
 def _files(context: Context, interface: Interface) -> str | None:
     """Return the RDMA device through whose files GUIDs are set, None where ``ip`` does it with the interface."""
-    found = (context.actual.facts.get(CONCERN) or {}).get(interface.key) or {}
-    files: str | None = found.get("files")
-    return files if interface.netdev is None else None
+    found = context.actual.facts["guids"].get(interface.key)
+    return found["files"] if found is not None and interface.netdev is None else None
 
 
 def _has_rdma(context: Context) -> bool:
-    return bool((context.actual.modules.get("mlx5_ib") or {}).get("loaded"))
+    return context.actual.is_loaded("mlx5_ib")
 
 
 def _settings(change: Mapping[str, Any]) -> dict[str, str]:
@@ -153,7 +152,7 @@ def _problem(host: Host, interface: Interface, files: str | None, wanted: Mappin
         shown = read_files(host, files, max(map(int, wanted)) + 1)
     problems = []
     for text, change in wanted.items():
-        now = shown[int(text)] if int(text) < len(shown) else {}
+        now: Mapping[str, object] = shown[int(text)] if int(text) < len(shown) else {}
         # An older ip does not tell GUIDs: then the function's device does.
         told = {key: value for key, value in _settings(change).items() if now.get(key) is not None or key == LINK_STATE}
         wrong = [f"{key} is {now.get(key)}, not {value}" for key, value in told.items() if now.get(key) != value]

@@ -9,7 +9,7 @@ A new function has none, and its port stays down without one. The physical funct
 
 from __future__ import annotations
 
-from typing import Any, Dict, Mapping
+from typing import Any, Dict
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.functions.eswitch_mode import unbound_functions
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.functions.settings_plan import numbered
@@ -26,6 +26,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps imp
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.bluefield import arm_side_refusal
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interfaces import Interface
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import FunctionGuids
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.vf_guids import (
     device_guid,
     has_guid,
@@ -52,7 +53,7 @@ def plan(context: Context) -> ConcernPlan:
         if not interface.wanted.get("vf_guids"):
             continue
         created = context.planned(f"vfs:{interface.key}")
-        count = int(created["to"]) if created else int(((interface.nic or {}).get("sriov") or {}).get("enabled") or 0)
+        count = int(created["to"]) if created else interface.functions
         if count:
             steps += _steps(context, interface, count, created is not None)
         elif interface.wanted.get("vfs") != 0:
@@ -61,8 +62,7 @@ def plan(context: Context) -> ConcernPlan:
 
 
 def _steps(context: Context, interface: Interface, count: int, created: bool) -> list[Step]:
-    nic = interface.nic or {}
-    own = port_guid(context.actual, nic, interface.netdev) if interface.nic else None
+    own = port_guid(context.actual, interface.nic, interface.netdev) if interface.nic else None
     guids = [wanted_guid(interface.wanted["vf_guids"], number, own) for number in range(count)]
     changes = _changes(context, interface, guids, created)
     refusal = _refusal(context, interface, guids, {} if created else changes)
@@ -88,18 +88,24 @@ def _steps(context: Context, interface: Interface, count: int, created: bool) ->
     ]
 
 
+def _known(context: Context, interface: Interface) -> list[FunctionGuids]:
+    """Return the GUIDs that the port has set for its functions."""
+    read = context.actual.facts["guids"].get(interface.key)
+    return read["functions"] if read is not None else []
+
+
 def _changes(context: Context, interface: Interface, guids: list[str | None], created: bool) -> Changes:
-    known = ((context.actual.facts.get(CONCERN) or {}).get(interface.key) or {}).get("functions") or []
-    functions = [] if created else context.actual.vfs_of(interface.nic or {})
+    known = _known(context, interface)
+    functions = [] if created else context.actual.vfs_of(interface.nic)
     unbound = [] if created else unbound_functions(context.actual, interface)
     changes: Changes = {}
     for number, guid in enumerate(guids):
-        now: Mapping[str, Any] = known[number] if not created and number < len(known) else {}
+        now = known[number] if not created and number < len(known) else None
         taken = device_guid(context.actual, functions[number]) if number < len(functions) else None
         change: dict[str, Any] = {}
         if guid is not None and not has_guid(now, taken, guid):
             change[GUID] = guid
-        if now.get(LINK_STATE) == DISABLED or created:
+        if created or (now is not None and now["link_state"] == DISABLED):
             change[LINK_STATE] = AUTO
         if number in unbound:
             change[BOUND] = True
@@ -112,7 +118,7 @@ def _refusal(context: Context, interface: Interface, guids: list[str | None], ch
     nic = interface.nic
     if nic is None or nic["function"] != "pf":
         return "it is no physical function"
-    if nic.get("link_layer") != "InfiniBand":
+    if nic["link_layer"] != "InfiniBand":
         return "it is no InfiniBand port: functions of an Ethernet port have addresses (mac of vf_settings)"
     refusal = arm_side_refusal(context.actual, nic) or _guids_problem(context, interface, guids)
     refusal = refusal or context.uplink_refusal(nic, interface.netdev)
@@ -126,15 +132,15 @@ def _guids_problem(context: Context, interface: Interface, guids: list[str | Non
             return "the GUID of the port is not known, from which those of its functions are made"
         size = size_of(interface.wanted["vf_guids"])
         return f"vf_guids holds {size} GUIDs for {len(guids)} functions: add GUIDs, or lower vfs"
-    files = ((context.actual.facts.get(CONCERN) or {}).get(interface.key) or {}).get("files")
-    if interface.netdev is None and files is None:
+    read = context.actual.facts["guids"].get(interface.key)
+    if interface.netdev is None and (read is None or read["files"] is None):
         return "it has no network interface, through which the driver takes GUIDs: load ib_ipoib"
     return _taken_elsewhere(context, interface, guids)
 
 
 def _taken_elsewhere(context: Context, interface: Interface, guids: list[str | None]) -> str:
     """Return which wanted GUID another device of this host has."""
-    own = set(context.actual.vf_addresses(interface.nic or {}))
+    own = set(context.actual.vf_addresses(interface.nic))
     for nic in context.actual.nics.values():
         guid = device_guid(context.actual, nic)
         if nic["address"] not in own and guid in guids:
@@ -143,7 +149,7 @@ def _taken_elsewhere(context: Context, interface: Interface, guids: list[str | N
 
 
 def _wording(context: Context, interface: Interface, changes: Changes) -> dict[str, Any]:
-    known = ((context.actual.facts.get(CONCERN) or {}).get(interface.key) or {}).get("functions") or []
+    known = _known(context, interface)
     parts: list[str] = []
     for key, what in ((GUID, "set the GUIDs of"), (LINK_STATE, "let the links follow the port for"), (BOUND, "bind")):
         numbers = sorted(number for number, change in changes.items() if key in change)
@@ -160,5 +166,5 @@ def _wording(context: Context, interface: Interface, changes: Changes) -> dict[s
 
 def _bound(context: Context, interface: Interface, changes: Changes) -> list[int]:
     """Return the functions that are to take another GUID and have a driver now."""
-    functions = context.actual.vfs_of(interface.nic or {})
+    functions = context.actual.vfs_of(interface.nic)
     return [n for n, function in enumerate(functions) if GUID in changes.get(n, {}) and function["driver"]]

@@ -9,7 +9,7 @@ again.
 
 from __future__ import annotations
 
-from typing import Any, Sequence
+from typing import Any, Mapping, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import ConcernPlan, Context
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.effects import BOUND, SUFFIX
@@ -24,6 +24,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps imp
     refused_step,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.bluefield import arm_side_refusal
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import settings_of
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interfaces import Interface
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.vf_settings import (
     BEFORE,
@@ -49,16 +50,15 @@ def plan(context: Context, interface: Interface, about_number: Sequence[Step]) -
     if not interface.wanted.get("vf_settings") and (before is None or about_number):
         return [], []
     created = next((step for step in about_number if is_executable(step)), None)
-    sriov = (interface.nic or {}).get("sriov") or {}
-    count = int(created["to"]) if created else int(sriov.get("enabled") or 0)
+    count = int(created["to"]) if created else interface.functions
     if not count and before is not None:
         return [], []
     if not count:
         skipped = f"{context.target_of(interface)}: vf_settings has no effect, there are no virtual functions"
         return [], [] if interface.wanted.get("vfs") == 0 else [skipped]
-    mac = port_mac(interface.nic or {}, interface.netdev)
+    mac = port_mac(interface.nic, interface.netdev)
     wanted = wanted_settings(interface.wanted, mac, count) if before is None else former_settings(before, count)
-    changes = differences(wanted, None if created else sriov.get("settings"))
+    changes = differences(wanted, None if created else settings_of(interface.nic))
     if created is None and interface.nic is not None:
         for number in without_driver(context.actual, interface.nic, wanted):
             changes.setdefault(number, {})[BOUND] = True
@@ -83,7 +83,7 @@ def plan(context: Context, interface: Interface, about_number: Sequence[Step]) -
 
 def _given_away(context: Context, interface: Interface, changes: Changes) -> dict[int, str]:
     """Return who has the functions that are to be changed, by number: sriov-cni and libvirt set theirs up too."""
-    found = enumerate(given_away(context.actual, nic) for nic in context.actual.vfs_of(interface.nic or {}))
+    found = enumerate(given_away(context.actual, nic) for nic in context.actual.vfs_of(interface.nic))
     return {number: who for number, who in found if who and number in changes}
 
 
@@ -107,7 +107,7 @@ def _refusal(context: Context, interface: Interface, mac: str | None, changes: C
     nic = interface.nic
     if nic is None or nic["function"] != "pf":
         return "it is no physical function"
-    if nic.get("link_layer") == "InfiniBand":
+    if nic["link_layer"] == "InfiniBand":
         return (
             "it is an InfiniBand port: its virtual functions have GUIDs and partitions instead of addresses and VLANs"
         )
@@ -127,7 +127,7 @@ def _wording(context: Context, interface: Interface, changes: Changes) -> dict[s
     keys = [key for key in VF_KEYS if any(key in settings for settings in changes.values())]
     unbound = [number for number, settings in sorted(changes.items()) if BOUND in settings]
     set_up = [number for number, settings in sorted(changes.items()) if set(settings) - {BOUND}]
-    known = ((interface.nic or {}).get("sriov") or {}).get("settings") or []
+    known = settings_of(interface.nic) or []
     before = {
         str(number): _former(known[number], settings) if number < len(known) else None
         for number, settings in sorted(changes.items())
@@ -143,7 +143,7 @@ def _wording(context: Context, interface: Interface, changes: Changes) -> dict[s
     }
 
 
-def _former(known: Settings, settings: Settings) -> Settings:
+def _former(known: Mapping[str, object], settings: Settings) -> dict[str, object]:
     return {key: False if key == BOUND else known.get(key) for key in settings}
 
 
@@ -188,7 +188,7 @@ def _change(context: Context, interface: Interface, changes: Changes, created: b
 
 def _busy(context: Context, interface: Interface, numbers: Sequence[int]) -> list[int]:
     """Return those of the functions that are in use, or whose interface is up: a down one serves nobody."""
-    functions = context.actual.vfs_of(interface.nic or {})
+    functions = context.actual.vfs_of(interface.nic)
     return [
         number
         for number, function in enumerate(functions)

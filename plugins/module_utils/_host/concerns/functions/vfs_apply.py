@@ -40,6 +40,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.functions 
     parse_port_settings,
     show_command,
 )
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import binds_functions
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interfaces import Interface
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.vf_settings import BEFORE
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import Host, HostError
@@ -181,7 +182,7 @@ def _number_problem(host: Host, address: str, wanted: int) -> str:
 
 def _setting_up(context: Context, address: str, step: Step) -> Work:
     interface = next(interface for interface in context.interfaces if interface.key == address)
-    binds = ((interface.nic or {}).get("sriov") or {}).get("autoprobe") is not False
+    binds = binds_functions(interface.nic)
     do: list[Operation] = []
     undo: list[Operation] = []
     bound: list[int] = []
@@ -220,7 +221,7 @@ def _settings_problem(host: Host, interface: Interface, wanted: Mapping[int, Map
     actual = parse_port_settings(result.stdout).functions or []
     problems = []
     for number, settings in wanted.items():
-        now = actual[number] if number < len(actual) else {}
+        now: Mapping[str, object] = actual[number] if number < len(actual) else {}
         wrong = [f"{key} is {now.get(key)}, not {value}" for key, value in settings.items() if now.get(key) != value]
         if not wrong and binds and "mac" in settings:
             wrong = _address_problem(host, f"{PCI}/{interface.key}/virtfn{number}", settings["mac"])

@@ -9,7 +9,7 @@ drivers/pci/iov.c): a number other than 0 can only be written over 0, and destro
 
 from __future__ import annotations
 
-from typing import Any, Mapping
+from typing import Any
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.functions import drivers_plan as drivers
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.functions import settings_plan as functions
@@ -32,8 +32,12 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps imp
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.eswitch import SWITCHDEV, present_mode
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.firmware import card_of
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import Nic, is_guest_function
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import (
+    is_guest_function,
+    most_functions,
+)
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interfaces import Interface
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Nic, VfCount
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.vf_users import held
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import CONSENTS
 
@@ -68,7 +72,7 @@ def _number(context: Context, interface: Interface) -> tuple[list[Step], list[st
             "this one, and has no sriov_totalvfs"
         )
         return [], [skipped]
-    now = int(((nic or {}).get("sriov") or {}).get("enabled") or 0)
+    now = interface.functions
     others = _made_by_others(context, interface, wanted)
     if wanted == now and not others:
         return [], []
@@ -80,10 +84,9 @@ def _number(context: Context, interface: Interface) -> tuple[list[Step], list[st
     return [_change(context, interface, wanted, now)], []
 
 
-def _others(context: Context, interface: Interface) -> list[Mapping[str, Any]]:
+def _others(context: Context, interface: Interface) -> list[VfCount]:
     """Return the files of the host's network configuration that make virtual functions of the port as well."""
-    found = context.actual.facts.get("boot", {}).get("vf_counts") or {}
-    return list(found.get((interface.netdev or {}).get("name")) or [])
+    return context.actual.facts["boot"]["vf_counts"].get(interface.name, [])
 
 
 def _made_by_others(context: Context, interface: Interface, wanted: int) -> str:
@@ -114,14 +117,14 @@ def _made_anew(context: Context, steps: list[Step]) -> list[str]:
         f"{context.target_of(interface)}: this plan destroys the virtual functions of {interface.nic['pf']}, and what "
         "this one's own entry sets goes with it; the run after it sets it again"
         for interface in context.interfaces
-        if interface.nic is not None and interface.nic.get("pf") in gone and not context.removing
+        if interface.nic is not None and interface.nic["pf"] in gone and not context.removing
     ]
 
 
 def _waits_for_firmware(context: Context, interface: Interface, wanted: int) -> bool:
     """Say whether the card offers as many functions once its firmware has the values that this plan sets or awaits."""
     nic = interface.nic
-    if nic is None or nic["function"] != "pf" or wanted <= int((nic.get("sriov") or {}).get("total") or 0):
+    if nic is None or nic["function"] != "pf" or wanted <= most_functions(nic):
         return False
     steps = [step for step in context.earlier if step["concern"] == "firmware" and _is_of(step, nic)]
     coming = {name: value for step in steps if step["status"] in _COMING for name, value in step["to"].items()}
@@ -167,7 +170,7 @@ def _refusal(context: Context, interface: Interface, wanted: int) -> str:
 def _capability_problem(nic: Nic, wanted: int) -> str:
     if nic["function"] == "vf":
         return f"it is itself a virtual function of {nic['pf']}; give vfs to that one"
-    total = (nic.get("sriov") or {}).get("total") or 0
+    total = most_functions(nic)
     if not total:
         return (
             "it offers no SR-IOV: switch it on in its firmware (firmware of this entry: SRIOV_EN true, NUM_OF_VFS "
@@ -198,8 +201,7 @@ def _refused(context: Context, interface: Interface, wanted: int, now: int, refu
 
 
 def _change(context: Context, interface: Interface, wanted: int, now: int) -> Step:
-    nic = interface.nic or {}
-    existing = context.actual.vf_addresses(nic)
+    existing = context.actual.vf_addresses(interface.nic)
     status, consent = PLANNED, None
     if now:
         consent = CONSENTS["vf_reset"]
@@ -227,20 +229,18 @@ def _change(context: Context, interface: Interface, wanted: int, now: int) -> St
 
 def _interrupted(interface: Interface) -> str:
     """Return what the first virtual functions interrupt: igb, for one, restarts the link of the physical function."""
-    netdev = interface.netdev or {}
-    if not netdev.get("up"):
+    if not interface.is_up:
         return NOTHING
-    return f"traffic on {netdev['name']} for a moment, where the driver restarts the link to make functions"
+    return f"traffic on {interface.name} for a moment, where the driver restarts the link to make functions"
 
 
 def _detail(context: Context, interface: Interface, wanted: int, now: int) -> str:
-    nic = interface.nic or {}
     if now and wanted:
         how = f"writes 0, waits until the {now} are gone, then writes {wanted} to sriov_numvfs"
     else:
         how = f"writes {wanted} to sriov_numvfs"
     if present_mode(context.actual, interface) == SWITCHDEV:
         how = f"sets the e-switch to legacy mode, {how}"
-    if wanted and nic.get("link_layer") == "InfiniBand":
+    if wanted and interface.nic is not None and interface.nic["link_layer"] == "InfiniBand":
         how += "; InfiniBand functions stay down until they have GUIDs and the subnet manager allows virtual ports"
     return how

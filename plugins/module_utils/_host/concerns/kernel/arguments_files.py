@@ -27,7 +27,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.arguments i
 
 def found(context: Context) -> Mapping[str, Any]:
     """Return what the facts tell of kernel arguments, nothing for a host that was not asked."""
-    settings: Mapping[str, Any] = context.actual.facts.get("settings", {}).get("kernel_arguments", {})
+    settings: Mapping[str, Any] = context.actual.facts["settings"].get("kernel_arguments", {})
     return settings
 
 
@@ -55,7 +55,7 @@ def asked_arguments(context: Context) -> list[str]:
 
 def problem_of(context: Context, argument: str) -> str:
     """Say why an argument means nothing to this host's processor; empty when it does."""
-    machine = str(context.actual.facts["system"].get("machine") or "")
+    machine = context.actual.facts["system"]["machine"]
     return vendor_problem(argument, machine, found(context).get("cpu_vendor"))
 
 

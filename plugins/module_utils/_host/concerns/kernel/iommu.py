@@ -26,10 +26,10 @@ _SWITCHES_INTEL_ON = ("intel_iommu=on", "intel_iommu=sm_on")
 def remarks(context: Context) -> list[str]:
     """Return why the IOMMU that the wanted arguments are about is off and stays off, nothing where it is on."""
     system = context.actual.facts["system"]
-    iommu = system.get("iommu")
+    iommu = system["iommu"]
     wanted = [argument for argument in wanted_arguments(context) if name_of(argument) in _NAMES]
     asking = [argument for argument in wanted if argument not in IOMMU_OFF]
-    if iommu is None or iommu["active"] or not asking or system["machine"] not in _X86:
+    if iommu["active"] or not asking or system["machine"] not in _X86:
         return []
     named = ", ".join(asking)
     line = words_of(system["cmdline"])

@@ -27,13 +27,15 @@ def wanted_modules(context: Context) -> list[str]:
     listed = listed_modules(context)
     wanted = {kernel_name(name) for name in context.desired["kernel_modules"]} - set(missing_modules(context))
     wanted |= {name for name in missing_modules(context) if name in listed}
-    return sorted(name for name in wanted if not context.actual.modules.get(name, {}).get("builtin"))
+    modules = context.actual.modules
+    return sorted(name for name in wanted if name not in modules or not modules[name]["builtin"])
 
 
 def missing_modules(context: Context) -> list[str]:
     """Return the wanted names that the kernel has no module of (modinfo)."""
     wanted = {kernel_name(name) for name in context.desired["kernel_modules"]}
-    return sorted(name for name in wanted if context.actual.modules.get(name, {}).get("missing"))
+    modules = context.actual.modules
+    return sorted(name for name in wanted if name in modules and modules[name].get("missing"))
 
 
 def listed_modules(context: Context) -> list[str]:

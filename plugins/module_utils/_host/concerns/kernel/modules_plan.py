@@ -44,7 +44,7 @@ def plan(context: Context) -> ConcernPlan:
     for name in wanted_modules(context):
         if name in missing:
             continue
-        now = not context.actual.modules.get(name, {}).get("loaded")
+        now = not context.actual.is_loaded(name)
         boot = name not in listed_modules(context)
         if now or boot:
             steps.append(_load(name, now, boot))
@@ -110,8 +110,8 @@ def _unloading(context: Context) -> ConcernPlan:
     """Return a step for each module that was not loaded before the first run and that certainly nobody uses."""
     steps, notices = [], []
     for name in sorted({kernel_name(given) for given in context.desired.get("unload_modules", [])}):
-        known = context.actual.modules.get(name, {})
-        if not known.get("loaded"):
+        known = context.actual.modules.get(name)
+        if known is None or not known["loaded"]:
             continue
         if known.get("refcount") or known.get("users"):
             users = ", ".join(known.get("users") or []) or f"{known.get('refcount')} processes or devices"

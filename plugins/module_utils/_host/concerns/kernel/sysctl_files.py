@@ -109,5 +109,5 @@ def _setting(context: Context, name: str, wanted: str, variable: str) -> Setting
 def _is_there(context: Context, name: str) -> bool:
     """Return whether the kernel has a setting; a module that the plan loads may bring one."""
     loads = any(step["concern"] == "modules" for step in context.earlier)
-    absent = context.actual.facts.get("settings", {}).get("sysctl_absent", [])
+    absent = context.actual.facts["settings"].get("sysctl_absent", [])
     return loads or name not in absent

@@ -43,7 +43,7 @@ def multirail_settings(context: Context) -> tuple[dict[str, str], list[str]]:
     """Return the settings for the wanted interfaces that share a subnet, by canonical name, and what is to be said."""
     if not context.desired["multirail_sysctls"]:
         return {}, []
-    addresses = context.actual.facts.get("settings", {}).get("addresses")
+    addresses = context.actual.facts["settings"].get("addresses")
     if addresses is None:
         return {}, ["rdma_fabric_multirail_sysctls: the addresses of this host can't be read, so nothing is set for it"]
     rails = {i.netdev["name"]: context.name_of(i.netdev) for i in context.interfaces if i.netdev is not None}

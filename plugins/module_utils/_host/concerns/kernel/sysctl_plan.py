@@ -108,7 +108,7 @@ def _file_step(context: Context, wanted: list[Setting]) -> Step:
 
 def _overridden(context: Context, setting: Setting) -> list[Step]:
     """Return a refusal when a file that is applied after ours sets another value at boot."""
-    later: Mapping[str, Any] = context.actual.facts.get("settings", {}).get("sysctl_later", {})
+    later: Mapping[str, Any] = context.actual.facts["settings"].get("sysctl_later", {})
     other = later.get(setting.name)
     if other is None or sysctl_names.same_value(str(other["value"]), setting.wanted):
         return []
@@ -134,7 +134,7 @@ def _remarks(context: Context, setting: Setting, wanted: Mapping[str, str]) -> l
         remarks.append(
             f"{setting.name}: there is no interface {setting.waits} now; it is set when one of that name appears"
         )
-    main_file = context.actual.facts.get("settings", {}).get("sysctl_conf", {})
+    main_file = context.actual.facts["settings"].get("sysctl_conf", {})
     other = main_file.get(setting.name)
     if other is not None and not sysctl_names.same_value(str(other), setting.wanted):
         remarks.append(f"/etc/sysctl.conf sets {setting.name} to {other}: sysctl --system would undo {setting.wanted}")

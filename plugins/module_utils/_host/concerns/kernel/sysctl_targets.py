@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any, Mapping
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Netdev
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec import sysctl_names
 
 
@@ -26,7 +27,7 @@ def asked(context: Context) -> dict[str, str]:
     return found
 
 
-def _port_of(context: Context, key: str) -> dict[str, Any] | None:
+def _port_of(context: Context, key: str) -> Netdev | None:
     """Return the interface whose PCI address a key has in place of a name; None for every other key."""
     nic = context.actual.nics.get(sysctl_names.interface_of(key) or "")
     return context.actual.port_of(nic) if nic is not None else None
@@ -34,6 +35,6 @@ def _port_of(context: Context, key: str) -> dict[str, Any] | None:
 
 def value_of(context: Context, name: str) -> str | None:
     """Return the value of a setting as the facts have it, None when it is unknown."""
-    values: Mapping[str, Any] = context.actual.facts.get("settings", {}).get("sysctl", {})
+    values: Mapping[str, Any] = context.actual.facts["settings"].get("sysctl", {})
     value = values.get(name)
     return None if value is None else " ".join(str(value).split())

@@ -139,4 +139,4 @@ def _forwards(context: Context, uplink: str) -> bool:
 
 
 def _reason(context: Context, uplink: str) -> str:
-    return context.actual.uplink_reason(None, {"name": uplink}) or ""
+    return context.actual.uplink_of(uplink) or ""

@@ -32,7 +32,6 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps imp
     make_step,
     refused_step,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import Nic
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interfaces import Interface
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interrupts import (
     DROP_IN,
@@ -43,6 +42,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interrupts
     list_of_cpus,
     running_irqbalance,
 )
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Nic
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import Host
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import MARKER
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe
@@ -71,8 +71,7 @@ def plan(context: Context) -> ConcernPlan:
 
 
 def _facts(context: Context) -> Mapping[str, Any]:
-    found: Mapping[str, Any] = context.actual.facts.get("interrupts") or {}
-    return found
+    return context.actual.facts["interrupts"]
 
 
 def _irqs(context: Context, interface: Interface) -> dict[str, str]:

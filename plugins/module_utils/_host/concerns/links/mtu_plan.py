@@ -18,8 +18,8 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps imp
     make_step,
     refused_step,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import Netdev, Nic
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interfaces import Interface
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Netdev, Nic
 
 DEFAULT_ETHERNET_MTU = 1500
 ROCE_HEADERS = 96
@@ -134,7 +134,7 @@ def _functions_change(
         to = vf_mtu
         reason = f"rdma_fabric_interfaces asks for a vf_mtu of {vf_mtu}"
     if not wrong:
-        unused = vf_mtu is not None and not context.actual.vf_addresses(interface.nic or {})
+        unused = vf_mtu is not None and not context.actual.vf_addresses(interface.nic)
         text = f"{context.target_of(interface)}: vf_mtu has no effect, there are no virtual functions"
         return [], [text] if unused else []
     lowered, level = most < int(netdev["mtu"]), stack.level(name) + 1

@@ -12,8 +12,9 @@ another partition has an MTU of its own (ipoib_change_mtu).
 from __future__ import annotations
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import NETDEV_DRIVER, Netdev, Nic
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import NETDEV_DRIVER
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interfaces import Interface
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Netdev, Nic
 
 # mlx5: the hardware's 10000 less the headers of Ethernet and VLAN and the checksum (MLX5E_HW2SW_MTU, en.h).
 MLX5_ETHERNET_MAX = 9978
@@ -42,22 +43,22 @@ class Stack:
     def setter(self, name: str) -> str:
         """Return the interface that sets the MTU of this one: the bond or team that it belongs to, or itself."""
         seen = {name}
-        master = str(self._netdevs[name].get("master") or "")
-        while master not in seen and self._netdevs.get(master, {}).get("kind") in _SETS_ITS_PORTS:
+        master = self._netdevs[name]["master"] or ""
+        while master not in seen and master in self._netdevs and self._netdevs[master]["kind"] in _SETS_ITS_PORTS:
             seen.add(master)
-            name, master = master, str(self._netdevs[master].get("master") or "")
+            name, master = master, self._netdevs[master]["master"] or ""
         return name
 
     def final(self, name: str) -> int:
         """Return the MTU that an interface has once the plan is done."""
         if name not in self._finals:
             # Facts that go in circles end here, with what is there now.
-            self._finals[name] = int(self._netdevs[name]["mtu"])
+            self._finals[name] = self._netdevs[name]["mtu"]
             self._finals[name] = self._final(name)
         return self._finals[name]
 
     def _final(self, name: str) -> int:
-        now, setter = int(self._netdevs[name]["mtu"]), self.setter(name)
+        now, setter = self._netdevs[name]["mtu"], self.setter(name)
         if setter != name:
             changed = self.final(setter)
             return now if changed == self._netdevs[setter]["mtu"] else changed
@@ -162,14 +163,14 @@ class Stack:
     def _below(self, name: str) -> list[str]:
         """Return the interfaces whose MTU an interface may not exceed."""
         netdev, physical = self._netdevs[name], self._physical(name)
-        lowers = (netdev.get("lower") or ()) if netdev["kind"] in _STANDS_BELOW_LOWER else ()
+        lowers = netdev["lower"] if netdev["kind"] in _STANDS_BELOW_LOWER else []
         return [physical] if physical else [lower for lower in lowers if lower in self._netdevs]
 
     def _physical(self, name: str) -> str:
         """Return the interface of the physical function behind that of a virtual one, empty for others."""
         actual, netdev = self._context.actual, self._netdevs[name]
-        nic = actual.nics.get(netdev.get("pci") or "", {})
-        parent = actual.nics.get(nic.get("pf") or "")
+        nic = actual.nics.get(netdev["pci"] or "")
+        parent = actual.nics.get(nic["pf"] or "") if nic is not None else None
         port = actual.port_of(parent) if parent and netdev["kind"] == "physical" else None
         return str(port["name"]) if port else ""
 

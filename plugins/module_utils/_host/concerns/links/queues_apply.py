@@ -40,9 +40,10 @@ def work(context: Context, step: Step) -> Work:
     def verify(host: Host) -> str:
         wrong = []
         for key, number in wanted.items():
-            shown = parse(host.run(show_command(key, fill(name, host)), 30.0).stdout).get(key, {})
-            if shown.get("now") != number:
-                wrong.append(f"{key} is {shown.get('now')}, not {number}: drivers round; ask for what it is")
+            shown = parse(host.run(show_command(key, fill(name, host)), 30.0).stdout).get(key)
+            now = shown["now"] if shown is not None else None
+            if now != number:
+                wrong.append(f"{key} is {now}, not {number}: drivers round; ask for what it is")
         return "; ".join(wrong)
 
     return Work(_setting(name, wanted), _setting(name, step["from"]), verify)

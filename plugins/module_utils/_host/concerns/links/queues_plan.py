@@ -16,6 +16,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps imp
     refused_step,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interfaces import Interface
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Queue
 
 CONCERN = "queues"
 _TITLES = {"rx_ring": "the receive ring", "tx_ring": "the transmit ring", "channels": "channels"}
@@ -26,20 +27,18 @@ def plan(context: Context) -> ConcernPlan:
     return [step for interface in context.interfaces for step in _steps(context, interface)], []
 
 
-def found(context: Context, interface: Interface) -> Mapping[str, Mapping[str, int]]:
+def found(context: Context, interface: Interface) -> Mapping[str, Queue]:
     """Return what the facts tell of the queues of an interface."""
-    queues: Mapping[str, Any] = context.actual.facts.get("queues") or {}
-    told: Mapping[str, Mapping[str, int]] = queues.get(interface.key) or {}
-    return told
+    return context.actual.facts["queues"].get(interface.key, {})
 
 
 def _steps(context: Context, interface: Interface) -> list[Step]:
     wanted = interface.wanted.get("queues") or {}
     told = found(context, interface)
-    differing = {key: value for key, value in wanted.items() if told.get(key, {}).get("now") != value}
+    differing = {key: value for key, value in wanted.items() if key not in told or told[key]["now"] != value}
     if not differing or interface.netdev is None:
         return []
-    before = {key: told.get(key, {}).get("now") for key in differing}
+    before = {key: told[key]["now"] if key in told else None for key in differing}
     shown = [f"{_TITLES[key]} to {value} (now {_shown(before[key])})" for key, value in differing.items()]
     wording: dict[str, Any] = {
         "target": context.target_of(interface),
@@ -65,7 +64,7 @@ def _steps(context: Context, interface: Interface) -> list[Step]:
     ]
 
 
-def _refusal(differing: Mapping[str, int], told: Mapping[str, Mapping[str, int]]) -> str:
+def _refusal(differing: Mapping[str, int], told: Mapping[str, Queue]) -> str:
     untold = [key for key in differing if key not in told]
     if untold:
         return f"its driver does not tell {', '.join(untold)}, or ethtool is not installed"

@@ -21,7 +21,7 @@ TMPFILES_FILE = "/etc/tmpfiles.d/90-rdma-fabric-hugepages.conf"
 
 def found(context: Context) -> Mapping[str, Any]:
     """Return what the facts tell of huge pages, nothing for a host that was not asked."""
-    settings: Mapping[str, Any] = context.actual.facts.get("settings", {}).get("hugepages", {})
+    settings: Mapping[str, Any] = context.actual.facts["settings"].get("hugepages", {})
     return settings
 
 

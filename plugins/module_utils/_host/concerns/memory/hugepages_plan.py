@@ -83,14 +83,14 @@ def _waits_for_reboot(context: Context, pool: Pool) -> bool:
     if context.removing or pool.node is not None or not takes_argument(pool.size, pool.wanted):
         return False
     now = found(context).get("pages", {}).get(pool.key) or 0
-    running = context.actual.facts.get("settings", {}).get("kernel_arguments", {}).get("running", [])
+    running = context.actual.facts["settings"].get("kernel_arguments", {}).get("running", [])
     return bool(now < pool.wanted and not contains(running, argument_of(pool.size, pool.wanted)))
 
 
 def _later(context: Context, pool: Pool) -> str:
     """Return what becomes of pages that only a kernel argument reserves, whose step may be refused."""
     pages = f"{pool.wanted} huge pages of {pool.size}"
-    if context.actual.facts.get("settings", {}).get("kernel_arguments", {}).get("cannot"):
+    if context.actual.facts["settings"].get("kernel_arguments", {}).get("cannot"):
         return f"{pages} are reserved neither now nor by a reboot: the refused kernel argument says why"
     return f"{pages} are reserved from the next reboot on"
 

@@ -19,7 +19,7 @@ _UNIT_FILE = "/etc/systemd/system/{unit}.d/90-rdma-fabric.conf"
 
 def found(context: Context) -> Mapping[str, Any]:
     """Return what the facts tell of limits, nothing for a host that was not asked."""
-    settings: Mapping[str, Any] = context.actual.facts.get("settings", {}).get("limits", {})
+    settings: Mapping[str, Any] = context.actual.facts["settings"].get("limits", {})
     return settings
 
 

@@ -130,7 +130,7 @@ def _at_boot(context: Context, name: Name) -> Work:
 
 
 def _reload(context: Context) -> list[Operation]:
-    has_udev = (context.actual.facts.get("naming") or {}).get("udev")
+    has_udev = context.actual.facts["naming"]["udev"]
     return [Run(("udevadm", "control", "--reload"))] if has_udev else []
 
 
@@ -256,7 +256,8 @@ def _not_there(host: Host, directory: str, wanted: str) -> str:
 
 
 def _initramfs(context: Context, step: Step) -> Work:
-    update = context.actual.facts["naming"]["initramfs"]["update"]
+    initramfs = context.actual.facts["naming"]["initramfs"]
+    update = (initramfs["update"] if initramfs is not None else None) or ()
     stamp: Operation = PutFile(STAMP, stamp_of_digest(str(step["to"]))) if step["to"] else RemoveFile(STAMP)
     rebuild = Run(tuple(update), _INITRAMFS_SECONDS)
     return Work([rebuild, stamp], undo_after_boot=[rebuild, *context.boot_undo({STAMP: ""})])

@@ -16,6 +16,7 @@ from typing import Any, Dict, Mapping
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.competing_rules import SETTINGS_OF
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interfaces import Interface
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import ReplacedLink
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import MARKER
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.representors import DIGITS, SUBFUNCTION
 
@@ -33,7 +34,6 @@ STAMP = "/etc/rdma-fabric/initramfs"
 _POLICY = "AlternativeNamesPolicy="
 
 Files = Dict[str, str]
-Replaced = Mapping[str, Any]
 
 
 def name_path(interface: Interface) -> str:
@@ -43,7 +43,7 @@ def name_path(interface: Interface) -> str:
     needed; a ``.link`` file could give a representor the name.
     """
     mode = interface.wanted.get("eswitch_mode")
-    if mode == "switchdev" or (mode is None and (interface.netdev or {}).get("switch_id")):
+    if mode == "switchdev" or (mode is None and interface.has_switch):
         return f"{RULES}{_file_part(interface.key)}.rules"
     return f"{LINKS}{_file_part(interface.key)}.link"
 
@@ -63,14 +63,12 @@ def is_naming_file(path: str) -> bool:
     return path.startswith((LINKS, RULES, RDMA_RULES, REPRESENTOR_RULES))
 
 
-def replaced_by(context: Context, interface: Interface) -> Replaced:
+def replaced_by(context: Context, interface: Interface) -> ReplacedLink | None:
     """Return the ``.link`` file that ours takes the place of, as ``competing_rules.read_others`` tells it."""
-    found = (context.actual.facts.get("naming") or {}).get("link_files") or {}
-    replaced: Replaced = found.get((interface.netdev or {}).get("name")) or {}
-    return replaced
+    return context.actual.facts["naming"]["link_files"].get(interface.name)
 
 
-def name_file(interface: Interface, name: str, replaced: Replaced | None = None) -> Files:
+def name_file(interface: Interface, name: str, replaced: ReplacedLink | None = None) -> Files:
     """Return the file, with its text, that gives the interface ``name`` at boot.
 
     It has all other settings of the ``.link`` file that udev used in its place: one file is used alone.
@@ -87,10 +85,10 @@ def name_file(interface: Interface, name: str, replaced: Replaced | None = None)
             'LABEL="rdma_fabric_end"\n'
         )
         return {path: text}
-    kind = (interface.netdev or {}).get("link_type", "ether")
+    kind = interface.netdev["link_type"] if interface.netdev is not None else "ether"
     # Some machines write the way to the PCI bus before the function's address. The alternative names are those that
     # systemd gives by default and that a file of one's own would drop.
-    lines = list((replaced or {}).get("lines") or ())
+    lines = list(replaced["lines"]) if replaced is not None else []
     source = [f"{SETTINGS_OF}{replaced['file']}"] if replaced and lines else []
     policy = [] if any(line.startswith(_POLICY) for line in lines) else [f"{_POLICY}database onboard slot path"]
     content = [f"# {MARKER}", *source, "[Match]", f"Path=pci-{interface.key} *-pci-{interface.key}", f"Type={kind}", ""]
@@ -157,14 +155,14 @@ def representors_refusal(interface: Interface) -> str:
     nic = interface.nic
     if nic is None or nic["function"] != "pf":
         return "it is no physical function, and only those have representors"
-    if nic.get("link_layer") == "InfiniBand":
+    if nic["link_layer"] == "InfiniBand":
         return "it is an InfiniBand port, and those have no representors"
     return ""
 
 
 def wanted_files(context: Context) -> Files:
     """Return the naming files of everything that shall have a name; those of a device that is away stay as they are."""
-    naming = context.actual.facts.get("naming") or {}
+    program = context.actual.facts["naming"]["rdma"]
     files: Files = {}
     matched = set()
     for interface in context.interfaces:
@@ -177,7 +175,6 @@ def wanted_files(context: Context) -> Files:
             found = name_file(interface, name, replaced_by(context, interface)) if here else {}
             files.update(found if here else _as_they_are(context, interface.key, "name"))
         if rdma_name is not None:
-            program = naming.get("rdma")
             rule = rdma_file(interface.key, rdma_name, program) if program else None
             files.update(rule or _as_they_are(context, interface.key, "rdma_name"))
         prefix = interface.wanted.get("representor_prefix")
@@ -207,7 +204,7 @@ def in_initramfs(files: Mapping[str, Any]) -> dict[str, Any]:
 
 def rebuilds_initramfs(context: Context) -> bool:
     """Say whether an initramfs of this host may name network interfaces, and a program here can make it again."""
-    initramfs = (context.actual.facts.get("naming") or {}).get("initramfs")
+    initramfs = context.actual.facts["naming"]["initramfs"]
     return bool(initramfs and initramfs["network"] and initramfs["update"])
 
 

@@ -11,14 +11,14 @@ from __future__ import annotations
 from typing import Mapping
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import Netdev
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.managers.owner import NETPLAN, Owner, owner_of
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.name_references import without_new_name
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Netdev
 
 
 def refusal(context: Context, netdev: Netdev, wanted: str, *, is_uplink: bool) -> str:
     """Return why an interface can't be renamed as long as configuration knows it by its present name, else nothing."""
-    current = str(netdev["name"])
+    current = netdev["name"]
     files = without_new_name(_references(context), current, wanted)
     if files:
         return (
@@ -39,7 +39,7 @@ def refusal(context: Context, netdev: Netdev, wanted: str, *, is_uplink: bool) -
 
 def notice(context: Context, netdev: Netdev, wanted: str) -> str:
     """Return what is left to do about configuration that knows an interface by both names, nothing without any."""
-    current = str(netdev["name"])
+    current = netdev["name"]
     references = _references(context)
     files = references.get(current, []) if references.get(wanted) else []
     return f"{', '.join(files)} still has {current}; remove it there once the host runs with {wanted}" if files else ""
@@ -50,7 +50,7 @@ def leads_back(context: Context, netdev: Netdev, wanted: str) -> bool:
 
     Where it only knows the new one, the present name is what would cut the host off.
     """
-    current = str(netdev["name"])
+    current = netdev["name"]
     now, then = (owner_of(context.actual, netdev, name) for name in (current, wanted))
     known = _references(context)
     return _is_specific(now) or (now == then and (current in known or wanted not in known))
@@ -61,5 +61,4 @@ def _is_specific(owner: Owner | None) -> bool:
 
 
 def _references(context: Context) -> Mapping[str, list[str]]:
-    found: Mapping[str, list[str]] = (context.actual.facts.get("naming") or {}).get("references") or {}
-    return found
+    return context.actual.facts["naming"]["references"]

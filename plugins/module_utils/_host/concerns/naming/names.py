@@ -11,7 +11,6 @@ from typing import Mapping
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.naming import known_names
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.naming.files import (
     Files,
-    Replaced,
     name_file,
     name_path,
     replaced_by,
@@ -27,6 +26,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context i
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.competing_rules import overruling
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interfaces import Interface
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.live_rename import renames_live
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Netdev, ReplacedLink
 
 
 @dataclass(frozen=True)
@@ -34,13 +34,14 @@ class Name:
     """One interface that shall have a name."""
 
     interface: Interface
+    netdev: Netdev
     current: str
     wanted: str
     uplink: str | None
     boot_differs: bool
     goes_down: bool
     """Whether the interface has to be down for a rename."""
-    replaced: Replaced
+    replaced: ReplacedLink | None
     """The ``.link`` file of others that the file of ours takes the place of."""
 
     @property
@@ -106,16 +107,16 @@ class Names:
 
 def _unknown(context: Context, name: Name) -> str:
     """Return why the host's network configuration would not find the interface under its new name, else nothing."""
-    return known_names.refusal(context, name.interface.netdev or {}, name.wanted, is_uplink=not name.live)
+    return known_names.refusal(context, name.netdev, name.wanted, is_uplink=not name.live)
 
 
 def _overruled(context: Context, name: Name) -> str:
     """Return why a boot would not give the name although our file says it; empty when nothing stands against it."""
     if name.interface.nic is None:
         return ""
-    others = ((context.actual.facts.get("naming") or {}).get("others") or {}).get(name.current) or []
+    others = context.actual.facts["naming"]["others"].get(name.current, [])
     path = name_path(name.interface)
-    unjudged = name.replaced.get("unjudged") if path.endswith(".link") else None
+    unjudged = name.replaced["unjudged"] if name.replaced is not None and path.endswith(".link") else []
     if unjudged:
         return (
             f"udev uses one .link file for an interface, and {path} would take the place of {', '.join(unjudged)}, of "
@@ -150,5 +151,5 @@ def _wanted_names(context: Context) -> list[Name]:
         replaced = replaced_by(context, interface)
         differs = context.boot_differs(name_file(interface, wanted, replaced))
         down = goes_down and bool(netdev["up"])
-        found.append(Name(interface, netdev["name"], wanted, uplink, differs, down, replaced))
+        found.append(Name(interface, netdev, netdev["name"], wanted, uplink, differs, down, replaced))
     return found

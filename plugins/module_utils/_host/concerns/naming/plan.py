@@ -70,15 +70,15 @@ def _reason(name: Name) -> str:
 
 def _rename(context: Context, name: Name, turn: Turn) -> Step:
     interface = name.interface
-    netdev = interface.netdev or {}
+    master = name.netdev["master"]
     path = name_path(interface)
     details = [_file_sentence(context, path), *_taken_over(name)]
     if turn.parking is not None:
         details.insert(
             0, f"two interfaces exchange names: {turn.parking.holder} is parked as {turn.parking.temporary} first"
         )
-    if netdev.get("master"):
-        details.append(f"it belongs to {netdev['master']}: name it there as well")
+    if master:
+        details.append(f"it belongs to {master}: name it there as well")
     return make_step(
         "naming",
         interface.key,
@@ -95,7 +95,7 @@ def _rename(context: Context, name: Name, turn: Turn) -> Step:
 
 
 def _interrupts(name: Name) -> str:
-    if not (name.interface.netdev or {}).get("up"):
+    if not name.interface.is_up:
         return NOTHING
     if name.goes_down:
         return (
@@ -111,7 +111,9 @@ def _file_sentence(context: Context, path: str) -> str:
 
 def _taken_over(name: Name) -> list[str]:
     """Say which settings of another's ``.link`` file our file has, as udev uses ours alone."""
-    lines = [line for line in name.replaced.get("lines") or () if not line.startswith("[")]
+    if name.replaced is None:
+        return []
+    lines = [line for line in name.replaced["lines"] if not line.startswith("[")]
     if not lines or not name_path(name.interface).endswith(".link"):
         return []
     return [f"it has {', '.join(lines)} of {name.replaced['file']}, which udev does not use for it any more"]
@@ -168,7 +170,7 @@ def _at_boot(context: Context, name: Name) -> Step:
 
 def _after_boot(context: Context, name: Name) -> str:
     """Say what becomes of a name that cuts the host off."""
-    if not known_names.leads_back(context, name.interface.netdev or {}, name.wanted):
+    if not known_names.leads_back(context, name.netdev, name.wanted):
         return (
             f"the host can't take it back, as no configuration knows {name.current} any more: leave {name.current} "
             f"beside {name.wanted} there until the host has started"
@@ -207,7 +209,7 @@ def _lost(context: Context, name: Name, why: str) -> Step:
 def _notices(context: Context, names: Names) -> list[str]:
     """Name configuration that knows interfaces by the names that they lose too, and renames that wait for a boot."""
     losing = [names.by_current[turn.rename.current] for turn in names.turns] + names.staged
-    left = [(name, known_names.notice(context, name.interface.netdev or {}, name.wanted)) for name in losing]
+    left = [(name, known_names.notice(context, name.netdev, name.wanted)) for name in losing]
     found = [f"{context.target_of(name.interface)}: {said}" for name, said in left if said]
     found += [
         f"{context.target_of(name.interface)}: it is called {name.wanted} from the next boot on"
@@ -246,13 +248,13 @@ def _key_of_file(path: str) -> str:
 
 def _initramfs(context: Context, planned: list[Step]) -> list[Step]:
     """Return the step that makes the initramfs again when it was made with other naming files."""
-    known = context.boot_files.get(STAMP)
-    if not rebuilds_initramfs(context):
+    known, initramfs = context.boot_files.get(STAMP), context.actual.facts["naming"]["initramfs"]
+    if initramfs is None or not rebuilds_initramfs(context):
         return []
     files = _files_after(context, planned)
     if known == stamp_text(files) or (known is None and not files):
         return []
-    initramfs = context.actual.facts["naming"]["initramfs"]
+    program = " ".join(initramfs["update"] or ())
     return [
         make_step(
             "naming",
@@ -262,9 +264,9 @@ def _initramfs(context: Context, planned: list[Step]) -> list[Step]:
             before=None if known is None else str(known).strip().rsplit("\n", 1)[-1],
             after=digest(files) if files else None,
             reason="it may hold network drivers, and it names interfaces by the files that it was made with",
-            undo=f"{' '.join(initramfs['update'])} after the files are as they were",
+            undo=f"{program} after the files are as they were",
             when=BOOT,
-            detail=f"runs {' '.join(initramfs['update'])}, which takes a while; {STAMP} says what it was made with",
+            detail=f"runs {program}, which takes a while; {STAMP} says what it was made with",
         )
     ]
 
@@ -284,7 +286,7 @@ def _files_after(context: Context, planned: Iterable[Step]) -> dict[str, Any]:
 
 
 def _initramfs_notices(context: Context, planned: Iterable[Step]) -> list[str]:
-    initramfs = (context.actual.facts.get("naming") or {}).get("initramfs")
+    initramfs = context.actual.facts["naming"]["initramfs"]
     if not initramfs or initramfs["update"] or not any(is_executable(step) for step in planned):
         return []
     return [f"{initramfs['image']} may name interfaces by older files: make it again with the program that made it"]

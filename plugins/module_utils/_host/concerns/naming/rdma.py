@@ -77,10 +77,10 @@ class Devices:
         ]
 
     def _add(self, context: Context, interface: Interface) -> None:
-        program = (context.actual.facts.get("naming") or {}).get("rdma")
+        program = context.actual.facts["naming"]["rdma"]
         # A rule finds a device by its PCI function, which software devices do not have.
         software = {device["name"] for device in context.actual.facts["rdma"] if device["pci"] is None}
-        names = [name for name in (interface.nic or {}).get("rdma") or [] if name not in software]
+        names = [name for name in (interface.nic["rdma"] if interface.nic is not None else []) if name not in software]
         if len(names) != 1:
             why = f"it has several RDMA devices: {', '.join(names)}" if names else _no_device(interface)
             self.without_device.append((interface, why))

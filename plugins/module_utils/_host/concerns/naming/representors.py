@@ -32,9 +32,9 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps imp
     make_step,
     refused_step,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import Netdev
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interfaces import Interface
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.live_rename import renames_live
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Netdev
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.representors import DIGITS, SUBFUNCTION
 
 # Ends the keys of steps about a port's rule; the step that renames what is there has the key without an address.
@@ -218,12 +218,11 @@ def _refused(context: Context, interface: Interface, refusal: str) -> Step:
 
 def _unseen(context: Context, interface: Interface) -> list[str]:
     """Say that representors are there which nothing ties to their port."""
-    enabled = ((interface.nic or {}).get("sriov") or {}).get("enabled")
-    if not enabled or not (interface.netdev or {}).get("switch_id") or _representors_of(context, interface):
+    if not interface.functions or not interface.has_switch or _representors_of(context, interface):
         return []
     return [
-        f"{context.target_of(interface)}: no representor of its {enabled} functions is seen below it, so none is "
-        "named; kernels before 5.8 do not tell whose they are"
+        f"{context.target_of(interface)}: no representor of its {interface.functions} functions is seen below it, so "
+        "none is named; kernels before 5.8 do not tell whose they are"
     ]
 
 

@@ -43,10 +43,10 @@ def work(_context: Context, step: Step) -> Work:
     """Return how a register gets its value, or its former one back."""
     what, address = key_of(step).split(":", 1)
     former, wanted = int(step["from"]), int(step["to"])
-    name = "acs" if what == ACS else "max_read_request"
 
     def verify(host: Host) -> str:
-        now = registers(host.read_bytes(f"{PCI_DEVICES}/{address}/config", LONGEST))[name]
+        found = registers(host.read_bytes(f"{PCI_DEVICES}/{address}/config", LONGEST))
+        now = found["acs"] if what == ACS else found["max_read_request"]
         if now == wanted:
             return ""
         shown = f"{now:#06x}, not {wanted:#06x}" if what == ACS and now is not None else f"{now}, not {wanted}"

@@ -21,7 +21,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps imp
     make_step,
     refused_step,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.pcie_path import pcie_of, redirected_pairs
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.pcie_path import read_request_of, redirected_pairs
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import WISHES_FILE
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.pci_config import (
     COMPLETION_REDIRECT,
@@ -89,7 +89,7 @@ def _acs_steps(context: Context) -> list[Step]:
 
 
 def _acs_step(context: Context, bridge: str, pairs: list[str], refusal: str) -> Step:
-    now = int(pcie_of(context.actual)["bridges"][bridge])
+    now = int(context.actual.facts["pcie"]["bridges"][bridge])
     wording: dict[str, Any] = {
         "target": f"bridge {bridge}",
         "action": f"let traffic between {some(pairs)} take the straight way",
@@ -115,11 +115,11 @@ def _read_request_steps(context: Context) -> list[Step]:
     wanted = wish_of(context).get("max_read_request")
     if wanted is None:
         return []
-    functions = pcie_of(context.actual)["functions"]
+    functions = context.actual.facts["pcie"]["functions"]
     refusal = _environment(context)
     steps = []
     for nic in context.actual.nvidia_nics():
-        now = functions.get(nic["address"], {}).get("max_read_request")
+        now = read_request_of(functions, nic["address"])
         if now is not None and now != wanted:
             steps.append(_read_request_step(context, nic["address"], now, wanted, refusal))
     return steps
@@ -142,7 +142,7 @@ def _read_request_step(context: Context, address: str, now: int, wanted: int, re
 def _environment(context: Context) -> str:
     """Say why registers of PCIe can't be set from here; empty when they can."""
     system = context.actual.facts["system"]
-    if pcie_of(context.actual)["virtual"]:
+    if context.actual.facts["pcie"]["virtual"]:
         return "this is a virtual machine: bridges and registers of its devices belong to the machine that it runs on"
     if system.get("lockdown") not in {None, "none"}:
         return (
@@ -154,7 +154,7 @@ def _environment(context: Context) -> str:
 
 def _isolation(context: Context) -> str:
     """Say who relies on the isolation that ACS gives; empty when nobody does."""
-    held = pcie_of(context.actual)["passed_through"]
+    held = context.actual.facts["pcie"]["passed_through"]
     if held:
         return (
             f"a virtual machine or a DPDK program may hold {some(held)} (vfio): it could reach other devices past the "
@@ -179,11 +179,11 @@ def _asymmetric(context: Context, nics: Sequence[str]) -> str:
 
 def _former(context: Context) -> list[Step]:
     """Return the steps that bring original values back; what can't be read any more has none."""
-    pcie = pcie_of(context.actual)
+    pcie = context.actual.facts["pcie"]
     steps = []
     for key, original in sorted(wish_of(context).get("registers", {}).items()):
         what, address = key.split(":", 1)
-        now = pcie["bridges"].get(address) if what == ACS else pcie["functions"].get(address, {}).get(READ_REQUEST)
+        now = pcie["bridges"].get(address) if what == ACS else read_request_of(pcie["functions"], address)
         if now is None or now == original:
             continue
         name = "its ACS control register" if what == ACS else "MaxReadReq"

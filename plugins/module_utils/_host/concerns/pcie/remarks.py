@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Any, Iterable, Mapping, Sequence
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.devices import MELLANOX
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import HostState
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.pcie_path import pcie_of, redirected_pairs
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.pcie_path import redirected_pairs
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.topology import fabric_of
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import named
 
 _LEAST_READ_REQUEST = 512
@@ -25,7 +25,7 @@ def remarks(actual: HostState, wanted: Mapping[str, Any]) -> list[str]:
     if wanted.get("acs") is None:
         found.insert(0, _redirected(actual))
     if wanted.get("max_read_request") is None:
-        found.append(_short_reads(pcie_of(actual)["functions"]))
+        found.append(_short_reads(actual.facts["pcie"]["functions"]))
     return [sentence for sentence in found if sentence]
 
 
@@ -48,9 +48,9 @@ def _translated(actual: HostState) -> str:
     if not actual.facts["gpus"]:
         return ""
     names = [
-        str(nic["address"])
-        for nic in _fabric(actual)
-        if nic["driver"] != "vfio-pci" and str((nic["iommu"] or {}).get("type") or "").startswith("DMA")
+        nic["address"]
+        for nic in fabric_of(actual.nics.values())
+        if nic["driver"] != "vfio-pci" and nic["iommu"] is not None and (nic["iommu"]["type"] or "").startswith("DMA")
     ]
     # Documentation/admin-guide/kernel-parameters.txt: iommu= is for x86 and PowerPC, iommu.passthrough= for Arm too.
     argument = "iommu.passthrough=1" if actual.facts["system"]["machine"] == "aarch64" else "iommu=pt"
@@ -61,16 +61,16 @@ def _strict(actual: HostState) -> str:
     """Name NICs that may not let writes pass each other, where GPUs are: devices may unless the BIOS forbids it."""
     if not actual.facts["gpus"]:
         return ""
-    functions = pcie_of(actual)["functions"]
-    addresses = [str(nic["address"]) for nic in _fabric(actual)]
-    names = [name for name in addresses if functions.get(name, {}).get("relaxed_ordering") is False]
+    functions = actual.facts["pcie"]["functions"]
+    addresses = [nic["address"] for nic in fabric_of(actual.nics.values())]
+    names = [name for name in addresses if name in functions and functions[name]["relaxed_ordering"] is False]
     return _about(names, "relaxed ordering is switched off for", "allow it in the BIOS (PCIe relaxed ordering)")
 
 
 def _narrow(actual: HostState) -> str:
     names = [
         f"{device['address']} (x{device['link']['width']} of x{device['link']['max_width']})"
-        for device in (*_fabric(actual), *actual.facts["gpus"])
+        for device in (*fabric_of(actual.nics.values()), *actual.facts["gpus"])
         if _below(device["link"], "width")
     ]
     return _about(names, "fewer lanes than the device has:", "reseat the card; look at slot, riser and BIOS")
@@ -80,7 +80,7 @@ def _slow(actual: HostState) -> str:
     """Name slow links of NICs; an idle GPU slows its link down by itself."""
     names = [
         f"{nic['address']} ({nic['link']['speed_gts']:g} of {nic['link']['max_speed_gts']:g} GT/s)"
-        for nic in _fabric(actual)
+        for nic in fabric_of(actual.nics.values())
         if _below(nic["link"], "speed_gts")
     ]
     return _about(names, "a slower link than the device has:", "look at slot, riser and BIOS")
@@ -93,10 +93,6 @@ def _short_reads(functions: Mapping[str, Mapping[str, Any]]) -> str:
         if found["max_read_request"] < _LEAST_READ_REQUEST
     ]
     return _about(names, "a short MaxReadReq:", "rdma_fabric_pcie: {max_read_request: 4096} sets it")
-
-
-def _fabric(actual: HostState) -> list[dict[str, Any]]:
-    return [nic for nic in actual.nics.values() if nic["pf"] is None and (nic["rdma"] or nic["vendor"] == MELLANOX)]
 
 
 def _below(link: Mapping[str, Any], key: str) -> bool:

@@ -17,6 +17,7 @@ from __future__ import annotations
 import re
 from typing import Any, Mapping, NamedTuple, Sequence
 
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver_shapes import OnDisk, Symbols
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.peer_memory import (
     AUTO,
     DMA_BUF,
@@ -59,9 +60,9 @@ class Situation(NamedTuple):
     gpu_flavour: str | None
     kernel: str
     stack: str
-    running: Mapping[str, bool | None]
-    on_disk: Mapping[str, bool | None]
-    modules: Mapping[str, Mapping[str, Any]] | None
+    running: Symbols
+    on_disk: Symbols
+    modules: Mapping[str, OnDisk] | None
     stack_replaced: bool = False
     exporter: str | None = None
 

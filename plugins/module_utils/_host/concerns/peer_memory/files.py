@@ -31,10 +31,11 @@ def files_of(mechanism: str) -> dict[str, str]:
 def wanted_files(context: Context, wish: Wish) -> dict[str, str]:
     """Return the files that this host needs of ours: none where the module is loaded at boot by somebody else's."""
     mechanism = wish.decision.mechanism
-    state = context.actual.facts.get("peer_memory") or {}
-    others = [path for path in (state.get("loaded_at_boot") or {}).get(MODULE_OF.get(mechanism), []) if path not in OWN]
+    state = context.actual.facts.get("peer_memory")
+    at_boot = state["loaded_at_boot"] if state is not None else {}
+    others = [path for path in at_boot.get(MODULE_OF.get(mechanism, ""), []) if path not in OWN]
     ours = any(path in context.boot_files for path in OWN)
-    is_kept = mechanism in loaded_mechanisms(context.actual) and (bool(others) or not state)
+    is_kept = mechanism in loaded_mechanisms(context.actual) and (bool(others) or state is None)
     return {} if is_kept and not ours else files_of(mechanism)
 
 

@@ -9,47 +9,47 @@ from typing import Any, Mapping
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.peer_memory.decide import Situation, decide
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.devices import NVIDIA
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver_shapes import Symbols
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import HostState, pci_id
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Gpu
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.peer_memory import AUTO, DMA_BUF, MODULE_OF
 
-_UNTOLD: Mapping[str, Any] = {"peer_memory": None, "dma_buf": None}
+_UNTOLD: Symbols = {"peer_memory": None, "dma_buf": None}
 # The GPU Operator labels a node so where it runs the GPU driver in a container; "pre-installed" means the host's own.
 _OPERATOR_LABEL = "nvidia.com/gpu.deploy.driver"
 
 
-def nvidia_gpus(actual: HostState) -> list[dict[str, Any]]:
+def nvidia_gpus(actual: HostState) -> list[Gpu]:
     """Return the GPUs that peer memory is about."""
     return [gpu for gpu in actual.facts["gpus"] if pci_id(gpu["vendor"]) == NVIDIA]
 
 
 def situation_of(actual: HostState, stack_replaced: bool = False) -> Situation:
     """Return what the choice of a mechanism depends on, from the facts of a host."""
-    state = actual.facts.get("peer_memory") or {}
-    symbols = state.get("symbols") or {}
-    stack = actual.stack
+    state, stack = actual.facts.get("peer_memory"), actual.stack
     return Situation(
         gpu_devices=[pci_id(gpu["device"]) for gpu in nvidia_gpus(actual)],
-        gpu_driver=stack.get("gpu_driver"),
-        gpu_flavour=stack.get("gpu_driver_flavour"),
-        kernel=str(actual.facts["system"].get("kernel") or ""),
+        gpu_driver=stack["gpu_driver"],
+        gpu_flavour=stack["gpu_driver_flavour"],
+        kernel=actual.facts["system"]["kernel"],
         stack=stack["flavour"],
-        running=symbols.get("running") or _UNTOLD,
-        on_disk=symbols.get("on_disk") or _UNTOLD,
-        modules=state.get("modules"),
+        running=state["symbols"]["running"] if state is not None else _UNTOLD,
+        on_disk=state["symbols"]["on_disk"] if state is not None else _UNTOLD,
+        modules=state["modules"] if state is not None else None,
         stack_replaced=stack_replaced,
-        exporter=state.get("exporter"),
+        exporter=state["exporter"] if state is not None else None,
     )
 
 
 def loaded_mechanisms(actual: HostState) -> list[str]:
     """Return the mechanisms whose kernel module is loaded."""
-    return [name for name, module in MODULE_OF.items() if actual.modules.get(module, {}).get("loaded")]
+    return [name for name, module in MODULE_OF.items() if actual.is_loaded(module)]
 
 
 def operator_evidence(actual: HostState, labels: Mapping[str, str]) -> list[str]:
     """Return what shows that the GPU Operator's driver container owns the GPU driver; empty when nothing does."""
-    state = actual.facts.get("peer_memory") or {}
-    found = list(state.get("operator") or [])
+    state = actual.facts.get("peer_memory")
+    found = list(state["operator"]) if state is not None else []
     if labels.get(_OPERATOR_LABEL) == "true":
         found.append(f"the label {_OPERATOR_LABEL}=true")
     return found

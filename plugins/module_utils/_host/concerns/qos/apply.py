@@ -154,14 +154,14 @@ def _device_of(interface: Interface, port: Mapping[str, Any]) -> str:
     """Return the RDMA device for an operation: as a placeholder where it belongs to a PCI function of its own."""
     nic = interface.nic
     name = str((port.get("rdma") or {}).get("name") or "")
-    return f"{{rdma:{nic['address']}}}" if nic is not None and name in (nic.get("rdma") or ()) else name
+    return f"{{rdma:{nic['address']}}}" if nic is not None and name in nic["rdma"] else name
 
 
 def _keeps_its_link(context: Context, interface: Interface) -> bool:
-    netdev = interface.netdev or {}
+    netdev = interface.netdev
     down = context.planned(f"link:{interface.key}")
-    has_link = netdev.get("up") and netdev.get("carrier") and not (down is not None and down["to"] == "down")
-    return bool(has_link and (interface.nic or {}).get("driver") == NETDEV_DRIVER)
+    has_link = netdev is not None and netdev["up"] and netdev["carrier"]
+    return bool(has_link and not (down is not None and down["to"] == "down") and interface.driver == NETDEV_DRIVER)
 
 
 def _wait_for_link(name: str) -> WaitFor:

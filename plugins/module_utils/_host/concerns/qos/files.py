@@ -37,7 +37,7 @@ def _late_devices(context: Context) -> list[str]:
     """Return the names, as the kernel gives them, of devices that appear after the boot unit has run."""
     names = set()
     for interface in context.interfaces:
-        device = rdma_of(interface, context.actual.facts.get("rdma") or ())
+        device = rdma_of(interface, context.actual.facts["rdma"])
         if device is None or not any(key in lasting(context, interface) for key in OF_DEVICE):
             continue
         if device["pci"] is None:
@@ -48,7 +48,7 @@ def _late_devices(context: Context) -> list[str]:
 
 
 def _is_bonded(context: Context, interface: Interface) -> bool:
-    master = context.actual.netdevs.get(str((interface.netdev or {}).get("master")))
+    master = context.actual.netdevs.get((interface.netdev["master"] if interface.netdev is not None else None) or "")
     return master is not None and master["kind"] == "bond"
 
 

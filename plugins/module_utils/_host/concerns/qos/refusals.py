@@ -57,7 +57,7 @@ def firmware_default(
     given = wanted.get("ecn")
     if not given or state.EXACTLY in given or state.has_file(port, qos_paths.ECN) or _of_interface(interface):
         return False
-    driver = (interface.nic or {}).get("driver")
+    driver = interface.driver
     all_on = all(on for points in given.values() for on in points.values())
     return bool(all_on and driver == NETDEV_DRIVER and not _of_port(context, interface) and not context.removing)
 
@@ -98,7 +98,7 @@ def _of_device(context: Context, port: Mapping[str, Any], setting: str, to: Any)
             f"NCCL_IB_TC={to}, UCX_IB_TRAFFIC_CLASS={to}, perftest --tclass={to}; tos reaches those that use RDMA-CM"
         )
     host = state.of_host(context)
-    loaded = context.actual.modules.get("rdma_cm", {}).get("loaded")
+    loaded = context.actual.is_loaded("rdma_cm")
     if setting == "tos" and loaded and host.get("configfs") and not host.get("rdma_cm"):
         return f"this kernel's rdma_cm has no {qos_paths.RDMA_CM}: it lacks CONFIG_INFINIBAND_ADDR_TRANS_CONFIGFS"
     return ""
@@ -112,7 +112,7 @@ def _without_dcb(interface: Interface, port: Mapping[str, Any]) -> str:
         )
     if port.get("dcb") != "no":
         return ""
-    driver = (interface.nic or {}).get("driver")
+    driver = interface.driver
     if driver == NETDEV_DRIVER:
         return (
             "the driver answers no DCB request (dcb: Operation not supported): the firmware has another owner for this "
@@ -128,7 +128,7 @@ def _dcbx(context: Context, _interface: Interface, _port: Mapping[str, Any], to:
 
 
 def _cable(_context: Context, interface: Interface, port: Mapping[str, Any], _to: Any) -> str:
-    driver = (interface.nic or {}).get("driver")
+    driver = interface.driver
     if state.has_file(port, qos_paths.CABLE) or driver == NETDEV_DRIVER:
         return ""
     return f"the driver {driver} takes a delay in bit times there, not a length"

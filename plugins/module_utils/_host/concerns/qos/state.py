@@ -22,7 +22,7 @@ EXACTLY = "exactly"
 
 def of_host(context: Context) -> Mapping[str, Any]:
     """Return what the facts tell of the host's QoS, nothing for a host that was not asked."""
-    found: Mapping[str, Any] = context.actual.facts.get("settings", {}).get("qos", {})
+    found: Mapping[str, Any] = context.actual.facts["settings"].get("qos", {})
     return found
 
 

@@ -22,6 +22,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.operation
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.ports import fill
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import Step, key_of
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.managers.routes import (
+    PROTOCOL,
     route_words,
     rule_words,
 )
@@ -32,6 +33,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.routing im
     routes_command,
     rules_command,
 )
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import ReadRule
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import Host
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.former import wanted_interface
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import HostSpec
@@ -92,10 +94,10 @@ def work(context: Context, step: Step) -> Work:
     do = [_route("add", route, name) for route in add]
     do += [_route("replace", route, name) for route in found.replace]
     do += [_rule("add", rule) for rule in found.add_rules]
-    do += [_route("del", route, name) for route in found.remove]
-    undo = [_route("replace", route, name) for route in found.remove]
+    do += [_route("del", route, name, protocol=route["protocol"]) for route in found.remove]
+    undo = [_route("replace", route, name, protocol=route["protocol"]) for route in found.remove]
     undo += [_rule("del", rule, _OR_NOT_THERE) for rule in found.add_rules]
-    undo += [_route("replace", route, name) for route in found.former]
+    undo += [_route("replace", route, name, protocol=route["protocol"]) for route in found.former]
     undo += [_route("del", route, name, _OR_NOT_THERE) for route in reversed(add)]
 
     def verify(host: Host) -> str:
@@ -121,23 +123,21 @@ def restore(desired: HostSpec, key: str, original: Any) -> None:
         wanted_interface(desired, key).update({ROUTES: routes, RULES: rules})
 
 
-def _removal_of_rules(unwanted: Sequence[Rule]) -> Work:
+def _removal_of_rules(unwanted: Sequence[ReadRule]) -> Work:
     def verify(host: Host) -> str:
         there = [rule_key(rule) for rule in _rules_of(host)]
         return "; ".join(f"rule {rule_text(rule)} is still there" for rule in unwanted if rule_key(rule) in there)
 
-    undo = [_rule("add", rule, _OR_NOT_THERE) for rule in unwanted]
-    return Work([_rule("del", rule) for rule in unwanted], undo, verify)
+    undo = [_rule("add", rule, _OR_NOT_THERE, rule["protocol"]) for rule in unwanted]
+    return Work([_rule("del", rule, protocol=rule["protocol"]) for rule in unwanted], undo, verify)
 
 
-def _route(verb: str, route: Route, name: str, accepted: tuple[int, ...] = (0,)) -> Operation:
-    protocol = {"protocol": int(route["protocol"])} if "protocol" in route else {}
-    return Run(("ip", *route_words(verb, route, name, **protocol)), _SECONDS, accepted)
+def _route(verb: str, route: Route, name: str, accepted: tuple[int, ...] = (0,), protocol: int = PROTOCOL) -> Operation:
+    return Run(("ip", *route_words(verb, route, name, protocol)), _SECONDS, accepted)
 
 
-def _rule(verb: str, rule: Rule, accepted: tuple[int, ...] = (0,)) -> Operation:
-    protocol = {"protocol": int(rule["protocol"])} if "protocol" in rule else {}
-    return Run(("ip", *rule_words(verb, rule, **protocol)), _SECONDS, accepted)
+def _rule(verb: str, rule: Rule, accepted: tuple[int, ...] = (0,), protocol: int = PROTOCOL) -> Operation:
+    return Run(("ip", *rule_words(verb, rule, protocol)), _SECONDS, accepted)
 
 
 def _routes_of(host: Host, name: str) -> Iterable[Route]:

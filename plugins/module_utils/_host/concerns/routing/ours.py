@@ -16,11 +16,17 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context i
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interfaces import Interface
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.live_rename import renames_live
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.managers.routes import PROTOCOL, kept_in
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import (
+    InterfaceRouting,
+    ReadRoute,
+    ReadRule,
+)
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.routes import (
     ROUTES,
     RULES,
     Route,
     Rule,
+    Way,
     route_key,
     route_text,
     rule_key,
@@ -38,8 +44,8 @@ class Changes(NamedTuple):
 
     add: list[Route]
     replace: list[Route]
-    former: list[Route]
-    remove: list[Route]
+    former: list[ReadRoute]
+    remove: list[ReadRoute]
     add_rules: list[Rule]
 
     @property
@@ -48,33 +54,26 @@ class Changes(NamedTuple):
         return bool(self.add or self.replace or self.remove or self.add_rules)
 
 
-def told(context: Context, interface: Interface) -> Mapping[str, Any]:
-    """Return what the facts tell of an interface: ``routes`` and ``addresses``, None or missing where unknown."""
-    interfaces: Mapping[str, Mapping[str, Any]] = _facts(context).get("interfaces") or {}
-    return interfaces.get(interface.key) or {}
+def told(context: Context, interface: Interface) -> InterfaceRouting:
+    """Return what the facts tell of an interface: ``routes`` and ``addresses``, None where unknown."""
+    found = context.actual.facts["routing"].get("interfaces") or {}
+    return found.get(interface.key, {"routes": None, "addresses": None})
 
 
-def told_rules(context: Context) -> Sequence[Rule] | None:
+def told_rules(context: Context) -> Sequence[ReadRule] | None:
     """Return the rules of the host, None where they can't be read."""
-    rules: Sequence[Rule] | None = _facts(context).get("rules")
-    return rules
+    return context.actual.facts["routing"].get("rules")
 
 
 def uplink_addresses(context: Context) -> Sequence[str]:
     """Return the addresses of the interfaces that must not be cut, as ``192.168.77.11/24``."""
-    addresses: Sequence[str] = _facts(context).get("uplinks") or ()
-    return addresses
-
-
-def _facts(context: Context) -> Mapping[str, Any]:
-    facts: Mapping[str, Any] = context.actual.facts.get("routing") or {}
-    return facts
+    return context.actual.facts["routing"].get("uplinks") or ()
 
 
 def changes(context: Context, interface: Interface, waiting: Iterable[Route] = ()) -> Changes:
     """Return what an interface lacks and what it has too much; routes that have to wait are left out."""
     wanted: list[Route] = interface.wanted.get(ROUTES) or []
-    there = told(context, interface).get("routes") or ()
+    there = told(context, interface)["routes"] or []
     if loses_link(context, interface):
         # The kernel makes its own again, for the addresses that stay.
         there = [route for route in there if route["protocol"] == _KERNEL]
@@ -93,21 +92,21 @@ def changes(context: Context, interface: Interface, waiting: Iterable[Route] = (
     )
 
 
-def others(context: Context, interface: Interface) -> dict[str, dict[str, Any]]:
+def others(context: Context, interface: Interface) -> dict[str, Route | Rule]:
     """Return the wanted routes and rules that are there without us, by how they are told: a removal leaves them."""
     routes, rules = _kept_keys(context)
     there = {
-        _way(route)
-        for route in told(context, interface).get("routes") or ()
-        if not _is_ours(route, routes, _way(route))
+        _way(route) for route in told(context, interface)["routes"] or [] if not _is_ours(route, routes, _way(route))
     }
     rules_there = {rule_key(rule) for rule in told_rules(context) or () if not _is_ours(rule, rules, rule_key(rule))}
-    found = [(f"route {route_text(route)}", route) for route in interface.wanted.get(ROUTES) or ()]
-    found = [(text, route) for text, route in found if _way(route) in there]
-    found += [
-        (f"rule {rule_text(rule)}", rule) for rule in interface.wanted.get(RULES) or () if rule_key(rule) in rules_there
-    ]
-    return dict(found)
+    found: dict[str, Route | Rule] = {}
+    for route in interface.wanted.get(ROUTES) or ():
+        if _way(route) in there:
+            found[f"route {route_text(route)}"] = route
+    for rule in interface.wanted.get(RULES) or ():
+        if rule_key(rule) in rules_there:
+            found[f"rule {rule_text(rule)}"] = rule
+    return found
 
 
 def loses_link(context: Context, interface: Interface) -> bool:
@@ -117,7 +116,7 @@ def loses_link(context: Context, interface: Interface) -> bool:
     return renamed and not renames_live(str(context.actual.facts["system"]["kernel"]))
 
 
-def unwanted_rules(context: Context) -> list[Rule]:
+def unwanted_rules(context: Context) -> list[ReadRule]:
     """Return the rules of ours that no entry asks for, those included of which the interface is not found."""
     entries = context.desired["interfaces"]
     wanted = {rule_key(rule) for entry in entries for rule in entry.get(RULES) or ()}
@@ -132,7 +131,7 @@ def unwanted_rules(context: Context) -> list[Rule]:
     ]
 
 
-def is_our_route(context: Context, route: Mapping[str, Any]) -> bool:
+def is_our_route(context: Context, route: ReadRoute) -> bool:
     """Return whether a route is there because of us."""
     return _is_ours(route, _kept_keys(context)[0], _way(route))
 
@@ -141,7 +140,7 @@ def _is_ours(entry: Mapping[str, Any], kept: set[Any], key: Any) -> bool:
     return bool(entry["protocol"] == PROTOCOL) or (entry["protocol"] == _STATIC and key in kept)
 
 
-def _way(route: Mapping[str, Any]) -> tuple[Any, str | None]:
+def _way(route: Way) -> tuple[Any, str | None]:
     """Return what a route is and by which gateway."""
     return route_key(route), route["via"]
 

@@ -30,8 +30,8 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.routing
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import ConcernPlan, Context
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import NOW, Step, make_step, refused_step
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import Netdev
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interfaces import Interface
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Netdev
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import CONSENTS
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.routes import (
     ROUTES,
@@ -142,13 +142,13 @@ def _rules_step(context: Context) -> list[Step]:
 
 def _refusal(context: Context, interface: Interface, netdev: Netdev, lacking: Changes) -> str:
     """Return everything that keeps an interface's routes from being set, empty when nothing does."""
-    if told(context, interface).get("routes") is None or told_rules(context) is None:
+    if told(context, interface)["routes"] is None or told_rules(context) is None:
         return (
             "its routes and rules can't be read; next: install iproute2 5.0 or newer; a recording has to be made "
             "again where it lacks them"
         )
-    master = context.actual.netdevs.get(netdev.get("master") or "", {})
-    if master.get("kind") in _MASTERS and (lacking.add or lacking.replace or lacking.add_rules):
+    master = context.actual.netdevs.get(netdev["master"] or "")
+    if master is not None and master["kind"] in _MASTERS and (lacking.add or lacking.replace or lacking.add_rules):
         return (
             f"it belongs to the {master['kind']} {master['name']}, by which its traffic leaves; next: give routes and "
             f"routing-policy in an entry with current_name: {master['name']}"

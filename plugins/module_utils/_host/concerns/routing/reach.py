@@ -105,7 +105,7 @@ _NARROWER = "next: name only networks of the fabric"
 
 
 def _is_about(rule: Rule, uplink: _Owned) -> bool:
-    source, target = (ipaddress.ip_network(rule[key]) if rule[key] else None for key in ("from", "to"))
+    source, target = (ipaddress.ip_network(text) if text else None for text in (rule["from"], rule["to"]))
     if source is not None:
         return uplink.ip in source
     return target is not None and target.version == uplink.version and target.overlaps(uplink.network)
@@ -117,7 +117,8 @@ def _is_within(inner: Network, outer: Network) -> bool:
 
 def _needs_address(route: Route) -> bool:
     """Return whether a route has a gateway that must be reached from an address; a link-local one always is."""
-    return bool(route["via"]) and not route["on-link"] and not _is_link_local_of_ipv6(route["via"])
+    via = route["via"]
+    return bool(via) and not route["on-link"] and not _is_link_local_of_ipv6(via or "")
 
 
 def _is_link_local_of_ipv6(text: str) -> bool:
@@ -126,7 +127,7 @@ def _is_link_local_of_ipv6(text: str) -> bool:
 
 def _reachable(context: Context, interface: Interface, route: Route) -> bool:
     """Return whether the gateway is in a network of the interface, or in one that has a route without a gateway."""
-    via = ipaddress.ip_address(route["via"])
+    via = ipaddress.ip_address(route["via"] or "")
     tables = (route["table"], MAIN)
     on_the_link = [other for other in _routes(context, interface) if not other["via"] and other["table"] in tables]
     networks = [ipaddress.ip_network(other["to"]) for other in on_the_link]

@@ -5,9 +5,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Collection, Iterable, Mapping, NamedTuple, Sequence
+from typing import Collection, Iterable, Mapping, NamedTuple, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts import module_graph
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver_shapes import Loaded, Stacked, User
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Netdev, Nic
 
 STORAGE, FOREIGN, HOLDER, PROGRAM, REFERENCE, FUNCTION, INTERFACE, UPLINK, SETTING = (
     "storage",
@@ -41,7 +43,7 @@ class Blocker(NamedTuple):
         return dict(self._asdict())
 
 
-def module_blockers(loaded: Mapping[str, Mapping[str, Any]], unload_storage: bool) -> list[Blocker]:
+def module_blockers(loaded: Mapping[str, Loaded], unload_storage: bool) -> list[Blocker]:
     """Return the loaded modules that keep the stack from being unloaded.
 
     ``loaded`` is that part of the driver's state. ``unload_storage``: storage modules that nothing uses are unloaded.
@@ -65,7 +67,7 @@ def module_blockers(loaded: Mapping[str, Mapping[str, Any]], unload_storage: boo
     return found
 
 
-def user_blockers(loaded: Mapping[str, Mapping[str, Any]], users: Iterable[Mapping[str, Any]]) -> list[Blocker]:
+def user_blockers(loaded: Mapping[str, Loaded], users: Iterable[User]) -> list[Blocker]:
     """Return the programs that have verbs devices open; a reference that none of them explains is one as well.
 
     A module's count goes over its number of using modules when programs, containers or the kernel itself hold it.
@@ -90,9 +92,7 @@ def user_blockers(loaded: Mapping[str, Mapping[str, Any]], users: Iterable[Mappi
     return found
 
 
-def function_blockers(
-    nics: Iterable[Mapping[str, Any]], netdevs: Mapping[str, Mapping[str, Any]], loaded: Collection[str]
-) -> list[Blocker]:
+def function_blockers(nics: Iterable[Nic], netdevs: Mapping[str, Netdev], loaded: Collection[str]) -> list[Blocker]:
     """Return functions whose loss nobody could mend: given to a machine or a container, or of a switchdev e-switch.
 
     ``nics`` are those that the driver takes away: physical functions and their virtual ones. ``loaded`` are modules:
@@ -109,13 +109,13 @@ def function_blockers(
                 "a Socket Direct card"
             )
             found.append(Blocker(FUNCTION, nic["address"], text))
-        elif any(netdevs.get(name, {}).get("switch_id") for name in nic["netdevs"]):
+        elif any(name in netdevs and netdevs[name]["switch_id"] for name in nic["netdevs"]):
             text = f"{nic['address']} is in switchdev mode: its representors and their rules would be lost"
             found.append(Blocker(FUNCTION, nic["address"], text))
     return found
 
 
-def stacked_blockers(stacked: Iterable[Mapping[str, str]]) -> list[Blocker]:
+def stacked_blockers(stacked: Iterable[Stacked]) -> list[Blocker]:
     """Return what stands on interfaces and is not brought back; ``stacked`` is what ``read_stacked`` returns.
 
     VLANs on a port are made again, and a bond, a bridge and a VRF are given their ports again.
@@ -142,7 +142,7 @@ def sentence(blockers: Sequence[Blocker]) -> str:
     return named if len(blockers) <= 12 else f"{named}; and {len(blockers) - 12} more"
 
 
-def _used_from_outside(module: Mapping[str, Any], loaded: Mapping[str, Mapping[str, Any]]) -> bool:
+def _used_from_outside(module: Loaded, loaded: Mapping[str, Loaded]) -> bool:
     """Say whether more than modules that nothing uses either holds the module."""
     if module["refcount"] > len(module["users"]):
         return True

@@ -9,7 +9,7 @@ are more than one answer may hold.
 
 from __future__ import annotations
 
-from typing import Any, Dict, Iterable, Mapping, Sequence
+from typing import Any, Iterable, Mapping, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.blockers import (
     ADDRESS,
@@ -19,7 +19,9 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.blo
     VRF,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.snapshot import take_snapshot
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver_shapes import Snapshot, Stacked
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.fdb import stations_of_others
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Nic, ReadNetdev
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import (
     Probe,
     objects,
@@ -28,20 +30,13 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe im
     printable,
 )
 
-Entries = Sequence[Mapping[str, Any]]
-
-Snapshot = Dict[str, Any]
-Stacked = Dict[str, str]
-
 _NET = "/sys/class/net"
 _AUXILIARY = "/sys/bus/auxiliary/devices"
 # The kinds of interfaces that are hardware; others of a PCI function (IPoIB of another partition) are made by somebody.
 _HARDWARE = ("physical", "representor", "sub-function")
 
 
-def read_snapshot(
-    probe: Probe, driver: str, nics: Iterable[Mapping[str, Any]], netdevs: Iterable[Mapping[str, Any]]
-) -> Snapshot:
+def read_snapshot(probe: Probe, driver: str, nics: Iterable[Nic], netdevs: Iterable[ReadNetdev]) -> Snapshot:
     """Return what the interfaces of ``driver`` and what stands on them have, as JSON data, to be restored later.
 
     ``nics`` and ``netdevs`` are those of the facts; any PCI driver may be named, virtual functions come with their
@@ -57,9 +52,7 @@ def read_snapshot(
     return take_snapshot(driver, functions, ports=ports, links=links, vlans=vlans, routes=routes)
 
 
-def read_stacked(
-    probe: Probe, driver: str, nics: Iterable[Mapping[str, Any]], netdevs: Iterable[Mapping[str, Any]]
-) -> list[Stacked]:
+def read_stacked(probe: Probe, driver: str, nics: Iterable[Nic], netdevs: Iterable[ReadNetdev]) -> list[Stacked]:
     """Return what stands on the interfaces and functions of ``driver``: ``{"on", "name", "kind"}`` each.
 
     Kinds are the kernel's (``vlan``, ``bond``, ``macvlan``) and those of ``blockers``: hardware addresses that a port
@@ -69,10 +62,10 @@ def read_stacked(
     known = {netdev["name"]: netdev for netdev in netdevs}
     functions = _functions(driver, nics)
     addresses = {nic["address"] for nic in functions}
-    found = [
+    found: list[Stacked] = [
         {"on": netdev["pci"], "name": name, "kind": netdev["kind"]}
         for name, netdev in known.items()
-        if netdev["pci"] in addresses and netdev["kind"] not in _HARDWARE
+        if netdev["pci"] is not None and netdev["pci"] in addresses and netdev["kind"] not in _HARDWARE
     ]
     for name in probe.names(_AUXILIARY):
         parent = pci_address_in(probe.target(f"{_AUXILIARY}/{name}") or "")
@@ -82,7 +75,9 @@ def read_stacked(
     lowers = list(ports)
     others = stations_of_others(probe, ports, known.values())
     for name in lowers:
-        layer = [{"on": name, "name": upper, "kind": _kind(probe, upper, known)} for upper in _uppers(probe, name)]
+        layer: list[Stacked] = [
+            {"on": name, "name": upper, "kind": _kind(probe, upper, known)} for upper in _uppers(probe, name)
+        ]
         found += layer
         lowers += [entry["name"] for entry in layer if entry["kind"] == VLAN and entry["name"] not in lowers]
         # A bond's or bridge's port takes frames for those above it.
@@ -92,11 +87,11 @@ def read_stacked(
     return found
 
 
-def _functions(driver: str, nics: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+def _functions(driver: str, nics: Iterable[Nic]) -> list[Nic]:
     """Return the physical functions of a driver and their virtual ones, whatever driver these have."""
     all_nics = {nic["address"]: nic for nic in nics}
     physical = [nic for nic in all_nics.values() if nic["driver"] == driver and not nic["pf"]]
-    members = {vf for nic in physical for vf in (nic.get("sriov") or {}).get("vfs") or []}
+    members = {vf for nic in physical if nic["sriov"] for vf in nic["sriov"]["vfs"]}
     return [nic for nic in all_nics.values() if nic in physical or nic["address"] in members]
 
 
@@ -104,9 +99,9 @@ def _uppers(probe: Probe, name: str) -> list[str]:
     return [printable(entry[len("upper_") :]) for entry in probe.names(f"{_NET}/{name}") if entry.startswith("upper_")]
 
 
-def _kind(probe: Probe, name: str, known: Mapping[str, Mapping[str, Any]]) -> str:
+def _kind(probe: Probe, name: str, known: Mapping[str, ReadNetdev]) -> str:
     """Return the kind of an upper interface; only netlink tells those that have no DEVTYPE (VRF, Open vSwitch)."""
-    kind = str(known.get(name, {}).get("kind") or "virtual")
+    kind = known[name]["kind"] if name in known else "virtual"
     if kind == "virtual":
         info = _first(_ask(probe, "-details", "link", "show", "dev", name)).get("linkinfo")
         kind = printable(str((info if isinstance(info, dict) else {}).get("info_kind") or kind), 32)

@@ -12,20 +12,19 @@ openib.conf at 56bfb0f).
 from __future__ import annotations
 
 import re
-from typing import Dict
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver_shapes import Openib
 
 FILE = "/etc/infiniband/openib.conf"
 _ASSIGNMENT = re.compile(r"^[ \t]*(?:export[ \t]+)?(ONBOOT|ALLOW_STOP|FORCE_MODE)=([\"']?)(\w{0,16})\2", re.MULTILINE)
 
-# Whether the service loads the driver at boot and may be stopped, None where nothing tells it.
-Openib = Dict[str, "bool | None"]
 UNREAD: Openib = {"onboot": None, "may_stop": None}
 
 
 def parse(text: str | None) -> Openib:
     """Return what the service's file says; of several assignments the last counts."""
     if text is None:
-        return dict(UNREAD)
+        return {**UNREAD}
     values = {name: value for name, _quote, value in _ASSIGNMENT.findall(text)}
     may_stop = values.get("ALLOW_STOP", "") in ("", "yes") or values.get("FORCE_MODE") == "yes"
     return {"onboot": values.get("ONBOOT") == "yes", "may_stop": may_stop}

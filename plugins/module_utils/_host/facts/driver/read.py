@@ -10,7 +10,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Dict, Mapping
+from typing import Any, Mapping
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts import module_graph
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver import openib
@@ -20,11 +20,22 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.elf
     build_id,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.users import read_open_files
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver_shapes import (
+    Built,
+    DriverState,
+    Identity,
+    Initrd,
+    Loaded,
+    OnDisk,
+    SigningKey,
+)
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.kernel import (
     MODULES,
     SYS_MODULE,
+    LoadedModule,
     parse_modules,
 )
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import System
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe, natural, printable
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.driver_families import (
     FIRMWARE_UPDATER,
@@ -33,8 +44,6 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.driver_fami
     header_patterns,
     headers_of,
 )
-
-DriverState = Dict[str, Any]
 
 # NVIDIA's driver container: it makes the first when the driver is ready, holds the second, and writes the third while
 # it swaps modules (Mellanox/doca-driver-build). A crash in between leaves the third behind.
@@ -82,14 +91,14 @@ _PATTERNS = (
 _MODINFO_FIELDS = ("filename", "version", "srcversion", "depends", "signer")
 
 
-def read_driver(probe: Probe, system: Mapping[str, Any], settings: Mapping[str, Any] | None = None) -> DriverState:
+def read_driver(probe: Probe, system: System, settings: Mapping[str, Any] | None = None) -> DriverState:
     """Return the state of the driver stack as plain JSON data; what the host does not tell is None.
 
     ``system`` is that part of the facts, ``settings`` what is wanted (it names files to look at). ``loaded`` has the
     modules of the stack and everything that stands on them, ``on_disk`` those that modprobe would load. ``packages``
     are those of the stack by name.
     """
-    kernel = str(system["kernel"])
+    kernel = system["kernel"]
     family = family_of(system["os"])
     wanted = settings or {}
     archive = wanted.get("archive")
@@ -114,18 +123,18 @@ def read_driver(probe: Probe, system: Mapping[str, Any], settings: Mapping[str, 
             "lock": probe.host.exists(CONTAINER_LOCK),
             "blacklist": probe.host.exists(CONTAINER_BLACKLIST),
         },
-        "key": _key(probe, wanted.get("signing_key")) if system.get("secure_boot") else None,
+        "key": _key(probe, wanted.get("signing_key")) if system["secure_boot"] else None,
         "free_mib": _free_space(probe),
         "openibd": any(probe.host.exists(path) for path in _OPENIBD),
         "openib": openib.parse(probe.content(openib.FILE)),
         "archive": probe.host.exists(archive) if archive else None,
         "journal": probe.content(JOURNAL),
+        "snapshot": None,
+        "stacked": [],
     }
 
 
-def read_on_disk(
-    probe: Probe, kernel: str, names: tuple[str, ...], identify: bool = True
-) -> dict[str, dict[str, Any]] | None:
+def read_on_disk(probe: Probe, kernel: str, names: tuple[str, ...], identify: bool = True) -> dict[str, OnDisk] | None:
     """Return what modprobe would load, by module: path, version, srcversion, build id, dependencies, signer.
 
     A module that is not there is left out; a built-in one has the path ``(builtin)``. None: the host does not tell.
@@ -134,7 +143,7 @@ def read_on_disk(
     result = probe.command("modinfo", "-k", kernel, *names) if kernel else None
     if result is None:
         return None
-    found = {}
+    found: dict[str, OnDisk] = {}
     for fields in map(parse_modinfo, _blocks(result.stdout)):
         path = fields.get("filename")
         if not path:
@@ -182,23 +191,21 @@ def parse_modinfo(text: str) -> dict[str, str]:
     return fields
 
 
-def _loaded(probe: Probe) -> dict[str, dict[str, Any]]:
+def _loaded(probe: Probe) -> dict[str, Loaded]:
     """Return the loaded modules of the stack and all that use them, directly or not."""
     present = parse_modules(probe.content(MODULES) or "")
     wanted = [name for name in module_graph.REPLACED if name in present]
     for name in wanted:
         wanted.extend(user for user in present[name].users if user in present and user not in wanted)
-    return {
-        name: {
-            "refcount": present[name].refcount,
-            "users": present[name].users,
-            **(read_identity(probe, name) if name in module_graph.IDENTITY else {}),
-        }
-        for name in sorted(wanted)
-    }
+    return {name: _module(probe, name, present[name]) for name in sorted(wanted)}
 
 
-def read_identity(probe: Probe, name: str) -> dict[str, Any]:
+def _module(probe: Probe, name: str, found: LoadedModule) -> Loaded:
+    module: Loaded = {"refcount": found.refcount, "users": found.users}
+    return {**module, **read_identity(probe, name)} if name in module_graph.IDENTITY else module
+
+
+def read_identity(probe: Probe, name: str) -> Identity:
     """Return what tells a loaded module's build: version, srcversion and build id, each None where not told."""
     base = f"{SYS_MODULE}/{name}"
     note = probe.data(f"{base}/notes/.note.gnu.build-id")
@@ -238,9 +245,9 @@ def _boot_kernels(probe: Probe) -> list[str]:
     )
 
 
-def _built(probe: Probe) -> list[dict[str, str]]:
+def _built(probe: Probe) -> list[Built]:
     """Return for which kernels DKMS has built the driver: /var/lib/dkms/NAME/VERSION/KERNEL/ARCH/module."""
-    builds = []
+    builds: list[Built] = []
     for name in filter(_DKMS_SOURCES.fullmatch, probe.names(_DKMS)):
         for version in probe.names(f"{_DKMS}/{name}"):
             for kernel in _built_for(probe, f"{_DKMS}/{name}/{version}"):
@@ -274,14 +281,12 @@ def _headers_offered(probe: Probe, family: Family | None, kernel: str) -> bool |
     return {0: True, 104: False}.get(result.rc) if result is not None else None
 
 
-def _initrd(
-    probe: Probe, family: Family | None, kernel: str, on_disk: Mapping[str, Mapping[str, Any]] | None
-) -> dict[str, Any] | None:
+def _initrd(probe: Probe, family: Family | None, kernel: str, on_disk: Mapping[str, OnDisk] | None) -> Initrd | None:
     """Tell whether the initial RAM disk is older than the driver's files: then it can't hold them.
 
     The kernel would start with the module in it, and the one on the disk would only be loaded by a later reload.
     """
-    core = (on_disk or {}).get("mlx5_core", {}).get("path", "")
+    core = on_disk["mlx5_core"]["path"] if on_disk is not None and "mlx5_core" in on_disk else ""
     if family is None or not core.startswith("/"):
         return None
     image = family.initrd.format(kernel=kernel)
@@ -293,7 +298,7 @@ def _initrd(
     return {"image": image, "stale": changed[image] < changed[core]}
 
 
-def _key(probe: Probe, given: str | None) -> dict[str, Any]:
+def _key(probe: Probe, given: str | None) -> SigningKey:
     """Tell whether the firmware trusts the key that local builds are signed with; only asked with Secure Boot on."""
     candidates = (given,) if given else SIGNING_KEYS
     path = next((candidate for candidate in candidates if probe.host.exists(candidate)), None)

@@ -9,13 +9,23 @@ stays and loses its port. What the kernel and router advertisements make by them
 
 from __future__ import annotations
 
-from typing import Any, Dict, Iterable, Mapping, Sequence
+from typing import Any, Iterable, Mapping, Sequence, cast
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.read import JOURNAL
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver_shapes import (
+    Snapshot,
+    SnapshotLink,
+    SnapshotVlan,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import (
+    binds_functions,
+    enabled_functions,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Nic, ReadNetdev
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.state_file import BrokenState, StateFile
 
-Snapshot = Dict[str, Any]
-Link = Mapping[str, Any]
+# What ip(8) shows of an interface, a route, an address or a virtual function.
+Shown = Mapping[str, Any]
 
 FILE = StateFile(
     JOURNAL,
@@ -40,12 +50,12 @@ _LINK_STATES = ("auto", "enable", "disable")
 
 def take_snapshot(
     driver: str,
-    functions: Sequence[Mapping[str, Any]],
+    functions: Sequence[Nic],
     *,
-    ports: Mapping[str, Mapping[str, Any]],
-    links: Mapping[str, Link],
-    vlans: Iterable[Link],
-    routes: Mapping[int, Iterable[Mapping[str, Any]]],
+    ports: Mapping[str, ReadNetdev],
+    links: Mapping[str, Shown],
+    vlans: Iterable[Shown],
+    routes: Mapping[int, Iterable[Shown]],
 ) -> Snapshot:
     """Return everything that has to come back, as JSON data.
 
@@ -60,8 +70,8 @@ def take_snapshot(
         "functions": [
             {
                 "pci": nic["address"],
-                "vfs": int((nic.get("sriov") or {}).get("enabled") or 0),
-                "autoprobe": (nic.get("sriov") or {}).get("autoprobe") is not False,
+                "vfs": enabled_functions(nic),
+                "autoprobe": binds_functions(nic),
                 "bound": [vf["address"] for vf in functions if vf["pf"] == nic["address"] and vf["driver"]],
                 "managed": [
                     _managed(entry) for name in nic["netdevs"] for entry in links.get(name, {}).get("vfinfo_list") or []
@@ -71,7 +81,7 @@ def take_snapshot(
             if not nic["pf"]
         ],
         "links": [
-            _link(owner[name], name, ports.get(name, {}), links.get(name, {}))
+            _link(owner[name], name, ports.get(name), links.get(name, {}))
             for name in sorted(owner, key=lambda name: (owner[name], name))
         ],
         "vlans": [_vlan(link, owner, links) for link in vlans if link.get("link") in owner],
@@ -95,7 +105,9 @@ def parse_snapshot(text: str) -> Snapshot | None:
         snapshot = FILE.parse(text)
     except BrokenState:
         return None
-    return snapshot if {"driver", "functions", "links", "vlans", "routes"} <= set(snapshot) else None
+    if not {"driver", "functions", "links", "vlans", "routes"} <= set(snapshot):
+        return None
+    return cast(Snapshot, snapshot)
 
 
 def as_text(snapshot: Snapshot) -> str:
@@ -103,12 +115,12 @@ def as_text(snapshot: Snapshot) -> str:
     return FILE.text(snapshot)
 
 
-def _managed(entry: Mapping[str, Any]) -> dict[str, Any]:
+def _managed(entry: Shown) -> dict[str, Any]:
     """Return the settings that ``ip link set PORT vf NUMBER`` takes, by its words."""
     listed = entry.get("vlan_list") or []
     vlan = listed[0] if listed and isinstance(listed[0], dict) else entry
     told = entry.get("rate")
-    rate: Mapping[str, Any] = told if isinstance(told, dict) else {}
+    rate: Shown = told if isinstance(told, dict) else {}
     words: dict[str, Any] = {}
     if str(entry.get("address") or entry.get("mac") or "") not in _NO_ADDRESS:
         words["mac"] = entry.get("address") or entry.get("mac")
@@ -131,22 +143,22 @@ def _managed(entry: Mapping[str, Any]) -> dict[str, Any]:
     return {"vf": entry["vf"], **words}
 
 
-def _link(address: str, name: str, port: Mapping[str, Any], link: Link) -> dict[str, Any]:
+def _link(address: str, name: str, port: ReadNetdev | None, link: Shown) -> SnapshotLink:
     flags = link.get("flags") or []
     permanent = link.get("permaddr")
     changed = permanent is not None and permanent != link.get("address") and not link.get("master")
     return {
         "pci": address,
         "name": name,
-        "mtu": link.get("mtu") or port.get("mtu"),
-        "up": "UP" in flags if link else bool(port.get("up")),
+        "mtu": link.get("mtu") or (port["mtu"] if port is not None else None),
+        "up": "UP" in flags if link else port is not None and port["up"],
         "mac": link.get("address") if changed else None,
-        "master": link.get("master") or port.get("master"),
+        "master": link.get("master") or (port["master"] if port is not None else None),
         "addresses": _addresses_of(link),
     }
 
 
-def _vlan(link: Link, owner: Mapping[str, str], links: Mapping[str, Link]) -> dict[str, Any]:
+def _vlan(link: Shown, owner: Mapping[str, str], links: Mapping[str, Shown]) -> SnapshotVlan:
     data = (link.get("linkinfo") or {}).get("info_data") or {}
     port = links.get(str(link["link"]), {})
     has_own = link.get("address") != port.get("address") and not link.get("master")
@@ -164,7 +176,7 @@ def _vlan(link: Link, owner: Mapping[str, str], links: Mapping[str, Link]) -> di
     }
 
 
-def _vlan_settings(data: Mapping[str, Any]) -> list[str]:
+def _vlan_settings(data: Shown) -> list[str]:
     """Return the words after ``ip link set dev NAME type vlan`` for what is not as it is by default (ip-link(8))."""
     flags = data.get("flags", [_ON_BY_DEFAULT])
     words = []
@@ -177,12 +189,12 @@ def _vlan_settings(data: Mapping[str, Any]) -> list[str]:
     return words
 
 
-def _addresses_of(link: Link) -> list[list[str]]:
+def _addresses_of(link: Shown) -> list[list[str]]:
     lasting = [entry for entry in link.get("addr_info") or [] if _is_lasting_address(entry)]
     return [_address(str(link.get("ifname")), entry) for entry in lasting]
 
 
-def _is_lasting_address(entry: Mapping[str, Any]) -> bool:
+def _is_lasting_address(entry: Shown) -> bool:
     """Leave out what the kernel gives an interface by itself, and what stateless configuration gives it again."""
     if entry.get("family") not in {"inet", "inet6"} or not entry.get("local"):
         return False
@@ -192,7 +204,7 @@ def _is_lasting_address(entry: Mapping[str, Any]) -> bool:
     return not own and entry.get("protocol") != "kernel_ra"
 
 
-def _address(name: str, entry: Mapping[str, Any]) -> list[str]:
+def _address(name: str, entry: Shown) -> list[str]:
     """Return the words after ``ip address replace``, without the device."""
     peer = entry.get("address")
     words = [f"{entry['local']}/{entry.get('prefixlen', 32)}"]
@@ -215,16 +227,16 @@ def _address(name: str, entry: Mapping[str, Any]) -> list[str]:
     return words
 
 
-def _is_lasting(route: Mapping[str, Any]) -> bool:
+def _is_lasting(route: Shown) -> bool:
     return route.get("protocol") not in _FLEETING and "expires" not in route and bool(route.get("dst"))
 
 
-def _nearness(route: Mapping[str, Any]) -> int:
+def _nearness(route: Shown) -> int:
     """Routes without a gateway go first: a gateway must be reachable when a route through it is added."""
     return 1 if any(key in route for key in ("gateway", "via", "nexthops")) else 0
 
 
-def _route(route: Mapping[str, Any], here: Mapping[str, str]) -> list[str]:
+def _route(route: Shown, here: Mapping[str, str]) -> list[str]:
     """Return the words after ``ip route replace``."""
     kind = route.get("type")
     words = [str(kind)] if kind and kind != "unicast" else []
@@ -248,7 +260,7 @@ def _route(route: Mapping[str, Any], here: Mapping[str, str]) -> list[str]:
     return words
 
 
-def _way(route: Mapping[str, Any], here: Mapping[str, str]) -> list[str]:
+def _way(route: Shown, here: Mapping[str, str]) -> list[str]:
     words = []
     via = route.get("via")
     if isinstance(via, dict):

@@ -6,11 +6,18 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Mapping
+from typing import Any
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts import module_graph
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver import blockers, openib
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver_shapes import (
+    DriverState,
+    Identity,
+    Loaded,
+    OnDisk,
+)
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import NETDEV_DRIVER, HostState
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Stack
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.driver_families import (
     DOCA_OFED,
     INBOX,
@@ -26,10 +33,8 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.driver_vers
     parse_packaged,
 )
 
-State = Mapping[str, Any]
-
 # The state of a host that was not asked about its driver, such as a recorded one: nothing of it is known.
-UNREAD: State = {
+UNREAD: DriverState = {
     "kernel": "",
     "next_kernel": None,
     "family": None,
@@ -58,7 +63,7 @@ _KERNEL_PACKAGES = re.compile(r"mlnx-ofed-kernel-(?:dkms|modules).*|(?:kmod-)?ml
 _KERNELS_OWN = re.compile(r"(?:/[^/]+)*/lib/modules/[^/]+/kernel/")
 
 
-def same_build(loaded: Mapping[str, Any] | None, on_disk: Mapping[str, Any] | None) -> bool | None:
+def same_build(loaded: Loaded | Identity | None, on_disk: OnDisk | None) -> bool | None:
     """Say whether a loaded module is the one that modprobe would load; None when nothing tells.
 
     Build ids decide, then srcversions. Equal versions prove nothing, unequal ones do; two absent values never count
@@ -66,15 +71,15 @@ def same_build(loaded: Mapping[str, Any] | None, on_disk: Mapping[str, Any] | No
     """
     if loaded is None or on_disk is None:
         return None
-    for key in ("build_id", "srcversion"):
-        if loaded.get(key) and on_disk.get(key):
-            return bool(loaded[key] == on_disk[key])
-    if loaded.get("version") and on_disk.get("version") and loaded["version"] != on_disk["version"]:
-        return False
-    return None
+    pairs = [(loaded.get("build_id"), on_disk["build_id"]), (loaded.get("srcversion"), on_disk["srcversion"])]
+    for running, installed in pairs:
+        if running and installed:
+            return running == installed
+    running, installed = loaded.get("version"), on_disk["version"]
+    return False if running and installed and running != installed else None
 
 
-def runs_what_is_installed(state: State) -> bool | None:
+def runs_what_is_installed(state: DriverState) -> bool | None:
     """Say whether every module that identifies the stack runs as it is on the disk; None when nothing tells."""
     on_disk = state["on_disk"] or {}
     known = [name for name in module_graph.IDENTITY if name in state["loaded"] and name in on_disk]
@@ -84,12 +89,12 @@ def runs_what_is_installed(state: State) -> bool | None:
     return True if answers and None not in answers else None
 
 
-def disk_flavour(state: State) -> str | None:
+def disk_flavour(state: DriverState) -> str | None:
     """Return whether the driver on the disk is the kernel's own (``inbox``) or a vendor's (``vendor``)."""
-    path = (state["on_disk"] or {}).get(NETDEV_DRIVER, {}).get("path", "")
-    if not path:
+    core = (state["on_disk"] or {}).get(NETDEV_DRIVER)
+    if core is None:
         return None
-    return INBOX if is_inbox_path(path) else "vendor"
+    return INBOX if is_inbox_path(core["path"]) else "vendor"
 
 
 def is_inbox_path(path: str) -> bool:
@@ -97,12 +102,12 @@ def is_inbox_path(path: str) -> bool:
     return path == "(builtin)" or _KERNELS_OWN.match(path) is not None
 
 
-def vendor_packages(state: State) -> list[str]:
+def vendor_packages(state: DriverState) -> list[str]:
     """Return the installed packages that only the vendor has; they go when the host returns to the inbox driver."""
     return sorted(name for name, version in (state["packages"] or {}).items() if is_vendor_package(name, version))
 
 
-def vendor_builds(state: State) -> list[str]:
+def vendor_builds(state: DriverState) -> list[str]:
     """Return the packages of the distribution's names that the vendor built; they are replaced, not removed."""
     return sorted(
         name
@@ -111,7 +116,7 @@ def vendor_builds(state: State) -> list[str]:
     )
 
 
-def installed_release(state: State, stack: Mapping[str, Any]) -> DriverVersion | None:
+def installed_release(state: DriverState, stack: Stack) -> DriverVersion | None:
     """Return the release that is installed: of the kernel package, of the module on the disk, of ``ofed_info``."""
     for name, version in sorted((state["packages"] or {}).items()):
         if _KERNEL_PACKAGES.fullmatch(name):
@@ -119,18 +124,18 @@ def installed_release(state: State, stack: Mapping[str, Any]) -> DriverVersion |
             if found is not None:
                 return found
     if disk_flavour(state) == "vendor":
-        found = parse_driver_version((state["on_disk"] or {})[NETDEV_DRIVER].get("version") or "")
+        found = parse_driver_version((state["on_disk"] or {})[NETDEV_DRIVER]["version"] or "")
         if found is not None:
             return found
     if state["packages"] is not None and not vendor_packages(state):
         return None
-    return parse_installed(str(stack.get("installed") or ""))
+    return parse_installed(stack["installed"] or "")
 
 
-def installed_flavour(state: State, stack: Mapping[str, Any]) -> str | None:
+def installed_flavour(state: DriverState, stack: Stack) -> str | None:
     """Return the flavour that is installed, ``inbox`` without packages of the vendor; None when nothing tells."""
     if state["packages"] is None:
-        installed = str(stack.get("installed") or "")
+        installed = stack["installed"] or ""
         return None if not installed else DOCA_OFED if installed.startswith("OFED-internal") else MLNX_OFED
     if not vendor_packages(state):
         return INBOX
@@ -138,23 +143,23 @@ def installed_flavour(state: State, stack: Mapping[str, Any]) -> str | None:
     if any(name.startswith("doca-") for name in state["packages"]):
         return DOCA_OFED
     newer = release is not None and release.fields[:2] >= FIRST_DOCA_ONLY
-    if newer or str(stack.get("installed") or "").startswith("OFED-internal"):
+    if newer or (stack["installed"] or "").startswith("OFED-internal"):
         return DOCA_OFED
     return DOCA_OFED if stack["flavour"] == DOCA_OFED else MLNX_OFED
 
 
-def container_owns(state: State) -> bool:
+def container_owns(state: DriverState) -> bool:
     """Say whether NVIDIA's driver container owns the modules: it is ready, or in the middle of a swap."""
     container = state["container"]
     return bool(container["ready"] or (container["lock"] and container["blacklist"]))
 
 
-def stale_blacklist(state: State) -> bool:
+def stale_blacklist(state: DriverState) -> bool:
     """Say whether a driver container left its blacklist behind: the next boot would have no NIC driver."""
     return bool(state["container"]["blacklist"]) and not container_owns(state)
 
 
-def stack_blockers(actual: HostState, state: State, unload_storage: bool = False) -> list[blockers.Blocker]:
+def stack_blockers(actual: HostState, state: DriverState, unload_storage: bool = False) -> list[blockers.Blocker]:
     """Return everything that stands in the way of a reload of the stack, the uplink included."""
     nics = [nic for nic in actual.nvidia_nics() if nic["driver"] == NETDEV_DRIVER or nic["function"] == "vf"]
     found = blockers.module_blockers(state["loaded"], unload_storage)
@@ -166,18 +171,18 @@ def stack_blockers(actual: HostState, state: State, unload_storage: bool = False
     names = [port["name"] for nic in nics for port in actual.ports_of(nic)]
     names += [entry["name"] for entry in state["stacked"] if entry["kind"] == blockers.VLAN]
     for name in names:
-        reason = actual.uplink_reason(None, {"name": name})
+        reason = actual.uplink_of(name)
         if reason:
             found.append(blockers.Blocker(blockers.UPLINK, name, f"{name} carries the uplink ({reason})"))
     return found
 
 
-def summarize(actual: HostState, state: State) -> dict[str, Any]:
+def summarize(actual: HostState, state: DriverState) -> dict[str, Any]:
     """Return the state in a few values: installed, on the disk, running, next boot, owner, what blocks a reload."""
     stack = actual.stack
     release = installed_release(state, stack)
     return {
-        "running": {"flavour": stack["flavour"], "version": stack.get("version")},
+        "running": {"flavour": stack["flavour"], "version": stack["version"]},
         "installed": {"flavour": installed_flavour(state, stack), "version": release.release if release else None},
         "on_disk": disk_flavour(state),
         "runs_what_is_installed": runs_what_is_installed(state),

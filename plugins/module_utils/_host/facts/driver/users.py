@@ -5,8 +5,9 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, NamedTuple
+from typing import NamedTuple
 
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver_shapes import User
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import Host, HostError
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import natural, printable
 
@@ -23,8 +24,6 @@ LOCKS = (
     "/run/zypp.pid",
 )
 _MOST = 64
-
-User = Dict[str, Any]
 
 
 class OpenFiles(NamedTuple):

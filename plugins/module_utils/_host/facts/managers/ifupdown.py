@@ -11,7 +11,7 @@ address, so it only gets there from a stanza that comes after the one with the a
 from __future__ import annotations
 
 import fnmatch
-from typing import Any, Dict, Mapping, Sequence
+from typing import Mapping, Sequence, TypedDict
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.managers.routes import ifupdown_lines
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import MARKER
@@ -34,7 +34,15 @@ _STANZAS = (
 
 WHEN_UP = ("up", "post-up")
 
-Stanza = Dict[str, Any]
+
+class Stanza(TypedDict):
+    """What one file says of an interface; ``late`` is one that is defined after the line that includes our file."""
+
+    auto: bool
+    mtu: str | None
+    defined: bool
+    late: bool
+    commands: list[str]
 
 
 def parse(text: str) -> tuple[dict[str, Stanza], list[str]]:

@@ -14,8 +14,9 @@ from __future__ import annotations
 import fnmatch
 import ipaddress
 import re
-from typing import Any, Dict, Mapping, NamedTuple, Sequence
+from typing import Mapping, NamedTuple, Sequence
 
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.manager_shapes import Profile
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.managers import ini
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import MARKER
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.routes import MAIN, Route, Rule
@@ -24,8 +25,6 @@ OWN_FILE = "/etc/NetworkManager/conf.d/90-rdma-fabric.conf"
 
 # How a profile writes that a route has none.
 _NO_GATEWAY = (str(ipaddress.IPv4Address(0)), str(ipaddress.IPv6Address(0)))
-
-Profile = Dict[str, Any]
 
 
 class DeviceMtu(NamedTuple):
@@ -56,7 +55,8 @@ def nmcli_route(route: Route) -> str:
 
 def nmcli_rule(rule: Rule) -> str:
     """Return a rule as nmcli(1) takes it and profiles hold it: one address has no prefix."""
-    networks = {key: ipaddress.ip_network(rule[key]) for key in ("from", "to") if rule[key]}
+    given = (("from", rule["from"]), ("to", rule["to"]))
+    networks = {key: ipaddress.ip_network(text) for key, text in given if text}
     selectors = [f"{key} {net if net.num_addresses > 1 else net[0]}" for key, net in networks.items()]
     return " ".join([f"priority {rule['priority']}", *selectors, f"table {rule['table']}"])
 

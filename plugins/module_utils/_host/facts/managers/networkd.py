@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import fnmatch
 import posixpath
-from typing import Any, Dict, Mapping, NamedTuple, Sequence
+from typing import NamedTuple, Sequence
 
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.manager_shapes import NetworkFile
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.managers.routes import networkd_lines
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import MARKER
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.routes import Route, Rule
@@ -27,8 +28,6 @@ DIRECTORIES = (
 DROP_IN = "90-rdma-fabric.conf"
 _GLOB_SIGNS = frozenset("*?[!")
 _UP_POLICIES = (None, "up", "always-up")
-
-NetworkFile = Dict[str, Any]
 
 
 class Link(NamedTuple):
@@ -55,7 +54,7 @@ def matches(file: NetworkFile, link: Link) -> bool:
     What can't be judged from outside (properties of udev, alternative names, the kernel's command line) is answered by
     networkd's own choice for the interface: every rule that can be judged must fit all the same.
     """
-    rules: Mapping[str, Sequence[str]] = file["match"]
+    rules = file["match"]
     judged = [fits(key, words, link) for key, words in rules.items() if key != "Name"]
     if False in judged:
         return False
@@ -68,7 +67,7 @@ def matches(file: NetworkFile, link: Link) -> bool:
 
 def names_interfaces(file: NetworkFile) -> bool:
     """Return whether a file lists its interfaces one by one: then none that appears later is configured by it."""
-    rules: Mapping[str, Sequence[str]] = file["match"]
+    rules = file["match"]
     listed = [word for key in ("Name", "Path") for word in rules.get(key, ())]
     literal = bool(listed) and not any(_GLOB_SIGNS.intersection(word) for word in listed)
     return literal or bool({"MACAddress", "PermanentMACAddress"}.intersection(rules))

@@ -5,10 +5,19 @@
 
 from __future__ import annotations
 
-from typing import Any, Mapping, NamedTuple
+from typing import Mapping, NamedTuple, Sequence
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import HostState, Netdev
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import HostState
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.manager_shapes import (
+    Ifupdown,
+    Networkd,
+    NetworkFile,
+    NetworkManager,
+    Stanza,
+    Wicked,
+)
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.managers import netplan, network_manager, networkd
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Netdev
 
 NETPLAN = "netplan"
 NETWORKD = "systemd-networkd"
@@ -23,14 +32,18 @@ class Owner(NamedTuple):
     """The manager of one interface.
 
     ``file`` is the manager's own file for it, empty when it needs none. ``definition`` is netplan's id. ``mtu`` is the
-    MTU that the user's own configuration gives, as text, ``settings`` what the manager's files say besides.
+    MTU that the user's own configuration gives, as text. What else is known depends on the manager: the ``.network``
+    file of networkd, the ``stanza`` of ifupdown and whether our file is ``included``, the ``routes`` of a profile.
     """
 
     manager: str
     file: str
     definition: str | None = None
     mtu: str | None = None
-    settings: Mapping[str, Any] = {}
+    network: NetworkFile | None = None
+    stanza: Stanza | None = None
+    included: bool = False
+    routes: Sequence[str] = ()
 
 
 def owner_of(actual: HostState, netdev: Netdev, name: str) -> Owner | None:
@@ -38,58 +51,51 @@ def owner_of(actual: HostState, netdev: Netdev, name: str) -> Owner | None:
 
     ifupdown is asked first: NetworkManager leaves its interfaces alone. A profile that netplan generated is netplan's.
     """
-    managers: dict[str, Any] = actual.facts.get("boot", {}).get("managers", {})
-    link = link_of(actual, netdev, name, managers.get("networkd", {}).get("links", {}))
-    candidates = (
-        ("ifupdown", _by_ifupdown),
-        ("networkd", _by_networkd),
-        ("NetworkManager", _by_network_manager),
-        ("wicked", _by_wicked),
+    found = actual.facts["boot"]["managers"]
+    link = link_of(actual, netdev, name, found["networkd"]["links"] if "networkd" in found else {})
+    return (
+        ("ifupdown" in found and _by_ifupdown(found["ifupdown"], link))
+        or ("networkd" in found and _by_networkd(found["networkd"], link))
+        or ("NetworkManager" in found and _by_network_manager(found["NetworkManager"], link))
+        or ("wicked" in found and _by_wicked(found["wicked"], link))
+        or None
     )
-    for manager, judge in candidates:
-        if manager in managers:
-            owner = judge(managers[manager], link)
-            if owner is not None:
-                return owner
-    return None
 
 
 def link_of(actual: HostState, netdev: Netdev, name: str, links: Mapping[str, str]) -> networkd.Link:
     """Return what managers see of an interface; its path and driver are those of its PCI function."""
-    nic = actual.nics.get(netdev.get("pci") or "", {})
+    nic = actual.nics.get(netdev["pci"] or "")
     hardware = netdev["kind"] in _KINDS_OF_HARDWARE
     return networkd.Link(
         name=name,
         current_name=str(netdev["name"]),
         mac=str(netdev["mac"] or "").lower(),
-        path=f"pci-{nic['address']}" if nic else "",
-        driver=str(nic.get("driver") or ""),
+        path=f"pci-{nic['address']}" if nic is not None else "",
+        driver=(nic["driver"] if nic is not None else None) or "",
         type=str(netdev["link_type"]),
         kind="" if hardware else str(netdev["kind"]),
         file=links.get(netdev["name"]),
     )
 
 
-def _by_ifupdown(found: Mapping[str, Any], link: networkd.Link) -> Owner | None:
+def _by_ifupdown(found: Ifupdown, link: networkd.Link) -> Owner | None:
     stanza = found["stanzas"].get(link.name)
     if stanza is None or stanza["file"] is None:
         return None
-    settings = {key: stanza.get(key) for key in ("auto", "late", "commands")}
-    settings["included"] = found["included"]
-    return Owner(IFUPDOWN, stanza["file"], mtu=stanza["mtu"], settings=settings)
+    return Owner(IFUPDOWN, stanza["file"], mtu=stanza["mtu"], stanza=stanza, included=found["included"])
 
 
-def _by_networkd(found: Mapping[str, Any], link: networkd.Link) -> Owner | None:
+def _by_networkd(found: Networkd, link: networkd.Link) -> Owner | None:
     file = networkd.file_of(link, found["files"])
     if file is None:
         return None
     definition = netplan.definition_of(file["path"])
     if definition is not None:
-        return Owner(NETPLAN, file["path"], definition, settings=file)
-    return Owner(NETWORKD, file["path"], mtu=file["mtu"], settings=file)
+        return Owner(NETPLAN, file["path"], definition, network=file)
+    return Owner(NETWORKD, file["path"], mtu=file["mtu"], network=file)
 
 
-def _by_network_manager(found: Mapping[str, Any], link: networkd.Link) -> Owner | None:
+def _by_network_manager(found: NetworkManager, link: networkd.Link) -> Owner | None:
     managed = found["managed"].get(link.current_name) if link.name == link.current_name else None
     if managed is None:
         managed = not network_manager.is_unmanaged(link.name, link.mac, link.driver, found["unmanaged"])
@@ -101,8 +107,8 @@ def _by_network_manager(found: Mapping[str, Any], link: networkd.Link) -> Owner 
     definition = netplan.definition_of(profile["path"])
     if definition is not None:
         return Owner(NETPLAN, profile["path"], definition)
-    return Owner(NETWORK_MANAGER, profile["path"], mtu=profile["mtu"], settings={"routes": profile.get("routes") or ()})
+    return Owner(NETWORK_MANAGER, profile["path"], mtu=profile["mtu"], routes=profile["routes"])
 
 
-def _by_wicked(found: Mapping[str, Any], link: networkd.Link) -> Owner | None:
+def _by_wicked(found: Wicked, link: networkd.Link) -> Owner | None:
     return Owner(WICKED, f"/etc/sysconfig/network/ifcfg-{link.name}") if link.name in found["interfaces"] else None

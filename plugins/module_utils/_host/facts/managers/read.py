@@ -6,8 +6,18 @@
 from __future__ import annotations
 
 import posixpath
-from typing import Any, Dict, Iterable, Iterator
+from typing import Iterable, Iterator
 
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.manager_shapes import (
+    Ifupdown,
+    Managers,
+    Networkd,
+    NetworkFile,
+    NetworkManager,
+    Profile,
+    Stanza,
+    Wicked,
+)
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.managers import (
     ifupdown,
     ini,
@@ -15,8 +25,6 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.managers i
     networkd,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe, files_by_name, printable
-
-Managers = Dict[str, Any]
 
 # systemd's places for what an enabled unit is wanted by; netplan enables networkd by a generator.
 _UNIT_DIRECTORIES = (
@@ -45,13 +53,16 @@ _UNJUDGED = "other"
 def read_managers(probe: Probe, names: Iterable[str]) -> Managers:
     """Return what each manager that runs or starts at boot says about the interfaces ``names``; others are left out."""
     devices = {name: probe.text(f"/sys/class/net/{name}/ifindex", limit=16) or "" for name in names}
-    readers = {
-        "networkd": (_is_active(probe, "systemd-networkd.service", _NETWORKD_LINKS), _read_networkd),
-        "NetworkManager": (_is_active(probe, "NetworkManager.service", _NM_DEVICES), _read_network_manager),
-        "ifupdown": (_is_active(probe, "networking.service", None), _read_ifupdown),
-        "wicked": (_is_active(probe, "wicked.service", None), _read_wicked),
-    }
-    return {manager: read(probe, devices) for manager, (active, read) in readers.items() if active}
+    found: Managers = {}
+    if _is_active(probe, "systemd-networkd.service", _NETWORKD_LINKS):
+        found["networkd"] = _read_networkd(probe, devices)
+    if _is_active(probe, "NetworkManager.service", _NM_DEVICES):
+        found["NetworkManager"] = _read_network_manager(probe, devices)
+    if _is_active(probe, "networking.service", None):
+        found["ifupdown"] = _read_ifupdown(probe)
+    if _is_active(probe, "wicked.service", None):
+        found["wicked"] = _read_wicked(probe)
+    return found
 
 
 def _is_active(probe: Probe, unit: str, running: str | None) -> bool:
@@ -63,7 +74,7 @@ def _is_active(probe: Probe, unit: str, running: str | None) -> bool:
     return any(probe.host.exists(f"{place}/{target}/{unit}") for place in _UNIT_DIRECTORIES for target in _TARGETS)
 
 
-def _read_networkd(probe: Probe, devices: dict[str, str]) -> dict[str, Any]:
+def _read_networkd(probe: Probe, devices: dict[str, str]) -> Networkd:
     links = {}
     for name, index in devices.items():
         state = dict(_assignments(probe.content(f"{_NETWORKD_LINKS}/{index}") or "")) if index else {}
@@ -79,7 +90,7 @@ def _network_files(probe: Probe) -> list[str]:
     return [path for path in hosts if probe.target(path) != _MASK][:_MOST_FILES]
 
 
-def _network_file(probe: Probe, path: str) -> dict[str, Any]:
+def _network_file(probe: Probe, path: str) -> NetworkFile:
     found = ini.settings(probe.content(path) or "")
     match: dict[str, list[str]] = {}
     for key, words in ini.lists(found, "Match").items():
@@ -93,7 +104,7 @@ def _network_file(probe: Probe, path: str) -> dict[str, Any]:
     }
 
 
-def _read_network_manager(probe: Probe, devices: dict[str, str]) -> dict[str, Any]:
+def _read_network_manager(probe: Probe, devices: dict[str, str]) -> NetworkManager:
     managed = {}
     for name, index in devices.items():
         state = ini.settings(probe.content(f"{_NM_DEVICES}/{index}") or "") if index else []
@@ -115,13 +126,13 @@ def _unmanaged_specs(probe: Probe) -> list[str]:
     return [printable(spec.strip(), 64) for spec in value.replace(",", ";").split(";") if spec.strip()][:_MOST_FILES]
 
 
-def _profiles(probe: Probe) -> list[dict[str, Any]]:
+def _profiles(probe: Probe) -> list[Profile]:
     found = [_keyfile(probe, path) for path in _paths(probe, _NM_PROFILES, suffix=".nmconnection")]
     found += [_ifcfg(probe, path) for path in _paths(probe, (_IFCFG,), prefix=_PREFIX)]
     return [profile for profile in found if profile["interface"] or profile["mac"]][:_MOST_FILES]
 
 
-def _keyfile(probe: Probe, path: str) -> dict[str, Any]:
+def _keyfile(probe: Probe, path: str) -> Profile:
     found = ini.settings(probe.content(path) or "")
 
     def either(key: str) -> str | None:
@@ -138,7 +149,7 @@ def _keyfile(probe: Probe, path: str) -> dict[str, Any]:
     }
 
 
-def _ifcfg(probe: Probe, path: str) -> dict[str, Any]:
+def _ifcfg(probe: Probe, path: str) -> Profile:
     values = dict(_assignments(probe.content(path) or ""))
     return {
         "path": printable(path),
@@ -149,16 +160,16 @@ def _ifcfg(probe: Probe, path: str) -> dict[str, Any]:
     }
 
 
-def _read_ifupdown(probe: Probe, _devices: dict[str, str]) -> dict[str, Any]:
+def _read_ifupdown(probe: Probe) -> Ifupdown:
     stanzas, included = ifupdown.parse(probe.content(ifupdown.MAIN_FILE) or "")
     found = [(ifupdown.MAIN_FILE, stanzas)]
     if ifupdown.includes_own_file(included):
         files = [path for path in _paths(probe, (ifupdown.DIRECTORY,)) if path != ifupdown.OWN_FILE]
         found += [(path, ifupdown.parse(probe.content(path) or "")[0]) for path in files]
-    known: dict[str, dict[str, Any]] = {}
+    known: dict[str, Stanza] = {}
     for path, entries in found:
         for name, stanza in entries.items():
-            empty: dict[str, Any] = {"file": None, "mtu": None, "auto": False, "late": False, "commands": []}
+            empty: Stanza = {"file": None, "mtu": None, "auto": False, "late": False, "commands": []}
             entry = known.setdefault(printable(name, 32), empty)
             entry["auto"] = entry["auto"] or stanza["auto"]
             # Files of the directory are included in the order of their names, ours among them.
@@ -173,7 +184,7 @@ def _read_ifupdown(probe: Probe, _devices: dict[str, str]) -> dict[str, Any]:
     }
 
 
-def _read_wicked(probe: Probe, _devices: dict[str, str]) -> dict[str, Any]:
+def _read_wicked(probe: Probe) -> Wicked:
     names = [name[len(_PREFIX) :] for name in probe.names(_WICKED_IFCFG) if name.startswith(_PREFIX)]
     return {"interfaces": [printable(name, 32) for name in names][:_MOST_FILES]}
 

@@ -18,6 +18,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.routes impo
     RULES,
     Route,
     Rule,
+    Way,
     version_of,
 )
 
@@ -68,32 +69,44 @@ def route_words(verb: str, route: Route, name: str, protocol: int = PROTOCOL) ->
 
 def rule_words(verb: str, rule: Rule, protocol: int = PROTOCOL) -> tuple[str, ...]:
     """Return the arguments of ip(8) for a rule."""
-    words = [f"-{version_of(rule['from'] or rule['to'])}", "rule", verb]
-    words += [word for key in ("from", "to") if rule[key] for word in (key, str(rule[key]))]
+    networks = (("from", rule["from"]), ("to", rule["to"]))
+    words = [f"-{version_of(rule['from'] or rule['to'] or '')}", "rule", verb]
+    words += [word for key, network in networks if network for word in (key, network)]
     words += ["table", str(rule["table"]), "priority", str(rule["priority"])]
     return (*words, "protocol", str(protocol))
 
 
-def kept_in(files: Mapping[str, Any]) -> tuple[list[Route], list[Rule]]:
+def kept_in(files: Mapping[str, str]) -> tuple[list[Way], list[Rule]]:
     """Return the routes and rules that files of ours (text by path) ask systemd-networkd or netplan for.
 
     Those of ifupdown have our protocol when they are there.
     """
     entries: list[dict[str, Any]] = []
     for path, text in files.items():
-        if isinstance(text, str) and path.startswith(("/etc/systemd/network/", "/etc/netplan/")):
+        if path.startswith(("/etc/systemd/network/", "/etc/netplan/")):
             entries += _netplan_entries(text) if path.endswith(".yaml") else _networkd_entries(text)
-    routes = [{key: entry.get(key) for key in ("to", "via", "table", "metric")} for entry in entries]
-    rules = [{key: entry.get(key) for key in ("from", "to", "table", "priority")} for entry in entries]
-    return (
-        [route for route in routes if isinstance(route["to"], str) and _has_numbers(route, "metric")],
-        [rule for rule in rules if (rule["from"] or rule["to"]) and _has_numbers(rule, "priority")],
-    )
+    return [found for found in map(_kept_route, entries) if found], [
+        found for found in map(_kept_rule, entries) if found
+    ]
 
 
-def keeps_any(files: Mapping[str, Any]) -> bool:
+def _kept_route(entry: Mapping[str, Any]) -> Way | None:
+    to, via, table, metric = (entry.get(key) for key in ("to", "via", "table", "metric"))
+    if not isinstance(to, str) or not isinstance(table, int) or not isinstance(metric, int):
+        return None
+    return {"to": to, "via": via, "table": table, "metric": metric}
+
+
+def _kept_rule(entry: Mapping[str, Any]) -> Rule | None:
+    source, to, table, priority = (entry.get(key) for key in ("from", "to", "table", "priority"))
+    if not (source or to) or not isinstance(table, int) or not isinstance(priority, int):
+        return None
+    return {"from": source, "to": to, "table": table, "priority": priority}
+
+
+def keeps_any(files: Mapping[str, str]) -> bool:
     """Return whether files of ours keep routes or rules."""
-    return any(kept_in(files)) or any(isinstance(text, str) and f"proto {PROTOCOL}" in text for text in files.values())
+    return any(kept_in(files)) or any(f"proto {PROTOCOL}" in text for text in files.values())
 
 
 def _assignments(entry: Mapping[str, Any], words: Mapping[str, str]) -> list[str]:
@@ -130,7 +143,3 @@ def _networkd_entries(text: str) -> list[dict[str, Any]]:
             entry = {words[line.key]: line.value for line in lines if line.key in words}
             found.append({k: int(v) if k in _NUMBERS and v.isdigit() else v for k, v in entry.items()})
     return found
-
-
-def _has_numbers(entry: Mapping[str, Any], key: str) -> bool:
-    return isinstance(entry["table"], int) and isinstance(entry[key], int)

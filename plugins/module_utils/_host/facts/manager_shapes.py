@@ -1,0 +1,74 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the facts about managers of a host's network are made of. What a host does not tell is None."""
+
+from __future__ import annotations
+
+from typing import TypedDict
+
+
+class NetworkFile(TypedDict):
+    """A ``.network`` file of systemd-networkd (managers/read.py)."""
+
+    path: str
+    match: dict[str, list[str]]
+    mtu: str | None
+    activation: str | None
+
+
+class Networkd(TypedDict):
+    """The files of systemd-networkd, and which it uses for which interface now (managers/read.py)."""
+
+    files: list[NetworkFile]
+    links: dict[str, str]
+
+
+class Profile(TypedDict):
+    """A profile of NetworkManager that names an interface (managers/read.py)."""
+
+    path: str
+    interface: str | None
+    mac: str | None
+    mtu: str | None
+    routes: list[str]
+
+
+class NetworkManager(TypedDict):
+    """What NetworkManager manages (managers/read.py)."""
+
+    managed: dict[str, bool]
+    unmanaged: list[str]
+    profiles: list[Profile]
+
+
+class Stanza(TypedDict):
+    """What the stanzas of an interface say, those of all files together (managers/read.py)."""
+
+    file: str | None
+    mtu: str | None
+    auto: bool
+    late: bool
+    commands: list[str]
+
+
+class Ifupdown(TypedDict):
+    """The stanzas of interfaces(5), and whether ours is among them (managers/read.py)."""
+
+    included: bool
+    stanzas: dict[str, Stanza]
+
+
+class Wicked(TypedDict):
+    """The interfaces that wicked has files of (managers/read.py)."""
+
+    interfaces: list[str]
+
+
+class Managers(TypedDict, total=False):
+    """The managers that run or start at boot (managers/read.py)."""
+
+    networkd: Networkd
+    NetworkManager: NetworkManager
+    ifupdown: Ifupdown
+    wicked: Wicked

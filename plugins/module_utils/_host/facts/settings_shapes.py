@@ -1,0 +1,127 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the settings of a host in its facts are made of; only those are there that a wish asks for.
+
+What a host does not tell is None.
+"""
+
+from __future__ import annotations
+
+from typing import Dict, TypedDict, Union
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.qos_values import Ets
+
+# Bytes or files, or ``infinity``.
+Limits = Dict[str, Union[int, str, None]]
+
+
+class _Loader(TypedDict):
+    loader: str | None
+    update: list[str]
+    cannot: str
+
+
+class Loader(_Loader, total=False):
+    """The boot loader (kernel_arguments.py); what is optional belongs to systemd-boot."""
+
+    line: str
+    line_file: bool
+    kernels: dict[str, str]
+
+
+class KernelArguments(Loader):
+    """The kernel line and what writes it (kernel_arguments.py)."""
+
+    running: list[str]
+    next: list[str] | None
+    removed: list[str]
+    cpu_vendor: str | None
+
+
+class Hugepages(TypedDict):
+    """Huge pages as the kernel has them (hugepages.py)."""
+
+    sizes: list[str]
+    memory: int | None
+    pages: dict[str, int | None]
+
+
+class UnitLimits(TypedDict):
+    """The limits of a unit that runs containers (limits.py)."""
+
+    limits: Limits
+    running: Limits | None
+
+
+class ServiceLimits(TypedDict):
+    """The limits that services get (limits.py)."""
+
+    systemd: bool
+    default: Limits
+    units: dict[str, UnitLimits]
+
+
+class Later(TypedDict):
+    """What a file that is applied after ours sets at boot (sysctls.py)."""
+
+    file: str
+    value: str
+
+
+class QosDevice(TypedDict):
+    """The QoS of an RDMA device (qos.py)."""
+
+    name: str
+    tos: int | None
+    traffic_class: int | None
+
+
+class _QosPort(TypedDict):
+    files: list[str]
+    dcb: str | None
+    rdma: QosDevice | None
+
+
+class QosPort(_QosPort, total=False):
+    """The QoS of a port (qos.py): of what is optional that which is asked for and can be read."""
+
+    dcbx: str | None
+    pause: dict[str, bool] | None
+    trust: str | None
+    dscp: dict[str, int] | None
+    pfc: list[int] | None
+    pfc_capacity: int | None
+    headroom: dict[str, int]
+    cable_length: int | None
+    ets: Ets | None
+    ecn: dict[str, list[int]]
+    cnp_dscp: int | None
+    cnp_dscp_in: str | None
+    cnp_priority: int | None
+    cnp_priority_in: str | None
+
+
+class HostQos(TypedDict):
+    """The QoS of a host (qos.py)."""
+
+    ports: dict[str, QosPort]
+    lldpad: bool
+    mlnx_qos: bool
+    configfs: bool
+    rdma_cm: bool
+
+
+class Settings(TypedDict, total=False):
+    """What a host has of the settings that are asked for (settings.py)."""
+
+    kernel_arguments: KernelArguments
+    netns_mode: str | None
+    hugepages: Hugepages
+    limits: ServiceLimits
+    sysctl: dict[str, str | None]
+    sysctl_absent: list[str]
+    sysctl_later: dict[str, Later]
+    sysctl_conf: dict[str, str]
+    addresses: dict[str, list[str]] | None
+    qos: HostQos
