@@ -131,25 +131,41 @@ def test_counts_come_from_the_test_runner(tmp_path: Path) -> None:
 
 
 MIXED = """
-import os, pytest
+import pytest
 def test_good(): pass
 def test_bad(): assert False
 def test_left_out(): pytest.skip("why")
-def test_that_ends_its_process(): os._exit(3)
 @pytest.mark.parametrize("number", range(20))
 def test_of_many(number): pass
 """
+DYING = """
+import os
+def test_that_ends_its_process(): os._exit(3)
+"""
+
+
+def parallel_run(folder: Path, tests: str, monkeypatch: pytest.MonkeyPatch) -> Outcome:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _process: {0, 1})
+    (folder / "test_mixed.py").write_text(tests)
+    junit = folder / "junit.xml"
+    argv = (sys.executable, "-m", "pytest", str(folder), "--rootdir", str(folder), "-c", os.devnull)
+    step = Step((*argv, f"--junit-xml={junit}", *parallel()))
+    (outcome,) = runner(folder).run([Gate("tests", "", lambda: (step,), junit=junit)])
+    return outcome
 
 
 def test_counts_of_parallel_tests_are_those_of_all_workers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _process: {0, 1})
-    (tmp_path / "test_mixed.py").write_text(MIXED)
-    junit = tmp_path / "junit.xml"
-    argv = (sys.executable, "-m", "pytest", str(tmp_path), "--rootdir", str(tmp_path), "-c", os.devnull)
-    step = Step((*argv, f"--junit-xml={junit}", *parallel()))
-    (outcome,) = runner(tmp_path).run([Gate("tests", "", lambda: (step,), junit=junit)])
+    outcome = parallel_run(tmp_path, MIXED, monkeypatch)
     assert outcome.verdict is Verdict.FAILED
-    assert outcome.counts() == Counts(passed=21, failed=2, skipped=1)
+    assert outcome.counts() == Counts(passed=21, failed=1, skipped=1)
+
+
+def test_a_worker_that_dies_fails_the_run_and_its_test_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # pytest-xdist may lose what a dying worker had before it, so the other tests are not counted here.
+    outcome = parallel_run(tmp_path, MIXED + DYING, monkeypatch)
+    assert outcome.verdict is Verdict.FAILED
     assert outcome.tests is not None and any("test_that_ends_its_process" in text for text in outcome.tests.failures)
 
 
