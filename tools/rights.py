@@ -19,18 +19,17 @@ from tools.checkout import CHECKOUT, COLLECTIONS, LINK, link_checkout
 FILE = CHECKOUT / "playbooks" / "files" / "cluster-roles.yaml"
 PUSH, PROOF, ROLLOUT = "rdma-fabric-push", "rdma-fabric-proof", "rdma-fabric-rollout"
 DRIFT, JOIN = "rdma-fabric-drift", "rdma-fabric-join"
-CONTROLLERS = "rdma-fabric-controllers"
-OF_CONTROLLERS = ("controllers",)
-"""The specs whose sections deploy controllers, which are granted much: who has none of them need not hold it."""
+BESIDE = {"controllers": "rdma-fabric-controllers", "nv_ipam_webhook": "rdma-fabric-webhook"}
+"""The specs that take a ClusterRole beside that of the push: these grant much, and few policies need them."""
 SET = "rdma-fabric"
 _COLLECTION = "ansible_collections.rdma.fabric"
 HEAD = """# Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 #
-# What the playbooks site (push, and controllers where the policy deploys some), verify (proof), drift and join, and
-# drains and slots (rollout), may do with a cluster, and no more. docs/rights.md tells how to bind them. Written by
-# `python -m tools.rights`.
+# What the playbooks site (push, with controllers and webhook where the policy has such), verify (proof), drift and
+# join, and drains and slots (rollout), may do with a cluster, and no more. docs/rights.md tells how to bind them.
+# Written by `python -m tools.rights`.
 """
 
 
@@ -38,18 +37,20 @@ def roles() -> list[dict[str, Any]]:
     """Return the ClusterRoles."""
     rights = importlib.import_module(f"{_COLLECTION}.plugins.module_utils._k8s.rights")
     specs = importlib.import_module(f"{_COLLECTION}.tests.unit._fabric.specs").SPECS
-    plain = rendered(*(name for name in specs if name not in OF_CONTROLLERS))
-    controllers = rendered(*OF_CONTROLLERS)
-    objects = [*plain, *controllers]
+    plain = rendered(*(name for name in specs if name not in BESIDE))
+    special = {beside: rendered(name) for name, beside in BESIDE.items()}
+    objects = [*plain, *(body for bodies in special.values() for body in bodies)]
     keys = importlib.import_module(f"{_COLLECTION}.plugins.module_utils._k8s.objects").key_of
     wanted = [keys(body) for body in objects]
     find = finder(objects)
     push = rules_of(rights, [keys(body) for body in plain], find, rights.held_rules(plain))
-    more = rules_of(rights, [keys(body) for body in controllers], find, rights.held_rules(controllers))
-    beyond = [need for need in needs_of(rights, more) if not rights.is_granted(need, frozenset(), push)]
+    further = [
+        role(beside, beyond(rights, push, rules_of(rights, [*map(keys, bodies)], find, rights.held_rules(bodies))))
+        for beside, bodies in special.items()
+    ]
     return [
         role(PUSH, push),
-        role(CONTROLLERS, rights.role_rules(beyond)),
+        *further,
         role(PROOF, rights.role_rules(rights.proof_needs(["any"]))),
         role(ROLLOUT, rights.role_rules(rights.rollout_needs(["any"]))),
         role(JOIN, rights.role_rules(rights.joining_needs(["any"]))),
@@ -61,6 +62,13 @@ def rules_of(rights: Any, keys: list[Any], find: Any, held: list[dict[str, Any]]
     """Return the rules that a push of some objects takes."""
     needs = {**rights.push_needs(keys, find, SET, "any"), **rights.diagnosis_needs(keys)}
     found: list[dict[str, Any]] = rights.role_rules(needs, held)
+    return found
+
+
+def beyond(rights: Any, push: list[dict[str, Any]], rules: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return what rules grant beyond those of the push."""
+    needs = [need for need in needs_of(rights, rules) if not rights.is_granted(need, frozenset(), push)]
+    found: list[dict[str, Any]] = rights.role_rules(needs)
     return found
 
 

@@ -34,6 +34,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._k8s.rights import (
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.session import BatchRequest
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import Connection
+from ansible_collections.rdma.fabric.tests.integration.cert_manager import cert_manager_kinds
 from ansible_collections.rdma.fabric.tests.integration.playbooks import User, stored
 from ansible_collections.rdma.fabric.tests.lab.api import Api
 from ansible_collections.rdma.fabric.tests.lab.control_plane import ControlPlane
@@ -41,16 +42,17 @@ from ansible_collections.rdma.fabric.tests.lab.nodes import apply_nodes, delete_
 from ansible_collections.rdma.fabric.tests.unit._fabric.specs import SPECS
 from ansible_collections.rdma.fabric.tests.unit.plugins.actions import run_action
 from tools.fleet import INVENTORY
-from tools.rights import FILE, OF_CONTROLLERS, finder
+from tools.rights import BESIDE, FILE, finder
 
 Json = dict[str, Any]
 GROUP = "rbac.authorization.k8s.io"
 ROLES: dict[str, Json] = {
     each["metadata"]["name"]: each for each in yaml.safe_load(FILE.read_text(encoding="utf-8"))["items"]
 }
-PUSH, CONTROLLERS, PROOF, ROLLOUT, JOIN, DRIFT = (
-    ROLES[f"rdma-fabric-{name}"]["rules"] for name in ("push", "controllers", "proof", "rollout", "join", "drift")
+PUSH, PROOF, ROLLOUT, JOIN, DRIFT = (
+    ROLES[f"rdma-fabric-{name}"]["rules"] for name in ("push", "proof", "rollout", "join", "drift")
 )
+FURTHER = {name: ROLES[role]["rules"] for name, role in BESIDE.items()}
 
 
 def person(cluster: ControlPlane, *rules: Json) -> Path:
@@ -105,19 +107,20 @@ def pusher(fleet_cluster: ControlPlane) -> Path:
 
 @pytest.fixture(scope="module")
 def pushers(fleet_cluster: ControlPlane, pusher: Path) -> dict[str, Path]:
-    """Who pushes each spec: somebody who has the role for controllers too where it has some."""
-    other = person(fleet_cluster, *PUSH, *CONTROLLERS)
-    return {name: other if name in OF_CONTROLLERS else pusher for name in SPECS}
+    """Who pushes each spec: somebody who has the role beside that of the push where the spec takes one."""
+    others = {name: person(fleet_cluster, *PUSH, *rules) for name, rules in FURTHER.items()}
+    return {name: others.get(name, pusher) for name in SPECS}
 
 
 @pytest.fixture(scope="module")
 def bare(fleet_cluster: ControlPlane) -> Iterator[ControlPlane]:
-    """A cluster that has the namespaces of every spec, so that a dry run can judge what goes there."""
+    """A cluster with the namespaces of every spec and cert-manager's kinds: a dry run judges what goes there."""
     names = {body["metadata"].get("namespace") for spec in SPECS.values() for body in objects_of(render(spec()))}
     there = set(fleet_cluster.kubectl("get", "namespaces", "-o", "jsonpath={.items[*].metadata.name}").split())
     for name in sorted(filter(None, names - there)):
         fleet_cluster.create_namespace(name)
-    yield fleet_cluster
+    with cert_manager_kinds(fleet_cluster):
+        yield fleet_cluster
 
 
 def concerned(rule: Json, *makes: Callable[[], Json]) -> tuple[Json, list[str]]:
@@ -144,7 +147,7 @@ def concerned(rule: Json, *makes: Callable[[], Json]) -> tuple[Json, list[str]]:
 
 @pytest.mark.parametrize("rule", PUSH, ids=lambda rule: f"{rule['apiGroups'][0]}-{rule['resources'][0]}")
 def test_each_rule_of_the_push_is_missed_by_name(bare: ControlPlane, rule: Json) -> None:
-    spec, resources = concerned(rule, *(make for name, make in SPECS.items() if name not in OF_CONTROLLERS))
+    spec, resources = concerned(rule, *(make for name, make in SPECS.items() if name not in BESIDE))
     somebody = person(bare, *(each for each in PUSH if each != rule))
     found = rehearse(connection_of(somebody), request_of(spec, wait=True))
     text = "\n".join([*found.problems, *found.notices])
@@ -152,13 +155,17 @@ def test_each_rule_of_the_push_is_missed_by_name(bare: ControlPlane, rule: Json)
 
 
 @pytest.mark.parametrize(
-    "rule", CONTROLLERS, ids=lambda rule: f"{rule['apiGroups'][0]}-{rule['resources'][0]}-{len(rule['verbs'])}"
+    ("name", "rule"),
+    [
+        pytest.param(name, rule, id=f"{name}-{rule['apiGroups'][0]}-{rule['resources'][0]}-{len(rule['verbs'])}")
+        for name, rules in FURTHER.items()
+        for rule in rules
+    ],
 )
-def test_each_rule_for_controllers_is_missed_by_name(bare: ControlPlane, rule: Json) -> None:
+def test_each_rule_beside_those_of_the_push_is_missed_by_name(bare: ControlPlane, name: str, rule: Json) -> None:
     # Without objects of the user's own, whose rights would be missed first.
-    makes = [lambda name=name: {**SPECS[name](), "objects": []} for name in OF_CONTROLLERS]
-    spec, resources = concerned(rule, *makes)
-    somebody = person(bare, *PUSH, *(each for each in CONTROLLERS if each != rule))
+    spec, resources = concerned(rule, lambda: {**SPECS[name](), "objects": []})
+    somebody = person(bare, *PUSH, *(each for each in FURTHER[name] if each != rule))
     found = rehearse(connection_of(somebody), request_of(spec, wait=True))
     text = "\n".join([*found.problems, *found.notices])
     assert [name for name in resources if name not in text] == [], text

@@ -45,7 +45,10 @@ from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import 
 _VERBS = {CREATED: ("create", "patch"), CONFIGURED: ("patch",), DELETED: ("delete",)}
 _NEXT_STEP = "next: grant them, or bind the ClusterRole {role}, which this collection ships (docs/rights.md)"
 _PUSH, _ROLLOUT = "rdma-fabric-push", "rdma-fabric-rollout"
-_WITH_CONTROLLERS = f"{_PUSH} (and rdma-fabric-controllers where the policy deploys controllers)"
+_FOR_THE_PUSH = (
+    f"{_PUSH} (and rdma-fabric-controllers where the policy deploys controllers, rdma-fabric-webhook where it has"
+    " nvIpam.enableWebhook)"
+)
 _JOIN, _PROOF = "rdma-fabric-join", "rdma-fabric-proof"
 
 
@@ -76,7 +79,7 @@ def rehearse(connection: Connection, request: BatchRequest) -> Rehearsal:
     notices = _notices(user, missing.needs - lacking, missing.unknown)
     if any(need.verb == "list" and need in _reads(keys, kinds.find) for need in lacking):
         # What is there can't be seen, so nothing tells which of the other rights this run would not use.
-        return Rehearsal(user, [_lacks(user, _without_pruning(lacking), _WITH_CONTROLLERS)], notices)
+        return Rehearsal(user, [_lacks(user, _without_pruning(lacking), _FOR_THE_PUSH)], notices)
     try:
         result, failures = run(connection, replace(request, check=True, wait=False)), []
     except BatchError as err:
@@ -100,7 +103,7 @@ def rehearse(connection: Connection, request: BatchRequest) -> Rehearsal:
         used |= {need for need in _without_pruning(own) if need.namespace}
     lacked = (used & lacking) | refused
     return Rehearsal(
-        user, [*([_lacks(user, lacked, _WITH_CONTROLLERS)] if lacked else []), *problems], [*notices, *result.notices]
+        user, [*([_lacks(user, lacked, _FOR_THE_PUSH)] if lacked else []), *problems], [*notices, *result.notices]
     )
 
 

@@ -222,6 +222,11 @@ def nv_ipam() -> dict[str, Any]:
     )
 
 
+def nv_ipam_webhook() -> dict[str, Any]:
+    """Return a spec with the webhook of nv-ipam, whose certificate is cert-manager's work."""
+    return spec_of({"nvIpam": {"enableWebhook": True}}, settings={"nfd": False})
+
+
 def services() -> dict[str, Any]:
     """Return a spec with what runs beside networks, each section in its own fields."""
     affinity = {
@@ -356,6 +361,7 @@ SPECS = {
     "everything": everything,
     "node_groups": node_groups,
     "nv_ipam": nv_ipam,
+    "nv_ipam_webhook": nv_ipam_webhook,
     "services": services,
     "controllers": controllers,
     "openshift": openshift,

@@ -71,8 +71,9 @@ def test_waves_come_in_the_order_in_which_objects_need_each_other(waves: list[di
     kinds = {wave["name"]: {each["kind"] for each in wave["objects"]} for wave in waves}
     assert kinds["namespaces"] == {"Namespace"}
     assert kinds["crds"] == {"CustomResourceDefinition"}
-    assert kinds["workloads"] <= {"DaemonSet", "Deployment", "CronJob"}
-    assert kinds["configs"] <= {"ConfigMap", "NodeFeatureRule", "PersistentVolumeClaim"}
+    assert kinds["workloads"] <= {"DaemonSet", "Deployment", "CronJob", "ValidatingWebhookConfiguration"}
+    configs = {"ConfigMap", "NodeFeatureRule", "PersistentVolumeClaim"}
+    assert kinds["configs"] <= configs | {"Certificate", "Issuer", "Service"}
 
 
 @pytest.mark.parametrize("name", sorted(SPECS))
@@ -94,8 +95,8 @@ def test_every_object_carries_the_labels_of_the_collection(waves: list[dict[str,
 def test_nothing_empty_or_null_is_sent(waves: list[dict[str, Any]]) -> None:
     for each in objects_of(waves):
         for path, value in values(each):
-            if path[-2:] == ("subresources", "status"):
-                continue  # an empty map switches the subresource on
+            if path[-2:] in (("subresources", "status"), ("spec", "selfSigned")):
+                continue  # an empty map switches the subresource, and the kind of issuer, on
             assert value is not None and value not in ({}, []), (each["kind"], each["metadata"]["name"], path)
             assert path[:1] != ("status",) and path != ("metadata", "creationTimestamp")
 

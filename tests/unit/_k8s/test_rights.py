@@ -30,7 +30,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._k8s.rights import (
 from ansible_collections.rdma.fabric.tests.unit._fabric.specs import SPECS
 from ansible_collections.rdma.fabric.tests.unit._k8s.fake_server import config_map, daemon_set, definition
 from ansible_collections.rdma.fabric.tests.unit._k8s.reviewer import ALL, rule
-from tools.rights import FILE, OF_CONTROLLERS, finder
+from tools.rights import BESIDE, FILE, finder
 
 NO_NAMES: frozenset[str] = frozenset()
 FULL = {"create", "delete", "get", "list", "patch"}
@@ -161,7 +161,7 @@ def test_the_shipped_roles_of_push_and_rollout_are_enough_for_a_teardown(name: s
     objects = objects_of(render(SPECS[name]()))
     keys = [key for key in map(key_of, objects) if not is_kept_kind(key)]
     roles = {role["metadata"]["name"]: role["rules"] for role in yaml.safe_load(FILE.read_text())["items"]}
-    more = roles["rdma-fabric-controllers"] if name in OF_CONTROLLERS else []
+    more = roles[BESIDE[name]] if name in BESIDE else []
     rules = [*roles["rdma-fabric-push"], *more, *roles["rdma-fabric-rollout"]]
     needs = removal_needs(keys, finder(objects), "rdma-fabric", "any", nodes=True)
     assert {need.verb for need in needs} >= {"delete", "list", "patch", "update"}
