@@ -8,12 +8,26 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Mapping
 
+import yaml
+
 from ansible_collections.rdma.fabric.plugins.plugin_utils._action import ActionFailure, FabricAction, plain
 from ansible_collections.rdma.fabric.plugins.plugin_utils._discover import Fleet, Wish, survey
-from ansible_collections.rdma.fabric.plugins.plugin_utils._discover_files import MARKER, files_of, recap
+from ansible_collections.rdma.fabric.plugins.plugin_utils._discover_files import (
+    MARKER,
+    POLICY_FILE,
+    files_of,
+    recap,
+)
 from ansible_collections.rdma.fabric.plugins.plugin_utils._files import write_if_different
 
 REGISTERED = "rdma_fabric_discover_facts"
+POLICY = "rdma_fabric_nic_cluster_policy"
+_WITH_POLICIES = (
+    "rdma_fabric_manifests",
+    "rdma_fabric_helm_values",
+    "rdma_fabric_helm_values_files",
+    "rdma_fabric_helm_set",
+)
 _MTU = range(1280, 65536)  # as the host variables take it
 
 
@@ -29,7 +43,8 @@ class ActionModule(FabricAction):
         if not fleet.classes:
             raise ActionFailure(nothing_found(fleet, unread))
         folder = Path(arguments["dest"]).expanduser().absolute()
-        files = {folder / name: text for name, text in files_of(fleet).items()}
+        policy_from = policy_elsewhere((task_vars.get("hostvars") or {}).get("localhost") or {}, folder)
+        files = {folder / name: text for name, text in files_of(fleet, policy_from).items()}
         before = {path: read_text(path) for path in files}
         stale = {path: text for path, text in files.items() if before[path] != text}
         kept = [path for path in stale if before[path] is not None]
@@ -51,7 +66,7 @@ class ActionModule(FabricAction):
             ],
             "without_rails": [host.name for host in fleet.without],
             "unread": unread,
-            "recap": recap(fleet, str(folder), unread, bool(stale), self.check_mode),
+            "recap": recap(fleet, str(folder), unread, bool(stale), self.check_mode, policy_from=policy_from),
             "notices": earlier_files(folder, files),
             **self._diff(stale, before),
         }
@@ -93,6 +108,27 @@ def facts_of(hosts: list[str], given: Mapping[str, Any], variables: Mapping[str,
         if facts is not None:
             found[host] = plain(facts)
     return found
+
+
+def policy_elsewhere(variables: Mapping[str, Any], folder: Path) -> str:
+    """Return the variable that gives a policy besides the file of an earlier discovery, nothing where none does.
+
+    Two policies are refused, and of one variable in two inventories Ansible takes the last one's without a word.
+    """
+    for name in _WITH_POLICIES:
+        if variables.get(name):
+            return name
+    policy = plain(variables.get(POLICY))
+    return POLICY if policy and policy != policy_written(folder / POLICY_FILE) else ""
+
+
+def policy_written(path: Path) -> Any:
+    """Return the policy in a file of variables, None where there is none."""
+    try:
+        content = yaml.safe_load(read_text(path) or "")
+    except yaml.YAMLError:
+        return None
+    return content.get(POLICY) if isinstance(content, dict) else None
 
 
 def nothing_found(fleet: Fleet, unread: list[str]) -> str:

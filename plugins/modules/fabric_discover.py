@@ -17,6 +17,8 @@ description:
     those of a host whose PCI addresses differ, C(group_vars/all.yml) the policy of the cluster, one resource per rail.
   - A rail is an RDMA port with a link on at least one host of its class, near a GPU where any is. Uplinks, members of
     bonds, ports without a link and ports that can't do RDMA are left out. Comments tell why, line by line.
+  - The policy is a comment where the inventory gives one already, in C(rdma_fabric_nic_cluster_policy), or may give one
+    in C(rdma_fabric_manifests) or in values for Helm. Two policies would be refused.
   - The ports of known machines that their vendor means for storage are named C(storage0) and so on.
 notes:
   - This action runs on the controller. It never connects to a host.

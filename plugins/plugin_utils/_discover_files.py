@@ -33,9 +33,18 @@ _NAMED = 5
 _JUMBO = 9000
 
 
-def files_of(fleet: Fleet) -> dict[str, str]:
-    """Return the text of every file by its path below the folder: hosts.yml, group_vars and host_vars."""
-    files = {"hosts.yml": _inventory(fleet), "group_vars/all.yml": f"{MARKER}.\n---\n{policy_file(fleet)}"}
+POLICY_FILE = "group_vars/all.yml"
+
+
+def files_of(fleet: Fleet, policy_from: str = "") -> dict[str, str]:
+    """Return the text of every file by its path below the folder: hosts.yml, group_vars and host_vars.
+
+    ``policy_from`` names the variable that gives a policy already: the one that is written is a comment then.
+    """
+    policy = policy_file(fleet)
+    if policy_from:
+        policy = f"# {_standing_back(policy_from)}:\n{_commented(policy)}"
+    files = {"hosts.yml": _inventory(fleet), POLICY_FILE: f"{MARKER}.\n---\n{policy}"}
     for each in fleet.classes:
         files[f"group_vars/{each.name}.yml"] = _group_file(each, fleet)
         for at in each.differing():
@@ -43,7 +52,9 @@ def files_of(fleet: Fleet) -> dict[str, str]:
     return files
 
 
-def recap(fleet: Fleet, folder: str, unread: Sequence[str], changed: bool, check: bool) -> list[str]:
+def recap(
+    fleet: Fleet, folder: str, unread: Sequence[str], changed: bool, check: bool, *, policy_from: str = ""
+) -> list[str]:
     """Return the last lines of a run: what was found, where it is, what comes next."""
     lines = []
     for each in fleet.classes:
@@ -56,6 +67,7 @@ def recap(fleet: Fleet, folder: str, unread: Sequence[str], changed: bool, check
     lines += [f"left out: {host.name}, {_reasons(host)}" for host in fleet.without]
     lines += clashes(fleet)
     lines += [f"not read, so in no file: {_listed(unread)}"] if unread else []
+    lines += [f"policy: in {folder}/{POLICY_FILE} as a comment. {_standing_back(policy_from)}"] if policy_from else []
     verb = "would be written" if check else "written"
     lines.append(f"inventory: {folder} ({verb if changed else 'already as found'})")
     lines.append(
@@ -63,6 +75,14 @@ def recap(fleet: Fleet, folder: str, unread: Sequence[str], changed: bool, check
         f"{shlex.quote(f'{folder}/hosts.yml')}"
     )
     return lines
+
+
+def _standing_back(policy_from: str) -> str:
+    return f"Your inventory has {policy_from} and a second policy would not be taken: add there what pods are offered"
+
+
+def _commented(text: str) -> str:
+    return "".join(line if line.startswith("#") else f"# {line}" for line in text.splitlines(keepends=True))
 
 
 def _inventory(fleet: Fleet) -> str:

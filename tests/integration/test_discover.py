@@ -50,6 +50,28 @@ def test_what_discover_writes_is_an_inventory_that_preview_takes_beside_the_user
     assert report["cluster"]["waves"]
 
 
+@pytest.mark.parametrize("given", ["rdma_fabric_manifests", "rdma_fabric_nic_cluster_policy"])
+def test_the_next_command_is_taken_where_the_inventory_has_a_policy(user: User, given: str) -> None:
+    mine = names_alone(user, ["egx-01", "egx-02"])
+    spec = {"secondaryNetwork": {"multus": {}}}
+    policy = user.here / "policy.yml"
+    body = {
+        "apiVersion": "mellanox.com/v1alpha1",
+        "kind": "NicClusterPolicy",
+        "metadata": {"name": "nic-cluster-policy"},
+    }
+    policy.write_text(yaml.safe_dump({**body, "spec": spec}))
+    variables = {given: [str(policy)] if given == "rdma_fabric_manifests" else spec}
+    mine.write_text(yaml.safe_dump({**yaml.safe_load(mine.read_text()), "all": {"vars": variables}}))
+    done = user.run("discover", inventory=mine).succeeded()
+    assert f"Your inventory has {given}" in done.output
+    written = user.here / "rdma-fabric-inventory" / "hosts.yml"
+    user.run("preview", "-i", str(written), inventory=mine).succeeded()
+    kept = [each["name"] for wave in user.report()["cluster"]["waves"] for each in wave["objects"]]
+    assert "kube-multus-ds" in kept
+    assert [name for name in kept if name.startswith("rdma-shared")] == []
+
+
 def test_a_limit_reads_and_writes_those_hosts_alone_and_no_match_is_refused(user: User) -> None:
     mine = names_alone(user, ["egx-01", "egx-02", "cpu-01"])
     user.run("discover", "--limit", "egx-01", inventory=mine).succeeded()

@@ -27,8 +27,16 @@ def facts_of(host: str) -> dict[str, Any]:
     return facts
 
 
-def discover(dest: Path, *, check: bool = False, diff: bool = False, **arguments: Any) -> dict[str, Any]:
+def discover(
+    dest: Path,
+    *,
+    check: bool = False,
+    diff: bool = False,
+    controller: dict[str, Any] | None = None,
+    **arguments: Any,
+) -> dict[str, Any]:
     variables = {host: {"rdma_fabric_discover_facts": {"facts": facts_of(host)}} for host in FLEET}
+    variables["localhost"] = controller or {}
     return run_action(
         "fabric_discover",
         {"hosts": FLEET, "dest": str(dest), **arguments},
@@ -113,6 +121,50 @@ def test_the_networks_shown_in_comments_are_valid_with_the_policy(tmp_path: Path
     result = validated(tmp_path, networks)
     assert not [notice for notice in result["notices"] if BILL_OF_MATERIALS not in notice]
     assert sorted(each["name"] for each in result["spec"]["networks"]) == ["rail0-ib", "rail0-roce"]
+
+
+OWN_POLICY = {"sriovDevicePlugin": {"config": "{}"}}
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("rdma_fabric_manifests", ["policy.yaml"]),
+        ("rdma_fabric_helm_values", {"deployCR": True}),
+        ("rdma_fabric_helm_values_files", ["values.yaml"]),
+        ("rdma_fabric_helm_set", ["deployCR=true"]),
+        ("rdma_fabric_nic_cluster_policy", OWN_POLICY),
+    ],
+)
+def test_a_policy_of_the_inventory_counts_and_the_found_one_is_a_comment(tmp_path: Path, name: str, value: Any) -> None:
+    discover(tmp_path / "plain")
+    result = discover(tmp_path / "given", controller={name: value})
+    assert [line for line in result["recap"] if line.startswith("policy: ") and name in line]
+    written = tmp_path / "given" / "group_vars" / "all.yml"
+    assert yaml.safe_load(written.read_text()) is None
+    _marker, _start, plain = (tmp_path / "plain" / "group_vars" / "all.yml").read_text().split("\n", 2)
+    lines = re.sub(r"^# ", "", written.read_text(), flags=re.MULTILINE).splitlines()
+    assert "rdma_fabric_nic_cluster_policy:" in lines
+    assert len(lines) == len(plain.splitlines()) + 3
+    assert discover(tmp_path / "given", controller={name: value})["changed"] is False
+
+
+def test_the_policy_of_an_earlier_discovery_is_none_of_the_inventorys_own(tmp_path: Path) -> None:
+    discover(tmp_path)
+    found = {
+        "rdma_fabric_nic_cluster_policy": read(tmp_path / "group_vars" / "all.yml")["rdma_fabric_nic_cluster_policy"]
+    }
+    again = discover(tmp_path, controller=found)
+    assert again["changed"] is False
+    assert [line for line in again["recap"] if line.startswith("policy: ")] == []
+
+
+@pytest.mark.parametrize("text", ["{", "- a list", ""])
+def test_a_file_that_holds_no_policy_is_none_of_an_earlier_discovery(tmp_path: Path, text: str) -> None:
+    (tmp_path / "group_vars").mkdir()
+    (tmp_path / "group_vars" / "all.yml").write_text(text)
+    result = discover(tmp_path, controller={"rdma_fabric_nic_cluster_policy": OWN_POLICY}, overwrite=True)
+    assert [line for line in result["recap"] if line.startswith("policy: ")]
 
 
 def test_a_second_run_changes_nothing_and_files_that_differ_stay_unless_asked(tmp_path: Path) -> None:
