@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -53,7 +54,7 @@ def test_what_discover_writes_is_an_inventory_that_preview_takes_beside_the_user
 @pytest.mark.parametrize("given", ["rdma_fabric_manifests", "rdma_fabric_nic_cluster_policy"])
 def test_the_next_command_is_taken_where_the_inventory_has_a_policy(user: User, given: str) -> None:
     mine = names_alone(user, ["egx-01", "egx-02"])
-    spec = {"secondaryNetwork": {"multus": {}}}
+    spec: dict[str, Any] = {"secondaryNetwork": {"multus": {}}}
     policy = user.here / "policy.yml"
     body = {
         "apiVersion": "mellanox.com/v1alpha1",
