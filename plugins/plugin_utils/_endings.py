@@ -19,6 +19,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._report.outcome import
     REFUSED,
     UNCHANGED,
 )
+from ansible_collections.rdma.fabric.plugins.plugin_utils._manifests import is_secret
 from ansible_collections.rdma.fabric.plugins.plugin_utils._texts import Unreadable, read_text
 
 TITLE = "RUN RESULT"
@@ -27,7 +28,14 @@ OWN = "rdma.fabric."
 NOTHING = "nothing to do"
 _AGAIN = ""
 _MOST_OF_A_LINE = 160
-_OPTIONS = (("inventory", "-i"), ("subset", "--limit"), ("remote_user", "-u"))
+_OPTIONS = (
+    ("inventory", "-i"),
+    ("subset", "--limit"),
+    ("remote_user", "-u"),
+    ("private_key_file", "--private-key"),
+    ("vault_ids", "--vault-id"),
+    ("vault_password_files", "--vault-password-file"),
+)
 _SWITCHES = (("become", "-b"), ("become_ask_pass", "-K"), ("ask_pass", "-k"), ("ask_vault_pass", "-J"))
 _MEND = "mend what is named above, then"
 
@@ -232,7 +240,10 @@ def _render(result: Mapping[str, Any], run: Run) -> Ending:
     word, folder = _word(result, run), result["output_dir"]
     changes = [f"{len(result[key])} {key}" for key in ("written", "removed") if result[key]]
     counts = ", ".join([counted(len(result["files"]), "file"), *changes])
-    apply = Step("commit them, or: " + shlex.join(["kubectl", "apply", "-k", folder]))
+    commit = "commit them"
+    if any(map(is_secret, result["files"])):
+        commit = "commit them without the files secret-*.yaml, which are in the clear"
+    apply = Step(f"{commit}, or: " + shlex.join(["kubectl", "apply", "-k", folder]))
     return Ending(word, counts, {"files": folder}, Step("", _AGAIN) if word == PENDING else apply, {})
 
 

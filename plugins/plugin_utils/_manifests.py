@@ -18,6 +18,7 @@ import yaml
 from ansible_collections.rdma.fabric.plugins.plugin_utils._files import replace_file
 
 READABLE = 0o644  # the folder is made to be shared
+FOR_THE_OWNER = 0o600
 INVENTORY = ".rdma-fabric-render.json"
 KUSTOMIZATION = "kustomization.yaml"
 
@@ -45,15 +46,15 @@ class FolderChange:
         return bool(self.written or self.removed)
 
     def diff(self, folder: Path) -> list[dict[str, str]]:
-        """Return the change as Ansible shows differences."""
+        """Return the change as Ansible shows differences, without the values of Secrets."""
         edits = [(name, before or "", after) for name, (before, after) in self.written.items()]
         edits += [(name, before, "") for name, before in self.removed.items()]
         return [
             {
                 "before_header": str(folder / name),
                 "after_header": str(folder / name),
-                "before": before,
-                "after": after,
+                "before": _hidden(before, "as it was") if is_secret(name) else before,
+                "after": _hidden(after, "as it shall be") if is_secret(name) else after,
             }
             for name, before, after in sorted(edits)
         ]
@@ -78,6 +79,15 @@ def manifest_files(waves: list[dict[str, Any]], order: Iterable[str]) -> dict[st
         "sortOptions": {"order": "fifo"},
     }
     return {**files, KUSTOMIZATION: to_yaml(kustomization)}
+
+
+def is_secret(path: str) -> bool:
+    """Tell whether a file of the folder holds a Secret."""
+    return path.rpartition("/")[2].startswith("secret-")
+
+
+def _hidden(text: str, which: str) -> str:
+    return text and f"# A Secret {which}: its values are not shown.\n"
 
 
 def to_yaml(value: Any) -> str:
@@ -118,7 +128,7 @@ def apply_folder(folder: Path, change: FolderChange) -> None:
     # Everything that may lie here by the end is recorded first, so that no file of ours can become a foreign one.
     _record(folder, {*change.files, *_owned(folder)})
     for name, (_before, after) in change.written.items():
-        replace_file(folder / name, after.encode("utf-8"), READABLE)
+        replace_file(folder / name, after.encode("utf-8"), FOR_THE_OWNER if is_secret(name) else READABLE)
     for name in change.removed:
         (folder / name).unlink(missing_ok=True)
         if (folder / name).parent != folder and not any((folder / name).parent.iterdir()):

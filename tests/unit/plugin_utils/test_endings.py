@@ -65,6 +65,22 @@ def test_the_next_step_after_a_report_leads_on(result: Json, playbook: str, chec
     assert ("report" in found["paths"]) is not check
 
 
+@pytest.mark.parametrize(
+    ("files", "step"),
+    [
+        (["kustomization.yaml"], "commit them, or: kubectl apply -k out"),
+        (
+            ["06-objects/secret-a-b.yaml", "kustomization.yaml"],
+            "commit them without the files secret-*.yaml, which are in the clear, or: kubectl apply -k out",
+        ),
+        (["06-objects/secretstore-a-b.yaml"], "commit them, or: kubectl apply -k out"),
+    ],
+)
+def test_nobody_is_told_to_commit_a_secret(files: list[str], step: str) -> None:
+    result = {"changed": True, "output_dir": "out", "files": files, "written": files, "removed": []}
+    assert after("render", result, "render")["next"] == step
+
+
 def test_recorded_hosts_are_not_sent_round_in_circles() -> None:
     result = report("pending", planned=1)
     result["summary"]["hosts"]["recorded"] = 2
@@ -80,9 +96,11 @@ def test_the_command_repeats_what_was_given_and_no_variable_that_may_be_a_passwo
         '{"rdma_fabric_prune": false}',
         "?",
     )
-    words = shlex.split(command({**CLI, "extra_vars": given, "become": True}, Step("", "")))
+    secrets = {"private_key_file": "/k", "vault_ids": ["prod@/p"], "vault_password_files": ["/one", "/two"]}
+    words = shlex.split(command({**CLI, **secrets, "extra_vars": given, "become": True}, Step("", "")))
     assert words == [
-        *("ansible-playbook", "rdma.fabric.site", "-i", "/a b/hosts.yml", "--limit", "gpu*", "-b"),
+        *("ansible-playbook", "rdma.fabric.site", "-i", "/a b/hosts.yml", "--limit", "gpu*", "--private-key", "/k"),
+        *("--vault-id", "prod@/p", "--vault-password-file", "/one", "--vault-password-file", "/two", "-b"),
         *("-e", given[0], "-e", given[1], "-e", given[3]),
     ]
 

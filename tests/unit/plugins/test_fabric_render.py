@@ -201,3 +201,20 @@ def test_something_else_than_a_spec_is_refused_by_name() -> None:
     result = render({"spectrumXOperator": {}})
     assert result["failed"]
     assert "fabric_input" in result["msg"]
+
+
+def secret(value: str) -> dict[str, Any]:
+    body = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "ufm"}, "stringData": {"PASSWORD": value}}
+    return spec_of({}, objects=[body])
+
+
+def test_a_secret_is_for_its_owner_alone_and_no_difference_shows_it(tmp_path: Path) -> None:
+    shown = [render(secret(value), tmp_path, diff=True)["diff"] for value in ("hush", "hushed")]
+    shown.append(render(spec_of({}), tmp_path, diff=True)["diff"])
+    assert [len([each for each in run if "/secret-" in each["after_header"]]) for run in shown] == [1, 1, 1]
+    assert "hush" not in str(shown)
+    assert all(each["before"] != each["after"] for run in shown for each in run)
+    render(secret("hush"), tmp_path)
+    (path,) = tmp_path.rglob("secret-*.yaml")
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert yaml.safe_load(path.read_text())["stringData"] == {"PASSWORD": "hush"}
