@@ -23,7 +23,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects import se
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.slots import limit_of
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, Notice, Violation, named
 from ansible_collections.rdma.fabric.plugins.plugin_utils._action import FabricAction, plain
-from ansible_collections.rdma.fabric.plugins.plugin_utils._documents import read_files
+from ansible_collections.rdma.fabric.plugins.plugin_utils._documents import in_the_clear, read_files
 from ansible_collections.rdma.fabric.plugins.plugin_utils._host_values import values_of
 from ansible_collections.rdma.fabric.plugins.plugin_utils._run_hosts import taking_part, wire_tested
 from ansible_collections.rdma.fabric.plugins.plugin_utils._run_input import CONTROLLER, not_found
@@ -61,7 +61,7 @@ class ActionModule(FabricAction):
 
     def execute(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         """Return the spec and the notices of everything given; raise InvalidInput with every violation."""
-        documents, violations = read_files(arguments["manifests"], self.find_file)
+        documents, violations = self._read_files(arguments["manifests"])
         values, wrong_values = self._helm_values(arguments)
         hostvars = task_vars.get("hostvars") or {}
         runner = hostvars.get(task_vars.get("inventory_hostname", ""), {})
@@ -121,8 +121,15 @@ class ActionModule(FabricAction):
         asked = any(arguments[name] for name in (*_INPUTS, *RESOURCES)) or bool(extra_resource(task_vars))
         return not_found(arguments["hosts_pattern"], arguments["hosts"], asked, task_vars, self._loader)
 
+    def _read_files(self, names: list[str]) -> tuple[list[Document], list[Violation]]:
+        """Read files that ansible-vault may have encrypted as a whole; the texts stay on disk no longer than that."""
+        try:
+            return read_files(names, lambda name: in_the_clear(name, self.find_file(name), self._loader))
+        finally:
+            self._loader.cleanup_all_tmp_files()
+
     def _helm_values(self, arguments: Mapping[str, Any]) -> tuple[list[Document], list[Violation]]:
-        documents, violations = read_files(arguments["helm_values_files"], self.find_file)
+        documents, violations = self._read_files(arguments["helm_values_files"])
         if arguments["helm_values"]:
             documents.append(Document("rdma_fabric_helm_values", arguments["helm_values"]))
         findings = Findings()

@@ -28,7 +28,7 @@ extends_documentation_fragment:
 options:
   manifests:
     description:
-      - YAML or JSON files on the controller. A file may hold several documents.
+      - YAML or JSON files on the controller. A file may hold several documents, and be encrypted by C(ansible-vault).
       - A relative name is looked for in the working directory, then beside the playbook.
     type: list
     elements: path
@@ -38,7 +38,9 @@ options:
     type: dict
     default: {}
   helm_values_files:
-    description: Files with Helm values on the controller. A later one wins over an earlier one.
+    description:
+      - Files with Helm values on the controller. A later one wins over an earlier one.
+      - They may be encrypted by C(ansible-vault).
     type: list
     elements: path
     default: []

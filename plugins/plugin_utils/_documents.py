@@ -16,6 +16,9 @@ from pathlib import Path as FilePath
 from typing import Any, Callable, Iterator
 
 import yaml
+from ansible.errors import AnsibleError
+from ansible.parsing.dataloader import DataLoader
+from ansible.parsing.vault import b_HEADER
 
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.findings import (
     Document,
@@ -77,6 +80,24 @@ def read_files(names: list[str], find: Callable[[str], FilePath]) -> tuple[list[
         except InvalidInput as invalid:
             violations += invalid.violations
     return documents, violations
+
+
+def in_the_clear(name: str, path: FilePath, loader: DataLoader) -> FilePath:
+    """Return the path of a file's text: the file, or where the loader has decrypted it to if ansible-vault wrote it.
+
+    Raises OSError, and InvalidInput where no secret of the run fits.
+    """
+    if not path.is_file():
+        return path
+    with path.open("rb") as file:
+        if file.read(len(b_HEADER)) != b_HEADER:
+            return path
+    try:
+        return FilePath(loader.get_real_file(str(path.absolute())))
+    except AnsibleError as error:
+        problem = f"is encrypted and cannot be decrypted: {str(error).splitlines()[0]}"
+        hint = "give its secret: --vault-id or --vault-password-file, or the template's credential of type Vault"
+        raise InvalidInput([Violation(name, "", problem, hint)]) from error
 
 
 def _read(name: str, path: FilePath) -> str:
@@ -270,4 +291,6 @@ def _plain_scalar(text: str) -> Any:
 
 def _tagged(node: Any, path: Path) -> _Flaw:
     tag = shown(node.tag.replace(_STANDARD, "!!"))
-    return _Flaw(node, path, f"has the tag {tag}", "only plain data is read: drop the tag")
+    vaulted = node.tag == "!vault"
+    hint = "encrypt the file as a whole: ansible-vault encrypt" if vaulted else "only plain data is read: drop the tag"
+    return _Flaw(node, path, f"has the tag {tag}", hint)

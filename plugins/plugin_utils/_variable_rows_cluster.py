@@ -38,7 +38,7 @@ INPUTS = (
         (
             "Files on the controller that hold custom resources as written for the NVIDIA Network Operator, network "
             "attachments, or any other Kubernetes object that goes with them.",
-            "A file may hold several documents. Every object is taken as it is.",
+            "A file may hold several documents, and be encrypted by C(ansible-vault). Every object is taken as it is.",
         ),
         _PREFLIGHT,
         default=[],

@@ -6,10 +6,11 @@
 from __future__ import annotations
 
 import importlib
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 from unittest import mock
+
+from ansible.parsing.dataloader import DataLoader
 
 from ansible_collections.rdma.fabric.plugins.plugin_utils import _action
 
@@ -36,6 +37,7 @@ def run_action(
     check: bool = False,
     diff: bool = False,
     task_vars: dict[str, Any] | None = None,
+    loader: DataLoader | None = None,
 ) -> dict[str, Any]:
     """Return the result of an action with these arguments."""
     module = importlib.import_module(f"{PREFIX}.{name}")
@@ -43,7 +45,7 @@ def run_action(
         args=arguments, check_mode=check, diff=diff, async_val=0, action=f"rdma.fabric.{name}", environment=[]
     )
     connection = SimpleNamespace(_shell=SimpleNamespace(tmpdir="/nowhere", env_prefix=lambda **_variables: ""))
-    loader = SimpleNamespace(path_dwim=lambda path: str(Path(path).absolute()))
+    loader = loader or DataLoader()
     templar = SimpleNamespace(template=lambda value: value)
     action = module.ActionModule(task, connection, SimpleNamespace(), loader, templar, None)
     with mock.patch.object(_action, "fragment_loader", Fragments()):
