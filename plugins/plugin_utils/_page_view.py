@@ -165,8 +165,9 @@ def _remark_groups(report: dict[str, Any], detail: Detail) -> list[dict[str, Any
     for remark in report["remarks"]:
         grouped.setdefault(remark["kind"], []).append(remark)
     groups = []
-    for kind, text in report["remark_kinds"].items():
-        members = grouped[kind]
+    # The remarks are in the order of their weight, also in a report that was read from a file; its keys are not.
+    for kind, members in grouped.items():
+        text = report["remark_kinds"][kind]
         alike = _alike(members, lambda remark: remark["devices"])
         entries = [
             {

@@ -136,7 +136,9 @@ def recap_lines(report: dict[str, Any], *, check: bool = False) -> list[str]:
         counts = {action: summary["objects"][action] for action in ("created", "configured", "deleted")}
         changes = ", ".join(f"{count} {action}" for action, count in counts.items() if count)
         lines = [f"check mode, nothing was changed; a run would mean for objects: {changes or 'no change'}", *lines]
-    for kind, text in report["remark_kinds"].items():
+    # In the order of the remarks, which also a report that was read from a file has; its keys are sorted.
+    for kind in dict.fromkeys(remark["kind"] for remark in report["remarks"]):
+        text = report["remark_kinds"][kind]
         names = [remark["host"] for remark in report["remarks"] if remark["kind"] == kind]
         if text["severity"] == ATTENTION:
             lines.append(f"attention: {text['title']}: {_listed(names)}")
