@@ -432,9 +432,6 @@ compile_once()
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.lock import exclusive
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import REFUSED, describe
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.links import check_links
-from ansible_collections.rdma.fabric.plugins.module_utils._host.guard.arm import Guard
-from ansible_collections.rdma.fabric.plugins.module_utils._host.guard.confirmation import confirmation
-from ansible_collections.rdma.fabric.plugins.module_utils._host.guard.launch import launch
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import LiveHost, LiveMachine
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.clock import SystemClock
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.connection import client_address, server_address
@@ -449,6 +446,8 @@ from ansible_collections.rdma.fabric.plugins.module_utils._module import LockHol
 def run_here(module: AnsibleModule) -> dict[str, Any]:
     """Return the outcome for the machine that the module runs on; only a run that applies gets a way to change it."""
     if module.params["confirm"]:
+        from ansible_collections.rdma.fabric.plugins.module_utils._host.guard.confirmation import confirmation  # noqa: PLC0415
+
         return confirmation(LiveMachine(), SystemClock(), module.params["confirm"], check=module.check_mode)
     desired = check_spec(module.params["desired"])
     sealed = module.params["sealed"]
@@ -495,6 +494,10 @@ def apply_here(desired: HostSpec, run: Run, address: str | None, token: str) -> 
 
     ``token`` is what such a change is known by.
     """
+    # A run that only looks needs nothing of the guard: each module is compiled on the host in every run.
+    from ansible_collections.rdma.fabric.plugins.module_utils._host.guard.arm import Guard  # noqa: PLC0415
+    from ansible_collections.rdma.fabric.plugins.module_utils._host.guard.launch import launch  # noqa: PLC0415
+
     machine, clock = LiveMachine(), SystemClock()
     seconds = desired["revert_seconds"] or DEFAULT
     guard = Guard(machine, clock, partial(launch, machine), token=token, seconds=seconds)

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.execute import Execution, execute
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.execute import execute
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.execution import Execution
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.handler import Handler
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.operations import Found, SetAttribute, Work
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import Plan, make_step

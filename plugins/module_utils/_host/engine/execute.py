@@ -6,10 +6,10 @@
 from __future__ import annotations
 
 import contextlib
-from dataclasses import dataclass, field
-from typing import Callable, Iterator, Optional, Protocol, Sequence
+from typing import Callable, Iterator, Optional, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.execution import Execution, Failure, Watch
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.failures import NEXT, Fault, explain, told
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.handler import Handler
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.operations import (
@@ -27,7 +27,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.operation
     limit_of,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.ports import PCI_DEVICES, NoPort, fill
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import Plan, Step, describe, is_executable
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import Plan, Step, is_executable
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import HostError, Machine, encoded
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.clock import Clock
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.pci_config import LONGEST, offset_of
@@ -35,31 +35,6 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.pci_conf
 # A wait looks at the host this often at first, then ever less often.
 _FIRST_INTERVAL = 0.05
 _LONGEST_INTERVAL = 1.0
-
-
-@dataclass(frozen=True)
-class Failure:
-    """The step that failed, none when it was the bookkeeping before or after them; ``error`` is one line with what,
-    where, why and the next step."""
-
-    step: Step | None
-    error: str
-    undone: tuple[str, ...] = ()
-    not_undone: tuple[str, ...] = ()
-
-
-@dataclass
-class Execution:
-    """What became of a plan: ``done`` steps with their seconds, the one that failed, those it did not come to."""
-
-    done: list[tuple[Step, float]] = field(default_factory=list)
-    failure: Failure | None = None
-    not_reached: list[Step] = field(default_factory=list)
-
-    @property
-    def lines(self) -> list[str]:
-        """Return the executed steps as the printed plan has them, in order."""
-        return [describe(step) for step, _seconds in self.done]
 
 
 HandlerOf = Callable[[str], Optional[Handler]]
@@ -73,16 +48,6 @@ class _StepFailed(Exception):
         self.operation = operation
         self.done = done
         super().__init__(str(error))
-
-
-class Watch(Protocol):
-    """What is told of every step before it runs, and of every operation; HostError and Fault keep it from running."""
-
-    def before(self, context: Context, step: Step, work: Work) -> None:
-        """Prepare for a step."""
-
-    def during(self, seconds: float) -> None:
-        """Prepare for an operation that may take so long; what a step has done is undone when that fails."""
 
 
 def execute(

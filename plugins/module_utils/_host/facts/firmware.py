@@ -71,7 +71,7 @@ def read_firmware(probe: Probe, ports: Sequence[Interface]) -> Firmware:
     """
     asked = _asked(ports)
     if not asked:
-        return unread_firmware()
+        return {"tool": None, "set_since_boot": {}, "cards": {}}
     tool = next((path for path in TOOLS if probe.host.exists(path)), None)
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         read = pool.map(lambda ask: _card(probe.host, tool, *ask), asked.values())
@@ -80,11 +80,6 @@ def read_firmware(probe: Probe, ports: Sequence[Interface]) -> Firmware:
         "set_since_boot": record_of(probe.content(SET_SINCE_BOOT)),
         "cards": dict(zip(asked, read)),
     }
-
-
-def unread_firmware() -> Firmware:
-    """Return the facts of a host whose firmware nothing is asked of."""
-    return {"tool": None, "set_since_boot": {}, "cards": {}}
 
 
 def _asked(ports: Sequence[Interface]) -> dict[str, tuple[str, list[str]]]:

@@ -47,7 +47,7 @@ def read_firmware_images(probe: Probe, ports: Sequence[Interface], actual: HostS
     """
     asked = [port for port in ports if port.wanted.get("firmware_image")]
     if not asked:
-        return unread_images()
+        return {"tool": None, "cards": {}, "files": {}}
     tool = next((path for path in FLINT if probe.host.exists(path)), None)
     cards = list(dict.fromkeys(flash_of(actual, port.key) for port in asked))
     paths = list(dict.fromkeys(filter(None, (port.wanted["firmware_image"]["file"] for port in asked))))
@@ -55,11 +55,6 @@ def read_firmware_images(probe: Probe, ports: Sequence[Interface], actual: HostS
         of_cards = pool.map(lambda card: _card(probe.host, tool, functions_of_flash(actual, card)), cards)
         of_files = pool.map(lambda path: _file(probe.host, tool, path), paths)
     return {"tool": tool, "cards": dict(zip(cards, of_cards)), "files": dict(zip(paths, of_files))}
-
-
-def unread_images() -> FirmwareImages:
-    """Return the facts of a host whose firmware images nothing is asked of."""
-    return {"tool": None, "cards": {}, "files": {}}
 
 
 def _card(host: Host, tool: str | None, devices: Sequence[str]) -> CardImage:

@@ -5,24 +5,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any, Iterable, Mapping, NamedTuple, Sequence
+from typing import Any, Iterable, Mapping, NamedTuple
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.affected_vfs import renewed_functions
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.boot import read_boot_state
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.devices import PciId, nic_family
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.drivers import read_stack_state
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.eswitch import read_eswitches
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.firmware import read_firmware, unread_firmware
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.firmware_image import (
-    read_firmware_images,
-    unread_images,
-)
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.functions import read_port_settings
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.guids import read_guids
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import HostState
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interfaces import Interface
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interrupts import every_function, read_interrupts
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.kernel import read_modules, read_stack
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.labels import node_labels
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.matching import Matched, match_spec
@@ -37,12 +25,8 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.pci import
     read_functions,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.pcie import read_pcie
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.qos import everything_of, read_qos
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.qos_scope import asked
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.queues import read_queues
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.rdma import read_rdma
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.remote_storage import read_remote_storage
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.routing import read_routing
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.settings import read_settings
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Facts, Nic, RdmaDevice, ReadNetdev
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.system import read_system
@@ -52,7 +36,6 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.uplink imp
     read_tables,
     read_uplinks,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.users import read_users
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.vf_counts import read_vf_counts
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import Host
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe
@@ -128,8 +111,8 @@ def read_host(
         # What a wish about a device asks for; it is matched to the devices above.
         "vf_users": {},
         "eswitch": {},
-        "firmware": unread_firmware(),
-        "firmware_images": unread_images(),
+        "firmware": {"tool": None, "set_since_boot": {}, "cards": {}},
+        "firmware_images": {"tool": None, "cards": {}, "files": {}},
         "guids": {},
         "queues": {},
         "interrupts": {},
@@ -138,43 +121,29 @@ def read_host(
         "unreadable": [],
     }
     matched = match_spec(desired or {}, HostState(facts))
-    _read_wanted(probe, desired or {}, matched.interfaces, facts)
-    read_stack_state(probe, desired or {}, facts)
+    _read_asked(probe, desired or {}, matched, facts)
     if everything:
-        read_qos(probe, *everything_of(facts))
-        read_interrupts(probe, every_function(nics), ())
+        from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.asked_ports import read_every_port
+
+        read_every_port(probe, facts)
     facts["unreadable"] = probe.unreadable()
     return Reading(facts, matched)
 
 
-def _read_wanted(probe: Probe, desired: Mapping[str, Any], interfaces: Sequence[Interface], facts: Facts) -> None:
-    """Add to the facts what is only read of devices that a wish is about."""
-    actual = HostState(facts)
-    _read_cards(probe, desired, interfaces, actual)
-    by_name = {netdev["name"]: netdev for netdev in facts["netdevs"]}
-    facts["vf_users"] = read_users(probe, renewed_functions(interfaces, actual), facts["nics"], by_name)
-    qos = read_qos(probe, desired, interfaces, facts["rdma"])
-    if qos is not None:
-        facts["settings"]["qos"] = qos
-    facts["queues"] = read_queues(probe, interfaces)
-    facts["interrupts"] = read_interrupts(probe, interfaces, facts["boot"]["files"])
-    facts["routing"] = read_routing(probe, desired, interfaces, facts["boot"], facts["uplinks"])
+def _read_asked(probe: Probe, desired: Mapping[str, Any], matched: Matched, facts: Facts) -> None:
+    """Add to the facts what is only read where the spec asks for it, or files of ours tell that an earlier one did.
 
+    What reads it is imported then: each module is compiled on the host in every run.
+    """
+    if desired.get("interfaces") or facts["boot"]["files"]:
+        from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.asked_ports import read_asked_ports
 
-def _read_cards(probe: Probe, desired: Mapping[str, Any], interfaces: Iterable[Interface], actual: HostState) -> None:
-    """Add what only commands tell of NVIDIA cards: of the physical functions that are asked for."""
-    cards = {nic["address"] for nic in actual.nvidia_nics() if nic["function"] == "pf"}
-    # What is asked of all interfaces at once is asked of each.
-    ports = [
-        replace(port, wanted={**port.wanted, "qos": asked(desired, port) or None})
-        for port in interfaces
-        if port.key in cards
-    ]
-    facts = actual.facts
-    facts["eswitch"] = read_eswitches(probe, ports)
-    facts["firmware"] = read_firmware(probe, ports)
-    facts["firmware_images"] = read_firmware_images(probe, ports, actual)
-    facts["guids"] = read_guids(probe, ports)
+        read_asked_ports(probe, desired, matched.interfaces, facts)
+    known_before = desired.get("peer_memory_before") is not None
+    if known_before or any(desired.get(key) for key in ("driver", "peer_memory", "requests")):
+        from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.drivers import read_stack_state
+
+        read_stack_state(probe, desired, facts)
 
 
 def _nics(probe: Probe, functions: list[Function], netdevs: list[Netdev], rdma: list[RdmaDevice]) -> list[Nic]:

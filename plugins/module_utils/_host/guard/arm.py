@@ -30,7 +30,6 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.guard.record imp
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.guard.revert import (
     Answer,
-    boot_id,
     forget_if_gone,
     read_record,
     unreported,
@@ -45,6 +44,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths im
     STAGED_FILE,
     UNIT_FILE,
 )
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import boot_id
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.program import is_program, program_path
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.guard import seconds_after_boot
 

@@ -31,7 +31,6 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.guard.record imp
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import HostError, Machine
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.clock import Clock
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import (
-    BOOT_ID,
     CONFIRMED_FILE,
     GUARD_FILE,
     PROGRAM_DIRECTORY,
@@ -40,6 +39,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths im
     STAGED_FILE,
     WISHES_FILE,
 )
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import boot_id
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.program import is_program
 
 CONFIRMED = "confirmed"
@@ -198,14 +198,6 @@ def read_record(machine: Machine, path: str) -> Record | None:
         return parse(machine.read(path))
     except (HostError, BadRecord):
         return None
-
-
-def boot_id(machine: Machine) -> str:
-    """Return what tells one start of the host from another, empty where the kernel has no such number."""
-    try:
-        return machine.read(BOOT_ID).strip()
-    except HostError:
-        return ""
 
 
 def _leave_no_unit(machine: Machine, clock: Clock) -> None:

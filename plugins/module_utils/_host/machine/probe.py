@@ -15,6 +15,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access i
     Host,
     HostError,
 )
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import BOOT_ID
 
 TEXT_LIMIT = 256
 _MOST_FAILURES = 24
@@ -184,6 +185,14 @@ def texts_of(probe: Probe, paths: Iterable[str], endings: tuple[str, ...] = ("",
         places += [f"{path}{name}" for name in names if name.endswith(endings)] if path.endswith("/") else [path]
     texts = [(place, probe.content(place, ("EISDIR",))) for place in places]
     return [(place, text) for place, text in texts if text is not None]
+
+
+def boot_id(host: Host) -> str:
+    """Return what tells one start of the host from another, empty where the kernel has no such number."""
+    try:
+        return host.read(BOOT_ID).strip()
+    except HostError:
+        return ""
 
 
 def parse_int(text: str, base: int = 10) -> int | None:

@@ -28,7 +28,8 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.unit import
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.qos.request import CONCERN as QOS
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.qos.request import without_soft_devices
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.execute import Execution, execute
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.execute import execute
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.execution import Execution
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.failures import explain
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.lock import Locked, NoLock, exclusive, patient
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.ports import NET, NoPort, port_of
@@ -53,7 +54,8 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.guard.revert imp
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import HostError, LiveMachine, Machine
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.clock import Clock, SystemClock
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import BOOT_ID, RESULT_FILE, WISHES_FILE
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import RESULT_FILE, WISHES_FILE
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import boot_id
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.plan import plan_with_context
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.registry import ORDER, handler_of
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import HostSpec
@@ -118,7 +120,7 @@ def start(
     """
     # The last word of one that is ended from outside; where it can't be written, that is told in the end.
     with contextlib.suppress(HostError):
-        machine.replace(RESULT_FILE, Outcome((), (), running=True).as_text(_boot_id(machine)), 0o600)
+        machine.replace(RESULT_FILE, Outcome((), (), running=True).as_text(boot_id(machine)), 0o600)
     reverted = revert_if_due(machine, clock)
     problems = _begin(machine, clock, launch)
     outcome = _alone(machine, clock, alone)
@@ -126,7 +128,7 @@ def start(
     if reverted:
         outcome = outcome._replace(executed=("took an unconfirmed change of the uplink back", *outcome.executed))
     try:
-        machine.replace(RESULT_FILE, outcome.as_text(_boot_id(machine)), 0o600)
+        machine.replace(RESULT_FILE, outcome.as_text(boot_id(machine)), 0o600)
     except HostError as error:
         problem = f"the result could not be kept: {explain(error, None, {})}"
         outcome = outcome._replace(problems=(*outcome.problems, problem))
@@ -381,10 +383,3 @@ def _has_interface(machine: Machine, address: str) -> bool:
         return bool(port_of(machine, address))
     except (HostError, NoPort):
         return False
-
-
-def _boot_id(machine: Machine) -> str:
-    try:
-        return machine.read(BOOT_ID).strip()
-    except HostError:
-        return ""

@@ -1,7 +1,10 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""One run over one host: read, plan, apply, read and plan again."""
+"""One run over one host: read, plan, apply, read and plan again.
+
+What only a run that changes something needs is imported there: each module is compiled on the host in every run.
+"""
 
 from __future__ import annotations
 
@@ -10,14 +13,7 @@ from typing import NamedTuple
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine import pending_reboot
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.execute import (
-    Execution,
-    Failure,
-    Watch,
-    execute,
-    perform,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.failures import explain, told
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.execution import Execution, Failure, Watch
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.operations import Operation, PutFile, RemoveFile
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import (
     NEEDS_CONSENT,
@@ -32,18 +28,11 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.asked_func
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.gather import gather, read_host
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.pending_reboot import PATH as PENDING_REBOOT
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Awaited, Facts
-from ansible_collections.rdma.fabric.plugins.module_utils._host.guard.revert import boot_id
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import Host, HostError, Machine
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.clock import Clock
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import boot_id
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.state_file import check
-
-# The boot unit's program starts in at_boot: imported here, Ansible sends it to every host that is planned.
-from ansible_collections.rdma.fabric.plugins.module_utils._host.run import (  # pylint: disable=unused-import
-    at_boot,  # noqa: F401
-    baseline,
-    reached,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.run.links import with_links
+from ansible_collections.rdma.fabric.plugins.module_utils._host.run import baseline, reached
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.plan import plan_with_context
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.registry import ORDER, handler_of
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.result import (
@@ -125,6 +114,8 @@ def apply(
         return with_verdict(host_result(seen.wish, seen.facts, seen.plan, run), verdict)
     outcome = _apply(machine, desired, run, address, clock, seen=seen, watch=watch)
     if run.links:
+        from ansible_collections.rdma.fabric.plugins.module_utils._host.run.links import with_links
+
         outcome = with_links(machine, clock, outcome, run.links, run.link_seconds, shut=_shut(seen), watch=watch)
     return with_verdict(with_previous(outcome, run, known=not seen.stays), verdict)
 
@@ -161,6 +152,11 @@ def _apply(
 
 def _execute(machine: Machine, clock: Clock, seen: Assessment, now: Plan, watch: Watch | None) -> Execution:
     """Execute those steps of the plan that are for ``now``."""
+    from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.execute import execute
+
+    # The boot unit's program starts there: imported somewhere, Ansible sends it to every host that is planned.
+    from ansible_collections.rdma.fabric.plugins.module_utils._host.run import at_boot  # noqa: F401 # pylint: disable=unused-import
+
     steps = [step for step in now["steps"] if is_executable(step)]
     kept = baseline.with_steps(seen.kept, steps)
     failure = _keep(machine, clock, seen.kept, kept)
@@ -259,6 +255,9 @@ def _put(machine: Machine, clock: Clock, path: str, text: str | None) -> Failure
 
 
 def _attempt(machine: Machine, clock: Clock, operation: Operation) -> Failure | None:
+    from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.execute import perform
+    from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.failures import explain, told
+
     try:
         perform(operation, machine, clock)
     except HostError as error:

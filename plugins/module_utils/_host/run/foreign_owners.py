@@ -11,7 +11,6 @@ from __future__ import annotations
 import re
 from typing import Iterable
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.pcie.plan import READ_REQUEST
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import (
     NEEDS_CONSENT,
@@ -35,6 +34,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.owners imp
     SRIOV,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import CONSENTS
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.pcie import READ_REQUEST
 
 CONSENT = "takeover"
 _ADDRESS = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[01][0-9a-f]\.[0-7]")

@@ -8,7 +8,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import Any, Collection, Mapping, Sequence
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.execute import Watch
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.execution import Watch
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.failures import Fault
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.links import Link, lost_links
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.netdev import read_netdevs

@@ -53,8 +53,8 @@ def plan_with_context(
     for name in concerns:
         if name == "naming":
             context = replace(context, earlier=(*context.earlier, *map(_refused, unmatched)))
-        if name in CONCERNS:
-            context, said = _with_steps_of(CONCERNS[name], context)
+        if name in CONCERNS and CONCERNS[name].is_about(context):
+            context, said = _with_steps_of(CONCERNS[name].load(), context)
             left = tuple(interface for interface in context.interfaces if not context.destroys(interface.nic))
             context = replace(context, interfaces=left)
             notices.extend(said)

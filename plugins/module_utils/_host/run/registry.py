@@ -1,7 +1,10 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The parts of each concern by its name: the one place that knows them all, and their order.
+"""The parts of each concern by its name: the one place that knows them all, their order and which hosts they are about.
+
+A host reads the code of those concerns only that its spec, or what earlier runs left of ours, has to do with: each
+module of them is compiled on the host in every run.
 
 Files of ours that no ``boot_files`` wants any more are removed by the concern ``leftovers``, except those for which a
 concern has planned a step of its own with the id ``<concern>:<path>``.
@@ -9,45 +12,11 @@ concern has planned a step of its own with the id ``<concern>:<path>``.
 
 from __future__ import annotations
 
-from typing import Callable, Dict, Mapping, NamedTuple, Sequence
+from typing import Any, Callable, Dict, Mapping, NamedTuple, Sequence
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.boot import files as boot_files
-from ansible_collections.rdma.fabric.plugins.module_utils._host.boot import orphaned_plan as leftovers
-from ansible_collections.rdma.fabric.plugins.module_utils._host.boot import plan as boot
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.driver import files as driver_files
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.driver import plan as driver
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.firmware import image_plan as firmware_image
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.firmware import plan as firmware
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.functions import eswitch_plan as eswitch
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.functions import guids_plan as guids
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.functions import vfs_plan as sriov
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.kernel import (
-    arguments_files as kernel_arguments_files,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.kernel import (
-    arguments_plan as kernel_arguments,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.kernel import modules_files as kmods_files
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.kernel import modules_plan as kmods
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.kernel import sysctl_files
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.kernel import sysctl_plan as sysctl
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.links import irq_affinity
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.links import link_plan as link
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.links import mtu_plan as mtu
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.links import queues_plan as queues
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.memory import hugepages_files, limits_files
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.memory import hugepages_plan as hugepages
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.memory import limits_plan as limits
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.naming import files as naming_files
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.naming import plan as naming
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.pcie import plan as pcie
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.peer_memory import files as peer_memory_files
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.peer_memory import plan as peer_memory
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.qos import files as qos_files
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.qos import plan as qos
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.routing import plan as routing
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import ConcernPlan, Context
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.handler import Handler
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import BOOT
 
 BootFiles = Dict[str, str]
 
@@ -66,13 +35,23 @@ class Concern(NamedTuple):
     handler: Handler | None = None
 
 
+class Entry(NamedTuple):
+    """A concern in the registry: ``load`` imports its parts, for hosts that it ``is_about``.
+
+    On other hosts it has no step, no notice and no file; the tests of the host core hold every plan to that.
+    """
+
+    load: Callable[[], Concern]
+    is_about: Callable[[Context], bool]
+
+
 def handler_of(concern: str) -> Handler | None:
     """Return how steps of a concern are executed, None for one that this release does not have."""
-    own = CONCERNS[concern].handler if concern in CONCERNS else None
+    own = CONCERNS[concern].load().handler if concern in CONCERNS else None
     if own is not None:
         return own
     # A run that changes nothing reads no code of changes: on a slow host it is half of what a run compiles.
-    from ansible_collections.rdma.fabric.plugins.module_utils._host.run.handlers import HANDLERS  # noqa: PLC0415
+    from ansible_collections.rdma.fabric.plugins.module_utils._host.run.handlers import HANDLERS
 
     return HANDLERS.get(concern)
 
@@ -83,38 +62,240 @@ def brings_modules(context: Context) -> str:
     It is set up after the modules are loaded: that is for the next run. A driver of which nothing is left to do has
     brought what it has.
     """
-    steps, left_to_others = driver.plan(context)
-    if steps or (left_to_others and context.actual.nvidia_nics()):
-        return "the driver"
-    return "peer memory" if peer_memory.plan(context)[0] else ""
+    if CONCERNS["driver"].is_about(context):
+        steps, left_to_others = CONCERNS["driver"].load().plan(context)
+        if steps or (left_to_others and context.actual.nvidia_nics()):
+            return "the driver"
+    if CONCERNS["peer_memory"].is_about(context) and CONCERNS["peer_memory"].load().plan(context)[0]:
+        return "peer memory"
+    return ""
+
+
+def _asked(*keys: str) -> Callable[[Context], bool]:
+    """Return whether the host is asked for any of these parts of the spec, or what it had comes back."""
+
+    def is_about(context: Context) -> bool:
+        return context.removing or any(_says_something(context.desired.get(key)) for key in keys)
+
+    return is_about
+
+
+def _asked_or_kept(*keys: str) -> Callable[[Context], bool]:
+    """Return whether the host is asked for any of these, or has files of ours: they may be of any concern."""
+    asked = _asked(*keys)
+    return lambda context: bool(context.boot_files) or asked(context)
+
+
+def _asked_of_interfaces(*keys: str) -> Callable[[Context], bool]:
+    """Return whether an interface is asked for any of these keys, or what it had comes back."""
+
+    def is_about(context: Context) -> bool:
+        entries = [interface.wanted for interface in context.interfaces]
+        return context.removing or any(_says_something(entry.get(key)) for entry in entries for key in keys)
+
+    return is_about
+
+
+def _asked_of_interfaces_or_kept(*keys: str) -> Callable[[Context], bool]:
+    """Return whether an interface is asked for any of these, or the host has files of ours."""
+    asked = _asked_of_interfaces(*keys)
+    return lambda context: bool(context.boot_files) or asked(context)
+
+
+def _says_something(value: Any) -> bool:
+    """Return whether a part of the spec asks for anything; that of a key which is not given has None or nothing."""
+    if isinstance(value, dict):
+        return any(item is not None for item in value.values())
+    return value is not None and value is not False and value != []
+
+
+def _is_booted_with(context: Context) -> bool:
+    """Return whether kernel arguments are asked for, are ours, or were taken out since the host booted."""
+    removed = context.actual.facts["settings"].get("kernel_arguments", {}).get("removed")
+    return bool(removed) or _asked_or_kept("kernel_arguments", "netns_mode", "hugepages")(context)
+
+
+def _is_routed(context: Context) -> bool:
+    """Return whether routes are asked for, or rules may be left that are ours."""
+    return context.removing or bool(context.interfaces or context.actual.facts["routing"].get("rules"))
+
+
+def _is_kept_at_boot(context: Context) -> bool:
+    """Return whether anything is to be kept over the next boot, or was over the last one."""
+    boot = context.actual.facts["boot"]
+    left = boot["unit"]["enabled"] or boot["unit"]["programs"] or boot["result"] or boot["guard"]
+    waits = any(step["when"] == BOOT for step in context.earlier)
+    return bool(left) or waits or _asked_or_kept("interfaces", "pcie")(context)
+
+
+def _kernel_arguments() -> Concern:
+    from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.kernel import (
+        arguments_files,
+        arguments_plan,
+    )
+
+    return Concern(arguments_plan.plan, arguments_files.boot_files)
+
+
+def _firmware_image() -> Concern:
+    from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.firmware import image_plan
+
+    return Concern(image_plan.plan)
+
+
+def _firmware() -> Concern:
+    from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.firmware import plan
+
+    return Concern(plan.plan)
+
+
+def _modules() -> Concern:
+    from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.kernel import modules_files, modules_plan
+
+    return Concern(modules_plan.plan, modules_files.boot_files)
+
+
+def _driver() -> Concern:
+    from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.driver import files, plan
+
+    return Concern(plan.plan, files.boot_files, files.staying)
+
+
+def _peer_memory() -> Concern:
+    from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.peer_memory import files, plan
+
+    return Concern(plan.plan, files.boot_files)
+
+
+def _pcie() -> Concern:
+    from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.pcie import plan
+
+    return Concern(plan.plan)
+
+
+def _naming() -> Concern:
+    from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.naming import files, plan
+
+    return Concern(plan.plan, files.boot_files)
+
+
+def _vfs() -> Concern:
+    from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.functions import vfs_plan
+
+    return Concern(vfs_plan.plan)
+
+
+def _eswitch() -> Concern:
+    from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.functions import eswitch_plan
+
+    return Concern(eswitch_plan.plan)
+
+
+def _guids() -> Concern:
+    from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.functions import guids_plan
+
+    return Concern(guids_plan.plan)
+
+
+def _mtu() -> Concern:
+    from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.links import mtu_plan
+
+    return Concern(mtu_plan.plan)
+
+
+def _link() -> Concern:
+    from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.links import link_plan
+
+    return Concern(link_plan.plan)
+
+
+def _queues() -> Concern:
+    from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.links import queues_plan
+
+    return Concern(queues_plan.plan)
+
+
+def _qos() -> Concern:
+    from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.qos import files, plan
+
+    return Concern(plan.plan, files.boot_files)
+
+
+def _irqbalance() -> Concern:
+    from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.links import irq_affinity
+
+    return Concern(irq_affinity.plan_irqbalance, irq_affinity.boot_files, handler=irq_affinity.HANDLER_OF_IRQBALANCE)
+
+
+def _irq_affinity() -> Concern:
+    from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.links import irq_affinity
+
+    return Concern(irq_affinity.plan, handler=irq_affinity.HANDLER)
+
+
+def _sysctl() -> Concern:
+    from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.kernel import sysctl_files, sysctl_plan
+
+    return Concern(sysctl_plan.plan, sysctl_files.boot_files)
+
+
+def _routing() -> Concern:
+    from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.routing import plan
+
+    return Concern(plan.plan)
+
+
+def _limits() -> Concern:
+    from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.memory import limits_files, limits_plan
+
+    return Concern(limits_plan.plan, limits_files.boot_files)
+
+
+def _hugepages() -> Concern:
+    from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.memory import (
+        hugepages_files,
+        hugepages_plan,
+    )
+
+    return Concern(hugepages_plan.plan, hugepages_files.boot_files)
+
+
+def _boot() -> Concern:
+    from ansible_collections.rdma.fabric.plugins.module_utils._host.boot import files, plan
+
+    return Concern(plan.plan, files.boot_files, files.staying)
+
+
+def _leftovers() -> Concern:
+    from ansible_collections.rdma.fabric.plugins.module_utils._host.boot import orphaned_plan
+
+    return Concern(orphaned_plan.plan)
 
 
 # In the order of execution.
-CONCERNS: Mapping[str, Concern] = {
-    "kernel_arguments": Concern(kernel_arguments.plan, kernel_arguments_files.boot_files),
-    "firmware_image": Concern(firmware_image.plan),
-    "firmware": Concern(firmware.plan),
-    "modules": Concern(kmods.plan, kmods_files.boot_files),
-    "driver": Concern(driver.plan, driver_files.boot_files, driver_files.staying),
-    "peer_memory": Concern(peer_memory.plan, peer_memory_files.boot_files),
-    "pcie": Concern(pcie.plan),
-    "naming": Concern(naming.plan, naming_files.boot_files),
-    "vfs": Concern(sriov.plan),
-    "eswitch": Concern(eswitch.plan),
-    "guids": Concern(guids.plan),
-    "mtu": Concern(mtu.plan),
-    "link": Concern(link.plan),
-    "queues": Concern(queues.plan),
-    "qos": Concern(qos.plan, qos_files.boot_files),
-    "irqbalance": Concern(
-        irq_affinity.plan_irqbalance, irq_affinity.boot_files, handler=irq_affinity.HANDLER_OF_IRQBALANCE
-    ),
-    "irq_affinity": Concern(irq_affinity.plan, handler=irq_affinity.HANDLER),
-    "sysctl": Concern(sysctl.plan, sysctl_files.boot_files),
-    "routing": Concern(routing.plan),
-    "limits": Concern(limits.plan, limits_files.boot_files),
-    "hugepages": Concern(hugepages.plan, hugepages_files.boot_files),
-    "boot": Concern(boot.plan, boot_files.boot_files, boot_files.staying),
-    "leftovers": Concern(leftovers.plan),
+CONCERNS: Mapping[str, Entry] = {
+    "kernel_arguments": Entry(_kernel_arguments, _is_booted_with),
+    "firmware_image": Entry(_firmware_image, _asked_of_interfaces("firmware_image")),
+    "firmware": Entry(_firmware, _asked("interfaces")),
+    "modules": Entry(_modules, _asked_or_kept("kernel_modules", "unload_modules")),
+    "driver": Entry(_driver, _asked_or_kept("driver", "requests")),
+    "peer_memory": Entry(_peer_memory, _asked_or_kept("peer_memory", "requests")),
+    "pcie": Entry(_pcie, _asked("pcie")),
+    "naming": Entry(_naming, _asked_or_kept("interfaces")),
+    "vfs": Entry(_vfs, _asked("interfaces")),
+    "eswitch": Entry(_eswitch, _asked("interfaces")),
+    "guids": Entry(_guids, _asked_of_interfaces("vf_guids")),
+    "mtu": Entry(_mtu, _asked("interfaces")),
+    "link": Entry(_link, _asked_of_interfaces("state")),
+    "queues": Entry(_queues, _asked_of_interfaces("queues")),
+    "qos": Entry(_qos, _asked_or_kept("interfaces")),
+    "irqbalance": Entry(_irqbalance, _asked_of_interfaces_or_kept("irq_affinity")),
+    "irq_affinity": Entry(_irq_affinity, _asked_of_interfaces("irq_affinity")),
+    "sysctl": Entry(_sysctl, _asked_or_kept("sysctls", "multirail_sysctls")),
+    "routing": Entry(_routing, _is_routed),
+    "limits": Entry(_limits, _asked_or_kept("limits")),
+    "hugepages": Entry(_hugepages, _asked_or_kept("hugepages")),
+    "boot": Entry(_boot, _is_kept_at_boot),
+    "leftovers": Entry(_leftovers, _asked_or_kept()),
 }
 ORDER = tuple(CONCERNS)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Dict, Mapping, Sequence
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.execute import Execution
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.execution import Execution
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import (
     NEEDS_REBOOT,
     REFUSED,

@@ -19,7 +19,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.place impor
 # Traffic between NICs and GPUs below one root port takes the straight way through the switches.
 DIRECT = "direct"
 WAYS = (DIRECT,)
-PCIE_KEYS = ("acs", "max_read_request")
+ACS, READ_REQUEST = PCIE_KEYS = ("acs", "max_read_request")
 READ_REQUESTS = (128, 256, 512, 1024, 2048, 4096)
 
 

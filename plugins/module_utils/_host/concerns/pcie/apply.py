@@ -8,7 +8,6 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import Any
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.pcie.plan import ACS
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.operations import SetRegister, Work
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.ports import PCI_DEVICES
@@ -23,6 +22,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.pci_conf
     registers,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import HostSpec
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.pcie import ACS
 
 _WHOLE_REGISTER = 0xFFFF
 _FORBIDDEN = (

@@ -29,11 +29,10 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.pci_conf
     UPSTREAM_FORWARDING,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import CONSENTS
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.pcie import DIRECT
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.pcie import ACS, DIRECT, READ_REQUEST
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.persisted import wished_in
 
 CONCERN, CONSENT = "pcie", "acs_change"
-ACS, READ_REQUEST = "acs", "max_read_request"
 # What keeps traffic from the straight way; source validation (bit 0) may stay, it only checks who sends.
 CLEARED = REQUEST_REDIRECT | COMPLETION_REDIRECT | UPSTREAM_FORWARDING
 # Their switches need other values on either side, and their data-direct function an IOMMU group with the GPU.
