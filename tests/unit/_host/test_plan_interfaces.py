@@ -83,7 +83,13 @@ class TestMatching:
 
     @pytest.mark.parametrize(
         ("driver", "why"),
-        [("vfio-pci", "bound to vfio-pci"), (None, "no driver"), ("mlx5_core", "another network namespace")],
+        [
+            ("vfio-pci", "bound to vfio-pci"),
+            (None, "no driver"),
+            ("mlx5_core", "another network namespace"),
+            ("mlx5_core", "ib_ipoib is not loaded"),
+            ("mlx5_core", "second half of a Socket Direct card"),
+        ],
     )
     def test_a_function_without_interface_is_refused(self, driver: str | None, why: str) -> None:
         steps = make_plan(desired(interface(pci=PF, name="rail0", mtu=9000)), facts([nic(PF, driver=driver)]))["steps"]
