@@ -148,9 +148,11 @@ def _accept(listener: socket.socket, port: int) -> None:
 @pytest.fixture(scope="module")
 def kept_addresses(control_plane: ControlPlane) -> Iterator[None]:
     """The kinds that whereabouts keeps addresses in; other tests bring the same ones."""
-    kinds = {"apiVersion": "v1", "kind": "List", "items": crds.whereabouts(with_node_slices=False)}
-    control_plane.kubectl("apply", "--filename=-", stdin=json.dumps(kinds))
-    names = [f"crd/{each['metadata']['name']}" for each in kinds["items"]]
+    kinds = crds.whereabouts(with_node_slices=False)
+    control_plane.kubectl(
+        "apply", "--filename=-", stdin=json.dumps({"apiVersion": "v1", "kind": "List", "items": kinds})
+    )
+    names = [f"crd/{each['metadata']['name']}" for each in kinds]
     control_plane.kubectl("wait", "--for=condition=Established", "--timeout=90s", *names)
     yield
     control_plane.kubectl("delete", *names)
