@@ -13,12 +13,12 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import subprocess
 import sys
-import threading
 from pathlib import Path
 from typing import Any, Mapping, NamedTuple, Sequence
+
+from ansible_collections.rdma.fabric.tests.integration.way_out import WayOut, open_way
 
 Json = dict[str, Any]
 
@@ -30,12 +30,12 @@ _PRIVATE = ("/run/netns", "/var/lib/cni", "/etc/cni", "/sys/bus/pci/devices")
 
 
 class Request(NamedTuple):
-    """``configs`` by name; ``programs`` are directories. ``server`` is the port of the API server's address on loopback
-    and the socket that leads to it from here; ``files`` are written to the node."""
+    """``configs`` by name; ``programs`` are directories. ``server`` leads to the API server; ``files`` are written to
+    the node."""
 
     programs: Sequence[str]
     configs: Mapping[str, Json]
-    server: tuple[int, str]
+    server: WayOut
     files: Mapping[str, str]
 
 
@@ -68,14 +68,11 @@ def _lay_out(request: Request) -> None:
     (device / "net" / GIVEN).mkdir(parents=True)
     (device.parent / "drivers" / "mlx5_core").mkdir(parents=True)
     (device / "driver").symlink_to("../drivers/mlx5_core")
-    _ip("link", "set", "lo", "up")
     for name, far in ((PORT, "far0"), (GIVEN, "far1")):
         _ip("link", "add", name, "mtu", "9000", "type", "veth", "peer", "name", far)
         for end in (name, far):
             _ip("link", "set", end, "up")
-    port, path = request.server
-    server = socket.create_server(("127.0.0.1", port))
-    threading.Thread(target=_forward, args=(server, path), daemon=True).start()
+    open_way(*request.server)
 
 
 def _served(request: Request, config: Json) -> Seen:
@@ -141,29 +138,6 @@ def _state() -> set[str]:
 def _ip(*words: str, pod: bool = False) -> str:
     inside = ["-netns", _POD] if pod else []
     return subprocess.run(["ip", *inside, *words], check=True, capture_output=True, text=True).stdout
-
-
-def _forward(server: socket.socket, path: str) -> None:
-    """Lead each connection out of the namespace: sockets of files know no network namespaces."""
-    while True:
-        inner, _address = server.accept()
-        outer = socket.socket(socket.AF_UNIX)
-        outer.connect(path)
-        for source, target in ((inner, outer), (outer, inner)):
-            threading.Thread(target=carry, args=(source, target), daemon=True).start()
-
-
-def carry(source: socket.socket, target: socket.socket) -> None:
-    """Send on what comes until its end."""
-    try:
-        while True:
-            data = source.recv(65536)
-            if not data:
-                target.shutdown(socket.SHUT_WR)
-                return
-            target.sendall(data)
-    except OSError:
-        return
 
 
 if __name__ == "__main__":

@@ -10,12 +10,9 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import subprocess
 import sys
-import threading
 from typing import Any, Callable, Iterator
-from urllib.parse import urlsplit
 
 import pytest
 import yaml
@@ -25,9 +22,10 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.ipam im
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering import crds
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.render import objects_of, render
 from ansible_collections.rdma.fabric.tests.integration import cni_runtime
-from ansible_collections.rdma.fabric.tests.integration.cni_runtime import GIVEN, PCI_ADDRESS, PORT, Request, Seen, carry
+from ansible_collections.rdma.fabric.tests.integration.cni_runtime import GIVEN, PCI_ADDRESS, PORT, Request, Seen
 from ansible_collections.rdma.fabric.tests.integration.isolated import apart
 from ansible_collections.rdma.fabric.tests.integration.missing import do_without
+from ansible_collections.rdma.fabric.tests.integration.way_out import WayOut, way_to
 from ansible_collections.rdma.fabric.tests.lab.control_plane import ControlPlane
 from ansible_collections.rdma.fabric.tests.lab.gobuild import ProgramsUnavailable
 from ansible_collections.rdma.fabric.tests.lab.node_programs import CNI_PLUGINS, WHEREABOUTS
@@ -121,28 +119,10 @@ def programs() -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def way_out(control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[int, str]]:
-    """The port of the API server, and a socket that leads to it from any network namespace."""
-    kubeconfig = yaml.safe_load(control_plane.kubeconfig.read_text(encoding="utf-8"))
-    port = urlsplit(kubeconfig["clusters"][0]["cluster"]["server"]).port
-    assert port is not None
-    path = str(tmp_path_factory.mktemp("server") / "socket")
-    with socket.socket(socket.AF_UNIX) as listener:
-        listener.bind(path)
-        listener.listen()
-        threading.Thread(target=_accept, args=(listener, port), daemon=True).start()
-        yield port, path
-
-
-def _accept(listener: socket.socket, port: int) -> None:
-    while True:
-        try:
-            inner, _address = listener.accept()
-        except OSError:
-            return
-        outer = socket.create_connection(("127.0.0.1", port))
-        for source, target in ((inner, outer), (outer, inner)):
-            threading.Thread(target=carry, args=(source, target), daemon=True).start()
+def way_out(control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[WayOut]:
+    """What leads to the API server from the node."""
+    with way_to(control_plane, tmp_path_factory.mktemp("server") / "socket") as found:
+        yield found
 
 
 @pytest.fixture(scope="module")
@@ -160,7 +140,7 @@ def kept_addresses(control_plane: ControlPlane) -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def served(
-    control_plane: ControlPlane, kept_addresses: None, programs: list[str], way_out: tuple[int, str]
+    control_plane: ControlPlane, kept_addresses: None, programs: list[str], way_out: WayOut
 ) -> Callable[[dict[str, Json]], dict[str, Seen]]:
     """Adds a pod to each of some networks, on a node of their own, and deletes it again."""
 
