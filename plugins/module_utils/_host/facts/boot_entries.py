@@ -14,7 +14,7 @@ from fnmatch import fnmatchcase
 from functools import cmp_to_key
 from typing import Iterable, NamedTuple, Sequence
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe, natural
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.arguments import words_of
 
 GRUB_ENTRIES = "/boot/loader/entries"
@@ -99,7 +99,7 @@ def _newer(one: Sequence[str], other: Sequence[str]) -> int:
 
 
 def _compared(one: str, other: str) -> int:
-    """Compare two versions as RPM does: 1 where the first one is newer, -1 where the second one is."""
+    """Compare versions as RPM does, and systemd but for rare signs: 1 where the first one is newer, -1 the second."""
     mine, theirs = _SEGMENT.findall(one), _SEGMENT.findall(other)
     for left, right in zip(mine, theirs):
         if left == right:
@@ -131,8 +131,9 @@ def entry_of_systemd_boot(probe: Probe, *, once: bool) -> Chosen | None:
     directory = next((path for path in _entry_directories() if probe.names(path)), None)
     if directory is None or any(probe.names(f"{place}/EFI/Linux") for place in BOOT_PARTITIONS):
         return None
-    entries = sorted(read_entries(probe, directory), key=_place_of_id, reverse=True)
-    entries.sort(key=_place_of_version, reverse=True)
+    newer = cmp_to_key(_compared)
+    entries = sorted(read_entries(probe, directory), key=lambda entry: newer(entry.id), reverse=True)
+    entries.sort(key=lambda entry: newer(entry.fields.get("version", "") if _is_sorted(entry) else ""), reverse=True)
     entries.sort(key=_place)
     settings = _settings(probe)
     ways = [(_variable(probe, "LoaderEntryOneShot"), "LoaderEntryOneShot", True)] if once else []
@@ -150,17 +151,14 @@ def _entry_directories() -> list[str]:
     return [f"{place}/loader/entries" for place in BOOT_PARTITIONS]
 
 
+def _is_sorted(entry: Entry) -> bool:
+    """Say whether an entry has a key to sort it by; others go by their ids alone, and come last."""
+    return bool(entry.fields.get("sort-key"))
+
+
 def _place(entry: Entry) -> tuple[bool, bool, str, str]:
-    key = entry.fields.get("sort-key", "")
-    return entry.fields["tries"] == "0", not key, key, entry.fields.get("machine-id", "") if key else ""
-
-
-def _place_of_version(entry: Entry) -> tuple[object, ...]:
-    return natural(entry.fields.get("version", "")) if entry.fields.get("sort-key") else ()
-
-
-def _place_of_id(entry: Entry) -> tuple[object, ...]:
-    return natural(entry.id)
+    keys = [entry.fields.get(key, "") if _is_sorted(entry) else "" for key in ("sort-key", "machine-id")]
+    return entry.fields["tries"] == "0", not _is_sorted(entry), keys[0], keys[1]
 
 
 def _fits(entry: Entry, pattern: str) -> bool:
