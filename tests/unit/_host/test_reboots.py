@@ -267,6 +267,15 @@ class TestAfter:
         gone = applied(before, REMOVE)
         assert KERNEL not in statuses(gone) and not before.exists(PATH)
 
+    def test_who_has_gone_back_is_not_held_to_it_any_more(self) -> None:
+        kernel = two_kernels()
+        applied(kernel, limits={"memlock": "unlimited"})
+        assert applied(kernel, **WISH)["reboot_required"]
+        reboot(kernel, WITHOUT)
+        back = applied(kernel, replace(APPLY, state="previous"), **WISH)
+        assert (back.get("failed"), back["previous_known"]) == (None, True), back["msg"]
+        assert not kernel.exists(PATH)
+
     def test_whatever_disturbs_a_run_the_kernel_is_remembered_in_the_end(self) -> None:
         assert sweep(two_kernels, lambda kernel: applied(kernel, **WISH)) > 3
 

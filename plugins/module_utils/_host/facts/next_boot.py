@@ -104,6 +104,5 @@ def _release(entry: Entry) -> str | None:
 
 def _on_this_host(probe: Probe, path: str) -> str | None:
     """Return where a file of an entry is; the loader counts from its partition's root, or from a subvolume's."""
-    plain = re.sub(r"^\([^)]*\)", "", path)
-    places = [f"{root}{plain}" for root in ("", *BOOT_PARTITIONS)] + [f"/boot/{posixpath.basename(plain)}"]
+    places = [f"{root}{path}" for root in ("", *BOOT_PARTITIONS)] + [f"/boot/{posixpath.basename(path)}"]
     return next((place for place in places if place.startswith("/") and probe.host.exists(place)), None)

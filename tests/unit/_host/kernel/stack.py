@@ -187,15 +187,21 @@ def _install(kernel: Kernel, words: Sequence[str], missing: str, goes_back: bool
     for name in names:
         if name not in offered:
             return failed(100, missing.format(name))
+    built: list[str] = []
     for name, version in asked:
         stack["installed"][name] = offered[name]
         headers = HEADERS.fullmatch(name)
         if headers is not None:
             of_kernel = headers[1] or f"{version}-default"
             kernel.tree.add_file(f"/lib/modules/{of_kernel}/build/Makefile", "")
+            if stack["manager"] == "apt" and kernel.tree.exists(f"/var/lib/dkms/{_source_of(stack)}"):
+                # /etc/kernel/header_postinst.d/dkms
+                built.append(of_kernel)
     for word in set(words) - set(names):
         stack["installed"].pop(word[:-1], None)
     keep(kernel, STACK, stack)
+    for of_kernel in built:
+        _build_modules(kernel, stack, of_kernel)
     if set(KERNEL_PACKAGES) & set(names):
         _build_modules(kernel, stack, release(kernel))
         kernel.tree.add_file("/etc/init.d/openibd", "")
@@ -211,7 +217,7 @@ def _build_modules(kernel: Kernel, stack: dict[str, Any], of_kernel: str) -> Non
         path = f"/lib/modules/{of_kernel}/updates/dkms/{name}.ko"
         info = {"version": stack["release"], "depends": "", "srcversion": f"V{stack['release']}"}
         kernel.tree.add_file(path, module_file(f"vendor-{stack['release']}", **info))
-    _age(kernel, of_kernel)
+    age(kernel, of_kernel)
     kernel.tree.add_file(f"/var/lib/dkms/{_source_of(stack)}/{of_kernel}/x86_64/module/mlx5_core.ko", "")
 
 
@@ -248,7 +254,7 @@ def _remove(kernel: Kernel, names: Sequence[str]) -> CommandResult:
             kernel.tree.discard(path)
         # depmod gives the kernel's own file its place back; its time is that of the removal.
         for of_kernel in kernels:
-            _age(kernel, of_kernel)
+            age(kernel, of_kernel)
     return DONE
 
 
@@ -284,7 +290,7 @@ def modinfo(kernel: Kernel, argv: Sequence[str]) -> CommandResult:
     return CommandResult(1 if missing else 0, text, missing)
 
 
-def _age(kernel: Kernel, of_kernel: str) -> None:
+def age(kernel: Kernel, of_kernel: str) -> None:
     """Let the modules of a kernel be newer than its initial RAM disk."""
     stack = stack_of(kernel) or {}
     stack["images"].setdefault(of_kernel, {"holds": "kernel"})["stale"] = True
