@@ -20,7 +20,8 @@ from .gobuild import Report, cache_root, make_once, run_logged
 # Packages with a reader each; what they need and this machine lacks comes along.
 NETWORK = ("netplan.io", "network-manager", "ifupdown", "systemd", "udev", "iproute2")
 SYSTEM = ("kmod", "procps", "libpam-modules", "dnf", "zypper")
-PACKAGES = (*NETWORK, *SYSTEM)
+BOOT = ("grub-common", "initramfs-tools-core", "dracut-core", "dkms", "systemd-boot")
+PACKAGES = (*NETWORK, *SYSTEM, *BOOT)
 _ADVICE = "The packages come through this machine's apt configuration, which has to know Debian or Ubuntu."
 _LIBRARIES = ("usr/lib/{machine}-linux-gnu", "lib/{machine}-linux-gnu", "usr/lib/{machine}-linux-gnu/systemd")
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Dict, Mapping, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.execution import Execution
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.pending_reboot import KERNEL
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import (
     NEEDS_REBOOT,
     REFUSED,
@@ -140,7 +141,7 @@ def applied_result(
     if execution.failure is not None:
         outcome.update(failed=True, failed_step=_failed_step(execution), not_reached=_lines(execution.not_reached))
         parts += _failure_sentences(execution)
-    elif refused and run.strict:
+    elif refused and (run.strict or any(step["id"] == KERNEL for step in refused)):
         outcome["failed"] = True
         parts.append(_refused_sentence(refused, run))
     if execution.failure is None:

@@ -35,7 +35,7 @@ def gpu_host(symbols: str = PEER, depends: str = "nvidia,ib_core", **info: Any) 
     )
     document["files"]["/proc/kallsyms"] = f"0000000000000000 T {symbols}\t[ib_core]\n"
     kernel = Kernel(document)
-    known = {"manager": "apt", "installed": {}, "offered": offered(release), "image": "fresh", "busy": []}
+    known = {"manager": "apt", "installed": {}, "offered": offered(release), "images": {}, "busy": []}
     stack.keep(kernel, stack.STACK, known)
     for name, needs in (("nvidia_peermem", depends), ("nv_peer_mem", "nvidia,ib_core"), ("nvidia", "")):
         content = stack.module_file(name, depends=needs, **info)
