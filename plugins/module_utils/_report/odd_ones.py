@@ -64,7 +64,7 @@ def _usual(traits: Iterable[Trait]) -> dict[str, str]:
 
 
 def _device(trait: Trait, usual: str) -> dict[str, str]:
-    return {"address": trait.address, "name": trait.name, "seen": f"{trait.value}, usually {usual}"}
+    return {"address": trait.address, "name": trait.name, "seen": f"{trait.value}, elsewhere {usual}"}
 
 
 def _mtus(facts: dict[str, Any]) -> Iterator[Trait]:

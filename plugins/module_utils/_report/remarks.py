@@ -76,27 +76,27 @@ KINDS: dict[str, dict[str, str]] = {
     },
     "link_rate_differs": {
         "severity": ATTENTION,
-        "title": "A link runs at another rate than on machines built alike",
-        "meaning": "The slowest rail holds back every collective that uses it. "
+        "title": "Link rate differs from that of its siblings",
+        "meaning": "On machines built alike this port runs at another rate. The slowest rail holds back every collective. "
         "Typical causes are a cable or a switch port of another speed, and lanes lost in training.",
         "next": "Compare cable, transceiver and switch port with those of the other machines.",
     },
     "pcie_differs": {
         "severity": ATTENTION,
-        "title": "A NIC's PCIe link is unlike that on machines built alike",
-        "meaning": "Slot and card agree on a link that is slower, narrower or faster than elsewhere: "
+        "title": "PCIe link differs from that of its siblings",
+        "meaning": "Slot and card agree on a link that is slower, narrower or faster than on machines built alike: "
         "another slot, riser, card or BIOS setting.",
         "next": "Compare the slot and its BIOS settings (bifurcation, link speed) with another machine.",
     },
     "mtu_differs": {
         "severity": ATTENTION,
-        "title": "An MTU is unlike that on machines built alike",
+        "title": "MTU differs from that of its siblings",
         "meaning": "A port drops frames that are larger than its MTU, and RDMA takes the smaller MTU of two ports.",
         "next": "Set the MTU of the fabric in the inventory (rdma_fabric_interfaces), for all of them.",
     },
     "driver_differs": {
         "severity": ATTENTION,
-        "title": "A driver is of another version than on machines built alike",
+        "title": "Driver differs from that of its siblings",
         "meaning": "Defaults and defects differ with the version; a mix makes results differ from host to host.",
         "next": "Upgrade the odd ones, or wait for the rollout to reach them.",
     },
@@ -120,19 +120,19 @@ KINDS: dict[str, dict[str, str]] = {
     },
     "virtual_functions_differ": {
         "severity": NOTE,
-        "title": "The number of virtual functions is unlike that on machines built alike",
+        "title": "Number of virtual functions differs from that of its siblings",
         "meaning": "The scheduler finds another number of devices on this node.",
         "next": "Nothing to do when the inventory asks for it.",
     },
     "kernel_differs": {
         "severity": NOTE,
-        "title": "The kernel is another one than on machines built alike",
+        "title": "Kernel differs from that of its siblings",
         "meaning": "Drivers are built for a kernel, and its network stack changes with it.",
         "next": "Nothing to do during a rollout; bring the odd ones to the kernel of the others after it.",
     },
     "os_differs": {
         "severity": NOTE,
-        "title": "The operating system is of another release than on machines built alike",
+        "title": "Operating system differs from that of its siblings",
         "meaning": "Packages and drivers come from another repository.",
         "next": "Nothing to do during a rollout.",
     },

@@ -25,38 +25,38 @@ def slot_of_eight(facts: Facts) -> None:
 
 # The change of one host, the kind it is remarked as, and what is seen of which device.
 ODD: list[tuple[Callable[[Facts], Any], str, str, str]] = [
-    (lambda facts: facts["netdevs"][4].update(mtu=2044), "mtu_differs", "mlx5_6", "MTU 2044, usually MTU 4092"),
+    (lambda facts: facts["netdevs"][4].update(mtu=2044), "mtu_differs", "mlx5_6", "MTU 2044, elsewhere MTU 4092"),
     (
         lambda facts: facts["rdma"][5]["ports"][0].update(rate_gbps=200),
         "link_rate_differs",
         "mlx5_9",
-        "200 Gb/s, usually 400 Gb/s",
+        "200 Gb/s, elsewhere 400 Gb/s",
     ),
-    (slot_of_eight, "pcie_differs", "mlx5_4", "PCIe 32 GT/s x8, usually PCIe 32 GT/s x16"),
-    (add_virtual_function, "virtual_functions_differ", "mlx5_0", "1 VF, usually 0 VFs"),
+    (slot_of_eight, "pcie_differs", "mlx5_4", "PCIe 32 GT/s x8, elsewhere PCIe 32 GT/s x16"),
+    (add_virtual_function, "virtual_functions_differ", "mlx5_0", "1 VF, elsewhere 0 VFs"),
     (
         lambda facts: facts["stack"].update(version="23.07-0.5.1"),
         "driver_differs",
         "RDMA driver",
-        "mlnx-ofed 23.07-0.5.1, usually mlnx-ofed 23.10-1.1.9",
+        "mlnx-ofed 23.07-0.5.1, elsewhere mlnx-ofed 23.10-1.1.9",
     ),
     (
         lambda facts: facts["stack"].update(gpu_driver="470.1"),
         "driver_differs",
         "GPU driver",
-        "470.1, usually 535.161.08",
+        "470.1, elsewhere 535.161.08",
     ),
     (
         lambda facts: facts["system"].update(kernel="5.15.0-1040-nvidia"),
         "kernel_differs",
         "kernel",
-        "5.15.0-1040-nvidia, usually 5.15.0-1047-nvidia",
+        "5.15.0-1040-nvidia, elsewhere 5.15.0-1047-nvidia",
     ),
     (
         lambda facts: facts["system"]["os"].update(name="Ubuntu 22.04.3 LTS"),
         "os_differs",
         "operating system",
-        "Ubuntu 22.04.3 LTS, usually Ubuntu 22.04.4 LTS",
+        "Ubuntu 22.04.3 LTS, elsewhere Ubuntu 22.04.4 LTS",
     ),
 ]
 
@@ -108,7 +108,7 @@ def test_a_difference_that_many_hosts_share_is_one_line() -> None:
     for place in (3, 4, 5, 6, 30):
         documents[place]["facts"]["system"]["kernel"] = "5.15.0-1040-nvidia"
     groups = page_view(report_of(documents), LEVELS[0])["remark_notes"]
-    kernels = next(group for group in groups if group["title"].startswith("The kernel"))
+    kernels = next(group for group in groups if group["title"].startswith("Kernel"))
     assert [entry["hosts"] for entry in kernels["entries"]] == [
         ["gpu-0004", "gpu-0005", "gpu-0006", "gpu-0007", "gpu-0031", "gpu-0143"]
     ]
