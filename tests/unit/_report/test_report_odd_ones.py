@@ -71,11 +71,12 @@ def test_what_one_of_three_machines_built_alike_has_for_itself_is_remarked_on_th
 
 
 def test_of_values_that_equally_many_have_the_newest_is_the_usual_one() -> None:
-    found = remarks_on(h100(), h100(old_driver))
-    assert {kind: [remark["host"] for remark in remarks] for kind, remarks in found.items()} == {
-        "driver_differs": ["host-1"],
-        "kernel_differs": ["host-1"],
-    }
+    for place, fleet in enumerate(([h100(old_driver), h100()], [h100(), h100(old_driver)])):
+        found = remarks_on(*fleet)
+        assert {kind: [remark["host"] for remark in remarks] for kind, remarks in found.items()} == {
+            "driver_differs": [f"host-{place}"],
+            "kernel_differs": [f"host-{place}"],
+        }
 
 
 def test_machines_of_another_build_are_not_compared() -> None:
