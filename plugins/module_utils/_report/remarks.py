@@ -77,8 +77,8 @@ KINDS: dict[str, dict[str, str]] = {
     "link_rate_differs": {
         "severity": ATTENTION,
         "title": "Link rate differs from that of its siblings",
-        "meaning": "On machines built alike this port runs at another rate. The slowest rail holds back every collective. "
-        "Typical causes are a cable or a switch port of another speed, and lanes lost in training.",
+        "meaning": "On machines built alike this port runs at another rate. The slowest rail holds back every "
+        "collective. Typical causes are a cable or a switch port of another speed, and lanes lost in training.",
         "next": "Compare cable, transceiver and switch port with those of the other machines.",
     },
     "pcie_differs": {
