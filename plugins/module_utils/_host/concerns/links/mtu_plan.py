@@ -113,7 +113,7 @@ def _roce_hint(context: Context, interface: Interface, netdev: Netdev) -> list[s
         return []
     return [
         f"{context.target_of(interface)}: an MTU of {wanted} leaves RoCE an InfiniBand MTU of {ib_mtu}; "
-        f"{IB_MTUS[0]} needs at least {IB_MTUS[0] + ROCE_HEADERS}, elsewhere 4200 or 9000"
+        f"{IB_MTUS[0]} needs at least {IB_MTUS[0] + ROCE_HEADERS}, usually 4200 or 9000"
     ]
 
 
