@@ -17,7 +17,7 @@ endif
 GIVE_BACK = ; status=$$?; "$(PYTHON)" tools/environment.py give-back; exit $$status
 
 .DEFAULT_GOAL := help
-.PHONY: help preview demo lab lab-down lab-status lab-ssh test lint unit integration guests sanity molecule molecule-lab bench build env env-run env-test lock changelog clean
+.PHONY: help pictures preview demo lab lab-down lab-status lab-ssh test lint unit integration guests sanity molecule molecule-lab bench build env env-run env-test lock changelog clean
 
 help:
 	@echo "make preview      plan, render and report a recorded fleet; needs no cluster (about a minute)"
@@ -37,6 +37,8 @@ help:
 	@echo "make build        build the collection's artifact into build/artifact"
 	@echo "make env          make the environment in .venv from the hashed locks (every target does so itself)"
 	@echo "make lock         resolve requirements/*.in into hashed locks again"
+	@echo "make pictures     make the pictures of the documentation again (Chromium); after a make demo with both halves:"
+	@echo "                  make pictures PICTURES=--demo"
 	@echo "make changelog    bring the changelog in line with the fragments and the plugins"
 	@echo "make clean        remove the environment and everything built"
 	@echo
@@ -102,6 +104,9 @@ lock:
 changelog: env-test
 	@PATH=$(CURDIR)/.venv/bin:$$PATH ANSIBLE_COLLECTIONS_PATH=$(CURDIR)/build/collections \
 		antsibull-changelog release --update-existing --refresh --reload-plugins
+
+pictures: env-run
+	@$(VENV_PYTHON) -m tools.pictures $(PICTURES) $(GIVE_BACK)
 
 clean:
 	rm -rf .venv build

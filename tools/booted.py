@@ -23,7 +23,9 @@ from tools.playbook import run_playbook
 
 # Minutes on two cores of which nothing else takes any: boot, `site` and `verify` on two guests.
 KVM_MINUTES, EMULATED_MINUTES = 4.0, 12.0
-LAB = "lab"  # its folder below the demo's
+LAB, RUN = "lab", "booted"  # folders below the demo's: of the lab, of the runs on it
+TITLE = "=== Summary of the booted hosts ==="
+PROOF = "verify.json"
 LAB_MINUTES = 90
 VARIABLES: Mapping[str, Any] = {
     "rdma_fabric_wait_timeout": 900,
@@ -70,7 +72,7 @@ def end_lab(directory: Path) -> None:
 
 def converge_and_prove(lab: Lab, folder: Path, collections: Path) -> int:
     """Run ``site`` and then ``verify`` on a lab; return the status of the first that fails, or 0."""
-    run_dir = folder / "booted"
+    run_dir = folder / RUN
     environment = lab.environment(own_environment(collections))
     variables = {"rdma_fabric_run_dir": str(run_dir), **VARIABLES}
     for playbook in ("rdma.fabric.site", "rdma.fabric.verify"):
@@ -78,8 +80,8 @@ def converge_and_prove(lab: Lab, folder: Path, collections: Path) -> int:
         status = run_playbook(playbook, lab.inventory, variables, environment, folder).status
         if status:
             break
-    print("\n=== Summary of the booted hosts ===")
-    proof = run_dir / "verify.json"
+    print(f"\n{TITLE}")
+    proof = run_dir / PROOF
     if proof.exists():
         print("\n".join(verdict_lines(json.loads(proof.read_text(encoding="utf-8")))))
     print(f"Report: {run_dir / 'report.html'}", flush=True)
