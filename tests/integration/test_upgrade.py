@@ -81,6 +81,22 @@ def test_what_a_killed_run_left_is_healed_by_the_next_one(fleet: Fleet, mended: 
     assert len([name for name, _what in fleet.interrupted(mark) if name != first]) == 4
 
 
+def test_a_node_with_upstreams_skip_label_has_no_turn_until_it_is_taken_off(fleet: Fleet) -> None:
+    fleet.label("nvidia.com/ofed-driver-upgrade.skip", {"one": "false", "two": "true"})
+    mark = fleet.cluster.audit.mark()
+    outcome = fleet.run().succeeded()
+    assert fleet.changed() == ["one", "three"]
+    assert "two" not in {name for name, _what in fleet.interrupted(mark)}
+    assert (fleet.cordoned(), fleet.holders(), fleet.pods()) == ([], [], [fleet.nodes["two"]])
+    said = "without a turn, as their nodes have the label nvidia.com/ofed-driver-upgrade.skip=true: two"
+    assert said in " ".join(outcome.output.split())
+    report = fleet.user.report()
+    assert (report["notices"], report["summary"]["outcome"]) == ([said], "pending")
+    fleet.label("nvidia.com/ofed-driver-upgrade.skip", {"two": "false"})
+    fleet.run().succeeded()
+    assert fleet.changed() == list(NAMES)
+
+
 def test_the_commands_of_the_guide_run(fleet: Fleet) -> None:
     """As they are written, with this fleet for its hosts and its namespace."""
     fleet.label("topology.kubernetes.io/zone", {"one": "a", "two": "a", "three": "b"})

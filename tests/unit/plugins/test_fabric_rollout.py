@@ -66,6 +66,33 @@ def test_a_node_with_a_slot_has_a_turn_in_which_it_is_healed_and_not_interrupted
     assert turns(find({"b": {**of_node, "rdma_fabric_host_mode": "preview"}}, slots=["node-b"])) == []
 
 
+SKIP = "nvidia.com/ofed-driver-upgrade.skip=true"
+
+
+@pytest.mark.parametrize("state", ["present", "previous"])
+def test_nodes_with_upstreams_label_are_left_out_by_name_and_the_others_go_on(state: str) -> None:
+    due = {name: {"rdma_fabric_host_result": TO_CHANGE, "rdma_fabric_node_name": f"node-{name}"} for name in ("a", "b")}
+    result = find(due, skipped=["node-b", "c", "elsewhere"], state=state)
+    assert turns(result) == ["a"]
+    assert result["left_out"] == [{"host": "b", "msg": f"its node node-b has the label {SKIP}"}]
+    assert result["notices"][1:] == [f"without a turn, as their nodes have the label {SKIP}: b"]
+    nobody = find({"b": due["b"]}, skipped=["node-b"])
+    assert (turns(nobody), nobody["notices"]) == ([], result["notices"][1:])
+
+
+def test_a_node_with_that_label_that_an_earlier_run_has_begun_goes_on() -> None:
+    due = {"b": {"rdma_fabric_host_result": TO_CHANGE}}
+    result = find(due, skipped=["a", "b"], slots=["a", "b"])
+    assert [(turn["host"], turn["due"]) for turn in result["turns"]] == [("a", False), ("b", True)]
+    assert result["left_out"] == []
+
+
+def test_a_teardown_takes_nodes_with_that_label_as_well_and_says_so() -> None:
+    result = find({"b": {"rdma_fabric_host_result": TO_CHANGE}}, skipped=["a", "b"], state="absent")
+    assert (turns(result), result["left_out"]) == (["b"], [])
+    assert result["notices"][1:] == [f"torn down all the same, as the label {SKIP} is about upgrades: b"]
+
+
 def test_canaries_go_first_and_those_outside_of_the_limit_of_the_run_have_no_turn() -> None:
     due = {name: {"rdma_fabric_host_result": TO_CHANGE} for name in NAMES}
     result = find(due, canaries=" c,elsewhere ")
