@@ -10,12 +10,14 @@ from typing import Any
 
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.slots import limit_of
 from ansible_collections.rdma.fabric.plugins.plugin_utils._action import ActionFailure, FabricAction
+from ansible_collections.rdma.fabric.plugins.plugin_utils._controller_nodes import why_not_interrupted
 from ansible_collections.rdma.fabric.plugins.plugin_utils._run_hosts import drains_of_policies, taking_part
 from ansible_collections.rdma.fabric.plugins.plugin_utils._turns import (
     Domains,
     turn_notices,
     turns_of,
     unskipped_notice,
+    with_refused,
 )
 
 
@@ -56,6 +58,10 @@ class ActionModule(FabricAction):
             fabric=arguments["hosts"],
             domains=Domains(label, arguments["max_unavailable_per_domain"].strip() or "1", arguments["domains"]),
         )
+        api_servers = arguments["api_servers"]
+        # What an earlier run has begun is healed without an interruption.
+        due = [turn.host for turn in found.turns if turn.due]
+        found = with_refused(found, {host: why_not_interrupted(host, variables, api_servers) for host in due})
         nodes = {turn.node for turn in found.turns}
         notices = turn_notices(found, variables, removes=removes)
         if removes:

@@ -49,6 +49,14 @@ options:
     type: list
     elements: str
     default: []
+  api_servers:
+    description:
+      - The nodes that run the API server, each with what tells it, as P(rdma.fabric.fabric_preflight#module) returns
+        them. A host of theirs that is to be interrupted is refused without the consent
+        C(rdma_fabric_allow_controller_node), and so is the machine that Ansible runs on.
+      - No host has a turn while one is refused.
+    type: dict
+    default: {}
   canaries:
     description:
       - Pattern of the hosts that go before the others, as C(--limit) takes it. One that matches none is refused.
@@ -168,6 +176,10 @@ left_out:
       returned: always
       type: str
       sample: its node gpu-02 has the label nvidia.com/ofed-driver-upgrade.skip=true
+    failed:
+      description: Whether it is refused one, so that the run goes no further for it.
+      returned: always
+      type: bool
 domain_limit:
   description:
     - How many nodes of one domain may be out of service at once, as O(rdma.fabric.node_slot#module:domain_limit) takes

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Collection, Mapping, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.domains import alternating, domain_of
@@ -45,10 +45,11 @@ class Turn:
 
 @dataclass(frozen=True)
 class NoTurn:
-    """One host that would have a turn and has none, and why."""
+    """One host that would have a turn and has none, and why; one that ``failed`` keeps the others from theirs."""
 
     host: str
     msg: str
+    failed: bool = False
 
 
 @dataclass(frozen=True)
@@ -142,10 +143,16 @@ def seconds_of(variables: Mapping[str, Any], drain: Mapping[str, Any]) -> int:
     return int(_WORK_SECONDS + 2 * pods + jobs + _value("reboot_timeout", variables))
 
 
+def with_refused(turns: Turns, reasons: Mapping[str, str]) -> Turns:
+    """Return the turns; none where a host has a reason to be refused one, as nobody is interrupted then."""
+    refused = [NoTurn(turn.host, reasons[turn.host], failed=True) for turn in turns.turns if reasons.get(turn.host)]
+    return replace(turns, turns=[], left_out=[*turns.left_out, *refused]) if refused else turns
+
+
 def turn_notices(turns: Turns, variables: Mapping[str, Mapping[str, Any]], *, removes: bool = False) -> list[str]:
     """Return what is said before the first turn: whose it is, how many at once, and whose pods are cut off."""
     hosts = [turn.host for turn in turns.turns]
-    left_out = skip_notice([each.host for each in turns.left_out])
+    left_out = skip_notice([each.host for each in turns.left_out if not each.failed])
     if not hosts:
         return left_out
     safe = frozenset(drained(hosts, variables, unless_given=True))
@@ -177,8 +184,9 @@ def unskipped_notice(hosts: Sequence[str]) -> list[str]:
 
 
 def left_out_of_turns(hosts: Sequence[str], variables: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """Return the hosts that this run has left without a turn."""
-    return [host for host in hosts if variables.get(host, {}).get("_rdma_fabric_host_no_turn")]
+    """Return the hosts that this run has left without a turn, not counting those that it fails for."""
+    registered = {host: variables.get(host, {}).get("_rdma_fabric_host_no_turn") or {} for host in hosts}
+    return [host for host, found in registered.items() if found and not found.get("failed")]
 
 
 def _domain_notices(turns: Turns) -> list[str]:
