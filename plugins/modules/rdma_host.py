@@ -303,6 +303,12 @@ reload_due:
   description: Whether the reload of the driver and what follows it are left for another run, as O(defer_reload) asks.
   returned: success
   type: bool
+is_controller:
+  description:
+    - Whether this host is the machine that Ansible runs on, in a container or not, by the boot ID of its kernel. Never
+      of a recorded one.
+  returned: success
+  type: bool
 awaiting_reboot:
   description: The lines of what takes effect with the next boot only.
   returned: success
@@ -435,6 +441,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.links impo
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import LiveHost, LiveMachine
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.clock import SystemClock
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.connection import client_address, server_address
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import boot_id
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.converge import apply, preview
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.result import Run
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.sealed import check_sealed
@@ -467,11 +474,13 @@ def run_here(module: AnsibleModule) -> dict[str, Any]:
     )
     address = server_address(LiveHost(), os.getpid()) or desired["connection_address"]
     if run.applies:
-        return apply_here(desired, run, address, module.params["guard_token"] or secrets.token_hex(16))
-    outcome = preview(LiveHost(), desired, run, address)
-    if module.check_mode and module.params["mode"] == "apply" and not outcome.get("failed"):
-        return as_it_would_end(outcome, strict=run.strict, root=os.geteuid() == 0)
-    return outcome
+        outcome = apply_here(desired, run, address, module.params["guard_token"] or secrets.token_hex(16))
+    else:
+        outcome = preview(LiveHost(), desired, run, address)
+        if module.check_mode and module.params["mode"] == "apply" and not outcome.get("failed"):
+            outcome = as_it_would_end(outcome, strict=run.strict, root=os.geteuid() == 0)
+    # The controller tells by it whether it runs here.
+    return {**outcome, "boot_id": boot_id(LiveHost())}
 
 
 def as_it_would_end(outcome: dict[str, Any], *, strict: bool, root: bool) -> dict[str, Any]:

@@ -246,6 +246,19 @@ OF_RUNS = (
         asked=True,
     ),
     Variable(
+        "allow_controller_node",
+        "bool",
+        (
+            "Consent to drain, reload and reboot the host although it is the machine that Ansible runs on, or its node "
+            "runs the API server that the run talks to. Without it such a host is refused by name.",
+            "Ansible reboots no machine over a local connection.",
+        ),
+        (*TURNS, "playbook join", "playbook site"),
+        HOST,
+        default=False,
+        asked=True,
+    ),
+    Variable(
         "rollback",
         "bool",
         (

@@ -26,7 +26,7 @@ SECTIONS: dict[str, tuple[Variable, ...]] = {
     "Runs": _variable_rows_runs.RUN,
     "Hosts in turn, and taking everything back": _variable_rows_turns.ROWS,
     "Hosts of a run, reboots and drains": _variable_rows_runs.OF_RUNS,
-    "Hooks of a host's turn": _variable_rows_hooks.HOOKS,
+    "Hooks of a host's turn": _variable_rows_hooks.ROWS,
     "The wire proof": _variable_rows_runs.OF_THE_PROOF,
     "The discovery": _variable_rows_discovery.OF_THE_DISCOVERY,
 }

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import sys
+import uuid
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,9 @@ for each in etc run var/lib; do
 done
 if [ -e "$0/sys" ]; then
     mount -t overlay overlay -o "lowerdir=$0/sys:/sys" /sys
+fi
+if [ -e "$0/boot_id" ]; then
+    mount --bind "$0/boot_id" /proc/sys/kernel/random/boot_id
 fi
 if [ -e "$0/read-only" ]; then
     mount --bind /etc/security /etc/security
@@ -82,6 +86,10 @@ class OwnFiles:
             for path in (self.folder / "sys").rglob(f"ports/1/{name}"):
                 path.write_text(f"{text}\n", encoding="utf-8")
 
+    def is_another_machine(self) -> None:
+        """Have the host's kernel say that it is not the one of this machine."""
+        (self.folder / "boot_id").write_text(f"{uuid.uuid4()}\n", encoding="utf-8")
+
     def _written(self, path: str) -> Path:
         top = next(place for place in ("etc", "run", "var/lib") if path.startswith(f"/{place}/"))
         return self.folder / top / "upper" / path[len(top) + 2 :]
@@ -103,8 +111,12 @@ class OwnFiles:
 
 
 def inventory_of(folder: Path, hosts: dict[str, OwnFiles], **variables: Any) -> Path:
-    """Write an inventory of a fabric of these hosts; ``variables`` are those of all of them."""
+    """Write an inventory of a fabric of these hosts; ``variables`` are those of all of them.
+
+    They are this machine, which has a turn by consent only.
+    """
     path = folder / "hosts.json"
     own = {name: host.variables for name, host in hosts.items()}
-    path.write_text(json.dumps({"rdma_fabric": {"hosts": own, "vars": variables}}), encoding="utf-8")
+    of_all = {"rdma_fabric_allow_controller_node": True, **variables}
+    path.write_text(json.dumps({"rdma_fabric": {"hosts": own, "vars": of_all}}), encoding="utf-8")
     return path

@@ -262,6 +262,37 @@ def test_hosts_are_rebooted_one_after_the_other_unless_told_otherwise(
     assert "nothing is drained" in said
 
 
+@pytest.mark.parametrize("of_api_server", [False, True])
+def test_no_host_is_rebooted_while_one_would_be_that_the_run_stands_on(
+    user: User, tmp_path: Path, of_api_server: bool
+) -> None:
+    names = ["one", "two"]
+    known: Json = {
+        "rdma_fabric_preflight_result": {"spec": {"hosts": {name: {} for name in names}}},
+        "_rdma_fabric_ready_result": {"api_servers": {"two": "10.0.0.10 is its address"} if of_api_server else {}},
+    }
+    due = {"recorded": False, "reboot_required": True, "reboot_due": True}
+    here = {**due, "is_controller": not of_api_server}
+    answers = [
+        ("localhost", known),
+        ("one", {"rdma_fabric_host_result": due}),
+        ("two", {"rdma_fabric_host_result": here}),
+    ]
+    plays: list[Json] = [{"hosts": host, "tasks": [{"ansible.builtin.set_fact": facts}]} for host, facts in answers]
+    look = {"rdma.fabric.fabric_hosts": {"hosts": names}}
+    text, end = (
+        yaml.safe_dump([{**play, "gather_facts": False} for play in part])
+        for part in (plays, [{"hosts": "localhost", "tasks": [look]}])
+    )
+    parts = CHECKOUT / "playbooks" / "parts" / "reboots.yml"
+    playbook = tmp_path / "playbook.yml"
+    playbook.write_text(f"{text}- ansible.builtin.import_playbook: {parts}\n{end}", encoding="utf-8")
+    outcome = user.run(str(playbook), inventory=inventory_of(tmp_path, *names)).refused()
+    assert [key for name in names for key in outcome.counts[name] if key.endswith("reboot")] == []
+    runs = "the API server (10.0.0.10 is its address)" if of_api_server else "this controller"
+    assert f"  - two: failed: node two runs {runs}, so it is not interrupted: " in outcome.message
+
+
 @pytest.mark.parametrize(("parallel", "tried"), [(None, 1), (2, 2)])
 def test_drivers_are_reloaded_one_host_after_the_other_unless_told_otherwise(
     user: User, tmp_path: Path, parallel: int | None, tried: int
