@@ -40,15 +40,15 @@ exec PYTHON "$@"
 
 
 class OwnFiles:
-    """One such host in a folder."""
+    """One such host in a folder, by default with the Python of the tests."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, python: Path = Path(sys.executable)) -> None:
         self.folder = folder
         for place in ("etc", "run", "var/lib"):
             for part in ("upper", "work"):
                 (folder / place / part).mkdir(parents=True)
         enter = folder / "enter"
-        enter.write_text(_ENTER.replace("PYTHON", sys.executable), encoding="utf-8")
+        enter.write_text(_ENTER.replace("PYTHON", str(python)), encoding="utf-8")
         self._python = folder / "python"
         words = " ".join([*apart("mount"), "sh", "-c"])
         self._python.write_text(f'#!/bin/sh\nexec {words} "$(cat {enter})" {folder} "$@"\n', encoding="utf-8")

@@ -177,6 +177,11 @@ def follow(reader: Reader, page: Guide) -> None:
         ]
         assert any(command.startswith("kubectl wait") and "condition met" in output for command, output in printed)
 
+    if page.name == "multirail":
+        pools = json.loads(cluster.kubectl("get", "cidrpools", "-n", NAMESPACE, "-o", "json"))["items"]
+        cut = {pool["metadata"]["name"]: pool["spec"]["cidr"] for pool in pools}
+        assert cut == {"rail0": "192.168.0.0/20", "rail1": "192.168.16.0/20"}
+        assert all(cidr in page.text for cidr in cut.values())
     if page.name == "air-gap":
         (listed,) = [output.split() for command, output in printed if command.startswith("python3")]
         assert_from_the_mirror(cluster, listed)

@@ -380,6 +380,10 @@ class TestMtu:
         assert [step["id"] for step in plan_steps("mtu", infiniband, wanted)] == [f"mtu:{PF}:vfs"]
         assert plan_steps("mtu", two_ports(), wanted) == []
 
+    def test_new_functions_of_a_lowered_port_follow_it_in_the_same_run(self) -> None:
+        functions = plan_steps("mtu", two_ports(), interface(pci=PF, mtu=1280, vfs=2))[1]
+        assert (functions["id"], functions["to"]) == (f"mtu:{PF}:vfs", 1280)
+
     def test_functions_that_need_consent_are_not_counted_on(self) -> None:
         state = with_functions(two_ports(), PF, 2)
         _pf, functions = plan_steps("mtu", state, interface(pci=PF, mtu=9000, vf_mtu=9000, vfs=4))

@@ -466,7 +466,7 @@ class ReadRoute(Route):
     protocol: int
 
 
-class ReadRule(Rule):
+class ReadRule(Rule):  # pylint: disable=inherit-non-class  # it takes no TypedDict made by a call for one
     """A policy rule as it is there (routing.py)."""
 
     protocol: int
