@@ -436,14 +436,13 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.importin
 compile_once()
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.lock import exclusive
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import REFUSED, describe
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.links import check_links
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import LiveHost, LiveMachine
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.clock import SystemClock
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.connection import client_address, server_address
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import boot_id
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.converge import apply, preview
-from ansible_collections.rdma.fabric.plugins.module_utils._host.run.result import Run
+from ansible_collections.rdma.fabric.plugins.module_utils._host.run.result import Run, as_it_would_end
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.sealed import check_sealed
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.guard import DEFAULT
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import HostSpec, check_spec
@@ -476,26 +475,9 @@ def run_here(module: AnsibleModule) -> dict[str, Any]:
     if run.applies:
         outcome = apply_here(desired, run, address, module.params["guard_token"] or secrets.token_hex(16))
     else:
-        outcome = preview(LiveHost(), desired, run, address)
-        if module.check_mode and module.params["mode"] == "apply" and not outcome.get("failed"):
-            outcome = as_it_would_end(outcome, strict=run.strict, root=os.geteuid() == 0)
+        outcome = as_it_would_end(preview(LiveHost(), desired, run, address), run, root=os.geteuid() == 0)
     # The controller tells by it whether it runs here.
     return {**outcome, "boot_id": boot_id(LiveHost())}
-
-
-def as_it_would_end(outcome: dict[str, Any], *, strict: bool, root: bool) -> dict[str, Any]:
-    """Return the outcome of check mode, failed with the reasons where a run would fail by what is known before it."""
-    reasons = []
-    if outcome["changed"] and not root:
-        reasons.append("it would change the host, and it needs root for that; next: set ansible_become: true for it")
-    refused = [describe(step) for step in outcome["plan"]["steps"] if step["status"] == REFUSED]
-    if refused and strict:
-        lines = "\n".join(f"  - {line}" for line in refused)
-        way = "change what is asked for, or set strict: false (rdma_fabric_host_strict: false) to go on"
-        reasons.append(f"refused, so the host would not come to the desired state ({way}):\n{lines}")
-    if not reasons:
-        return outcome
-    return {**outcome, "failed": True, "msg": f"{outcome['msg']}; a run would fail: {'; '.join(reasons)}"}
 
 
 def apply_here(desired: HostSpec, run: Run, address: str | None, token: str) -> dict[str, Any]:

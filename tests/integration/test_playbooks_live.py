@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import shlex
 import shutil
 import sys
 from pathlib import Path
@@ -391,6 +392,40 @@ def test_check_mode_shows_the_plan_and_stores_nothing(
     assert f"planned: limits {LIMITS_FILE}: " in outcome.output
     assert stored_writes(control_plane.audit, mark) == []
     assert not Path(LIMITS_FILE).exists()
+
+
+def test_the_result_of_a_run_tells_what_is_pending_changed_unchanged_and_refused(user: User, tmp_path: Path) -> None:
+    host = OwnFiles(tmp_path / "host")
+    inventory = own_inventory(tmp_path, {HOST: host})
+    here = user.here / "rdma-fabric-run"
+    plans = {"plans": str(here / "hosts")}
+
+    def ended(*arguments: str, status: int, **wanted: Any) -> Json:
+        outcome = user.run("site", *arguments, inventory=inventory, variables={**WANTED, **wanted})
+        assert outcome.status == status, outcome.output
+        result = outcome.result
+        assert result["outcome"] == result["result"]
+        assert result["report"] == str(here / "report.json")
+        assert result["paths"] == (plans if arguments else {"report": str(here / "report.html"), **plans})
+        return result
+
+    shown = ended("--check", status=0)
+    assert (shown["result"], shown["steps"]["planned"], host.has(LIMITS_FILE)) == ("pending", 2, False)
+    assert "2 steps wait" in shown["counts"]
+    # Of the command line without --check, as it is what carries out the plan.
+    assert shlex.split(shown["next"])[:4] == ["ansible-playbook", "rdma.fabric.site", "-i", str(inventory)]
+    assert "--check" not in shown["next"]
+    done = ended(status=0)
+    assert (done["result"], done["steps"]["total"], host.has(LIMITS_FILE)) == ("changed", 0, True)
+    assert done["hosts"] == {"total": 1, "recorded": 0}
+    assert ended(status=0)["result"] == "unchanged"
+    flawed = [{"pci": "0000:ff:1f.7", "mtu": 9000}]
+    for arguments in ((), ("--check",)):
+        refused = ended(*arguments, status=2, rdma_fabric_interfaces=flawed)
+        assert (refused["result"], refused["steps"]["refused"]) == ("refused", 1)
+        assert refused["next"].startswith(
+            "mend or allow what is refused above, then: ansible-playbook rdma.fabric.site"
+        )
 
 
 def test_preview_of_the_host_goes_on_to_the_cluster(
