@@ -11,18 +11,26 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import shutil
 import subprocess
 import tempfile
 import time
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Iterator
+from typing import Any, Iterator, Mapping, NamedTuple
 
 import websocket
 
+from tests.lab.gobuild import ProgramsUnavailable
+from tests.lab.unpacked import libraries, unpack
+
 PROGRAMS = ("chromium", "chromium-browser", "google-chrome")
-MISSING = f"no browser on PATH ({', '.join(PROGRAMS)}): install Chromium, on Debian with apt-get install chromium"
+# Debian's; Ubuntu's package of that name brings a snap.
+PACKAGES = ("chromium", "fonts-dejavu-core")
+_FONTS = """<?xml version="1.0"?>
+<fontconfig><dir>/usr/share/fonts</dir><dir>{root}/usr/share/fonts</dir><cachedir>{root}/fonts.cache</cachedir></fontconfig>
+"""
 _OPTIONS = (
     "--headless",
     "--no-sandbox",
@@ -41,9 +49,32 @@ class BrowserError(Exception):
     """The browser did not start, or refused a command."""
 
 
-def find_browser() -> str | None:
-    """Return the path of the first browser on PATH, None without one."""
-    return next((path for path in map(shutil.which, PROGRAMS) if path), None)
+class Program(NamedTuple):
+    """A browser, and the variables that it needs."""
+
+    path: str
+    variables: Mapping[str, str]
+
+
+def find_browser(environ: Mapping[str, str]) -> Program:
+    """Return the first browser on PATH, else one of packages in the user's cache, which are fetched where they are not.
+
+    Raises BrowserError.
+    """
+    on_path = next((path for path in map(shutil.which, PROGRAMS) if path), None)
+    if on_path is not None:
+        return Program(on_path, {})
+    try:
+        root = unpack("browser", PACKAGES, environ)
+    except ProgramsUnavailable as reason:
+        raise BrowserError(f"no browser on PATH ({', '.join(PROGRAMS)}), and none by apt: {reason}") from reason
+    program, fonts = root / "usr/lib/chromium/chromium", root / "fonts.conf"
+    if not program.exists():
+        raise BrowserError(
+            f"no browser on PATH ({', '.join(PROGRAMS)}), and apt's package of chromium brings none: install Chromium"
+        )
+    fonts.write_text(_FONTS.format(root=root), encoding="utf-8")
+    return Program(str(program), {**libraries(root), "FONTCONFIG_FILE": str(fonts)})
 
 
 class Tab:
@@ -126,13 +157,12 @@ def browser() -> Iterator[Tab]:
 
     Raises BrowserError where there is none, or it does not start.
     """
-    program = find_browser()
-    if program is None:
-        raise BrowserError(MISSING)
+    program = find_browser(os.environ)
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
-        command = [program, *_OPTIONS, f"--user-data-dir={profile}", "about:blank"]
+        command = [program.path, *_OPTIONS, f"--user-data-dir={profile}", "about:blank"]
         with (Path(profile) / "browser.log").open("wb") as log:
-            process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+            variables = {**os.environ, **program.variables}
+            process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=variables)
         try:
             connection = websocket.create_connection(
                 _address_of_tab(process, Path(profile)), timeout=_SECONDS, suppress_origin=True

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any, Iterator
 
@@ -15,7 +16,7 @@ from ansible_collections.rdma.fabric.tests.integration.missing import do_without
 from ansible_collections.rdma.fabric.tests.unit._report import sample_fleet
 from ansible_collections.rdma.fabric.tests.unit._report.large_fleet import large_fleet
 from ansible_collections.rdma.fabric.tests.unit.plugin_utils.test_page import page_of
-from tools.browser import MISSING, Tab, browser, find_browser
+from tools.browser import BrowserError, Tab, browser, find_browser
 
 DESK, PHONE = (1280, 800), (390, 844)
 FIELD, CHOICE = "document.querySelector('#find input')", "document.querySelector('#find select')"
@@ -25,8 +26,10 @@ HOSTS = f"{SEEN.format('table.fleet tbody tr')}.map((row) => row.querySelector('
 
 @pytest.fixture(scope="module")
 def tab() -> Iterator[Tab]:
-    if find_browser() is None:
-        do_without(MISSING)
+    try:
+        find_browser(os.environ)
+    except BrowserError as reason:
+        do_without(str(reason))
     with browser() as opened:
         yield opened
 

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
+from tests.lab.gobuild import ProgramsUnavailable
 from tools import browser
 from tools.pictures import (
     AGAIN,
@@ -93,13 +95,21 @@ def test_a_demo_is_taken_and_told_as_it_ended(tmp_path: Path) -> None:
     assert "left out: &lt;c&gt;: not Ready" in terminal(lines)
 
 
+def _without_apt(*_arguments: object) -> NoReturn:
+    raise ProgramsUnavailable("no mirror answers")
+
+
 def test_without_a_browser_nothing_is_made_and_what_is_missing_is_named(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("tools.pictures.preview", lambda _folder: tmp_path)
     monkeypatch.setattr("tools.pictures.sources", lambda _run_dir: {"report.png": Source(PAGE, PAGE)})
     monkeypatch.setattr("shutil.which", lambda _name: None)
+    monkeypatch.setattr(browser, "unpack", _without_apt)
     assert main([]) == 1
-    assert capsys.readouterr().err == f"error: {browser.MISSING}\n"
+    said = capsys.readouterr().err
+    assert said.startswith("error: no browser on PATH (chromium, ") and said.endswith(
+        "none by apt: no mirror answers\n"
+    )
     assert main(["--dmeo"]) == 2
     assert "usage" in capsys.readouterr().err
