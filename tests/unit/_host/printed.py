@@ -8,6 +8,7 @@ Each function names the source of the form. Widths of columns are ours.
 
 from __future__ import annotations
 
+import json
 from typing import Mapping, Sequence
 
 
@@ -38,6 +39,11 @@ def ethtool(name: str, most: Mapping[str, int | None], now: Mapping[str, int | N
 
 def counted(word: str, number: int | None) -> str:
     return f"{word}:\t\t{'n/a' if number is None else number}"
+
+
+def dcb_app(entries: Sequence[Sequence[object]]) -> str:
+    """Return ``dcb --json app show``: iproute2, dcb/dcb_app.c (dcb_app_print_filtered)."""
+    return json.dumps({"dscp_prio": entries}, separators=(",", ":"))
 
 
 def modinfo(fields: Mapping[str, str]) -> str:

@@ -24,6 +24,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.gather imp
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.next_boot import read_next_boot
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe
 from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.recorded import RecordedHost
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec import qos_values
 from ansible_collections.rdma.fabric.tests.fixtures.hosts.firmware import image_text
 from ansible_collections.rdma.fabric.tests.unit._host import printed
 from ansible_collections.rdma.fabric.tests.unit._host.families import host_with
@@ -51,6 +52,11 @@ def test_a_query_of_a_flash_tells_version_product_and_security(facts: Facts) -> 
 def test_rings_and_channels_have_what_they_are_and_may_be(facts: Facts) -> None:
     text = printed.ethtool("eth0", facts["most"], facts["now"])
     assert queues.parse(text) == {key: {"now": now, "most": most} for key, (now, most) in facts["read"].items()}
+
+
+@each_of("dcb")
+def test_entries_of_dcb_are_a_table(facts: Facts) -> None:
+    assert qos_values.app_table(printed.dcb_app(facts["dscp_prio"])) == facts["read"]
 
 
 @each_of("modinfo")
