@@ -108,5 +108,14 @@ def ofed_info(release: str) -> str:
     return f"{release}:\n"
 
 
+def modules(rows: Sequence[tuple[str, int, int, Sequence[str]]]) -> str:
+    """Return /proc/modules, of which lsmod prints the first four columns: the kernel's kernel/module/procfs.c."""
+    lines = (
+        f"{name} {size} {references} {''.join(f'{user},' for user in users) or '-'} Live 0x0000000000000000\n"
+        for name, size, references, users in rows
+    )
+    return "".join(lines)
+
+
 def row(name: str, values: Sequence[str]) -> str:
     return f"{name:<44} {' '.join(f'{value:<15}' for value in values)}"
