@@ -29,7 +29,12 @@ PROGRAMS = ("chromium", "chromium-browser", "google-chrome")
 # Debian's; Ubuntu's package of that name brings a snap.
 PACKAGES = ("chromium", "fonts-dejavu-core")
 _FONTS = """<?xml version="1.0"?>
-<fontconfig><dir>/usr/share/fonts</dir><dir>{root}/usr/share/fonts</dir><cachedir>{root}/fonts.cache</cachedir></fontconfig>
+<fontconfig>
+<dir>/usr/share/fonts</dir><dir>{root}/usr/share/fonts</dir><cachedir>{root}/fonts.cache</cachedir>
+<alias><family>system-ui</family><prefer><family>DejaVu Sans</family></prefer></alias>
+<alias><family>sans-serif</family><prefer><family>DejaVu Sans</family></prefer></alias>
+<alias><family>monospace</family><prefer><family>DejaVu Sans Mono</family></prefer></alias>
+</fontconfig>
 """
 _OPTIONS = (
     "--headless",
