@@ -31,9 +31,7 @@ PACKAGES = ("chromium", "fonts-dejavu-core")
 _FONTS = """<?xml version="1.0"?>
 <fontconfig>
 <dir>/usr/share/fonts</dir><dir>{root}/usr/share/fonts</dir><cachedir>{root}/fonts.cache</cachedir>
-<alias><family>system-ui</family><prefer><family>DejaVu Sans</family></prefer></alias>
-<alias><family>sans-serif</family><prefer><family>DejaVu Sans</family></prefer></alias>
-<alias><family>monospace</family><prefer><family>DejaVu Sans Mono</family></prefer></alias>
+<match target="pattern"><edit name="family" mode="append_last"><string>DejaVu Sans</string></edit></match>
 </fontconfig>
 """
 _OPTIONS = (
