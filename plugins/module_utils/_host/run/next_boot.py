@@ -30,6 +30,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.driver_fami
     Family,
     family_of,
     inbox_package,
+    initrd_command,
 )
 
 _UNTOLD = (
@@ -150,8 +151,7 @@ def _of_boot(context: Context, next_boot: NextBoot, kernel: str) -> list[_Proble
 def _make_initrd(family: Family | None, kernel: str) -> str:
     if family is None:
         return f"make it (update-initramfs -c -k {kernel}, or dracut --force --kver {kernel})"
-    words = [word.format(kernel=kernel) for word in family.rebuild_initrd]
-    return " ".join("-c" if word == "-u" else word for word in words)
+    return " ".join("-c" if word == "-u" else word for word in initrd_command(family, kernel))
 
 
 def _missed(expected: str, running: str, next_boot: NextBoot) -> Step:

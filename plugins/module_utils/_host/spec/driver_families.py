@@ -212,6 +212,11 @@ def wanted_packages(family: Family, build: str, kernels: Iterable[str], with_fir
     return (*built, *family.kernel_packages[build], *family.tools, *family.userspace, *updater)
 
 
+def initrd_command(family: Family, kernel: str) -> Names:
+    """Return the command that makes a kernel's initial RAM disk again, with what is on the disk."""
+    return tuple(word.format(kernel=kernel) for word in family.rebuild_initrd)
+
+
 def inbox_package(family: Family, kernel: str) -> str:
     """Return the package that holds the kernel's own driver."""
     return _of_kernel(family, family.inbox_modules, kernel)

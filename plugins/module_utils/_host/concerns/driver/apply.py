@@ -15,6 +15,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.driver.
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.driver.needs import (
     Case,
+    build_command,
     case_of,
     interrupted_reload,
     kernels_to_build,
@@ -58,6 +59,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.driver_fami
     DKMS,
     Family,
     headers_of,
+    initrd_command,
     wanted_packages,
 )
 
@@ -173,17 +175,14 @@ def _build(case: Case, kernel: str) -> Work:
     installs = _installs(case)
     if case.family is not None and not case.state["headers"].get(kernel) and not installs:
         do += packages.install(case.family, headers_of(case.family, kernel), refresh=False)
-    known = sources(case)
-    words = ("install", known[-1]) if known and not installs else ("autoinstall",)
     # 5: it is installed; packages of headers have DKMS build for their kernel (dkms, do_install).
-    do.append(Run(("dkms", *words, "-k", kernel), _BUILD_SECONDS, (0, 5)))
+    do.append(Run(build_command(case, kernel, fresh=installs), _BUILD_SECONDS, (0, 5)))
     return Work(do, verify=_on_disk(case, kernel))
 
 
 def _initrd(case: Case, kernel: str) -> Work:
     if case.family is None:
         return Work(())
-    argv = tuple(word.format(kernel=kernel) for word in case.family.rebuild_initrd)
     image = case.family.initrd.format(kernel=kernel)
 
     def verify(host: Host) -> str:
@@ -192,7 +191,7 @@ def _initrd(case: Case, kernel: str) -> Work:
             return ""
         return f"{image} was made again and still has another {NETDEV_DRIVER} than {core['path']}"
 
-    return Work([Run(argv, _INITRD_SECONDS)], verify=verify)
+    return Work([Run(initrd_command(case.family, kernel), _INITRD_SECONDS)], verify=verify)
 
 
 def _load(case: Case) -> Work:

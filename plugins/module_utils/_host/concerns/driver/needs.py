@@ -157,6 +157,13 @@ def sources(case: Case) -> list[str]:
     return sorted({f"{build['name']}/{build['version']}" for build in case.state["built"]})
 
 
+def build_command(case: Case, kernel: str, *, fresh: bool = False) -> tuple[str, ...]:
+    """Return the command that builds the driver for a kernel; packages that are ``fresh`` may bring another source."""
+    known = [] if fresh else sources(case)
+    words = ("install", known[-1]) if known else ("autoinstall",)
+    return ("dkms", *words, "-k", kernel)
+
+
 def initrds_to_make(case: Case) -> list[str]:
     """Return the kernels, running and next to boot, whose initial RAM disk has, or will have, another driver than the
     disk."""

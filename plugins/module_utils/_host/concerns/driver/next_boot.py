@@ -21,6 +21,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.driver_fami
     DKMS,
     headers_of,
     inbox_package,
+    initrd_command,
 )
 
 
@@ -44,10 +45,8 @@ def problems(context: Context, done: Collection[str]) -> list[str]:
     found = [] if goes_back or f"driver:build:{kernel}" in done else _driver(case, kernel)
     initrd = case.state["initrds"].get(kernel)
     if initrd is not None and initrd["stale"] and not found and f"driver:initrd:{kernel}" not in done:
-        found.append(
-            f"the initial RAM disk {initrd['image']} holds another {NETDEV_DRIVER} than the disk; next: "
-            f"{_initrd_command(case, kernel)}"
-        )
+        way = " ".join(initrd_command(case.family, kernel)) if case.family is not None else "make it again"
+        found.append(f"the initial RAM disk {initrd['image']} holds another {NETDEV_DRIVER} than the disk; next: {way}")
     return found
 
 
@@ -61,7 +60,8 @@ def _driver(case: Case, kernel: str) -> list[str]:
             f"this host; next: add the repository that has it, or have the boot loader take {case.state['kernel']}"
         ]
     if on_disk is None:
-        return [f"{wish.title} is not built for {kernel}; next: {_build_command(case, kernel)}"] if without else []
+        problem = f"{wish.title} is not built for {kernel}; next: {' '.join(needs.build_command(case, kernel))}"
+        return [problem] if without else []
     problem = needs.unfit(wish, on_disk.get(NETDEV_DRIVER), kernel)
     if not problem:
         return []
@@ -73,17 +73,8 @@ def _way(case: Case, kernel: str) -> str:
     if not case.wish.is_vendor:
         return f"install {inbox_package(case.family, kernel)}" if case.family is not None else "install its modules"
     if case.wish.settings["build"] == DKMS and case.state["built"]:
-        return _build_command(case, kernel)
+        return " ".join(needs.build_command(case, kernel))
     return (
         "install the vendor's modules that were built for it (on RHEL weak-modules --add-kernel "
         f"{kernel} links those that fit it), or have the boot loader take {case.state['kernel']}"
     )
-
-
-def _build_command(case: Case, kernel: str) -> str:
-    known = needs.sources(case)
-    return f"dkms install {known[-1]} -k {kernel}" if known else f"dkms autoinstall -k {kernel}"
-
-
-def _initrd_command(case: Case, kernel: str) -> str:
-    return " ".join(case.family.rebuild_initrd).format(kernel=kernel) if case.family is not None else "make it again"
