@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import select
@@ -17,6 +16,7 @@ from typing import Callable, NamedTuple
 from ..gobuild import Report
 from .budget import load
 from .qemu import Image, qemu_environment, trial_argv
+from .remembered import recall, remember
 
 READY = "rdma-lab: ready"
 FAILURES = re.compile(
@@ -27,7 +27,7 @@ ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?
 USER_SPACE = b"Loading, please wait"  # what the initial RAM disk's first program says
 TRIAL_SECONDS = 25.0
 KVM = Path("/dev/kvm")
-BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+Trial = Callable[[list[str], dict[str, str], float], bool]
 
 
 class Verdict(NamedTuple):
@@ -75,9 +75,7 @@ def boots(argv: list[str], env: dict[str, str], seconds: float) -> bool:
     return USER_SPACE in output
 
 
-def choose_accelerator(
-    image: Image, remembered: Path, report: Report, trial: Callable[[list[str], dict[str, str], float], bool] = boots
-) -> str:
+def choose_accelerator(image: Image, remembered: Path, report: Report, trial: Trial = boots) -> str:
     """Give "kvm" where /dev/kvm really boots this image, else "tcg"; the answer is kept until the machine restarts.
 
     A device that opens proves nothing: nested virtualization may end in early boot.
@@ -85,17 +83,12 @@ def choose_accelerator(
     if not os.access(KVM, os.R_OK | os.W_OK):
         report("no /dev/kvm to use: the guests are emulated, which is slow")
         return "tcg"
-    asked = {"boot": BOOT_ID.read_text(encoding="ascii").strip(), "image": image.guest.name, "qemu": image.qemu.name}
-    try:
-        known = json.loads(remembered.read_text(encoding="utf-8"))
-    except (FileNotFoundError, ValueError):
-        known = {}
+    asked, known = {"image": image.guest.name, "qemu": image.qemu.name}, recall(remembered)
     if {name: known.get(name) for name in asked} != asked:
         seconds = TRIAL_SECONDS * load()
         report(f"trying whether KVM boots here (up to {seconds:.0f} s)")
         works = trial(trial_argv(image, "kvm"), {**os.environ, **qemu_environment(image.qemu, image.qemu)}, seconds)
-        known = {**asked, "kvm": works}
-        remembered.write_text(json.dumps(known), encoding="utf-8")
+        known = remember(remembered, **asked, kvm=works)
     if not known["kvm"]:
         report("/dev/kvm is there but boots no guest: the guests are emulated, which is slow")
     return "kvm" if known["kvm"] else "tcg"

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import platform
 from pathlib import Path
@@ -14,12 +13,13 @@ from typing import Mapping, NamedTuple, Sequence
 from ..gobuild import build_key, cache_root
 from ..node_bundle import bundle_key
 from ..node_programs import NODE_RECIPES
-from .boot import BOOT_ID, KVM
+from .boot import KVM
 from .identity import LONGEST_SOCKET, longest_control_path
 from .layout import plan_guests
 from .node_disk import SCRIPT, disk_key
 from .qemu import Image
 from .recipe import GUEST, QEMU, recipe_key
+from .remembered import recall
 from .requirements import look, missing
 
 
@@ -56,13 +56,8 @@ def kvm_boots(environ: Mapping[str, str]) -> bool | None:
     """Tell whether KVM boots guests here; None when it is there and no lab has tried it since this machine started."""
     if not os.access(KVM, os.R_OK | os.W_OK):
         return False
-    try:
-        known = json.loads((cache_root(environ) / "guests" / "kvm.json").read_text(encoding="utf-8"))
-    except (FileNotFoundError, ValueError):
-        return None
-    if known.get("boot") != BOOT_ID.read_text(encoding="ascii").strip():
-        return None
-    return bool(known.get("kvm"))
+    known = recall(cache_root(environ) / "guests" / "kvm.json")
+    return bool(known.get("kvm")) if known else None
 
 
 def reasons_against(directory: Path) -> list[str]:

@@ -5,29 +5,28 @@
 
 from __future__ import annotations
 
-import json
 import os
 import resource
 from pathlib import Path
-from typing import Any, Callable, Mapping
+from typing import Mapping
 
 from ..gobuild import Report, cache_root
-from .boot import BOOT_ID, boots
+from .boot import Trial, boots
 from .budget import load, processors
 from .qemu import Image, qemu_environment, trial_argv
+from .remembered import recall, remember
 
 # Processor time of the trial boot on the machine that times are given for: 4.6 to 5.3 s on Xeons of 2023, whatever else
 # they did.
 REFERENCE_SECONDS = 5.0
 LIMIT_SECONDS = 120.0
 WORTH_SAYING = 1.5
-Trial = Callable[[list[str], dict[str, str], float], bool]
 
 
 def measure_slowness(image: Image, environ: Mapping[str, str], report: Report, trial: Trial = boots) -> float:
     """Return how many times as much processor time emulation takes here; it is kept until the machine restarts."""
     place = _place(environ)
-    known = _remembered(place)
+    known = recall(place)
     if known.get("qemu") != image.qemu.name:
         report("measuring how fast guests are emulated here")
         scratch = {**environ, **qemu_environment(image.qemu, image.qemu)}
@@ -35,8 +34,7 @@ def measure_slowness(image: Image, environ: Mapping[str, str], report: Report, t
         # A guest that does not boot says so on its console when the lab boots it.
         booted = trial(trial_argv(image, "tcg"), scratch, LIMIT_SECONDS * load())
         slowness = max(1.0, (_processor_seconds() - before) / REFERENCE_SECONDS) if booted else 1.0
-        known = {"boot": _boot_id(), "qemu": image.qemu.name, "slowness": slowness}
-        place.write_text(json.dumps(known), encoding="utf-8")
+        known = remember(place, qemu=image.qemu.name, slowness=slowness)
     return float(known["slowness"])
 
 
@@ -60,23 +58,11 @@ def describe_pace(environ: Mapping[str, str]) -> str:
 
 
 def _known_slowness(environ: Mapping[str, str]) -> float:
-    return float(_remembered(_place(environ)).get("slowness", 1.0))
+    return float(recall(_place(environ)).get("slowness", 1.0))
 
 
 def _place(environ: Mapping[str, str]) -> Path:
     return cache_root(environ) / "guests" / "speed.json"
-
-
-def _remembered(place: Path) -> dict[str, Any]:
-    try:
-        known: Any = json.loads(place.read_text(encoding="utf-8"))
-    except (FileNotFoundError, ValueError):
-        return {}
-    return known if isinstance(known, dict) and known.get("boot") == _boot_id() else {}
-
-
-def _boot_id() -> str:
-    return BOOT_ID.read_text(encoding="ascii").strip()
 
 
 def _processor_seconds() -> float:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.rdma.fabric.tests.lab.guests import boot
+from ansible_collections.rdma.fabric.tests.lab.guests import boot, remembered
 from ansible_collections.rdma.fabric.tests.lab.guests.boot import boots, choose_accelerator, judge_console
 from ansible_collections.rdma.fabric.tests.lab.guests.qemu import Image
 from ansible_collections.rdma.fabric.tests.lab.guests.requirements import PROGRAMS, Machine, missing
@@ -59,8 +59,8 @@ def test_the_trial_is_made_once_for_each_start_of_the_machine(tmp_path: Path, mo
     monkeypatch.setattr(boot, "KVM", tmp_path)
     boot_id = tmp_path / "boot_id"
     boot_id.write_text("one\n", encoding="ascii")
-    monkeypatch.setattr(boot, "BOOT_ID", boot_id)
-    image, remembered = Image(Path("/cache/image-1"), Path("/cache/qemu-1")), tmp_path / "kvm.json"
+    monkeypatch.setattr(remembered, "BOOT_ID", boot_id)
+    image, place = Image(Path("/cache/image-1"), Path("/cache/qemu-1")), tmp_path / "kvm.json"
     trials: list[bool] = []
 
     def choose(works: bool) -> str:
@@ -69,13 +69,13 @@ def test_the_trial_is_made_once_for_each_start_of_the_machine(tmp_path: Path, mo
             trials.append(works)
             return works
 
-        return choose_accelerator(image, remembered, lambda _line: None, trial)
+        return choose_accelerator(image, place, lambda _line: None, trial)
 
     assert [choose(False), choose(True)] == ["tcg", "tcg"]
     assert trials == [False]
     boot_id.write_text("two\n", encoding="ascii")
     assert choose(True) == "kvm"
-    remembered.write_text("{truncated", encoding="utf-8")
+    place.write_text("{truncated", encoding="utf-8")
     assert choose(False) == "tcg"
     assert trials == [False, True, False]
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.rdma.fabric.tests.lab.guests import budget, speed, waiting
+from ansible_collections.rdma.fabric.tests.lab.guests import budget, remembered, speed, waiting
 from ansible_collections.rdma.fabric.tests.lab.guests.budget import Budget, load
 from ansible_collections.rdma.fabric.tests.lab.guests.layout import plan_guests
 from ansible_collections.rdma.fabric.tests.lab.guests.qemu import Image
@@ -84,7 +84,7 @@ def test_slowness_is_measured_once_for_each_start_of_the_machine_and_counts_from
     (tmp_path / "rdma-fabric" / "guests").mkdir(parents=True)
     boot_id = tmp_path / "boot_id"
     boot_id.write_text("one\n", encoding="ascii")
-    monkeypatch.setattr(speed, "BOOT_ID", boot_id)
+    monkeypatch.setattr(remembered, "BOOT_ID", boot_id)
     monkeypatch.setattr(speed, "REFERENCE_SECONDS", 0.1)
     monkeypatch.setattr(speed, "load", lambda: 1.0)
     trials: list[list[str]] = []

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.rdma.fabric.tests.lab.guests import outlook
+from ansible_collections.rdma.fabric.tests.lab.guests import outlook, remembered
 from ansible_collections.rdma.fabric.tests.lab.guests.outlook import cached_parts, kvm_boots, reasons_against, unmade
 
 
@@ -54,7 +54,7 @@ def test_kvm_counts_only_when_it_booted_a_guest_since_the_machine_started(
     if known is not None:
         (cache / "kvm.json").write_text(json.dumps(known), encoding="utf-8")
     monkeypatch.setattr(outlook, "KVM", device)
-    monkeypatch.setattr(outlook, "BOOT_ID", boot_id)
+    monkeypatch.setattr(remembered, "BOOT_ID", boot_id)
     assert kvm_boots({"XDG_CACHE_HOME": str(tmp_path)}) is told
     device.unlink()
     assert kvm_boots({"XDG_CACHE_HOME": str(tmp_path)}) is False
