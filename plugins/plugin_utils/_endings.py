@@ -37,7 +37,7 @@ _OPTIONS = (
     ("vault_password_files", "--vault-password-file"),
 )
 _SWITCHES = (("become", "-b"), ("become_ask_pass", "-K"), ("ask_pass", "-k"), ("ask_vault_pass", "-J"))
-_MEND = "fix what is named above, then"
+_FIX = "fix what is named above, then"
 
 
 class Step(NamedTuple):
@@ -113,7 +113,7 @@ def block(found: Mapping[str, Any]) -> list[str]:
 
 def end_unsaid(cli: Mapping[str, Any]) -> dict[str, Any]:
     """Return the statistic of a run of our playbooks that failed before anything could tell how it ended."""
-    ending = Ending(FAILED, "ended before its report", {}, Step(_MEND, _AGAIN, (), bool(cli.get("check"))), {})
+    ending = Ending(FAILED, "ended before its report", {}, Step(_FIX, _AGAIN, (), bool(cli.get("check"))), {})
     return statistic(ending, cli)
 
 
@@ -139,7 +139,7 @@ def _failed(kind: str, result: Mapping[str, Any], run: Run) -> Ending:
     before = kind in _BEFORE_HOSTS
     said = [problems or cut]
     said += ["nothing was changed"] if before and "was changed" not in said[0] else []
-    step = Step(_MEND, _AGAIN, (), run.check)
+    step = Step(_FIX, _AGAIN, (), run.check)
     return Ending(REFUSED if before else FAILED, ", ".join(filter(None, said)), {}, step, {})
 
 
@@ -168,7 +168,7 @@ def _after_report(outcome: str, summary: Mapping[str, Any], run: Run) -> Step:
         return _after_pending(summary["steps"], run)
     changed = Step() if run.playbook in _TAKES_BACK else Step("", f"{OWN}status")
     refused = Step("fix or allow what is refused above, then", _AGAIN, (), run.check)
-    failed = Step(_MEND, _AGAIN, (), run.check)
+    failed = Step(_FIX, _AGAIN, (), run.check)
     return {UNCHANGED: Step(), CHANGED: changed, REFUSED: refused}.get(outcome, failed)
 
 
@@ -184,7 +184,7 @@ def _after_pending(steps: Mapping[str, int], run: Run) -> Step:
 
 def _drift(result: Mapping[str, Any], run: Run) -> Ending:
     word = {"same": UNCHANGED, "drift": PENDING}.get(result["outcome"], FAILED)
-    step = {UNCHANGED: Step(), PENDING: Step("", f"{OWN}site")}.get(word, Step(_MEND, _AGAIN))
+    step = {UNCHANGED: Step(), PENDING: Step("", f"{OWN}site")}.get(word, Step(_FIX, _AGAIN))
     counts = "; ".join(
         f"{what}: {', '.join(f'{number} {state}' for state, number in numbers.items() if number)}"
         for what, numbers in ((each, result["summary"].get(each)) for each in ("hosts", "objects"))
@@ -215,13 +215,13 @@ def _status(result: Mapping[str, Any], run: Run) -> Ending:
     if not status["attention"]:
         word, step = UNCHANGED, Step()
     elif lost:
-        word, step = FAILED, Step(_MEND, _AGAIN)
+        word, step = FAILED, Step(_FIX, _AGAIN)
     elif "refused" in states:
         word, step = REFUSED, Step("", f"{OWN}site", ("--diff",), check=True)
     elif hosts_differ or differing:
         word, step = PENDING, Step("", f"{OWN}site")
     else:
-        word, step = FAILED, Step(_MEND, _AGAIN)
+        word, step = FAILED, Step(_FIX, _AGAIN)
     return Ending(word, ", ".join(counts), {}, step, {})
 
 
@@ -260,7 +260,7 @@ def _records(result: Mapping[str, Any], run: Run) -> Ending:
     paths = {"files": str(PurePath(done[0]).parent)} if done else {}
     word = FAILED if lost else _word(result, run)
     if lost:
-        return Ending(word, ", ".join(counts), paths, Step(_MEND, _AGAIN, (), run.check), {})
+        return Ending(word, ", ".join(counts), paths, Step(_FIX, _AGAIN, (), run.check), {})
     look = Step("name each file as rdma_fabric_recording of its host, then", f"{OWN}preview")
     return Ending(word, ", ".join(counts), paths, Step("", _AGAIN) if word == PENDING else look, {})
 

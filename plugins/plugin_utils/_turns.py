@@ -171,16 +171,16 @@ def turn_notices(turns: Turns, variables: Mapping[str, Mapping[str, Any]], *, re
 
 def skip_notice(hosts: Sequence[str]) -> list[str]:
     """Return the notice that names hosts which are not upgraded, as the label of their nodes asks for."""
-    if not hosts:
-        return []
-    return [f"without a turn, as their nodes have the label {SKIP_NODE}: {named(hosts, _MOST_NAMED)}"]
+    return _naming(f"without a turn, as their nodes have the label {SKIP_NODE}", hosts)
 
 
 def unskipped_notice(hosts: Sequence[str]) -> list[str]:
     """Return the notice that names hosts which are torn down, though their nodes are to be left out of upgrades."""
-    if not hosts:
-        return []
-    return [f"torn down all the same, as the label {SKIP_NODE} is about upgrades: {named(hosts, _MOST_NAMED)}"]
+    return _naming(f"torn down all the same, as the label {SKIP_NODE} is about upgrades", hosts)
+
+
+def _naming(said: str, hosts: Sequence[str]) -> list[str]:
+    return [f"{said}: {named(hosts, _MOST_NAMED)}"] if hosts else []
 
 
 def left_out_of_turns(hosts: Sequence[str], variables: Mapping[str, Mapping[str, Any]]) -> list[str]:
