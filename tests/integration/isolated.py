@@ -8,13 +8,17 @@ That takes root. A user namespace would not do: apt and networkd go on as other 
 
 from __future__ import annotations
 
+import json
+import os
 import subprocess
+import sys
 from functools import lru_cache
 from pathlib import Path
-from typing import Mapping, Sequence
+from typing import Any, Mapping, Sequence
 
 from ansible_collections.rdma.fabric.tests.integration.missing import do_without
 from ansible_collections.rdma.fabric.tests.lab.readers import Readers
+from tools.checkout import COLLECTIONS
 
 # What follows -- runs with every directory named before it bound over the one of that name.
 _BIND = """
@@ -38,6 +42,21 @@ def apart(*kinds: str) -> list[str]:
     if refusal:
         do_without(f"no namespaces of its own for a program: {refusal}; run the tests as root")
     return ["unshare", *(f"--{kind}" for kind in kinds)]
+
+
+def run_module_apart(module: str, *arguments: str, given: str = "", seconds: float) -> Any:
+    """Return what a module prints as JSON, of its own network and file systems, with ``given`` on standard input."""
+    done = subprocess.run(
+        [*apart("net", "mount"), sys.executable, "-m", module, *arguments],
+        input=given,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=seconds,
+        env={**os.environ, "PYTHONPATH": str(COLLECTIONS)},
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
 
 
 @lru_cache(maxsize=1)

@@ -10,8 +10,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from typing import Any, Callable, Iterator
 
 import pytest
@@ -23,7 +21,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering impo
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.render import objects_of, render
 from ansible_collections.rdma.fabric.tests.integration import cni_runtime
 from ansible_collections.rdma.fabric.tests.integration.cni_runtime import GIVEN, PCI_ADDRESS, PORT, Request, Seen
-from ansible_collections.rdma.fabric.tests.integration.isolated import apart
+from ansible_collections.rdma.fabric.tests.integration.isolated import run_module_apart
 from ansible_collections.rdma.fabric.tests.integration.missing import do_without
 from ansible_collections.rdma.fabric.tests.integration.way_out import WayOut, way_to
 from ansible_collections.rdma.fabric.tests.lab.control_plane import ControlPlane
@@ -31,7 +29,6 @@ from ansible_collections.rdma.fabric.tests.lab.gobuild import ProgramsUnavailabl
 from ansible_collections.rdma.fabric.tests.lab.node_programs import CNI_PLUGINS, WHEREABOUTS
 from ansible_collections.rdma.fabric.tests.lab.programs import built, to_standard_error
 from ansible_collections.rdma.fabric.tests.unit._fabric.inputs import of_text
-from tools.checkout import COLLECTIONS
 
 Json = dict[str, Any]
 
@@ -151,17 +148,9 @@ def served(
             kubeconfig: control_plane.kubeconfig.read_text(encoding="utf-8"),
             f"{WHEREABOUTS_FILES}/whereabouts.conf": json.dumps(settings),
         }
-        done = subprocess.run(
-            [*apart("net", "mount"), sys.executable, "-m", cni_runtime.__name__],
-            input=json.dumps(Request(programs, configs, way_out, files)._asdict()),
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=300,
-            env={**os.environ, "PYTHONPATH": str(COLLECTIONS)},
-        )
-        assert done.returncode == 0, done.stderr
-        return {name: Seen(**seen) for name, seen in json.loads(done.stdout).items()}
+        request = json.dumps(Request(programs, configs, way_out, files)._asdict())
+        found = run_module_apart(cni_runtime.__name__, given=request, seconds=300)
+        return {name: Seen(**seen) for name, seen in found.items()}
 
     return serve
 

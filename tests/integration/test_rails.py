@@ -6,9 +6,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -18,9 +15,8 @@ import yaml
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import parse_host_variables
 from ansible_collections.rdma.fabric.tests.integration import guides, rails_apart
-from ansible_collections.rdma.fabric.tests.integration.isolated import apart
+from ansible_collections.rdma.fabric.tests.integration.isolated import run_module_apart
 from ansible_collections.rdma.fabric.tests.integration.playbooks import User
-from tools.checkout import COLLECTIONS
 from tools.fleet import RECORDINGS
 
 EXAMPLE, COMPUTED = [text for text in guides.blocks_of(guides.guide("guide-system.md")) if "routing-policy" in text]
@@ -43,16 +39,7 @@ def stages() -> dict[str, Any]:
     desired, violations, _notices = parse_host_variables("rails", variables)
     assert violations == []
     module = "ansible_collections.rdma.fabric.tests.integration.rails_apart"
-    done = subprocess.run(
-        [*apart("net", "mount"), sys.executable, "-m", module, json.dumps(desired)],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-        env={**os.environ, "PYTHONPATH": str(COLLECTIONS)},
-    )
-    assert done.returncode == 0, done.stderr
-    found: dict[str, Any] = json.loads(done.stdout)
+    found: dict[str, Any] = run_module_apart(module, json.dumps(desired), seconds=120)
     return found
 
 
