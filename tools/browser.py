@@ -155,12 +155,11 @@ class Tab:
 
 
 @contextmanager
-def browser() -> Iterator[Tab]:
+def browser(program: Program) -> Iterator[Tab]:
     """Start a browser with a profile of its own and give its tab; end it afterwards.
 
-    Raises BrowserError where there is none, or it does not start.
+    Raises BrowserError where it does not start.
     """
-    program = find_browser(os.environ)
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
         command = [program.path, *_OPTIONS, f"--user-data-dir={profile}", "about:blank"]
         with (Path(profile) / "browser.log").open("wb") as log:

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import html
 import json
+import os
 import re
-import shutil
 import sys
 import tempfile
 from functools import partial
@@ -22,11 +22,10 @@ from pathlib import Path
 from typing import Any, Mapping, NamedTuple
 
 from tools import booted, demo
-from tools.browser import BrowserError, Tab, browser
-from tools.checkout import BUILD, CHECKOUT, COLLECTIONS, own_environment
+from tools.browser import BrowserError, Tab, browser, find_browser
+from tools.checkout import BUILD, CHECKOUT, COLLECTIONS
 from tools.ending import to_its_end
-from tools.fleet import INVENTORY
-from tools.playbook import run_playbook
+from tools.preview import RUN, preview_fleet
 
 IMAGES = CHECKOUT / "docs" / "images"
 RECORD = "pictures.json"
@@ -60,16 +59,12 @@ class Source(NamedTuple):
     seen: str
 
 
-def preview(folder: Path) -> Path:
+def previewed(folder: Path) -> Path:
     """Preview the recorded fleet into ``folder``; return the run directory."""
-    run_dir = folder / "run"
-    shutil.rmtree(run_dir, ignore_errors=True)
-    folder.mkdir(parents=True, exist_ok=True)
-    environment = own_environment(COLLECTIONS)
-    run = run_playbook("rdma.fabric.preview", INVENTORY, {"rdma_fabric_run_dir": str(run_dir)}, environment, folder)
+    run = preview_fleet(folder, COLLECTIONS)
     if run.status:
         raise PictureError(f"the preview ended with status {run.status}: its own lines above say why")
-    return run_dir
+    return folder / RUN
 
 
 def sources(run_dir: Path, images: Path = IMAGES) -> dict[str, Source]:
@@ -127,7 +122,7 @@ def fingerprint(content: bytes) -> str:
 def make(today: Mapping[str, Source], images: Path = IMAGES) -> None:
     """Make every picture and write down what it was made from."""
     record = {}
-    with browser() as tab:
+    with browser(find_browser(os.environ)) as tab:
         for name, source in sorted(today.items()):
             picture = taken(tab, source.page, END[name])
             (images / name).write_bytes(picture)
@@ -154,7 +149,7 @@ def main(arguments: list[str]) -> int:
     try:
         if arguments:
             take_demo(demo.FOLDER)
-        make(sources(preview(BUILD / "pictures")))
+        make(sources(previewed(BUILD / "pictures")))
     except (PictureError, BrowserError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1

@@ -8,29 +8,42 @@ from __future__ import annotations
 import shutil
 import sys
 import time
+from pathlib import Path
 
 from tools.artifact import build_and_install
-from tools.checkout import BUILD, own_environment
+from tools.checkout import BUILD, PROGRAMS, own_environment
 from tools.ending import to_its_end
 from tools.fleet import INVENTORY
 from tools.last_block import last_block
-from tools.playbook import run_playbook
+from tools.playbook import PlaybookRun, run_playbook
 
+RUN = "run"
 NEXT = "look at the report, then: make demo"
+
+
+def preview_fleet(folder: Path, collections: Path, *, programs: Path = PROGRAMS, ending: bool = True) -> PlaybookRun:
+    """Preview the recorded fleet into the run directory ``run`` of a folder, which is made anew.
+
+    ``collections`` has this one; ``programs`` and ``ending`` are as for ``run_playbook``.
+    """
+    run_dir = folder / RUN
+    # What can't be removed is not writable either, which the playbook refuses by name.
+    shutil.rmtree(run_dir, ignore_errors=True)
+    folder.mkdir(parents=True, exist_ok=True)
+    variables, environment = {"rdma_fabric_run_dir": str(run_dir)}, own_environment(collections)
+    return run_playbook(
+        "rdma.fabric.preview", INVENTORY, variables, environment, folder, programs=programs, ending=ending
+    )
 
 
 def main() -> int:
     """Run the preview; return the exit status."""
-    start = time.monotonic()
-    folder = BUILD / "preview"
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
+    start, folder = time.monotonic(), BUILD / "preview"
     _artifact, collections = build_and_install()
-    variables = {"rdma_fabric_run_dir": str(folder / "run")}
-    run = run_playbook("rdma.fabric.preview", INVENTORY, variables, own_environment(collections), folder, ending=False)
+    run = preview_fleet(folder, collections, ending=False)
     if run.status == 0:
         counts = f"{len(run.changed) - 1} recorded hosts previewed in {time.monotonic() - start:.0f} s"
-        print("\n".join(last_block(collections, folder / "run", counts, NEXT)))
+        print("\n".join(last_block(collections, folder / RUN, counts, NEXT)))
     return run.status
 
 

@@ -26,8 +26,7 @@ from typing import Sequence
 from tools.artifact import build_and_install
 from tools.checkout import BUILD, CHECKOUT, COLLECTIONS_VARIABLE, link_checkout, own_environment
 from tools.ending import run_command, to_its_end
-from tools.fleet import INVENTORY
-from tools.playbook import run_playbook
+from tools.preview import RUN, preview_fleet
 from tools.pythons import STAMP, Version, environment_of, python_of, text_of
 
 REQUIREMENTS = CHECKOUT / "requirements"
@@ -134,13 +133,9 @@ def programs_of(release: Release, python: Version) -> Path:
 def preview(release: Release, python: Version) -> int:
     """Run the preview; return the exit status."""
     _artifact, collections = build_and_install()
-    run_dir = place_of(release, python) / "run"
-    shutil.rmtree(run_dir, ignore_errors=True)
-    programs = programs_of(release, python)
-    variables = {"rdma_fabric_run_dir": str(run_dir)}
-    environment = own_environment(collections)
-    run = run_playbook("rdma.fabric.preview", INVENTORY, variables, environment, run_dir.parent, programs=programs)
-    if run.status == 0 and not (run_dir / "report.html").exists():
+    folder = place_of(release, python)
+    run = preview_fleet(folder, collections, programs=programs_of(release, python))
+    if run.status == 0 and not (folder / RUN / "report.html").exists():
         print("the preview ended well and left no report")
         return 1
     return run.status

@@ -27,10 +27,10 @@ HOSTS = f"{SEEN.format('table.fleet tbody tr')}.map((row) => row.querySelector('
 @pytest.fixture(scope="module")
 def tab() -> Iterator[Tab]:
     try:
-        find_browser(os.environ)
+        program = find_browser(os.environ)
     except BrowserError as reason:
         do_without(str(reason))
-    with browser() as opened:
+    with browser(program) as opened:
         yield opened
 
 
@@ -49,6 +49,13 @@ def fleet(tab: Tab, pages: dict[int, Path]) -> Tab:
     """The page of 200 hosts, opened anew."""
     tab.open(pages[200], *DESK)
     return tab
+
+
+def show(tab: Tab, folder: Path, documents: list[dict[str, Any]], **parts: Any) -> None:
+    """Open the page of a fleet."""
+    page = folder / "page.html"
+    page.write_text(page_of(documents, **parts), encoding="utf-8")
+    tab.open(page, *DESK)
 
 
 def find(tab: Tab, text: str) -> None:
@@ -96,9 +103,7 @@ def test_what_is_folded_opens_when_something_in_it_is_found_and_closes_again(tab
     documents = large_fleet(200)
     for place, document in enumerate(documents):
         document["facts"]["system"]["kernel"] = f"5.15.0-{place}-nvidia"
-    page = tmp_path / "page.html"
-    page.write_text(page_of(documents), encoding="utf-8")
-    tab.open(page, *DESK)
+    show(tab, tmp_path, documents)
     unfolded = len(tab.value(HOSTS))
     assert unfolded == 60
     find(tab, "gpu-0199")
@@ -129,9 +134,7 @@ def test_only_hosts_of_one_state_are_shown(fleet: Tab) -> None:
 def test_a_host_that_was_not_read_is_found_by_its_remark(tab: Tab, tmp_path: Path) -> None:
     documents = large_fleet(3)
     spec = sample_fleet.spec([*(document["host"] for document in documents), "gpu-lost"])
-    page = tmp_path / "page.html"
-    page.write_text(page_of(documents, spec=spec), encoding="utf-8")
-    tab.open(page, *DESK)
+    show(tab, tmp_path, documents, spec=spec)
     find(tab, "lost")
     assert told(tab) == "1 of 4 hosts"
     assert tab.value(f"{SEEN.format('.remarks h3')}.map((each) => each.textContent)") == [
@@ -156,9 +159,7 @@ def test_a_sorted_fleet_fills_the_unfolded_table_first(tab: Tab, tmp_path: Path)
     documents = large_fleet(200)
     for place, document in enumerate(documents):
         document["facts"]["system"]["kernel"] = f"5.15.0-{1000 - place}-nvidia"
-    page = tmp_path / "page.html"
-    page.write_text(page_of(documents), encoding="utf-8")
-    tab.open(page, *DESK)
+    show(tab, tmp_path, documents)
     tab.value("document.querySelectorAll('table.fleet th button')[1].click()")
     assert tab.value(HOSTS) == [f"gpu-{place:04}" for place in range(200, 140, -1)]
 

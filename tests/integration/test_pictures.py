@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from ansible_collections.rdma.fabric.plugins.module_utils._report.documents import verification_violations
-from tools.pictures import AGAIN, DEMO, IMAGES, preview, sources, stale
+from tools.pictures import AGAIN, DEMO, IMAGES, previewed, sources, stale
 
 # What a picture of the demo says of the recorded fleet: the preview of the same fleet has to say so too.
 _OF_THE_FLEET = ("hosts", "nics", "gpus", "rails", "steps", "remarks")
@@ -20,7 +20,7 @@ _OF_THE_FLEET = ("hosts", "nics", "gpus", "rails", "steps", "remarks")
 
 @pytest.fixture(scope="module")
 def run_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return preview(tmp_path_factory.mktemp("preview"))
+    return previewed(tmp_path_factory.mktemp("preview"))
 
 
 @pytest.fixture(scope="module")

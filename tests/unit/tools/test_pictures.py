@@ -102,7 +102,7 @@ def _without_apt(*_arguments: object) -> NoReturn:
 def test_without_a_browser_nothing_is_made_and_what_is_missing_is_named(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("tools.pictures.preview", lambda _folder: tmp_path)
+    monkeypatch.setattr("tools.pictures.previewed", lambda _folder: tmp_path)
     monkeypatch.setattr("tools.pictures.sources", lambda _run_dir: {"report.png": Source(PAGE, PAGE)})
     monkeypatch.setattr("shutil.which", lambda _name: None)
     monkeypatch.setattr(browser, "unpack", _without_apt)
