@@ -119,8 +119,7 @@ def test_a_hook_that_hangs_fails_its_host_at_its_limit(looped: bool, fleet: Flee
         fleet.hosts["one"].switch("hold", on=False)
     why = (
         f"the hook {hooks.path('before_drain')} (before_drain) has not ended: its task Task 1 of before_drain took "
-        "longer than 3 seconds; see what it waits for on one, or raise its timeout (rdma_fabric_hook_timeout unless it "
-        "has its own)"
+        "longer than 3 seconds; see what it waits for on one, or raise rdma_fabric_hook_timeout, or its own timeout"
     )
     # Long lines are broken at hyphens, too.
     assert "".join(why.split()) in "".join(outcome.output.split())
