@@ -75,7 +75,7 @@ def test_each_question_of_a_run_is_answered(user: User) -> None:
 
 def results(output: str, word: str) -> dict[str, Any]:
     """Return the message of each host's result that begins with ``word``, as Ansible prints it over several lines."""
-    found = re.findall(rf"^{word}: \[(\S+)\].*? => (\{{\n.*?^\}})", output, re.MULTILINE | re.DOTALL)
+    found = re.findall(rf"^{word}: \[(\S+)\][^\n]* => (\{{\n.*?^\}})", output, re.MULTILINE | re.DOTALL)
     return {host: json.loads(text)["msg"] for host, text in found}
 
 
