@@ -68,12 +68,22 @@ _BUILD = (
     "the modules could not be built for this kernel; next: read /var/lib/dkms/*/*/build/make.log; a release that is "
     "older than the kernel does not compile, take a newer one"
 )
+_HELD = (
+    "a package is held at its version; next: release it (apt-mark showhold, apt-mark unhold) and run again, or ask for "
+    "the release that is installed"
+)
+_SCRIPT = (
+    "a package can't be unpacked, configured or removed; next: repair what dpkg says there, or take a release whose "
+    "packages are whole, and run again; dpkg --audit names what is half installed, and the next run finishes, replaces "
+    "or removes that"
+)
 # Texts of apt, dpkg, dnf, rpm, zypper and dkms (with LC_ALL=C).
 ERRORS: Mapping[str, str] = MappingProxyType(
     {
         "Could not get lock": _LOCKED,
         "Unable to acquire the dpkg frontend lock": _LOCKED,
         "Unable to lock directory": _LOCKED,
+        "lock was locked by": _LOCKED,
         "is used by another process": _LOCKED,
         "System management is locked": _LOCKED,
         "can't create transaction lock": _LOCKED,
@@ -104,6 +114,7 @@ ERRORS: Mapping[str, str] = MappingProxyType(
         "No match for argument": _NOT_OFFERED,
         "No provider of": _NOT_OFFERED,
         "not found in package names": _NOT_OFFERED,
+        "Held packages were changed": _HELD,
         "held broken packages": _MIXED,
         "unmet dependencies": _MIXED,
         "conflicting requests": _MIXED,
@@ -129,6 +140,8 @@ ERRORS: Mapping[str, str] = MappingProxyType(
             "something came to use the module after the plan was made; next: run again, the plan names it then"
         ),
         "EBUSY": "something came to use the module after the plan was made; next: run again, the plan names it then",
+        # The last: dpkg says it whatever the reason.
+        "error processing": _SCRIPT,
     }
 )
 
