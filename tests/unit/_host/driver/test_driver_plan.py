@@ -14,8 +14,10 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.driver.
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.operations import Run
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.status import UNREAD
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import MARKER
+from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.recorded import RecordedHost
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.plan import make_plan, plan_with_context
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import check_spec
+from ansible_collections.rdma.fabric.tests.fixtures.hosts.fleet import FLEET
 from ansible_collections.rdma.fabric.tests.unit._host.host_facts import (
     facts,
     netdev,
@@ -515,6 +517,21 @@ def test_a_next_kernel_is_built_from_what_dkms_has(name: str) -> None:
     step = step_named(found["steps"], f"build:{following}")
     (build,) = work(context, step).do
     assert isinstance(build, Run) and build.argv == ("dkms", "install", f"{name}/{version}", "-k", following)
+
+
+def test_a_build_that_dkms_only_says_to_have_made_is_found_out() -> None:
+    following = "6.8.0-50-generic"
+    state = installed(headers={KERNEL: True, following: True}, next_kernel=following)
+    found, context = plan_with_context(check_spec({"requests": [asked()]}), host(state), ("driver",))
+    verify = work(context, step_named(found["steps"], f"build:{following}")).verify
+
+    def on(path: str) -> RecordedHost:
+        answer = {"rc": 0, "stdout": f"filename: {path}\nsrcversion: CC\n", "stderr": ""}
+        document = FLEET["egx-02"]().document()
+        return RecordedHost({**document, "commands": {f"modinfo -k {following} mlx5_core": answer}})
+
+    assert verify(on(CORE.replace(KERNEL, following))) == ""
+    assert f"it was not built for {following}" in verify(on(INBOX_CORE.replace(KERNEL, following)))
 
 
 def test_an_archive_is_installed_with_options_that_every_distributions_installer_knows() -> None:
