@@ -87,6 +87,10 @@ _PATTERNS = (
     "ibutils2",
     "ngauge",
     "linux-modules-doca-ofed-*",
+    "libibverbs1-dbg",
+    "ibdump",
+    "ibsim*",
+    "mpitests",
 )
 _MODINFO_FIELDS = ("filename", "version", "srcversion", "depends", "signer")
 
@@ -222,6 +226,8 @@ def _packages(probe: Probe, family: Family | None) -> dict[str, str] | None:
     patterns = (
         *_PATTERNS,
         *family.userspace,
+        *family.companions,
+        *family.renamed.values(),
         *family.build_tools,
         *header_patterns(family),
         FIRMWARE_UPDATER,
