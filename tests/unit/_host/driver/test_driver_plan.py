@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import copy
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -532,6 +532,60 @@ def test_a_build_that_dkms_only_says_to_have_made_is_found_out() -> None:
 
     assert verify(on(CORE.replace(KERNEL, following))) == ""
     assert f"it was not built for {following}" in verify(on(INBOX_CORE.replace(KERNEL, following)))
+
+
+REPOSITORY: dict[str, Any] = {"source": "repository", "repository": {"url": "/srv/doca", "gpg_check": False}}
+
+
+def packages_step(state: Any, flavour: str = "mlnx-ofed", version: str | None = WANTED, **more: Any) -> Any:
+    """The step that changes packages, with the commands and files that it means; None without one."""
+    wanted = {"flavour": flavour, **({"version": version, **REPOSITORY, **more} if version else {})}
+    found, context = plan_with_context(check_spec({"driver": wanted}), host(state), ("driver",))
+    step = next((step for step in found["steps"] if step["id"] == "driver:packages"), None)
+    if step is None:
+        return None
+    runs = [operation.argv for operation in work(context, step).do if isinstance(operation, Run)]
+    return step, [" ".join(word for word in argv if "=" not in word and word != "-o") for argv in runs]
+
+
+class TestHalfInstalledPackages:
+    HALF: ClassVar[dict[str, str]] = {"rdma-core": "2407mlnx52-1.2407061"}
+
+    def test_what_dpkg_left_is_completed_though_the_release_is_there(self) -> None:
+        assert packages_step(installed()) is None
+        step, runs = packages_step(installed(unfinished=self.HALF))
+        assert step["action"] == "finish the installation of MLNX_OFED 24.07-0.6.1.0"
+        assert step["detail"].startswith("rdma-core half installed; ")
+        complete, install = runs[-2:]
+        assert complete.endswith("--fix-broken install")
+        assert " install linux-headers-" in install
+        assert not [run for run in runs if " dpkg " in run]
+
+    def test_a_first_installation_that_was_interrupted_is_completed_too(self) -> None:
+        step, runs = packages_step(read(unfinished={"infiniband-diags": "50.0-2build2"}))
+        assert step["action"] == "install MLNX_OFED 24.07-0.6.1.0"
+        assert [run for run in runs if run.endswith("--fix-broken install")] == runs[-2:-1]
+
+    def test_a_dpkg_that_was_interrupted_is_brought_to_its_end_before_apt_is_called(self) -> None:
+        _step, runs = packages_step(installed(unfinished=self.HALF, dpkg_interrupted=True))
+        assert runs[0].endswith("dpkg --force-confold --configure --pending")
+        _step, runs = packages_step(installed(unfinished=self.HALF, dpkg_interrupted=True), "inbox", None)
+        assert runs[0].endswith("dpkg --force-confold --configure --pending")
+
+    def test_the_kernel_package_counts_while_it_is_half_installed(self) -> None:
+        """An upgrade that ended between its packages has the newer release, not none."""
+        name = "mlnx-ofed-kernel-dkms"
+        rest = {key: version for key, version in VENDOR_PACKAGES.items() if key != name}
+        step, _runs = packages_step(installed(packages=rest, unfinished={name: VENDOR_PACKAGES[name]}))
+        assert step["action"].startswith("finish the installation of MLNX_OFED")
+        step, runs = packages_step(installed(packages=rest, unfinished={name: VENDOR_PACKAGES[name]}), "inbox", None)
+        assert f"{name}-" in runs[-2].split()
+        assert f"removes {name}, " in step["detail"]
+
+    def test_half_installed_packages_of_the_distribution_are_replaced_on_the_way_back(self) -> None:
+        step, runs = packages_step(installed(unfinished={"libibmad5": "50.0-2build2"}), "inbox", None)
+        assert "replaces libibmad5, rdma-core by the distribution's" in step["detail"]
+        assert " install libibmad5 rdma-core " in runs[-2]
 
 
 def test_an_archive_is_installed_with_options_that_every_distributions_installer_knows() -> None:

@@ -163,17 +163,34 @@ def test_only_a_repository_that_is_declared_so_goes_unchecked() -> None:
 
 
 def test_going_back_to_older_packages_is_pinned_only_meanwhile() -> None:
-    operations = packages.replace_by_distribution(UBUNTU, ["rdma-core"])
+    operations = packages.replace_by_distribution(UBUNTU, ["rdma-core"], [])
     assert isinstance(operations[0], PutFile) and "Pin-Priority: 1001" in operations[0].text
     assert operations[-1] == RemoveFile(operations[0].path)
-    assert packages.replace_by_distribution(UBUNTU, []) == []
+    assert packages.replace_by_distribution(UBUNTU, [], []) == []
     assert packages.remove(ROCKY, []) == []
 
 
 @pytest.mark.parametrize("system", [("ubuntu", "24.04"), ("ubuntu", "26.04"), ("debian", "13")])
 def test_a_library_that_the_distribution_renamed_goes_as_the_other_comes(system: tuple[str, str]) -> None:
-    pin, _update, install, _unpin = packages.replace_by_distribution(family(*system), ["libibverbs1", "librdmacm1"])
+    names = ["libibverbs1", "librdmacm1"]
+    pin, _update, install, _unpin = packages.replace_by_distribution(family(*system), names, [])
     assert isinstance(pin, PutFile) and "Package: libibverbs1 librdmacm1t64\n" in pin.text
     assert isinstance(install, Run) and install.argv[-4:] == ("install", "libibverbs1", "librdmacm1t64", "librdmacm1-")
-    same = packages.replace_by_distribution(family("ubuntu", "22.04"), ["librdmacm1"])[2]
+    same = packages.replace_by_distribution(family("ubuntu", "22.04"), ["librdmacm1"], [])[2]
     assert isinstance(same, Run) and same.argv[-2:] == ("install", "librdmacm1")
+
+
+def test_apt_is_called_once_for_what_goes_and_what_comes_back() -> None:
+    _pin, _update, install, _unpin = packages.replace_by_distribution(UBUNTU, ["rdma-core"], ["mlnx-tools"])
+    assert isinstance(install, Run) and install.argv[-4:] == ("--purge", "install", "rdma-core", "mlnx-tools-")
+    (purge,) = packages.replace_by_distribution(UBUNTU, [], ["mlnx-tools"])
+    assert isinstance(purge, Run) and purge.argv[-2:] == ("purge", "mlnx-tools")
+    removal, back = packages.replace_by_distribution(ROCKY, ["rdma-core"], ["mlnx-tools"])
+    assert isinstance(removal, Run) and removal.argv[-2:] == ("remove", "mlnx-tools")
+    assert isinstance(back, Run) and back.argv[-2:] == ("distro-sync", "rdma-core")
+
+
+def test_a_name_that_two_packages_of_the_vendor_stand_for_is_asked_for_once() -> None:
+    names = ["librdmacm1", "librdmacm1t64"]
+    install = packages.replace_by_distribution(UBUNTU, names, [])[2]
+    assert isinstance(install, Run) and install.argv[-3:] == ("install", "librdmacm1t64", "librdmacm1-")

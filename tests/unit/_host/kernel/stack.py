@@ -188,12 +188,10 @@ def _install(kernel: Kernel, words: Sequence[str], missing: str, goes_back: bool
         stack["installed"][name] = offered[name]
         if name.startswith(("linux-headers-", "kernel-devel-", "kernel-default-devel")):
             kernel.tree.add_file(f"/lib/modules/{release(kernel)}/build/Makefile", "")
-    for word in set(words) - set(names):
-        stack["installed"].pop(word[:-1], None)
     keep(kernel, STACK, stack)
     if set(KERNEL_PACKAGES) & set(names):
         _put_vendor_modules(kernel, stack)
-    return DONE
+    return _remove(kernel, [word[:-1] for word in words if word.endswith("-")])
 
 
 def _put_vendor_modules(kernel: Kernel, stack: dict[str, Any]) -> None:

@@ -196,13 +196,28 @@ def refresh_repository(family: Family, repository: Mapping[str, Any]) -> list[Op
     return [*imported, Run((*_ZYPPER, "refresh", "--force", REPOSITORY), _REFRESH_SECONDS)]
 
 
+def finish_interrupted() -> list[Operation]:
+    """Return how a dpkg that was interrupted is brought to its end, without which apt does nothing.
+
+    1: a package can't be configured as it is. What follows replaces or removes it, or tells why it can't.
+    """
+    words = ("dpkg", "--force-confold", "--configure", "--pending")
+    return [Run(("env", "DEBIAN_FRONTEND=noninteractive", *words), _INSTALL_SECONDS, (0, 1))]
+
+
+def complete() -> list[Operation]:
+    """Return how apt completes what is half installed by what that depends on, which need not be asked for otherwise.
+
+    100: it can't. What follows replaces the packages, or tells why it can't either.
+    """
+    return [Run((*_APT, "--no-install-recommends", "--fix-broken", "install"), _INSTALL_SECONDS, (0, 100))]
+
+
 def install(family: Family, names: Sequence[str], refresh: bool) -> list[Operation]:
     """Return how packages (or package files, by absolute path) are installed; ``refresh`` reads all indexes before."""
     if family.manager == "apt":
-        # A package manager that was killed leaves half configured packages; without any this does nothing.
-        mended = Run(("env", "DEBIAN_FRONTEND=noninteractive", "dpkg", "--configure", "--pending"), _INSTALL_SECONDS)
         update = [Run((*_APT, "update"), _REFRESH_SECONDS)] if refresh else []
-        return [mended, *update, Run((*_APT, "--no-install-recommends", "install", *names), _INSTALL_SECONDS)]
+        return [*update, Run((*_APT, "--no-install-recommends", "install", *names), _INSTALL_SECONDS)]
     if family.manager == "dnf":
         fresh = ("--refresh",) if refresh else ()
         return [Run((*_DNF, *fresh, "install", *names), _INSTALL_SECONDS)]
@@ -216,22 +231,25 @@ def remove(family: Family, names: Sequence[str]) -> list[Operation]:
     if not names:
         return []
     if family.manager == "apt":
-        mended = Run(("env", "DEBIAN_FRONTEND=noninteractive", "dpkg", "--configure", "--pending"), _INSTALL_SECONDS)
-        return [mended, Run((*_APT, "purge", *names), _INSTALL_SECONDS)]
+        return [Run((*_APT, "purge", *names), _INSTALL_SECONDS)]
     if family.manager == "dnf":
         return [Run((*_DNF, "--noautoremove", "remove", *names), _INSTALL_SECONDS)]
     # 104: none of them is installed any more.
     return [Run((*_ZYPPER, "remove", *names), _INSTALL_SECONDS, (0, 104))]
 
 
-def replace_by_distribution(family: Family, names: Sequence[str]) -> list[Operation]:
-    """Return how packages that the vendor built are replaced by the distribution's older ones, whatever their name."""
+def replace_by_distribution(family: Family, names: Sequence[str], gone: Sequence[str]) -> list[Operation]:
+    """Return how packages that the vendor built are replaced by the distribution's older ones, whatever their name.
+
+    ``gone`` are removed, by apt in the same transaction: it tries to configure whatever is half installed, so one call
+    that leaves out a package whose script is broken would fail.
+    """
     if not names:
-        return []
+        return remove(family, gone)
     if family.manager == "apt":
-        here = [family.renamed.get(name, name) for name in names]
-        # apt removes what ends with a minus in the same transaction.
-        gone = [f"{name}-" for name in names if name in family.renamed]
+        here = list(dict.fromkeys(family.renamed.get(name, name) for name in names))
+        # apt removes what ends with a minus.
+        minus = [f"{name}-" for name in (*gone, *(name for name in names if name in family.renamed))]
         # Only a priority above 1000 lets apt go back to an older version.
         origins = "".join(
             f"Package: {' '.join(here)}\nPin: release o={origin}\nPin-Priority: 1001\n\n"
@@ -240,12 +258,13 @@ def replace_by_distribution(family: Family, names: Sequence[str]) -> list[Operat
         return [
             PutFile(PIN, f"Explanation: {MARKER}\n{origins}"),
             Run((*_APT, "update"), _REFRESH_SECONDS),
-            Run((*_APT, "--allow-downgrades", "install", *here, *gone), _INSTALL_SECONDS),
+            Run((*_APT, "--allow-downgrades", "--purge", "install", *here, *minus), _INSTALL_SECONDS),
             RemoveFile(PIN),
         ]
+    removed = remove(family, gone)
     if family.manager == "dnf":
-        return [Run((*_DNF, "distro-sync", *names), _INSTALL_SECONDS)]
-    return [Run((*_ZYPPER, "install", "--force", "--allow-vendor-change", *names), _INSTALL_SECONDS)]
+        return [*removed, Run((*_DNF, "distro-sync", *names), _INSTALL_SECONDS)]
+    return [*removed, Run((*_ZYPPER, "install", "--force", "--allow-vendor-change", *names), _INSTALL_SECONDS)]
 
 
 def _sources(url: str, key: str | None) -> str:
