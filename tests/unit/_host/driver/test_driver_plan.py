@@ -11,11 +11,13 @@ from typing import Any, ClassVar
 import pytest
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.driver.apply import work
+from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.driver.packages import repository_files
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.operations import Run
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.status import UNREAD
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import MARKER
 from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.recorded import RecordedHost
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.plan import make_plan, plan_with_context
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.driver_families import family_of
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import check_spec
 from ansible_collections.rdma.fabric.tests.fixtures.hosts.fleet import FLEET
 from ansible_collections.rdma.fabric.tests.unit._host.host_facts import (
@@ -586,6 +588,36 @@ class TestHalfInstalledPackages:
         step, runs = packages_step(installed(unfinished={"libibmad5": "50.0-2build2"}), "inbox", None)
         assert "replaces libibmad5, rdma-core by the distribution's" in step["detail"]
         assert " install libibmad5 rdma-core " in runs[-2]
+
+
+class TestOtherReleases:
+    def test_a_newer_release_goes_first_as_apt_only_goes_forward(self) -> None:
+        step, runs = packages_step(installed(), version="24.04-0.7.0.0")
+        assert step["action"].startswith("downgrade ")
+        assert "the newer release is removed first" in step["detail"]
+        back = next(i for i, run in enumerate(runs) if "--allow-downgrades" in run)
+        assert runs[back].endswith("install rdma-core mlnx-ofed-kernel-dkms- ofed-scripts-")
+        assert " install linux-headers-" in runs[-1] and back < len(runs) - 1
+
+    def test_an_older_release_is_upgraded_in_place(self) -> None:
+        step, runs = packages_step(installed(), version="24.07-0.7.0.0")
+        assert step["action"].startswith("upgrade ")
+        assert not [run for run in runs if "--allow-downgrades" in run or " purge " in run]
+
+    def test_an_index_that_was_read_before_is_read_again(self) -> None:
+        """The repository may offer since then what it lacked."""
+        _step, runs = packages_step(installed(), version="24.07-0.7.0.0")
+        assert not [run for run in runs if run.endswith(" update")]
+        state, known = installed(), "/etc/apt/sources.list.d/rdma-fabric-driver.sources"
+        family = family_of(two_ports()["system"]["os"])
+        assert family is not None
+        text = repository_files(family, {**REPOSITORY["repository"], "gpg_key": None})[known]
+        made = host(state, boot={"files": {known: text}})
+        wanted = {"flavour": "mlnx-ofed", "version": "24.07-0.7.0.0", **REPOSITORY}
+        found, context = plan_with_context(check_spec({"driver": wanted}), made, ("driver",))
+        assert "repository" not in statuses([step for step in found["steps"] if step["id"].startswith("driver:")])
+        runs = [each.argv for each in work(context, step_named(found["steps"], "packages")).do if isinstance(each, Run)]
+        assert runs[0][-1] == "update"
 
 
 def test_an_archive_is_installed_with_options_that_every_distributions_installer_knows() -> None:

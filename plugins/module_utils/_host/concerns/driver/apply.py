@@ -16,6 +16,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.driver.
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.driver.needs import (
     Case,
     case_of,
+    goes_back,
     interrupted_reload,
     replaces_what_runs,
 )
@@ -49,7 +50,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.sta
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import NETDEV_DRIVER
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import Host
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.driver import ARCHIVE, DISTRIBUTION
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.driver import ARCHIVE, DISTRIBUTION, REPOSITORY
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.driver_families import (
     DKMS,
     Family,
@@ -112,9 +113,14 @@ def _packages(case: Case) -> Work:
         return Work(_removal(case, family), verify=_on_disk(case))
     former = installed_flavour(case.state, case.actual.stack)
     do: list[Operation] = packages.finish_interrupted() if case.state["dpkg_interrupted"] else []
-    if case.state["unfinished"]:
+    if case.wish.settings["source"] == REPOSITORY and case.context.planned("driver:repository") is None:
+        # What it offers may have changed since its index was read.
+        do += packages.refresh_repository(family, case.wish.settings["repository"])
+    if case.state["unfinished"] and not goes_back(case):
         do += packages.complete()
-    if former not in {None, case.wish.flavour}:
+    if goes_back(case):
+        do += packages.replace_by_distribution(family, builds_to_replace(case.state), vendor_packages(case.state))
+    elif former not in {None, case.wish.flavour}:
         # Two vendors' stacks own the same files; the older one goes first (DOCA-Host installation guide).
         do += packages.remove(family, vendor_packages(case.state))
     return Work([*do, *_installation(case, family)], verify=_on_disk(case))

@@ -99,6 +99,13 @@ def needs_packages(case: Case) -> bool:
     return release is None or release.fields != wish.version.fields
 
 
+def goes_back(case: Case) -> bool:
+    """Return whether a newer release is installed than the one that is asked for: package managers only go forward."""
+    release = installed_release(case.state, case.actual.stack)
+    wanted = case.wish.version
+    return release is not None and wanted is not None and release.fields > wanted.fields
+
+
 def kernels_to_build(case: Case) -> list[str]:
     """Return the kernels, running and next to boot, for which the installed driver is not built and could be."""
     wish, state = case.wish, case.state

@@ -354,9 +354,9 @@ def _packages_action(case: Case) -> str:
     is_release = wish.version is None or (release is not None and release.fields == wish.version.fields)
     if is_release and present["flavour"] == wish.flavour:
         return f"finish the installation of {wish.title}"
-    if is_release or release is None or wish.version is None:
+    if is_release or release is None:
         return f"replace {title} by {wish.title}"
-    verb = "upgrade" if release.fields < wish.version.fields else "downgrade"
+    verb = "downgrade" if needs.goes_back(case) else "upgrade"
     return f"{verb} {title} {release.release} to {wish.title}"
 
 
@@ -378,6 +378,8 @@ def _packages_detail(case: Case) -> str:
             parts.append(f"removes {', '.join(removed)}")
         if replaced:
             parts.append(f"replaces {', '.join(replaced)} by the distribution's")
+    elif needs.goes_back(case):
+        parts.append("the newer release is removed first, and its builds of the distribution's packages are replaced")
     if case.state["unfinished"]:
         parts.append(f"{', '.join(sorted(case.state['unfinished']))} half installed")
     parts.append("what is loaded stays loaded")
