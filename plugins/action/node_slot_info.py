@@ -12,7 +12,12 @@ from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import Api
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.nodes import labelled_nodes
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import Connection
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.drain import Unanswered
-from ansible_collections.rdma.fabric.plugins.module_utils._rollout.slots import group_problem, slot_name, slots_of
+from ansible_collections.rdma.fabric.plugins.module_utils._rollout.slots import (
+    SKIP_NODE,
+    group_problem,
+    slot_name,
+    slots_of,
+)
 from ansible_collections.rdma.fabric.plugins.plugin_utils._action import ActionFailure
 from ansible_collections.rdma.fabric.plugins.plugin_utils._cluster_action import ClusterAction, task_environment
 from ansible_collections.rdma.fabric.plugins.plugin_utils._slot_shelf import SlotShelf
@@ -34,6 +39,7 @@ class ActionModule(ClusterAction):
                 connection = Connection(self.client(arguments), notify=self.progress)
                 leases = SlotShelf(connection, group, arguments["namespace"]).leases()
                 labelled = labelled_nodes(connection, label) if label else []
+                skipped = labelled_nodes(connection, SKIP_NODE) if arguments["skip_nodes"] else []
             except (ApiFault, Unanswered) as err:
                 raise ActionFailure(f"the slots can't be read: {err}") from err
         taken = sorted((slot for slot in slots_of(leases, group) if slot.node), key=lambda slot: slot.index)
@@ -51,4 +57,5 @@ class ActionModule(ClusterAction):
                 for slot in taken
             ],
             "domains": {node["metadata"]["name"]: node["metadata"]["labels"][label] for node in labelled},
+            "skip_nodes": sorted(node["metadata"]["name"] for node in skipped),
         }

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import shlex
 import shutil
 import sys
 from pathlib import Path
@@ -121,7 +122,7 @@ def test_a_host_that_is_not_reached_is_named_and_reported_and_nothing_is_pushed(
     assert head.startswith(f"1 of {len(names)} host")
     assert why.startswith("  - gone: unreachable: ")
     assert "Connection refused" in why
-    assert step == f"next: mend it and run again, or leave it out: --limit '{'rdma_fabric' if limit else 'all'},!gone'"
+    assert step == f"next: fix it and run again, or leave it out: --limit '{'rdma_fabric' if limit else 'all'},!gone'"
     report = user.report()
     assert [row["name"] for row in report["hosts"]] == sorted(name for name in names if name != "gone")
     remark = next(each for each in report["remarks"] if each["kind"] == "unfinished")
@@ -186,7 +187,7 @@ def test_a_run_whose_localhost_fails_as_a_host_is_reported_and_fails(
     assert head.startswith("1 of 2 hosts")
     assert ("lost.json.gz" if reached else "Connection refused") in why
     assert why.startswith(f"  - localhost: {'failed' if reached else 'unreachable'}: ")
-    assert step == "next: mend it and run again, or leave it out: --limit 'all,!localhost'"
+    assert step == "next: fix it and run again, or leave it out: --limit 'all,!localhost'"
     assert stored_writes(control_plane.audit, mark) == []
     report = user.report()
     assert [row["name"] for row in report["hosts"]] == ["one"]
@@ -260,6 +261,37 @@ def test_hosts_are_rebooted_one_after_the_other_unless_told_otherwise(
     said = " ".join(outcome.output.split())
     assert "to be rebooted, one after the other unless rdma_fabric_reboot_parallel says otherwise: one, two;" in said
     assert "nothing is drained" in said
+
+
+@pytest.mark.parametrize("of_api_server", [False, True])
+def test_no_host_is_rebooted_while_one_would_be_that_the_run_stands_on(
+    user: User, tmp_path: Path, of_api_server: bool
+) -> None:
+    names = ["one", "two"]
+    known: Json = {
+        "rdma_fabric_preflight_result": {"spec": {"hosts": {name: {} for name in names}}},
+        "_rdma_fabric_ready_result": {"api_servers": {"two": "10.0.0.10 is its address"} if of_api_server else {}},
+    }
+    due = {"recorded": False, "reboot_required": True, "reboot_due": True}
+    here = {**due, "is_controller": not of_api_server}
+    answers = [
+        ("localhost", known),
+        ("one", {"rdma_fabric_host_result": due}),
+        ("two", {"rdma_fabric_host_result": here}),
+    ]
+    plays: list[Json] = [{"hosts": host, "tasks": [{"ansible.builtin.set_fact": facts}]} for host, facts in answers]
+    look = {"rdma.fabric.fabric_hosts": {"hosts": names}}
+    text, end = (
+        yaml.safe_dump([{**play, "gather_facts": False} for play in part])
+        for part in (plays, [{"hosts": "localhost", "tasks": [look]}])
+    )
+    parts = CHECKOUT / "playbooks" / "parts" / "reboots.yml"
+    playbook = tmp_path / "playbook.yml"
+    playbook.write_text(f"{text}- ansible.builtin.import_playbook: {parts}\n{end}", encoding="utf-8")
+    outcome = user.run(str(playbook), inventory=inventory_of(tmp_path, *names)).refused()
+    assert [key for name in names for key in outcome.counts[name] if key.endswith("reboot")] == []
+    runs = "the API server (10.0.0.10 is its address)" if of_api_server else "this controller"
+    assert f"  - two: failed: node two runs {runs}, so it is not interrupted: " in outcome.message
 
 
 @pytest.mark.parametrize(("parallel", "tried"), [(None, 1), (2, 2)])
@@ -360,6 +392,38 @@ def test_check_mode_shows_the_plan_and_stores_nothing(
     assert f"planned: limits {LIMITS_FILE}: " in outcome.output
     assert stored_writes(control_plane.audit, mark) == []
     assert not Path(LIMITS_FILE).exists()
+
+
+def test_the_result_of_a_run_tells_what_is_pending_changed_unchanged_and_refused(user: User, tmp_path: Path) -> None:
+    host = OwnFiles(tmp_path / "host")
+    inventory = own_inventory(tmp_path, {HOST: host})
+    here = user.here / "rdma-fabric-run"
+    plans = {"plans": str(here / "hosts")}
+
+    def ended(*arguments: str, status: int, **wanted: Any) -> Json:
+        outcome = user.run("site", *arguments, inventory=inventory, variables={**WANTED, **wanted})
+        assert outcome.status == status, outcome.output
+        result = outcome.result
+        assert result["outcome"] == result["result"]
+        assert result["report"] == str(here / "report.json")
+        assert result["paths"] == (plans if arguments else {"report": str(here / "report.html"), **plans})
+        return result
+
+    shown = ended("--check", status=0)
+    assert (shown["result"], shown["steps"]["planned"], host.has(LIMITS_FILE)) == ("pending", 2, False)
+    assert "2 steps pending" in shown["counts"]
+    # Of the command line without --check, as it is what carries out the plan.
+    assert shlex.split(shown["next"])[:4] == ["ansible-playbook", "rdma.fabric.site", "-i", str(inventory)]
+    assert "--check" not in shown["next"]
+    done = ended(status=0)
+    assert (done["result"], done["steps"]["total"], host.has(LIMITS_FILE)) == ("changed", 0, True)
+    assert done["hosts"] == {"total": 1, "recorded": 0}
+    assert ended(status=0)["result"] == "unchanged"
+    flawed = [{"pci": "0000:ff:1f.7", "mtu": 9000}]
+    for arguments in ((), ("--check",)):
+        refused = ended(*arguments, status=2, rdma_fabric_interfaces=flawed)
+        assert (refused["result"], refused["steps"]["refused"]) == ("refused", 1)
+        assert refused["next"].startswith("fix or allow what is refused above, then: ansible-playbook rdma.fabric.site")
 
 
 def test_preview_of_the_host_goes_on_to_the_cluster(

@@ -239,7 +239,7 @@ class TestALockThatCannotBeUsed:
             ("EIO", "the device or the disk reports an error; next: read the kernel's log"),
             ("EISDIR", "a directory stands in its place; next: find out who made it"),
             ("ENFILE", "the host has too many files open; next: end what keeps them open"),
-            ("EUCLEAN", "next: remove the cause and run again"),
+            ("EUCLEAN", "next: fix the cause and rerun"),
         ],
     )
     def test_what_where_why_and_the_next_step_are_told(
@@ -338,10 +338,12 @@ class TestModules:
             raise AssertionError
 
         monkeypatch.setattr(_module, "exclusive", never)
-        monkeypatch.setattr(_module, "preview", lambda *_arguments: {"facts": {}, "summary": {}, "recorded": False})
+        nothing = {"changed": False, "plan": {"steps": []}}
+        shown = {**nothing, "facts": {}, "summary": {}, "recorded": False}
+        monkeypatch.setattr(_module, "preview", lambda *_arguments: shown)
         module = SimpleNamespace(check_mode=True, _diff=False)
         outcome: Any = converge_concern(cast(AnsibleModule, module), check_spec({}), "peer_memory")
-        assert outcome == ({}, {})
+        assert outcome == (nothing, {})
 
 
 class TestAtBoot:

@@ -123,7 +123,7 @@ def test_a_host_that_was_left_behind_is_named_with_the_reason(variables: dict[st
     head, line, step = result["msg"].splitlines()
     assert head == "1 of 3 hosts of this run was not brought to the end, so this run goes no further than its report:"
     assert line == f"  - b: {why}"
-    assert step == "next: mend it and run again, or leave it out: --limit 'all,!b'"
+    assert step == "next: fix it and run again, or leave it out: --limit 'all,!b'"
 
 
 @pytest.mark.parametrize(
@@ -163,7 +163,7 @@ def test_localhost_counts_when_it_is_a_host_of_the_fabric_and_in_the_limit() -> 
     ],
 )
 def test_localhost_is_left_out_by_limit_like_any_other_host(hosts: list[str], step: str) -> None:
-    assert look({}, hosts=hosts)["msg"].splitlines()[-1].startswith(f"next: mend {step}")
+    assert look({}, hosts=hosts)["msg"].splitlines()[-1].startswith(f"next: fix {step}")
 
 
 def test_of_many_hosts_the_first_are_named_and_the_rest_is_counted() -> None:
@@ -172,7 +172,7 @@ def test_of_many_hosts_the_first_are_named_and_the_rest_is_counted() -> None:
     assert len(result["unfinished"]) == 30
     lines = result["msg"].splitlines()
     assert lines[0].startswith("30 of 30 hosts of this run were not brought to the end")
-    assert lines[-2:] == ["  - and 20 more", "next: mend them and run again, or leave them out with --limit"]
+    assert lines[-2:] == ["  - and 20 more", "next: fix them and run again, or leave them out with --limit"]
     assert len(lines) == 13
 
 
@@ -253,6 +253,43 @@ def test_no_host_is_due_for_a_reboot_while_another_one_was_left_behind_or_outsid
     assert look(variables, reboots=True, strict=False)["reboot"] == []
     result = look(variables, reboots=True, limit="c")
     assert (result["reboot"], result["notices"]) == ([], [])
+
+
+API = {"b": "10.0.0.10 is its address"}
+NOT_IT = "node b runs the API server (10.0.0.10 is its address), so it is not interrupted: set "
+
+
+@pytest.mark.parametrize("due", [DUE, {**FINE, "reload_due": True}])
+def test_no_host_is_interrupted_while_one_would_be_that_the_run_stands_on(due: dict[str, Any]) -> None:
+    variables = done(a={"rdma_fabric_host_result": DUE}, b={"rdma_fabric_host_result": due})
+    result = look(variables, reboots=True, strict=False, api_servers=API)
+    assert (result["reboot"], result["reload"], result["give_back"]) == ([], [], [])
+    (refused,) = result["refused"]
+    assert (refused["host"], refused["failed"], refused["msg"].startswith(NOT_IT)) == ("b", True, True)
+    assert result["unfinished"] == [{"host": "b", "why": f"failed: {refused['msg']}"}]
+    # Its result is registered for the host, and the run fails at its end.
+    last = look(done(b={"rdma_fabric_host_result": due, "_rdma_fabric_host_no_turn": refused}))
+    assert last["unfinished"] == result["unfinished"]
+    left_out = {"host": "b", "msg": "its label says so", "failed": False}
+    assert look(done(b={"rdma_fabric_host_result": due, "_rdma_fabric_host_no_turn": left_out}))["unfinished"] == []
+
+
+def test_with_the_consent_or_without_a_need_it_is_a_host_like_others() -> None:
+    allowed = {"rdma_fabric_host_result": DUE, "rdma_fabric_allow_controller_node": "yes"}
+    result = look(done(b=allowed), reboots=True, api_servers=API)
+    assert (result["reboot"], result["refused"]) == (["b"], [])
+    result = look(done(a={"rdma_fabric_host_result": DUE}), reboots=True, api_servers=API)
+    assert (result["reboot"], result["refused"]) == (["a"], [])
+
+
+def test_the_machine_of_the_controller_is_interrupted_by_consent_only_unless_its_own_node_joins() -> None:
+    here = {"rdma_fabric_host_result": {**DUE, "is_controller": True, "summary": {"steps": 0}}}
+    refused = look(done(b=here), reboots=True, strict=False)["refused"]
+    assert [each["msg"].partition(",")[0] for each in refused] == ["node b runs this controller"]
+    joins = look(done(b={**here, **NEW}), reboots=True, joining=True, strict=False)
+    assert (joins["reboot"], joins["refused"]) == (["b"], [])
+    of_api = look(done(b={**here, **NEW}), reboots=True, joining=True, strict=False, api_servers=API)
+    assert (of_api["reboot"], len(of_api["refused"])) == ([], 1)
 
 
 ROLLOUT = {"source": "NicClusterPolicy/p", "node_selector": {"nic": "yes"}, "parallel": 3, "drain": {"timeout": 7}}

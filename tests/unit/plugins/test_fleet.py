@@ -16,6 +16,7 @@ from ansible_collections.rdma.fabric.plugins.callback import fleet
 OPTIONS = {
     "display_ok_hosts": True,
     "display_skipped_hosts": True,
+    "display_included_hosts": True,
     "display_failed_stderr": False,
     "show_per_host_start": False,
     "show_custom_stats": False,
@@ -337,7 +338,7 @@ def test_a_run_of_ours_that_failed_before_it_could_say_so_ends_with_it_too(
     lines = run.printed()
     assert lines.count("result:   failed") == said
     assert [line for line in lines if line.startswith("next:")] == [
-        "next:     mend what is named above, then: ansible-playbook rdma.fabric.site -i hosts.yml"
+        "next:     fix what is named above, then: ansible-playbook rdma.fabric.site -i hosts.yml"
     ] * said
 
 

@@ -57,7 +57,7 @@ def document(**changes: Any) -> Any:
 
 
 def state(**changes: Any) -> Any:
-    return read_driver(Probe(RecordedHost(document(**changes))), SYSTEM)
+    return read_driver(Probe(RecordedHost(document(**changes))), SYSTEM, None)
 
 
 def said(stdout: str, rc: int = 0) -> Any:
@@ -66,7 +66,7 @@ def said(stdout: str, rc: int = 0) -> Any:
 
 def test_a_host_that_tells_nothing() -> None:
     found = state()
-    assert (found["packages"], found["on_disk"], found["initrd"], found["journal"]) == (None, None, None, None)
+    assert (found["packages"], found["on_disk"], found["initrds"], found["journal"]) == (None, None, {}, None)
     assert (found["loaded"], found["users"], found["free_mib"], found["openibd"]) == ({}, [], {}, False)
 
 
@@ -103,7 +103,7 @@ def test_packages_that_dpkg_has_not_finished_are_told_apart() -> None:
         def run(self, argv: Sequence[str], timeout: float) -> CommandResult:
             return shown if argv[0] == "dpkg-query" else super().run(argv, timeout)
 
-    found = read_driver(Probe(Host(document())), SYSTEM)
+    found = read_driver(Probe(Host(document())), SYSTEM, None)
     assert found["packages"] == {"mlnx-tools": "1-1"}
     assert sorted(found["unfinished"]) == ["libibmad5", "libibverbs1", "mlnx-ofed-kernel-dkms", "rdma-core"]
 
@@ -141,7 +141,7 @@ def test_an_initial_ram_disk_older_than_the_driver_is_stale(image: int, module: 
             f"stat --format=%Z %n {path} {CORE}": said(f"{image} {path}\n{module} {CORE}\n"),
         }
     )
-    assert found["initrd"] == {"image": path, "stale": stale}
+    assert found["initrds"] == {KERNEL: {"image": path, "stale": stale}}
 
 
 def test_builds_headers_and_kernels() -> None:
@@ -248,7 +248,7 @@ def test_the_key_that_modules_are_signed_with(said_by_mokutil: str, enrolled: bo
         )
     )
     system: Any = {**SYSTEM, "secure_boot": True}
-    found = read_driver(Probe(host), system)
+    found = read_driver(Probe(host), system, None)
     assert found["key"] == {"path": "/var/lib/dkms/mok.pub", "enrolled": enrolled}
 
 
