@@ -111,18 +111,18 @@ def test_apt_goes_back_to_the_distributions_packages_by_our_pin(readers: Readers
     sources = f"deb [trusted=yes] file:{offered} ./\ndeb [trusted=yes] file:{VENDOR} ./\n"
     files = {"/distribution/Packages": index, "/distribution/Release": "Origin: Debian\nSuite: stable\n"}
     lay_out(tmp_path, {**files, "/etc/apt/sources.list": sources, "/var/lib/dpkg/status": installed})
-    operations = packages.replace_by_distribution(chosen, ["libibverbs1", "librdmacm1"])
+    operations = packages.replace_by_distribution(chosen, ["libibverbs1", "librdmacm1"], [])
     lay_out(tmp_path, {operation.path: operation.text for operation in operations if isinstance(operation, PutFile)})
     update, install = commands(operations)
     done = apt(readers, tmp_path, *update.argv)
     assert done.returncode == 0, done.stderr
     done = apt(readers, tmp_path, *install.argv, "--simulate")
     assert done.returncode == 0, done.stderr
-    lines = [line.split() for line in done.stdout.splitlines() if line.startswith(("Inst ", "Remv "))]
+    lines = [line.split() for line in done.stdout.splitlines() if line.startswith(("Inst ", "Purg "))]
     assert sorted(line[:2] for line in lines) == [
         ["Inst", "libibverbs1"],
         ["Inst", "librdmacm1t64"],
-        ["Remv", "librdmacm1"],
+        ["Purg", "librdmacm1"],
     ]
     assert f"Inst libibverbs1 [{NEWER}] ({OLDER} " in done.stdout
 

@@ -70,6 +70,12 @@ class Builder(NamedTuple):
         run_logged(argv, self.log, what, self.report, env=self.env, advice=ADVICE)
 
 
+def builder_for(log: Path, environ: Mapping[str, str], report: Report) -> Builder:
+    """Give what the steps of one build share; no package asks a question in its environment."""
+    path = f"{os.environ['PATH']}:/usr/sbin:/sbin"
+    return Builder(log, report, {**environ, "DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C", "PATH": path})
+
+
 def require_space(directory: Path, needed: int, what: str, next_step: str) -> None:
     """Raise ``NoSpace`` unless ``needed`` bytes are free where ``directory`` is."""
     free = shutil.disk_usage(directory).free
@@ -113,13 +119,7 @@ def _gathered(recipe: Recipe, cache: Path, environ: Mapping[str, str], report: R
         (_make_guest if recipe.bootable else _make_qemu)(target, builder)
         report(f"{what} built in {time.monotonic() - started:.0f} s")
 
-    env = {
-        **environ,
-        "DEBIAN_FRONTEND": "noninteractive",
-        "LC_ALL": "C",
-        "PATH": f"{os.environ['PATH']}:/usr/sbin:/sbin",
-    }
-    builder = Builder(log, report, env)
+    builder = builder_for(log, environ, report)
     directory = make_once(cache / key, what, make, report)
     os.utime(directory)  # in use: not to be removed
     return directory
@@ -127,14 +127,14 @@ def _gathered(recipe: Recipe, cache: Path, environ: Mapping[str, str], report: R
 
 def _make_qemu(target: Path, builder: Builder) -> None:
     scratch = target / "scratch"
-    _debootstrap(QEMU, target, scratch, builder)
+    debootstrap(QEMU, target, scratch, builder)
     shutil.rmtree(scratch)
     shutil.rmtree(target / "var")
 
 
 def _make_guest(target: Path, builder: Builder) -> None:
     scratch, root = target / "scratch", target / "root"
-    _debootstrap(GUEST, root, scratch, builder)
+    debootstrap(GUEST, root, scratch, builder)
     _configure(root)
     in_root = [*ISOLATED, *WITH_PROC, str(root)]
     builder.run([*in_root, "apt-get", "update"], "reading the kernel's suite")
@@ -158,7 +158,8 @@ def _make_guest(target: Path, builder: Builder) -> None:
     shutil.rmtree(scratch)
 
 
-def _debootstrap(recipe: Recipe, root: Path, scratch: Path, builder: Builder) -> None:
+def debootstrap(recipe: Recipe, root: Path, scratch: Path, builder: Builder) -> None:
+    """Make a root of the recipe's suite and packages; ``scratch`` is for what apt reads and fetches meanwhile."""
     apt = _private_apt(scratch)
     builder.run([*apt, "update"], "reading apt's archives")
     program, variables = _debootstrap_program(apt, scratch, builder)

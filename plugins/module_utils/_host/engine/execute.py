@@ -138,7 +138,7 @@ def perform(operation: Operation, machine: Machine, clock: Clock) -> None:
     elif isinstance(operation, Run):
         result = machine.run(operation.argv, operation.timeout)
         if result.rc not in operation.accepted:
-            raise CommandFailed(operation.argv, result.rc, result.stderr or result.stdout)
+            raise CommandFailed(operation.argv, result.rc, result.stderr, result.stdout)
     elif isinstance(operation, Each):
         _do_each(operation, machine, clock)
     elif isinstance(operation, Found):

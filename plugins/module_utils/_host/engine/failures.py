@@ -8,7 +8,7 @@ from __future__ import annotations
 import errno
 import os
 import re
-from typing import Mapping
+from typing import Mapping, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.operations import (
     CommandFailed,
@@ -27,6 +27,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.syntax impo
 
 NEXT = "next: "
 _LONGEST_STDERR = 400
+_BEFORE = 160
 _AGAIN = "fix the cause and rerun; completed steps are kept"
 _GENERAL = {
     "EPERM": "the kernel forbids it; next: run as root (become: true) and look at lockdown and a container's rights",
@@ -76,9 +77,7 @@ def explain(error: Exception, operation: Operation | None, known: Mapping[str, s
     ``known`` are the meanings that the concern gives, by the errno's name or by a text that a program prints; they go
     before the general ones.
     """
-    code, what = _code_and_text(error)
-    if isinstance(error, CommandFailed):
-        code = next((text for text in known if text in error.stderr), code)
+    code, what = _code_and_text(error, known)
     if isinstance(error, (HostError, CommandFailed)):
         is_program = isinstance(operation, Run) and isinstance(error, HostError)
         general = _NO_PROGRAM if is_program and code == "ENOENT" else _GENERAL.get(code, "")
@@ -91,16 +90,44 @@ def explain(error: Exception, operation: Operation | None, known: Mapping[str, s
     return one_line(text if NEXT in text else f"{text}; {NEXT}{_AGAIN}")
 
 
-def _code_and_text(error: Exception) -> tuple[str, str]:
+def _code_and_text(error: Exception, known: Mapping[str, str]) -> tuple[str, str]:
     if isinstance(error, HostError):
         number = getattr(errno, error.code, None)
         return error.code, f"{error.path}: {os.strerror(number)} ({error.code})" if number else str(error)
     if isinstance(error, CommandFailed):
-        stderr = error.stderr.strip()[:_LONGEST_STDERR]
-        return errno_in(stderr), f"{error.argv[0]} ended with {error.rc}: {stderr or 'it said nothing'}"
+        text, said = _known_complaint(error, known)
+        told = _telling(said.replace("\r", "").strip(), text)
+        return text or errno_in(told), f"{_program(error.argv)} ended with {error.rc}: {told or 'it said nothing'}"
     if isinstance(error, (Fault, NoPort)):
         return "", str(error)
     return "", f"{type(error).__name__}: {error}"
+
+
+def _program(argv: Sequence[str]) -> str:
+    """Return the program that is run, which env(1) may stand before."""
+    words = iter(argv)
+    return next((word for word in words if word != "env" and "=" not in word), argv[0])
+
+
+def _known_complaint(error: CommandFailed, known: Mapping[str, str]) -> tuple[str, str]:
+    """Return the first text of ``known`` that the program printed, and the output that has it; empty without any."""
+    for said in (error.stderr, error.stdout):
+        for text in known:
+            if text in said:
+                return text, said
+    return "", error.stderr.strip() or error.stdout
+
+
+def _telling(said: str, text: str) -> str:
+    """Return the part of a program's output that is told: the lines around the one with ``text``, as what a script or
+    a compiler says stands before it; without any the end, as a program says last why it ended."""
+    if len(said) <= _LONGEST_STDERR:
+        return said
+    if not text:
+        return said[-_LONGEST_STDERR:].strip()
+    line = said.rfind("\n", 0, said.index(text)) + 1
+    start = said.find("\n", max(0, line - _BEFORE)) + 1 if line > _BEFORE else 0
+    return said[min(start, line) :][:_LONGEST_STDERR].strip()
 
 
 def errno_in(text: str) -> str:

@@ -124,10 +124,14 @@ class Work(NamedTuple):
 
 
 class CommandFailed(Exception):
-    """A program that ended with a status which does not mean success."""
+    """A program that ended with a status which does not mean success.
 
-    def __init__(self, argv: Sequence[str], rc: int, stderr: str) -> None:
+    ``stdout`` counts as well: apt gives dpkg a terminal of its own, and passes on there what dpkg complains about.
+    """
+
+    def __init__(self, argv: Sequence[str], rc: int, stderr: str, stdout: str = "") -> None:
         self.argv = tuple(argv)
         self.rc = rc
         self.stderr = stderr
+        self.stdout = stdout
         super().__init__(f"{' '.join(argv)}: exit status {rc}: {stderr.strip()}")

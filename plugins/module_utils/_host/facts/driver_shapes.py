@@ -151,6 +151,8 @@ class DriverState(TypedDict):
     next_kernel: str
     family: str | None
     packages: dict[str, str] | None
+    unfinished: dict[str, str]
+    dpkg_interrupted: bool
     on_disk: dict[str, OnDisk] | None
     next_on_disk: dict[str, OnDisk] | None
     loaded: dict[str, Loaded]

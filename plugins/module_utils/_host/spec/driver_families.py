@@ -31,7 +31,8 @@ class Family(NamedTuple):
     ``kernel_packages`` are the vendor's kernel modules by build, ``userspace`` the libraries and tools that both the
     distribution and the vendor package under these names, ``tools`` the vendor's own. ``renamed`` are packages that the
     distribution has under another name than the vendor. ``inbox_modules`` hold the kernel's own driver where a kernel
-    can be installed without it. ``initrd`` is the image's path.
+    can be installed without it. ``companions`` are packages that both have as well, and that come along: they are not
+    asked for, and go back to the distribution's with the others. ``initrd`` is the image's path.
     """
 
     name: str
@@ -45,6 +46,7 @@ class Family(NamedTuple):
     initrd: str
     rebuild_initrd: Names
     renamed: Mapping[str, str]
+    companions: Names = ()
 
 
 _DEB_USERSPACE = (
@@ -57,6 +59,19 @@ _DEB_USERSPACE = (
     "rdmacm-utils",
     "infiniband-diags",
     "perftest",
+)
+# Of published lists of MLNX_OFED 24.10-1.1.4.0, DOCA 2.9 and 3.0 on Ubuntu: what infiniband-diags stands on, and what a
+# metapackage brings.
+_DEB_COMPANIONS = (
+    "libibmad5",
+    "libibnetdisc5",
+    "libibverbs-dev",
+    "librdmacm-dev",
+    "libibumad-dev",
+    "libibmad-dev",
+    "ibacm",
+    "srptools",
+    "python3-pyverbs",
 )
 _RPM_USERSPACE = (
     "rdma-core",
@@ -97,6 +112,7 @@ def _debian(name: str, inbox_modules: str, renamed: Mapping[str, str]) -> Family
         initrd="/boot/initrd.img-{kernel}",
         rebuild_initrd=("update-initramfs", "-u", "-k", "{kernel}"),
         renamed=renamed,
+        companions=_DEB_COMPANIONS,
     )
 
 
@@ -230,7 +246,9 @@ _VENDOR_NAME = re.compile(
     r"|libxpmem.*|sharp|hcoll|clusterkit|ibarr|ibutils2|ngauge|linux-modules-doca-ofed-.*"
 )
 # Distributions have packages of these names, which stay; the vendor's builds go, as nothing of the driver needs them.
-_VENDOR_EXTRA = re.compile(r"openmpi(?:-.*)?|ucx(?:-.*)?|opensm(?:-.*)?|libopensm.*|rshim")
+_VENDOR_EXTRA = re.compile(
+    r"openmpi(?:-.*)?|ucx(?:-.*)?|opensm(?:-.*)?|libopensm.*|rshim|libibverbs1-dbg|ibdump|ibsim(?:-doc)?|mpitests"
+)
 # Versions of the vendor's builds: 2410mlnx54-1.2410114, 25.07.OFED.25.07.0.9.7.1-1; since DOCA 3.2 (25.10) the release
 # leads (2510.0.11-1.el10, where upstream's rdma-core is 60-something), ends (1.20.0-1.20251022.03898fede.2510122), or
 # there is a commit behind the number of the build (perftest 25.10.0-0.134.g8aff167, rshim 2.5.7-0.g0339e66).

@@ -6,16 +6,20 @@
 from __future__ import annotations
 
 import copy
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.driver.apply import work
+from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.driver.packages import repository_files
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.operations import Run
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.status import UNREAD
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import MARKER
+from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.recorded import RecordedHost
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.plan import make_plan, plan_with_context
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.driver_families import family_of
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import check_spec
+from ansible_collections.rdma.fabric.tests.fixtures.hosts.fleet import FLEET
 from ansible_collections.rdma.fabric.tests.unit._host.host_facts import (
     facts,
     netdev,
@@ -606,6 +610,105 @@ def test_a_next_kernel_is_built_from_what_dkms_has(name: str) -> None:
     step = step_named(found["steps"], f"build:{following}")
     (build,) = work(context, step).do
     assert isinstance(build, Run) and build.argv == ("dkms", "install", f"{name}/{version}", "-k", following)
+
+
+def test_a_build_that_dkms_only_says_to_have_made_is_found_out() -> None:
+    following = "6.8.0-50-generic"
+    state = installed(headers={KERNEL: True, following: True}, next_kernel=following)
+    found, context = plan_with_context(check_spec({"requests": [asked()]}), host(state), ("driver",))
+    verify = work(context, step_named(found["steps"], f"build:{following}")).verify
+
+    def on(path: str) -> RecordedHost:
+        answer = {"rc": 0, "stdout": f"filename: {path}\nsrcversion: CC\n", "stderr": ""}
+        document = FLEET["egx-02"]().document()
+        return RecordedHost({**document, "commands": {f"modinfo -k {following} mlx5_core": answer}})
+
+    assert verify(on(CORE.replace(KERNEL, following))) == ""
+    assert f"it was not built for {following}" in verify(on(INBOX_CORE.replace(KERNEL, following)))
+
+
+REPOSITORY: dict[str, Any] = {"source": "repository", "repository": {"url": "/srv/doca", "gpg_check": False}}
+
+
+def packages_step(state: Any, flavour: str = "mlnx-ofed", version: str | None = WANTED, **more: Any) -> Any:
+    """The step that changes packages, with the commands and files that it means; None without one."""
+    wanted = {"flavour": flavour, **({"version": version, **REPOSITORY, **more} if version else {})}
+    found, context = plan_with_context(check_spec({"driver": wanted}), host(state), ("driver",))
+    step = next((step for step in found["steps"] if step["id"] == "driver:packages"), None)
+    if step is None:
+        return None
+    runs = [operation.argv for operation in work(context, step).do if isinstance(operation, Run)]
+    return step, [" ".join(word for word in argv if "=" not in word and word != "-o") for argv in runs]
+
+
+class TestHalfInstalledPackages:
+    HALF: ClassVar[dict[str, str]] = {"rdma-core": "2407mlnx52-1.2407061"}
+
+    def test_what_dpkg_left_is_completed_though_the_release_is_there(self) -> None:
+        assert packages_step(installed()) is None
+        step, runs = packages_step(installed(unfinished=self.HALF))
+        assert step["action"] == "finish the installation of MLNX_OFED 24.07-0.6.1.0"
+        assert step["detail"].startswith("rdma-core half installed; ")
+        complete, install = runs[-2:]
+        assert complete.endswith("--fix-broken install")
+        assert " install linux-headers-" in install
+        assert not [run for run in runs if " dpkg " in run]
+
+    def test_a_first_installation_that_was_interrupted_is_completed_too(self) -> None:
+        step, runs = packages_step(read(unfinished={"infiniband-diags": "50.0-2build2"}))
+        assert step["action"] == "install MLNX_OFED 24.07-0.6.1.0"
+        assert [run for run in runs if run.endswith("--fix-broken install")] == runs[-2:-1]
+
+    def test_a_dpkg_that_was_interrupted_is_brought_to_its_end_before_apt_is_called(self) -> None:
+        _step, runs = packages_step(installed(unfinished=self.HALF, dpkg_interrupted=True))
+        assert runs[0].endswith("dpkg --force-confold --configure --pending")
+        _step, runs = packages_step(installed(unfinished=self.HALF, dpkg_interrupted=True), "inbox", None)
+        assert runs[0].endswith("dpkg --force-confold --configure --pending")
+
+    def test_the_kernel_package_counts_while_it_is_half_installed(self) -> None:
+        """An upgrade that ended between its packages has the newer release, not none."""
+        name = "mlnx-ofed-kernel-dkms"
+        rest = {key: version for key, version in VENDOR_PACKAGES.items() if key != name}
+        step, _runs = packages_step(installed(packages=rest, unfinished={name: VENDOR_PACKAGES[name]}))
+        assert step["action"].startswith("finish the installation of MLNX_OFED")
+        step, runs = packages_step(installed(packages=rest, unfinished={name: VENDOR_PACKAGES[name]}), "inbox", None)
+        assert f"{name}-" in runs[-2].split()
+        assert f"removes {name}, " in step["detail"]
+
+    def test_half_installed_packages_of_the_distribution_are_replaced_on_the_way_back(self) -> None:
+        step, runs = packages_step(installed(unfinished={"libibmad5": "50.0-2build2"}), "inbox", None)
+        assert "replaces libibmad5, rdma-core by the distribution's" in step["detail"]
+        assert " install libibmad5 rdma-core " in runs[-2]
+
+
+class TestOtherReleases:
+    def test_a_newer_release_goes_first_as_apt_only_goes_forward(self) -> None:
+        step, runs = packages_step(installed(), version="24.04-0.7.0.0")
+        assert step["action"].startswith("downgrade ")
+        assert "the newer release is removed first" in step["detail"]
+        back = next(i for i, run in enumerate(runs) if "--allow-downgrades" in run)
+        assert runs[back].endswith("install rdma-core mlnx-ofed-kernel-dkms- ofed-scripts-")
+        assert " install linux-headers-" in runs[-1] and back < len(runs) - 1
+
+    def test_an_older_release_is_upgraded_in_place(self) -> None:
+        step, runs = packages_step(installed(), version="24.07-0.7.0.0")
+        assert step["action"].startswith("upgrade ")
+        assert not [run for run in runs if "--allow-downgrades" in run or " purge " in run]
+
+    def test_an_index_that_was_read_before_is_read_again(self) -> None:
+        """The repository may offer since then what it lacked."""
+        _step, runs = packages_step(installed(), version="24.07-0.7.0.0")
+        assert not [run for run in runs if run.endswith(" update")]
+        state, known = installed(), "/etc/apt/sources.list.d/rdma-fabric-driver.sources"
+        family = family_of(two_ports()["system"]["os"])
+        assert family is not None
+        text = repository_files(family, {**REPOSITORY["repository"], "gpg_key": None})[known]
+        made = host(state, boot={"files": {known: text}})
+        wanted = {"flavour": "mlnx-ofed", "version": "24.07-0.7.0.0", **REPOSITORY}
+        found, context = plan_with_context(check_spec({"driver": wanted}), made, ("driver",))
+        assert "repository" not in statuses([step for step in found["steps"] if step["id"].startswith("driver:")])
+        runs = [each.argv for each in work(context, step_named(found["steps"], "packages")).do if isinstance(each, Run)]
+        assert runs[0][-1] == "update"
 
 
 def test_an_archive_is_installed_with_options_that_every_distributions_installer_knows() -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import base64
 import struct
-from typing import Any
+from typing import Any, Sequence
 
 import pytest
 
@@ -19,6 +19,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.sta
     stale_blacklist,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.users import read_open_files
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import CommandResult
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe
 from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.recorded import RecordedHost
 
@@ -83,6 +84,36 @@ def test_the_module_on_the_disk_and_the_loaded_one() -> None:
     assert core["build_id"].startswith(b"new".hex())
     assert found["loaded"]["mlx5_core"]["build_id"].startswith(b"old".hex())
     assert runs_what_is_installed(found) is False
+
+
+def test_packages_that_dpkg_has_not_finished_are_told_apart() -> None:
+    """The states are those of dpkg-query(1)."""
+    rows = {
+        "mlnx-ofed-kernel-dkms": "half-configured",
+        "rdma-core": "unpacked",
+        "libibmad5": "half-installed",
+        "libibverbs1": "triggers-pending",
+        "mlnx-tools": "installed",
+        "ofed-scripts": "config-files",
+        "perftest": "not-installed",
+    }
+    shown = CommandResult(0, "".join(f"{name}\t1-1\t{status}\n" for name, status in rows.items()), "")
+
+    class Host(RecordedHost):
+        def run(self, argv: Sequence[str], timeout: float) -> CommandResult:
+            return shown if argv[0] == "dpkg-query" else super().run(argv, timeout)
+
+    found = read_driver(Probe(Host(document())), SYSTEM, None)
+    assert found["packages"] == {"mlnx-tools": "1-1"}
+    assert sorted(found["unfinished"]) == ["libibmad5", "libibverbs1", "mlnx-ofed-kernel-dkms", "rdma-core"]
+
+
+@pytest.mark.parametrize(
+    ("names", "interrupted"), [([], False), (["tmp.i"], False), (["0000", "tmp.i"], True), (["0082"], True)]
+)
+def test_a_dpkg_that_was_interrupted_leaves_numbered_changes(names: list[str], interrupted: bool) -> None:
+    found = state(files={f"/var/lib/dpkg/updates/{name}": "" for name in names}, dirs=["/var/lib/dpkg/updates"])
+    assert found["dpkg_interrupted"] is interrupted
 
 
 def test_a_build_id_far_behind_the_beginning_is_found() -> None:

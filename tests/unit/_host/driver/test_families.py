@@ -174,10 +174,34 @@ ONLY_IN_DOCA_3_2_1 = {
 }
 
 
+# Names of a published log of an installation of MLNX_OFED on Ubuntu; versions in the form of its release, no capture.
+DEBIAN_24_10 = {
+    "libibverbs1-dbg": "2410mlnx54-1.2410068",
+    "ibdump": "6.0.0-1.2410068",
+    "ibsim": "0.12-1.2410068",
+    "mpitests": "3.2.24-2ffc2d6.2410068",
+}
+# Of the packages of a host with DOCA 2.9 as published, those of rdma-core that nobody asks for by name.
+COMPANIONS_24_10 = (
+    "ibacm",
+    "libibmad5",
+    "libibmad-dev",
+    "libibnetdisc5",
+    "libibumad-dev",
+    "python3-pyverbs",
+    "srptools",
+)
+
+
+def test_packages_that_come_along_are_known_on_debian_alone() -> None:
+    assert set(COMPANIONS_24_10) <= set(family("ubuntu", "24.04").companions)
+    assert family("rocky", "9.4").companions == ()
+
+
 def test_packages_of_doca_are_told_from_those_of_the_distribution() -> None:
     for name, version in DOCA_3_2_1.items():
         assert families.is_vendor_build(version) and not families.is_vendor_package(name, version), name
-    for name, version in ONLY_IN_DOCA_3_2_1.items():
+    for name, version in {**ONLY_IN_DOCA_3_2_1, **DEBIAN_24_10}.items():
         assert families.is_vendor_package(name, version), name
 
 
@@ -188,6 +212,8 @@ def test_packages_of_doca_are_told_from_those_of_the_distribution() -> None:
         ("ucx", "1.15.0-2.el9"),
         ("opensm-libs", "3.3.24-6.el9"),
         ("rshim", "2.0.17-1"),
+        ("ibsim", "0.12-3"),
+        ("libibverbs1-dbg", "1.2.1-2"),
         ("libibverbs", "61.0-2.el9"),
         ("perftest", "25.04.0+0.84-1"),
         ("perftest", "24.07.0.0.44-1.el10"),

@@ -34,6 +34,14 @@ APT_MIXED = """The following packages have unmet dependencies:
  ibverbs-providers : Depends: libibverbs1 (>= 2410mlnx54) but 50.0-2build2 is to be installed
 E: Unable to correct problems, you have held broken packages.
 """
+APT_HELD = "E: Held packages were changed and -y was used without --allow-change-held-packages.\n"
+DPKG_LOCK = "dpkg: error: dpkg frontend lock was locked by another process with pid 4711\n"
+DPKG_SCRIPT = """Setting up rdma-core (2510.0.11-1) ...\r
+no such group: rdma\r
+dpkg: error processing package rdma-core (--configure):\r
+ installed rdma-core package post-installation script subprocess returned error exit status 1\r
+"""
+APT_OF_DPKG = "E: Sub-process /usr/bin/dpkg returned an error code (1)\n"
 DNF_LOCK = "Error: Failed to obtain rpm transaction lock. Another transaction is in progress.\n"
 DNF_FULL = "Error: Transaction test error:\n  installing package mlnx-ofa_kernel needs more space on the / filesystem\n"
 DNF_UNSIGNED = "Package mlnx-tools-24.10.rpm is not signed\nError: GPG check FAILED\n"
@@ -59,6 +67,7 @@ IN_USE = "modprobe: FATAL: Module mlx5_core is in use.\n"
     ("text", "cause"),
     [
         (APT_LOCK, "another package manager is at work"),
+        (DPKG_LOCK, "another package manager is at work"),
         (DNF_LOCK, "another package manager is at work"),
         (ZYPPER_LOCK, "another package manager is at work"),
         (DPKG_FULL, "a file system is full"),
@@ -72,6 +81,8 @@ IN_USE = "modprobe: FATAL: Module mlx5_core is in use.\n"
         (DNF_MISSING, "no repository of this host has the package"),
         (ZYPPER_MISSING, "no repository of this host has the package"),
         (APT_MIXED, "contradict each other"),
+        (APT_HELD, "apt-mark unhold"),
+        (DPKG_SCRIPT, "dpkg --audit"),
         (DKMS_BUILD, "could not be built for this kernel"),
         (NO_HEADERS, "headers of the kernel are missing"),
         (NOT_TRUSTED, "the firmware does not trust the key"),
@@ -85,6 +96,29 @@ def test_a_failure_has_its_cause_and_the_next_step(text: str, cause: str) -> Non
     assert cause in told
     assert "next: " in told
     assert "\n" not in told
+
+
+def test_what_dpkg_says_is_told_though_apt_prints_it_elsewhere() -> None:
+    argv = ("env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "install", "rdma-core")
+    before = "".join(f"Unpacking package-{number} ...\n" for number in range(1000))
+    told = explain(CommandFailed(argv, 100, APT_OF_DPKG, before + DPKG_SCRIPT + before), Run(argv), packages.ERRORS)
+    assert "apt-get ended with 100: " in told
+    assert "no such group: rdma" in told and "post-installation script" in told
+    assert "a package can't be unpacked, configured or removed; next: " in told
+    assert len(told) < 1000 and "\r" not in told
+
+
+def test_a_cause_is_told_before_what_dpkg_always_says() -> None:
+    argv = ("apt-get", "install", "mlnx-ofed-kernel-dkms")
+    told = explain(CommandFailed(argv, 100, APT_OF_DPKG, DPKG_FULL), Run(argv), packages.ERRORS)
+    assert "a file system is full" in told and "failed to write (No space left on device)" in told
+
+
+def test_of_a_long_complaint_that_nobody_knows_the_end_is_told() -> None:
+    argv = ("dkms", "autoinstall")
+    told = explain(CommandFailed(argv, 3, "", "working...\n" * 1000 + "it is the moon\n"), Run(argv), packages.ERRORS)
+    assert "dkms ended with 3: " in told and "it is the moon" in told
+    assert len(told) < 700
 
 
 def family(identity: str, version: str) -> Family:
@@ -129,17 +163,34 @@ def test_only_a_repository_that_is_declared_so_goes_unchecked() -> None:
 
 
 def test_going_back_to_older_packages_is_pinned_only_meanwhile() -> None:
-    operations = packages.replace_by_distribution(UBUNTU, ["rdma-core"])
+    operations = packages.replace_by_distribution(UBUNTU, ["rdma-core"], [])
     assert isinstance(operations[0], PutFile) and "Pin-Priority: 1001" in operations[0].text
     assert operations[-1] == RemoveFile(operations[0].path)
-    assert packages.replace_by_distribution(UBUNTU, []) == []
+    assert packages.replace_by_distribution(UBUNTU, [], []) == []
     assert packages.remove(ROCKY, []) == []
 
 
 @pytest.mark.parametrize("system", [("ubuntu", "24.04"), ("ubuntu", "26.04"), ("debian", "13")])
 def test_a_library_that_the_distribution_renamed_goes_as_the_other_comes(system: tuple[str, str]) -> None:
-    pin, _update, install, _unpin = packages.replace_by_distribution(family(*system), ["libibverbs1", "librdmacm1"])
+    names = ["libibverbs1", "librdmacm1"]
+    pin, _update, install, _unpin = packages.replace_by_distribution(family(*system), names, [])
     assert isinstance(pin, PutFile) and "Package: libibverbs1 librdmacm1t64\n" in pin.text
     assert isinstance(install, Run) and install.argv[-4:] == ("install", "libibverbs1", "librdmacm1t64", "librdmacm1-")
-    same = packages.replace_by_distribution(family("ubuntu", "22.04"), ["librdmacm1"])[2]
+    same = packages.replace_by_distribution(family("ubuntu", "22.04"), ["librdmacm1"], [])[2]
     assert isinstance(same, Run) and same.argv[-2:] == ("install", "librdmacm1")
+
+
+def test_apt_is_called_once_for_what_goes_and_what_comes_back() -> None:
+    _pin, _update, install, _unpin = packages.replace_by_distribution(UBUNTU, ["rdma-core"], ["mlnx-tools"])
+    assert isinstance(install, Run) and install.argv[-4:] == ("--purge", "install", "rdma-core", "mlnx-tools-")
+    (purge,) = packages.replace_by_distribution(UBUNTU, [], ["mlnx-tools"])
+    assert isinstance(purge, Run) and purge.argv[-2:] == ("purge", "mlnx-tools")
+    removal, back = packages.replace_by_distribution(ROCKY, ["rdma-core"], ["mlnx-tools"])
+    assert isinstance(removal, Run) and removal.argv[-2:] == ("remove", "mlnx-tools")
+    assert isinstance(back, Run) and back.argv[-2:] == ("distro-sync", "rdma-core")
+
+
+def test_a_name_that_two_packages_of_the_vendor_stand_for_is_asked_for_once() -> None:
+    names = ["librdmacm1", "librdmacm1t64"]
+    install = packages.replace_by_distribution(UBUNTU, names, [])[2]
+    assert isinstance(install, Run) and install.argv[-3:] == ("install", "librdmacm1t64", "librdmacm1-")

@@ -197,15 +197,13 @@ def _install(kernel: Kernel, words: Sequence[str], missing: str, goes_back: bool
             if stack["manager"] == "apt" and kernel.tree.exists(f"/var/lib/dkms/{_source_of(stack)}"):
                 # /etc/kernel/header_postinst.d/dkms
                 built.append(of_kernel)
-    for word in set(words) - set(names):
-        stack["installed"].pop(word[:-1], None)
     keep(kernel, STACK, stack)
     for of_kernel in built:
         _build_modules(kernel, stack, of_kernel)
     if set(KERNEL_PACKAGES) & set(names):
         _build_modules(kernel, stack, release(kernel))
         kernel.tree.add_file("/etc/init.d/openibd", "")
-    return DONE
+    return _remove(kernel, [word[:-1] for word in words if word.endswith("-")])
 
 
 def _source_of(stack: dict[str, Any]) -> str:

@@ -17,6 +17,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.driver.
     Case,
     build_command,
     case_of,
+    goes_back,
     interrupted_reload,
     kernels_to_build,
     other_kernel,
@@ -47,14 +48,14 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.rea
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.snapshot import empty_snapshot
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.status import (
+    builds_to_replace,
     installed_flavour,
-    vendor_builds,
     vendor_packages,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import NETDEV_DRIVER
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import Host
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.driver import ARCHIVE, DISTRIBUTION
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.driver import ARCHIVE, DISTRIBUTION, REPOSITORY
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.driver_families import (
     DKMS,
     Family,
@@ -119,8 +120,15 @@ def _packages(case: Case) -> Work:
     if not case.wish.is_vendor:
         return Work(_removal(case, family), verify=_on_disk(case, running))
     former = installed_flavour(case.state, case.actual.stack)
-    do: list[Operation] = []
-    if former not in {None, case.wish.flavour}:
+    do: list[Operation] = packages.finish_interrupted() if case.state["dpkg_interrupted"] else []
+    if case.wish.settings["source"] == REPOSITORY and case.context.planned("driver:repository") is None:
+        # What it offers may have changed since its index was read.
+        do += packages.refresh_repository(family, case.wish.settings["repository"])
+    if case.state["unfinished"] and not goes_back(case):
+        do += packages.complete()
+    if goes_back(case):
+        do += packages.replace_by_distribution(family, builds_to_replace(case.state), vendor_packages(case.state))
+    elif former not in {None, case.wish.flavour}:
         # Two vendors' stacks own the same files; the older one goes first (DOCA-Host installation guide).
         do += packages.remove(family, vendor_packages(case.state))
     return Work([*do, *_installation(case, family)], verify=_on_disk(case, running))
@@ -160,12 +168,12 @@ def _installer(case: Case, archive: str) -> list[Operation]:
 def _removal(case: Case, family: Family) -> list[Operation]:
     """Return the way back to the inbox driver: the vendor's packages go, its builds of shared names are replaced."""
     gone: list[Operation] = [RemoveFile(path) for path in packages.OWNED if path in case.context.boot_files]
-    gone += packages.remove(family, vendor_packages(case.state))
+    gone += packages.finish_interrupted() if case.state["dpkg_interrupted"] else []
     if case.state["built"] and not vendor_packages(case.state):
         # 3: DKMS does not know it any more.
         for source in sources(case):
             gone.append(Run(("dkms", "remove", source, "--all"), _BUILD_SECONDS, (0, 3)))
-    gone += packages.replace_by_distribution(family, vendor_builds(case.state))
+    gone += packages.replace_by_distribution(family, builds_to_replace(case.state), vendor_packages(case.state))
     return [*gone, Run(("depmod", "-a", case.state["kernel"]), 300.0)]
 
 

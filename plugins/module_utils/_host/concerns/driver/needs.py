@@ -12,12 +12,12 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context i
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.snapshot import parse_snapshot
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.status import (
     UNREAD,
+    builds_to_replace,
     disk_flavour,
     installed_flavour,
     installed_release,
     is_inbox_path,
     runs_what_is_installed,
-    vendor_builds,
     vendor_packages,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver_shapes import DriverState, OnDisk, Snapshot
@@ -87,15 +87,24 @@ def needs_packages(case: Case) -> bool:
     if not wish.is_vendor:
         if state["packages"] is None:
             return stack["flavour"] in VENDOR_FLAVOURS
-        return bool(vendor_packages(state) or vendor_builds(state) or state["built"])
+        return bool(vendor_packages(state) or builds_to_replace(state) or state["built"])
     if state["packages"] is None and runs_wanted(case):
         return False
+    if state["unfinished"]:
+        return True
     if wish.version is None:
         return installed_flavour(state, stack) != wish.flavour
     release = installed_release(state, stack)
     if state["packages"] is None:
         release = parse_installed(stack["installed"] or "")
     return release is None or release.fields != wish.version.fields
+
+
+def goes_back(case: Case) -> bool:
+    """Return whether a newer release is installed than the one that is asked for: package managers only go forward."""
+    release = installed_release(case.state, case.actual.stack)
+    wanted = case.wish.version
+    return release is not None and wanted is not None and release.fields > wanted.fields
 
 
 def other_kernel(case: Case) -> str | None:

@@ -68,12 +68,22 @@ _BUILD = (
     "the modules could not be built for this kernel; next: read /var/lib/dkms/*/*/build/make.log; a release that is "
     "older than the kernel does not compile, take a newer one"
 )
+_HELD = (
+    "a package is held at its version; next: release it (apt-mark showhold, apt-mark unhold) and run again, or ask for "
+    "the release that is installed"
+)
+_SCRIPT = (
+    "a package can't be unpacked, configured or removed; next: repair what dpkg says there, or take a release whose "
+    "packages are whole, and run again; dpkg --audit names what is half installed, and the next run finishes, replaces "
+    "or removes that"
+)
 # Texts of apt, dpkg, dnf, rpm, zypper and dkms (with LC_ALL=C).
 ERRORS: Mapping[str, str] = MappingProxyType(
     {
         "Could not get lock": _LOCKED,
         "Unable to acquire the dpkg frontend lock": _LOCKED,
         "Unable to lock directory": _LOCKED,
+        "lock was locked by": _LOCKED,
         "is used by another process": _LOCKED,
         "System management is locked": _LOCKED,
         "can't create transaction lock": _LOCKED,
@@ -104,6 +114,7 @@ ERRORS: Mapping[str, str] = MappingProxyType(
         "No match for argument": _NOT_OFFERED,
         "No provider of": _NOT_OFFERED,
         "not found in package names": _NOT_OFFERED,
+        "Held packages were changed": _HELD,
         "held broken packages": _MIXED,
         "unmet dependencies": _MIXED,
         "conflicting requests": _MIXED,
@@ -129,6 +140,8 @@ ERRORS: Mapping[str, str] = MappingProxyType(
             "something came to use the module after the plan was made; next: run again, the plan names it then"
         ),
         "EBUSY": "something came to use the module after the plan was made; next: run again, the plan names it then",
+        # The last: dpkg says it whatever the reason.
+        "error processing": _SCRIPT,
     }
 )
 
@@ -183,13 +196,28 @@ def refresh_repository(family: Family, repository: Mapping[str, Any]) -> list[Op
     return [*imported, Run((*_ZYPPER, "refresh", "--force", REPOSITORY), _REFRESH_SECONDS)]
 
 
+def finish_interrupted() -> list[Operation]:
+    """Return how a dpkg that was interrupted is brought to its end, without which apt does nothing.
+
+    1: a package can't be configured as it is. What follows replaces or removes it, or tells why it can't.
+    """
+    words = ("dpkg", "--force-confold", "--configure", "--pending")
+    return [Run(("env", "DEBIAN_FRONTEND=noninteractive", *words), _INSTALL_SECONDS, (0, 1))]
+
+
+def complete() -> list[Operation]:
+    """Return how apt completes what is half installed by what that depends on, which need not be asked for otherwise.
+
+    100: it can't. What follows replaces the packages, or tells why it can't either.
+    """
+    return [Run((*_APT, "--no-install-recommends", "--fix-broken", "install"), _INSTALL_SECONDS, (0, 100))]
+
+
 def install(family: Family, names: Sequence[str], refresh: bool) -> list[Operation]:
     """Return how packages (or package files, by absolute path) are installed; ``refresh`` reads all indexes before."""
     if family.manager == "apt":
-        # A package manager that was killed leaves half configured packages; without any this does nothing.
-        mended = Run(("env", "DEBIAN_FRONTEND=noninteractive", "dpkg", "--configure", "--pending"), _INSTALL_SECONDS)
         update = [Run((*_APT, "update"), _REFRESH_SECONDS)] if refresh else []
-        return [mended, *update, Run((*_APT, "--no-install-recommends", "install", *names), _INSTALL_SECONDS)]
+        return [*update, Run((*_APT, "--no-install-recommends", "install", *names), _INSTALL_SECONDS)]
     if family.manager == "dnf":
         fresh = ("--refresh",) if refresh else ()
         return [Run((*_DNF, *fresh, "install", *names), _INSTALL_SECONDS)]
@@ -203,22 +231,25 @@ def remove(family: Family, names: Sequence[str]) -> list[Operation]:
     if not names:
         return []
     if family.manager == "apt":
-        mended = Run(("env", "DEBIAN_FRONTEND=noninteractive", "dpkg", "--configure", "--pending"), _INSTALL_SECONDS)
-        return [mended, Run((*_APT, "purge", *names), _INSTALL_SECONDS)]
+        return [Run((*_APT, "purge", *names), _INSTALL_SECONDS)]
     if family.manager == "dnf":
         return [Run((*_DNF, "--noautoremove", "remove", *names), _INSTALL_SECONDS)]
     # 104: none of them is installed any more.
     return [Run((*_ZYPPER, "remove", *names), _INSTALL_SECONDS, (0, 104))]
 
 
-def replace_by_distribution(family: Family, names: Sequence[str]) -> list[Operation]:
-    """Return how packages that the vendor built are replaced by the distribution's older ones, whatever their name."""
+def replace_by_distribution(family: Family, names: Sequence[str], gone: Sequence[str]) -> list[Operation]:
+    """Return how packages that the vendor built are replaced by the distribution's older ones, whatever their name.
+
+    ``gone`` are removed, by apt in the same transaction: it tries to configure whatever is half installed, so one call
+    that leaves out a package whose script is broken would fail.
+    """
     if not names:
-        return []
+        return remove(family, gone)
     if family.manager == "apt":
-        here = [family.renamed.get(name, name) for name in names]
-        # apt removes what ends with a minus in the same transaction.
-        gone = [f"{name}-" for name in names if name in family.renamed]
+        here = list(dict.fromkeys(family.renamed.get(name, name) for name in names))
+        # apt removes what ends with a minus.
+        minus = [f"{name}-" for name in (*gone, *(name for name in names if name in family.renamed))]
         # Only a priority above 1000 lets apt go back to an older version.
         origins = "".join(
             f"Package: {' '.join(here)}\nPin: release o={origin}\nPin-Priority: 1001\n\n"
@@ -227,12 +258,13 @@ def replace_by_distribution(family: Family, names: Sequence[str]) -> list[Operat
         return [
             PutFile(PIN, f"Explanation: {MARKER}\n{origins}"),
             Run((*_APT, "update"), _REFRESH_SECONDS),
-            Run((*_APT, "--allow-downgrades", "install", *here, *gone), _INSTALL_SECONDS),
+            Run((*_APT, "--allow-downgrades", "--purge", "install", *here, *minus), _INSTALL_SECONDS),
             RemoveFile(PIN),
         ]
+    removed = remove(family, gone)
     if family.manager == "dnf":
-        return [Run((*_DNF, "distro-sync", *names), _INSTALL_SECONDS)]
-    return [Run((*_ZYPPER, "install", "--force", "--allow-vendor-change", *names), _INSTALL_SECONDS)]
+        return [*removed, Run((*_DNF, "distro-sync", *names), _INSTALL_SECONDS)]
+    return [*removed, Run((*_ZYPPER, "install", "--force", "--allow-vendor-change", *names), _INSTALL_SECONDS)]
 
 
 def _sources(url: str, key: str | None) -> str:

@@ -44,12 +44,12 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps imp
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver import blockers, openib
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.read import CONTAINER_BLACKLIST
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.status import (
+    builds_to_replace,
     container_owns,
     installed_flavour,
     installed_release,
     stack_blockers,
     stale_blacklist,
-    vendor_builds,
     vendor_packages,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import NETDEV_DRIVER, HostState
@@ -355,9 +355,12 @@ def _packages_action(case: Case) -> str:
     if not title or present["flavour"] == INBOX:
         return f"install {wish.title}"
     release = installed_release(case.state, case.actual.stack)
-    if release is None or wish.version is None:
+    is_release = wish.version is None or (release is not None and release.fields == wish.version.fields)
+    if is_release and present["flavour"] == wish.flavour:
+        return f"finish the installation of {wish.title}"
+    if is_release or release is None:
         return f"replace {title} by {wish.title}"
-    verb = "upgrade" if release.fields < wish.version.fields else "downgrade"
+    verb = "downgrade" if needs.goes_back(case) else "upgrade"
     return f"{verb} {title} {release.release} to {wish.title}"
 
 
@@ -374,11 +377,15 @@ def _packages_detail(case: Case) -> str:
         parts.append("firmware of the NICs is burned if it is older than the release's")
     if not case.wish.is_vendor:
         removed = vendor_packages(case.state)
-        replaced = vendor_builds(case.state)
+        replaced = builds_to_replace(case.state)
         if removed:
             parts.append(f"removes {', '.join(removed)}")
         if replaced:
             parts.append(f"replaces {', '.join(replaced)} by the distribution's")
+    elif needs.goes_back(case):
+        parts.append("the newer release is removed first, and its builds of the distribution's packages are replaced")
+    if case.state["unfinished"]:
+        parts.append(f"{', '.join(sorted(case.state['unfinished']))} half installed")
     parts.append("what is loaded stays loaded")
     return "; ".join(parts)
 

@@ -126,7 +126,7 @@ def _environment(state: DriverState) -> list[Refusal]:
     found = []
     if state["locks"]:
         who = ", ".join(sorted({f"{lock['program']} (pid {lock['pid']})" for lock in state["locks"]}))
-        detail = f"{who} holds the package manager's lock: wait for it to end and run again"
+        detail = f"the package manager's lock is held by {who}: wait for it to end and run again"
         found.append(Refusal("lock", "check the package manager", detail))
     short = [
         f"{path} has {state['free_mib'][path]} MiB free, {needed} MiB are needed"

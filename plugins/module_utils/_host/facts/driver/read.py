@@ -56,6 +56,11 @@ SIGNING_KEYS = ("/var/lib/shim-signed/mok/MOK.der", "/var/lib/dkms/mok.pub")
 JOURNAL = "/run/rdma-fabric-driver-reload.json"
 _OPENIBD = ("/etc/init.d/openibd", "/usr/lib/systemd/system/openibd.service", "/etc/systemd/system/openibd.service")
 _DKMS = "/var/lib/dkms"
+# One file for each change of a package that a dpkg which was interrupted did not bring into its database; apt does
+# nothing until dpkg has (dpkg, lib/dpkg/dbmodify.c; apt, debSystem::CheckUpdates).
+_DPKG_UPDATES = "/var/lib/dpkg/updates"
+# Of dpkg-query(1): what is not there, or left nothing but its configuration.
+_GONE = ("not-installed", "config-files")
 # By what packages it: Debian's (ofed_scripts/generate_dkms_conf.sh of MLNX_OFED), RPM's (Mellanox/doca-driver-build,
 # entrypoint.sh, discover_dkms_module_info), and Canonical's (Azure/azhpc-images, components/install_doca.sh).
 _DKMS_SOURCES = re.compile(r"mlnx-ofed-kernel|mlnx-ofa_kernel|doca-ofed-\d+\.\d+(?:-dkms)?")
@@ -83,6 +88,10 @@ _PATTERNS = (
     "opensm*",
     "libopensm*",
     "rshim",
+    "libibverbs1-dbg",
+    "ibdump",
+    "ibsim*",
+    "mpitests",
     "clusterkit",
     "ibarr",
     "ibutils2",
@@ -100,7 +109,8 @@ def read_driver(
     ``system`` is that part of the facts, ``settings`` what is wanted (it names files to look at). ``next_kernel`` is
     that of the next boot; where the boot loader does not tell it, it is taken to be the newest one that has an image.
     ``loaded`` has the modules of the stack and everything that stands on them, ``on_disk`` those that modprobe would
-    load, ``next_on_disk`` those of another kernel that is next. ``packages`` are those of the stack by name.
+    load, ``next_on_disk`` those of another kernel that is next. ``packages`` are those of the stack by name,
+    ``unfinished`` those that dpkg has only unpacked or configured half.
     """
     kernel = system["kernel"]
     following = next_kernel or (_boot_kernels(probe) or [kernel])[-1]
@@ -111,6 +121,7 @@ def read_driver(
     on_disk = read_on_disk(probe, kernel, module_graph.IDENTITY)
     next_on_disk = on_disk if following == kernel else read_on_disk(probe, following, (NETDEV_DRIVER,), False)
     opened = read_open_files(probe.host)
+    packages, unfinished = _packages(probe, family)
     initrds = {kernel: read_initrd(probe, family, kernel, on_disk)} if family else {}
     if family and following != kernel:
         initrds[following] = read_initrd(probe, family, following, next_on_disk, content=True)
@@ -118,7 +129,9 @@ def read_driver(
         "kernel": kernel,
         "next_kernel": following,
         "family": family.name if family else None,
-        "packages": _packages(probe, family),
+        "packages": packages,
+        "unfinished": unfinished,
+        "dpkg_interrupted": any(name.isdecimal() for name in probe.names(_DPKG_UPDATES)),
         "on_disk": on_disk,
         "next_on_disk": next_on_disk,
         "loaded": _loaded(probe),
@@ -226,12 +239,15 @@ def read_identity(probe: Probe, name: str) -> Identity:
     }
 
 
-def _packages(probe: Probe, family: Family | None) -> dict[str, str] | None:
+def _packages(probe: Probe, family: Family | None) -> tuple[dict[str, str] | None, dict[str, str]]:
+    """Return the packages that are installed, None where the host does not tell, and those that are half installed."""
     if family is None:
-        return None
+        return None, {}
     patterns = (
         *_PATTERNS,
         *family.userspace,
+        *family.companions,
+        *family.renamed.values(),
         *family.build_tools,
         *header_patterns(family),
         FIRMWARE_UPDATER,
@@ -242,9 +258,14 @@ def _packages(probe: Probe, family: Family | None) -> dict[str, str] | None:
     else:
         result = probe.command("rpm", "-qa", "--queryformat", "%{NAME}\t%{VERSION}-%{RELEASE}\tinstalled\n", *patterns)
     if result is None:
-        return None
-    rows = (line.split("\t") for line in result.stdout.splitlines())
-    return {printable(row[0], 128): printable(row[1], 128) for row in rows if len(row) == 3 and row[2] == "installed"}
+        return None, {}
+    installed: dict[str, str] = {}
+    unfinished: dict[str, str] = {}
+    for row in (line.split("\t") for line in result.stdout.splitlines()):
+        if len(row) == 3 and row[2] not in _GONE:
+            place = installed if row[2] == "installed" else unfinished
+            place[printable(row[0], 128)] = printable(row[1], 128)
+    return installed, unfinished
 
 
 def _boot_kernels(probe: Probe) -> list[str]:

@@ -39,6 +39,8 @@ UNREAD: DriverState = {
     "next_kernel": "",
     "family": None,
     "packages": None,
+    "unfinished": {},
+    "dpkg_interrupted": False,
     "on_disk": None,
     "next_on_disk": None,
     "loaded": {},
@@ -103,23 +105,35 @@ def is_inbox_path(path: str) -> bool:
     return path == "(builtin)" or _KERNELS_OWN.match(path) is not None
 
 
+def present_packages(state: DriverState) -> dict[str, str]:
+    """Return the packages of the stack with their versions, those among them that were only installed half."""
+    return {**(state["packages"] or {}), **state["unfinished"]}
+
+
 def vendor_packages(state: DriverState) -> list[str]:
-    """Return the installed packages that only the vendor has; they go when the host returns to the inbox driver."""
-    return sorted(name for name, version in (state["packages"] or {}).items() if is_vendor_package(name, version))
+    """Return the present packages that only the vendor has; they go when the host returns to the inbox driver."""
+    return sorted(name for name, version in present_packages(state).items() if is_vendor_package(name, version))
 
 
 def vendor_builds(state: DriverState) -> list[str]:
     """Return the packages of the distribution's names that the vendor built; they are replaced, not removed."""
     return sorted(
         name
-        for name, version in (state["packages"] or {}).items()
+        for name, version in present_packages(state).items()
         if not is_vendor_package(name, version) and is_vendor_build(version)
     )
 
 
+def builds_to_replace(state: DriverState) -> list[str]:
+    """Return what a return to the inbox driver takes from the distribution: the vendor's builds, and what is half
+    installed of the distribution's own."""
+    half = {name for name, version in state["unfinished"].items() if not is_vendor_package(name, version)}
+    return sorted({*vendor_builds(state), *half})
+
+
 def installed_release(state: DriverState, stack: Stack) -> DriverVersion | None:
     """Return the release that is installed: of the kernel package, of the module on the disk, of ``ofed_info``."""
-    for name, version in sorted((state["packages"] or {}).items()):
+    for name, version in sorted(present_packages(state).items()):
         if _KERNEL_PACKAGES.fullmatch(name):
             found = parse_packaged(version)
             if found is not None:
@@ -141,7 +155,7 @@ def installed_flavour(state: DriverState, stack: Stack) -> str | None:
     if not vendor_packages(state):
         return INBOX
     release = installed_release(state, stack)
-    if any(name.startswith("doca-") for name in state["packages"]):
+    if any(name.startswith("doca-") for name in present_packages(state)):
         return DOCA_OFED
     newer = release is not None and release.fields[:2] >= FIRST_DOCA_ONLY
     if newer or (stack["installed"] or "").startswith("OFED-internal"):
