@@ -26,6 +26,10 @@ description:
     (C(Node.spec.podCIDRs)) and those of services (C(ServiceCIDR), or the Service C(kubernetes) on a server older than
     1.33). A range that would hand out an address of a node, or that overlaps one of these networks, is refused. What
     the user may not read is named in RV(notices). Pools that a CNI plugin keeps to itself are not known.
+  - Where pods would put CNI programs or configurations into the usual folders and nodes are of a distribution that has
+    them elsewhere, k3s or MicroK8s, that is refused with the variable to set (C(rdma_fabric_cni_bin_dir),
+    C(rdma_fabric_cni_conf_dir)). Folders that are given count; other ones than those of the distribution are named in
+    RV(notices).
   - Nodes that run the API server are named where their hosts may be interrupted, and so are hosts with a local
     connection. They are refused that later, unless C(rdma_fabric_allow_controller_node) gives the consent.
   - Where nothing is wanted of a cluster, none is asked and no kubeconfig is needed, which a notice says.

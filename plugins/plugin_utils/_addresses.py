@@ -12,7 +12,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.overlap
     Neighbours,
     neighbour,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.cluster_addresses import ClusterAddresses
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.cluster_facts import ClusterFacts
 
 Variables = Mapping[str, Mapping[str, Any]]
 
@@ -29,7 +29,7 @@ def of_read_hosts(hosts: Iterable[str], variables: Variables) -> Neighbours:
     return Neighbours(hosts=_known(found))
 
 
-def of_cluster(found: ClusterAddresses) -> Neighbours:
+def of_cluster(found: ClusterFacts) -> Neighbours:
     """Return what a cluster tells."""
     return Neighbours(hosts=_known(found.nodes), pods=_known(found.pods), services=_known(found.services))
 

@@ -18,7 +18,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.rend
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.access import missing_rights
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.batch import run
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.client import Client
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.cluster_addresses import read_cluster_addresses
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.cluster_facts import read_cluster_facts
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects import key_of
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.rehearsal import Rehearsal, rehearse, rehearse_joining
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.rights import (
@@ -188,10 +188,10 @@ def test_each_rule_that_shows_addresses_is_missed_by_name(bare: ControlPlane, ru
 
 
 def test_the_addresses_of_a_cluster_are_seen_by_who_has_only_the_shipped_role(bare: ControlPlane, pusher: Path) -> None:
-    found = read_cluster_addresses(connection_of(pusher))
+    found = read_cluster_facts(connection_of(pusher))
     assert (found.services, found.unknown) == ([("ServiceCIDR kubernetes", SERVICE_RANGE)], [])
     somebody = person(bare, *(each for each in PUSH if each["resources"] != ["servicecidrs"]))
-    (notice,) = read_cluster_addresses(connection_of(somebody)).unknown
+    (notice,) = read_cluster_facts(connection_of(somebody)).unknown
     assert "not held against the network of services" in notice
     assert "servicecidrs" in notice
 

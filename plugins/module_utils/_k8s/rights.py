@@ -104,7 +104,7 @@ def diagnosis_needs(keys: Iterable[Key]) -> Needs:
 
 
 def address_needs() -> Needs:
-    """Return what is needed to hold address ranges against the cluster's; without it a notice says so."""
+    """Return what is needed to hold address ranges and CNI folders against the cluster; without it a notice says so."""
     found = [Need("", "nodes", "", "list"), Need("networking.k8s.io", "servicecidrs", "", "list")]
     return dict.fromkeys([*found, Need("", "services", DEFAULT_NAMESPACE, "get")], frozenset())
 

@@ -225,7 +225,7 @@ def test_the_examples_run(tmp_path: Path, server: Server) -> None:
 
 
 POOL = {"rail-0": {"subnet": "10.1.0.0/16", "perNodeBlockSize": 8}}
-NODE = {
+NODE: dict[str, Any] = {
     "apiVersion": "v1",
     "kind": "Node",
     "metadata": {"name": "gpu-01"},
@@ -287,7 +287,7 @@ class TestAddressRanges:
 
     @pytest.mark.parametrize(
         ("refused", "words"),
-        [("nodes", "addresses of nodes and the network of pods"), ("servicecidrs", "network of services")],
+        [("nodes", "nodes"), ("servicecidrs", "network of services")],
     )
     def test_what_the_user_may_not_read_is_named(
         self, tmp_path: Path, server: Server, refused: str, words: str
@@ -297,12 +297,45 @@ class TestAddressRanges:
         found = self.look(server, tmp_path, "10.2.0.0/16" if refused == "nodes" else "10.96.0.0/16")
         assert not found.get("failed"), found["msg"]
         (notice,) = (notice for notice in found["notices"] if "address ranges" in notice)
-        assert f"not held against the {words}: " in notice
+        assert f"address ranges are not held against the {words}: " in notice
         assert f"{refused} is forbidden" in notice
 
     def test_without_a_range_nothing_is_asked(self, tmp_path: Path, server: Server) -> None:
         assert not ready(server, tmp_path, SMALL).get("failed")
         assert [path for _method, path, _query in server.behind.requests if "nodes" in path or "service" in path] == []
+
+
+class TestFolders:
+    """CNI programs go where the nodes' runtime looks for them."""
+
+    POLICY: ClassVar[dict[str, Any]] = {"secondaryNetwork": {"multus": {}, "cniPlugins": {}}}
+
+    def look(self, server: Server, folder: Path, policy: dict[str, Any], **settings: Any) -> dict[str, Any]:
+        info = {"nodeInfo": {"kubeletVersion": "v1.31.4+k3s1"}}
+        server.behind.put("nodes", {**NODE, "status": {**NODE["status"], **info}})
+        wanted = run_action("fabric_input", {"nic_cluster_policy": policy, **settings})["spec"]
+        arguments = {"spec": wanted, "kubeconfig": kubeconfig(folder / "k", server.address)}
+        found: dict[str, Any] = run_action("fabric_preflight", arguments)
+        return found
+
+    def test_those_of_k3s_are_asked_for_by_name(self, tmp_path: Path, server: Server) -> None:
+        message = self.look(server, tmp_path, self.POLICY)["msg"]
+        assert "no host was changed" in message
+        assert "the cluster: k3s (of the nodes gpu-01) has its CNI programs in /var/lib/rancher/k3s/data/cni" in message
+        assert "next: rdma_fabric_cni_conf_dir: /var/lib/rancher/k3s/agent/etc/cni/net.d" in message
+
+    def test_given_ones_are_honoured(self, tmp_path: Path, server: Server) -> None:
+        conf = "/var/lib/rancher/k3s/agent/etc/cni/net.d"
+        found = self.look(server, tmp_path, self.POLICY, cni_bin_dir="/data/k3s/data/cni", cni_conf_dir=conf)
+        assert not found.get("failed"), found["msg"]
+        (notice,) = (notice for notice in found["notices"] if "k3s" in notice)
+        assert "the input says /data/k3s/data/cni" in notice
+        # No network hands out addresses.
+        assert [path for _method, path, _query in server.behind.requests if "networking" in path] == []
+
+    def test_without_their_users_no_node_is_looked_at(self, tmp_path: Path, server: Server) -> None:
+        assert not self.look(server, tmp_path, {"nicFeatureDiscovery": {}}).get("failed")
+        assert [path for _method, path, _query in server.behind.requests if path.endswith("/nodes")] == []
 
 
 class TestTeardown:
