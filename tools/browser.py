@@ -29,7 +29,10 @@ PROGRAMS = ("chromium", "chromium-browser", "google-chrome")
 # Debian's; Ubuntu's package of that name brings a snap.
 PACKAGES = ("chromium", "fonts-dejavu-core")
 _FONTS = """<?xml version="1.0"?>
-<fontconfig><dir>/usr/share/fonts</dir><dir>{root}/usr/share/fonts</dir><cachedir>{root}/fonts.cache</cachedir></fontconfig>
+<fontconfig>
+<dir>/usr/share/fonts</dir><dir>{root}/usr/share/fonts</dir><cachedir>{root}/fonts.cache</cachedir>
+<match target="pattern"><edit name="family" mode="append_last"><string>DejaVu Sans</string></edit></match>
+</fontconfig>
 """
 _OPTIONS = (
     "--headless",

@@ -39,6 +39,13 @@ Row = dict[str, Any]
 Results = dict[str, list[Row]]
 
 
+class _Indented(yaml.SafeDumper):
+    """Lists stand behind their key, as yamllint wants them."""
+
+    def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:
+        super().increase_indent(flow, False)
+
+
 @dataclass(frozen=True)
 class Cell:
     """One row to run: the list that it belongs to, what tells it there, and how it is run."""
@@ -129,7 +136,8 @@ def load() -> Results:
 def store(results: Results) -> None:
     """Write the results, and the page from them."""
     head = "".join(line for line in RESULTS.read_text(encoding="utf-8").splitlines(keepends=True) if line[0] in "#\n")
-    RESULTS.write_text(head + yaml.safe_dump(results, sort_keys=False, explicit_start=True), encoding="utf-8")
+    text = yaml.dump(results, Dumper=_Indented, sort_keys=False, explicit_start=True)
+    RESULTS.write_text(head + text, encoding="utf-8")
     PAGE.write_text(page(PAGE.read_text(encoding="utf-8"), results), encoding="utf-8")
 
 

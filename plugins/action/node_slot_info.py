@@ -39,7 +39,7 @@ class ActionModule(ClusterAction):
                 connection = Connection(self.client(arguments), notify=self.progress)
                 leases = SlotShelf(connection, group, arguments["namespace"]).leases()
                 labelled = labelled_nodes(connection, label) if label else []
-                skipped = labelled_nodes(connection, SKIP_NODE) if arguments["skipped"] else []
+                skipped = labelled_nodes(connection, SKIP_NODE) if arguments["skip_nodes"] else []
             except (ApiFault, Unanswered) as err:
                 raise ActionFailure(f"the slots can't be read: {err}") from err
         taken = sorted((slot for slot in slots_of(leases, group) if slot.node), key=lambda slot: slot.index)
@@ -57,5 +57,5 @@ class ActionModule(ClusterAction):
                 for slot in taken
             ],
             "domains": {node["metadata"]["name"]: node["metadata"]["labels"][label] for node in labelled},
-            "skipped": sorted(node["metadata"]["name"] for node in skipped),
+            "skip_nodes": sorted(node["metadata"]["name"] for node in skipped),
         }

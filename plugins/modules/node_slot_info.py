@@ -12,9 +12,9 @@ short_description: Read which nodes have a slot to be out of service
 version_added: 0.1.0
 description:
   - Returns the slots of a O(group) that are taken, each with its node, its run, and what the node failed by.
-  - One request, whatever the number of nodes, and one more for their labels with each of O(label) and O(skipped).
+  - One request, whatever the number of nodes, and one more for their labels with each of O(label) and O(skip_nodes).
 notes:
-  - The user needs C(list) on Leases in O(namespace), and on nodes with O(label) or O(skipped).
+  - The user needs C(list) on Leases in O(namespace), and on nodes with O(label) or O(skip_nodes).
 author:
   - The rdma.fabric contributors (@rdma-fabric)
 extends_documentation_fragment:
@@ -35,7 +35,7 @@ options:
     description: Key of the label that says in which failure domain a node is. Its values are returned for all nodes.
     type: str
     default: ''
-  skipped:
+  skip_nodes:
     description: Whether to look which nodes have the label by which NVIDIA's operators leave a node out of upgrades.
     type: bool
     default: false
@@ -95,8 +95,8 @@ domains:
   returned: success
   type: dict
   sample: {worker-1: a}
-skipped:
-  description: The nodes with the label C(nvidia.com/ofed-driver-upgrade.skip=true), where O(skipped) asks for them.
+skip_nodes:
+  description: The nodes with the label C(nvidia.com/ofed-driver-upgrade.skip=true), where O(skip_nodes) asks for them.
   returned: success
   type: list
   elements: str

@@ -52,7 +52,8 @@ def test_the_examples_of_the_module_run(module: str, tmp_path: Path) -> None:
 def test_what_guides_ask_for_in_variables_is_accepted() -> None:
     found = 0
     for path in sorted((CHECKOUT / "docs").glob("*.md")):
-        texts = guides.blocks_of(path.read_text(encoding="utf-8"))
+        # Those that Ansible computes are run in test_rails.
+        texts = [text for text in guides.blocks_of(path.read_text(encoding="utf-8")) if "{{" not in text]
         for block in (document for text in texts for document in yaml.safe_load_all(text)):
             if isinstance(block, dict) and any(str(key).startswith("rdma_fabric_") for key in block):
                 _desired, violations, _notices = parse_host_variables("gpu01", block)

@@ -32,6 +32,7 @@ FOUND: dict[str, Any] = {
         ["dgx-h100-02", "pcie_degraded", "16 GT/s x16 of 32 GT/s x16"],
         ["dgx-h100-02", "firmware_differs", "28.36.1010, ConnectX-7 elsewhere 28.39.3560"],
         ["roce-h100-01", "firmware_differs", "28.43.2026, ConnectX-7 elsewhere 28.39.3560"],
+        ["egx-02", "driver_differs", "inbox, elsewhere mlnx-ofed 5.0-2.1.8"],
         ["vm-vf-01", "zero_guid", "node GUID 0000:0000:0000:0000"],
     ],
 }
