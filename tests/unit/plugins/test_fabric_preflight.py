@@ -251,8 +251,8 @@ API_SERVICE = {
 class TestAddressRanges:
     """Ranges of networks are held against what the cluster has, before a host is changed."""
 
-    def look(self, server: Server, folder: Path, subnet: str = "10.1.0.0/16", node: Any = NODE) -> dict[str, Any]:
-        server.behind.put("nodes", node)
+    def look(self, server: Server, folder: Path, subnet: str = "10.1.0.0/16") -> dict[str, Any]:
+        server.behind.put("nodes", NODE)
         server.behind.plurals.update(servicecidrs="ServiceCIDR", services="Service")
         server.behind.put("servicecidrs", SERVICE_CIDR)
         server.behind.put("services", API_SERVICE)
