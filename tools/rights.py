@@ -43,7 +43,7 @@ def roles() -> list[dict[str, Any]]:
     keys = importlib.import_module(f"{_COLLECTION}.plugins.module_utils._k8s.objects").key_of
     wanted = [keys(body) for body in objects]
     find = finder(objects)
-    push = rules_of(rights, [keys(body) for body in plain], find, rights.held_rules(plain))
+    push = rules_of(rights, [keys(body) for body in plain], find, rights.held_rules(plain), rights.address_needs())
     further = [
         role(beside, beyond(rights, push, rules_of(rights, [*map(keys, bodies)], find, rights.held_rules(bodies))))
         for beside, bodies in special.items()
@@ -58,9 +58,11 @@ def roles() -> list[dict[str, Any]]:
     ]
 
 
-def rules_of(rights: Any, keys: list[Any], find: Any, held: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the rules that a push of some objects takes."""
-    needs = {**rights.push_needs(keys, find, SET, "any"), **rights.diagnosis_needs(keys)}
+def rules_of(
+    rights: Any, keys: list[Any], find: Any, held: list[dict[str, Any]], besides: Any = None
+) -> list[dict[str, Any]]:
+    """Return the rules that a push of some objects takes, and what is to be granted ``besides``."""
+    needs = {**rights.push_needs(keys, find, SET, "any"), **rights.diagnosis_needs(keys), **(besides or {})}
     found: list[dict[str, Any]] = rights.role_rules(needs, held)
     return found
 

@@ -10,7 +10,9 @@ from typing import Any, Mapping, Sequence
 
 from ansible.utils.display import Display
 
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.ranges import overlaps
 from ansible_collections.rdma.fabric.plugins.plugin_utils._action import ActionFailure, FabricAction
+from ansible_collections.rdma.fabric.plugins.plugin_utils._addresses import of_read_hosts
 from ansible_collections.rdma.fabric.plugins.plugin_utils._controller_nodes import why_not_interrupted
 from ansible_collections.rdma.fabric.plugins.plugin_utils._joining import (
     joining_hosts,
@@ -38,6 +40,8 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._run_hosts import (
 from ansible_collections.rdma.fabric.plugins.plugin_utils._turns import NoTurn
 
 display = Display()
+
+_SHARED = "a network would give pods addresses that were read of hosts"
 
 
 class ActionModule(FabricAction):
@@ -67,15 +71,21 @@ class ActionModule(FabricAction):
                 found = [*found, *not_as_wanted([host for host in hosts if host not in failed], variables)]
             of_turns.update(_joining(hosts, variables, found, reboots=arguments["reboots"]))
         unfinished = [each._asdict() for each in found]
+        blocks = [(headline(found, len(hosts)), reasons(found, limit))] if found else []
+        shared = overlaps(arguments["spec"], of_read_hosts(hosts, variables))
+        blocks += [(_SHARED, [f"  - {each.sentence()}" for each in shared])] if shared else []
+        if blocks and arguments["strict"]:
+            texts = [
+                "\n".join([f"{head}, so this run goes no further than its report:", *each]) for head, each in blocks
+            ]
+            raise ActionFailure("\n".join(texts), unfinished=unfinished)
+        said = ["\n".join([f"{head}:", *each]) for head, each in blocks]
         if not found:
             due = {} if arguments["joining"] or not arguments["reboots"] else _reboots(hosts, variables, policies)
-            return {"changed": False, "unfinished": [], **of_turns, **due}
-        head, lines = headline(found, len(hosts)), reasons(found, limit)
-        if arguments["strict"]:
-            text = "\n".join([f"{head}, so this run goes no further than its report:", *lines])
-            raise ActionFailure(text, unfinished=unfinished)
+            answer = {"changed": False, "unfinished": [], **of_turns, **due}
+            return {**answer, "notices": [*said, *answer.get("notices", [])]} if said else answer
         nobody = {"reboot": [], "reload": [], "give_back": [], "parallel": "1"} if arguments["reboots"] else {}
-        notices = ["\n".join([f"{head}:", *lines]), *of_turns.pop("notices", [])]
+        notices = [*said, *of_turns.pop("notices", [])]
         return {"changed": False, "unfinished": unfinished, "notices": notices, **nobody, **of_turns}
 
 

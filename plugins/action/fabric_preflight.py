@@ -11,11 +11,14 @@ from typing import Any, NamedTuple
 
 from ansible.parsing.dataloader import DataLoader
 
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.folders import folders_used, misplaced
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.ranges import has_ranges, overlaps
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.render import (
     DEFAULT_NAMESPACE,
     objects_of,
     render,
 )
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.cluster_facts import read_cluster_facts
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import ApiFault
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.platform import objection_to_platform
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.rehearsal import (
@@ -28,6 +31,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._k8s.rehearsal import 
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.session import BatchRequest
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import Connection, Patience
 from ansible_collections.rdma.fabric.plugins.plugin_utils._action import ActionFailure, describe_os_error
+from ansible_collections.rdma.fabric.plugins.plugin_utils._addresses import of_cluster
 from ansible_collections.rdma.fabric.plugins.plugin_utils._cluster_action import ClusterAction, task_environment
 from ansible_collections.rdma.fabric.plugins.plugin_utils._controller_nodes import (
     foreseen,
@@ -151,10 +155,12 @@ class ActionModule(ClusterAction):
             client = self.client(arguments)
             connection = Connection(client, patience=_PATIENCE, notify=self.progress)
             found = [rehearse(connection, request)] if waves and removal is None else []
+            of_nodes: list[str] = []
             if found:
                 said = bool((arguments["spec"].get("settings") or {}).get("openshift"))
                 objection = objection_to_platform(connection, said=said)
                 problems += [f"the cluster: {objection}"] if objection else []
+                of_nodes = self._of_nodes(connection, arguments["spec"], waves, problems)
             if waves and removal is not None and removal.cluster:
                 found.append(self._rehearsed_removal(connection, request, arguments))
             if arguments["rollout"] and (removal is None or removal.hosts):
@@ -174,8 +180,21 @@ class ActionModule(ClusterAction):
             "user": found[0].user if found else "",
             "requests": dict(connection.sent),
             "api_servers": api_servers,
-            "notices": [*(notice for rehearsal in found for notice in rehearsal.notices), *unknown],
+            "notices": [*(notice for rehearsal in found for notice in rehearsal.notices), *of_nodes, *unknown],
         }
+
+    def _of_nodes(
+        self, connection: Connection, spec: dict[str, Any], waves: list[dict[str, Any]], problems: list[str]
+    ) -> list[str]:
+        """Add to the problems where address ranges and CNI folders do not fit the cluster; return the notices."""
+        ranges, used = has_ranges(spec), folders_used(spec, waves)
+        if not (ranges or used):
+            return []
+        read = read_cluster_facts(connection, services=ranges)
+        wrong, notices = misplaced(spec.get("settings") or {}, used, read.kubelets)
+        problems += [f"the cluster: {problem}" for problem in wrong]
+        problems += [each.sentence() for each in overlaps(spec, of_cluster(read))]
+        return [*notices, *read.unknown]
 
     def _rehearsed_removal(self, connection: Connection, request: BatchRequest, arguments: dict[str, Any]) -> Rehearsal:
         """Return what would keep the removal of the set from its end, pods that use it among that."""

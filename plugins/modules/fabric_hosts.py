@@ -56,6 +56,13 @@ options:
       - So is the machine that Ansible runs on, unless its own node joins.
     type: dict
     default: {}
+  spec:
+    description:
+      - The specification, as P(rdma.fabric.fabric_input#module) returns it. The address ranges of its networks and
+        pools are held against the addresses that were read of the hosts, which is done where routes are asked of them.
+        A range that would give a pod an address of a host is told as a host that was left behind is.
+    type: dict
+    default: {}
   hooks:
     description: Whether to tell which task files are run at the stages of a host's turn.
     type: bool

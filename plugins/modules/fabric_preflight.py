@@ -22,6 +22,14 @@ description:
     C(CustomResourceDefinition) that the same run would create, for example.
   - Whether the cluster is OpenShift is told by its kind C(ClusterVersion), and has to be what C(rdma_fabric_openshift)
     says, as pods would not be admitted otherwise, or not find what they need.
+  - Address ranges of networks and pools are held against the addresses of nodes, the networks of pods
+    (C(Node.spec.podCIDRs)) and those of services (C(ServiceCIDR), or the Service C(kubernetes) on a server older than
+    1.33). A range that would hand out an address of a node, or that overlaps one of these networks, is refused. What
+    the user may not read is named in RV(notices). Pools that a CNI plugin keeps to itself are not known.
+  - Where pods would put CNI programs or configurations into the usual folders and nodes are of a distribution that has
+    them elsewhere, k3s or MicroK8s, that is refused with the variable to set (C(rdma_fabric_cni_bin_dir),
+    C(rdma_fabric_cni_conf_dir)). Folders that are given count; other ones than those of the distribution are named in
+    RV(notices).
   - Nodes that run the API server are named where their hosts may be interrupted, and so are hosts with a local
     connection. They are refused that later, unless C(rdma_fabric_allow_controller_node) gives the consent.
   - With hosts only, no cluster is contacted and no kubeconfig is needed, which a notice says.

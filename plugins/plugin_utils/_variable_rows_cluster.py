@@ -124,13 +124,17 @@ SETTING_ROWS = (
         (
             "The distribution's directory of CNI programs, C(/opt/cni/bin) unless given, C(/var/lib/cni/bin) on "
             "OpenShift.",
+            "Where nodes of k3s or MicroK8s have it elsewhere, it is asked for by name before a host is changed.",
         ),
         _PREFLIGHT,
     ),
     Variable(
         "cni_conf_dir",
         "path",
-        ("The distribution's directory of CNI configurations, C(/etc/cni/net.d) unless given.",),
+        (
+            "The distribution's directory of CNI configurations, C(/etc/cni/net.d) unless given.",
+            "Where nodes of k3s or MicroK8s have it elsewhere, it is asked for by name before a host is changed.",
+        ),
         _PREFLIGHT,
     ),
     Variable(

@@ -18,10 +18,12 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.rend
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.access import missing_rights
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.batch import run
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.client import Client
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.cluster_facts import read_cluster_facts
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects import key_of
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.rehearsal import Rehearsal, rehearse, rehearse_joining
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.rights import (
     Need,
+    address_needs,
     comparison_needs,
     diagnosis_needs,
     grouped,
@@ -39,6 +41,7 @@ from ansible_collections.rdma.fabric.tests.integration.playbooks import User, st
 from ansible_collections.rdma.fabric.tests.lab.api import Api
 from ansible_collections.rdma.fabric.tests.lab.control_plane import ControlPlane
 from ansible_collections.rdma.fabric.tests.lab.nodes import apply_nodes, delete_nodes, kwok_node
+from ansible_collections.rdma.fabric.tests.lab.servers import SERVICE_RANGE
 from ansible_collections.rdma.fabric.tests.unit._fabric.specs import SPECS
 from ansible_collections.rdma.fabric.tests.unit.plugins.actions import run_action
 from tools.fleet import INVENTORY
@@ -52,6 +55,8 @@ ROLES: dict[str, Json] = {
 PUSH, PROOF, ROLLOUT, JOIN, DRIFT = (
     ROLES[f"rdma-fabric-{name}"]["rules"] for name in ("push", "proof", "rollout", "join", "drift")
 )
+# No object takes them: they are for what address ranges are held against.
+OF_ADDRESSES = [rule for rule in PUSH if rule["resources"] in (["services"], ["servicecidrs"])]
 FURTHER = {name: ROLES[role]["rules"] for name, role in BESIDE.items()}
 
 
@@ -145,7 +150,11 @@ def concerned(rule: Json, *makes: Callable[[], Json]) -> tuple[Json, list[str]]:
     raise AssertionError(f"no spec needs {rule}")
 
 
-@pytest.mark.parametrize("rule", PUSH, ids=lambda rule: f"{rule['apiGroups'][0]}-{rule['resources'][0]}")
+@pytest.mark.parametrize(
+    "rule",
+    [rule for rule in PUSH if rule not in OF_ADDRESSES],
+    ids=lambda rule: f"{rule['apiGroups'][0]}-{rule['resources'][0]}",
+)
 def test_each_rule_of_the_push_is_missed_by_name(bare: ControlPlane, rule: Json) -> None:
     spec, resources = concerned(rule, *(make for name, make in SPECS.items() if name not in BESIDE))
     somebody = person(bare, *(each for each in PUSH if each != rule))
@@ -169,6 +178,22 @@ def test_each_rule_beside_those_of_the_push_is_missed_by_name(bare: ControlPlane
     found = rehearse(connection_of(somebody), request_of(spec, wait=True))
     text = "\n".join([*found.problems, *found.notices])
     assert [name for name in resources if name not in text] == [], text
+
+
+@pytest.mark.parametrize("rule", OF_ADDRESSES, ids=lambda rule: rule["resources"][0])
+def test_each_rule_that_shows_addresses_is_missed_by_name(bare: ControlPlane, rule: Json) -> None:
+    somebody = person(bare, *(each for each in PUSH if each != rule))
+    lines = "\n".join(grouped(missing_rights(connection_of(somebody), address_needs()).needs))
+    assert [name for name in rule["resources"] if name not in lines] == []
+
+
+def test_the_addresses_of_a_cluster_are_seen_by_who_has_only_the_shipped_role(bare: ControlPlane, pusher: Path) -> None:
+    found = read_cluster_facts(connection_of(pusher))
+    assert (found.services, found.unknown) == ([("ServiceCIDR kubernetes", SERVICE_RANGE)], [])
+    somebody = person(bare, *(each for each in PUSH if each["resources"] != ["servicecidrs"]))
+    (notice,) = read_cluster_facts(connection_of(somebody)).unknown
+    assert "not held against the network of services" in notice
+    assert "servicecidrs" in notice
 
 
 @pytest.mark.parametrize("rule", PROOF, ids=lambda rule: f"{rule['apiGroups'][0]}-{rule['resources'][0]}")

@@ -103,6 +103,12 @@ def diagnosis_needs(keys: Iterable[Key]) -> Needs:
     return {Need("", what, place, "list"): frozenset() for place in places for what in ("events", "pods")}
 
 
+def address_needs() -> Needs:
+    """Return what is needed to hold address ranges and CNI folders against the cluster; without it a notice says so."""
+    found = [Need("", "nodes", "", "list"), Need("networking.k8s.io", "servicecidrs", "", "list")]
+    return dict.fromkeys([*found, Need("", "services", DEFAULT_NAMESPACE, "get")], frozenset())
+
+
 def proof_needs(namespaces: Iterable[str]) -> Needs:
     """Return what the proof on the wire needs, with test pods in the given namespaces."""
     found = [Need("", "nodes", "", "list"), Need("", "namespaces", "", "get")]

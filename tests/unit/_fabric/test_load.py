@@ -516,8 +516,6 @@ class TestWhole:
     def test_settings_have_defaults_and_variables_win_over_values(self) -> None:
         assert of_text().accepted().spec["settings"] == {
             "nfd": True,
-            "cni_bin_dir": "/opt/cni/bin",
-            "cni_conf_dir": "/etc/cni/net.d",
             "registry_mirrors": {},
             "image_overrides": {},
             "image_pull_secrets": [],

@@ -478,3 +478,42 @@ def test_the_namespace_of_the_components_admits_privileged_pods() -> None:
     other = find(waves, "Namespace", "ai-training")["metadata"]["labels"]
     assert own["pod-security.kubernetes.io/enforce"] == "privileged"
     assert "pod-security.kubernetes.io/enforce" not in other
+
+
+# Adopted from the Network Operator, their pods would be made anew for a token alone (docs/guide-adopt.md).
+AS_THE_OPERATOR_HAS_THEM = {"cni-plugins-ds", "kube-ipoib-cni-ds", "nic-feature-discovery-ds"}
+
+
+@pytest.mark.parametrize("name", sorted(SPECS))
+def test_only_pods_with_rights_in_the_cluster_have_a_token(name: str) -> None:
+    spec = SPECS[name]()
+    networks = {"SriovNetwork": {"resourceName": "a"}, "OVSNetwork": {"bridge": "br", "resourceName": "b"}}
+    given = [
+        {"kind": kind, "name": kind.lower(), "namespace": "default", "spec": fields, "source": "n.yaml"}
+        for kind, fields in networks.items()
+    ]
+    objects = objects_of(render({**spec, "networks": [*spec["networks"], *given]}))
+    granted = {
+        subject["name"]
+        for body in objects
+        if body["kind"] in ("RoleBinding", "ClusterRoleBinding")
+        for subject in body["subjects"]
+        if not only_admits(body["roleRef"], objects)
+    }
+    told = {}
+    for body in objects:
+        if body["kind"] in ("DaemonSet", "Deployment"):
+            pod = body["spec"]["template"]["spec"]
+            kept = body["metadata"]["name"] in AS_THE_OPERATOR_HAS_THEM
+            wanted = kept or pod.get("serviceAccountName") in granted
+            told[body["metadata"]["name"]] = (pod.get("automountServiceAccountToken", True), wanted)
+    assert {workload: found for workload, found in told.items() if found[0] != found[1]} == {}
+    assert told["sriov-cni-ds"] == (False, False)
+
+
+def only_admits(reference: dict[str, Any], objects: list[dict[str, Any]]) -> bool:
+    """Tell whether a role only has OpenShift admit its pods."""
+    (role,) = (
+        body for body in objects if (body["kind"], body["metadata"]["name"]) == (reference["kind"], reference["name"])
+    )
+    return all(rule["resources"] == ["securitycontextconstraints"] for rule in role["rules"])

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -413,3 +413,51 @@ def test_a_node_is_not_let_in_while_anything_is_not_as_wanted(registered: dict[s
     found = [each["why"] for each in result["unfinished"]]
     assert [each[: len(why)] for each in found] == ([why] if why else [])
     assert look(done(b={**WORKS, "rdma_fabric_host_result": LEFT}), joining=True)["unfinished"] == []
+
+
+class TestReadAddresses:
+    """Addresses that were read of hosts are handed out by no network."""
+
+    SPEC: ClassVar[dict[str, Any]] = {
+        "pools": [
+            {
+                "kind": "IPPool",
+                "name": "rail-0",
+                "namespace": "",
+                "source": "pools.yaml",
+                "spec": {"subnet": "10.1.0.0/24", "perNodeBlockSize": 8},
+            }
+        ]
+    }
+
+    def read(self, **routing: Any) -> dict[str, dict[str, Any]]:
+        return done(b={"rdma_fabric_host_result": {**FINE, "facts": {"routing": routing}}})
+
+    @pytest.mark.parametrize(
+        "routing",
+        [
+            {"interfaces": {"0000:18:00.0": {"routes": [], "addresses": ["10.1.0.5/24", "fe80::1/64"]}}, "uplinks": []},
+            {"interfaces": {"0000:18:00.0": {"routes": None, "addresses": None}}, "uplinks": ["10.1.0.5"]},
+        ],
+    )
+    def test_a_range_with_one_goes_no_further(self, routing: dict[str, Any]) -> None:
+        message = look(self.read(**routing), spec=self.SPEC)["msg"]
+        assert "this run goes no further than its report" in message
+        assert (
+            "pools.yaml: IPPool/rail-0 spec: 10.1.0.0/24 hands out addresses that hosts have: 10.1.0.5 (host b)"
+            in message
+        )
+        said = look(self.read(**routing), spec=self.SPEC, strict=False)
+        assert not said.get("failed")
+        assert "10.1.0.5 (host b)" in said["notices"][0]
+
+    def test_it_is_told_beside_the_hosts_that_were_left_behind(self) -> None:
+        variables = self.read(interfaces={"0000:18:00.0": {"addresses": ["10.1.0.5/24"]}})
+        message = look({**variables, "a": {"rdma_fabric_host_result": REFUSED}}, spec=self.SPEC)["msg"]
+        assert REFUSED_WHY in message
+        assert "10.1.0.5 (host b)" in message
+
+    def test_other_addresses_and_hosts_that_were_not_read_are_no_matter(self) -> None:
+        read = self.read(interfaces={"0000:18:00.0": {"addresses": ["10.1.1.5/24"]}}, uplinks=["10.2.0.5"])
+        assert not look(read, spec=self.SPEC).get("failed")
+        assert not look(done(), spec=self.SPEC).get("failed")

@@ -224,6 +224,120 @@ def test_the_examples_run(tmp_path: Path, server: Server) -> None:
     assert run_action("fabric_preflight", arguments)["objects"] > 10
 
 
+POOL = {"rail-0": {"subnet": "10.1.0.0/16", "perNodeBlockSize": 8}}
+NODE: dict[str, Any] = {
+    "apiVersion": "v1",
+    "kind": "Node",
+    "metadata": {"name": "gpu-01"},
+    "spec": {"podCIDRs": ["10.244.0.0/24", "fd00::/64"]},
+    "status": {
+        "addresses": [{"type": "Hostname", "address": "10.1.0.9"}, {"type": "InternalIP", "address": "10.2.0.5"}]
+    },
+}
+SERVICE_CIDR = {
+    "apiVersion": "networking.k8s.io/v1",
+    "kind": "ServiceCIDR",
+    "metadata": {"name": "kubernetes"},
+    "spec": {"cidrs": ["10.96.0.0/16"]},
+}
+API_SERVICE = {
+    "apiVersion": "v1",
+    "kind": "Service",
+    "metadata": {"name": "kubernetes", "namespace": "default"},
+    "spec": {"clusterIPs": ["10.97.0.1"]},
+}
+
+
+class TestAddressRanges:
+    """Ranges of networks are held against what the cluster has, before a host is changed."""
+
+    def look(self, server: Server, folder: Path, subnet: str = "10.1.0.0/16") -> dict[str, Any]:
+        server.behind.put("nodes", NODE)
+        server.behind.plurals.update(servicecidrs="ServiceCIDR", services="Service")
+        server.behind.put("servicecidrs", SERVICE_CIDR)
+        server.behind.put("services", API_SERVICE)
+        pool = {"rail-0": {**POOL["rail-0"], "subnet": subnet}}
+        wanted = run_action("fabric_input", {"ip_pools": pool, "nic_cluster_policy": {"nvIpam": {}}})["spec"]
+        arguments = {"spec": wanted, "kubeconfig": kubeconfig(folder / "k", server.address)}
+        found: dict[str, Any] = run_action("fabric_preflight", arguments)
+        return found
+
+    @pytest.mark.parametrize(
+        ("subnet", "words"),
+        [
+            ("10.2.0.0/16", "hands out addresses that hosts have: 10.2.0.5 (node gpu-01)"),
+            ("10.244.0.0/16", "overlaps the network of the cluster's pods: 10.244.0.0/24 (node gpu-01)"),
+            ("10.96.128.0/24", "overlaps the network of the cluster's services: 10.96.0.0/16 (ServiceCIDR kubernetes)"),
+        ],
+    )
+    def test_what_the_cluster_has_is_refused(self, tmp_path: Path, server: Server, subnet: str, words: str) -> None:
+        message = self.look(server, tmp_path, subnet)["msg"]
+        assert "no host was changed" in message
+        assert f"rdma_fabric_ip_pools: IPPool/rail-0 spec: {subnet} {words}" in message
+
+    def test_other_ranges_are_no_matter(self, tmp_path: Path, server: Server) -> None:
+        found = self.look(server, tmp_path)
+        assert not found.get("failed"), found["msg"]
+        assert [notice for notice in found["notices"] if "address ranges" in notice] == []
+
+    def test_an_older_server_tells_services_by_the_one_of_its_own(self, tmp_path: Path, server: Server) -> None:
+        server.behind.unserved.add("servicecidrs")
+        message = self.look(server, tmp_path, "10.97.0.0/16")["msg"]
+        assert "overlaps the network of the cluster's services: 10.97.0.1 (Service kubernetes)" in message
+
+    @pytest.mark.parametrize(
+        ("refused", "words"),
+        [("nodes", "nodes"), ("servicecidrs", "network of services")],
+    )
+    def test_what_the_user_may_not_read_is_named(
+        self, tmp_path: Path, server: Server, refused: str, words: str
+    ) -> None:
+        refusal = failure(403, "Forbidden", f"{refused} is forbidden")
+        server.behind.intercept = lambda _number, _method, path: refusal if path.endswith(f"/{refused}") else None
+        found = self.look(server, tmp_path, "10.2.0.0/16" if refused == "nodes" else "10.96.0.0/16")
+        assert not found.get("failed"), found["msg"]
+        (notice,) = (notice for notice in found["notices"] if "address ranges" in notice)
+        assert f"address ranges are not held against the {words}: " in notice
+        assert f"{refused} is forbidden" in notice
+
+    def test_without_a_range_nothing_is_asked(self, tmp_path: Path, server: Server) -> None:
+        assert not ready(server, tmp_path, SMALL).get("failed")
+        assert [path for _method, path, _query in server.behind.requests if "nodes" in path or "service" in path] == []
+
+
+class TestFolders:
+    """CNI programs go where the nodes' runtime looks for them."""
+
+    POLICY: ClassVar[dict[str, Any]] = {"secondaryNetwork": {"multus": {}, "cniPlugins": {}}}
+
+    def look(self, server: Server, folder: Path, policy: dict[str, Any], **settings: Any) -> dict[str, Any]:
+        info = {"nodeInfo": {"kubeletVersion": "v1.31.4+k3s1"}}
+        server.behind.put("nodes", {**NODE, "status": {**NODE["status"], **info}})
+        wanted = run_action("fabric_input", {"nic_cluster_policy": policy, **settings})["spec"]
+        arguments = {"spec": wanted, "kubeconfig": kubeconfig(folder / "k", server.address)}
+        found: dict[str, Any] = run_action("fabric_preflight", arguments)
+        return found
+
+    def test_those_of_k3s_are_asked_for_by_name(self, tmp_path: Path, server: Server) -> None:
+        message = self.look(server, tmp_path, self.POLICY)["msg"]
+        assert "no host was changed" in message
+        assert "the cluster: k3s (of the nodes gpu-01) has its CNI programs in /var/lib/rancher/k3s/data/cni" in message
+        assert "next: rdma_fabric_cni_conf_dir: /var/lib/rancher/k3s/agent/etc/cni/net.d" in message
+
+    def test_given_ones_are_honoured(self, tmp_path: Path, server: Server) -> None:
+        conf = "/var/lib/rancher/k3s/agent/etc/cni/net.d"
+        found = self.look(server, tmp_path, self.POLICY, cni_bin_dir="/data/k3s/data/cni", cni_conf_dir=conf)
+        assert not found.get("failed"), found["msg"]
+        (notice,) = (notice for notice in found["notices"] if "k3s" in notice)
+        assert "the input says /data/k3s/data/cni" in notice
+        # No network hands out addresses.
+        assert [path for _method, path, _query in server.behind.requests if "networking" in path] == []
+
+    def test_without_their_users_no_node_is_looked_at(self, tmp_path: Path, server: Server) -> None:
+        assert not self.look(server, tmp_path, {"nicFeatureDiscovery": {}}).get("failed")
+        assert [path for _method, path, _query in server.behind.requests if path.endswith("/nodes")] == []
+
+
 class TestTeardown:
     """What keeps a removal from beginning."""
 

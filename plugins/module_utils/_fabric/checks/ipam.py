@@ -135,6 +135,30 @@ def claims(ipam: Any, network: str, path: str = "ipam") -> list[Claim]:
     return []
 
 
+def fixed_claims(ipam: Any, path: str = "ipam") -> list[Claim]:
+    """Return a claim for each single address that an ``ipam`` object that passed its check gives to pods."""
+    if not isinstance(ipam, dict) or ipam.get("type") not in ("static", "whereabouts"):
+        return []
+    found = []
+    for index, entry in enumerate(ipam.get("addresses") or []):
+        address = ipaddress.ip_interface(entry["address"]).ip
+        where = f"{path}.addresses[{index}].address"
+        found.append(Claim(where, str(address), address.version, ((int(address), int(address)),), where))
+    return found
+
+
+def gateways_kept_back(ipam: Any) -> set[int]:
+    """Return the gateways, as integers, that an ``ipam`` object that passed its check names and hands out to nobody.
+
+    That is host-local's (``allocator.Get``): whereabouts hands out its gateway unless it is excluded.
+    """
+    if not isinstance(ipam, dict) or ipam.get("type") != "host-local":
+        return set()
+    entries = [ipam, *(entry for group in ipam.get("ranges") or [] for entry in group)]
+    found = [parse_address(entry.get("gateway"), "")[0] for entry in entries]
+    return {int(address) for address in found if address is not None}
+
+
 def conflicts(held: list[Claim]) -> list[Problem]:
     """Return one problem for each claim that shares addresses with an earlier one of another pool."""
     problems = []

@@ -11,7 +11,7 @@ wrong and hands out nothing.
 from __future__ import annotations
 
 import ipaddress
-from typing import Any, Iterator, Mapping, NamedTuple, Sequence
+from typing import Any, Callable, Iterator, Mapping, NamedTuple, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.ipam import (
     Claim,
@@ -56,6 +56,32 @@ def claim_of(kind: str, name: str, spec: Mapping[str, Any]) -> Claim | None:
         if first is not None and last is not None:
             intervals = without(intervals, (int(first), int(last)))
     return Claim("", str(text), network.version, tuple(intervals), f"nv-ipam:{POOL_KINDS[kind]}:{name}")
+
+
+def keeping_back(kind: str, spec: Mapping[str, Any]) -> Callable[[int], bool]:
+    """Return what tells whether a valid pool hands out an address, as an integer, of its network to nobody.
+
+    That is the gateway, what ``perNodeExclusions`` leave out of each node's part, and parts kept from every node. Where
+    a node's part of an IPPool begins is only known once it has one, so with exclusions there nothing is told.
+    """
+    if kind == "IPPool":
+        gateway = parse_address(spec.get("gateway"), "")[0]
+        return lambda address: bool(spec.get("perNodeExclusions")) or (gateway is not None and address == int(gateway))
+    cidr = ipaddress.ip_network(spec["cidr"])
+    size = 2 ** (cidr.max_prefixlen - int(spec["perNodeNetworkPrefix"]))
+    left_out = [(entry["startIndex"], entry["endIndex"]) for _where, entry in _entries(spec, "perNodeExclusions")]
+    left_out += [(spec["gatewayIndex"],) * 2] if spec.get("gatewayIndex") is not None else []
+    static = [entry for _where, entry in _entries(spec, "staticAllocations")]
+    gateways = {int(ipaddress.ip_address(entry["gateway"])) for entry in static if entry.get("gateway")}
+    reserved = [ipaddress.ip_network(entry["prefix"]) for entry in static if not entry.get("nodeName")]
+
+    def is_kept_back(address: int) -> bool:
+        index = (address - int(cidr.network_address)) % size
+        if address in gateways or any(first <= index <= last for first, last in left_out):
+            return True
+        return any(int(part.network_address) <= address <= int(part.broadcast_address) for part in reserved)
+
+    return is_kept_back
 
 
 def nodes_of(kind: str, spec: Mapping[str, Any]) -> int:

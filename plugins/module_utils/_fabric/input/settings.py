@@ -30,7 +30,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.schema 
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.taints import taint
 
 DEFAULT_NAMESPACE = "nvidia-network-operator"
-DEFAULTS = {"nfd": True, "cni_bin_dir": "/opt/cni/bin", "cni_conf_dir": "/etc/cni/net.d"}
+DEFAULTS = {"nfd": True}
 VARIABLES = "rdma_fabric_"
 NO_PROXY_READER = (
     "nothing that is deployed downloads through a proxy; the hosts' package managers have their own setting"

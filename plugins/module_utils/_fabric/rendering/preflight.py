@@ -9,16 +9,23 @@ from typing import Iterator
 
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.findings import path_text
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.objects import Object
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.ranges import hosts_of, overlaps
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.render import Wave, render
-from ansible_collections.rdma.fabric.plugins.module_utils._violations import Notice
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, Notice
 
 _DEPLOYMENT_PLACING = ("deploymentNodeAffinity", "deploymentTolerations")
 _OVERRIDES = "image_overrides"
 
 
 def preflight(spec: Object) -> list[Notice]:
-    """Return what is rendered and will surprise; raises InvalidInput with everything that can't be rendered."""
+    """Return what is rendered and will surprise.
+
+    Raises InvalidInput with everything that can't be rendered, else with the ranges that hold an address of a host.
+    """
     waves = render(spec)
+    violations = overlaps(spec, hosts_of(spec))
+    if violations:
+        raise InvalidInput(violations)
     return [*_unread_placing(spec, waves), *_unread_overrides(spec, waves)]
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.distributions import USUAL
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.images import (
     effective_version,
     image_reference,
@@ -46,12 +47,12 @@ class Rollout:
     @property
     def cni_bin_dir(self) -> str:
         """Folder of the node where the container runtime looks for CNI programs."""
-        return str(self.settings.get("cni_bin_dir") or "/opt/cni/bin")
+        return str(self.settings.get("cni_bin_dir") or USUAL["cni_bin_dir"])
 
     @property
     def cni_conf_dir(self) -> str:
         """Folder of the node where the container runtime looks for CNI configurations."""
-        return str(self.settings.get("cni_conf_dir") or "/etc/cni/net.d")
+        return str(self.settings.get("cni_conf_dir") or USUAL["cni_conf_dir"])
 
     @property
     def openshift(self) -> bool:

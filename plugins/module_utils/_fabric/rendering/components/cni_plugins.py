@@ -20,6 +20,9 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.objects
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.rollout import Rollout, resources_of
 
 _SMALL = {"cpu": "100m", "memory": "50Mi"}
+# No copier asks the API server. Those that the Network Operator has too keep its pods, which have a token: adopted,
+# they would be made anew for that alone.
+_WITHOUT_TOKEN = {"automountServiceAccountToken": False}
 
 
 def cni_plugins(rollout: Rollout) -> list[Object]:
@@ -37,10 +40,10 @@ def ipoib_cni(rollout: Rollout) -> list[Object]:
 def function_cnis(rollout: Rollout, kinds: Collection[str]) -> list[Object]:
     """Return what brings the programs that networks of these kinds name, as the SR-IOV operator's daemon does."""
     components = [component for kind, component in COMPONENTS.items() if kind in kinds]
-    return [_copier(rollout, {}, component, f"{component}-ds") for component in components]
+    return [_copier(rollout, {}, component, f"{component}-ds", **_WITHOUT_TOKEN) for component in components]
 
 
-def _copier(rollout: Rollout, section: Object, component: str, name: str) -> Object:
+def _copier(rollout: Rollout, section: Object, component: str, name: str, **fields: bool) -> Object:
     container = {
         "name": component,
         "image": rollout.image(component, section),
@@ -54,6 +57,7 @@ def _copier(rollout: Rollout, section: Object, component: str, name: str) -> Obj
         hostNetwork=True,
         containers=[container],
         volumes=[host_volume("cnibin", rollout.cni_bin_dir)],
+        **fields,
     )
     return workload(
         "DaemonSet",

@@ -119,6 +119,8 @@ def _pod(rollout: Rollout, section: Object, container: Object, volumes: list[Obj
         section,
         selective=True,
         hostNetwork=True,
+        # Both plugins speak to the kubelet alone.
+        automountServiceAccountToken=False,
         priorityClassName=CRITICAL,
         containers=[container],
         volumes=volumes,

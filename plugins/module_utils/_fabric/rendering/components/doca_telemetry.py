@@ -86,6 +86,8 @@ def _daemon_set(rollout: Rollout, section: Object, own: str) -> Object:
         section,
         selective=True,
         hostNetwork=True,
+        # The account has no rights; which pods use devices is asked of the kubelet.
+        automountServiceAccountToken=False,
         serviceAccountName=_NAME,
         containers=[container],
         volumes=[

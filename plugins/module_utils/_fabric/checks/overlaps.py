@@ -1,0 +1,82 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Address ranges held against what hosts, pods and services have.
+
+A range may be the subnet of the hosts' own interfaces: with macvlan, host-device or SR-IOV, pods are on the same wire
+as their hosts. Only an address that somebody has must not be handed out again. The networks of pods and services are
+routed inside the cluster, so that not even a part of them may be on another interface of a pod.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from typing import Callable, Iterable, NamedTuple, Sequence
+
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.ipam import Claim, Network, shared_addresses
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.jsontext import Problem
+
+_MOST_NAMED = 3
+
+
+class Neighbour(NamedTuple):
+    """An address that somebody has (a network of one address), or a network; ``who`` names the owner for people."""
+
+    who: str
+    network: Network
+
+
+class Neighbours(NamedTuple):
+    """What ranges are held against: addresses of hosts, and the networks of pods and of services."""
+
+    hosts: Sequence[Neighbour] = ()
+    pods: Sequence[Neighbour] = ()
+    services: Sequence[Neighbour] = ()
+
+
+def neighbour(who: str, text: object) -> Neighbour | None:
+    """Return who has the address or network of a text, ``10.1.0.2`` or ``10.1.0.0/24``; None where it is neither.
+
+    Nobody shares loopback, link-local and multicast addresses with another machine's range.
+    """
+    try:
+        network = ipaddress.ip_network(text if isinstance(text, str) else "", strict=False)
+    except ValueError:
+        return None
+    if network.is_loopback or network.is_link_local or network.is_multicast or network.is_unspecified:
+        return None
+    return Neighbour(who, network)
+
+
+def problems_of(claim: Claim, around: Neighbours, is_kept_back: Callable[[int], bool]) -> list[Problem]:
+    """Return what of a claim others have; ``is_kept_back`` tells of an address whether it is handed out to nobody."""
+    problems = []
+    hosts = [each for each in _sharing(claim, around.hosts) if not is_kept_back(int(each.network.network_address))]
+    if hosts:
+        problem = f"{claim.text} hands out addresses that hosts have: {_named(hosts)}"
+        problems.append(Problem(claim.path, problem, "exclude them, or use another range"))
+    for what, networks in (("pods", around.pods), ("services", around.services)):
+        sharing = _sharing(claim, networks)
+        if sharing:
+            problem = f"{claim.text} overlaps the network of the cluster's {what}: {_named(sharing)}"
+            hint = f"use a range outside of it: a pod of this network would not reach those {what} any more"
+            problems.append(Problem(claim.path, problem, hint))
+    return problems
+
+
+def _sharing(claim: Claim, others: Iterable[Neighbour]) -> list[Neighbour]:
+    return [each for each in dict.fromkeys(others) if shared_addresses(claim, _claim_of(each))]
+
+
+def _claim_of(other: Neighbour) -> Claim:
+    ends = (int(other.network.network_address), int(other.network.broadcast_address))
+    return Claim("", str(other.network), other.network.version, (ends,), "")
+
+
+def _named(found: Sequence[Neighbour]) -> str:
+    names = []
+    for each in found[:_MOST_NAMED]:
+        is_single = each.network.num_addresses == 1
+        names.append(f"{each.network.network_address if is_single else each.network} ({each.who})")
+    rest = len(found) - _MOST_NAMED
+    return ", ".join(names) + (f" and {rest} more" if rest > 0 else "")

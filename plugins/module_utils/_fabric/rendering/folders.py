@@ -1,0 +1,51 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The folders of CNI programs and configurations in rendered objects, held against the nodes."""
+
+from __future__ import annotations
+
+from typing import Iterable, Mapping
+
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.distributions import USUAL, distribution_of
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.objects import Object
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.openshift import SETTING
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.render import Wave, render
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import named
+
+_WHAT = {"cni_bin_dir": "CNI programs", "cni_conf_dir": "CNI configurations"}
+_CHART = {"cni_bin_dir": "operator.cniBinDirectory", "cni_conf_dir": "operator.cniNetworkDirectory"}
+
+
+def folders_used(spec: Object, waves: list[Wave]) -> list[str]:
+    """Return the settings of folders that the waves of a FabricSpec depend on; none on OpenShift, told by its kinds."""
+    settings = spec.get("settings") or {}
+    if settings.get(SETTING):
+        return []
+    return [name for name in USUAL if render({**spec, "settings": {**settings, name: "/other"}}) != waves]
+
+
+def misplaced(
+    settings: Mapping[str, object], used: Iterable[str], nodes: Iterable[tuple[str, str, Mapping[str, str]]]
+) -> tuple[list[str], list[str]]:
+    """Return what is wrong with folders that are ``used`` and not given, and what is to be said of given ones.
+
+    ``nodes`` are (name, version of the kubelet, labels).
+    """
+    found: dict[tuple[str, str, str], list[str]] = {}
+    for node, version, labels in nodes:
+        distribution = distribution_of(version, labels)
+        for name in used if distribution is not None else ():
+            if distribution is not None and distribution.folders[name] != (settings.get(name) or USUAL[name]):
+                found.setdefault((distribution.name, name, distribution.folders[name]), []).append(node)
+    problems, notices = [], []
+    for (distribution_name, name, folder), names in sorted(found.items()):
+        given = settings.get(name)
+        has = f"{distribution_name} (of the nodes {named(names)}) has its {_WHAT[name]} in {folder}"
+        if given:
+            hint = f"check rdma_fabric_{name} or the chart's {_CHART[name]} unless its data directory is another one"
+            notices.append(f"{has}, and the input says {given} (next: {hint})")
+        else:
+            hint = f"rdma_fabric_{name}: {folder}"
+            problems.append(f"{has}, not in {USUAL[name]}: pods would not get their networks (next: {hint})")
+    return problems, notices

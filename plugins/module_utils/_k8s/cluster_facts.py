@@ -1,0 +1,82 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What an input is held against: nodes with their addresses, and the networks of pods and services."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Mapping
+
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import ApiFault, Fault
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.kinds import Kinds
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.nodes import all_nodes
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects import Json, Key
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.snapshot import fetch_group, get_object, list_objects
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import Connection
+
+_SERVICE_CIDR = Key("networking.k8s.io/v1", "ServiceCIDR", "", "")
+_API_SERVICE = Key("v1", "Service", "default", "kubernetes")
+
+
+@dataclass
+class ClusterFacts:
+    """Addresses and networks as text, each behind its owner's name for people; ``unknown`` says what can't be told.
+
+    ``kubelets`` are (node, version of the kubelet, labels).
+    """
+
+    kubelets: list[tuple[str, str, Mapping[str, str]]] = field(default_factory=list)
+    nodes: list[tuple[str, str]] = field(default_factory=list)
+    pods: list[tuple[str, str]] = field(default_factory=list)
+    services: list[tuple[str, str]] = field(default_factory=list)
+    unknown: list[str] = field(default_factory=list)
+
+
+def read_cluster_facts(connection: Connection, *, services: bool = True) -> ClusterFacts:
+    """Return what the nodes tell, and with ``services`` the ServiceCIDRs or the Service of the API server.
+
+    A CNI plugin with pools of its own leaves the nodes without a network of pods. Who may not look at one of them is
+    told so in ``unknown``. Raises ApiFault where the server gives no answer.
+    """
+    found = ClusterFacts()
+    try:
+        _add_nodes(found, all_nodes(connection))
+    except ApiFault as fault:
+        _note(found, fault, "folders of CNI programs and address ranges are not held against the nodes")
+    try:
+        found.services = _services(connection) if services else []
+    except ApiFault as fault:
+        _note(found, fault, "address ranges are not held against the network of services")
+    return found
+
+
+def _add_nodes(found: ClusterFacts, nodes: list[Json]) -> None:
+    for node in nodes:
+        metadata, spec, status = node["metadata"], node.get("spec") or {}, node.get("status") or {}
+        who, addresses = f"node {metadata['name']}", status.get("addresses") or []
+        version = str((status.get("nodeInfo") or {}).get("kubeletVersion", ""))
+        found.kubelets.append((metadata["name"], version, metadata.get("labels") or {}))
+        found.nodes += [(who, str(each["address"])) for each in addresses if each.get("type") != "Hostname"]
+        found.pods += [(who, str(cidr)) for cidr in spec.get("podCIDRs") or []]
+
+
+def _services(connection: Connection) -> list[tuple[str, str]]:
+    """Return the ServiceCIDRs (Kubernetes 1.33 and newer), else the addresses of the API server's own Service."""
+    kinds = Kinds(lambda path: fetch_group(connection, path))
+    resource = kinds.find(_SERVICE_CIDR)
+    if resource is not None:
+        return [
+            (f"ServiceCIDR {each['metadata']['name']}", str(cidr))
+            for each in list_objects(connection, _SERVICE_CIDR, resource, {})
+            for cidr in (each.get("spec") or {}).get("cidrs") or []
+        ]
+    service = get_object(connection, kinds, _API_SERVICE) or {}
+    spec = service.get("spec") or {}
+    return [(f"Service {_API_SERVICE.name}", str(address)) for address in spec.get("clusterIPs") or []]
+
+
+def _note(found: ClusterFacts, fault: ApiFault, what: str) -> None:
+    if fault.fault is not Fault.FORBIDDEN:
+        raise fault
+    found.unknown.append(f"{what}: {fault}")
