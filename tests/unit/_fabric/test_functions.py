@@ -262,7 +262,9 @@ class TestPoolConfig:
         ]
 
     def test_what_does_nothing_here_is_named(self) -> None:
-        fabric = fabric_of(self.pool(maxUnavailable="50%", ovsHardwareOffloadConfig={"name": "a"})).accepted()
+        fabric = fabric_of(
+            self.pool(maxUnavailable="50%", ovsHardwareOffloadConfig={"name": "a", "otherConfig": {"b": "c"}})
+        ).accepted()
         assert "rdma_fabric_max_unavailable" in fabric.said("maxUnavailable").hint
         assert "eSwitchMode: switchdev" in fabric.said("ovsHardwareOffloadConfig").hint
         assert fabric.said("it asks for no rdmaMode")
