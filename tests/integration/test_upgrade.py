@@ -90,7 +90,8 @@ def test_a_node_with_upstreams_skip_label_has_no_turn_until_it_is_taken_off(flee
     assert "two" not in {name for name, _what in fleet.interrupted(mark)}
     assert (fleet.cordoned(), fleet.holders(), fleet.pods()) == ([], [], [fleet.nodes["two"]])
     said = "without a turn, as their nodes have the label nvidia.com/ofed-driver-upgrade.skip=true: two"
-    assert said in " ".join(outcome.output.split())
+    # Older releases of ansible-core break the lines of a warning at hyphens, too.
+    assert "".join(said.split()) in "".join(outcome.output.split())
     report = fleet.user.report()
     assert (report["notices"], report["summary"]["outcome"]) == ([said], "pending")
     fleet.label("nvidia.com/ofed-driver-upgrade.skip", {"two": "false"})
