@@ -54,6 +54,14 @@ class TestPlugin:
             (NICS, [{"resourceName": "vfs", "resourcePrefix": "nvidia.com", "selectors": selectors}])
         ]
 
+    def test_a_section_without_resources_beside_policies_is_left_out_and_named(self) -> None:
+        section = resource("NicClusterPolicy", "nic-cluster-policy", {"sriovDevicePlugin": {"config": " "}})
+        assert plugins_of(section, policy()) == plugins_of(policy())
+        notice = fabric_of(section, policy()).accepted().said("has no config, so it is not deployed")
+        assert notice.path == "spec.sriovDevicePlugin"
+        alone = fabric_of(section).wrong("spec.sriovDevicePlugin")
+        assert "SriovNetworkNodePolicies" in alone.hint
+
     def test_vdpa_devices_that_others_make_are_offered(self) -> None:
         selectors = {"vendors": ["15b3"], "vdpaType": "vhost"}
         assert plugins_of(policy(**{**VDPA, "vdpaType": "vhost"})) == [
@@ -254,7 +262,9 @@ class TestPoolConfig:
         ]
 
     def test_what_does_nothing_here_is_named(self) -> None:
-        fabric = fabric_of(self.pool(maxUnavailable="50%", ovsHardwareOffloadConfig={"name": "a"})).accepted()
+        fabric = fabric_of(
+            self.pool(maxUnavailable="50%", ovsHardwareOffloadConfig={"name": "a", "otherConfig": {"b": "c"}})
+        ).accepted()
         assert "rdma_fabric_max_unavailable" in fabric.said("maxUnavailable").hint
         assert "eSwitchMode: switchdev" in fabric.said("ovsHardwareOffloadConfig").hint
         assert fabric.said("it asks for no rdmaMode")

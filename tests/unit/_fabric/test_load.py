@@ -435,16 +435,16 @@ spec:
       version: %s
 """
 
-    @pytest.mark.parametrize("version", ["v0.3", "v0.4.2", "v0.5.2-amd64"])
-    def test_a_whereabouts_without_control_loop_is_refused_with_its_line(self, version: str) -> None:
-        found = of_text(self.OLD % version).wrong("spec.secondaryNetwork.ipamPlugin.version")
-        assert (found.line, found.hint) == (11, "use v0.5.3 or newer")
-        of_text(self.OLD % "v0.5.3").accepted()
+    @pytest.mark.parametrize(("version", "cleans"), [("v0.3", False), ("v0.4.2", False), ("v0.5.1-amd64", True)])
+    def test_a_whereabouts_that_cleans_up_nothing_is_named_with_its_line(self, version: str, cleans: bool) -> None:
+        fabric = of_text(self.OLD % version).accepted()
+        found = [each for each in fabric.notices if f"whereabouts {version} cleans up nothing" in each.sentence()]
+        assert [each.line for each in found] == ([] if cleans else [11])
 
     def test_the_replaced_version_counts(self) -> None:
-        settings_ = {"image_overrides": {"whereabouts": {"version": "v0.4.2"}, "nfd": {"version": "v0.16.0"}}}
-        fabric = of_policy({"secondaryNetwork": {"ipamPlugin": {}}}, settings=settings_)
-        assert "v0.4.2" in fabric.wrong("spec.secondaryNetwork.ipamPlugin").problem
+        settings_ = {"image_overrides": {"nv-ipam": {"version": "v0.0.3"}, "nfd": {"version": "v0.16.0"}}}
+        fabric = of_policy({"nvIpam": {}}, settings=settings_)
+        assert "v0.0.3" in fabric.wrong("spec.nvIpam").problem
         assert fabric.wrong("nfd.version").source == "rdma_fabric_image_overrides"
 
     @pytest.mark.parametrize("item", [{"resourceName": "a-b"}, {"resourceName": "a", "deviceType": "auxNetDevice"}])

@@ -353,6 +353,9 @@ def test_the_name_of_a_node_policy_s_daemon_set_is_the_vendor_s() -> None:
 @pytest.mark.parametrize(
     ("version", "expected"),
     [
+        ("v0.3", set()),
+        ("v0.4.2-amd64", set()),
+        ("v0.5.1", {"CronJob/ip-reconciler"}),
         ("v0.5.4-amd64", {"CronJob/ip-reconciler"}),
         ("v0.6.1", set()),
         ("v0.7.0", set()),
@@ -365,6 +368,14 @@ def test_whereabouts_gets_the_reconciler_of_its_release(version: str, expected: 
     waves = render(spec_of({"secondaryNetwork": {"ipamPlugin": {"version": version}}}, settings={"nfd": False}))
     found = {f"{each['kind']}/{each['metadata']['name']}" for each in objects_of(waves) if pod_of(each)}
     assert found == {"DaemonSet/whereabouts"} | expected
+
+
+@pytest.mark.parametrize(("version", "has_loop"), [("v0.5.2-amd64", False), ("v0.5.3", True), ("latest", True)])
+def test_whereabouts_starts_the_control_loop_where_its_release_has_one(version: str, has_loop: bool) -> None:
+    waves = render(spec_of({"secondaryNetwork": {"ipamPlugin": {"version": version}}}))
+    script = pod(waves, "DaemonSet", "whereabouts")["containers"][0]["command"][-1]
+    assert script.startswith("SLEEP=false /install-cni.sh || exit 1\n")
+    assert ("ip-control-loop" in script) == has_loop
 
 
 def test_node_slices_bring_their_controller_and_definition_and_need_a_release_that_has_them() -> None:
@@ -380,7 +391,8 @@ def test_all_problems_are_told_at_once() -> None:
     policy = {
         "rdmaSharedDevicePlugin": {"config": '{"configList": []}'},
         "sriovDevicePlugin": {},
-        "secondaryNetwork": {"multuss": {}, "ipamPlugin": {"version": "v0.4.2"}},
+        "secondaryNetwork": {"multuss": {}},
+        "nvIpam": {"version": "v0.0.3"},
         "secondarynetwork": {},
     }
     spec = spec_of(
@@ -398,7 +410,7 @@ def test_all_problems_are_told_at_once() -> None:
         "spec.sriovDevicePlugin.config: is missing",
         "spec.secondaryNetwork.multuss: is not a known field",
         "spec.secondarynetwork: is not a known field",
-        "whereabouts v0.4.2 has no control loop",
+        "nv-ipam v0.0.3 reads its pools from a ConfigMap",
         "IPoIBNetwork/ib spec.master: is empty",
         "HostDeviceNetwork/vf spec.resourceName: is empty",
         "MacvlanNetwork/m spec.mtu: must be a whole number",

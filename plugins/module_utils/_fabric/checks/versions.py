@@ -23,6 +23,8 @@ _NV_IPAM_POOLS = (0, 1, 0)
 _NV_IPAM_CIDR_POOLS = (0, 2, 0)
 # k8snetworkplumbingwg/sriov-network-device-plugin#481 and its auxNetDevice came in 2023, after 3.5.1.
 _SRIOV_DASHES = (3, 6, 0)
+# ip-reconciler came in 0.5, ip-control-loop in 0.5.3: Dockerfile of each release.
+_WHEREABOUTS_RECONCILER = (0, 5, 0)
 _WHEREABOUTS_LOOP = (0, 5, 3)
 _WHEREABOUTS_NODE_SLICES = (0, 9, 0)
 
@@ -39,9 +41,6 @@ _POOL_FIELDS_SINCE: tuple[tuple[str, str, tuple[int, int, int], tuple[int, int, 
 
 def version_problems(component: str, version: str) -> list[Problem]:
     """Return why the objects rendered for a component do not fit a version of it; empty when they do."""
-    if component == "whereabouts" and older_than(version, _WHEREABOUTS_LOOP):
-        problem = f"whereabouts {version} has no control loop, which cleans up leftover addresses"
-        return [Problem("", problem, "use v0.5.3 or newer")]
     if component == "nfd" and older_than(version, _NFD):
         problem = f"node-feature-discovery {version} is older than the objects rendered for it"
         return [Problem("", problem, "use v0.17.0 or newer")]
@@ -53,6 +52,9 @@ def version_problems(component: str, version: str) -> list[Problem]:
 
 def version_remarks(component: str, version: str) -> list[Problem]:
     """Return what surprises about a version that is deployed all the same."""
+    if component == "whereabouts" and not reconciles_addresses(version):
+        problem = f"whereabouts {version} cleans up nothing: addresses of pods that end with their node stay taken"
+        return [Problem("", problem, "use v0.5.3 or newer, or delete them from the IPPool objects")]
     if component != "multus" or not older_than(version, _MULTUS_PAUSING_WATCH):
         return []
     problem = f"multus {version} watches its token without a pause and so uses all CPU it is allowed"
@@ -75,6 +77,16 @@ def sriov_resource_problems(config: Mapping[str, Any], version: str) -> list[Pro
             problem = f"auxNetDevice stops sriov-network-device-plugin {version}, which knows no such type"
             found.append(Problem(f"{path}.deviceType", problem, hint))
     return found
+
+
+def has_control_loop(version: str) -> bool:
+    """Return whether a release of whereabouts has the program that frees addresses of pods as they end."""
+    return not older_than(version, _WHEREABOUTS_LOOP)
+
+
+def reconciles_addresses(version: str) -> bool:
+    """Return whether a release of whereabouts has a program that cleans up leftover addresses."""
+    return not older_than(version, _WHEREABOUTS_RECONCILER)
 
 
 def has_node_slices(version: str) -> bool:

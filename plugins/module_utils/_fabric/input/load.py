@@ -123,6 +123,7 @@ def build_spec(
     role_settings = read_settings(settings, findings)
     all_settings = complete(role_settings, chart.settings)
     cluster = _with_pools_of_config(_with_chart(_cluster_policy(given.policies), chart), given)
+    cluster = _without_idle_plugin(cluster, given.function_policies)
     nodes = [one for one in given.policies if one.kind == "NicNodePolicy"]
     namespace = role_settings.get("namespace") or (cluster.namespace if cluster else "") or DEFAULT_NAMESPACE
     policies = ([cluster] if cluster else []) + nodes
@@ -306,6 +307,20 @@ def _with_chart(cluster: Policy | None, chart: helm.HelmInput) -> Policy | None:
         else:
             places[name], spec[name] = chart.places[name], section
     return replace(cluster, spec=spec, peer_memory=cluster.peer_memory or chart.peer_memory, places=places)
+
+
+def _without_idle_plugin(cluster: Policy | None, function_policies: Sequence[FunctionPolicy]) -> Policy | None:
+    """Leave out a SR-IOV device plugin without resources where policies bring plugins of their own.
+
+    The operator deploys it all the same, and its pods wait for a ConfigMap that nobody makes.
+    """
+    section = cluster.spec.get("sriovDevicePlugin") if cluster else None
+    if cluster is None or section is None or not function_policies or str(section.get("config") or "").strip():
+        return cluster
+    hint = "the plugins of the SriovNetworkNodePolicies offer their resources; name resources of its own in config"
+    cluster.at("sriovDevicePlugin").notice("has no config, so it is not deployed", hint)
+    kept = {name: value for name, value in cluster.spec.items() if name != "sriovDevicePlugin"}
+    return replace(cluster, spec=kept)
 
 
 def _with_pools_of_config(cluster: Policy | None, given: _Input) -> Policy | None:

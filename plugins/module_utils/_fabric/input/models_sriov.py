@@ -225,7 +225,10 @@ POOL_CONFIG = Model(
             "rdmaMode": text("mode of the RDMA subsystem", choices=("shared", "exclusive")),
             "ovsHardwareOffloadConfig": record(
                 "hardware offload of Open vSwitch",
-                {"name": text("name of the configuration")},
+                {
+                    "name": text("name of the configuration"),
+                    "otherConfig": mapping("settings of Open vSwitch by name", text("value")),
+                },
                 idle=(
                     "no service of Open vSwitch is changed; the ports of a policy with eSwitchMode: switchdev take its "
                     "rules into the hardware"

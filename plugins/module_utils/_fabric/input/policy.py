@@ -163,7 +163,9 @@ def _remark_plugin(policy: Policy, section: str, kind: str, settings: dict[str, 
     config = plugin_config(policy.spec, section)
     if config is None:
         if not str(value.get("config") or "").strip():
-            policy.at(section).violation("has no config: the plugin would offer no resource", "name its resources")
+            policies = ", or give the SriovNetworkNodePolicies that do beside it" if kind == "sriov" else ""
+            hint = f"name its resources{policies}"
+            policy.at(section).violation("has no config: the plugin would offer no resource", hint)
         return
     if kind == "sriov":
         version = effective_version(SECTION_COMPONENTS[section], value, policy.spec.get("global") or {}, settings)

@@ -17,7 +17,10 @@ from typing import Callable, Iterator
 import pytest
 import yaml
 
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.components.whereabouts import START
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.components.whereabouts import (
+    START,
+    START_WITHOUT_LOOP,
+)
 
 KUBECONFIG = """\
 # Kubeconfig file for the Whereabouts CNI plugin.
@@ -40,7 +43,7 @@ SHELL = shutil.which("dash") or shutil.which("sh") or "/bin/sh"
 class Pod:
     """A folder that stands for the container, and the shell that runs its command."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, start: str = START) -> None:
         self.token = folder / "token"
         self.kubeconfig = folder / "whereabouts.d" / "whereabouts.kubeconfig"
         self.token.write_text("first")
@@ -61,7 +64,7 @@ class Pod:
             "TOKEN_CHECK_SECONDS": "0.05",
         }
         self.arguments = folder / "arguments"
-        script = START.replace("/install-cni.sh", str(install))
+        script = start.replace("/install-cni.sh", str(install))
         self.shell = subprocess.Popen([SHELL, "-c", script], env=environment, start_new_session=True)
 
     def holds(self, token: str) -> bool:
@@ -118,6 +121,19 @@ def test_a_token_that_can_t_be_read_for_a_moment_is_not_lost(pod: Pod) -> None:
     assert eventually(lambda: pod.holds("second"))
 
 
-def test_a_failed_installation_ends_the_pod(tmp_path: Path) -> None:
-    script = START.replace("/install-cni.sh", "false")
+def test_a_release_without_a_control_loop_keeps_the_token_fresh_all_the_same(tmp_path: Path) -> None:
+    running = Pod(tmp_path, START_WITHOUT_LOOP)
+    try:
+        assert eventually(running.kubeconfig.exists) and eventually(lambda: running.holds("first"))
+        running.token.write_text("second")
+        assert eventually(lambda: running.holds("second"))
+        assert running.shell.poll() is None and not running.arguments.exists()
+    finally:
+        os.killpg(running.shell.pid, signal.SIGKILL)
+        running.shell.wait()
+
+
+@pytest.mark.parametrize("start", [START, START_WITHOUT_LOOP])
+def test_a_failed_installation_ends_the_pod(start: str) -> None:
+    script = start.replace("/install-cni.sh", "false")
     assert subprocess.run([SHELL, "-c", script], env={"PATH": "/usr/bin:/bin"}, check=False).returncode == 1

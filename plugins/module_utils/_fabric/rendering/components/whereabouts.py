@@ -3,13 +3,18 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Whereabouts, the cluster-wide address management of secondary networks.
 
-What a release needs besides its DaemonSet differs: before 0.6 a CronJob cleans up leftover addresses, from 0.6 the
-control loop in the DaemonSet does (since 0.6.3 on the schedule of a ConfigMap), from 0.9.4 a Deployment does.
+What a release needs besides its DaemonSet differs: from 0.5 to 0.6 a CronJob cleans up leftover addresses, from 0.6 the
+control loop in the DaemonSet does (since 0.6.3 on the schedule of a ConfigMap), from 0.9.4 a Deployment does. Before
+0.5 nothing does, and before 0.5.3 there is no control loop: the pod installs the program and keeps its token fresh.
 """
 
 from __future__ import annotations
 
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.versions import has_node_slices
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.versions import (
+    has_control_loop,
+    has_node_slices,
+    reconciles_addresses,
+)
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.images import older_than, version_numbers
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.objects import (
     Object,
@@ -41,7 +46,7 @@ _LIMITS = {"cpu": "100m", "memory": "200Mi"}
 # install-cni.sh writes the pod's token into a kubeconfig on the node once, before 0.9 for good: a token that expires or
 # is rotated would stop every new pod. So the two are compared every minute and the file replaced by a rename. Only the
 # shell itself handles the token: as an argument of a program every user of the node could read it.
-START = """\
+_INSTALL = """\
 SLEEP=false /install-cni.sh || exit 1
 token_file=${TOKEN_FILE:-/var/run/secrets/kubernetes.io/serviceaccount/token}
 kubeconfig=${CNI_CONF_DIR:-/host/etc/cni/net.d}/whereabouts.d/whereabouts.kubeconfig
@@ -58,9 +63,15 @@ refresh() {
     done < "$kubeconfig" > "$kubeconfig.new" && mv -f "$kubeconfig.new" "$kubeconfig"
   done
 }
+"""
+START = (
+    _INSTALL
+    + """\
 refresh &
 exec "${CONTROL_LOOP:-/ip-control-loop}" -log-level verbose
 """
+)
+START_WITHOUT_LOOP = _INSTALL + "refresh\n"
 
 
 def whereabouts(rollout: Rollout, node_slices: bool) -> list[Object]:
@@ -71,8 +82,8 @@ def whereabouts(rollout: Rollout, node_slices: bool) -> list[Object]:
     version = rollout.version(COMPONENT, section)
     found = cluster_rbac(COMPONENT, rollout.namespace, COMPONENT, _rules(version), role="whereabouts-cni")
     found.append(config_map("whereabouts-config", rollout.namespace, COMPONENT, {"cron-expression": _SCHEDULE}))
-    found.append(_daemon_set(rollout, section))
-    if older_than(version, _FIRST_LOOP_RECONCILER):
+    found.append(_daemon_set(rollout, section, START if has_control_loop(version) else START_WITHOUT_LOOP))
+    if reconciles_addresses(version) and older_than(version, _FIRST_LOOP_RECONCILER):
         found.append(_cron_job(rollout, section))
     if not older_than(version, _FIRST_RECONCILER_DEPLOYMENT) and version_numbers(version):
         found.append(_controller(rollout, section, "whereabouts-reconciler", "/ip-reconciler"))
@@ -95,10 +106,10 @@ def _rules(version: str) -> list[Object]:
     ]
 
 
-def _daemon_set(rollout: Rollout, section: Object) -> Object:
+def _daemon_set(rollout: Rollout, section: Object, start: str) -> Object:
     container = {
         **_container(rollout, section, COMPONENT),
-        "command": ["/bin/sh", "-c", START],
+        "command": ["/bin/sh", "-c", start],
         "resources": resources_of(section, COMPONENT, {"limits": _LIMITS, "requests": _REQUESTS}),
         "securityContext": {"privileged": True},
         "volumeMounts": [
