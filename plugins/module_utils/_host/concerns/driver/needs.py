@@ -34,6 +34,8 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.driver_vers
     parse_installed,
 )
 
+UPGRADE_CONSENT = "driver_upgrade"
+
 
 class Case(NamedTuple):
     """One host's driver as it is planned and changed: the wish, the facts, the state, the distribution's packages."""
@@ -95,6 +97,12 @@ def needs_packages(case: Case) -> bool:
     if state["packages"] is None:
         release = parse_installed(stack["installed"] or "")
     return release is None or release.fields != wish.version.fields
+
+
+def waits_for_consent(case: Case) -> bool:
+    """Return whether another release of a vendor's driver would be replaced, which the policy leaves to a person."""
+    is_upgrade = needs_packages(case) and installed_flavour(case.state, case.actual.stack) in VENDOR_FLAVOURS
+    return case.wish.waits and is_upgrade and not case.context.consents_to(UPGRADE_CONSENT)
 
 
 def kernels_to_build(case: Case) -> list[str]:
