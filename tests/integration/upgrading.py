@@ -29,6 +29,7 @@ class Fleet:
     """Three hosts that want a limit of locked memory, their nodes, and a pod with a device on each."""
 
     limits_file = LIMITS
+    names: Sequence[str] = NAMES
 
     def __init__(self, cluster: ControlPlane, namespace: str, folder: Path) -> None:
         self._inventory_of(cluster, namespace, folder, rdma_fabric_drain_force=True)
@@ -40,7 +41,7 @@ class Fleet:
         """Have hosts, names for their nodes, an inventory with these variables, and a user."""
         self.cluster, self.api, self.namespace = cluster, cluster.api, namespace
         self.user = User(folder / "user")
-        self.hosts = {name: OwnFiles(folder / name) for name in NAMES}
+        self.hosts = {name: OwnFiles(folder / name) for name in self.names}
         self.inventory = inventory_of(
             folder,
             self.hosts,
@@ -48,7 +49,7 @@ class Fleet:
             rdma_fabric_node_name=f"{namespace}-{{{{ inventory_hostname }}}}",
             **variables,
         )
-        self.nodes = {name: f"{namespace}-{name}" for name in NAMES}
+        self.nodes = {name: f"{namespace}-{name}" for name in self.names}
 
     def pod(self, node: str) -> None:
         holder = {"limits": {DEVICE: "1"}, "requests": {DEVICE: "1"}}
@@ -138,10 +139,10 @@ class Fleet:
         return self.api.call("GET", f"/api/v1/nodes/{self.nodes[name]}")
 
     def cordoned(self) -> list[str]:
-        return [name for name in NAMES if self.node(name)["spec"].get("unschedulable")]
+        return [name for name in self.names if self.node(name)["spec"].get("unschedulable")]
 
     def marked(self) -> list[str]:
-        return [name for name in NAMES if ANNOTATION in self.node(name)["metadata"].get("annotations", {})]
+        return [name for name in self.names if ANNOTATION in self.node(name)["metadata"].get("annotations", {})]
 
     def slots(self) -> list[Json]:
         path = f"/apis/coordination.k8s.io/v1/namespaces/{self.namespace}/leases"
@@ -174,11 +175,11 @@ class Fleet:
         """Return the version of the nodes as they are now."""
         return str(self.api.call("GET", "/api/v1/nodes")["metadata"]["resourceVersion"])
 
-    def most_at_once(self, version: str, names: Sequence[str] = NAMES) -> int:
-        """Return how many of these were ever cordoned at once since that version, by every change that was stored."""
+    def most_at_once(self, version: str, names: Sequence[str] = ()) -> int:
+        """Return how many of these, or of all, were ever cordoned at once since that version, by every change."""
         changes = self._all_changes(version)
         cordoned: set[str] = set()
-        most, asked = 0, {self.nodes[name] for name in names}
+        most, asked = 0, {self.nodes[name] for name in names or self.names}
         for node in changes:
             if node["metadata"]["name"] in asked:
                 (cordoned.add if node["spec"].get("unschedulable") else cordoned.discard)(node["metadata"]["name"])

@@ -44,6 +44,7 @@ IN_TURN = (
     "test_teardown.py",
     "test_upgrade.py",
     "test_upgrade_killed.py",
+    "test_upgrade_policies.py",
     "test_upgrade_report.py",
     "test_upgrade_wire.py",
 )
