@@ -10,12 +10,20 @@ import os
 import signal
 import subprocess
 import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Callable, Mapping, Sequence
+from typing import Any, Callable, Iterator, Mapping, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.cordon import ANNOTATION
 from ansible_collections.rdma.fabric.tests.integration.own_files import OwnFiles, inventory_of
-from ansible_collections.rdma.fabric.tests.integration.playbooks import ADMINISTRATOR, Json, Outcome, User
+from ansible_collections.rdma.fabric.tests.integration.playbooks import (
+    ADMINISTRATOR,
+    LIMIT_SECONDS,
+    Json,
+    Outcome,
+    User,
+)
 from ansible_collections.rdma.fabric.tests.lab.control_plane import ControlPlane
 from ansible_collections.rdma.fabric.tests.lab.nodes import apply_nodes, kwok_node
 
@@ -63,17 +71,31 @@ class Fleet:
         self.api.call("POST", f"/api/v1/namespaces/{self.namespace}/pods", body)
 
     def run(
-        self, *arguments: str, playbook: str = "upgrade", kubeconfig: Path | None = None, **variables: Any
+        self,
+        *arguments: str,
+        playbook: str = "upgrade",
+        kubeconfig: Path | None = None,
+        user: User | None = None,
+        seconds: float = LIMIT_SECONDS,
+        **variables: Any,
     ) -> Outcome:
+        """Run a playbook; runs at the same time are of users of their own."""
         given = {"rdma_fabric_namespace": self.namespace, **variables}
-        return self.user.run(
+        return (user or self.user).run(
             playbook,
             *arguments,
             inventory=self.inventory,
             variables=given,
             cluster=self.cluster,
             kubeconfig=kubeconfig or self.cluster.kubeconfig,
+            seconds=seconds,
         )
+
+    @contextmanager
+    def running(self, *arguments: str, **variables: Any) -> Iterator[Callable[[], Outcome]]:
+        """Let a run go on beside the test, which asks for its outcome."""
+        with ThreadPoolExecutor(1) as pool:
+            yield pool.submit(self.run, *arguments, **variables).result
 
     def start(
         self,
@@ -109,6 +131,23 @@ class Fleet:
                 os.killpg(process.pid, signal.SIGKILL)
         self.hosts[first].switch("hold", on=False)
         return first
+
+    @contextmanager
+    def held_in_its_change(self, name: str) -> Iterator[None]:
+        """Keep the host that is being drained from being changed, once it is its turn to be."""
+        self.until(lambda: name in self.cordoned())
+        self.hosts[name].switch("hold", on=True)
+        try:
+            self.until(lambda: self.stage(name) == "change")
+            yield
+        finally:
+            self.hosts[name].switch("hold", on=False)
+
+    def stage(self, name: str) -> str:
+        """Return the stage of the turn of a host, empty before it."""
+        path = self.user.here / "rdma-fabric-run" / "turns" / f"{name}.json"
+        stages = json.loads(path.read_text(encoding="utf-8"))["stages"] if path.exists() else []
+        return str(stages[-1]["stage"]) if stages else ""
 
     def offer(self, name: str, number: int) -> None:
         """Have a node offer so many devices; it is not given back without those that it had."""
