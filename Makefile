@@ -17,7 +17,7 @@ endif
 GIVE_BACK = ; status=$$?; "$(PYTHON)" tools/environment.py give-back; exit $$status
 
 .DEFAULT_GOAL := help
-.PHONY: help preview demo lab lab-down lab-status lab-ssh test lint unit integration guests sanity molecule molecule-lab bench build env env-run env-test lock changelog clean
+.PHONY: help pictures preview demo lab lab-down lab-status lab-ssh test lint unit integration guests sanity matrix molecule molecule-lab bench build env env-run env-test lock changelog clean
 
 help:
 	@echo "make preview      plan, render and report a recorded fleet; needs no cluster (about a minute)"
@@ -34,9 +34,14 @@ help:
 	@echo "make molecule     the molecule scenario against a real API server; molecule-lab: the one on booted hosts"
 	@echo "make sanity       ansible-test sanity"
 	@echo
+	@echo "make matrix       every supported ansible-core and kubernetes.core with every Python found here, on controllers and"
+	@echo "                  hosts; writes docs/support.md (hours); ONLY=newest, ONLY=hosts-3.8 for a part"
+	@echo
 	@echo "make build        build the collection's artifact into build/artifact"
 	@echo "make env          make the environment in .venv from the hashed locks (every target does so itself)"
 	@echo "make lock         resolve requirements/*.in into hashed locks again"
+	@echo "make pictures     make the pictures of the documentation again (Chromium); after a make demo with both halves:"
+	@echo "                  make pictures PICTURES=--demo"
 	@echo "make changelog    bring the changelog in line with the fragments and the plugins"
 	@echo "make clean        remove the environment and everything built"
 	@echo
@@ -80,6 +85,10 @@ unit sanity: env-test
 integration guests molecule: env-test
 	@$(VENV_PYTHON) -m tools.gates artifact programs $@ $(GIVE_BACK)
 
+matrix: env-test
+	@$(VENV_PYTHON) -m tools.gates artifact programs $(GIVE_BACK)
+	@$(VENV_PYTHON) -m tools.matrix $(ONLY) $(GIVE_BACK)
+
 molecule-lab: env-test
 	@$(VENV_PYTHON) -m tools.scenario roce-shared $(GIVE_BACK)
 
@@ -89,19 +98,25 @@ bench: env-test
 build: env-run
 	@$(VENV_PYTHON) -m tools.artifact $(GIVE_BACK)
 
-UV_COMPILE := ../build/lock/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate \
-	--no-emit-index-url --no-emit-find-links --custom-compile-command "make lock"
+UV_COMPILE := ../build/lock/bin/uv pip compile --quiet --universal --generate-hashes --no-annotate --no-emit-index-url \
+	--no-emit-find-links --custom-compile-command "make lock" --python-version
 
 lock:
 	"$(PYTHON)" -m venv build/lock
 	build/lock/bin/python -m pip install --quiet uv==0.13.9
-	cd requirements && $(UV_COMPILE) -o run.txt run.in && $(UV_COMPILE) -o test.txt test.in && \
-		$(UV_COMPILE) -o oldest.txt oldest.in && \
-		$(UV_COMPILE) --no-deps -o oldest-collections.txt oldest-collections.in
+	cd requirements && $(UV_COMPILE) 3.11 -o run.txt run.in && $(UV_COMPILE) 3.11 -o test.txt test.in && \
+		$(UV_COMPILE) 3.11 -o oldest.txt oldest.in && $(UV_COMPILE) 3.12 -o newest.txt newest.in && \
+		$(UV_COMPILE) 3.8 -o targets.txt targets.in && \
+		for each in oldest newest; do \
+			$(UV_COMPILE) 3.12 --no-deps -o $$each-collections.txt $$each-collections.in || exit; \
+		done
 
 changelog: env-test
 	@PATH=$(CURDIR)/.venv/bin:$$PATH ANSIBLE_COLLECTIONS_PATH=$(CURDIR)/build/collections \
 		antsibull-changelog release --update-existing --refresh --reload-plugins
+
+pictures: env-run
+	@$(VENV_PYTHON) -m tools.pictures $(PICTURES) $(GIVE_BACK)
 
 clean:
 	rm -rf .venv build

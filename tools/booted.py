@@ -17,15 +17,19 @@ from tests.lab.guests.__main__ import EXPECTED_FAILURES
 from tests.lab.guests.cluster import Lab
 from tests.lab.guests.lab import Options, down, is_held, up
 from tests.lab.guests.outlook import Part, cached_parts, kvm_boots, reasons_against, unmade
+from tests.lab.guests.speed import describe_pace, pace
 from tests.lab.supervise import EXIT_SIGNAL_BASE
 from tools.checkout import own_environment
 from tools.playbook import run_playbook
 
 # Minutes on two cores of which nothing else takes any: boot, `site` and `verify` on two guests.
 KVM_MINUTES, EMULATED_MINUTES = 4.0, 12.0
-LAB = "lab"  # its folder below the demo's
-LAB_MINUTES = 90
-VARIABLES: Mapping[str, Any] = {
+LAB, RUN = "lab", "booted"  # folders below the demo's: of the lab, of the runs on it
+TITLE = "=== Summary of the booted hosts ==="
+PROOF = "verify.json"
+# Limits for the same: how long the lab lives, and what the playbooks wait for.
+LAB_MINUTES = 60
+SECONDS: Mapping[str, int] = {
     "rdma_fabric_wait_timeout": 900,
     "rdma_fabric_verify_timeout": 600,
     "rdma_fabric_verify_test_timeout": 180,
@@ -43,13 +47,15 @@ def run_booted(folder: Path, collections: Path) -> int:
     if reasons:
         print("\n".join(left_out(reasons)), flush=True)
         return 0
-    print("\n".join(announcement(unmade(cached_parts(os.environ)), kvm=kvm_boots(os.environ))), flush=True)
+    said = announcement(unmade(cached_parts(os.environ)), kvm=kvm_boots(os.environ))
+    print("\n".join([*said, *filter(None, [describe_pace(os.environ)])]), flush=True)
     started = time.monotonic()
     try:
         with interruptible():
             try:
                 # Killed, this process leaves no lab either: it ends with its owner.
-                up(Options(directory, seconds=LAB_MINUTES * 60, owner=os.getpid()), os.environ, say)
+                seconds = round(LAB_MINUTES * 60 * pace(os.environ))
+                up(Options(directory, seconds=seconds, owner=os.getpid()), os.environ, say)
                 status = converge_and_prove(Lab(directory), folder, collections)
             finally:
                 end_lab(directory)
@@ -62,6 +68,17 @@ def run_booted(folder: Path, collections: Path) -> int:
     return status
 
 
+def limits(slower: float) -> dict[str, int]:
+    """Return what the playbooks wait for at most, on a machine that is so many times slower than an idle one."""
+    return {name: round(seconds * slower) for name, seconds in SECONDS.items()}
+
+
+def what_is_cached() -> str:
+    """Say how much of what the booted hosts are made of is there."""
+    parts = unmade(cached_parts(os.environ))
+    return f"everything but {', '.join(part.name for part in parts)} is cached" if parts else "everything is cached"
+
+
 def end_lab(directory: Path) -> None:
     """Take down the lab in a directory, if one is up there or still ending."""
     if is_held(directory):
@@ -70,16 +87,16 @@ def end_lab(directory: Path) -> None:
 
 def converge_and_prove(lab: Lab, folder: Path, collections: Path) -> int:
     """Run ``site`` and then ``verify`` on a lab; return the status of the first that fails, or 0."""
-    run_dir = folder / "booted"
+    run_dir = folder / RUN
     environment = lab.environment(own_environment(collections))
-    variables = {"rdma_fabric_run_dir": str(run_dir), **VARIABLES}
+    variables = {"rdma_fabric_run_dir": str(run_dir), **limits(pace(os.environ))}
     for playbook in ("rdma.fabric.site", "rdma.fabric.verify"):
         print(f"\n=== {playbook} on {', '.join(lab.guests)} ===", flush=True)
         status = run_playbook(playbook, lab.inventory, variables, environment, folder).status
         if status:
             break
-    print("\n=== Summary of the booted hosts ===")
-    proof = run_dir / "verify.json"
+    print(f"\n{TITLE}")
+    proof = run_dir / PROOF
     if proof.exists():
         print("\n".join(verdict_lines(json.loads(proof.read_text(encoding="utf-8")))))
     print(f"Report: {run_dir / 'report.html'}", flush=True)

@@ -17,10 +17,10 @@ import sys
 import time
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Mapping
 
 from tools.artifact import build_and_install
-from tools.booted import LAB, end_lab, left_out, run_booted
+from tools.booted import LAB, end_lab, left_out, run_booted, what_is_cached
 from tools.checkout import BUILD, CHECKOUT, own_environment
 from tools.ending import run_command, to_its_end
 from tools.fleet import INVENTORY, write_nodes
@@ -29,8 +29,11 @@ from tools.playbook import PlaybookRun, run_playbook
 
 FOLDER = BUILD / "demo"
 RUN = FOLDER / "run"
+# What its first half found, for the picture of it in the documentation.
+FOUND = FOLDER / "passes.json"
 PASSES = "passes"
 NEXT = "look at the report, then begin with your own hosts: ansible-playbook rdma.fabric.discover -i INVENTORY"
+AGAIN = "mend what is named above and run make demo again; make demo DEMO_LAB=no leaves the booted hosts out"
 NO_LAB = "--no-lab"
 
 
@@ -58,13 +61,18 @@ def run_all(*, with_lab: bool) -> int:
     shutil.rmtree(FOLDER, ignore_errors=True)
     _artifact, collections = build_and_install()
     status = run_on_cluster(collections)
-    if status == 0 and with_lab:
+    if status:
+        return status
+    counts, step = f"two runs in {time.monotonic() - start:.0f} s, and the second one changed nothing", NEXT
+    if with_lab:
         status = run_booted(FOLDER, collections)
-    elif status == 0:
+    else:
         print("\n".join(["", *left_out([f"{NO_LAB} was given (make demo DEMO_LAB=no)"])]))
-    if status == 0:
-        counts = f"two runs in {time.monotonic() - start:.0f} s, and the second one changed nothing"
-        print("\n".join(last_block(collections, RUN, counts, NEXT)))
+    if status:
+        # What the first half came to stays, whatever becomes of the second.
+        counts += "; the booted hosts were not brought to their end"
+        step = f"{what_is_cached()}; {AGAIN}"
+    print("\n".join(last_block(collections, RUN, counts, step)))
     return status
 
 
@@ -92,7 +100,9 @@ def run_twice(collections: Path) -> int:
     if second.status:
         return second.status
     problems = differences(second, before, after)
-    print("\n".join(["", *summary(first, second, before, after)]))
+    found = passes(first, second, before, after)
+    FOUND.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    print("\n".join(["", *summary(found)]))
     for problem in problems:
         print(f"error: {problem}", file=sys.stderr)
     return 1 if problems else 0
@@ -135,17 +145,26 @@ def differences(second: PlaybookRun, before: dict[str, Any], after: dict[str, An
     return problems
 
 
-def summary(first: PlaybookRun, second: PlaybookRun, before: dict[str, Any], after: dict[str, Any]) -> list[str]:
-    """Return what was done, what was not, and where to look."""
-    report = after["report"]
-    lines = ["=== Summary ===", report["summary"]["headline"]]
-    for title, run, found in (("First run", first, before), ("Second run", second, after)):
-        counts = found["report"]["cluster"]["counts"]
+def passes(first: PlaybookRun, second: PlaybookRun, before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
+    """Return what both runs did to the cluster, how long they took in seconds, and what the second one reported."""
+    runs = ((first, before), (second, after))
+    return {
+        "passes": [{"seconds": run.seconds, "counts": found["report"]["cluster"]["counts"]} for run, found in runs],
+        "plans": len(after["digests"]),
+        "summary": after["report"]["summary"],
+    }
+
+
+def summary(found: Mapping[str, Any]) -> list[str]:
+    """Return what was done, what was not, and where to look, from ``passes``."""
+    lines = ["=== Summary ===", found["summary"]["headline"]]
+    for title, run in zip(("First run", "Second run"), found["passes"]):
+        counts = run["counts"]
         spoken = ", ".join(f"{counts[key]} {key}" for key in ("created", "configured", "deleted", "unchanged"))
-        lines.append(f"{title}: {spoken} ({run.seconds:.0f} s)")
-    lines.append(f"Host plans: {len(after['digests'])} digests, equal in both runs")
+        lines.append(f"{title}: {spoken} ({run['seconds']:.0f} s)")
+    lines.append(f"Host plans: {found['plans']} digests, equal in both runs")
     lines.append("Not done:")
-    lines += [f"  - {item['what']}: {item['why']}" for item in report["summary"]["not_done"]]
+    lines += [f"  - {item['what']}: {item['why']}" for item in found["summary"]["not_done"]]
     return lines
 
 

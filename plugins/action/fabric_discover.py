@@ -18,7 +18,7 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._discover_files import
     files_of,
     recap,
 )
-from ansible_collections.rdma.fabric.plugins.plugin_utils._files import write_if_different
+from ansible_collections.rdma.fabric.plugins.plugin_utils._files import foresee_writable_directory, write_if_different
 
 REGISTERED = "rdma_fabric_discover_facts"
 POLICY = "rdma_fabric_nic_cluster_policy"
@@ -50,8 +50,9 @@ class ActionModule(FabricAction):
         kept = [path for path in stale if before[path] is not None]
         if kept and not arguments["overwrite"]:
             raise ActionFailure(would_overwrite(kept), files=[str(path) for path in kept], **self._diff(stale, before))
-        if not self.check_mode:
-            for path, text in stale.items():
+        for path, text in stale.items():
+            foresee_writable_directory(path.parent)
+            if not self.check_mode:
                 write_if_different(path, text)
         return {
             "changed": bool(stale),

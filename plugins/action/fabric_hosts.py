@@ -5,11 +5,13 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any, Mapping, Sequence
 
 from ansible.utils.display import Display
 
 from ansible_collections.rdma.fabric.plugins.plugin_utils._action import ActionFailure, FabricAction
+from ansible_collections.rdma.fabric.plugins.plugin_utils._controller_nodes import why_not_interrupted
 from ansible_collections.rdma.fabric.plugins.plugin_utils._joining import (
     joining_hosts,
     not_as_wanted,
@@ -33,6 +35,7 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._run_hosts import (
     taking_part,
     unfinished_hosts,
 )
+from ansible_collections.rdma.fabric.plugins.plugin_utils._turns import NoTurn
 
 display = Display()
 
@@ -54,6 +57,10 @@ class ActionModule(FabricAction):
             **({"hooks": hooks_of(hosts, variables)} if arguments["hooks"] else {}),
         }
         found = unfinished_hosts(hosts, variables)
+        if arguments["reboots"]:
+            refused = _refused(hosts, variables, found, arguments)
+            of_turns["refused"] = [asdict(each) for each in refused]
+            found = [*found, *(Unfinished(each.host, f"failed: {each.msg}") for each in refused)]
         if arguments["joining"]:
             if not (arguments["reboots"] or self.check_mode):
                 failed = frozenset(each.host for each in found)
@@ -70,6 +77,20 @@ class ActionModule(FabricAction):
         nobody = {"reboot": [], "reload": [], "give_back": [], "parallel": "1"} if arguments["reboots"] else {}
         notices = ["\n".join([f"{head}:", *lines]), *of_turns.pop("notices", [])]
         return {"changed": False, "unfinished": unfinished, "notices": notices, **nobody, **of_turns}
+
+
+def _refused(
+    hosts: Sequence[str],
+    variables: Mapping[str, Mapping[str, Any]],
+    found: Sequence[Unfinished],
+    arguments: Mapping[str, Any],
+) -> list[NoTurn]:
+    """Return the hosts that need a reload or a reboot, have the consent to it, and are not interrupted all the same."""
+    failed, joins = frozenset(each.host for each in found), bool(arguments["joining"])
+    within = [host for host in (joining_hosts(hosts, variables) if joins else hosts) if host not in failed]
+    due = dict.fromkeys((*due_for_reload(within, variables), *due_for_reboot(within, variables)))
+    reasons = {host: why_not_interrupted(host, variables, arguments["api_servers"], joins=joins) for host in due}
+    return [NoTurn(host, why, failed=True) for host, why in reasons.items() if why]
 
 
 def _joining(

@@ -30,7 +30,7 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._sealed_plan import co
 from ansible_collections.rdma.fabric.plugins.plugin_utils._sealed_run import load, run_of, wishes_of
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variable import PREFIX
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variable_rows_cluster import RESOURCE_ROWS, SETTING_ROWS
-from ansible_collections.rdma.fabric.plugins.plugin_utils._variable_rows_hooks import HOOKS
+from ansible_collections.rdma.fabric.plugins.plugin_utils._variable_rows_hooks import ROWS as OF_HOOKS
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variable_rows_runs import OF_RUNS
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variable_values import (
     HostValues,
@@ -66,7 +66,7 @@ class ActionModule(FabricAction):
         runner = hostvars.get(task_vars.get("inventory_hostname", ""), {})
         controller = controller_of(task_vars)
         given = given_otherwise(arguments, runner)
-        survey, late = VariableSurvey(controller, given, plain), HostValues((*OF_RUNS, *HOOKS), plain)
+        survey, late = VariableSurvey(controller, given, plain), HostValues((*OF_RUNS, *OF_HOOKS), plain)
         hosts = read_hosts(arguments["hosts"], hostvars, survey, late)
         ignored, remarks = survey.findings()
         if arguments["hosts_pattern"] is not None:

@@ -29,6 +29,11 @@ from ansible_collections.rdma.fabric.plugins.module_utils._k8s.session import Ba
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import Connection, Patience
 from ansible_collections.rdma.fabric.plugins.plugin_utils._action import ActionFailure, describe_os_error
 from ansible_collections.rdma.fabric.plugins.plugin_utils._cluster_action import ClusterAction, task_environment
+from ansible_collections.rdma.fabric.plugins.plugin_utils._controller_nodes import (
+    foreseen,
+    may_be_interrupted,
+    read_api_servers,
+)
 from ansible_collections.rdma.fabric.plugins.plugin_utils._files import make_writable_directory
 from ansible_collections.rdma.fabric.plugins.plugin_utils._joining import objections_to_join
 from ansible_collections.rdma.fabric.plugins.plugin_utils._run_hosts import (
@@ -67,10 +72,14 @@ class Reach(NamedTuple):
 
 
 class Nodes(NamedTuple):
-    """The nodes that join in the run, and one of those that are tested on the wire, empty without one."""
+    """The nodes that join in the run, and one of those that are tested on the wire, empty without one.
+
+    ``interrupted`` are the hosts that the run may drain, reload or reboot.
+    """
 
     joining: list[str]
     tested: str
+    interrupted: list[str]
 
 
 class ActionModule(ClusterAction):
@@ -87,23 +96,26 @@ class ActionModule(ClusterAction):
         hosts = arguments["spec"].get("hosts") or {}
         turns = arguments["rollout"] and (not removes or bool(drained(hosts, task_vars.get("hostvars") or {})))
         asked = bool(waves) or turns or arguments["joins"]
-        answer = {"server": "", "user": "", "requests": {}, "notices": [] if asked else [NOTHING_WANTED]}
+        answer: dict[str, Any] = {"server": "", "user": "", "requests": {}, "api_servers": {}}
+        answer["notices"] = [] if asked else [NOTHING_WANTED]
         if arguments["run_dir"]:
             try:
                 make_writable_directory(Path(arguments["run_dir"]).absolute())
             except OSError as error:
                 problems.append(f"the run directory {describe_os_error(error)} (make it writable, or give another one)")
+        nodes = nodes_to_look_at(arguments, task_vars, self._loader)
         if asked:
             try:
                 reach = reach_of(arguments, task_vars, self._loader) if removes else None
-                nodes = nodes_to_look_at(arguments, task_vars, self._loader)
                 answer = self._of_the_cluster(arguments, waves, problems, reach, nodes)
             except ApiFault as fault:
                 problems.append(f"the cluster: {fault}")
         if problems:
             lines = "\n".join(f"  - {problem}" for problem in problems)
             raise ActionFailure(f"this run would not reach its end, so no host was changed:\n{lines}")
-        answer["notices"] = [*said, *answer["notices"]]
+        variables, joins = task_vars.get("hostvars") or {}, arguments["joins"]
+        refused = foreseen(nodes.interrupted, variables, answer["api_servers"], joins=joins)
+        answer["notices"] = [*said, *answer["notices"], *refused]
         return {"changed": False, "objects": len(objects_of(waves)), **answer}
 
     def _of_the_removal(self, arguments: dict[str, Any]) -> tuple[list[str], list[str]]:
@@ -155,12 +167,14 @@ class ActionModule(ClusterAction):
                 )
                 image, spec = arguments["wire_image"], arguments["spec"]
                 found.append(rehearse_wire_test(connection, spec, wish, image, nodes.tested))
-        problems += [f"the cluster: {problem}" for rehearsal in found for problem in rehearsal.problems]
+            problems += [f"the cluster: {problem}" for rehearsal in found for problem in rehearsal.problems]
+            api_servers, unknown = read_api_servers(connection, client.server) if nodes.interrupted else ({}, [])
         return {
             "server": client.server,
             "user": found[0].user if found else "",
             "requests": dict(connection.sent),
-            "notices": [notice for rehearsal in found for notice in rehearsal.notices],
+            "api_servers": api_servers,
+            "notices": [*(notice for rehearsal in found for notice in rehearsal.notices), *unknown],
         }
 
     def _rehearsed_removal(self, connection: Connection, request: BatchRequest, arguments: dict[str, Any]) -> Rehearsal:
@@ -180,7 +194,8 @@ def nodes_to_look_at(arguments: dict[str, Any], task_vars: dict[str, Any], loade
     within, variables = hosts_of_run(arguments, task_vars, loader), task_vars.get("hostvars") or {}
     joining = nodes_of(within, variables) if arguments["joins"] else {}
     tested = wire_tested(within, variables)[:1] if arguments["rollout"] else []
-    return Nodes(list(joining.values()), "".join(nodes_of(tested, variables).values()))
+    interrupted = within if arguments["rollout"] else may_be_interrupted(within, arguments["spec"])
+    return Nodes(list(joining.values()), "".join(nodes_of(tested, variables).values()), interrupted)
 
 
 def hosts_of_run(arguments: dict[str, Any], task_vars: dict[str, Any], loader: DataLoader) -> list[str]:

@@ -11,6 +11,7 @@ from typing import Any
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.images import bill_of
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.render import WAVES, objects_of, render
 from ansible_collections.rdma.fabric.plugins.plugin_utils._action import ActionFailure, FabricAction
+from ansible_collections.rdma.fabric.plugins.plugin_utils._files import foresee_writable_directory
 from ansible_collections.rdma.fabric.plugins.plugin_utils._manifests import (
     ForeignFile,
     apply_folder,
@@ -43,8 +44,10 @@ class ActionModule(FabricAction):
 
     def _write(self, folder: Path, waves: list[dict[str, Any]]) -> dict[str, Any]:
         change = plan_folder(folder, manifest_files(waves, WAVES))
-        if change.changed and not self.check_mode:
-            apply_folder(folder, change)
+        if change.changed:
+            foresee_writable_directory(folder.absolute())
+            if not self.check_mode:
+                apply_folder(folder, change)
         result = {
             "changed": change.changed,
             "output_dir": str(folder),

@@ -35,6 +35,7 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._host_documents import
 )
 from ansible_collections.rdma.fabric.plugins.plugin_utils._page import render_page
 from ansible_collections.rdma.fabric.plugins.plugin_utils._run_hosts import taking_part, was_read, wire_notices
+from ansible_collections.rdma.fabric.plugins.plugin_utils._turns import left_out_of_turns, skip_notice
 
 
 class ActionModule(FabricAction):
@@ -48,13 +49,14 @@ class ActionModule(FabricAction):
         check_inputs(arguments)
         hosts = of_the_inventory(documents, arguments["spec"])
         earlier = earlier_notice(run_dir / "hosts", self._not_of_this_run(hosts, arguments["unfinished"], task_vars))
-        of_wire_tests = wire_notices((each["host"] for each in hosts), task_vars.get("hostvars") or {})
+        names, variables = [each["host"] for each in hosts], task_vars.get("hostvars") or {}
+        of_turns = [*wire_notices(names, variables), *skip_notice(left_out_of_turns(names, variables))]
         report = build_report(
             spec=arguments["spec"],
             hosts=hosts,
             cluster=arguments["cluster"],
             rendered=arguments["rendered"],
-            notices=[*arguments["notices"], *earlier, *of_wire_tests],
+            notices=[*arguments["notices"], *earlier, *of_turns],
             generated_at=datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
             title=arguments["title"],
             validation=validation,

@@ -10,8 +10,15 @@ from typing import Any
 
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.slots import limit_of
 from ansible_collections.rdma.fabric.plugins.plugin_utils._action import ActionFailure, FabricAction
+from ansible_collections.rdma.fabric.plugins.plugin_utils._controller_nodes import why_not_interrupted
 from ansible_collections.rdma.fabric.plugins.plugin_utils._run_hosts import drains_of_policies, taking_part
-from ansible_collections.rdma.fabric.plugins.plugin_utils._turns import Domains, turn_notices, turns_of
+from ansible_collections.rdma.fabric.plugins.plugin_utils._turns import (
+    Domains,
+    turn_notices,
+    turns_of,
+    unskipped_notice,
+    with_refused,
+)
 
 
 class ActionModule(FabricAction):
@@ -38,23 +45,34 @@ class ActionModule(FabricAction):
         canaries = taking_part(arguments["hosts"], groups, pattern, self._loader) if pattern else []
         if pattern and not canaries:
             raise ActionFailure(f"fabric_rollout: canaries: {pattern!r} matches no host of the fabric")
+        removes, skipped = arguments["state"] == "absent", frozenset(arguments["skipped"])
         found = turns_of(
             hosts,
             variables,
             drains_of_policies(hosts, variables, arguments["rollouts"]),
             slots=frozenset(arguments["slots"]),
+            # The label is about upgrades: what is taken back would stay half there.
+            skipped=frozenset() if removes else skipped,
             canaries=frozenset(canaries),
             limit=arguments["max_unavailable"].strip(),
             fabric=arguments["hosts"],
             domains=Domains(label, arguments["max_unavailable_per_domain"].strip() or "1", arguments["domains"]),
         )
+        api_servers = arguments["api_servers"]
+        # What an earlier run has begun is healed without an interruption.
+        due = [turn.host for turn in found.turns if turn.due]
+        found = with_refused(found, {host: why_not_interrupted(host, variables, api_servers) for host in due})
         nodes = {turn.node for turn in found.turns}
+        notices = turn_notices(found, variables, removes=removes)
+        if removes:
+            notices += unskipped_notice([turn.host for turn in found.turns if turn.node in skipped])
         return {
             "changed": False,
             "turns": [asdict(turn) for turn in found.turns],
+            "left_out": [asdict(each) for each in found.left_out],
             "limit": found.limit,
             "domain_limit": found.domain_limit,
             "total": total,
             "again": [node for node in arguments["slots"] if node in nodes],
-            "notices": turn_notices(found, variables, removes=arguments["state"] == "absent"),
+            "notices": notices,
         }

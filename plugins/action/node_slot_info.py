@@ -13,7 +13,12 @@ from ansible_collections.rdma.fabric.plugins.module_utils._k8s.nodes import cord
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import Connection
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.cordon import mark_of
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.drain import Unanswered
-from ansible_collections.rdma.fabric.plugins.module_utils._rollout.slots import group_problem, slot_name, slots_of
+from ansible_collections.rdma.fabric.plugins.module_utils._rollout.slots import (
+    SKIP_NODE,
+    group_problem,
+    slot_name,
+    slots_of,
+)
 from ansible_collections.rdma.fabric.plugins.plugin_utils._action import ActionFailure
 from ansible_collections.rdma.fabric.plugins.plugin_utils._cluster_action import ClusterAction, task_environment
 from ansible_collections.rdma.fabric.plugins.plugin_utils._slot_shelf import SlotShelf
@@ -36,6 +41,7 @@ class ActionModule(ClusterAction):
                 leases = SlotShelf(connection, group, arguments["namespace"]).leases()
                 labelled = labelled_nodes(connection, label) if label else []
                 cordoned = cordoned_nodes(connection) if arguments["marks"] else []
+                skipped = labelled_nodes(connection, SKIP_NODE) if arguments["skipped"] else []
             except (ApiFault, Unanswered) as err:
                 raise ActionFailure(f"the slots can't be read: {err}") from err
         marks = {str(node["metadata"]["name"]): mark_of(node) for node in cordoned}
@@ -59,4 +65,5 @@ class ActionModule(ClusterAction):
                 if mark is not None
             ],
             "domains": {node["metadata"]["name"]: node["metadata"]["labels"][label] for node in labelled},
+            "skipped": sorted(node["metadata"]["name"] for node in skipped),
         }

@@ -40,6 +40,7 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._host_action import Ho
 from ansible_collections.rdma.fabric.plugins.plugin_utils._host_role import TaskVariables, options_of_role
 from ansible_collections.rdma.fabric.plugins.plugin_utils._host_values import refuse_sealed, with_variables_of_task
 from ansible_collections.rdma.fabric.plugins.plugin_utils._interruption import TimedOut, within
+from ansible_collections.rdma.fabric.plugins.plugin_utils._process import boot_of_controller
 from ansible_collections.rdma.fabric.plugins.plugin_utils._run_input import CONTROLLER
 from ansible_collections.rdma.fabric.plugins.plugin_utils._turn_file import TurnFile
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variables import not_of_inventory, validated_of
@@ -100,6 +101,8 @@ class ActionModule(HostAction):
             else:
                 result = self._answer_in_time(name, desired, arguments, task_vars)
             result["reboot_due"] = self._reboot_due(result, arguments)
+            boot = result.pop("boot_id", "")
+            result["is_controller"] = bool(boot) and boot == boot_of_controller()
             part.found = {"after": versions_of(result["facts"])} if result.get("facts") else {}
             part.failed, part.then = bool(result.get("failed")), REBOOT if result["reboot_due"] else ""
         if said:

@@ -16,7 +16,10 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.record
     load_recording,
 )
 from ansible_collections.rdma.fabric.plugins.plugin_utils._action import ActionFailure, plain
-from ansible_collections.rdma.fabric.plugins.plugin_utils._files import write_bytes_if_different
+from ansible_collections.rdma.fabric.plugins.plugin_utils._files import (
+    foresee_writable_directory,
+    write_bytes_if_different,
+)
 from ansible_collections.rdma.fabric.plugins.plugin_utils._host_action import HostAction
 
 _SUFFIXES = (".json", ".json.gz")
@@ -44,8 +47,10 @@ class ActionModule(HostAction):
             raise ActionFailure(f"the host sent no usable recording: {error}") from error
         known = _known(dest)
         changed = known != document
-        if changed and not self.check_mode:
-            write_bytes_if_different(dest, data)
+        if changed:
+            foresee_writable_directory(dest.absolute().parent)
+            if not self.check_mode:
+                write_bytes_if_different(dest, data)
         entries = sum(len(document.get(section, {})) for section in ("files", "binary", "links", "errors"))
         result = {"changed": changed, "dest": str(dest), "hostname": hostname, "size": len(data), "entries": entries}
         if self.diff_mode and changed:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any, Callable
 
 from ansible.module_utils.basic import AnsibleModule
@@ -25,7 +26,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access i
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.clock import Clock, SystemClock
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.state_file import BrokenState
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.converge import apply, preview
-from ansible_collections.rdma.fabric.plugins.module_utils._host.run.result import Outcome, Run
+from ansible_collections.rdma.fabric.plugins.module_utils._host.run.result import Outcome, Run, as_it_would_end
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import HostSpec
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput
 
@@ -82,7 +83,7 @@ def converge_concern(
 ) -> tuple[Outcome, Facts]:
     """Bring one concern of this machine to the desired state; return the module's result and the facts afterwards.
 
-    ``address`` is the one that Ansible reaches the machine by. Check mode only looks.
+    ``address`` is the one that Ansible reaches the machine by. Check mode only looks, and fails where a run would.
     """
     run = Run(check=module.check_mode, diff=module._diff, mode="apply", recorded=False, concerns=(concern,))
     if run.applies:
@@ -92,7 +93,7 @@ def converge_concern(
             outcome = apply(machine, desired, run, address, clock, watch=LockHolder(signature))
             outcome = telling(outcome, confirmed)
     else:
-        outcome = preview(LiveHost(), desired, run, address)
+        outcome = as_it_would_end(preview(LiveHost(), desired, run, address), run, root=os.geteuid() == 0)
     facts = outcome.pop("facts")
     # Both speak of a whole host.
     outcome.pop("summary")

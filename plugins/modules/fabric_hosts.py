@@ -48,6 +48,14 @@ options:
     type: list
     elements: dict
     default: []
+  api_servers:
+    description:
+      - The nodes that run the API server, each with what tells it, as P(rdma.fabric.fabric_preflight#module) returns
+        them. With O(reboots) their hosts are refused a reload and a reboot without the consent
+        C(rdma_fabric_allow_controller_node), and count as left behind.
+      - So is the machine that Ansible runs on, unless its own node joins.
+    type: dict
+    default: {}
   hooks:
     description: Whether to tell which task files are run at the stages of a host's turn.
     type: bool
@@ -115,6 +123,25 @@ reload:
   returned: when O(reboots) is true
   type: list
   elements: str
+refused:
+  description: The hosts that would be in RV(reboot) or RV(reload) and lack the consent that O(api_servers) is about.
+  returned: when O(reboots) is true
+  type: list
+  elements: dict
+  contains:
+    host:
+      description: Name of the host in the inventory.
+      returned: always
+      type: str
+      sample: cp-01
+    msg:
+      description: Why it is refused, and what to do.
+      returned: always
+      type: str
+    failed:
+      description: V(true), as the run fails for it.
+      returned: always
+      type: bool
 parallel:
   description:
     - How many of RV(reload) and RV(reboot) may have their turn at once by O(rollouts), as C(serial) of a play takes it.

@@ -22,6 +22,8 @@ description:
     C(CustomResourceDefinition) that the same run would create, for example.
   - Whether the cluster is OpenShift is told by its kind C(ClusterVersion), and has to be what C(rdma_fabric_openshift)
     says, as pods would not be admitted otherwise, or not find what they need.
+  - Nodes that run the API server are named where their hosts may be interrupted, and so are hosts with a local
+    connection. They are refused that later, unless C(rdma_fabric_allow_controller_node) gives the consent.
   - Where nothing is wanted of a cluster, none is asked and no kubeconfig is needed, which a notice says.
   - It belongs behind M(rdma.fabric.fabric_input) and before the hosts. Without it such a failure is found by
     M(rdma.fabric.k8s_batch), when the hosts have been changed.
@@ -164,6 +166,13 @@ requests:
   returned: success
   type: dict
   sample: {"post": 2, "list": 14, "patch": 3}
+api_servers:
+  description:
+    - The nodes that run the API server, each with what tells it. They are looked for where the run may interrupt hosts,
+      by turns or by their consents to reboots and reloads.
+  returned: success
+  type: dict
+  sample: {cp-1: 10.0.0.10 is its address}
 notices:
   description:
     - What the server can't judge yet, which rights nobody could judge, and what k8s_batch would say of the objects.

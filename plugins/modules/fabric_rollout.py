@@ -14,7 +14,8 @@ description:
   - Looks at what the role C(rdma.fabric.host) registered for every host in check mode. A host has a turn when something
     of it would be changed, or when it waits for a reboot and has the consent to one (C(rdma_fabric_allow_reboot)).
   - So has a host whose node has a slot already. What an earlier run left of it is healed in that turn.
-  - Recorded hosts, and those with C(rdma_fabric_host_mode=preview), have none.
+  - Recorded hosts, and those with C(rdma_fabric_host_mode=preview), have none. Neither have those whose nodes have the
+    label C(nvidia.com/ofed-driver-upgrade.skip=true) of NVIDIA's operators (O(skipped)).
 notes:
   - This action runs on the controller. It never connects to a host.
 author:
@@ -40,6 +41,22 @@ options:
     type: list
     elements: str
     default: []
+  skipped:
+    description:
+      - Names of the nodes with the label C(nvidia.com/ofed-driver-upgrade.skip=true), as
+        P(rdma.fabric.node_slot_info#module) returns them. Their hosts have no turn, and are named.
+      - One with a slot has been begun by an earlier run, and goes on. With O(state=absent) the label does not count.
+    type: list
+    elements: str
+    default: []
+  api_servers:
+    description:
+      - The nodes that run the API server, each with what tells it, as P(rdma.fabric.fabric_preflight#module) returns
+        them. A host of theirs that is to be interrupted is refused without the consent
+        C(rdma_fabric_allow_controller_node), and so is the machine that Ansible runs on.
+      - No host has a turn while one is refused.
+    type: dict
+    default: {}
   canaries:
     description:
       - Pattern of the hosts that go before the others, as C(--limit) takes it. One that matches none is refused.
@@ -81,14 +98,16 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Read which nodes have a slot
+- name: Read which nodes have a slot, and which are left out
   rdma.fabric.node_slot_info:
+    skipped: true
   register: slots
 
 - name: Find the hosts to upgrade
   rdma.fabric.fabric_rollout:
     hosts: "{{ groups['rdma_fabric'] | default([]) }}"
     slots: "{{ slots.slots | map(attribute='node') }}"
+    skipped: "{{ slots.skipped }}"
     max_unavailable: 10%
   register: rollout
 
@@ -141,6 +160,26 @@ turns:
       description: How many hosts of the fabric are in that domain.
       returned: always
       type: int
+left_out:
+  description: The hosts that need to be interrupted and have no turn.
+  returned: success
+  type: list
+  elements: dict
+  contains:
+    host:
+      description: Name of the host in the inventory.
+      returned: always
+      type: str
+      sample: gpu-02
+    msg:
+      description: Why it has none.
+      returned: always
+      type: str
+      sample: its node gpu-02 has the label nvidia.com/ofed-driver-upgrade.skip=true
+    failed:
+      description: Whether it is refused one, so that the run goes no further for it.
+      returned: always
+      type: bool
 domain_limit:
   description:
     - How many nodes of one domain may be out of service at once, as O(rdma.fabric.node_slot#module:domain_limit) takes
@@ -163,7 +202,7 @@ again:
   type: list
   elements: str
 notices:
-  description: Whose turn it is, how many at once, and whose pods are cut off.
+  description: Whose turn it is, how many at once, whose pods are cut off, and who has no turn by the label of its node.
   returned: success
   type: list
   elements: str

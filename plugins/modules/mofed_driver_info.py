@@ -12,8 +12,8 @@ short_description: Read which NIC driver stack a host has installed, on its disk
 version_added: 0.1.0
 description:
   - Tells apart what is installed (packages), what is on the disk (the modules that C(modprobe) would load), what is
-    loaded, and what the next boot starts with (the initial RAM disk). After an installation without a reload they
-    differ.
+    loaded, and what the next boot starts with (its kernel and the initial RAM disk). After an installation without a
+    reload they differ.
   - Whether the loaded modules are those on the disk is judged by their build ids, or by C(srcversion) where a module
     has no build id. Equal versions prove nothing.
   - Names everything that stands in the way of a reload, which is modules of storage over RDMA, other vendors' RDMA
@@ -66,8 +66,15 @@ summary:
       type: bool
     initial_ram_disk_is_stale:
       description:
-        - Whether the initial RAM disk is older than the driver, so that the next boot starts with another one.
+        - Whether the initial RAM disk of the running kernel is older than the driver, so that it starts with another
+          one.
       type: bool
+    next_boot:
+      description:
+        - The kernel that the next boot starts, whether C(modprobe) would load the kernel's own driver there (V(inbox))
+          or a vendor's (V(vendor)), and whether its initial RAM disk holds another one.
+      type: dict
+      sample: {"kernel": "6.8.0-51-generic", "on_disk": "vendor", "initial_ram_disk_is_stale": false}
     owner:
       description: Who looks after the driver, V(host) or V(driver container) (the Network Operator's).
       type: str
@@ -109,6 +116,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.rea
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.status import summarize
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.gather import gather
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import NETDEV_DRIVER, HostState
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.next_boot import next_boot_of
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import LiveHost
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.connection import server_address
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe
@@ -120,7 +128,7 @@ def main() -> None:
     host = LiveHost()
     facts = gather(host, server_address(host, os.getpid()))
     probe = Probe(host)
-    state = read_driver(probe, facts["system"])
+    state = read_driver(probe, facts["system"], next_boot_of(probe, facts)["kernel"])
     state["stacked"] = read_stacked(probe, NETDEV_DRIVER, facts["nics"], facts["netdevs"])
     module.exit_json(changed=False, summary=summarize(HostState(facts), state), driver=state, stack=facts["stack"])
 

@@ -309,6 +309,12 @@ reload_due:
   description: Whether the reload of the driver and what follows it are left for another run, as O(defer_reload) asks.
   returned: success
   type: bool
+is_controller:
+  description:
+    - Whether this host is the machine that Ansible runs on, in a container or not, by the boot ID of its kernel. Never
+      of a recorded one.
+  returned: success
+  type: bool
 awaiting_reboot:
   description: The lines of what takes effect with the next boot only.
   returned: success
@@ -436,13 +442,13 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.importin
 compile_once()
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.lock import exclusive
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import REFUSED, describe
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.links import check_links
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import LiveHost, LiveMachine
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.clock import SystemClock
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.connection import client_address, server_address
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import boot_id
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.converge import apply, preview
-from ansible_collections.rdma.fabric.plugins.module_utils._host.run.result import Run
+from ansible_collections.rdma.fabric.plugins.module_utils._host.run.result import Run, as_it_would_end
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.sealed import check_sealed
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.guard import DEFAULT
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import HostSpec, check_spec
@@ -473,26 +479,11 @@ def run_here(module: AnsibleModule) -> dict[str, Any]:
     )
     address = server_address(LiveHost(), os.getpid()) or desired["connection_address"]
     if run.applies:
-        return apply_here(desired, run, address, module.params["guard_token"] or secrets.token_hex(16))
-    outcome = preview(LiveHost(), desired, run, address)
-    if module.check_mode and module.params["mode"] == "apply" and not outcome.get("failed"):
-        return as_it_would_end(outcome, strict=run.strict, root=os.geteuid() == 0)
-    return outcome
-
-
-def as_it_would_end(outcome: dict[str, Any], *, strict: bool, root: bool) -> dict[str, Any]:
-    """Return the outcome of check mode, failed with the reasons where a run would fail by what is known before it."""
-    reasons = []
-    if outcome["changed"] and not root:
-        reasons.append("it would change the host, and it needs root for that; next: set ansible_become: true for it")
-    refused = [describe(step) for step in outcome["plan"]["steps"] if step["status"] == REFUSED]
-    if refused and strict:
-        lines = "\n".join(f"  - {line}" for line in refused)
-        way = "change what is asked for, or set strict: false (rdma_fabric_host_strict: false) to go on"
-        reasons.append(f"refused, so the host would not come to the desired state ({way}):\n{lines}")
-    if not reasons:
-        return outcome
-    return {**outcome, "failed": True, "msg": f"{outcome['msg']}; a run would fail: {'; '.join(reasons)}"}
+        outcome = apply_here(desired, run, address, module.params["guard_token"] or secrets.token_hex(16))
+    else:
+        outcome = as_it_would_end(preview(LiveHost(), desired, run, address), run, root=os.geteuid() == 0)
+    # The controller tells by it whether it runs here.
+    return {**outcome, "boot_id": boot_id(LiveHost())}
 
 
 def apply_here(desired: HostSpec, run: Run, address: str | None, token: str) -> dict[str, Any]:

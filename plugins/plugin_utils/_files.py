@@ -47,8 +47,16 @@ def replace_file(path: Path, data: bytes, mode: int = 0o600) -> None:
 def make_writable_directory(path: Path) -> None:
     """Make a directory, with those above it, unless it is there; raises OSError where no file can be written to it."""
     path.mkdir(parents=True, exist_ok=True)
-    if not os.access(path, os.W_OK | os.X_OK):
-        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+    foresee_writable_directory(path)
+
+
+def foresee_writable_directory(path: Path) -> None:
+    """Raise OSError where ``make_writable_directory`` would, and make nothing: check mode fails where a run does."""
+    there = next(each for each in (path, *path.parents) if os.path.lexists(each))
+    if not there.is_dir():
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(there))
+    if not os.access(there, os.W_OK | os.X_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(there))
 
 
 def _content(path: Path) -> bytes | None:

@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The report as one HTML page that needs no network and no script.
+"""The report as one HTML page that needs no network, and no script to be read.
+
+Its one script finds, filters and sorts; the page's policy names it by its hash, so that no other text is ever run.
 
 Everything that a host, a file or a cluster said is text: escaped, cut, and without characters that change how the text
 around them reads. Report values are never templates.
@@ -10,8 +12,10 @@ around them reads. Report values are never templates.
 from __future__ import annotations
 
 import unicodedata
+from base64 import b64encode
+from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Any, Iterable
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
@@ -46,6 +50,13 @@ def visible(text: str, room: int) -> str:
     return "".join(_visible_character(character) for character in cut)
 
 
+def _hash_of_script() -> str:
+    """Return the script as a policy names it (https://www.w3.org/TR/CSP3/#match-element-to-source-list)."""
+    # Jinja leaves out the newline at the end of what it includes.
+    script = (TEMPLATES / "page.js").read_text(encoding="utf-8").rstrip("\n")
+    return f"sha256-{b64encode(sha256(script.encode()).digest()).decode()}"
+
+
 def _unbroken(sentence: str) -> Markup:
     """Return a list of names as HTML that is not broken within a name, at its hyphens, as long as that has room."""
     return Markup(", ").join(Markup('<span class="name">{}</span>').format(each) for each in sentence.split(", "))
@@ -64,6 +75,9 @@ def _render(report: dict[str, Any], detail: Detail) -> str:
     def name(value: Any) -> str:
         return visible(str(value), detail.name)
 
+    def folds(names: Iterable[str]) -> list[Fold]:
+        return [Fold(name(each.text), each.hosts) for each in fold(names)]
+
     environment = Environment(
         loader=FileSystemLoader(TEMPLATES),
         autoescape=True,
@@ -74,9 +88,10 @@ def _render(report: dict[str, Any], detail: Detail) -> str:
     )
     environment.filters.update(
         name=name,
-        names=lambda names: _unbroken(host_list([Fold(name(each.text), each.hosts) for each in fold(names)])),
+        names=lambda names, most=6: _unbroken(host_list(folds(names), most)),
+        folds=lambda names: Markup(",").join(each.text for each in folds(names)),
         counted=counted,
         short=lambda address: name(short_address(address)),
         words=lambda text: str(text).replace("_", " "),
     )
-    return environment.get_template("page.html.j2").render(page_view(report, detail))
+    return environment.get_template("page.html.j2").render(**page_view(report, detail), script_hash=_hash_of_script())

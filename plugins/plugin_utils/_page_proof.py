@@ -8,10 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 _WIDTH = 400
-_BAR = 14
-_GAP = 4
 _OPEN_FAILURES = 8
-_LABEL = 14
 
 
 def proof_view(section: dict[str, Any] | None, pairs: int, matrix: int) -> dict[str, Any] | None:
@@ -38,45 +35,38 @@ def _network(network: dict[str, Any], most: int, edge: int) -> dict[str, Any]:
     order = {"fail": 0, "reported": 1, "skipped": 2, "pass": 3}
     worst = sorted(network["pairs"], key=lambda pair: order[pair["verdict"]])
     verdicts = [pair["verdict"] for pair in network["pairs"]]
-    scale = max([_reach(rate) for pair in network["pairs"] for rate in pair["rates"]] or [0.0])
+    emulated = {pod["node"] for pod in network["pods"] if pod["software"]}
     counts = [(verdict, verdicts.count(verdict)) for verdict in order if verdict in verdicts]
     return {
         **{key: network[key] for key in ("label", "resource", "suspects")},
         "pods": {"entries": network["pods"][:most], "more": max(0, len(network["pods"]) - most)},
         "counts": counts,
-        "pairs": [_drawn(pair, scale) for pair in worst[:most]],
+        "pairs": [_drawn(pair, emulated) for pair in worst[:most]],
         "more": max(0, len(worst) - most),
         "matrix": _matrix(network, worst, edge) if len(network["nodes"]) > 2 else None,
         "alone": len(network["nodes"]) <= 2 or len(network["suspects"]) == len(network["nodes"]),
     }
 
 
-def _reach(rate: dict[str, Any]) -> float:
-    return max(float(rate["gbps"] or 0), float(rate["expected_gbps"] or 0))
-
-
-def _drawn(pair: dict[str, Any], scale: float) -> dict[str, Any]:
+def _drawn(pair: dict[str, Any], emulated: set[str]) -> dict[str, Any]:
+    # An emulated device is no match for the rate that its driver names: there is nothing to draw its own against.
+    against = not emulated & {pair["a"], pair["b"]}
     bars = []
-    for place, rate in enumerate(pair["rates"]):
-        # An emulated device is no match for the rate its driver names: its bar is drawn against itself.
-        reported = rate["verdict"] == "reported"
-        full = max([float(each["gbps"] or 0) for each in pair["rates"]]) if reported else scale
-        width = round(_WIDTH * min(float(rate["gbps"] or 0) / full, 1), 1) if full and rate["gbps"] else 0
-        expected = rate["expected_gbps"]
+    for rate in pair["rates"]:
+        expected = rate["expected_gbps"] if against else None
+        share = min(float(rate["gbps"] or 0) / expected, 1) if expected else 0
         bars.append(
             {
                 **rate,
-                "short": rate["to"] if len(rate["to"]) <= _LABEL else rate["to"][: _LABEL - 1] + "\u2026",
-                "y": place * (_BAR + _GAP),
-                "width": width,
-                "mark": round(_WIDTH * expected / scale, 1) if expected and scale and not reported else None,
+                "expected": expected,
+                "width": round(_WIDTH * share, 1),
+                "mark": round(_WIDTH * rate["threshold"], 1) if expected and rate["threshold"] else None,
             }
         )
     failed = [test for test in pair["tests"] if test["verdict"] == "fail"]
     return {
         **pair,
         "bars": bars,
-        "height": max(len(bars), 1) * (_BAR + _GAP) - _GAP,
         "failed": failed[:3],
         "tests": [{"words": f"{test['test']} {test['from']} to {test['to']}", **test} for test in pair["tests"]],
     }

@@ -19,7 +19,9 @@ from ansible_collections.rdma.fabric.plugins.module_utils._report.hosts import (
 from ansible_collections.rdma.fabric.plugins.module_utils._report.remarks import ATTENTION
 from ansible_collections.rdma.fabric.plugins.module_utils._report.topology import carries_rdma, tree_devices
 from ansible_collections.rdma.fabric.plugins.plugin_utils._page_drawing import drawings
+from ansible_collections.rdma.fabric.plugins.plugin_utils._page_needs import needs_view
 from ansible_collections.rdma.fabric.plugins.plugin_utils._page_proof import proof_view
+from ansible_collections.rdma.fabric.plugins.plugin_utils._page_rails import rails_view
 from ansible_collections.rdma.fabric.plugins.plugin_utils._page_rollout import rollout_view
 
 STATUS_WORDS = {
@@ -33,6 +35,16 @@ STACKS = {"mlnx-ofed": "MLNX_OFED", "doca-ofed": "DOCA-OFED"}
 VERDICT_WORDS = {"attention": "Needs attention", "pending": "Waits for you", "settled": "Settled"}
 _CHANGED = ("created", "configured", "deleted")
 _OPEN_ENTRIES = 12
+_OPEN_RAILS = 40
+# By what the page can be asked to show only some of its hosts.
+_STATES = {
+    "attention": "with remarks",
+    "refused": "with refused steps",
+    "needs_consent": "that wait for consent",
+    "needs_reboot": "that need a reboot",
+    "steps": "with steps",
+    "settled": "with nothing to do",
+}
 # What the table does not show of a host beside its name, or what the plans say better.
 _OF_ONE_HOST = ("name", "hostname", "machine", "recorded", "uplinks", "labels", "executed", "plan_digest")
 
@@ -42,14 +54,15 @@ class Detail:
     """How much of a report fits on the page; everything left out is counted there and stands in ``report.json``.
 
     ``text`` and ``name`` are characters, all others are numbers of entries; ``open_hosts`` rows of the fleet are shown
-    unfolded, ``steps`` is per plan, ``remark_hosts`` per kind of remark, ``objects`` per wave, ``pairs`` and ``matrix``
-    (nodes on an edge) per network of the wire proof.
+    unfolded, ``rails`` are rows of their grid, ``steps`` is per plan, ``remark_hosts`` per kind of remark, ``objects``
+    per wave, ``pairs`` and ``matrix`` (nodes on an edge) per network of the wire proof.
     """
 
     text: int
     name: int
     hosts: int
     open_hosts: int
+    rails: int
     classes: int
     plans: int
     steps: int
@@ -64,10 +77,10 @@ class Detail:
 
 # The first level whose page stays under the limit is used. The last one fits whatever a fleet or a hostile host says.
 LEVELS = (
-    Detail(400, 72, 1500, 60, 24, 60, 120, 120, 16, 400, 200, 200, 60, 48),
-    Detail(240, 64, 1200, 60, 14, 24, 60, 60, 10, 200, 120, 120, 40, 40),
-    Detail(160, 48, 1000, 60, 8, 10, 40, 40, 6, 100, 60, 60, 24, 32),
-    Detail(80, 32, 200, 60, 4, 4, 30, 20, 4, 50, 30, 30, 12, 16),
+    Detail(400, 72, 1500, 60, 400, 24, 60, 120, 120, 16, 400, 200, 200, 60, 48),
+    Detail(240, 64, 1200, 60, 300, 14, 24, 60, 60, 10, 200, 120, 120, 40, 40),
+    Detail(160, 48, 1000, 60, 200, 8, 10, 40, 40, 6, 100, 60, 60, 24, 32),
+    Detail(80, 32, 200, 60, 100, 4, 4, 30, 20, 4, 50, 30, 30, 12, 16),
 )
 
 
@@ -90,6 +103,8 @@ def page_view(report: dict[str, Any], detail: Detail) -> dict[str, Any]:
         "plans": _plans(report["plans"], detail),
         "waves": _waves(report["cluster"]["waves"], detail),
         "waits": _cut(report["cluster"]["waits"], detail.objects),
+        "needs": needs_view(report),
+        "rails": rails_view(report["hosts"], report["remarks"], detail.rails, _OPEN_RAILS),
         "rollout": rollout_view(report["rollout"], detail.hosts),
         "proof": proof_view(report["validation"], detail.pairs, detail.matrix),
         "images": _cut(report["images"], detail.images),
@@ -106,9 +121,18 @@ def _fleet(hosts: list[dict[str, Any]], detail: Detail) -> dict[str, Any]:
     """Return the rows of the fleet's table: equal hosts in one, those that need a person first."""
     ordered = sorted(hosts, key=lambda host: (_urgency(host), natural_key(host["name"])))
     alike = _alike(ordered, lambda host: {key: value for key, value in host.items() if key not in _OF_ONE_HOST})
-    rows = [{**members[0], "hosts": [member["name"] for member in members]} for members in alike]
+    rows = [
+        {
+            **members[0],
+            "hosts": [member["name"] for member in members],
+            "states": _states(members[0]),
+            "rails_up": sum(rail["link"] == "up" for rail in members[0]["rails"]),
+        }
+        for members in alike
+    ]
     shown = rows[: detail.hosts]
     return {
+        "states": [(state, words) for state, words in _STATES.items() if any(state in row["states"] for row in shown)],
         "open": shown[: detail.open_hosts],
         "folded": shown[detail.open_hosts :],
         "more_folded": sum(len(row["hosts"]) for row in shown[detail.open_hosts :]),
@@ -122,6 +146,18 @@ def _alike(entries: Iterable[dict[str, Any]], told: Callable[[dict[str, Any]], A
     for entry in entries:
         groups.setdefault(json.dumps(told(entry), sort_keys=True), []).append(entry)
     return list(groups.values())
+
+
+def _states(host: dict[str, Any]) -> list[str]:
+    """Return by which of ``_STATES`` a host is found."""
+    steps = host["steps"]
+    found = {
+        "attention": host["remarks"]["attention"],
+        **{status: steps[status] for status in ("refused", "needs_consent", "needs_reboot")},
+        "steps": steps["total"],
+        "settled": not steps["total"],
+    }
+    return [state for state in _STATES if found[state]]
 
 
 def _urgency(host: dict[str, Any]) -> int:

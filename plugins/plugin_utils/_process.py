@@ -19,6 +19,14 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._action import ActionF
 _PROC = Path("/proc")
 
 
+def boot_of_controller(proc: Path = _PROC) -> str:
+    """Return what tells this boot of this machine from any other, in its containers too; empty where /proc has none."""
+    try:
+        return (proc / "sys/kernel/random/boot_id").read_text(encoding="utf-8").strip()
+    except OSError:
+        return ""
+
+
 def running_play(proc: Path = _PROC) -> str:
     """Return the process of this play, empty where it can't be told: tasks run in children of it."""
     return _told(os.getppid(), proc)
@@ -57,8 +65,8 @@ def _told(number: int, proc: Path) -> str:
 
 
 def _place(proc: Path) -> str:
+    boot = boot_of_controller(proc)
     try:
-        boot = (proc / "sys/kernel/random/boot_id").read_text(encoding="utf-8").strip()
-        return f"{boot}/{os.readlink(proc / 'self/ns/pid')}"
+        return f"{boot}/{os.readlink(proc / 'self/ns/pid')}" if boot else ""
     except OSError:
         return ""

@@ -39,6 +39,7 @@ OF_HOSTS = (
     "host_state",
     "host_strict",
     "node_name",
+    "allow_controller_node",
     "drain",
     "drain_pods",
     "drain_resources",

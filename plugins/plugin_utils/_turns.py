@@ -6,10 +6,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Collection, Mapping, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.domains import alternating, domain_of
+from ansible_collections.rdma.fabric.plugins.module_utils._rollout.slots import SKIP_NODE
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import named
 from ansible_collections.rdma.fabric.plugins.plugin_utils._run_hosts import drained, nodes_of, parallel_of_policies
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variable import PREFIX
@@ -41,16 +42,27 @@ class Turn:
 
 
 @dataclass(frozen=True)
+class NoTurn:
+    """One host that would have a turn and has none, and why; one that ``failed`` keeps the others from theirs."""
+
+    host: str
+    msg: str
+    failed: bool = False
+
+
+@dataclass(frozen=True)
 class Turns:
     """All of them in their order; ``limit`` is a number, a percentage, or 0 without limit.
 
     ``label`` says which nodes are of one failure domain, and ``domain_limit`` how many of these are out of service.
+    ``left_out`` are the hosts that go without a turn, though they need one.
     """
 
     turns: Sequence[Turn]
     limit: str
     label: str = ""
     domain_limit: str = ""
+    left_out: Sequence[NoTurn] = ()
 
 
 @dataclass(frozen=True)
@@ -73,6 +85,7 @@ def turns_of(
     *,
     fabric: Sequence[str] = (),
     slots: Collection[str],
+    skipped: Collection[str] = (),
     canaries: Collection[str],
     limit: str,
     domains: Domains | None = None,
@@ -83,16 +96,19 @@ def turns_of(
 
     ``variables`` are those of every host, as ``hostvars`` has them; ``policies`` say what a host's policy asks for.
     ``fabric`` are all hosts, of which this run may have some. ``slots`` are the nodes that have a slot: what an earlier
-    run left there is healed. ``limit`` wins over policies.
+    run left there is healed. Of the nodes that are ``skipped`` by their label none begins, and those with a slot go on,
+    as in upstream's upgrades. ``limit`` wins over policies.
     """
-    found = []
+    found, left_out = [], []
     domains = domains or Domains()
     nodes = nodes_of(fabric or hosts, variables)
     totals = Counter(domains.of(node) for node in nodes.values())
     for host in hosts:
         own, node = variables.get(host, {}), nodes[host]
         due = needs_turn(own)
-        if due or (node in slots and _may_be_changed(own)):
+        if due and node in skipped and node not in slots:
+            left_out.append(NoTurn(host, f"its node {node} has the label {SKIP_NODE}"))
+        elif due or (node in slots and _may_be_changed(own)):
             seconds = seconds_of(own, (policies.get(host) or {}).get("drain") or {})
             links = (own.get("rdma_fabric_host_result") or {}).get("links") or []
             domain = domains.of(node)
@@ -103,7 +119,7 @@ def turns_of(
     found.sort(key=lambda turn: (not turn.canary, turn.node not in slots))
     of_policies = parallel_of_policies([turn.host for turn in found], variables, policies, unless_given=True)
     limit = limit or {"100%": "0"}.get(of_policies, of_policies)
-    return Turns(found, limit, domains.label, domains.limit if domains.label else "")
+    return Turns(found, limit, domains.label, domains.limit if domains.label else "", left_out)
 
 
 def needs_turn(variables: Mapping[str, Any]) -> bool:
@@ -127,11 +143,18 @@ def seconds_of(variables: Mapping[str, Any], drain: Mapping[str, Any]) -> int:
     return int(work + 2 * pods + jobs + _value("reboot_timeout", variables))
 
 
+def with_refused(turns: Turns, reasons: Mapping[str, str]) -> Turns:
+    """Return the turns; none where a host has a reason to be refused one, as nobody is interrupted then."""
+    refused = [NoTurn(turn.host, reasons[turn.host], failed=True) for turn in turns.turns if reasons.get(turn.host)]
+    return replace(turns, turns=[], left_out=[*turns.left_out, *refused]) if refused else turns
+
+
 def turn_notices(turns: Turns, variables: Mapping[str, Mapping[str, Any]], *, removes: bool = False) -> list[str]:
     """Return what is said before the first turn: whose it is, how many at once, and whose pods are cut off."""
     hosts = [turn.host for turn in turns.turns]
+    left_out = skip_notice([each.host for each in turns.left_out if not each.failed])
     if not hosts:
-        return []
+        return left_out
     safe = frozenset(drained(hosts, variables, unless_given=True))
     cut_off = [host for host in hosts if host not in safe]
     nodes = f"{turns.limit} of the nodes" if turns.limit.endswith("%") else f"{turns.limit} nodes"
@@ -143,7 +166,27 @@ def turn_notices(turns: Turns, variables: Mapping[str, Mapping[str, Any]], *, re
     if first and len(first) < len(hosts):
         said += f"; before the others {named(first, _MOST_NAMED)}"
     said = f"{said}; nothing is drained for {named(cut_off, _MOST_NAMED)}" if cut_off else said
-    return [said, *_domain_notices(turns)]
+    return [said, *_domain_notices(turns), *left_out]
+
+
+def skip_notice(hosts: Sequence[str]) -> list[str]:
+    """Return the notice that names hosts which are not upgraded, as the label of their nodes asks for."""
+    if not hosts:
+        return []
+    return [f"without a turn, as their nodes have the label {SKIP_NODE}: {named(hosts, _MOST_NAMED)}"]
+
+
+def unskipped_notice(hosts: Sequence[str]) -> list[str]:
+    """Return the notice that names hosts which are torn down, though their nodes are to be left out of upgrades."""
+    if not hosts:
+        return []
+    return [f"torn down all the same, as the label {SKIP_NODE} is about upgrades: {named(hosts, _MOST_NAMED)}"]
+
+
+def left_out_of_turns(hosts: Sequence[str], variables: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """Return the hosts that this run has left without a turn, not counting those that it fails for."""
+    registered = {host: variables.get(host, {}).get("_rdma_fabric_host_no_turn") or {} for host in hosts}
+    return [host for host, found in registered.items() if found and not found.get("failed")]
 
 
 def _domain_notices(turns: Turns) -> list[str]:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Rows of the variables that name task files of the user's, one for each stage of a host's turn."""
+"""Rows of the variables that name task files of the user's, one for each stage of a host's turn, and of their limit."""
 
 from __future__ import annotations
 
@@ -43,3 +43,17 @@ HOOKS = (
         readers=("host/upgrade",),
     ),
 )
+_LIMIT = Variable(
+    "hook_timeout",
+    "int",
+    (
+        "Seconds that each task of a hook may take, V(0) without limit. One that takes longer is ended and fails its "
+        "host. A C(timeout) of the task's own counts before it.",
+    ),
+    ("host/hook",),
+    HOST,
+    default=600,
+    least=0,
+    unit="seconds",
+)
+ROWS = (*HOOKS, _LIMIT)

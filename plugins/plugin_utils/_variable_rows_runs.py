@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The variables of runs: which hosts, how far, the report, the wire proof and recordings."""
+"""The variables of runs: which hosts, how far, the report and recordings."""
 
 from __future__ import annotations
 
@@ -9,9 +9,6 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._variable import HOST,
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variable_rows_turns import TURNS
 
 _TURN = ("host/give_back",)
-_PROOF = ("verify", *_TURN)
-# What is looked at before hosts are touched, too.
-_PODS = (*_PROOF, "playbook join", "playbook rollback", "playbook site", "playbook upgrade")
 _DRAIN = ("host/drain",)
 _NODE = ("host/drain", "host/give_back")
 _JOIN = ("host/join",)
@@ -94,101 +91,6 @@ RUN = (
         ("preflight", "playbook join", "playbook site", *TURNS),
     ),
 )
-OF_THE_PROOF = (
-    Variable(
-        "verify_networks",
-        "list",
-        ("Networks to test, as C(name) or C(namespace/name). All networks of the fabric unless given.",),
-        _PODS,
-        default=[],
-        elements="str",
-        asked=True,
-    ),
-    Variable(
-        "verify_resources",
-        "dict",
-        ("Resource that a test pod asks for, or a list of them, by network, where the fabric does not tell it.",),
-        _PODS,
-        default={},
-    ),
-    Variable(
-        "verify_pairs",
-        "str",
-        (
-            "V(all) tests every pair of nodes, in N - 1 rounds.",
-            "V(hunt) runs about log2 N rounds, which is enough to find a bad node.",
-        ),
-        ("verify",),
-        default="all",
-        choices=("all", "hunt"),
-        asked=True,
-    ),
-    Variable(
-        "verify_namespace",
-        "str",
-        ("Namespace of the test pods. Each network's own unless given.",),
-        _PODS,
-        asked=True,
-    ),
-    Variable(
-        "verify_image",
-        "str",
-        (
-            "Image with C(sh), C(sleep), C(ping) of iputils, C(rping) and C(ib_write_bw).",
-            "C(mellanox/rping-test), through the registry mirrors, unless given.",
-        ),
-        _PODS,
-    ),
-    Variable(
-        "verify_size",
-        "int",
-        ("Bytes of one message. 1048576, or 65536 on an emulated device, unless given.",),
-        _PROOF,
-        least=1,
-        unit="bytes",
-    ),
-    Variable(
-        "verify_iterations",
-        "int",
-        ("Messages on each queue pair. 5000, or 100 on an emulated device, unless given.",),
-        _PROOF,
-        least=1,
-    ),
-    Variable(
-        "verify_queue_pairs",
-        "int",
-        ("Queue pairs. 4, or 1 on an emulated device, unless given.",),
-        _PROOF,
-        least=1,
-    ),
-    Variable(
-        "verify_timeout",
-        "int",
-        ("Seconds to wait for the test pods of a network.",),
-        _PROOF,
-        default=180,
-        least=1,
-        unit="seconds",
-    ),
-    Variable(
-        "verify_test_timeout",
-        "int",
-        ("Seconds that each program may run in a pod.",),
-        _PROOF,
-        default=60,
-        least=1,
-        unit="seconds",
-    ),
-    Variable(
-        "verify_min_rate_ratio",
-        "float",
-        ("Share of the expected rate below which a test fails, such as V(0.9), which is used unless given.",),
-        _PROOF,
-        least=0.001,
-        most=1,
-        asked=True,
-    ),
-)
 OF_RUNS = (
     Variable(
         "host_mode",
@@ -243,6 +145,19 @@ OF_RUNS = (
         default=1800,
         least=1,
         unit="seconds",
+        asked=True,
+    ),
+    Variable(
+        "allow_controller_node",
+        "bool",
+        (
+            "Consent to drain, reload and reboot the host although it is the machine that Ansible runs on, or its node "
+            "runs the API server that the run talks to. Without it such a host is refused by name.",
+            "Ansible reboots no machine over a local connection.",
+        ),
+        (*TURNS, "playbook join", "playbook site"),
+        HOST,
+        default=False,
         asked=True,
     ),
     Variable(

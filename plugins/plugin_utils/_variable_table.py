@@ -12,6 +12,7 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils import (
     _variable_rows_discovery,
     _variable_rows_hooks,
     _variable_rows_hosts,
+    _variable_rows_proof,
     _variable_rows_runs,
     _variable_rows_turns,
 )
@@ -26,8 +27,8 @@ SECTIONS: dict[str, tuple[Variable, ...]] = {
     "Runs": _variable_rows_runs.RUN,
     "Hosts in turn, and taking everything back": _variable_rows_turns.ROWS,
     "Hosts of a run, reboots and drains": _variable_rows_runs.OF_RUNS,
-    "Hooks of a host's turn": _variable_rows_hooks.HOOKS,
-    "The wire proof": _variable_rows_runs.OF_THE_PROOF,
+    "Hooks of a host's turn": _variable_rows_hooks.ROWS,
+    "The wire proof": _variable_rows_proof.ROWS,
     "The discovery": _variable_rows_discovery.OF_THE_DISCOVERY,
 }
 """All rows, under the headings of the reference."""

@@ -85,8 +85,7 @@ def cluster_of_three(
     if named and len(read_state(Path(named))["guests"]) >= 3:
         yield Lab(Path(named))
         return
-    seconds = 3 * Options._field_defaults["boot_seconds"] // 2  # as long for each guest as the lab gives its two
-    options = Options(tmp_path_factory.mktemp("three"), guests=3, boot_seconds=seconds, owner=os.getpid())
+    options = Options(tmp_path_factory.mktemp("three"), guests=3, owner=os.getpid())
     for directory in started(options, pytestconfig):
         yield Lab(directory)
 

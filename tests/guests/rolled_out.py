@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Iterator
@@ -105,7 +106,7 @@ class Fleet:
 
     @contextmanager
     def watched(self) -> Iterator[Seen]:
-        """Look every second at nodes and the budget of the pods."""
+        """Look every second at nodes and the budget of the pods; a look that failed fails the test at the end."""
         seen = Seen()
         over = threading.Event()
 
@@ -115,13 +116,13 @@ class Fleet:
                 seen.look(self.lab, cordoned)
             seen.look(self.lab, cordoned)
 
-        watcher = threading.Thread(target=look)
-        watcher.start()
-        try:
-            yield seen
-        finally:
-            over.set()
-            watcher.join()
+        with ThreadPoolExecutor(1) as pool:
+            watcher = pool.submit(look)
+            try:
+                yield seen
+            finally:
+                over.set()
+            watcher.result()
 
     def start_jobs(self) -> None:
         bodies = {"apiVersion": "v1", "kind": "List", "items": jobs()}

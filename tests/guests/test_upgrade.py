@@ -11,7 +11,7 @@ from __future__ import annotations
 import threading
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Iterator
+from typing import Any, Callable, Iterator
 
 import pytest
 
@@ -41,7 +41,7 @@ spec:
   mtu: 1500
   ipam: '{"type": "whereabouts", "range": "192.0.2.0/24"}'
 """
-ARGUMENT = "rdma_fabric.upgraded=1"
+ARGUMENT, AGAIN = "rdma_fabric.upgraded=1", "rdma_fabric.again=1"
 NAMESPACE = "nvidia-network-operator"
 UPGRADE_SECONDS = 1800.0  # two reboots of emulated guests, one after the other
 
@@ -152,23 +152,55 @@ def test_a_second_run_interrupts_nobody(fleet: Fleet) -> None:
     assert (changes, fleet.boots()) == ([], boots)
 
 
-def test_a_node_whose_kubelet_does_not_come_back_stays_cordoned_with_its_slot_until_it_does(fleet: Fleet) -> None:
-    """The first of them; the other one is not touched."""
-    first, second = fleet.lab.guests
-    boots = fleet.boots()
-    wanted = {"rdma_fabric_kernel_arguments": [ARGUMENT, "rdma_fabric.again=1"], "rdma_fabric_canaries": first}
-    on_guest(fleet.lab, first, "systemctl mask containerd.service")
-    try:
-        outcome = fleet.upgrade(**{**wanted, "rdma_fabric_drain_timeout": 90}).refused()
-        assert f"node {first} is not given back" in outcome.output
-        assert "no further node begins, as one has failed" in outcome.output
-        assert get(fleet.lab, "node", first)["spec"]["unschedulable"] is True
-        assert [holder.partition("/")[0] for holder in fleet.holders()] == [first]
-        now = fleet.boots()
-        assert (now[first] != boots[first], now[second] == boots[second]) == (True, True)
-    finally:
+@pytest.fixture
+def containerd_masked(fleet: Fleet) -> Iterator[Callable[[], None]]:
+    """No kubelet comes back on the first guest after a reboot, until the returned function is called."""
+    first = fleet.lab.guests[0]
+
+    def unmask() -> None:
         on_guest(fleet.lab, first, "systemctl unmask containerd.service && systemctl start containerd kubelet")
-    fleet.upgrade(**wanted).succeeded()
+
+    on_guest(fleet.lab, first, "systemctl mask containerd.service")
+    yield unmask
+    unmask()
+
+
+def refused(fleet: Fleet, **variables: Any) -> Outcome:
+    """Run ``upgrade`` with the first guest as the canary, whose kubelet does not come back; nothing else is touched."""
+    first, *others = fleet.lab.guests
+    boots = fleet.boots()
+    outcome = fleet.upgrade(rdma_fabric_canaries=first, rdma_fabric_drain_timeout=90, **variables).refused()
+    assert f"node {first} is not given back" in outcome.output
+    assert "no further node begins, as one has failed" in outcome.output
+    assert get(fleet.lab, "node", first)["spec"]["unschedulable"] is True
+    assert [holder.partition("/")[0] for holder in fleet.holders()] == [first]
+    assert {guest: fleet.boots()[guest] for guest in others} == {guest: boots[guest] for guest in others}
+    return outcome
+
+
+def test_a_node_whose_kubelet_does_not_come_back_stays_cordoned_with_its_slot_until_it_does(
+    fleet: Fleet, containerd_masked: Callable[[], None]
+) -> None:
+    first, *others = fleet.lab.guests
+    boots, wanted = fleet.boots(), {"rdma_fabric_kernel_arguments": [ARGUMENT, AGAIN]}
+    refused(fleet, rdma_fabric_rollback=False, **wanted)
+    now = fleet.boots()
+    assert now[first] != boots[first]
+    containerd_masked()
+    fleet.upgrade(rdma_fabric_canaries=first, **wanted).succeeded()
     assert fleet.boots()[first] == now[first], "it was rebooted once"
-    assert fleet.boots()[second] != boots[second]
+    assert all(fleet.boots()[guest] != boots[guest] for guest in others)
+    assert (fleet.holders(), allocatable(fleet.lab, RESOURCE)) == ([], dict.fromkeys(fleet.lab.guests, str(OFFERED)))
+
+
+def test_such_a_node_is_brought_back_to_what_it_was_before(fleet: Fleet, containerd_masked: Callable[[], None]) -> None:
+    """It stays cordoned, as its kubelet is not there; the next run, which asks for nothing new, gives it back."""
+    first, boots = fleet.lab.guests[0], fleet.boots()
+    former = {"rdma_fabric_kernel_arguments": [ARGUMENT, AGAIN]}
+    refused(fleet, rdma_fabric_kernel_arguments=[ARGUMENT])
+    assert fleet.boots()[first] != boots[first]
+    assert AGAIN in on_guest(fleet.lab, first, "cat /proc/cmdline")
+    containerd_masked()
+    fleet.upgrade(**former).succeeded()
+    assert get(fleet.lab, "node", first)["spec"].get("unschedulable") is None
     assert (fleet.holders(), allocatable(fleet.lab, RESOURCE)) == ([], dict.fromkeys(fleet.lab.guests, str(OFFERED)))

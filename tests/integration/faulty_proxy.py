@@ -28,8 +28,13 @@ from ansible_collections.rdma.fabric.tests.lab.control_plane import ControlPlane
 from ansible_collections.rdma.fabric.tests.lab.pki import KeyPair, write_private
 
 STATUS_FAULTS = {"401": 401, "403": 403, "405": 405, "409": 409, "410": 410, "429": 429, "500": 500, "503": 503}
+# Pages of a proxy or a load balancer in between, that of a success among them.
+PAGES = {"page 502": 502, "page 200": 200}
 # What breaks before the server has seen the request, and what breaks after it has done what was asked.
-FAULTS = ("401", "409", "429", "500", "503", "reset", "reset after commit", "end of stream", "cut body", "stall")
+FAULTS = (
+    *("401", "409", "429", "429 without a time", "500", "503", *PAGES),
+    *("reset", "reset after commit", "end of stream", "cut body", "stall"),
+)
 STALL_SECONDS = 0.5
 
 
@@ -81,7 +86,11 @@ class Handler(http.server.BaseHTTPRequestHandler):
             return
         fault = self.server.plan.next_fault(self.command, self.path)
         if fault in STATUS_FAULTS:
-            self.answer_status(STATUS_FAULTS[fault])
+            self.answer_status(STATUS_FAULTS[fault], retry_after="1")
+        elif fault == "429 without a time":
+            self.answer_status(429)
+        elif fault in PAGES:
+            self.answer(PAGES[fault], b"<html><body>Bad Gateway</body></html>", {"Content-Type": "text/html"})
         elif fault in ("reset", "act"):
             self.act_on(fault)
             self.reset()
@@ -130,12 +139,16 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.wfile.write(content + b"\r\n")
         self.wfile.write(b"0\r\n\r\n")
 
-    def answer_status(self, code: int) -> None:
+    def answer_status(self, code: int, retry_after: str = "") -> None:
         content = json.dumps({"kind": "Status", "code": code, "message": f"injected {code}"}).encode()
+        self.answer(code, content, {"Retry-After": retry_after} if code == 429 and retry_after else {})
+
+    def answer(self, code: int, content: bytes, headers: dict[str, str]) -> None:
+        """Answer in the server's place."""
         self.send_response(code)
         self.send_header("Content-Length", str(len(content)))
-        if code == 429:
-            self.send_header("Retry-After", "1")
+        for name, value in headers.items():
+            self.send_header(name, value)
         self.end_headers()
         self.wfile.write(content)
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import sys
+import uuid
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,9 @@ done
 if [ -e "$0/sys" ]; then
     mount -t overlay overlay -o "lowerdir=$0/sys:/sys" /sys
 fi
+if [ -e "$0/boot_id" ]; then
+    mount --bind "$0/boot_id" /proc/sys/kernel/random/boot_id
+fi
 if [ -e "$0/read-only" ]; then
     mount --bind /etc/security /etc/security
     mount -o remount,bind,ro /etc/security
@@ -37,15 +41,15 @@ exec INTERPRETER "$@"
 
 
 class OwnFiles:
-    """One such host in a folder."""
+    """One such host in a folder, by default with the Python of the tests."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, python: Path = Path(sys.executable)) -> None:
         self.folder = folder
         for place in ("etc", "run", "var/lib"):
             for part in ("upper", "work"):
                 (folder / place / part).mkdir(parents=True)
         enter = folder / "enter"
-        enter.write_text(_ENTER.replace("INTERPRETER", sys.executable), encoding="utf-8")
+        enter.write_text(_ENTER.replace("INTERPRETER", str(python)), encoding="utf-8")
         self._python = folder / "python"
         words = " ".join([*apart("mount"), "sh", "-c"])
         self._python.write_text(f'#!/bin/sh\nexec {words} "$(cat {enter})" {folder} "$@"\n', encoding="utf-8")
@@ -83,6 +87,10 @@ class OwnFiles:
             for path in (self.folder / "sys").rglob(f"ports/1/{name}"):
                 path.write_text(f"{text}\n", encoding="utf-8")
 
+    def is_another_machine(self) -> None:
+        """Have the host's kernel say that it is not the one of this machine."""
+        (self.folder / "boot_id").write_text(f"{uuid.uuid4()}\n", encoding="utf-8")
+
     def _written(self, path: str) -> Path:
         top = next(place for place in ("etc", "run", "var/lib") if path.startswith(f"/{place}/"))
         return self.folder / top / "upper" / path[len(top) + 2 :]
@@ -104,8 +112,12 @@ class OwnFiles:
 
 
 def inventory_of(folder: Path, hosts: dict[str, OwnFiles], **variables: Any) -> Path:
-    """Write an inventory of a fabric of these hosts; ``variables`` are those of all of them."""
+    """Write an inventory of a fabric of these hosts; ``variables`` are those of all of them.
+
+    They are this machine, which has a turn by consent only.
+    """
     path = folder / "hosts.json"
     own = {name: host.variables for name, host in hosts.items()}
-    path.write_text(json.dumps({"rdma_fabric": {"hosts": own, "vars": variables}}), encoding="utf-8")
+    of_all = {"rdma_fabric_allow_controller_node": True, **variables}
+    path.write_text(json.dumps({"rdma_fabric": {"hosts": own, "vars": of_all}}), encoding="utf-8")
     return path

@@ -23,6 +23,7 @@ Json = dict[str, Any]
 
 SEEDS = CHECKOUT / "tests" / "fixtures" / "seeds"
 CALLBACKS = CHECKOUT / "tests" / "bench" / "callback_plugins"
+STATISTICS = re.compile(r"^\tRUN: (\{.*\})$", re.MULTILINE)
 FATAL = re.compile(r"^fatal: \[(?P<host>[^]]+)\]: FAILED! => (?P<result>\{.*\})$", re.MULTILINE)
 WRITES = {"create", "update", "patch", "delete", "deletecollection"}
 # Questions about a user and its rights, which are POSTs that store nothing.
@@ -55,6 +56,13 @@ class Outcome:
         (failure,) = self.failures.values()
         text: str = failure["msg"]
         return text
+
+    @property
+    def result(self) -> Json:
+        """The statistic of the run, as AWX shows it: what is printed is what ``set_stats`` would have left."""
+        (text,) = STATISTICS.findall(self.output)
+        found: Json = json.loads(text)["rdma_fabric_result"]
+        return found
 
     def violations(self) -> list[Json]:
         """Return the violations of the only failure, which must be reported once and change nothing."""
@@ -91,6 +99,7 @@ class User:
             "HOME": str(self.home),
             "LANG": "C.UTF-8",
             "ANSIBLE_NOCOLOR": "1",
+            "ANSIBLE_SHOW_CUSTOM_STATS": "1",
             "ANSIBLE_COLLECTIONS_PATH": str(COLLECTIONS),
             "ANSIBLE_CALLBACK_PLUGINS": str(CALLBACKS),
             "ANSIBLE_CALLBACKS_ENABLED": "rdma_fabric_count",

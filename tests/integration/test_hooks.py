@@ -106,6 +106,28 @@ def test_a_hook_that_fails_fails_its_host_and_no_later_one_begins(
         assert (fleet.changed(), fleet.cordoned(), fleet.holders()) == (["one", "two"], [], [])
 
 
+@pytest.mark.parametrize("looped", [False, True])
+def test_a_hook_that_hangs_fails_its_host_at_its_limit(looped: bool, fleet: Fleet, hooks: Hooks) -> None:
+    """Nothing runs on the host from the hook's first task on."""
+    hold = {"ansible.builtin.file": {"path": str(fleet.hosts["one"].folder / "hold"), "state": "touch"}}
+    hangs = {"ansible.builtin.command": "true", **({"loop": [1]} if looped else {})}
+    hooks.tasks("before_drain", {**hold, "delegate_to": "localhost"}, hangs)
+    limits: dict[str, Any] = {"rdma_fabric_canaries": "one", "rdma_fabric_hook_timeout": "3"}
+    try:
+        outcome = fleet.run("--limit", "one,two", **limits, **hooks.variables).refused()
+    finally:
+        fleet.hosts["one"].switch("hold", on=False)
+    why = (
+        f"the hook {hooks.path('before_drain')} (before_drain) has not ended: its task Task 1 of before_drain took "
+        "longer than 3 seconds; see what it waits for on one, or raise its timeout (rdma_fabric_hook_timeout unless it "
+        "has its own)"
+    )
+    assert why in " ".join(outcome.output.split())
+    (slot,) = fleet.slots()
+    assert why in slot["metadata"]["annotations"]["rdma.fabric/slot-failed"]
+    assert (fleet.changed(), fleet.cordoned(), hooks.stages()) == ([], [], ["failed"])
+
+
 def test_hooks_that_are_no_files_are_refused_before_anything_is_touched(fleet: Fleet, hooks: Hooks) -> None:
     outcome = fleet.run(rdma_fabric_hooks_changed=["hooks/nccl.yml", str(hooks.path("changed")), "/not/there.yml"])
     said = " ".join(outcome.refused().output.split())

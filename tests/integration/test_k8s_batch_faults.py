@@ -6,8 +6,9 @@
 from __future__ import annotations
 
 import contextlib
+from functools import partial
 from pathlib import Path
-from typing import Any, Iterator
+from typing import Any, Callable, Iterator
 
 import pytest
 
@@ -173,6 +174,64 @@ def test_killed_at_every_request(control_plane: ControlPlane, namespace: str, af
             state.assert_converges()
         if mortal.left > 0:
             break
+    assert number > 5
+
+
+class Overtaken:
+    """A sender that lets somebody else act before its n-th request."""
+
+    def __init__(self, sender: Sender, number: int, act: Callable[[], None]) -> None:
+        self.sender = sender
+        self.left = number
+        self.act = act
+
+    def send(self, method: str, path: str, body: bytes | None, content_type: str | None) -> Reply:
+        self.left -= 1
+        if self.left == 0:
+            self.act()
+        return self.sender.send(method, path, body, content_type)
+
+
+def test_another_set_at_every_request(control_plane: ControlPlane, namespace: str) -> None:
+    """Both want one object: the set that comes second is refused by name or told that it took it over.
+
+    Whoever lost it is refused from then on, and every object stays on record: removing both sets leaves none.
+    """
+    shared, own, theirs = (config_map(namespace, name) for name in ("shared", "own", "theirs"))
+    sets = {namespace: wave(shared, own), f"{namespace}-other": wave(shared, theirs)}
+
+    def attempt(name: str, sender: Sender) -> str:
+        """Return what a run of a set says."""
+        try:
+            return "\n".join(apply_through(sender, namespace, sets[name], set_name=name).notices)
+        except BatchError as refused:
+            return str(refused)
+
+    def sender() -> Sender:
+        return Client({"kubeconfig": str(control_plane.kubeconfig)})
+
+    def run_the_other(said: list[str]) -> None:
+        said.append(attempt(other, sender()))
+
+    one, other = sets
+    number = 0
+    while True:
+        number += 1
+        said: list[str] = []
+        overtaken = Overtaken(sender(), number, partial(run_the_other, said))
+        said.append(attempt(one, overtaken))
+        if overtaken.left > 0:
+            break
+        live = read(control_plane.api, shared)
+        assert live is not None
+        winner = live["metadata"]["labels"]["rdma.fabric/set"]
+        loser = other if winner == one else one
+        told = f"belongs to the set {winner!r}", f"shared: existed and now belongs to the set {winner}"
+        assert any(words in text for words in told for text in said), (number, said)
+        assert f"belongs to the set {winner!r}" in attempt(loser, sender()), number
+        for name in sets:
+            apply(control_plane.kubeconfig, namespace, set_name=name, absent=True)
+        assert [body for body in (shared, own, theirs) if read(control_plane.api, body)] == [], number
     assert number > 5
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import shlex
 import shutil
 import sys
 from pathlib import Path
@@ -262,6 +263,37 @@ def test_hosts_are_rebooted_one_after_the_other_unless_told_otherwise(
     assert "nothing is drained" in said
 
 
+@pytest.mark.parametrize("of_api_server", [False, True])
+def test_no_host_is_rebooted_while_one_would_be_that_the_run_stands_on(
+    user: User, tmp_path: Path, of_api_server: bool
+) -> None:
+    names = ["one", "two"]
+    known: Json = {
+        "rdma_fabric_preflight_result": {"spec": {"hosts": {name: {} for name in names}}},
+        "_rdma_fabric_ready_result": {"api_servers": {"two": "10.0.0.10 is its address"} if of_api_server else {}},
+    }
+    due = {"recorded": False, "reboot_required": True, "reboot_due": True}
+    here = {**due, "is_controller": not of_api_server}
+    answers = [
+        ("localhost", known),
+        ("one", {"rdma_fabric_host_result": due}),
+        ("two", {"rdma_fabric_host_result": here}),
+    ]
+    plays: list[Json] = [{"hosts": host, "tasks": [{"ansible.builtin.set_fact": facts}]} for host, facts in answers]
+    look = {"rdma.fabric.fabric_hosts": {"hosts": names}}
+    text, end = (
+        yaml.safe_dump([{**play, "gather_facts": False} for play in part])
+        for part in (plays, [{"hosts": "localhost", "tasks": [look]}])
+    )
+    parts = CHECKOUT / "playbooks" / "parts" / "reboots.yml"
+    playbook = tmp_path / "playbook.yml"
+    playbook.write_text(f"{text}- ansible.builtin.import_playbook: {parts}\n{end}", encoding="utf-8")
+    outcome = user.run(str(playbook), inventory=inventory_of(tmp_path, *names)).refused()
+    assert [key for name in names for key in outcome.counts[name] if key.endswith("reboot")] == []
+    runs = "the API server (10.0.0.10 is its address)" if of_api_server else "this controller"
+    assert f"  - two: failed: node two runs {runs}, so it is not interrupted: " in outcome.message
+
+
 @pytest.mark.parametrize(("parallel", "tried"), [(None, 1), (2, 2)])
 def test_drivers_are_reloaded_one_host_after_the_other_unless_told_otherwise(
     user: User, tmp_path: Path, parallel: int | None, tried: int
@@ -360,6 +392,40 @@ def test_check_mode_shows_the_plan_and_stores_nothing(
     assert f"planned: limits {LIMITS_FILE}: " in outcome.output
     assert stored_writes(control_plane.audit, mark) == []
     assert not Path(LIMITS_FILE).exists()
+
+
+def test_the_result_of_a_run_tells_what_is_pending_changed_unchanged_and_refused(user: User, tmp_path: Path) -> None:
+    host = OwnFiles(tmp_path / "host")
+    inventory = own_inventory(tmp_path, {HOST: host})
+    here = user.here / "rdma-fabric-run"
+    plans = {"plans": str(here / "hosts")}
+
+    def ended(*arguments: str, status: int, **wanted: Any) -> Json:
+        outcome = user.run("site", *arguments, inventory=inventory, variables={**WANTED, **wanted})
+        assert outcome.status == status, outcome.output
+        result = outcome.result
+        assert result["outcome"] == result["result"]
+        assert result["report"] == str(here / "report.json")
+        assert result["paths"] == (plans if arguments else {"report": str(here / "report.html"), **plans})
+        return result
+
+    shown = ended("--check", status=0)
+    assert (shown["result"], shown["steps"]["planned"], host.has(LIMITS_FILE)) == ("pending", 2, False)
+    assert "2 steps wait" in shown["counts"]
+    # Of the command line without --check, as it is what carries out the plan.
+    assert shlex.split(shown["next"])[:4] == ["ansible-playbook", "rdma.fabric.site", "-i", str(inventory)]
+    assert "--check" not in shown["next"]
+    done = ended(status=0)
+    assert (done["result"], done["steps"]["total"], host.has(LIMITS_FILE)) == ("changed", 0, True)
+    assert done["hosts"] == {"total": 1, "recorded": 0}
+    assert ended(status=0)["result"] == "unchanged"
+    flawed = [{"pci": "0000:ff:1f.7", "mtu": 9000}]
+    for arguments in ((), ("--check",)):
+        refused = ended(*arguments, status=2, rdma_fabric_interfaces=flawed)
+        assert (refused["result"], refused["steps"]["refused"]) == ("refused", 1)
+        assert refused["next"].startswith(
+            "mend or allow what is refused above, then: ansible-playbook rdma.fabric.site"
+        )
 
 
 def test_preview_of_the_host_goes_on_to_the_cluster(

@@ -10,6 +10,7 @@ import re
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Iterator
 
 import pytest
 
@@ -24,6 +25,7 @@ from ansible_collections.rdma.fabric.tests.integration.playbooks import (
 )
 from ansible_collections.rdma.fabric.tests.lab.audit import Request
 from ansible_collections.rdma.fabric.tests.lab.control_plane import ControlPlane
+from tools.checkout import CHECKOUT
 from tools.fleet import INVENTORY, RECORDINGS, SUFFIX
 
 HOSTS = sorted(path.name[: -len(SUFFIX)] for path in RECORDINGS.glob(f"*{SUFFIX}"))
@@ -252,25 +254,56 @@ def test_variables_of_localhost_count_where_a_limit_leaves_it_out(tmp_path: Path
     assert [host["name"] for host in report["hosts"]] == ["one"]
 
 
-@pytest.mark.parametrize("playbook", ["preflight", "preview", "site", "render", "verify", "record"])
-def test_a_run_that_leaves_out_what_it_was_asked_for_fails_and_keeps_the_report(playbook: str, tmp_path: Path) -> None:
-    user = User(tmp_path)
+@dataclass(frozen=True)
+class Reported:
+    """A user with the report of an earlier run, and an inventory with a tab."""
+
+    user: User
+    kept: dict[str, bytes]
+    tabbed: Path
+
+    def files(self) -> dict[str, bytes]:
+        return {name: (self.user.here / name).read_bytes() for name in self.user.files()}
+
+
+@pytest.fixture(scope="module")
+def reported(tmp_path_factory: pytest.TempPathFactory) -> Reported:
+    user = User(tmp_path_factory.mktemp("reported"))
     user.run("preview", inventory=INVENTORY).succeeded()
-    kept = {name: (user.here / name).read_bytes() for name in user.files()}
-    tabbed, given = tmp_path / "tabbed.yml", {"rdma_fabric_render_dir": "out"}
+    tabbed = user.home / "tabbed.yml"
     tabbed.write_text("rdma_fabric:\n\thosts: {gpu-01: }\n", encoding="utf-8")
-    for arguments, inventory, said in (
-        ([], tmp_path / "typo.yml", "typo.yml: does not exist"),
-        ([], tabbed, "tabbed.yml: cannot be read from line 2 on"),
-        ([], "gpu-01,", "no host"),
-        (["--tags", "cluster"], INVENTORY, "--tags cluster would leave out what this playbook is for"),
-        (["--skip-tags", "all"], INVENTORY, "--skip-tags all would leave out what this playbook is for"),
-    ):
-        outcome = user.run(playbook, *arguments, inventory=inventory, variables=given).refused()
-        of_recording = f"no host of the inventory {inventory} matches rdma_fabric"
-        wanted = of_recording if playbook == "record" and not arguments else said
-        assert wanted in outcome.message, outcome.output
-    assert {name: (user.here / name).read_bytes() for name in user.files()} == kept
+    found = Reported(user, {}, tabbed)
+    found.kept.update(found.files())
+    return found
+
+
+def refusals(playbook: str, tabbed: Path) -> Iterator[tuple[list[str], Path | str, str]]:
+    """Yield arguments and inventory of runs that leave out what they are asked for, and what they have to say."""
+    typo = tabbed.parent / "typo.yml"
+    of_hosts = f"no host of the inventory {{}} matches {PATTERN}" if playbook in READ_NO_INPUT else ""
+    yield [], "gpu-01,", of_hosts.format("gpu-01,") or "no host"
+    yield ["--tags", "cluster"], INVENTORY, "--tags cluster would leave out what this playbook is for"
+    # What is looked at is one file for the playbooks that read the input, and another for those that do not.
+    if playbook in {"site", *READ_NO_INPUT}:
+        yield [], typo, of_hosts.format(typo) or "typo.yml: does not exist"
+        yield [], tabbed, of_hosts.format(tabbed) or "tabbed.yml: cannot be read from line 2 on"
+        yield ["--skip-tags", "all"], INVENTORY, "--skip-tags all would leave out what this playbook is for"
+
+
+PATTERN = "rdma_fabric"
+READ_NO_INPUT = {"discover", "record"}
+
+
+@pytest.mark.parametrize("playbook", sorted(path.stem for path in (CHECKOUT / "playbooks").glob("*.yml")))
+def test_a_run_that_leaves_out_what_it_was_asked_for_fails_and_keeps_the_report(
+    playbook: str, reported: Reported
+) -> None:
+    given = {"rdma_fabric_render_dir": "out"}
+    for arguments, inventory, said in refusals(playbook, reported.tabbed):
+        outcome = reported.user.run(playbook, *arguments, inventory=inventory, variables=given).refused()
+        assert said in outcome.message, outcome.output
+        assert outcome.result["result"] == "refused"
+        assert reported.files() == reported.kept
 
 
 def test_the_pattern_of_hosts_counts_wherever_it_is_set(tmp_path: Path) -> None:

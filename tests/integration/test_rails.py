@@ -10,6 +10,7 @@ import os
 import subprocess
 import sys
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,8 +19,11 @@ import yaml
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import parse_host_variables
 from ansible_collections.rdma.fabric.tests.integration import guides, rails_apart
 from ansible_collections.rdma.fabric.tests.integration.isolated import apart
+from ansible_collections.rdma.fabric.tests.integration.playbooks import User
 from tools.checkout import COLLECTIONS
+from tools.fleet import RECORDINGS
 
+EXAMPLE, COMPUTED = [text for text in guides.blocks_of(guides.guide("guide-system.md")) if "routing-policy" in text]
 RAIL0, RAIL1 = rails_apart.RAILS
 ADDRESS0, ADDRESS1 = rails_apart.ADDRESSES
 OWN_WAYS = {
@@ -32,8 +36,7 @@ OWN_WAYS = {
 @lru_cache(maxsize=1)
 def stages() -> dict[str, Any]:
     """What was seen; the guide's cards are the rails here."""
-    (block,) = [text for text in guides.blocks_of(guides.guide("guide-system.md")) if "routing-policy" in text]
-    variables = yaml.safe_load(block)
+    variables = yaml.safe_load(EXAMPLE)
     for rail, entry in zip(rails_apart.RAILS, variables["rdma_fabric_interfaces"]):
         entry["current_name"] = rail
         del entry["pci"]
@@ -85,3 +88,19 @@ def test_the_removal_leaves_what_was_there_before() -> None:
     removed, before = stages()["removed"], stages()["before"]
     assert (removed["answers"], removed["ours"], removed["rules"]) == (before["answers"], [], [])
     assert stages()["files"] == []
+
+
+def test_the_numbers_of_rail_and_host_come_to_routes_and_rules(tmp_path: Path) -> None:
+    user = User(tmp_path)
+    variables = {"rdma_fabric_recording": str(RECORDINGS / "roce-h100-01.json.gz"), **yaml.safe_load(COMPUTED)}
+    inventory = tmp_path / "hosts.json"
+    hosts = {"gpu-11": {}, "gpu-12": {"rail_host": 12}}
+    inventory.write_text(json.dumps({"rdma_fabric": {"hosts": hosts, "vars": variables}}), encoding="utf-8")
+    user.run("preview", inventory=inventory)
+    for number in (11, 12):
+        host = json.loads((user.here / "rdma-fabric-run" / "hosts" / f"gpu-{number}.json").read_text(encoding="utf-8"))
+        for rail, entry in enumerate(host["desired"]["interfaces"], 1):
+            (route,), (rule,) = entry["routes"], entry["routing-policy"]
+            assert (route["to"], route["via"]) == ("10.0.0.0/8", f"10.{rail}.0.1")
+            assert rule["from"] == f"10.{rail}.0.{number}/32"
+            assert route["table"] == rule["table"] == 100 + rail

@@ -11,6 +11,7 @@ from __future__ import annotations
 import shlex
 import textwrap
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -79,6 +80,63 @@ def test_what_a_killed_run_left_is_healed_by_the_next_one(fleet: Fleet, mended: 
     assert (fleet.changed(), fleet.cordoned(), fleet.marked(), fleet.holders()) == (list(NAMES), [], [], [])
     assert f"node {fleet.nodes[first]} goes on where another run left it" in " ".join(outcome.output.split())
     assert len([name for name, _what in fleet.interrupted(mark) if name != first]) == 4
+
+
+def test_a_node_with_upstreams_skip_label_has_no_turn_until_it_is_taken_off(fleet: Fleet) -> None:
+    fleet.label("nvidia.com/ofed-driver-upgrade.skip", {"one": "false", "two": "true"})
+    mark = fleet.cluster.audit.mark()
+    outcome = fleet.run().succeeded()
+    assert fleet.changed() == ["one", "three"]
+    assert "two" not in {name for name, _what in fleet.interrupted(mark)}
+    assert (fleet.cordoned(), fleet.holders(), fleet.pods()) == ([], [], [fleet.nodes["two"]])
+    said = "without a turn, as their nodes have the label nvidia.com/ofed-driver-upgrade.skip=true: two"
+    assert said in " ".join(outcome.output.split())
+    report = fleet.user.report()
+    assert (report["notices"], report["summary"]["outcome"]) == ([said], "pending")
+    fleet.label("nvidia.com/ofed-driver-upgrade.skip", {"two": "false"})
+    fleet.run().succeeded()
+    assert fleet.changed() == list(NAMES)
+
+
+@pytest.mark.parametrize("arguments", [(), ("--check",)])
+def test_the_machine_of_the_controller_is_refused_before_anything_is_touched(
+    fleet: Fleet, arguments: tuple[str, ...]
+) -> None:
+    mark = fleet.cluster.audit.mark()
+    outcome = fleet.run(*arguments, rdma_fabric_allow_controller_node=False).refused()
+    assert (fleet.changed(), fleet.cordoned(), fleet.holders(), len(fleet.pods())) == ([], [], [], 3)
+    assert stored_writes(fleet.cluster.audit, mark) == []
+    why = f"node {fleet.nodes['one']} runs this controller, so it is not interrupted: run from another machine, or set "
+    # Before the hosts are read, and at the end.
+    assert [line for line in outcome.message.splitlines() if f"  - one: failed: {why}" in line]
+    said = " ".join(outcome.output.split())
+    assert said.index(why) < said.index("TASK [rdma.fabric.host : ")
+
+
+def test_the_node_of_the_api_server_is_refused_and_those_that_need_nothing_keep_nobody_from_a_turn(
+    fleet: Fleet,
+) -> None:
+    for host in fleet.hosts.values():
+        host.is_another_machine()
+    fleet.label("node-role.kubernetes.io/control-plane", {"two": ""})
+    mark = fleet.cluster.audit.mark()
+    refuse: dict[str, Any] = {"rdma_fabric_allow_controller_node": False}
+    outcome = fleet.run(**refuse).refused()
+    assert (fleet.changed(), stored_writes(fleet.cluster.audit, mark)) == ([], [])
+    head, why, step = outcome.message.splitlines()
+    assert head.startswith("1 of 3 hosts of this run was not brought to the end")
+    assert why == (
+        f"  - two: failed: node {fleet.nodes['two']} runs the API server (it is the only node of the control plane), "
+        "so it is not interrupted: set rdma_fabric_allow_controller_node: true for its host"
+    )
+    assert step == "next: mend it and run again, or leave it out: --limit 'all,!two'"
+    report = fleet.user.report()
+    assert [each["host"] for each in report["remarks"] if each["kind"] == "unfinished"] == ["two"]
+    fleet.run("--limit", "all,!two", **refuse).succeeded()
+    assert fleet.changed() == ["one", "three"]
+    fleet.run(rdma_fabric_allow_controller_node=True).succeeded()
+    assert fleet.changed() == list(NAMES)
+    fleet.run(**refuse).succeeded()
 
 
 def test_the_commands_of_the_guide_run(fleet: Fleet) -> None:

@@ -37,8 +37,8 @@ NO_VARIABLES = {
 } | REGISTERED
 # What preflight reads for the role: the role itself sees what became of it.
 THROUGH_PREFLIGHT = {row.name for row in OF_THE_STATE} - {"rdma_fabric_allow_reboot", "rdma_fabric_recording"}
-# What fabric_hosts reads for the role.
-THROUGH_FABRIC_HOSTS = {row.name for row in HOOKS}
+# What fabric_hosts reads for the role, and fabric_rollout beside it for the playbooks.
+THROUGH_FABRIC_HOSTS = {row.name for row in HOOKS} | {"rdma_fabric_allow_controller_node"}
 # Parts of playbooks with the playbooks that import them.
 IMPORTED = {
     "hosts": ("join", "preview", "rollback", "site", "teardown", "upgrade", "verify"),

@@ -11,10 +11,12 @@ import sys
 from typing import Sequence
 
 from tests.lab.guests.requirements import look, missing
+from tools import releases, targets
 from tools.checkout import BUILD, CHECKOUT, COLLECTIONS, LINK, PROGRAMS, own_environment
 from tools.gates.model import Gate, Step
 from tools.gates.sanity import sanity_steps
-from tools.oldest import FOLDER as OLDEST
+from tools.pythons import text_of
+from tools.releases import NEWEST, OLDEST, Release, programs_of, python_for_gate
 
 JUNIT = BUILD / "gates"
 ARTIFACTS = BUILD / "artifact"
@@ -94,6 +96,26 @@ def programs_missing() -> str | None:
 def lab_missing() -> str | None:
     """Say why hosts can't be booted here."""
     return programs_missing() or "\n".join(missing(look())) or None
+
+
+def release_gate(release: Release) -> Gate:
+    """Return the gate of a release of ansible-core and kubernetes.core."""
+    junit = JUNIT / f"{release.name}.xml"
+    return Gate(
+        release.name,
+        f"the preview, and the tests of what stands on ansible-core, with its {release.name} supported release",
+        lambda: module("tools.releases", release.name, str(junit)),
+        after=("preview", "programs"),
+        missing=lambda: programs_missing() or releases.missing(release),
+        junit=junit,
+        limit_s=1800,
+    )
+
+
+def release_sanity(release: Release) -> tuple[Step, ...]:
+    """Return the sanity tests of a release with the Python of its gate, which ``missing`` has found."""
+    python = python_for_gate(release) or release.pythons[0]
+    return sanity_steps(programs_of(release, python), BUILD / f"sanity-{release.name}", python)
 
 
 def environment() -> dict[str, str]:
@@ -195,22 +217,23 @@ GATES: tuple[Gate, ...] = (
         forbidden=("WARNING:", "ERROR:"),
     ),
     Gate("preview", "make preview", lambda: module("tools.preview"), after=("artifact",)),
-    Gate(
-        "oldest",
-        "the preview, and the tests of what stands on ansible-core, with its oldest supported release",
-        lambda: module("tools.oldest", str(JUNIT / "oldest.xml")),
-        after=("preview", "programs"),
-        missing=programs_missing,
-        junit=JUNIT / "oldest.xml",
-        limit_s=1800,
-    ),
+    *(release_gate(release) for release in (OLDEST, NEWEST)),
     Gate(
         "sanity-oldest",
-        "ansible-test sanity of that release, nothing ignored",
-        lambda: sanity_steps(OLDEST / "venv" / "bin", BUILD / "sanity-oldest"),
+        "ansible-test sanity of the oldest release, nothing ignored",
+        lambda: release_sanity(OLDEST),
         after=("oldest",),  # which makes its environment
+        missing=lambda: releases.missing(OLDEST),
         forbidden=("All targets skipped", "Skipping sanity test"),
         limit_s=3600,
+    ),
+    Gate(
+        "targets",
+        "the host core with the oldest Python that a host may have",
+        lambda: module("tools.targets", text_of(targets.OLDEST), str(JUNIT / "targets.xml")),
+        missing=targets.missing,
+        junit=JUNIT / "targets.xml",
+        limit_s=1800,
     ),
     Gate(
         "demo",

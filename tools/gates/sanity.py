@@ -16,27 +16,30 @@ from pathlib import Path
 
 from tools.checkout import BUILD, CHECKOUT, PROGRAMS, link_kubernetes_core
 from tools.gates.model import Step
+from tools.pythons import Version, text_of
 
 ROOT = BUILD / "sanity"
 NOT_SOURCES = shutil.ignore_patterns(
     ".git", ".venv", "build", "output", "__pycache__", "*.pyc", ".ansible", ".*_cache", ".hypothesis", "*.tar.gz"
 )
 BOOTSTRAP = "import ensurepip\n\nensurepip.bootstrap(upgrade=True, default_pip=True)\n"
-BOOTSTRAP_RELEASES = ("20_3_4", "21_3_1", "23_1_2", "24_2", "24_3_1", "25_0_1")
+BOOTSTRAP_RELEASES = ("20_3_4", "21_3_1", "23_1_2", "24_2", "24_3_1", "25_0_1", "25_2")
 
 
-def sanity_steps(programs: Path = PROGRAMS, root: Path = ROOT) -> tuple[Step, ...]:
+def sanity_steps(
+    programs: Path = PROGRAMS, root: Path = ROOT, python: Version = sys.version_info[:2]
+) -> tuple[Step, ...]:
     """Copy the checkout and return the command that judges the copy; no test is left out and no finding ignored.
 
-    ``programs`` holds the ansible-test that judges, ``root`` the copy and the home.
+    ``programs`` holds the ansible-test that judges, in an environment of ``python``; ``root`` the copy and the home.
     """
     tree, home = root / "ansible_collections" / "rdma" / "fabric", root / "home"
     copy_checkout(tree)
     link_kubernetes_core(root)
     prepare_home(home)
-    python = ".".join(map(str, sys.version_info[:2]))
-    arguments = ("sanity", "--venv", "--python", python, "--color", "no", "--truncate", "0")
-    environment = {"HOME": str(home), "ANSIBLE_HOME": str(home / ".ansible")}
+    arguments = ("sanity", "--venv", "--python", text_of(python), "--color", "no", "--truncate", "0")
+    path = f"{programs}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
+    environment = {"HOME": str(home), "ANSIBLE_HOME": str(home / ".ansible"), "PATH": path}
     # Without a repository of its own, ansible-test asks the checkout's, which ignores everything below build/.
     return (
         Step(("git", "init", "--quiet"), environment, tree),

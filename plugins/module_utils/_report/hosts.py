@@ -38,6 +38,12 @@ def device_model(device: dict[str, Any]) -> str:
     return str(model) if model else "{vendor}:{device}".format(**device)
 
 
+def nic_name(nic: dict[str, Any]) -> str:
+    """Return the name of a NIC's RDMA device; without one that of its interface, or its model."""
+    names = nic["rdma"] or nic["netdevs"]
+    return str(names[0]) if names else device_model(nic)
+
+
 def port_state(facts: dict[str, Any], address: str) -> dict[str, Any]:
     """Return the state of the ports of the NIC at ``address`` as its RDMA device, or else its netdev, tells it.
 
@@ -96,10 +102,15 @@ def rail_rows(facts: dict[str, Any]) -> list[dict[str, Any]]:
             "nic": rail["nic"],
             "gpu": rail["gpu"],
             "distance": rail["distance"],
-            "link": port_state(facts, rail["nic"])["state"],
+            **_link(facts, rail["nic"]),
         }
         for rail in sorted(facts["rails"], key=lambda rail: (rail["rail"], rail["nic"]))
     ]
+
+
+def _link(facts: dict[str, Any], nic: str) -> dict[str, Any]:
+    state = port_state(facts, nic)
+    return {"link": state["state"], "rate_gbps": state["rate_gbps"]}
 
 
 def step_counts(steps: list[dict[str, Any]]) -> dict[str, int]:
@@ -119,7 +130,7 @@ def host_row(document: dict[str, Any]) -> dict[str, Any]:
         "recorded": bool(document.get("recorded")),
         "hostname": system["hostname"],
         "machine": system["machine"],
-        "os": _os_name(system["os"]),
+        "os": os_name(system["os"]),
         "kernel": system["kernel"],
         "gpus": _models(facts["gpus"]),
         "nics": _families(nvidia),
@@ -135,7 +146,8 @@ def host_row(document: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _os_name(system: dict[str, Any]) -> str | None:
+def os_name(system: dict[str, Any]) -> str | None:
+    """Return the name of an operating system with its release, as far as it is known."""
     if system["name"]:
         return str(system["name"])
     known = [part for part in (system["id"], system["version_id"]) if part]

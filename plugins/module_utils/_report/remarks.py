@@ -10,14 +10,16 @@ kind means and what to do about it is said once, in ``KINDS``.
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any, Mapping
+from typing import Any, Iterable, Mapping, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._report.hosts import (
     device_model,
     natural_key,
+    nic_name,
     port_state,
     rdma_functions,
 )
+from ansible_collections.rdma.fabric.plugins.module_utils._report.odd_ones import odd_ones
 from ansible_collections.rdma.fabric.plugins.module_utils._report.topology import pcie_degraded, pcie_text
 
 ATTENTION = "attention"
@@ -72,6 +74,32 @@ KINDS: dict[str, dict[str, str]] = {
         "a mix makes results differ from host to host.",
         "next": "Bring the odd ones to the version of the others in a maintenance window.",
     },
+    "link_rate_differs": {
+        "severity": ATTENTION,
+        "title": "Link rate differs from that of its siblings",
+        "meaning": "On machines built alike this port runs at another rate. The slowest rail holds back every "
+        "collective. Typical causes are a cable or a switch port of another speed, and lanes lost in training.",
+        "next": "Compare cable, transceiver and switch port with those of the other machines.",
+    },
+    "pcie_differs": {
+        "severity": ATTENTION,
+        "title": "PCIe link differs from that of its siblings",
+        "meaning": "Slot and card agree on a link that is slower, narrower or faster than on machines built alike: "
+        "another slot, riser, card or BIOS setting.",
+        "next": "Compare the slot and its BIOS settings (bifurcation, link speed) with another machine.",
+    },
+    "mtu_differs": {
+        "severity": ATTENTION,
+        "title": "MTU differs from that of its siblings",
+        "meaning": "A port drops frames that are larger than its MTU, and RDMA takes the smaller MTU of two ports.",
+        "next": "Set the MTU of the fabric in the inventory (rdma_fabric_interfaces), for all of them.",
+    },
+    "driver_differs": {
+        "severity": ATTENTION,
+        "title": "Driver differs from that of its siblings",
+        "meaning": "Defaults and defects differ with the version; a mix makes results differ from host to host.",
+        "next": "Upgrade the odd ones, or wait for the rollout to reach them.",
+    },
     "zero_guid": {
         "severity": ATTENTION,
         "title": "An RDMA device has a zero GUID",
@@ -89,6 +117,24 @@ KINDS: dict[str, dict[str, str]] = {
         "title": "A port outside the rails has no link",
         "meaning": "Nothing is plugged in, or the interface is down.",
         "next": "Nothing to do when the port is meant to be unused.",
+    },
+    "virtual_functions_differ": {
+        "severity": NOTE,
+        "title": "Number of virtual functions differs from that of its siblings",
+        "meaning": "The scheduler finds another number of devices on this node.",
+        "next": "Nothing to do when the inventory asks for it.",
+    },
+    "kernel_differs": {
+        "severity": NOTE,
+        "title": "Kernel differs from that of its siblings",
+        "meaning": "Drivers are built for a kernel, and its network stack changes with it.",
+        "next": "Nothing to do during a rollout; bring the odd ones to the kernel of the others after it.",
+    },
+    "os_differs": {
+        "severity": NOTE,
+        "title": "Operating system differs from that of its siblings",
+        "meaning": "Packages and drivers come from another repository.",
+        "next": "Nothing to do during a rollout.",
     },
     "unreadable": {
         "severity": NOTE,
@@ -121,14 +167,18 @@ _IDENTITY = ("identity", "passthrough")
 
 
 def fleet_remarks(
-    documents: list[dict[str, Any]], expected_hosts: list[str] | None, unfinished: Mapping[str, str]
+    documents: list[dict[str, Any]],
+    expected_hosts: list[str] | None,
+    unfinished: Mapping[str, str],
+    built_alike: Iterable[Sequence[str]],
 ) -> list[dict[str, Any]]:
     """Return the remarks on all hosts, those that need attention first.
 
     ``expected_hosts`` are the hosts of the spec; None when there is no spec to compare with. ``unfinished`` says
-    why the run did not bring a host to the end, by its name.
+    why the run did not bring a host to the end, by its name. ``built_alike`` are groups of hosts.
     """
     usual = _usual_firmware(documents)
+    odd = odd_ones({document["host"]: document["facts"] for document in documents}, built_alike)
     remarks: list[dict[str, Any]] = []
     for document in documents:
         facts = document["facts"]
@@ -139,6 +189,7 @@ def fleet_remarks(
             "rail_through_cpu": _far_rails(facts, ("PHB", "NODE")),
             "gpu_without_rail": _lonely_gpus(facts),
             "firmware_differs": _odd_firmware(facts, usual),
+            **odd.get(document["host"], {}),
             "zero_guid": _zero_guids(facts),
             "iommu_translated": _translated(facts),
             "unreadable": [_device("", item["path"], item["error"]) for item in facts["unreadable"]],
@@ -162,11 +213,6 @@ def _device(address: str, name: str, seen: str) -> dict[str, str]:
     return {"address": address, "name": name, "seen": seen}
 
 
-def _nic_name(nic: dict[str, Any]) -> str:
-    names = nic["rdma"] or nic["netdevs"]
-    return str(names[0]) if names else device_model(nic)
-
-
 def _link_remarks(facts: dict[str, Any]) -> dict[str, list[dict[str, str]]]:
     found: dict[str, list[dict[str, str]]] = {"rail_down": [], "no_subnet_manager": [], "port_down": []}
     rails = {rail["nic"]: rail["rail"] for rail in facts["rails"]}
@@ -175,7 +221,7 @@ def _link_remarks(facts: dict[str, Any]) -> dict[str, list[dict[str, str]]]:
         link = port_state(facts, address)
         if link["state"] in ("up", "unknown"):
             continue
-        device = _device(address, _nic_name(nic), _seen_link(link, rails.get(address)))
+        device = _device(address, nic_name(nic), _seen_link(link, rails.get(address)))
         if link["state"] == "init":
             found["no_subnet_manager"].append(device)
         else:
@@ -198,12 +244,12 @@ def _degraded(facts: dict[str, Any]) -> list[dict[str, str]]:
         link = nic["link"]
         if pcie_degraded(link):
             best = pcie_text({"speed_gts": link["max_speed_gts"], "width": link["max_width"]})
-            found.append(_device(nic["address"], _nic_name(nic), f"{pcie_text(link)} of {best}"))
+            found.append(_device(nic["address"], nic_name(nic), f"{pcie_text(link)} of {best}"))
     return found
 
 
 def _far_rails(facts: dict[str, Any], distances: tuple[str, ...]) -> list[dict[str, str]]:
-    names = {nic["address"]: _nic_name(nic) for nic in facts["nics"]}
+    names = {nic["address"]: nic_name(nic) for nic in facts["nics"]}
     found = []
     for rail in facts["rails"]:
         if rail["distance"] in distances:
@@ -265,5 +311,5 @@ def _translated(facts: dict[str, Any]) -> list[dict[str, str]]:
         iommu = nic.get("iommu")
         kind = iommu.get("type") if isinstance(iommu, dict) else None
         if kind and kind not in _IDENTITY:
-            found.append(_device(nic["address"], _nic_name(nic), f"IOMMU group type {kind}"))
+            found.append(_device(nic["address"], nic_name(nic), f"IOMMU group type {kind}"))
     return found

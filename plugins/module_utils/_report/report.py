@@ -25,7 +25,11 @@ from ansible_collections.rdma.fabric.plugins.module_utils._report.outcome import
 from ansible_collections.rdma.fabric.plugins.module_utils._report.parts import PUSH, Parts
 from ansible_collections.rdma.fabric.plugins.module_utils._report.remarks import ATTENTION, KINDS, fleet_remarks
 from ansible_collections.rdma.fabric.plugins.module_utils._report.rollout import rollout_section
-from ansible_collections.rdma.fabric.plugins.module_utils._report.topology import device_map, topology_classes
+from ansible_collections.rdma.fabric.plugins.module_utils._report.topology import (
+    built_alike,
+    device_map,
+    topology_classes,
+)
 from ansible_collections.rdma.fabric.plugins.module_utils._report.wire import (
     proof_words,
     verification_section,
@@ -82,7 +86,8 @@ def build_report(
     expected = None if spec is None else sorted(spec.get("hosts") or {}, key=natural_key)
     classes = topology_classes([(document["host"], device_map(document["facts"])) for document in documents])
     plans = _plans(documents)
-    remarks = fleet_remarks(documents, expected, {each["host"]: each["why"] for each in unfinished})
+    reasons = {each["host"]: each["why"] for each in unfinished}
+    remarks = fleet_remarks(documents, expected, reasons, built_alike(classes))
     rows = [host_row(document) for document in documents]
     _refer(rows, classes, plans, remarks)
     parts = Parts(wanted, cluster, proof, whole=not unfinished)

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, Iterable
 
 from ansible_collections.rdma.fabric.plugins.module_utils._report.hosts import (
     RDMA_VENDOR,
@@ -94,6 +94,15 @@ def topology_classes(hosts: list[tuple[str, list[dict[str, Any]]]]) -> list[dict
                 }
             )
     return classes
+
+
+def built_alike(classes: Iterable[dict[str, Any]]) -> list[list[str]]:
+    """Return the hosts of classes, those of one build together; hosts that carry no RDMA are left out."""
+    builds: dict[str, list[str]] = {}
+    for entry in classes:
+        if carries_rdma(entry["numa"]):
+            builds.setdefault(entry["like"] or entry["id"], []).extend(entry["hosts"])
+    return list(builds.values())
 
 
 def leaves(nodes: list[dict[str, Any]]) -> list[dict[str, Any]]:

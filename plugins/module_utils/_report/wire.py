@@ -67,6 +67,7 @@ def _pair(row: Mapping[str, Any]) -> dict[str, Any]:
             "gbps": (test["figures"] or {}).get("measured_gbps"),
             "expected_gbps": (test["figures"] or {}).get("expected_gbps"),
             "limit": (test["figures"] or {}).get("limit"),
+            "threshold": (test["figures"] or {}).get("threshold"),
         }
         for test in row["tests"]
         if test["test"] == "bandwidth"

@@ -31,8 +31,10 @@ GROUP_LABEL = "rdma.fabric/slots"
 REASON = "rdma.fabric/slot-failed"
 PROCESS = "rdma.fabric/slot-process"
 DOMAIN = "rdma.fabric/slot-domain"
-# NVIDIA/k8s-operator-libs: the node's label, and the states in which an upgrade has not begun or has ended.
+# NVIDIA/k8s-operator-libs: the node's label, the states in which an upgrade has not begun or has ended, and the label
+# of nodes where none begins.
 STATE_LABEL = "nvidia.com/ofed-driver-upgrade-state"
+SKIP_NODE = "nvidia.com/ofed-driver-upgrade.skip=true"
 _IDLE_STATES = ("", "upgrade-required", "upgrade-done")
 _MANAGED = {"app.kubernetes.io/managed-by": "rdma-fabric"}
 _MOST_NAMED = 5

@@ -53,7 +53,8 @@ def parse_arguments(argv: Sequence[str]) -> argparse.Namespace:
     )
     start.add_argument("--no-cluster", dest="cluster", action="store_false", help="hosts only, no Kubernetes")
     start.add_argument("--minutes", type=int, default=120, help="the lab stops by itself after this time")
-    start.add_argument("--boot-seconds", type=int, default=900, help="how long a guest may take to boot")
+    of_start = "how long the start may take on an idle machine, from power-on to Ready nodes (default: 300 a guest)"
+    start.add_argument("--start-seconds", type=int, help=of_start)
     start.add_argument("--owner", type=int, metavar="PID", help="the lab stops when this process ends")
     commands.add_parser("down", parents=[place], help="stop the guests")
     commands.add_parser("status", parents=[place], help="describe the lab; status 1 when it cannot be used")
@@ -68,7 +69,7 @@ def run(arguments: argparse.Namespace) -> int:
     directory: Path = arguments.dir.resolve()
     if arguments.action == "up":
         seconds = arguments.minutes * 60
-        limits = (seconds, arguments.boot_seconds, arguments.owner)
+        limits = (seconds, arguments.start_seconds, arguments.owner)
         options = Options(directory, arguments.guests, arguments.rails, *limits, arguments.cluster, arguments.topology)
         up(options, os.environ, to_standard_error)
     elif arguments.action == "down":

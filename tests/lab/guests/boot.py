@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Callable, NamedTuple
 
 from ..gobuild import Report
+from .budget import load
 from .qemu import Image, qemu_environment, trial_argv
 
 READY = "rdma-lab: ready"
@@ -36,9 +37,14 @@ class Verdict(NamedTuple):
     line: str
 
 
+def readable(text: str) -> str:
+    """Return a console's text as a person reads it, without what is meant for a terminal."""
+    return "".join(each for each in ESCAPES.sub("", text) if each.isprintable() or each == "\n")
+
+
 def judge_console(text: str) -> Verdict:
     """Judge a serial console's text."""
-    clean = ESCAPES.sub("", text)
+    clean = readable(text)
     failure = FAILURES.search(clean)
     if failure:
         return Verdict("failed", failure.group().strip())
@@ -48,7 +54,7 @@ def judge_console(text: str) -> Verdict:
     return Verdict("booting", lines[-1][:100] if lines else "nothing on the console yet")
 
 
-def boots(argv: list[str], env: dict[str, str], seconds: float = TRIAL_SECONDS) -> bool:
+def boots(argv: list[str], env: dict[str, str], seconds: float) -> bool:
     """Tell whether QEMU with its console on standard output reaches user space in time; QEMU is ended either way."""
     deadline = time.monotonic() + seconds
     output = b""
@@ -70,7 +76,7 @@ def boots(argv: list[str], env: dict[str, str], seconds: float = TRIAL_SECONDS) 
 
 
 def choose_accelerator(
-    image: Image, remembered: Path, report: Report, trial: Callable[[list[str], dict[str, str]], bool] = boots
+    image: Image, remembered: Path, report: Report, trial: Callable[[list[str], dict[str, str], float], bool] = boots
 ) -> str:
     """Give "kvm" where /dev/kvm really boots this image, else "tcg"; the answer is kept until the machine restarts.
 
@@ -85,8 +91,9 @@ def choose_accelerator(
     except (FileNotFoundError, ValueError):
         known = {}
     if {name: known.get(name) for name in asked} != asked:
-        report(f"trying whether KVM boots here (up to {TRIAL_SECONDS:.0f} s)")
-        works = trial(trial_argv(image, "kvm"), {**os.environ, **qemu_environment(image.qemu, image.qemu)})
+        seconds = TRIAL_SECONDS * load()
+        report(f"trying whether KVM boots here (up to {seconds:.0f} s)")
+        works = trial(trial_argv(image, "kvm"), {**os.environ, **qemu_environment(image.qemu, image.qemu)}, seconds)
         known = {**asked, "kvm": works}
         remembered.write_text(json.dumps(known), encoding="utf-8")
     if not known["kvm"]:

@@ -25,6 +25,7 @@ from ..pki import Authority
 from ..process import tail
 from ..programs import Programs, gather
 from .boot import choose_accelerator
+from .budget import SECONDS_PER_GUEST, Budget
 from .cluster import ready_nodes
 from .identity import LONGEST_SOCKET, guest_files, link_to, longest_control_path, write_config_disk, write_reach
 from .image import gather_image, require_space
@@ -46,6 +47,7 @@ from .qemu import Disks, Image, Machine, guest_argv, qemu_environment
 from .reach import STATE, LabNotUp, holder, read_state
 from .recipe import GIB
 from .requirements import look, missing
+from .speed import measure_slowness
 from .standins import standin_lines
 from .topology import FLAT
 from .waiting import LabFailed, Watch, ended_programs, wait_for_guests, wait_for_nodes
@@ -59,23 +61,23 @@ BYTES_PER_GUEST = GIB  # room for what a guest writes
 STOP_SECONDS = 30.0
 KILL_SECONDS = 15.0
 POLL_SECONDS = 1.0
-JOIN_SECONDS = 600.0  # from the last guest's boot to its node's Ready
 CLUSTER = "cluster"  # the control plane's directory
 KUBECONFIG = "kubeconfig"
 FORWARDER = Path(__file__).with_name("forward.py")
 
 
 class Options(NamedTuple):
-    """How a lab is started: its directory, guests, rails, limits in seconds, and the process it must not outlive.
+    """How a lab is started: its directory, guests, rails, how long it lives, and the process it must not outlive.
 
-    ``cluster``: whether its guests are made nodes of a Kubernetes cluster; ``topology``: one of ``TOPOLOGIES``.
+    ``start_seconds``: what its start may take on an idle machine, None for what its guests usually may; ``cluster``:
+    whether its guests are made nodes of a Kubernetes cluster; ``topology``: one of ``TOPOLOGIES``.
     """
 
     directory: Path
     guests: int = 2
     rails: int = 1
     seconds: int = 7200
-    boot_seconds: int = 900
+    start_seconds: int | None = None
     owner: int | None = None
     cluster: bool = True
     topology: str = FLAT
@@ -160,8 +162,10 @@ def up(options: Options, environ: Mapping[str, str], report: Report) -> None:
         remembered = cache_root(environ) / "guests" / "kvm.json"
         accelerator = choose_accelerator(image, remembered, report)
         _prepare(options, guests, image, accelerator, cluster)
+        slowness = 1.0 if accelerator == "kvm" else measure_slowness(image, environ, report)
+        seconds = options.start_seconds or SECONDS_PER_GUEST * options.guests
         report(f"booting {options.guests} guests with {accelerator} in {directory}")
-        _boot(options, guests, lock, cluster, report)
+        _boot(guests, lock, cluster, Watch(directory, report, Budget(seconds, slowness)))
     report(f"ready after {time.monotonic() - started:.0f} s: {', '.join(guest.name for guest in guests)}")
     if cluster:
         report(f"cluster: export KUBECONFIG={directory / KUBECONFIG}")
@@ -277,13 +281,13 @@ def _shown(directory: Path, cluster: Cluster) -> dict[str, str]:
     }
 
 
-def _boot(options: Options, guests: Sequence[Guest], lock: int, cluster: Cluster | None, report: Report) -> None:
+def _boot(guests: Sequence[Guest], lock: int, cluster: Cluster | None, watch: Watch) -> None:
     """Start the keeper, wait for the lab, and leave it alone; otherwise it ends with everything it holds."""
-    directory = options.directory
+    directory = watch.directory
     entrance = [cluster.entrance.fileno()] if cluster else []
     with (directory / "log" / "keeper.log").open("wb") as log:
         keeper = subprocess.Popen(
-            [sys.executable, "-m", "tests.lab.guests.keeper", str(options.directory)],
+            [sys.executable, "-m", "tests.lab.guests.keeper", str(directory)],
             cwd=CHECKOUT,
             stdin=subprocess.PIPE,
             stdout=log,
@@ -297,13 +301,9 @@ def _boot(options: Options, guests: Sequence[Guest], lock: int, cluster: Cluster
         raise RuntimeError("the keeper's standard input was asked for")
     ready = False
     try:
-        started = time.monotonic()
-        watch = Watch(directory, keeper, started, report, started + options.boot_seconds)
-        wait_for_guests(guests, watch)
+        wait_for_guests(guests, keeper, watch)
         if cluster:
-            api = Api.from_kubeconfig(directory / KUBECONFIG)
-            deadline = time.monotonic() + JOIN_SECONDS
-            wait_for_nodes(guests, api, watch._replace(deadline=deadline))
+            wait_for_nodes(guests, Api.from_kubeconfig(directory / KUBECONFIG), keeper, watch)
         keeper.stdin.write(DETACH)
         keeper.stdin.flush()
         ready = True

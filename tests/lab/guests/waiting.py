@@ -15,17 +15,21 @@ from typing import Any, Callable, Mapping, NamedTuple, Sequence
 from ..api import Api, ApiError
 from ..gobuild import PROGRESS_SECONDS, Report
 from ..process import tail
-from .boot import Verdict, judge_console
+from .boot import Verdict, judge_console, readable
+from .budget import Budget, load
 from .cluster import ready_nodes
 from .layout import Guest
 from .qemu import console_log
 from .reach import LabNotUp, read_state
 
 POLL_SECONDS = 1.0
-SSH_SECONDS = 90.0
+SSH_SECONDS = 10.0  # for one try, on an idle machine
 EVIDENCE_SECONDS = 60.0
 LOG_LINES = 25
+NEXT = "next: run it again, as everything that it needs is in the cache; --start-seconds gives it more time"
 NODE_EVIDENCE = f"journalctl --no-pager --output cat --lines {LOG_LINES} --unit kubelet --unit containerd"
+
+Keeper = subprocess.Popen[bytes]
 
 
 class LabFailed(Exception):
@@ -33,16 +37,11 @@ class LabFailed(Exception):
 
 
 class Watch(NamedTuple):
-    """A lab that is being started: its directory and keeper, since when, whom progress is told to, and until when.
-
-    ``started`` and ``deadline`` are times of ``time.monotonic()``.
-    """
+    """A lab that is being started: its directory, whom progress is told to, and the time that it has."""
 
     directory: Path
-    keeper: subprocess.Popen[bytes]
-    started: float
     report: Report
-    deadline: float
+    budget: Budget
 
 
 def ended_programs(state: Mapping[str, Any]) -> list[str]:
@@ -50,7 +49,7 @@ def ended_programs(state: Mapping[str, Any]) -> list[str]:
     return [name for name, code in state.get("ended", {}).items() if code is not None]
 
 
-def wait_for_guests(guests: Sequence[Guest], watch: Watch) -> None:
+def wait_for_guests(guests: Sequence[Guest], keeper: Keeper, watch: Watch) -> None:
     """Return when every guest has said that it is ready and takes an ssh connection. Raises ``LabFailed``."""
     directory = watch.directory
     verdicts: dict[str, Verdict] = {}
@@ -65,15 +64,15 @@ def wait_for_guests(guests: Sequence[Guest], watch: Watch) -> None:
 
     def give_up() -> LabFailed:
         name = next(name for name, verdict in verdicts.items() if verdict.phase != "ready")
-        seconds = watch.deadline - watch.started
-        return LabFailed(f"{name} did not boot within {seconds:.0f} s\n{_guest_evidence(directory, name)}")
+        said = _guest_evidence(directory, name)
+        return LabFailed(f"{name} did not boot within {watch.budget.spent():.0f} s\n{said}\n{NEXT}")
 
-    _wait(watch, "booting", look, give_up)
+    _wait(keeper, watch, "booting", look, give_up)
     for guest in guests:
-        _try_ssh(directory, guest)
+        _try_ssh(guest, watch)
 
 
-def wait_for_nodes(guests: Sequence[Guest], api: Api, watch: Watch) -> None:
+def wait_for_nodes(guests: Sequence[Guest], api: Api, keeper: Keeper, watch: Watch) -> None:
     """Return when every guest is a Ready node of the cluster. Raises ``LabFailed``."""
     waiting: list[str] = []
 
@@ -89,30 +88,32 @@ def wait_for_nodes(guests: Sequence[Guest], api: Api, watch: Watch) -> None:
 
     def give_up() -> LabFailed:
         said = _on_guest(watch.directory, waiting[0], NODE_EVIDENCE)
-        seconds = watch.deadline - watch.started
-        return LabFailed(f"{', '.join(waiting)} not Ready within {seconds:.0f} s. {waiting[0]} says:\n{said}")
+        seconds = f"{watch.budget.spent():.0f} s"
+        return LabFailed(f"{', '.join(waiting)} not Ready within {seconds}. {waiting[0]} says:\n{said}\n{NEXT}")
 
-    _wait(watch, "joining", look, give_up)
+    _wait(keeper, watch, "joining", look, give_up)
 
 
-def _wait(watch: Watch, what: str, look: Callable[[], str | None], give_up: Callable[[], LabFailed]) -> None:
+def _wait(
+    keeper: Keeper, watch: Watch, what: str, look: Callable[[], str | None], give_up: Callable[[], LabFailed]
+) -> None:
     """Look every second until there is nothing to wait for, and see to the lab's programs meanwhile."""
     spoken = time.monotonic()
     while True:
-        _ensure_running(watch.directory, watch.keeper)
+        _ensure_running(watch.directory, keeper)
         said = look()
         now = time.monotonic()
         if said is None:
             return
-        if now > watch.deadline:
+        if watch.budget.left() == 0:
             raise give_up()
         if now - spoken >= PROGRESS_SECONDS:
             spoken = now
-            watch.report(f"{what}: {now - watch.started:.0f} s ({said})")
+            watch.report(f"{what}: {watch.budget.spent():.0f} s ({said})")
         time.sleep(POLL_SECONDS)
 
 
-def _ensure_running(directory: Path, keeper: subprocess.Popen[bytes]) -> None:
+def _ensure_running(directory: Path, keeper: Keeper) -> None:
     """Raise ``LabFailed`` when the keeper or a program beside the guests has ended."""
     logs = directory / "log"
     if keeper.poll() is not None:
@@ -138,7 +139,7 @@ def _guest_evidence(directory: Path, name: str) -> str:
     """Give the ends of a guest's logs."""
     parts = []
     for log in (directory / "log" / f"{name}.console", directory / "log" / f"{name}.qemu.log"):
-        text = tail(log, LOG_LINES) if log.exists() else ""
+        text = readable(tail(log, LOG_LINES)) if log.exists() else ""
         if text:
             parts.append(f"The end of {log}:\n{text}")
     return "\n".join(parts) or f"There is nothing in {directory / 'log'}."
@@ -159,18 +160,18 @@ def _on_guest(directory: Path, name: str, command: str) -> str:
     return (done.stdout + done.stderr).strip() or "nothing"
 
 
-def _try_ssh(directory: Path, guest: Guest) -> None:
+def _try_ssh(guest: Guest, watch: Watch) -> None:
     # A connection of its own: ssh hides what a ProxyCommand says when the connection is to be kept.
-    argv = ["ssh", "-o", "ControlPath=none", *ssh_argv(directory, guest.name, ["true"])[1:]]
-    deadline = time.monotonic() + SSH_SECONDS
+    argv = ["ssh", "-o", "ControlPath=none", *ssh_argv(watch.directory, guest.name, ["true"])[1:]]
     said = "no answer"
-    while time.monotonic() < deadline:
-        try:
-            answer = subprocess.run(argv, check=False, capture_output=True, text=True, timeout=SSH_SECONDS)
-        except subprocess.TimeoutExpired:
-            break
-        if answer.returncode == 0:
-            return
-        said = answer.stderr.strip()
+    while left := watch.budget.left():
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            # A guest that is busy answers late; one that was lost, never.
+            limit = min(left, SSH_SECONDS * load())
+            answer = subprocess.run(argv, check=False, capture_output=True, text=True, timeout=limit)
+            if answer.returncode == 0:
+                return
+            said = answer.stderr.strip()
         time.sleep(POLL_SECONDS)
-    raise LabFailed(f"{guest.name} says it is ready but takes no ssh connection in {SSH_SECONDS:.0f} s: {said}")
+    seconds = f"{watch.budget.spent():.0f} s"
+    raise LabFailed(f"{guest.name} says it is ready but takes no ssh connection within {seconds}: {said}\n{NEXT}")

@@ -39,7 +39,6 @@ def host_local(**fields: Any) -> list[str]:
         {"range": "fd00::/64", "range_start": "fd00::1", "range_end": "fd00::ff"},
         {"range": "10.0.0.0/24", "range_start": "10.0.0.1", "range_end": "10.0.0.1"},
         {"range": "10.0.0.0/24", "exclude": ["10.0.0.1/32", "10.0.0.2", "10.0.0.129/25"]},
-        {"range": "10.0.0.0/30", "exclude": ["10.0.0.0/8"]},
         {"ipRanges": [{"range": "10.0.0.0/24"}, {"range": "fd00::/64"}]},
         {"ipRanges": [{"range": "10.0.0.0/24", "exclude": ["10.0.0.0/25"]}, {"range": "10.0.0.0/25"}]},
         {"range": "10.0.0.0/24", "gateway": "10.0.0.1", "routes": [{"dst": "0.0.0.0/0", "gw": "10.0.0.1"}]},
@@ -68,14 +67,9 @@ def test_right_whereabouts_configurations(fields: dict[str, Any]) -> None:
         ({"range": "10.0.0.10-10.0.0.20"}, ["ipam.range"]),
         ({"range": "10.0.0.10 - 10.0.0.20/24"}, ["ipam.range"]),
         ({"range": "10.0.1.10-10.0.0.20/24"}, ["ipam.range"]),
-        ({"range": "10.0.0.20-10.0.0.10/24"}, ["ipam.range_end"]),
         ({"range": "x-10.0.0.20/24"}, ["ipam.range"]),
         ({"range": 7}, ["ipam.range"]),
-        ({"range": "10.0.0.0/24", "range_start": "10.0.1.1"}, ["ipam.range_start"]),
-        ({"range": "10.0.0.0/24", "range_end": "10.0.1.1"}, ["ipam.range_end"]),
-        ({"range": "10.0.0.0/24", "range_start": "fd00::1"}, ["ipam.range_start"]),
         ({"range": "10.0.0.0/24", "range_start": "10.0.0.1/24"}, ["ipam.range_start"]),
-        ({"range": "10.0.0.0/24", "range_start": "10.0.0.9", "range_end": "10.0.0.3"}, ["ipam.range_end"]),
         ({"range": "10.0.0.0/31"}, ["ipam.range"]),
         ({"range": "10.0.0.7/32"}, ["ipam.range"]),
         ({"range": "10.0.0.0/24", "exclude": ["x"]}, ["ipam.exclude[0]"]),
@@ -92,10 +86,11 @@ def test_right_whereabouts_configurations(fields: dict[str, Any]) -> None:
         ({"range": "10.0.0.0/24", "routes": ["x"]}, ["ipam.routes[0]"]),
         ({"range": "10.0.0.0/24", "routes": {}}, ["ipam.routes"]),
         ({"ipRanges": ["10.0.0.0/24"]}, ["ipam.ipRanges[0]"]),
+        ({"ipRanges": [{"range": "10.0.0.0/24"}, {"range": "10.0.0.0/24"}]}, ["ipam.ipRanges[1]"]),
+        ({"range": "10.0.0.1-10.0.0.5/24", "ipRanges": [{"range": "10.0.0.9-10.0.0.20/24"}]}, ["ipam.ipRanges[0]"]),
+        ({"range": "10.0.0.0/30", "exclude": ["10.0.0.0/8"]}, ["ipam"]),
         ({"ipRanges": [{}]}, ["ipam.ipRanges[0].range"]),
         ({"ipRanges": [{"range": "10.0.0.0/24", "start": "x"}]}, ["ipam.ipRanges[0].start"]),
-        ({"ipRanges": [{"range": "10.0.0.0/24"}, {"range": "10.0.0.128/25"}]}, ["ipam.ipRanges[1]"]),
-        ({"range": "10.0.0.0/24", "ipRanges": [{"range": "10.0.0.0/16"}]}, ["ipam.ipRanges[0]"]),
         ({"addresses": [{"address": "10.0.0.5"}]}, ["ipam.addresses[0].address"]),
         ({"addresses": [{"address": "10.0.0.5/24", "gateway": "x"}]}, ["ipam.addresses[0].gateway"]),
         ({"addresses": ["10.0.0.5/24"]}, ["ipam.addresses[0]"]),
@@ -189,6 +184,8 @@ def test_a_slip_is_answered_with_the_nearest_name() -> None:
         ({"type": "host-local", "subnet": "10.0.0.0/24"}, 1),
         ({"type": "whereabouts", "range": "10.0.0.0/24", "log_level": "info"}, 1),
         ({"type": "whereabouts", "range": "10.0.0.0/24", "log_level": "DEBUG"}, 0),
+        ({"type": "static", "addresses": [{"address": "10.0.0.5/24"}]}, 0),
+        ({"type": "static"}, 1),
         ({"type": "dhcp"}, 0),
         ({}, 0),
         (None, 0),
@@ -196,6 +193,39 @@ def test_a_slip_is_answered_with_the_nearest_name() -> None:
 )
 def test_surprises(ipam: Any, count: int) -> None:
     assert len(ipam_remarks(ipam)) == count
+
+
+@pytest.mark.parametrize(
+    ("fields", "path", "last"),
+    [
+        ({"range": "10.0.0.0/24", "range_start": "10.0.1.1"}, "ipam.range_start", 255),
+        ({"range": "10.0.0.0/24", "range_start": "fd00::1"}, "ipam.range_start", 255),
+        ({"range": "10.0.0.0/24", "range_end": "10.0.1.1"}, "ipam.range_end", 255),
+        ({"range": "10.0.0.0/24", "range_start": "10.0.0.9", "range_end": "10.0.0.3"}, "ipam.range_end", 255),
+        ({"range": "10.0.0.9-10.0.0.3/24"}, "ipam.range", 255),
+    ],
+)
+def test_an_end_that_whereabouts_ignores_is_told_and_the_claim_goes_on_without_it(
+    fields: dict[str, Any], path: str, last: int
+) -> None:
+    ipam = {"type": "whereabouts", **fields}
+    assert check_ipam(ipam) == []
+    (remark,) = ipam_remarks(ipam)
+    assert (remark.path, "whereabouts ignores it" in remark.problem) == (path, True)
+    assert claims(ipam, "net")[0].intervals[0][1] == (10 << 24) + last
+
+
+@pytest.mark.parametrize(
+    ("fields", "path"),
+    [
+        ({"ipRanges": [{"range": "10.0.0.0/24"}, {"range": "10.0.0.128/25"}]}, "ipam.ipRanges[1]"),
+        ({"range": "10.0.0.0/24", "ipRanges": [{"range": "10.0.0.0/16"}]}, "ipam.ipRanges[0]"),
+    ],
+)
+def test_ranges_of_one_network_that_overlap_are_told(fields: dict[str, Any], path: str) -> None:
+    ipam = {"type": "whereabouts", **fields}
+    assert check_ipam(ipam) == []
+    assert [remark.path for remark in ipam_remarks(ipam)] == [path]
 
 
 def test_a_claim_is_what_the_plugin_may_hand_out() -> None:

@@ -447,6 +447,16 @@ spec:
         assert "v0.4.2" in fabric.wrong("spec.secondaryNetwork.ipamPlugin").problem
         assert fabric.wrong("nfd.version").source == "rdma_fabric_image_overrides"
 
+    @pytest.mark.parametrize("item", [{"resourceName": "a-b"}, {"resourceName": "a", "deviceType": "auxNetDevice"}])
+    def test_what_an_old_sriov_plugin_does_not_know_is_refused(self, item: dict[str, Any]) -> None:
+        aux = {"auxTypes": ["sf"]} if "deviceType" in item else {"vendors": ["15b3"]}
+        section = {"config": json.dumps({"resourceList": [{**item, "selectors": aux}]})}
+        found = of_policy({"sriovDevicePlugin": {**section, "version": "v3.5.1"}})
+        path = "deviceType" if "deviceType" in item else "resourceName"
+        assert "v3.6.0" in found.wrong(f"spec.sriovDevicePlugin.config -> resourceList[0].{path}").hint
+        for version in ("v3.6.0", "network-operator-v26.4.1"):
+            of_policy({"sriovDevicePlugin": {**section, "version": version}}).accepted()
+
     def test_an_old_multus_is_told_with_its_line(self) -> None:
         assert of_text(self.OLD % "v0.6.1").accepted().said("never renews the token").line == 7
 

@@ -318,7 +318,7 @@ def test_what_is_wrong_inside_one_attachment_is_not_said_again_between_them() ->
     twice = {
         "type": "macvlan",
         "master": "rail0",
-        "ipam": {"type": "whereabouts", "ipRanges": [{"range": "10.0.0.0/24"}, {"range": "10.0.0.0/25"}]},
+        "ipam": {"type": "whereabouts", "ipRanges": [{"range": "10.0.0.0/24"}, {"range": "10.0.0.0/24"}]},
     }
     assert judged(twice) == ["ipam.ipRanges[1]"]
     assert between(twice, {"type": "macvlan"}, {"broken": 1}) == []

@@ -49,6 +49,45 @@ def modinfo(fields: Mapping[str, str]) -> str:
     return "\n".join([first, "license:        GPL", *others, "alias:          pci:v*d*", ""])
 
 
+def loader_entry(title: str, kernel: str, initrds: Sequence[str], line: str = "root=/dev/sda1 ro", **more: str) -> str:
+    """Return an entry that is a file of its own: the boot loader specification (uapi-group.org)."""
+    fields = {"title": title, "version": kernel, "linux": f"/vmlinuz-{kernel}", **more, "options": line}
+    files = [f"initrd {' '.join(initrds)}"] if initrds else []
+    return "".join(f"{text}\n" for text in (*(f"{key} {value}" for key, value in fields.items()), *files))
+
+
+def grub_environment(variables: Mapping[str, str]) -> str:
+    """Return grubenv: GRUB, grub-core/lib/envblk.c; it is filled up to 1024 bytes."""
+    lines = ["# GRUB Environment Block", *(f"{name}={value}" for name, value in variables.items()), ""]
+    return "\n".join(lines).ljust(1024, "#")
+
+
+def grub_menu(default: str, body: str) -> str:
+    """Return a grub.cfg: GRUB, util/grub.d/00_header.in, and ``body`` of 10_linux."""
+    return (
+        'if [ -s $prefix/grubenv ]; then\n  load_env\nfi\nif [ "${next_entry}" ] ; then\n'
+        '   set default="${next_entry}"\n   set next_entry=\n   save_env next_entry\n   set boot_once=true\nelse\n'
+        f'   set default="{default}"\nfi\nfunction savedefault {{\n  save_env saved_entry\n}}\n{body}'
+    )
+
+
+def grub_entries(titles: Sequence[str], kernels: Mapping[str, str | None]) -> str:
+    """Return the newest kernel and a submenu of all: GRUB, util/grub.d/10_linux.in; ``titles`` as it has them."""
+    submenu, title = titles
+    each = [
+        grub_entry(title.format(kernel), f"gnulinux-{kernel}", kernel, initrd) for kernel, initrd in kernels.items()
+    ]
+    newest, initrd = next(iter(kernels.items()))
+    first = grub_entry("Linux", "gnulinux-simple", newest, initrd)
+    return f"{first}submenu '{submenu}' $menuentry_id_option 'gnulinux-advanced' {{\n{''.join(each)}}}\n"
+
+
+def grub_entry(title: str, identity: str, kernel: str, initrd: str | None) -> str:
+    lines = [f"linux\t/boot/vmlinuz-{kernel} root=/dev/sda1 ro", *([f"initrd\t{initrd}"] if initrd else [])]
+    body = "".join(f"\t{line}\n" for line in lines)
+    return f"menuentry '{title}' --class os $menuentry_id_option '{identity}' {{\n{body}}}\n"
+
+
 def nvidia_version(version: str, built: str) -> str:
     """Return /proc/driver/nvidia/version of the open modules: NVIDIA/open-gpu-kernel-modules, utils.mk.
 

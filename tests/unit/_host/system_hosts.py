@@ -13,7 +13,12 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.run.result impor
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import check_spec
 from ansible_collections.rdma.fabric.tests.fixtures.hosts.fleet import FLEET
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.machine import Kernel
-from ansible_collections.rdma.fabric.tests.unit._host.kernel.system import ENTRY, GRUB_TEMPLATE, LIMITS_IN_EFFECT
+from ansible_collections.rdma.fabric.tests.unit._host.kernel.system import (
+    ENTRY,
+    GRUB_TEMPLATE,
+    LIMITS_IN_EFFECT,
+    loader_entry,
+)
 
 APPLY = Run(check=False, diff=True, mode="apply", recorded=False)
 CHECK = Run(check=True, diff=True, mode="apply", recorded=False)
@@ -55,6 +60,7 @@ def files(identity: str) -> dict[str, str]:
     """What a distribution, by its ID, puts beside the network cards; it has the ``DIRECTORIES``, too."""
     return {
         BOOT_ID: "0b6e2f1c-7d3f-4f5e-9a55-2f6a1c9d7e10\n",
+        "/proc/sys/kernel/osrelease": "6.1.0\n",
         "/proc/cmdline": "BOOT_IMAGE=/vmlinuz-6.1.0 root=UUID=4c1f7c52 ro quiet\n",
         "/proc/cpuinfo": "processor\t: 0\nvendor_id\t: GenuineIntel\nmodel name\t: Xeon\n",
         "/proc/meminfo": "MemTotal:       67108864 kB\nMemFree:        33554432 kB\nHugepagesize:       2048 kB\n",
@@ -71,10 +77,13 @@ def systemd_boot(distribution: str = "debian-13") -> Kernel:
         del recorded["files"][path]
     recorded["files"].update(
         {
+            "/proc/sys/kernel/osrelease": "6.12.0\n",
             "/usr/bin/kernel-install": "",
             "/lib/modules/6.12.0/vmlinuz": "",
+            "/boot/4c1f7c52/6.12.0/linux": "",
+            "/boot/4c1f7c52/6.12.0/initrd": "",
             "/etc/kernel/cmdline": "root=UUID=4c1f7c52 ro quiet\n",
-            ENTRY.format(version="6.12.0"): "title Linux\nversion 6.12.0\noptions root=UUID=4c1f7c52 ro quiet\n",
+            ENTRY.format(version="6.12.0"): loader_entry("6.12.0", "root=UUID=4c1f7c52 ro quiet"),
         }
     )
     kernel = Kernel(recorded)
@@ -130,11 +139,15 @@ def _boot_loader(identity: str) -> dict[str, str]:
     if identity == "sles":
         return {
             **defaults,
+            "/boot/vmlinuz-6.1.0": "",
+            "/boot/initrd.img-6.1.0": "",
             "/usr/sbin/grub2-mkconfig": _MKCONFIG,
             "/boot/grub2/grub.cfg": GRUB_TEMPLATE.format(line=""),
         }
     return {
         **defaults,
+        "/boot/vmlinuz-6.1.0": "",
+        "/boot/initrd.img-6.1.0": "",
         "/usr/sbin/update-grub": "",
         "/usr/sbin/grub-mkconfig": _MKCONFIG + _READS_DROP_INS,
         "/boot/grub/grub.cfg": GRUB_TEMPLATE.format(line="quiet"),

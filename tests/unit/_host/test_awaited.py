@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine import pending_reboot
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.pending_reboot import KERNEL
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import make_step
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.gather import gather
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.pending_reboot import FILE
@@ -106,11 +107,13 @@ def test_a_recording_tells_it_too() -> None:
     kernel = waiting()
     reboot(kernel, WITHOUT)
     known = gather(RecordedHost(record(kernel, "other")))["boot"]["awaited"]
-    assert known == {WAITING: {"to": ["iommu=pt"], "boot_id": known[WAITING]["boot_id"], "this_boot": False}}
+    kernel_of = {"expected": "6.1.0", "former": "6.1.0"}
+    boot = {"boot_id": known[WAITING]["boot_id"], "this_boot": False}
+    assert known == {WAITING: {"to": ["iommu=pt"], **boot}, KERNEL: {"to": kernel_of, **boot}}
 
 
 def test_a_step_that_is_planned_again_waits_for_nothing() -> None:
     step = make_step("driver", "load", target="x", action="x", before="a", after="b", reason="x")
     known: dict[str, KnownAwaited] = {"driver:load": {"to": "b", "boot_id": "one", "this_boot": False}}
     assert pending_reboot.refuse_unmet([step], known) == [step]
-    assert pending_reboot.pending_after([step], known, ("driver",), "two") == {}
+    assert pending_reboot.pending_after([step], known, ("driver",), "two", ("new", "old")) == {}

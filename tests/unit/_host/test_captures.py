@@ -21,6 +21,8 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.facts import (
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.read import parse_modinfo
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.status import is_inbox_path
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.gather import gather
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.next_boot import read_next_boot
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe
 from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.recorded import RecordedHost
 from ansible_collections.rdma.fabric.tests.fixtures.hosts.firmware import image_text
 from ansible_collections.rdma.fabric.tests.unit._host import printed
@@ -59,6 +61,33 @@ def test_modinfo_tells_build_and_dependencies(facts: Facts) -> None:
     fields = {"filename": path, **told, "srcversion": "0123456789ABCDEF01234567", "depends": depends, "signer": ""}
     assert parse_modinfo(printed.modinfo(fields)) == fields
     assert is_inbox_path(path) is facts["inbox"]
+
+
+def booted_by_grub(facts: Facts) -> RecordedHost:
+    """A host with the menu of a capture; kernels and initial RAM disks that its entries name are there."""
+    document = host_with(CONNECTX7).document()
+    body = "insmod blscfg\nblscfg\n"
+    kernels = facts.get("kernels")
+    if kernels is not None:
+        body = printed.grub_entries(facts["titles"], kernels)
+    for name in facts.get("files", ()):
+        kernel = name.split("-", 1)[1]
+        initrds = [f"/initramfs-{kernel}.img", *facts.get("more_initrds", ())]
+        text = printed.loader_entry("Linux", kernel, initrds)
+        document["files"].update({f"/boot/loader/entries/{name}.conf": text, f"/boot/initramfs-{kernel}.img": ""})
+    for kernel in kernels or [name.split("-", 1)[1] for name in facts["files"]]:
+        document["files"][f"/boot/vmlinuz-{kernel}"] = ""
+    document["files"].update({initrd: "" for initrd in (kernels or {}).values() if initrd})
+    document["files"]["/boot/grub2/grub.cfg"] = printed.grub_menu(facts["default"], body)
+    document["files"]["/boot/grub2/grubenv"] = printed.grub_environment(facts.get("environment", {}))
+    return RecordedHost(document)
+
+
+@each_of("grub")
+def test_the_kernel_that_grub_takes_is_the_one_of_the_host(facts: Facts) -> None:
+    found: dict[str, Any] = {**read_next_boot(Probe(booted_by_grub(facts)), "5.0.0", ())}
+    assert {key: found[key] for key in facts["takes"]} == facts["takes"]
+    assert found["absent"] == []
 
 
 def stack_with(path: str, text: str) -> Any:

@@ -338,10 +338,12 @@ class TestModules:
             raise AssertionError
 
         monkeypatch.setattr(_module, "exclusive", never)
-        monkeypatch.setattr(_module, "preview", lambda *_arguments: {"facts": {}, "summary": {}, "recorded": False})
+        nothing = {"changed": False, "plan": {"steps": []}}
+        shown = {**nothing, "facts": {}, "summary": {}, "recorded": False}
+        monkeypatch.setattr(_module, "preview", lambda *_arguments: shown)
         module = SimpleNamespace(check_mode=True, _diff=False)
         outcome: Any = converge_concern(cast(AnsibleModule, module), check_spec({}), "peer_memory")
-        assert outcome == ({}, {})
+        assert outcome == (nothing, {})
 
 
 class TestAtBoot:

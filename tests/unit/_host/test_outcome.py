@@ -3,6 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -19,6 +20,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.connecti
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.plan import make_plan
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.result import (
     Run,
+    as_it_would_end,
     host_result,
     plan_lines,
     sentence,
@@ -92,6 +94,30 @@ class TestOutcome:
 
     def test_nothing_to_do_is_said(self) -> None:
         assert sentence(NOTHING) == "nothing to do"
+
+
+class TestCheckMode:
+    CHECK = Run(check=True, diff=False, mode="apply", recorded=False)
+
+    def ended(self, *, root: bool = True, **changes: Any) -> Any:
+        run = replace(self.CHECK, **changes)
+        return as_it_would_end(outcome(**changes), run, root=root)
+
+    def test_what_a_run_would_fail_for_is_told_at_once(self) -> None:
+        ended = self.ended(root=False)
+        assert ended["failed"]
+        assert ended["msg"].startswith("2 steps: 1 planned, 1 refused; a run would fail: it would change the host, and")
+        assert "ansible_become: true" in ended["msg"]
+        assert "\n  - refused: vfs 0000:18:00.0" in ended["msg"]
+        assert "rdma_fabric_host_strict: false" in ended["msg"]
+
+    def test_pending_steps_of_root_and_refused_ones_that_are_allowed_are_no_failure(self) -> None:
+        assert "failed" not in self.ended(strict=False)
+        assert "a run would fail" in self.ended(strict=False, root=False)["msg"]
+
+    @pytest.mark.parametrize("changes", [{"check": False}, {"mode": "preview"}, {"recorded": True}])
+    def test_only_check_mode_of_a_run_that_applies_tells_it(self, changes: Any) -> None:
+        assert "failed" not in self.ended(root=False, **changes)
 
 
 class TestSteps:

@@ -83,7 +83,13 @@ class TestMatching:
 
     @pytest.mark.parametrize(
         ("driver", "why"),
-        [("vfio-pci", "bound to vfio-pci"), (None, "no driver"), ("mlx5_core", "another network namespace")],
+        [
+            ("vfio-pci", "bound to vfio-pci"),
+            (None, "no driver"),
+            ("mlx5_core", "another network namespace"),
+            ("mlx5_core", "ib_ipoib is not loaded"),
+            ("mlx5_core", "second half of a Socket Direct card"),
+        ],
     )
     def test_a_function_without_interface_is_refused(self, driver: str | None, why: str) -> None:
         steps = make_plan(desired(interface(pci=PF, name="rail0", mtu=9000)), facts([nic(PF, driver=driver)]))["steps"]
@@ -373,6 +379,10 @@ class TestMtu:
         wanted = interface(pci=PF, vf_mtu=1500, vfs=2)
         assert [step["id"] for step in plan_steps("mtu", infiniband, wanted)] == [f"mtu:{PF}:vfs"]
         assert plan_steps("mtu", two_ports(), wanted) == []
+
+    def test_new_functions_of_a_lowered_port_follow_it_in_the_same_run(self) -> None:
+        functions = plan_steps("mtu", two_ports(), interface(pci=PF, mtu=1280, vfs=2))[1]
+        assert (functions["id"], functions["to"]) == (f"mtu:{PF}:vfs", 1280)
 
     def test_functions_that_need_consent_are_not_counted_on(self) -> None:
         state = with_functions(two_ports(), PF, 2)

@@ -32,6 +32,7 @@ KINDS = {
     "secrets": "Secret",
     "serviceaccounts": "ServiceAccount",
     "namespaces": "Namespace",
+    "nodes": "Node",
     "pods": "Pod",
     "events": "Event",
     "daemonsets": "DaemonSet",

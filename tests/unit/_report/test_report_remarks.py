@@ -10,6 +10,11 @@ from typing import Any, Callable
 import pytest
 
 from ansible_collections.rdma.fabric.plugins.module_utils._report.remarks import KINDS, fleet_remarks
+from ansible_collections.rdma.fabric.plugins.module_utils._report.topology import (
+    built_alike,
+    device_map,
+    topology_classes,
+)
 from ansible_collections.rdma.fabric.tests.unit._report import sample_fleet
 
 Facts = dict[str, Any]
@@ -21,7 +26,8 @@ def remarks_on(
     """Remarks by kind on hosts named host-0, host-1, ..."""
     documents = [sample_fleet.document(f"host-{index}", facts, []) for index, facts in enumerate(fleet)]
     found: dict[str, list[dict[str, Any]]] = {}
-    for remark in fleet_remarks(documents, expected, unfinished or {}):
+    classes = topology_classes([(each["host"], device_map(each["facts"])) for each in documents])
+    for remark in fleet_remarks(documents, expected, unfinished or {}, built_alike(classes)):
         found.setdefault(remark["kind"], []).append(remark)
     return found
 

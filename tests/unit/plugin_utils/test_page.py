@@ -1,13 +1,15 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The page: one file without network or script, whole, readable, and harmless whatever a host says."""
+"""The page: one file without network, whole, readable without its script, and harmless whatever a host says."""
 
 from __future__ import annotations
 
 import itertools
 import json
 import re
+from base64 import b64encode
+from hashlib import sha256
 from html.parser import HTMLParser
 from typing import Any
 
@@ -17,7 +19,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._report.report import 
 from ansible_collections.rdma.fabric.plugins.plugin_utils._page import MAX_BYTES, TEMPLATES, render_page, visible
 from ansible_collections.rdma.fabric.tests.unit._report import sample_fleet
 
-VOID = {"meta", "link", "br"}
+VOID = {"meta", "link", "br", "input"}
 STYLE = (TEMPLATES / "page.css").read_text(encoding="utf-8")
 HOSTILE = (
     "<script>alert(1)</script>\"'><img src=x onerror=y>{{ 7*7 }}{% raw %}\u202egnp\u2066.exe\x00\x1b[31m\u200b\ud800"
@@ -33,6 +35,7 @@ class Page(HTMLParser):
         self.unbalanced: list[str] = []
         self.elements: list[tuple[str, dict[str, str | None]]] = []
         self.text = ""
+        self.scripts: list[str] = []
         self.feed(html)
         self.close()
 
@@ -49,7 +52,10 @@ class Page(HTMLParser):
             self.unbalanced.append(tag)
 
     def handle_data(self, data: str) -> None:
-        if not self.open or self.open[-1] != "style":
+        inside = self.open[-1] if self.open else ""
+        if inside == "script":
+            self.scripts.append(data)
+        elif inside != "style":
             self.text += data
 
     def count(self, tag: str) -> int:
@@ -94,16 +100,22 @@ def test_every_element_is_closed_where_it_was_opened(sample: str) -> None:
     assert (page.unbalanced, page.open) == ([], [])
 
 
-def test_the_page_forbids_itself_every_load_and_every_script(sample: str) -> None:
-    policies = [a["content"] for tag, a in Page(sample).elements if a.get("http-equiv") == "Content-Security-Policy"]
+def test_the_page_forbids_itself_every_load_and_every_script_but_its_own(sample: str) -> None:
+    page = Page(sample)
+    policies = [a["content"] for _tag, a in page.elements if a.get("http-equiv") == "Content-Security-Policy"]
+    (script,) = page.scripts
+    own = b64encode(sha256(script.encode()).digest()).decode()
     assert policies == [
-        "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
+        f"default-src 'none'; script-src 'sha256-{own}'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; "
+        "form-action 'none'"
     ]
+    assert page.count("script") == 1
+    assert script == (TEMPLATES / "page.js").read_text(encoding="utf-8").rstrip("\n")
 
 
 def test_nothing_on_the_page_leads_outside(sample: str) -> None:
     page = Page(sample)
-    assert {"script", "iframe", "object", "embed", "base", "form", "img"}.isdisjoint(tag for tag, _a in page.elements)
+    assert {"iframe", "object", "embed", "base", "form", "img"}.isdisjoint(tag for tag, _a in page.elements)
     links = [value or "" for _tag, attrs in page.elements for key, value in attrs.items() if key in ("href", "src")]
     assert links
     assert all(link.startswith("#") or link == "data:," for link in links)
@@ -124,9 +136,18 @@ def test_what_matters_most_comes_first(sample: str) -> None:
         "Needs attention",
         "7 hosts planned, 54 steps wait, 2 steps refused, 9 objects in the cluster,",
         "4 remarks",
+        "A rail has no link",
+        "Steps are refused",
         "25 up",
     ]
-    order += ["A rail has no link", "dgx-h100-01 Ubuntu", "NUMA node 0", "load rdma_ucm", "kube-multus-ds"]
+    order += [
+        "The NIC beside a GPU",
+        "rail 3: no link",
+        "dgx-h100-01 Ubuntu",
+        "NUMA node 0",
+        "load rdma_ucm",
+        "kube-multus-ds",
+    ]
     places = [body.index(words) for words in order]
     assert places == sorted(places)
 
@@ -220,7 +241,9 @@ def test_hostile_text_stays_text() -> None:
     )
     page = Page(html)
     assert (page.unbalanced, page.open) == ([], [])
-    assert {"script", "img"}.isdisjoint(tag for tag, _attrs in page.elements)
+    assert page.count("script") == len(page.scripts) == 1
+    assert "alert" not in page.scripts[0]
+    assert page.count("img") == 0
     assert "<script>alert(1)</script>" in page.text
     assert page.text.count("{{ 7*7 }}") > 100
     for character in "\u202e\u2066\x00\x1b\u200b\ud800":
@@ -333,7 +356,7 @@ def test_one_cause_on_many_hosts_is_one_line_of_a_remark() -> None:
         sample_fleet.port_down(facts, "0000:5e:00.0")
         hosts.append(sample_fleet.document(f"gpu-{index:02}", facts, []))
     html = page_of(hosts)
-    remarks = html[html.index('<section id="remarks">') : html.index('<section id="fleet">')]
+    remarks = html[html.index('<section id="remarks">') : html.index('<section id="rails">')]
     assert remarks.count("gpu-[00:49]</span></bdi>") == 1
     assert "more host" not in remarks
 
@@ -375,6 +398,7 @@ TEXT_ON = [
     *((tone, f"{tone}-bg") for tone in ("good", "warn", "bad", "info", "idle")),
     *((tone, "paper") for tone in ("good", "warn", "bad", "info")),
     *((tone, "raised") for tone in ("good", "warn", "bad")),
+    *(("paper", tone) for tone in ("warn", "bad")),
     ("paper", "ink"),
 ]
 SHAPES_ON = [*((f"r{number}", "raised") for number in range(8)), ("wire", "paper")]

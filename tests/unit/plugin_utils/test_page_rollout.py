@@ -81,7 +81,7 @@ def test_hostile_words_of_a_turn_stay_text() -> None:
     evil = {**turn("a"), "host": HOSTILE, "reason": HOSTILE, "end": "failed", "before": hostile(OLD), "after": NEW}
     page = Page(page_of(turns=[evil]))
     assert (page.unbalanced, page.open) == ([], [])
-    assert "script" not in {tag for tag, _attributes in page.elements}
+    assert page.count("script") == len(page.scripts) == 1
 
 
 def test_a_thousand_hosts_that_differ_fit() -> None:

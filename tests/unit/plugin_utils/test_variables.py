@@ -126,7 +126,7 @@ def test_every_variable_of_hosts_is_documented_with_the_role_and_in_the_guide() 
     assert [key for key in INTERFACE_KEYS if f"C({key})" not in told] == []
     guide = (CHECKOUT / "docs" / "inputs.md").read_text(encoding="utf-8").partition("\n## Hosts\n")[2]
     rows = re.findall(r"^\| `(rdma_fabric_\w+)` \|", guide, re.MULTILINE)
-    assert set(rows) == ours | {"rdma_fabric_reboot_timeout"}
+    assert set(rows) == ours | {"rdma_fabric_allow_controller_node", "rdma_fabric_reboot_timeout"}
     assert len(rows) == len(set(rows))
 
 

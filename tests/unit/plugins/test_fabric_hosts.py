@@ -255,6 +255,43 @@ def test_no_host_is_due_for_a_reboot_while_another_one_was_left_behind_or_outsid
     assert (result["reboot"], result["notices"]) == ([], [])
 
 
+API = {"b": "10.0.0.10 is its address"}
+NOT_IT = "node b runs the API server (10.0.0.10 is its address), so it is not interrupted: set "
+
+
+@pytest.mark.parametrize("due", [DUE, {**FINE, "reload_due": True}])
+def test_no_host_is_interrupted_while_one_would_be_that_the_run_stands_on(due: dict[str, Any]) -> None:
+    variables = done(a={"rdma_fabric_host_result": DUE}, b={"rdma_fabric_host_result": due})
+    result = look(variables, reboots=True, strict=False, api_servers=API)
+    assert (result["reboot"], result["reload"], result["give_back"]) == ([], [], [])
+    (refused,) = result["refused"]
+    assert (refused["host"], refused["failed"], refused["msg"].startswith(NOT_IT)) == ("b", True, True)
+    assert result["unfinished"] == [{"host": "b", "why": f"failed: {refused['msg']}"}]
+    # Its result is registered for the host, and the run fails at its end.
+    last = look(done(b={"rdma_fabric_host_result": due, "_rdma_fabric_host_no_turn": refused}))
+    assert last["unfinished"] == result["unfinished"]
+    left_out = {"host": "b", "msg": "its label says so", "failed": False}
+    assert look(done(b={"rdma_fabric_host_result": due, "_rdma_fabric_host_no_turn": left_out}))["unfinished"] == []
+
+
+def test_with_the_consent_or_without_a_need_it_is_a_host_like_others() -> None:
+    allowed = {"rdma_fabric_host_result": DUE, "rdma_fabric_allow_controller_node": "yes"}
+    result = look(done(b=allowed), reboots=True, api_servers=API)
+    assert (result["reboot"], result["refused"]) == (["b"], [])
+    result = look(done(a={"rdma_fabric_host_result": DUE}), reboots=True, api_servers=API)
+    assert (result["reboot"], result["refused"]) == (["a"], [])
+
+
+def test_the_machine_of_the_controller_is_interrupted_by_consent_only_unless_its_own_node_joins() -> None:
+    here = {"rdma_fabric_host_result": {**DUE, "is_controller": True, "summary": {"steps": 0}}}
+    refused = look(done(b=here), reboots=True, strict=False)["refused"]
+    assert [each["msg"].partition(",")[0] for each in refused] == ["node b runs this controller"]
+    joins = look(done(b={**here, **NEW}), reboots=True, joining=True, strict=False)
+    assert (joins["reboot"], joins["refused"]) == (["b"], [])
+    of_api = look(done(b={**here, **NEW}), reboots=True, joining=True, strict=False, api_servers=API)
+    assert (of_api["reboot"], len(of_api["refused"])) == ([], 1)
+
+
 ROLLOUT = {"source": "NicClusterPolicy/p", "node_selector": {"nic": "yes"}, "parallel": 3, "drain": {"timeout": 7}}
 OTHER = {"source": "NicNodePolicy/q", "node_selector": {"pool": "b"}, "parallel": 2, "drain": {"timeout": 9}}
 

@@ -351,3 +351,58 @@ class TestWire:
         message = self.look(server, tmp_path, **self.RESOURCES)["msg"]
         assert "the wire test: " in message
         assert "violates PodSecurity: IPC_LOCK" in message
+
+
+class TestControllerNodes:
+    """Hosts that the run stands on are told before anything is touched; what refuses them is what was planned."""
+
+    IS_IT = (
+        "gpu01: node cp runs the API server (it is the only node of the control plane), so it is not interrupted: set "
+        "rdma_fabric_allow_controller_node: true for its host"
+    )
+
+    def look(self, server: Server, folder: Path, own: dict[str, Any], **options: Any) -> dict[str, Any]:
+        labels = {"node-role.kubernetes.io/control-plane": ""}
+        for name, metadata in (("cp", {"labels": labels}), ("gpu02", {})):
+            server.behind.put("nodes", {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, **metadata}})
+        namespace = {"name": "nvidia-network-operator"}
+        server.behind.put("namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": namespace})
+        variables = {"gpu01": {"rdma_fabric_node_name": "cp", **own}, "gpu02": {}}
+        task_vars = {"hostvars": variables, "groups": {"all": list(variables)}}
+        found = run_action("fabric_input", {"hosts": list(variables)}, task_vars=task_vars)["spec"]
+        place = kubeconfig(folder / "k", server.address)
+        given = {"spec": {**found, "objects": [SMALL]}, "kubeconfig": place, **options}
+        result = run_action("fabric_preflight", given, task_vars=task_vars)
+        assert not result.get("failed"), result["msg"]
+        return result
+
+    def test_a_run_in_turns_names_them(self, tmp_path: Path, server: Server) -> None:
+        result = self.look(server, tmp_path, {}, rollout=True)
+        assert result["api_servers"] == {"cp": "it is the only node of the control plane"}
+        assert self.IS_IT in result["notices"]
+        allowed = self.look(server, tmp_path, {"rdma_fabric_allow_controller_node": True}, rollout=True)
+        assert "not interrupted" not in str(allowed["notices"])
+
+    @pytest.mark.parametrize("consent", ["rdma_fabric_allow_reboot", "rdma_fabric_allow_driver_reload"])
+    def test_another_run_does_where_a_host_has_a_consent(self, consent: str, tmp_path: Path, server: Server) -> None:
+        assert self.IS_IT in self.look(server, tmp_path, {consent: True})["notices"]
+        assert self.IS_IT in self.look(server, tmp_path, {consent: True}, push=False, rollout=True)["notices"]
+
+    def test_where_no_host_can_be_interrupted_no_node_is_asked_for(self, tmp_path: Path, server: Server) -> None:
+        result = self.look(server, tmp_path, {})
+        assert (result["api_servers"], "not interrupted" in str(result["notices"])) == ({}, False)
+        assert "/api/v1/nodes" not in [path for _method, path, _query in server.behind.requests]
+
+    def test_so_is_a_host_with_a_local_connection(self, tmp_path: Path, server: Server) -> None:
+        local = {"rdma_fabric_node_name": "gpu01", "ansible_connection": "local"}
+        said = "gpu01: node gpu01 runs this controller, so it is not interrupted: run from another machine, or set "
+        assert said in str(self.look(server, tmp_path, local, rollout=True)["notices"])
+        recorded = {**local, "rdma_fabric_recording": "/gpu01.json.gz"}
+        assert said not in str(self.look(server, tmp_path, recorded, rollout=True)["notices"])
+
+    def test_who_may_not_list_nodes_is_told_what_that_hides(self, tmp_path: Path, server: Server) -> None:
+        server.behind.rules = {"": [rule("", "namespaces configmaps", "*"), rule("coordination.k8s.io", "leases", "*")]}
+        result = self.look(server, tmp_path, {"rdma_fabric_allow_reboot": True})
+        (said,) = [notice for notice in result["notices"] if "API server" in notice]
+        assert said.startswith("whether a host of this run runs the API server is not known: ")
+        assert "nodes is forbidden" in said

@@ -66,6 +66,86 @@ def test_a_node_with_a_slot_has_a_turn_in_which_it_is_healed_and_not_interrupted
     assert turns(find({"b": {**of_node, "rdma_fabric_host_mode": "preview"}}, slots=["node-b"])) == []
 
 
+SKIP = "nvidia.com/ofed-driver-upgrade.skip=true"
+
+
+@pytest.mark.parametrize("state", ["present", "previous"])
+def test_nodes_with_upstreams_label_are_left_out_by_name_and_the_others_go_on(state: str) -> None:
+    due = {name: {"rdma_fabric_host_result": TO_CHANGE, "rdma_fabric_node_name": f"node-{name}"} for name in ("a", "b")}
+    result = find(due, skipped=["node-b", "c", "elsewhere"], state=state)
+    assert turns(result) == ["a"]
+    (left_out,) = result["left_out"]
+    assert left_out == {"host": "b", "msg": f"its node node-b has the label {SKIP}", "failed": False}
+    assert result["notices"][1:] == [f"without a turn, as their nodes have the label {SKIP}: b"]
+    nobody = find({"b": due["b"]}, skipped=["node-b"])
+    assert (turns(nobody), nobody["notices"]) == ([], result["notices"][1:])
+
+
+def test_a_node_with_that_label_that_an_earlier_run_has_begun_goes_on() -> None:
+    due = {"b": {"rdma_fabric_host_result": TO_CHANGE}}
+    result = find(due, skipped=["a", "b"], slots=["a", "b"])
+    assert [(turn["host"], turn["due"]) for turn in result["turns"]] == [("a", False), ("b", True)]
+    assert result["left_out"] == []
+
+
+def test_a_teardown_takes_nodes_with_that_label_as_well_and_says_so() -> None:
+    result = find({"b": {"rdma_fabric_host_result": TO_CHANGE}}, skipped=["a", "b"], state="absent")
+    assert (turns(result), result["left_out"]) == (["b"], [])
+    assert result["notices"][1:] == [f"torn down all the same, as the label {SKIP} is about upgrades: b"]
+
+
+HERE = {"rdma_fabric_host_result": {**TO_CHANGE, "is_controller": True}}
+API = {"c": "10.0.0.10 is its address"}
+CONSENT = "set rdma_fabric_allow_controller_node: true for its host"
+
+
+@pytest.mark.parametrize(
+    ("own", "api_servers", "why"),
+    [
+        ({"b": HERE}, {}, {"b": f"node b runs this controller, so it is not interrupted: {{}}, or {CONSENT}"}),
+        (
+            {"c": {"rdma_fabric_host_result": TO_CHANGE}},
+            API,
+            {"c": f"node c runs the API server (10.0.0.10 is its address), so it is not interrupted: {CONSENT}"},
+        ),
+        (
+            {"c": {**HERE, "rdma_fabric_allow_controller_node": "no"}},
+            API,
+            {
+                "c": "node c runs this controller and the API server (10.0.0.10 is its address), so it is not "
+                f"interrupted: {{}}, or {CONSENT}"
+            },
+        ),
+    ],
+)
+def test_nobody_has_a_turn_while_one_would_interrupt_what_the_run_stands_on(
+    own: dict[str, Any], api_servers: dict[str, str], why: dict[str, str]
+) -> None:
+    result = find({"a": {"rdma_fabric_host_result": TO_CHANGE}, **own}, api_servers=api_servers)
+    assert (turns(result), result["notices"]) == ([], [])
+    expected = {host: text.format("run from another machine") for host, text in why.items()}
+    assert result["left_out"] == [{"host": host, "msg": text, "failed": True} for host, text in expected.items()]
+
+
+def test_with_the_consent_or_without_a_need_it_keeps_nobody_from_a_turn() -> None:
+    allowed = {**HERE, "rdma_fabric_allow_controller_node": True}
+    result = find({"a": {"rdma_fabric_host_result": TO_CHANGE}, "c": allowed}, api_servers=API)
+    assert (turns(result), result["left_out"]) == (["a", "c"], [])
+    needless = {"rdma_fabric_host_result": {**FINE, "is_controller": True}}
+    assert turns(find({"a": {"rdma_fabric_host_result": TO_CHANGE}, "c": needless}, api_servers=API)) == ["a"]
+
+
+def test_what_an_earlier_run_left_of_it_is_healed() -> None:
+    result = find({"c": {"rdma_fabric_host_result": {**FINE, "is_controller": True}}}, api_servers=API, slots=["c"])
+    assert [(turn["host"], turn["due"]) for turn in result["turns"]] == [("c", False)]
+
+
+def test_one_that_is_left_out_by_its_label_is_no_reason_to_refuse_the_run() -> None:
+    due = {"a": {"rdma_fabric_host_result": TO_CHANGE}, "c": HERE}
+    result = find(due, api_servers=API, skipped=["c"])
+    assert (turns(result), [each["failed"] for each in result["left_out"]]) == (["a"], [False])
+
+
 def test_canaries_go_first_and_those_outside_of_the_limit_of_the_run_have_no_turn() -> None:
     due = {name: {"rdma_fabric_host_result": TO_CHANGE} for name in NAMES}
     result = find(due, canaries=" c,elsewhere ")

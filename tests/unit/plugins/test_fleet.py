@@ -16,6 +16,7 @@ from ansible_collections.rdma.fabric.plugins.callback import fleet
 OPTIONS = {
     "display_ok_hosts": True,
     "display_skipped_hosts": True,
+    "display_included_hosts": True,
     "display_failed_stderr": False,
     "show_per_host_start": False,
     "show_custom_stats": False,

@@ -31,6 +31,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import
 from ansible_collections.rdma.fabric.plugins.modules import rdma_host
 from ansible_collections.rdma.fabric.plugins.plugin_utils import _action
 from ansible_collections.rdma.fabric.plugins.plugin_utils._files import write_if_different
+from ansible_collections.rdma.fabric.plugins.plugin_utils._process import boot_of_controller
 from ansible_collections.rdma.fabric.tests.fixtures.hosts.fleet import FLEET
 from ansible_collections.rdma.fabric.tests.unit._host.kernel import on_disk
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.on_disk import contents, lay_out
@@ -119,7 +120,7 @@ class TestRecordedHost:
     def test_it_is_planned_without_any_module(self, plan: Plan, recording: Path, printed: list[str]) -> None:
         result = plan(recording=str(recording))
         assert not result.get("failed")
-        assert (result["changed"], result["recorded"]) == (False, True)
+        assert (result["changed"], result["recorded"], result["is_controller"]) == (False, True, False)
         planned = [f"naming:{PF}", f"vfs:{PF}", f"mtu:{PF}", f"boot:{UNIT_FILE}"]
         assert [step["id"] for step in result["plan"]["steps"]] == planned
         assert result["facts"]["nics"][0]["address"] == PF
@@ -229,6 +230,16 @@ class TestLiveHost:
         given["guard_token"] = "0123"
         assert seen == {"desired": check_spec(DESIRED), **given}
         assert "invocation" not in result
+
+    @pytest.mark.parametrize(
+        ("own", "told", "is_it"), [("5f2a", "5f2a", True), ("5f2a", "77", False), ("", "", False), ("5f2a", "", False)]
+    )
+    def test_it_is_the_machine_of_the_controller_by_the_boot_of_its_kernel(
+        self, own: str, told: str, is_it: bool, plan: Plan, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(rdma_host_action, "boot_of_controller", lambda: own)
+        result = plan(live=lambda _arguments: {"changed": False, "msg": "nothing to do", "boot_id": told})
+        assert (result["is_controller"], "boot_id" in result) == (is_it, False)
 
     def test_the_module_gets_the_sealed_plan_and_a_broken_one_runs_nothing(self, plan: Plan) -> None:
         seen: dict[str, Any] = {}
@@ -386,6 +397,7 @@ class TestModule:
     def test_this_machine_is_read_and_planned(self) -> None:
         result = self.run({"interfaces": [{"pci": "0000:ff:1f.7", "mtu": 9000}]})
         assert result["facts"]["system"]["hostname"]
+        assert result["boot_id"] == boot_of_controller()
         assert [step["status"] for step in result["plan"]["steps"]] == ["refused"]
         assert result["diff"]["prepared"].startswith("refused: naming 0000:ff:1f.7: find the interface")
 

@@ -17,7 +17,7 @@ from tests.lab.guests.cluster import Lab
 from tests.lab.guests.outlook import Part
 from tests.lab.guests.waiting import LabFailed
 from tools import booted
-from tools.booted import VARIABLES, announcement, converge_and_prove, run_booted, verdict_lines
+from tools.booted import announcement, converge_and_prove, limits, run_booted, verdict_lines, what_is_cached
 from tools.playbook import PlaybookRun
 
 PARTS = [Part("guest image", Path("/cache/image"), 4), Part("QEMU", Path("/cache/qemu"), 2)]
@@ -156,7 +156,7 @@ def test_site_and_verify_run_on_the_labs_hosts_and_the_verdicts_are_said(
     ) -> PlaybookRun:
         ran.append(name)
         assert inventory == tmp_path / "inventory.yml"
-        assert VARIABLES.items() <= variables.items()
+        assert limits(3).items() <= variables.items()
         assert environment["KUBECONFIG"] == "/lab/kubeconfig"
         if name == "rdma.fabric.verify":
             place = Path(variables["rdma_fabric_run_dir"])
@@ -165,8 +165,30 @@ def test_site_and_verify_run_on_the_labs_hosts_and_the_verdicts_are_said(
         return PlaybookRun(0, 1.0, {})
 
     monkeypatch.setattr(booted, "run_playbook", run)
+    monkeypatch.setattr(booted, "pace", lambda _environ: 3.0)
     assert converge_and_prove(StandInLab(tmp_path), tmp_path, tmp_path) == 0
     assert ran == ["rdma.fabric.site", "rdma.fabric.verify"]
     said = capsys.readouterr().out
     assert "Verdict: fail" in said
     assert str(tmp_path / "booted" / "report.html") in said
+
+
+def test_a_busy_machine_is_said_to_be_one_and_its_lab_lives_longer(
+    downs: list[Path], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    started: list[Any] = []
+    monkeypatch.setattr(booted, "up", lambda options, _environ, _report: started.append(options))
+    monkeypatch.setattr(booted, "converge_and_prove", lambda *_arguments: 0)
+    monkeypatch.setattr(booted, "pace", lambda _environ: 4.0)
+    monkeypatch.setattr(booted, "describe_pace", lambda _environ: "This machine takes about 4.0 times as long.")
+    assert run_booted(tmp_path, tmp_path) == 0
+    assert started[0].seconds == 4 * 60 * booted.LAB_MINUTES
+    assert "This machine takes about 4.0 times as long.\n" in capsys.readouterr().out
+
+
+def test_what_is_in_the_cache_is_told_by_what_is_there(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    there = Part("guest image", tmp_path, 4)
+    monkeypatch.setattr(booted, "cached_parts", lambda _environ: [there])
+    assert what_is_cached() == "everything is cached"
+    monkeypatch.setattr(booted, "cached_parts", lambda _environ: [there, *PARTS])
+    assert what_is_cached() == "everything but guest image, QEMU is cached"

@@ -110,8 +110,11 @@ def ipam_remarks(ipam: Any, path: str = "ipam") -> list[Problem]:
         if level and str(level).lower() not in _LOG_LEVELS:
             hint = f"one of {', '.join(_LOG_LEVELS)}"
             found.append(Problem(f"{path}.log_level", f"{level!r} is unknown: nothing would be logged", hint))
-        for where, entry in _whereabouts_ranges(ipam, path):
-            _whereabouts_claim(where, entry, "", [], found)
+        held = [_whereabouts_claim(where, entry, "", [], found) for where, entry in _whereabouts_ranges(ipam, path)]
+        found += conflicts([claim for claim in held if claim])
+    if ipam.get("type") == "static" and not ipam.get("addresses"):
+        hint = "set ipam.addresses, or have each pod ask for its own (ips in its annotation)"
+        found.append(Problem(path, "names no address: a pod that asks for none does not start", hint))
     if ipam.get("type") == "host-local":
         hint = "use whereabouts where pods of several nodes share the network"
         found.append(Problem(path, "host-local counts per node: two nodes hand out the same addresses", hint))
@@ -167,10 +170,16 @@ def _check_whereabouts(ipam: dict[str, Any], path: str) -> list[Problem]:
             continue
         if where != path:
             problems += _unknown(entry, ["range", "range_start", "range_end", "exclude"], where)
-        # Two entries of one network are two pools to whereabouts unless their range is the same text.
         claim = _whereabouts_claim(where, entry, str(ipam.get("network_name", "")), problems, [])
-        held += [claim] if claim else []
-    problems += conflicts(held)
+        if claim is None:
+            continue
+        if not claim.intervals:
+            problems.append(Problem(where, f"every address of {claim.text} is excluded", "exclude fewer"))
+        if any(other.pool == claim.pool for other in held):
+            # A pool knows a pod's interface by its name, so the second entry would be answered with the first address.
+            hint = "one entry for each network, with exclude for what lies between"
+            problems.append(Problem(where, f"{claim.text} is of a network that another entry has", hint))
+        held.append(claim)
     if ipam.get("gateway"):
         problems += parse_address(ipam["gateway"], f"{path}.gateway")[1]
     size = ipam.get("node_slice_size", "")
@@ -204,10 +213,12 @@ def _whereabouts_claim(
         last = int(ipaddress.ip_interface(rest).ip)
         first = _inside(first_text, network, f"{path}.range", problems, first)
     else:
-        first = _inside(entry.get("range_start"), network, f"{path}.range_start", problems, first)
-        last = _inside(entry.get("range_end"), network, f"{path}.range_end", problems, last)
+        first = _inside(entry.get("range_start"), network, f"{path}.range_start", problems, first, ignored=remarks)
+        last = _inside(entry.get("range_end"), network, f"{path}.range_end", problems, last, ignored=remarks)
     if first > last:
-        problems.append(Problem(f"{path}.range_end", "lies before the start of the range", "swap them"))
+        where = f"{path}.range" if dash else f"{path}.range_end"
+        remarks.append(Problem(where, "lies before the start of the range: whereabouts ignores it", "swap them"))
+        last = int(network.broadcast_address)
     intervals = [(first, last)]
     for index, excluded in enumerate(entry.get("exclude") or []):
         where = f"{path}.exclude[{index}]"
@@ -385,7 +396,16 @@ def parse_address(text: Any, path: str) -> tuple[Address | None, list[Problem]]:
         return None, [Problem(path, f"{text!r} is no IP address", "an address without a prefix length")]
 
 
-def _inside(text: Any, network: Network, path: str, problems: list[Problem], otherwise: int) -> int:
+def _inside(
+    text: Any,
+    network: Network,
+    path: str,
+    problems: list[Problem],
+    otherwise: int,
+    *,
+    ignored: list[Problem] | None = None,
+) -> int:
+    """Return an address of a network as an integer; one outside is a problem, or a remark of what is ``ignored``."""
     if not text:
         return otherwise
     address, wrong = parse_address(text, path)
@@ -393,7 +413,11 @@ def _inside(text: Any, network: Network, path: str, problems: list[Problem], oth
     if address is None:
         return otherwise
     if address not in network:
-        problems.append(Problem(path, f"{text} lies outside {network}"))
+        outside = f"{text} lies outside {network}"
+        if ignored is None:
+            problems.append(Problem(path, outside))
+        else:
+            ignored.append(Problem(path, f"{outside}: whereabouts ignores it", f"an address of {network}"))
         return otherwise
     return int(address)
 

@@ -21,6 +21,8 @@ _NFD = (0, 17, 0)
 # The first release that reads its pools from objects; older ones read a ConfigMap and keep addresses elsewhere.
 _NV_IPAM_POOLS = (0, 1, 0)
 _NV_IPAM_CIDR_POOLS = (0, 2, 0)
+# k8snetworkplumbingwg/sriov-network-device-plugin#481 and its auxNetDevice came in 2023, after 3.5.1.
+_SRIOV_DASHES = (3, 6, 0)
 _WHEREABOUTS_LOOP = (0, 5, 3)
 _WHEREABOUTS_NODE_SLICES = (0, 9, 0)
 
@@ -57,6 +59,22 @@ def version_remarks(component: str, version: str) -> list[Problem]:
     if older_than(version, MULTUS_THIN_ENTRYPOINT):
         problem = f"multus {version} never renews the token in its kubeconfig"
     return [Problem("", problem, "use v4.1.0 or newer")]
+
+
+def sriov_resource_problems(config: Mapping[str, Any], version: str) -> list[Problem]:
+    """Return why a release of the SR-IOV device plugin would not start with a configuration that passed its check."""
+    if not older_than(version, _SRIOV_DASHES):
+        return []
+    found = []
+    for index, item in enumerate(config["resourceList"]):
+        path, hint = f"resourceList[{index}]", "use v3.6.0 or newer"
+        if "-" in item["resourceName"]:
+            problem = f"{item['resourceName']!r} stops sriov-network-device-plugin {version}, which knows no - in names"
+            found.append(Problem(f"{path}.resourceName", problem, f"{hint}, or _ in place of -"))
+        if item.get("deviceType") == "auxNetDevice":
+            problem = f"auxNetDevice stops sriov-network-device-plugin {version}, which knows no such type"
+            found.append(Problem(f"{path}.deviceType", problem, hint))
+    return found
 
 
 def has_node_slices(version: str) -> bool:

@@ -20,6 +20,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks import 
     nic_configuration,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.versions import (
+    sriov_resource_problems,
     version_problems,
     version_remarks,
 )
@@ -152,12 +153,24 @@ def remark(policy: Policy, settings: dict[str, Any]) -> None:
         remark_driver(spec["ofedDriver"], defaults, policy.at("ofedDriver"), policy.place)
         remark_upgrades(spec["ofedDriver"], policy.at("ofedDriver").at("upgradePolicy"))
     for section, kind in PLUGIN_KINDS.items():
-        config = plugin_config(spec, section)
-        if config is not None:
-            for remark in devplugin.remarks(kind, config):
-                policy.at(section).at("config").inside(remark.path).notice(remark.problem, remark.hint)
-        elif section in spec and not str(spec[section].get("config") or "").strip():
+        if section in spec:
+            _remark_plugin(policy, section, kind, settings)
+
+
+def _remark_plugin(policy: Policy, section: str, kind: str, settings: dict[str, Any]) -> None:
+    """Judge the configuration of a device plugin by the release that will read it, and say what is odd about it."""
+    value, place = policy.spec[section], policy.at(section).at("config")
+    config = plugin_config(policy.spec, section)
+    if config is None:
+        if not str(value.get("config") or "").strip():
             policy.at(section).violation("has no config: the plugin would offer no resource", "name its resources")
+        return
+    if kind == "sriov":
+        version = effective_version(SECTION_COMPONENTS[section], value, policy.spec.get("global") or {}, settings)
+        for flaw in sriov_resource_problems(config, version):
+            place.inside(flaw.path).violation(flaw.problem, flaw.hint)
+    for remark in devplugin.remarks(kind, config):
+        place.inside(remark.path).notice(remark.problem, remark.hint)
 
 
 def plugin_config(spec: Mapping[str, Any], section: str) -> dict[str, Any] | None:

@@ -46,7 +46,7 @@ class Built(TypedDict):
 
 
 class Initrd(TypedDict):
-    """The initial RAM disk, and whether it is older than the driver (driver/read.py)."""
+    """The initial RAM disk of a kernel, and whether it holds another driver than the disk (driver/initrd.py)."""
 
     image: str
     stale: bool
@@ -148,15 +148,16 @@ class DriverState(TypedDict):
     """The driver stack of a host (driver/read.py); drivers.py adds the network where a reload may be needed."""
 
     kernel: str
-    next_kernel: str | None
+    next_kernel: str
     family: str | None
     packages: dict[str, str] | None
     on_disk: dict[str, OnDisk] | None
+    next_on_disk: dict[str, OnDisk] | None
     loaded: dict[str, Loaded]
     built: list[Built]
     headers: dict[str, bool]
-    headers_offered: bool | None
-    initrd: Initrd | None
+    headers_offered: dict[str, bool | None]
+    initrds: dict[str, Initrd]
     users: list[User]
     locks: list[User]
     container: Container

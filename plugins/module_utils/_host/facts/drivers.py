@@ -12,6 +12,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.rea
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.status import runs_what_is_installed
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver_shapes import DriverState
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import NETDEV_DRIVER
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.next_boot import next_boot_of
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.peer_memory import read_peer_memory
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Facts, Stack
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe
@@ -27,7 +28,8 @@ def read_stack_state(probe: Probe, desired: Mapping[str, Any], facts: Facts) -> 
     """
     requests = desired.get("requests") or []
     if desired.get("driver") or any(request.get("driver") for request in requests):
-        state = read_driver(probe, facts["system"], desired.get("driver"))
+        facts["next_boot"] = next_boot_of(probe, facts)
+        state = read_driver(probe, facts["system"], facts["next_boot"]["kernel"], desired.get("driver"))
         if _may_reload(desired, state, facts["stack"]):
             state["snapshot"] = read_snapshot(probe, NETDEV_DRIVER, facts["nics"], facts["netdevs"])
             state["stacked"] = read_stacked(probe, NETDEV_DRIVER, facts["nics"], facts["netdevs"])

@@ -50,13 +50,13 @@ def read_modules(probe: Probe, kernel: str, also: Iterable[str]) -> dict[str, Mo
     asked = {name.replace("-", "_") for name in also}
     loaded = parse_modules(probe.content(MODULES) or "")
     present = frozenset(probe.names(SYS_MODULE))
-    builtin = _built_in(probe, kernel)
+    builtin = built_in(probe, kernel)
     result: dict[str, Module] = {}
     for name in sorted(_OF_INTEREST | asked):
         is_builtin = name in builtin or (name in present and name not in loaded)
         if name in loaded or is_builtin or name in asked:
             result[name] = _entry(probe, name, loaded.get(name), is_builtin and name not in loaded)
-    for name in _missing(probe, kernel, sorted(name for name in asked if not result[name]["loaded"])):
+    for name in missing_modules(probe, kernel, sorted(name for name in asked if not result[name]["loaded"])):
         result[name]["missing"] = True
     return result
 
@@ -66,7 +66,7 @@ def is_loaded(modules: Mapping[str, Module], name: str) -> bool:
     return name in modules and modules[name]["loaded"]
 
 
-def _missing(probe: Probe, kernel: str, names: list[str]) -> list[str]:
+def missing_modules(probe: Probe, kernel: str, names: list[str]) -> list[str]:
     """Return those of ``names`` that the kernel has no module of; a host without modinfo does not tell."""
     found = probe.command("modinfo", "-k", kernel, *names) if kernel and names else None
     told = set(_NOT_FOUND.findall(found.stderr)) if found is not None else set()
@@ -84,7 +84,7 @@ def parse_modules(text: str) -> dict[str, LoadedModule]:
     return loaded
 
 
-def _built_in(probe: Probe, kernel: str) -> frozenset[str]:
+def built_in(probe: Probe, kernel: str) -> frozenset[str]:
     """Return what the kernel's build lists as built in, by the names /proc/modules would use."""
     if not kernel or "/" in kernel:
         return frozenset()

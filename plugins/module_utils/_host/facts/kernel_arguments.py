@@ -8,9 +8,10 @@ from __future__ import annotations
 import re
 from typing import Iterable, Mapping
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.grub import default_line
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.boot_entries import is_systemd_boot
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.kernel_arguments_record import REMOVED, listed
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.masks import mask_parameters
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.next_boot import OSTREE_BOOTED, chosen_entry
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.settings_shapes import KernelArguments, Loader
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe, natural, printable
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.arguments import name_of, words_of
@@ -26,9 +27,6 @@ _GRUB_PROGRAMS = (
 )
 _UPDATE_GRUB = ("/usr/sbin/update-grub", "/usr/bin/update-grub")
 _DROP_INS = "default/grub.d"
-# The boot loader interface (systemd.io/BOOT_LOADER_INTERFACE): attributes, then UTF-16.
-_LOADER_INFO = "/sys/firmware/efi/efivars/LoaderInfo-4a67b082-0a4c-41cf-b6c7-440b29bb8c4f"
-_ENTRIES = ("/boot/loader/entries", "/efi/loader/entries", "/boot/efi/loader/entries")
 _KERNEL_INSTALL = ("/usr/bin/kernel-install", "/bin/kernel-install")
 _IMAGES = ("/lib/modules/{version}/vmlinuz", "/boot/vmlinuz-{version}")
 
@@ -56,15 +54,12 @@ def read_kernel_arguments(probe: Probe, asked: Iterable[str], own_files: Mapping
 
 def next_line(probe: Probe, loader: str | None) -> list[str] | None:
     """Return the kernel line that the boot loader's default entry has, None where it can't be told."""
-    if loader == GRUB:
-        directory = _grub_directory(probe)
-        text = probe.content(f"{directory}/grub.cfg") if directory else None
-        return None if text is None else default_line(text, probe.content(f"{directory}/grubenv") or "")
     if loader == GRUBBY:
         result = probe.command("grubby", "--info=DEFAULT")
         found = re.search(r'^args="(.*)"\s*$', result.stdout, re.MULTILINE) if result and not result.rc else None
         return words_of(found.group(1)) if found else None
-    return _boot_entry(probe) if loader == SYSTEMD_BOOT else None
+    chosen = chosen_entry(probe, once=False) if loader in (GRUB, SYSTEMD_BOOT) else None
+    return chosen.entry.line if chosen is not None else None
 
 
 def _only(names: set[str], words: Iterable[str]) -> list[str]:
@@ -73,11 +68,10 @@ def _only(names: set[str], words: Iterable[str]) -> list[str]:
 
 def _loader(probe: Probe) -> Loader:
     """Return ``loader``, ``update`` and ``cannot``, and what systemd-boot's files need."""
-    if probe.host.exists("/run/ostree-booted"):
+    if probe.host.exists(OSTREE_BOOTED):
         reason = "the kernel line of an ostree system belongs to rpm-ostree: use rpm-ostree kargs or a MachineConfig"
         return {"loader": OSTREE, "update": [], "cannot": reason}
-    info = probe.data(_LOADER_INFO)
-    if info is not None and info[4:].decode("utf-16-le", "replace").startswith("systemd-boot"):
+    if is_systemd_boot(probe):
         return _systemd_boot(probe)
     if any(probe.host.exists(path) for path in _GRUBBY):
         return {"loader": GRUBBY, "update": ["grubby"], "cannot": ""}
@@ -98,11 +92,6 @@ def _grub(probe: Probe, program: str, directory: str) -> Loader:
             f"arguments to GRUB_CMDLINE_LINUX_DEFAULT there and run {' '.join(update)}"
         )
     return {"loader": GRUB, "update": update, "cannot": reason}
-
-
-def _grub_directory(probe: Probe) -> str | None:
-    directories = dict.fromkeys(directory for _program, directory in _GRUB_PROGRAMS)
-    return next((directory for directory in directories if probe.host.exists(f"{directory}/grub.cfg")), None)
 
 
 def _systemd_boot(probe: Probe) -> Loader:
@@ -131,25 +120,6 @@ def _systemd_boot(probe: Probe) -> Loader:
 def _image(probe: Probe, version: str) -> str | None:
     paths = (pattern.format(version=version) for pattern in _IMAGES)
     return next((path for path in paths if probe.host.exists(path)), None)
-
-
-def _boot_entry(probe: Probe) -> list[str] | None:
-    """Return the options of the entry with the newest version, which systemd-boot takes by default."""
-    for directory in _ENTRIES:
-        entries = [_entry(probe.content(f"{directory}/{name}") or "") for name in probe.names(directory)]
-        versions = [entry for entry in entries if entry[1]]
-        if versions:
-            return max(versions, key=lambda entry: natural(entry[0]))[1]
-    return None
-
-
-def _entry(text: str) -> tuple[str, list[str]]:
-    version, options = "", []
-    for line in text.splitlines():
-        key, _space, value = line.strip().partition(" ")
-        version = value.strip() if key == "version" else version
-        options += words_of(value) if key == "options" else []
-    return version, options
 
 
 def _cpu_vendor(probe: Probe) -> str | None:

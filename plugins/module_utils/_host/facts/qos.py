@@ -96,6 +96,9 @@ def _port(
         port["cnp_dscp"], port["cnp_dscp_in"] = _notification(probe, name, nic, "cnp_dscp")
     if "cnp_priority" in qos:
         port["cnp_priority"], port["cnp_priority_in"] = _notification(probe, name, nic, "cnp_priority")
+        by_kernel = nic is not None and port["cnp_priority_in"] == qos_paths.KERNEL
+        if nic is not None and by_kernel and probe.number(qos_paths.notification_mode(nic["address"])):
+            port["cnp_priority"] = qos_paths.OF_THE_PACKET
     return port
 
 

@@ -26,6 +26,8 @@ FILES = (TRUST, PFC, DSCP2PRIO, CABLE, BUFFERS, ECN)
 VENDOR, KERNEL = "vendor", "kernel"
 _OF_VENDOR = {"cnp_dscp": "ecn/roce_np/cnp_dscp", "cnp_priority": "ecn/roce_np/cnp_802p_prio"}
 _OF_KERNEL = {"cnp_dscp": "np_cnp_dscp", "cnp_priority": "np_cnp_prio"}
+OF_THE_PACKET = "that of the packet"
+"""The priority of notifications while ``np_cnp_prio_mode`` is not 0; to write ``np_cnp_prio`` makes it 0 (cong.c)."""
 
 
 def file(name: str, which: str) -> str:
@@ -44,6 +46,11 @@ def notification(name: str, address: str | None, key: str) -> dict[str, str]:
     if address is not None:
         found[KERNEL] = f"{DEBUGFS}/{address}/cc_params/{_OF_KERNEL[key]}"
     return found
+
+
+def notification_mode(address: str) -> str:
+    """Return the kernel's file that tells whether the priority of notifications is one value."""
+    return f"{DEBUGFS}/{address}/cc_params/np_cnp_prio_mode"
 
 
 def directory(device: str) -> str:

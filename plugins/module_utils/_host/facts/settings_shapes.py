@@ -98,7 +98,7 @@ class QosPort(_QosPort, total=False):
     ecn: dict[str, list[int]]
     cnp_dscp: int | None
     cnp_dscp_in: str | None
-    cnp_priority: int | None
+    cnp_priority: int | str | None
     cnp_priority_in: str | None
 
 

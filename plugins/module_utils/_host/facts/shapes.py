@@ -300,6 +300,19 @@ class Boot(TypedDict):
     vf_counts: dict[str, list[VfCount]]
 
 
+class NextBoot(TypedDict):
+    """What the next boot starts (next_boot.py); without a kernel nothing tells."""
+
+    kernel: str | None
+    entry: str
+    named_by: str
+    once: bool
+    absent: list[str]
+    initrd: str | None
+    modules: bool
+    lacks: list[str]
+
+
 class Initramfs(TypedDict):
     """The running kernel's early userspace (names.py)."""
 
@@ -453,7 +466,7 @@ class ReadRoute(Route):
     protocol: int
 
 
-class ReadRule(Rule):
+class ReadRule(Rule):  # pylint: disable=inherit-non-class  # it takes no TypedDict made by a call for one
     """A policy rule as it is there (routing.py)."""
 
     protocol: int
@@ -504,7 +517,11 @@ class _Facts(TypedDict):
 
 
 class Facts(_Facts, total=False):
-    """A host as one pass found it (gather.py); of its driver and peer memory only what is asked about is there."""
+    """A host as one pass found it (gather.py); of its driver and peer memory only what is asked about is there.
 
+    What the next boot starts is there where a driver is asked for, or a step needs a reboot.
+    """
+
+    next_boot: NextBoot
     driver: DriverState
     peer_memory: PeerState

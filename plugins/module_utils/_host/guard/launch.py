@@ -38,8 +38,8 @@ def launch(machine: Machine, python: str, program: str, token: str, root: str = 
 def _detached(command: list[str]) -> None:
     nowhere = subprocess.DEVNULL
     try:
-        # The process outlives this one on purpose, so nobody waits for it.
-        subprocess.Popen(
+        # The process outlives this one on purpose, so nobody waits for it, as run_command would.
+        subprocess.Popen(  # pylint: disable=ansible-bad-function
             command, stdin=nowhere, stdout=nowhere, stderr=nowhere, cwd="/", start_new_session=True, close_fds=True
         )
     except OSError as error:

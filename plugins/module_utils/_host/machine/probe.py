@@ -151,10 +151,10 @@ class Probe:
         target = self.target(path)
         return printable(target.rstrip("/").rsplit("/", 1)[-1]) if target else None
 
-    def command(self, *argv: str) -> CommandResult | None:
+    def command(self, *argv: str, seconds: float = _COMMAND_TIMEOUT) -> CommandResult | None:
         """Return what a program gave, None when it can't be run."""
         try:
-            return self.host.run(argv, _COMMAND_TIMEOUT)
+            return self.host.run(argv, seconds)
         except HostError as error:
             self._note(error, argv[0], ("ENOSYS",))
             return None

@@ -30,7 +30,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.pending_re
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Awaited, Facts
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import Host, HostError, Machine
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.clock import Clock
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import boot_id
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe, boot_id
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.state_file import check
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run import baseline, reached
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.plan import plan_with_context
@@ -64,10 +64,11 @@ class Assessment(NamedTuple):
     stays: bool = False
 
 
-def assess(host: Host, desired: HostSpec, run: Run, address: str | None) -> Assessment:
+def assess(host: Host, desired: HostSpec, run: Run, address: str | None, *, has_run: bool = False) -> Assessment:
     """Read a host once and plan it; nothing is changed, as there is no way to through a ``Host``.
 
-    ``address`` is the one that Ansible reaches the host by. Raises ``BrokenState``.
+    ``address`` is the one that Ansible reaches the host by. A plan of what is left once a run ``has_run`` is not
+    executed any more. Raises ``BrokenState``.
     """
     check(host, STATE_FILES)
     kept, history = baseline.read_baseline(host), reached.read_history(host)
@@ -82,9 +83,27 @@ def assess(host: Host, desired: HostSpec, run: Run, address: str | None) -> Asse
     facts, matched = read_host(host, address, wish["kernel_modules"] + wish.get("unload_modules", []), wish)
     plan, context = plan_with_context(wish, facts, () if stays else run.concerns, matched)
     plan = {**plan, "notices": [*said, *plan["notices"]]}
+    missed = "" if run.removes or run.goes_back else _missed_kernel(facts)
+    if missed or any(map(pending_reboot.leads_to_reboot, plan["steps"])):
+        plan = _with_next_boot(host, plan, context, missed, runs=not has_run)
     if run.defers_reload:
         plan = telling_turn(plan)
     return Assessment(wish, facts, plan, context, kept, history, stays)
+
+
+def _missed_kernel(facts: Facts) -> str:
+    return pending_reboot.missed_kernel(facts["boot"]["awaited"], facts["system"]["kernel"])
+
+
+def _with_next_boot(host: Host, plan: Plan, context: Context, missed: str, *, runs: bool) -> Plan:
+    """Read what the next boot starts, where that is not known yet, and return the plan with what is wrong with it."""
+    from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.next_boot import next_boot_of
+    from ansible_collections.rdma.fabric.plugins.module_utils._host.run.next_boot import hold_reboots
+
+    facts = context.actual.facts
+    if "next_boot" not in facts:
+        facts["next_boot"] = next_boot_of(Probe(host), facts)
+    return hold_reboots(plan, context, missed, runs=runs)
 
 
 def preview(host: Host, desired: HostSpec, run: Run, address: str | None) -> Outcome:
@@ -144,7 +163,7 @@ def _apply(
         idle = Execution(failure=None if seen.stays else _keep_word(machine, clock, seen, desired, run))
         return applied_result(seen.wish, seen.facts, seen.plan, seen.plan, execution=idle, run=run)
     execution = _keep_driver(machine, clock, seen, now, run) or _execute(machine, clock, seen, now, watch)
-    after = assess(machine, desired, run, address)
+    after = assess(machine, desired, run, address, has_run=True)
     if execution.failure is None:
         execution.failure = _keep_word(machine, clock, after, desired, run, changed=True)
     return applied_result(after.wish, after.facts, seen.plan, after.plan, execution=execution, run=run)
@@ -221,7 +240,9 @@ def _is_reached(plan: Plan, run: Run) -> bool:
 
     A host that keeps the driver which it has is not brought to another one: it must not come back to what it never had.
     """
-    if any(step["consent"] == CONSENTS["driver_upgrade"] for step in plan["steps"]):
+    if any(
+        step["consent"] == CONSENTS["driver_upgrade"] or step["id"] == pending_reboot.KERNEL for step in plan["steps"]
+    ):
         return False
     left = {step["status"] for step in plan["steps"]}
     return left <= ({NEEDS_CONSENT} if run.strict else {NEEDS_CONSENT, REFUSED})
@@ -232,7 +253,12 @@ def _remember(machine: Machine, clock: Clock, seen: Assessment, run: Run) -> Fai
     known = seen.facts["boot"]["awaited"]
     wanted: dict[str, Awaited] = {}
     if not run.removes:
-        wanted = pending_reboot.pending_after(seen.plan["steps"], known, run.concerns, boot_id(machine))
+        kernels = (
+            seen.facts["next_boot"]["kernel"] if "next_boot" in seen.facts else None,
+            seen.facts["system"]["kernel"],
+        )
+        kept = {key: entry for key, entry in known.items() if not (run.goes_back and key == pending_reboot.KERNEL)}
+        wanted = pending_reboot.pending_after(seen.plan["steps"], kept, run.concerns, boot_id(machine), kernels)
     if wanted == pending_reboot.stored(known):
         return None
     return _put(machine, clock, PENDING_REBOOT, pending_reboot.text_of(wanted) if wanted else None)

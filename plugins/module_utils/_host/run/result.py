@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Dict, Mapping, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.execution import Execution
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.pending_reboot import KERNEL
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import (
     NEEDS_REBOOT,
     REFUSED,
@@ -97,6 +98,21 @@ def host_result(desired: HostSpec, facts: Facts, plan: Plan, run: Run) -> Outcom
     return outcome
 
 
+def as_it_would_end(outcome: Outcome, run: Run, *, root: bool) -> Outcome:
+    """Return the result of check mode, failed with the reasons where a run would fail by what is known before it."""
+    if not (run.check and run.mode == APPLY) or run.recorded or outcome.get("failed"):
+        return outcome
+    reasons = []
+    if outcome["changed"] and not root:
+        reasons.append("it would change the host, and it needs root for that; next: set ansible_become: true for it")
+    refused = [step for step in outcome["plan"]["steps"] if step["status"] == REFUSED]
+    if refused and run.strict:
+        reasons.append(_refused_sentence(refused, run, "would not come to"))
+    if not reasons:
+        return outcome
+    return {**outcome, "failed": True, "msg": f"{outcome['msg']}; a run would fail: {'; '.join(reasons)}"}
+
+
 def with_previous(outcome: Outcome, run: Run, *, known: bool) -> Outcome:
     """Return the outcome of a run that goes back with whether there was a state to go back to."""
     return {**outcome, "previous_known": known} if run.goes_back else outcome
@@ -140,9 +156,9 @@ def applied_result(
     if execution.failure is not None:
         outcome.update(failed=True, failed_step=_failed_step(execution), not_reached=_lines(execution.not_reached))
         parts += _failure_sentences(execution)
-    elif refused and run.strict:
+    elif refused and (run.strict or any(step["id"] == KERNEL for step in refused)):
         outcome["failed"] = True
-        parts.append(_refused_sentence(refused, run))
+        parts.append(_refused_sentence(refused, run, "is not in"))
     if execution.failure is None:
         parts.append(f"{'left: ' if execution.done and left['steps'] else ''}{sentence(left)}")
     outcome["reload_due"] = run.defers_reload and needs_turn(left) and "failed" not in outcome
@@ -154,13 +170,13 @@ def applied_result(
     return outcome
 
 
-def _refused_sentence(refused: list[Step], run: Run) -> str:
+def _refused_sentence(refused: list[Step], run: Run, verb: str) -> str:
     """Name the refused steps and the way on; only a task about the whole host may go on without them."""
     way = "change what is asked for"
     if set(run.concerns) == set(ORDER):
         way += ", or set strict: false (for the role host rdma_fabric_host_strict: false) to go on"
     lines = "\n".join(f"  - {line}" for line in _lines(refused))
-    return f"refused, so the host is not in the desired state ({way}):\n{lines}"
+    return f"refused, so the host {verb} the desired state ({way}):\n{lines}"
 
 
 def _executed_sentence(execution: Execution) -> str:

@@ -9,7 +9,7 @@ Sources: NVIDIA's DOCA-Host installation guide, MLNX_OFED's manual, and the dist
 from __future__ import annotations
 
 import re
-from typing import Any, Mapping, NamedTuple, Tuple
+from typing import Any, Iterable, Mapping, NamedTuple, Tuple
 
 Names = Tuple[str, ...]
 
@@ -200,13 +200,14 @@ def _of_kernel(family: Family, name: str, kernel: str) -> str:
     return name.format(kernel=kernel, variant=variant, release=release)
 
 
-def wanted_packages(family: Family, build: str, kernel: str, with_firmware_update: bool) -> Names:
-    """Return the packages of a vendor's stack in the order they are named to the package manager.
+def wanted_packages(family: Family, build: str, kernels: Iterable[str], with_firmware_update: bool) -> Names:
+    """Return the packages of a vendor's stack for these kernels in the order they are named to the package manager.
 
     The vendor's metapackages pull in the firmware updater, which burns firmware while it is installed. That is why
     the parts are named one by one, and the updater is only among them when it is asked for.
     """
-    built = (*headers_of(family, kernel), *family.build_tools) if build == DKMS else ()
+    headers = (name for kernel in kernels for name in headers_of(family, kernel))
+    built = (*headers, *family.build_tools) if build == DKMS else ()
     updater = (FIRMWARE_UPDATER,) if with_firmware_update else ()
     return (*built, *family.kernel_packages[build], *family.tools, *family.userspace, *updater)
 

@@ -56,7 +56,7 @@ class Way(TypedDict):
     metric: int
 
 
-class Route(Way, _OnLink):
+class Route(Way, _OnLink):  # pylint: disable=inherit-non-class  # it takes no TypedDict made by a call for one
     """A route."""
 
 

@@ -234,11 +234,13 @@ def choose(seen: Seen, attached: Attached) -> tuple[Choice | None, Problem | Non
 
 
 def gid_of(address: str) -> str:
-    """Return the GID of an address as sysfs writes it: an IPv4 address is mapped into IPv6."""
+    """Return the GID of an address as sysfs writes it: an IPv4 address is mapped into IPv6.
+
+    From Python 3.13 on ``exploded`` writes the mapped address with dots.
+    """
     parsed = ipaddress.ip_address(address)
-    if isinstance(parsed, ipaddress.IPv4Address):
-        parsed = ipaddress.IPv6Address(f"::ffff:{parsed}")
-    return parsed.exploded
+    octets = parsed.packed if parsed.version == 6 else b"\0" * 10 + b"\xff" * 2 + parsed.packed
+    return ":".join(octets.hex()[start : start + 4] for start in range(0, 32, 4))
 
 
 def _usable(seen: Seen, choice: Choice, port: Port) -> tuple[Choice | None, Problem | None]:

@@ -10,6 +10,7 @@ from typing import Any
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.driver_families import family_of
 from ansible_collections.rdma.fabric.tests.fixtures.hosts.fleet import FLEET
+from ansible_collections.rdma.fabric.tests.unit._host import printed
 from ansible_collections.rdma.fabric.tests.unit._host.kernel import stack
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.machine import Kernel
 
@@ -28,6 +29,12 @@ SYSTEMS: dict[str, tuple[str, str, str]] = {
     "alma-10": ('ID="almalinux"\nVERSION_ID="10.0"\n', "6.12.0-55.el10.x86_64", "dnf"),
     "sles-15": ('ID="sles"\nVERSION_ID="15.7"\n', "6.4.0-150700.51-default", "zypper"),
 }
+# What each family installs next.
+NEXT_KERNELS = {
+    "apt": "7.0.0-51-generic",
+    "dnf": "6.12.0-211.7.1.el10_2.x86_64",
+    "zypper": "6.4.0-150700.53.16-default",
+}
 _DEBIAN = ("build-essential", "mlnx-ofed-kernel-dkms", "mlnx-ofed-kernel-utils", "libibverbs1", "ibverbs-providers")
 _DEBIAN_LIBRARIES = ("librdmacm1", "libibumad3", "ibverbs-utils", "rdmacm-utils")
 _RPM = ("gcc", "make", "perl", "python3-devel", "elfutils-libelf-devel", "libelf-devel", "mlnx-ofa_kernel")
@@ -39,10 +46,10 @@ _SHARED = (*_DEBIAN[3:], *_DEBIAN_LIBRARIES, *_RPM_LIBRARIES, *_RPM_TOOLS, *_BOT
 _VENDOR = (*_DEBIAN[1:3], *_RPM_MODULES, "mlnx-ofa_kernel", "mlnx-tools", "ofed-scripts", "mlnx-fw-updater")
 
 
-def offered(kernel: str) -> dict[str, str]:
+def offered(*kernels: str) -> dict[str, str]:
     """What the vendor's repository and the distribution offer together: the vendor's builds are newer."""
-    headers = (f"linux-headers-{kernel}", f"kernel-devel-{kernel}", "kernel-default-devel")
-    plain = (*headers, _DEBIAN[0], *_RPM[:-1], "dkms")
+    headers = [f"{name}-{kernel}" for kernel in kernels for name in ("linux-headers", "kernel-devel")]
+    plain = (*headers, "kernel-default-devel", _DEBIAN[0], *_RPM[:-1], "dkms")
     return {**dict.fromkeys(plain, "1.0-1"), **dict.fromkeys(_SHARED, VENDOR_BUILD), **dict.fromkeys(_VENDOR, PACKAGED)}
 
 
@@ -71,8 +78,7 @@ def driver_host(system: str = "ubuntu-24.04", **changes: Any) -> Kernel:
         "offered": offered(release),
         "distribution": of_the_distribution(system),
         "release": RELEASE,
-        "newest": "",
-        "image": "fresh",
+        "images": {},
         "busy": [],
     }
     stack.keep(kernel, stack.STACK, {**known, **changes})
@@ -83,6 +89,53 @@ def driver_host(system: str = "ubuntu-24.04", **changes: Any) -> Kernel:
     stack.load_at_first(kernel)
     _give_network(kernel)
     return kernel
+
+
+def give_kernel(kernel: Kernel, system: str, *, headers: bool = False, offers: bool = True) -> str:
+    """Install another kernel, which the boot loader takes, as unattended upgrades do; return its release."""
+    _os_release, running, manager = SYSTEMS[system]
+    release = NEXT_KERNELS[manager]
+    for name in (*stack.STACK_MODULES, "tg3"):
+        content = stack.module_file("inbox-of-next", depends="", srcversion="NEXT")
+        kernel.tree.add_file(f"/lib/modules/{release}/kernel/{name}.ko", content)
+    for each in (running, release):
+        kernel.tree.add_file(f"/lib/modules/{each}/modules.dep", "")
+        kernel.tree.add_file(f"/boot/vmlinuz-{each}", "")
+        kernel.tree.add_file(image_of(manager, each), "")
+    if headers:
+        kernel.tree.add_file(f"/lib/modules/{release}/build/Makefile", "")
+    known = stack.stack_of(kernel) or {}
+    known["images"].update({each: {"stale": False, "holds": "kernel"} for each in (running, release)})
+    if offers:
+        known["offered"].update(offered(running, release))
+    else:
+        known["offered"].pop("kernel-default-devel")
+    stack.keep(kernel, stack.STACK, known)
+    boots(kernel, manager, release, running)
+    return release
+
+
+def image_of(manager: str, release: str) -> str:
+    """Where a distribution has the initial RAM disk of a kernel."""
+    return {"apt": "/boot/initrd.img-{}", "dnf": "/boot/initramfs-{}.img", "zypper": "/boot/initrd-{}"}[manager].format(
+        release
+    )
+
+
+def boots(kernel: Kernel, manager: str, *releases: str) -> None:
+    """Have the boot loader take the first of these kernels, by what each distribution has."""
+    if manager == "dnf":
+        body = "blscfg\n"
+        for release in releases:
+            text = printed.loader_entry("Linux", release, [f"/initramfs-{release}.img"])
+            kernel.tree.add_file(f"/boot/loader/entries/cd33-{release}.conf", text)
+    else:
+        body = printed.grub_entries(("Advanced", "Linux {}"), {each: image_of(manager, each) for each in releases})
+    directory = "/boot/grub" if manager == "apt" else "/boot/grub2"
+    default = "${saved_entry}" if manager == "dnf" else "0"
+    kernel.tree.add_file(f"{directory}/grub.cfg", printed.grub_menu(default, body))
+    saved = {"saved_entry": f"cd33-{releases[0]}"} if manager == "dnf" else {}
+    kernel.tree.add_file(f"{directory}/grubenv", printed.grub_environment(saved))
 
 
 def _give_network(kernel: Kernel) -> None:

@@ -74,7 +74,7 @@ def read(**changes: Any) -> Any:
         "on_disk": on_disk(),
         "loaded": running(),
         "headers": {KERNEL: True},
-        "initrd": {"image": f"/boot/initrd.img-{KERNEL}", "stale": False},
+        "initrds": {KERNEL: {"image": f"/boot/initrd.img-{KERNEL}", "stale": False}},
         "free_mib": {"/boot": 900, "/usr": 90000, "/var": 90000},
         "snapshot": SNAPSHOT,
     }
@@ -293,7 +293,7 @@ class TestRefusals:
     def test_all_at_once_and_nothing_else_is_planned(self) -> None:
         state = read(
             headers={KERNEL: False},
-            headers_offered=False,
+            headers_offered={KERNEL: False},
             locks=[{"pid": 812, "program": "unattended-upgr", "path": "/var/lib/dpkg/lock-frontend"}],
             free_mib={"/boot": 20, "/usr": 90000, "/var": 900},
             key={"path": "/var/lib/shim-signed/mok/MOK.der", "enrolled": False},
@@ -308,7 +308,7 @@ class TestRefusals:
         assert "mokutil --import /var/lib/shim-signed/mok/MOK.der" in step_named(found, "secure_boot")["detail"]
 
     def test_headers_that_a_repository_offers_are_installed(self) -> None:
-        state = read(headers={KERNEL: False}, headers_offered=True)
+        state = read(headers={KERNEL: False}, headers_offered={KERNEL: True})
         assert "packages" in statuses(steps(host(state), asked()))
 
     @pytest.mark.parametrize(
@@ -479,8 +479,8 @@ class TestReload:
 
 class TestDisk:
     def test_a_stale_initial_ram_disk_is_rebuilt(self) -> None:
-        initrd = {"image": f"/boot/initrd.img-{KERNEL}", "stale": True}
-        state = installed(initrd=initrd, loaded=running("BBBB"))
+        initrds = {KERNEL: {"image": f"/boot/initrd.img-{KERNEL}", "stale": True}}
+        state = installed(initrds=initrds, loaded=running("BBBB"))
         found = steps(host(state, stack=stack("doca-ofed", "24.07-0.6.1")), asked())
         assert list(statuses(found)) == ["order", "initrd"]
 
@@ -504,6 +504,97 @@ class TestDisk:
         }
         found = steps(host(read()), driver=own)
         assert list(statuses(found)) == ["repository", "order", "packages", "initrd", "load"]
+
+
+NEXT = "6.8.0-51-generic"
+NEXT_CORE = CORE.replace(KERNEL, NEXT)
+NEXT_INBOX = INBOX_CORE.replace(KERNEL, NEXT)
+RELEASED = {"stack": stack("doca-ofed", "24.07-0.6.1")}
+
+
+class TestNextKernel:
+    """What another kernel that the next boot starts needs, from facts alone."""
+
+    def state(self, core: str = NEXT_INBOX, version: str | None = None, **changes: Any) -> Any:
+        base = {
+            "loaded": running("BBBB"),
+            "next_kernel": NEXT,
+            "next_on_disk": on_disk(core, "CCCC", version),
+            "headers": {KERNEL: True, NEXT: True},
+            "initrds": {each: {"image": f"/boot/initrd.img-{each}", "stale": False} for each in (KERNEL, NEXT)},
+        }
+        return installed(**{**base, **changes})
+
+    def planned(self, state: Any, **wanted: Any) -> tuple[list[str], list[str]]:
+        """The keys of the steps about other things than files, and the notices."""
+        made = plan(host(state, **RELEASED), asked(), **wanted)
+        keys = [step["id"].split(":", 1)[1] for step in steps_of(made, "driver")]
+        return [key for key in keys if key != "order"], made["notices"]
+
+    def test_it_gets_the_driver_and_a_ram_disk_with_it(self) -> None:
+        assert self.planned(self.state()) == ([f"build:{NEXT}", f"initrd:{NEXT}"], [])
+
+    def test_one_that_has_it_needs_nothing(self) -> None:
+        assert self.planned(self.state(NEXT_CORE, "24.07-0.6.1")) == ([], [])
+
+    def test_an_older_release_on_its_disk_is_replaced(self) -> None:
+        built = [{"name": "mlnx-ofed-kernel", "version": "x", "kernel": each} for each in (KERNEL, NEXT)]
+        state = self.state(NEXT_CORE, "23.10-0.5.5", built=built)
+        assert self.planned(state) == ([f"build:{NEXT}", f"initrd:{NEXT}"], [])
+
+    def test_what_dkms_has_built_and_not_installed_is_not_there(self) -> None:
+        built = [{"name": "mlnx-ofed-kernel", "version": "x", "kernel": each} for each in (KERNEL, NEXT)]
+        assert self.planned(self.state(built=built))[0] == [f"build:{NEXT}", f"initrd:{NEXT}"]
+
+    def test_where_modinfo_tells_nothing_dkms_does(self) -> None:
+        built = [{"name": "mlnx-ofed-kernel", "version": "x", "kernel": each} for each in (KERNEL, NEXT)]
+        assert self.planned(self.state(next_on_disk=None, built=built)) == ([], [])
+        assert self.planned(self.state(next_on_disk=None))[0] == [f"build:{NEXT}", f"initrd:{NEXT}"]
+
+    @pytest.mark.parametrize(("offered", "builds"), [(True, True), (None, True), (False, False)])
+    def test_headers_that_may_be_had_are_tried(self, offered: bool | None, builds: bool) -> None:
+        state = self.state(headers={KERNEL: True, NEXT: False}, headers_offered={NEXT: offered})
+        keys, notices = self.planned(state)
+        assert (f"build:{NEXT}" in keys, bool(notices)) == (builds, not builds)
+
+    def test_a_kernel_without_any_driver_has_no_ram_disk_to_make(self) -> None:
+        state = self.state(next_on_disk={}, initrds={KERNEL: {"image": "/boot/initrd.img", "stale": False}})
+        assert self.planned(state)[0] == [f"build:{NEXT}"]
+
+    def test_one_with_precompiled_modules_is_none_that_dkms_builds_for(self) -> None:
+        keys, (notice,) = self.planned(self.state(built=[]))
+        assert keys == []
+        assert f"it was not built for {NEXT}; next: install the vendor's modules that were built for it" in notice
+
+    def test_an_installation_builds_for_both(self) -> None:
+        state = read(next_kernel=NEXT, next_on_disk=on_disk(NEXT_INBOX), headers={KERNEL: True, NEXT: False})
+        state["initrds"][NEXT] = {"image": f"/boot/initrd.img-{NEXT}", "stale": False}
+        found, context = plan_with_context(check_spec({"requests": [asked()]}), host(state), ("driver",))
+        assert list(statuses(found["steps"])) == [
+            "order",
+            "packages",
+            f"build:{NEXT}",
+            "initrd",
+            f"initrd:{NEXT}",
+            "load",
+        ]
+        done = [run for run in work(context, step_named(found["steps"], "packages")).do if isinstance(run, Run)]
+        (install,) = [run.argv for run in done if "install" in run.argv]
+        assert {f"linux-headers-{KERNEL}", f"linux-headers-{NEXT}"} <= {*install}
+        (build,) = work(context, step_named(found["steps"], f"build:{NEXT}")).do
+        assert isinstance(build, Run) and build.argv == ("dkms", "autoinstall", "-k", NEXT)
+
+    def test_headers_of_the_running_kernel_that_nobody_has_are_no_reason_to_load_the_inbox_driver(self) -> None:
+        """A package without a build would have had the kernel's own driver loaded in its name."""
+        state = installed(
+            on_disk=on_disk(), built=[], headers={KERNEL: False}, headers_offered={KERNEL: False}, next_kernel=KERNEL
+        )
+        assert statuses(steps(host(state), asked(), **CONSENTED)) == {"headers": "refused"}
+
+    def test_secure_boot_is_looked_at_before_a_build(self) -> None:
+        made = host(self.state(key={"path": "/var/lib/dkms/mok.pub", "enrolled": False}), **RELEASED)
+        made["system"]["secure_boot"] = True
+        assert statuses(steps(made, asked())) == {"secure_boot": "refused"}
 
 
 class TestInbox:

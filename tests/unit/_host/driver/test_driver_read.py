@@ -56,7 +56,7 @@ def document(**changes: Any) -> Any:
 
 
 def state(**changes: Any) -> Any:
-    return read_driver(Probe(RecordedHost(document(**changes))), SYSTEM)
+    return read_driver(Probe(RecordedHost(document(**changes))), SYSTEM, None)
 
 
 def said(stdout: str, rc: int = 0) -> Any:
@@ -65,7 +65,7 @@ def said(stdout: str, rc: int = 0) -> Any:
 
 def test_a_host_that_tells_nothing() -> None:
     found = state()
-    assert (found["packages"], found["on_disk"], found["initrd"], found["journal"]) == (None, None, None, None)
+    assert (found["packages"], found["on_disk"], found["initrds"], found["journal"]) == (None, None, {}, None)
     assert (found["loaded"], found["users"], found["free_mib"], found["openibd"]) == ({}, [], {}, False)
 
 
@@ -110,7 +110,7 @@ def test_an_initial_ram_disk_older_than_the_driver_is_stale(image: int, module: 
             f"stat --format=%Z %n {path} {CORE}": said(f"{image} {path}\n{module} {CORE}\n"),
         }
     )
-    assert found["initrd"] == {"image": path, "stale": stale}
+    assert found["initrds"] == {KERNEL: {"image": path, "stale": stale}}
 
 
 def test_builds_headers_and_kernels() -> None:
@@ -217,7 +217,7 @@ def test_the_key_that_modules_are_signed_with(said_by_mokutil: str, enrolled: bo
         )
     )
     system: Any = {**SYSTEM, "secure_boot": True}
-    found = read_driver(Probe(host), system)
+    found = read_driver(Probe(host), system, None)
     assert found["key"] == {"path": "/var/lib/dkms/mok.pub", "enrolled": enrolled}
 
 

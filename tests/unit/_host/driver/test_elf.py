@@ -41,6 +41,7 @@ def test_no_complete_build_id(data: bytes) -> None:
         ("/lib/modules/6.8/m.ko.xz", lzma.compress(MODULE)),
         ("/lib/modules/6.8/m.ko.gz", gzip.compress(MODULE)),
     ],
+    ids=["plain", "xz", "gz"],
 )
 def test_the_same_id_is_found_however_the_file_is_packed(path: str, data: bytes) -> None:
     assert build_id(beginning_of_module(path, data)) == ID.hex()

@@ -100,7 +100,7 @@ RPM_DKMS = RPM_TOOLS | RPM_BUILD | {"mlnx-ofa_kernel-dkms"}
     ],
 )
 def test_packages_of_a_stack_on_debian_and_ubuntu(identity: str, version: str, kernel: str, headers: str) -> None:
-    names = families.wanted_packages(family(identity, version), "dkms", kernel, False)
+    names = families.wanted_packages(family(identity, version), "dkms", [kernel], False)
     assert len(names) == len(set(names))
     assert set(names) == {headers, *DEB_BUILD, *DEB_DRIVER, *DEB_LIBRARIES}
 
@@ -113,17 +113,17 @@ def test_packages_of_a_stack_on_debian_and_ubuntu(identity: str, version: str, k
     ],
 )
 def test_packages_of_a_stack_on_red_hat(identity: str, version: str, kernel: str) -> None:
-    built = families.wanted_packages(family(identity, version), "dkms", kernel, False)
+    built = families.wanted_packages(family(identity, version), "dkms", [kernel], False)
     assert set(built) == {f"kernel-devel-{kernel}", "elfutils-libelf-devel", *RPM_DKMS, *RPM_LIBRARIES}
-    given = families.wanted_packages(family(identity, version), "precompiled", kernel, False)
+    given = families.wanted_packages(family(identity, version), "precompiled", [kernel], False)
     assert set(given) == {"kmod-mlnx-ofa_kernel", *RPM_TOOLS, *RPM_LIBRARIES}
 
 
 def test_packages_of_a_stack_on_suse() -> None:
     kernel = "6.4.0-150700.51-default"
-    built = families.wanted_packages(family("sles", "15.7"), "dkms", kernel, False)
+    built = families.wanted_packages(family("sles", "15.7"), "dkms", [kernel], False)
     assert set(built) == {"kernel-default-devel=6.4.0-150700.51", "libelf-devel", *RPM_DKMS, *SUSE_LIBRARIES}
-    given = families.wanted_packages(family("sles", "15.7"), "precompiled", kernel, False)
+    given = families.wanted_packages(family("sles", "15.7"), "precompiled", [kernel], False)
     assert set(given) == {"mlnx-ofa_kernel-kmp-default", *RPM_TOOLS, *SUSE_LIBRARIES}
 
 
@@ -232,13 +232,13 @@ def test_libraries_that_a_distribution_has_under_another_name(identity: str, ver
 
 
 def test_precompiled_modules_need_no_compiler() -> None:
-    names = families.wanted_packages(family("rhel", "9.6"), "precompiled", "5.14.0", False)
+    names = families.wanted_packages(family("rhel", "9.6"), "precompiled", ["5.14.0"], False)
     assert not {"gcc", "dkms", "kernel-devel-5.14.0"} & set(names)
 
 
 def test_firmware_is_burned_only_when_asked_for() -> None:
     debian = family("debian", "12")
-    without = families.wanted_packages(debian, "dkms", "6.1.0", False)
+    without = families.wanted_packages(debian, "dkms", ["6.1.0"], False)
     assert "mlnx-fw-updater" not in without
     # The metapackages pull the updater in.
     assert not {"doca-ofed", "doca-all", "mlnx-ofed-all"} & set(without)

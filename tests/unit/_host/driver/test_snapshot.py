@@ -83,13 +83,13 @@ def test_functions_come_before_what_stands_on_them() -> None:
 
 def test_guids_of_infiniband_functions_come_back() -> None:
     """iproute2, ip/ipaddress.c, print_vfinfo: in JSON the keys have a blank; a function without one has zeros."""
-    guid, none = "a0:88:c2:03:00:47:11:01", "00:00:00:00:00:00:00:00"
-    functions = [{"vf": 0, "node guid": guid, "port guid": guid}, {"vf": 1, "node guid": none, "port guid": none}]
+    node, port_guid, none = "a0:88:c2:03:00:47:11:01", "a0:88:c2:03:00:47:11:02", "00:00:00:00:00:00:00:00"
+    functions = [{"vf": 0, "node guid": node, "port guid": port_guid}, {"vf": 1, "node guid": none, "port guid": none}]
     state = snapshot(links={"ens3": link("ens3", vfinfo_list=functions), "ens3v0": link("ens3v0")})
     port = f"{{port:{PF}}}"
     assert [line for line in argvs(state) if "guid" in line] == [
-        f"ip link set dev {port} vf 0 node_guid {guid}",
-        f"ip link set dev {port} vf 0 port_guid {guid}",
+        f"ip link set dev {port} vf 0 node_guid {node}",
+        f"ip link set dev {port} vf 0 port_guid {port_guid}",
     ]
 
 

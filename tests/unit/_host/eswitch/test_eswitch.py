@@ -286,6 +286,7 @@ class TestRefusals:
         ("EBUSY", "tc, OVS"),
         ("ENOMEM", "lower vfs"),
         ("EPERM", "Arm side"),
+        ("EPERM", "Socket Direct"),
     ],
 )
 def test_each_error_of_the_driver_has_its_cause_and_next_step(code: str, says: str) -> None:

@@ -93,8 +93,8 @@ def _add_representor(kernel: Kernel, base: str, port: str, number: str) -> None:
     name = f"{port[:8]}r{number}"
     place = f"{base}/{name}"
     values = {"address": "52:54:00:00:00:00", "mtu": 1500, "flags": "0x1002", "type": 1, "dev_port": 0}
-    values |= {"operstate": "down", "name_assign_type": 4, "uevent": f"INTERFACE={name}"}
-    values |= {"phys_port_name": f"pf0vf{number}", "phys_switch_id": SWITCH_ID}
+    values.update({"operstate": "down", "name_assign_type": 4, "uevent": f"INTERFACE={name}"})
+    values.update({"phys_port_name": f"pf0vf{number}", "phys_switch_id": SWITCH_ID})
     for key, value in values.items():
         kernel.tree.add_file(f"{place}/{key}", f"{value}\n")
     kernel.tree.add_link(f"{place}/device", "../../../" + posixpath.basename(posixpath.dirname(base)))

@@ -67,7 +67,7 @@ def contents(root: Path) -> dict[str, str | bytes]:
     found: dict[str, str | bytes] = {}
     for name, directories, files in os.walk(root):
         for path in [Path(name, entry) for entry in (*directories, *files)]:
-            if path.is_relative_to(root / "run"):
+            if root / "run" in (path, *path.parents):
                 continue
             if path.is_symlink():
                 found[str(path.relative_to(root))] = os.readlink(path)

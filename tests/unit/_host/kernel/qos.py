@@ -87,6 +87,21 @@ def add_vendor_files(kernel: Kernel, name: str, device: str, *, old: bool = True
     kernel.tree.add_file(f"/sys/class/infiniband/{device}/tc/1/traffic_class", "")
 
 
+def _notification_file(address: str, name: str) -> str:
+    return f"/sys/kernel/debug/mlx5/{address}/cc_params/{name}"
+
+
+def add_kernel_notifications(kernel: Kernel, address: str, *, priority: int, mode: int) -> None:
+    """Give a function the files of the kernel's mlx5_ib about the priority of congestion notifications."""
+    kernel.tree.add_file(_notification_file(address, "np_cnp_prio"), f"{priority}\n")
+    kernel.tree.add_file(_notification_file(address, "np_cnp_prio_mode"), f"{mode}\n")
+
+
+def kernel_notifications(kernel: Kernel, address: str) -> dict[str, int]:
+    files = {"priority": "np_cnp_prio", "mode": "np_cnp_prio_mode"}
+    return {key: int(kernel.read(_notification_file(address, name))) for key, name in files.items()}
+
+
 def state_of(kernel: Kernel, name: str) -> dict[str, Any]:
     found: dict[str, Any] = json.loads(kernel.read(memory(name)))
     return found
@@ -97,6 +112,14 @@ def _keep(kernel: Kernel, name: str, state: dict[str, Any]) -> None:
 
 
 # The vendor's files.
+
+
+@attribute(r"/sys/kernel/debug/mlx5/([^/]+)/cc_params/np_cnp_prio")
+def np_cnp_prio(kernel: Kernel, match: Match[str], text: str) -> None:
+    kernel.tree.add_file(match.group(), f"{int(text)}\n")
+    mode = _notification_file(match[1], "np_cnp_prio_mode")
+    if kernel.exists(mode):
+        kernel.tree.add_file(mode, "0\n")
 
 
 @attribute(r"/sys/.*/net/[^/]+/qos/trust")

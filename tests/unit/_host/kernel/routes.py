@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import ipaddress
 import json
-from typing import TYPE_CHECKING, Any, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Dict, Iterable, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import CommandResult
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.reactions import DONE, failed
@@ -29,7 +29,7 @@ _EVERYTHING = {4: "0.0.0.0/0", 6: "::/0"}
 _METRIC = {4: 0, 6: 1024}
 _KERNELS_RULES = {4: ((0, 255), (32766, 254), (32767, 253)), 6: ((0, 255), (32766, 254))}
 
-Entry = dict[str, Any]
+Entry = Dict[str, Any]
 
 
 def give_address(kernel: Kernel, name: str, *addresses: str) -> None:

@@ -53,6 +53,8 @@ TAKES_PORTS = ("bond", "bridge", "vrf")
 DKMS_NAMES = ("mlnx-ofa_kernel", "mlnx-ofed-kernel")
 STACK_MODULES = ("mlx5_core", "mlx5_ib", "ib_core")
 INFO = b"\0modinfo\0"
+# Packages of headers, by distribution; SUSE's have the kernel in their version.
+HEADERS = re.compile(r"(?:linux-headers|kernel-devel)-(\d.*)|kernel-default-devel")
 
 
 def module_file(build: str, **info: Any) -> bytes:
@@ -166,8 +168,7 @@ def dnf(kernel: Kernel, argv: Sequence[str]) -> CommandResult:
 
 @only_on_stacks("zypper", lambda argv: "search" in argv)
 def zypper(kernel: Kernel, argv: Sequence[str]) -> CommandResult:
-    # NAME=VERSION asks for one version of a package; SUSE's packages of a kernel provide that of uname as well.
-    words = [word.partition("=")[0] for word in argv[1:] if not word.startswith("-")]
+    words = [word for word in argv[1:] if not word.startswith("-")]
     if words[0] == "search":
         return DONE if words[1] in (stack_of(kernel) or {})["offered"] else CommandResult(104, "", "")
     if words[0] == "remove":
@@ -180,32 +181,62 @@ def _install(kernel: Kernel, words: Sequence[str], missing: str, goes_back: bool
     """Install packages; a name that ends with a minus is removed, and going back only the distribution is asked."""
     stack = stack_of(kernel) or {}
     offered = stack["distribution"] if goes_back else {**stack["installed"], **stack["offered"]}
-    names = [word for word in words if not word.endswith("-")]
+    # NAME=VERSION asks for one version of a package; SUSE's packages of a kernel provide that of uname as well.
+    asked = [word.partition("=")[::2] for word in words if not word.endswith("-")]
+    names = [name for name, _version in asked]
     for name in names:
         if name not in offered:
             return failed(100, missing.format(name))
-    for name in names:
+    built: list[str] = []
+    for name, version in asked:
         stack["installed"][name] = offered[name]
-        if name.startswith(("linux-headers-", "kernel-devel-", "kernel-default-devel")):
-            kernel.tree.add_file(f"/lib/modules/{release(kernel)}/build/Makefile", "")
+        headers = HEADERS.fullmatch(name)
+        if headers is not None:
+            of_kernel = headers[1] or f"{version}-default"
+            kernel.tree.add_file(f"/lib/modules/{of_kernel}/build/Makefile", "")
+            if stack["manager"] == "apt" and kernel.tree.exists(f"/var/lib/dkms/{_source_of(stack)}"):
+                # /etc/kernel/header_postinst.d/dkms
+                built.append(of_kernel)
     for word in set(words) - set(names):
         stack["installed"].pop(word[:-1], None)
     keep(kernel, STACK, stack)
+    for of_kernel in built:
+        _build_modules(kernel, stack, of_kernel)
     if set(KERNEL_PACKAGES) & set(names):
-        _put_vendor_modules(kernel, stack)
+        _build_modules(kernel, stack, release(kernel))
+        kernel.tree.add_file("/etc/init.d/openibd", "")
     return DONE
 
 
-def _put_vendor_modules(kernel: Kernel, stack: dict[str, Any]) -> None:
-    running = release(kernel)
+def _source_of(stack: dict[str, Any]) -> str:
+    return f"{DKMS_NAMES[stack['manager'] == 'apt']}/{stack['release']}"
+
+
+def _build_modules(kernel: Kernel, stack: dict[str, Any], of_kernel: str) -> None:
     for name in STACK_MODULES:
-        path = f"/lib/modules/{running}/updates/dkms/{name}.ko"
+        path = f"/lib/modules/{of_kernel}/updates/dkms/{name}.ko"
         info = {"version": stack["release"], "depends": "", "srcversion": f"V{stack['release']}"}
         kernel.tree.add_file(path, module_file(f"vendor-{stack['release']}", **info))
-        _touch(kernel, path)
-    source = f"/var/lib/dkms/{DKMS_NAMES[stack['manager'] == 'apt']}/{stack['release']}"
-    kernel.tree.add_file(f"{source}/{running}/x86_64/module/mlx5_core.ko", "")
-    kernel.tree.add_file("/etc/init.d/openibd", "")
+    age(kernel, of_kernel)
+    kernel.tree.add_file(f"/var/lib/dkms/{_source_of(stack)}/{of_kernel}/x86_64/module/mlx5_core.ko", "")
+
+
+@only_on_stacks("dkms")
+def dkms(kernel: Kernel, argv: Sequence[str]) -> CommandResult:
+    """DKMS 3.0: install SOURCE/VERSION -k KERNEL, or autoinstall -k KERNEL of all sources that it has."""
+    stack, of_kernel = stack_of(kernel) or {}, argv[-1]
+    known = f"/var/lib/dkms/{_source_of(stack)}"
+    if not kernel.tree.exists(known):
+        return DONE if argv[1] == "autoinstall" else failed(3, "Error! Could not find module source directory.")
+    if kernel.tree.exists(f"/lib/modules/{of_kernel}/updates/dkms"):
+        said = "Error! This module/version combo is already installed"
+        return DONE if argv[1] == "autoinstall" else failed(5, f"{said} for kernel {of_kernel} (x86_64).")
+    if not kernel.tree.exists(f"/lib/modules/{of_kernel}/build/Makefile"):
+        return failed(1, f"Error! Your kernel headers for kernel {of_kernel} cannot be found.")
+    if argv[1] == "install" and argv[2] != _source_of(stack):
+        return failed(3, f"Error! Could not find module source directory of {argv[2]}.")
+    _build_modules(kernel, stack, of_kernel)
+    return DONE
 
 
 def _remove(kernel: Kernel, names: Sequence[str]) -> CommandResult:
@@ -214,31 +245,32 @@ def _remove(kernel: Kernel, names: Sequence[str]) -> CommandResult:
         stack["installed"].pop(name, None)
     keep(kernel, STACK, stack)
     if set(KERNEL_PACKAGES) & set(names):
+        kernels = kernel.tree.list("/lib/modules")
         for path in (
-            f"/lib/modules/{release(kernel)}/updates",
+            *(f"/lib/modules/{of_kernel}/updates" for of_kernel in kernels),
             *(f"/var/lib/dkms/{source}" for source in DKMS_NAMES),
             "/etc/init.d/openibd",
         ):
             kernel.tree.discard(path)
         # depmod gives the kernel's own file its place back; its time is that of the removal.
-        for name in STACK_MODULES:
-            _touch(kernel, _file_of(kernel, name) or "")
+        for of_kernel in kernels:
+            age(kernel, of_kernel)
     return DONE
 
 
 # Modules on the disk.
 
 
-def _file_of(kernel: Kernel, name: str) -> str | None:
-    base = f"/lib/modules/{release(kernel)}"
+def _file_of(kernel: Kernel, name: str, of_kernel: str) -> str | None:
+    base = f"/lib/modules/{of_kernel}"
     for path in (f"{base}/updates/dkms/{name}.ko", f"{base}/kernel/{name}.ko"):
         if kernel.tree.exists(path):
             return path
     return None
 
 
-def info_of(kernel: Kernel, name: str) -> dict[str, Any] | None:
-    path = _file_of(kernel, name.replace("-", "_"))
+def info_of(kernel: Kernel, name: str, of_kernel: str | None = None) -> dict[str, Any] | None:
+    path = _file_of(kernel, name.replace("-", "_"), of_kernel or release(kernel))
     if path is None:
         return None
     note, info = kernel.tree.files[kernel.tree.realpath(path)].split(INFO)
@@ -249,7 +281,7 @@ def info_of(kernel: Kernel, name: str) -> dict[str, Any] | None:
 def modinfo(kernel: Kernel, argv: Sequence[str]) -> CommandResult:
     text, missing = "", ""
     for name in argv[3:]:
-        info = info_of(kernel, name)
+        info = info_of(kernel, name, argv[2])
         if info is None:
             missing += f"modinfo: ERROR: Module {name} not found.\n"
             continue
@@ -258,19 +290,51 @@ def modinfo(kernel: Kernel, argv: Sequence[str]) -> CommandResult:
     return CommandResult(1 if missing else 0, text, missing)
 
 
-def _touch(kernel: Kernel, path: str) -> None:
-    """Give a file a change time after every other one; equal states have equal orders."""
+def age(kernel: Kernel, of_kernel: str) -> None:
+    """Let the modules of a kernel be newer than its initial RAM disk."""
     stack = stack_of(kernel) or {}
-    stack["newest"] = path
-    stack["image"] = "stale" if ".ko" in path else "fresh"
+    stack["images"].setdefault(of_kernel, {"holds": "kernel"})["stale"] = True
     keep(kernel, STACK, stack)
+
+
+def _make_image(kernel: Kernel, of_kernel: str) -> CommandResult:
+    """Make an initial RAM disk of what modprobe would load."""
+    stack = stack_of(kernel) or {}
+    held = _file_of(kernel, DRIVER, of_kernel) or ""
+    stack["images"][of_kernel] = {"stale": False, "holds": "updates/dkms" if "/updates/" in held else "kernel"}
+    keep(kernel, STACK, stack)
+    return DONE
+
+
+def _image_of(path: str) -> str:
+    name = posixpath.basename(path)
+    return re.sub(r"\.img$", "", re.sub(r"^(?:initrd\.img|initramfs|initrd)-", "", name))
 
 
 @only_on_stacks("stat", lambda argv: True)
 def stat(kernel: Kernel, argv: Sequence[str]) -> CommandResult:
-    stale = (stack_of(kernel) or {})["image"] == "stale"
     image, module = argv[2:4]
+    stale = (stack_of(kernel) or {})["images"].get(_image_of(image), {}).get("stale", False)
     return CommandResult(0, f"{100 if stale else 300} {image}\n200 {module}\n", "")
+
+
+def _content(kernel: Kernel, argv: Sequence[str], line: str) -> CommandResult:
+    of_kernel = _image_of(argv[-1])
+    holds = (stack_of(kernel) or {})["images"][of_kernel]["holds"]
+    # One that was made for this host alone may hold no driver of NICs.
+    held = f"usr/lib/modules/{of_kernel}/{holds}/mlx5_core.ko" if holds else "usr/lib/modules/ext4.ko"
+    return CommandResult(0, line.format(held), "")
+
+
+@only_on_stacks("lsinitramfs", lambda argv: True)
+def lsinitramfs(kernel: Kernel, argv: Sequence[str]) -> CommandResult | None:
+    return _content(kernel, argv, "init\n{}\n") if (stack_of(kernel) or {})["manager"] == "apt" else None
+
+
+@only_on_stacks("lsinitrd", lambda argv: True)
+def lsinitrd(kernel: Kernel, argv: Sequence[str]) -> CommandResult | None:
+    row = "-rw-r--r--   1 root     root       2015232 Jan  1  1970 {}\n"
+    return _content(kernel, argv, f"Image: x\n{row}") if (stack_of(kernel) or {})["manager"] != "apt" else None
 
 
 @only_on_stacks("df", lambda argv: True)
@@ -297,14 +361,12 @@ def depmod(kernel: Kernel, argv: Sequence[str]) -> CommandResult:
 
 @only_on_stacks("update-initramfs")
 def update_initramfs(kernel: Kernel, argv: Sequence[str]) -> CommandResult:
-    _touch(kernel, "image")
-    return DONE
+    return _make_image(kernel, argv[-1] if "-k" in argv else release(kernel))
 
 
 @only_on_stacks("dracut")
 def dracut(kernel: Kernel, argv: Sequence[str]) -> CommandResult:
-    _touch(kernel, "image")
-    return DONE
+    return _make_image(kernel, argv[-1])
 
 
 # The running kernel.

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Match, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import CommandResult, HostError
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import BOOT_ID
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import natural
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.reactions import (
     DONE,
     PROGRAMS,
@@ -41,6 +42,14 @@ submenu 'Advanced options' $menuentry_id_option 'gnulinux-advanced' {{
 }}
 """
 ENTRY = "/boot/loader/entries/{version}.conf"
+
+
+def loader_entry(version: str, line: str) -> str:
+    """What kernel-install makes of a kernel for systemd-boot."""
+    files = "".join(f"{key} /4c1f7c52/{version}/{key}\n" for key in ("linux", "initrd"))
+    return f"title Linux\nversion {version}\nmachine-id 4c1f7c52\noptions {line}\n{files}"
+
+
 _others_systemctl = PROGRAMS.get("systemctl")
 
 
@@ -76,7 +85,9 @@ def _make_grub(kernel: Kernel, argv: Sequence[str]) -> CommandResult:
             if name == "GRUB_CMDLINE_LINUX_DEFAULT" and equals:
                 (word,) = shlex.split(text)
                 value = word.replace("${GRUB_CMDLINE_LINUX_DEFAULT}", value)
-    kernel.tree.add_file(GRUB_CFG[argv[0]], GRUB_TEMPLATE.format(line=value))
+    images = [name for name in kernel.list("/boot") if name.startswith("vmlinuz-")]
+    newest = max(images, key=natural, default="vmlinuz-6.1.0").partition("-")[2]
+    kernel.tree.add_file(GRUB_CFG[argv[0]], GRUB_TEMPLATE.format(line=value).replace("6.1.0", newest))
     return DONE
 
 
@@ -104,7 +115,7 @@ def kernel_install(kernel: Kernel, argv: Sequence[str]) -> CommandResult:
     if not kernel.exists(image):
         return failed(1, f"Kernel image argument {image} not a file")
     line = " ".join(kernel.read("/etc/kernel/cmdline").split())
-    kernel.tree.add_file(ENTRY.format(version=version), f"title Linux\nversion {version}\noptions {line}\n")
+    kernel.tree.add_file(ENTRY.format(version=version), loader_entry(version, line))
     return DONE
 
 
@@ -143,8 +154,13 @@ def _parsed(text: str) -> dict[str, str]:
     return dict(line.split("=", 1) for line in text.splitlines() if "=" in line and not line.startswith("#"))
 
 
-def reboot(kernel: Kernel, line: str) -> None:
-    """Let the host start again with this kernel line: what is only in memory is gone, and it is another boot."""
+def reboot(kernel: Kernel, line: str, release: str | None = None) -> None:
+    """Let the host start again with this kernel line: what is only in memory is gone, and it is another boot.
+
+    ``release`` is the kernel that comes up where it is another one.
+    """
+    if release is not None:
+        kernel.tree.add_file("/proc/sys/kernel/osrelease", f"{release}\n")
     former = kernel.read(BOOT_ID) if kernel.exists(BOOT_ID) else ""
     kernel.tree.add_file(BOOT_ID, f"after {former.strip() or 'another'}\n")
     kernel.tree.add_file("/proc/cmdline", f"{line}\n")

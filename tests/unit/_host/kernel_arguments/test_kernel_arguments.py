@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.grub import default_line
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.grub import Menu, entry_of_grub
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.kernel_arguments_record import (
     DROP_IN,
     RECORD,
@@ -42,11 +42,17 @@ WISH: dict[str, Any] = {"kernel_arguments": ["iommu=pt", "intel_iommu=on"]}
 RUNNING = "root=UUID=4c1f7c52 ro quiet"
 
 
+def default_line(text: str, environment: str = "") -> list[str] | None:
+    """What the entry that GRUB takes by default has."""
+    chosen = entry_of_grub(Menu(text, environment, "grubenv"), once=False)
+    return chosen.entry.line if chosen is not None else None
+
+
 def next_line(kernel: Kernel) -> list[str]:
     """What the default entry of any of the boot loaders has."""
     for place in ("/boot/grub/grub.cfg", "/boot/grub2/grub.cfg"):
         if kernel.exists(place):
-            return default_line(kernel.read(place), "") or []
+            return default_line(kernel.read(place)) or []
     entries = "/boot/loader/entries"
     text = kernel.read(f"{entries}/{kernel.list(entries)[-1]}")
     return next(line for line in text.splitlines() if line.startswith("options")).split()[1:]

@@ -5,15 +5,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
+from ansible.module_utils.basic import AnsibleModule
 
+from ansible_collections.rdma.fabric.plugins.module_utils import _module
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.gather import gather
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run import baseline
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.converge import apply
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.result import Run
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import check_spec
+from ansible_collections.rdma.fabric.plugins.module_utils._module import converge_concern
 from ansible_collections.rdma.fabric.tests.fixtures.hosts.fleet import FLEET
 from ansible_collections.rdma.fabric.tests.unit._host.driver.hosts import offered
 from ansible_collections.rdma.fabric.tests.unit._host.kernel import stack
@@ -35,7 +39,7 @@ def gpu_host(symbols: str = PEER, depends: str = "nvidia,ib_core", **info: Any) 
     )
     document["files"]["/proc/kallsyms"] = f"0000000000000000 T {symbols}\t[ib_core]\n"
     kernel = Kernel(document)
-    known = {"manager": "apt", "installed": {}, "offered": offered(release), "image": "fresh", "busy": []}
+    known = {"manager": "apt", "installed": {}, "offered": offered(release), "images": {}, "busy": []}
     stack.keep(kernel, stack.STACK, known)
     for name, needs in (("nvidia_peermem", depends), ("nv_peer_mem", "nvidia,ib_core"), ("nvidia", "")):
         content = stack.module_file(name, depends=needs, **info)
@@ -89,6 +93,19 @@ def test_removal_leaves_nothing() -> None:
     assert not kernel.exists(LOAD_FILE) and not kernel.exists(ORDER_FILE)
     kernel.revive()
     assert (run(kernel, state="absent")["changed"], kernel.mutations) == (False, [])
+
+
+def test_check_mode_of_the_module_fails_where_the_run_would(monkeypatch: pytest.MonkeyPatch) -> None:
+    wish = check_spec({"peer_memory": {"mechanism": "nvidia-peermem"}})
+    module = cast(AnsibleModule, SimpleNamespace(check_mode=True, _diff=False))
+    for symbols, failed in ((PEER, False), ("ib_register_client", True)):
+        kernel = gpu_host(symbols)
+        monkeypatch.setattr(_module, "LiveHost", lambda host=kernel: host)
+        shown, _facts = converge_concern(module, wish, "peer_memory")
+        assert bool(shown.get("failed")) is bool(run(kernel, mechanism="nvidia-peermem").get("failed")) is failed
+    assert "a run would fail: refused, so the host would not come to the desired state" in shown["msg"]
+    # Such a module has no option to go on without.
+    assert "strict" not in shown["msg"]
 
 
 def removed(kernel: Kernel) -> dict[str, Any]:

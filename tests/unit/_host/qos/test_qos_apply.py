@@ -191,6 +191,18 @@ class TestInbox:
         assert not outcome.get("failed"), outcome["msg"]
         assert [kernel.read(f"{base}/{name}") for name in ("np_cnp_dscp", "np_cnp_prio")] == ["48\n", "6\n"]
 
+    def test_a_priority_that_the_card_does_not_use_is_set_and_is_not_used_again_afterwards(self) -> None:
+        """The former value is the wanted one, but the card gives notifications the priority of their packets."""
+        kernel = host()
+        qos.add_kernel_notifications(kernel, "0000:18:00.0", priority=6, mode=1)
+        (step,) = previewed(kernel, {"cnp_priority": 6})["plan"]["steps"]
+        assert "to 6 (now that of the packet)" in step["action"]
+        assert not applied(kernel, {"cnp_priority": 6}).get("failed")
+        assert qos.kernel_notifications(kernel, "0000:18:00.0") == {"priority": 6, "mode": 0}
+        assert previewed(kernel, {"cnp_priority": 6})["plan"]["steps"] == []
+        assert not applied(kernel, None, REMOVE).get("failed")
+        assert qos.kernel_notifications(kernel, "0000:18:00.0") == {"priority": 6, "mode": 1}
+
     def test_a_table_that_is_there_is_changed_where_it_differs(self) -> None:
         kernel = host(app={"26": 4, "10": 1})
         applied(kernel, {"trust": "dscp", "dscp_priority": {26: 3}})

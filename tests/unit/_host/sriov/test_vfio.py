@@ -228,6 +228,8 @@ def test_functions_wait_for_the_boot_that_switches_the_iommu_on() -> None:
             "/usr/sbin/update-grub": "",
             "/usr/sbin/grub-mkconfig": "for x in ${sysconfdir}/default/grub.d/*.cfg ; do . ${x} ; done\n",
             "/boot/grub/grub.cfg": GRUB_TEMPLATE.format(line="quiet"),
+            "/boot/vmlinuz-6.1.0": "",
+            "/boot/initrd.img-6.1.0": "",
         }
     )
     tree.dirs.append("/etc/default/grub.d")

@@ -172,14 +172,35 @@ def test_the_page_shows_the_failing_pair_first() -> None:
 
 def test_the_page_draws_rates_against_what_the_way_carries() -> None:
     page = render_page(report_of(document(TWO, slow=("rdma-2",))))
-    assert 'class="v-pass" x="0" y="0" width="386.0"' in page
-    assert 'class="v-fail" x="0" y="18" width="188.0"' in page
-    assert 'class="mark" x1="400.0"' in page
+    assert 'class="v-pass" width="386.0"' in page
+    assert 'class="v-fail" width="188.0"' in page
+    assert 'class="mark" x1="360.0"' in page
+    assert "96.5 of 100 Gb/s" in page
+
+
+def test_each_rate_is_drawn_against_its_own_way_not_that_of_a_faster_pair() -> None:
+    proof = document(EIGHT[:3])
+    narrow = [test for test in proof["pairs"][0]["tests"] if test["test"] == "bandwidth"]
+    for test in narrow:
+        test["figures"].update(measured_gbps=48.0, expected_gbps=50.0)
+    page = render_page(report_of(proof))
+    assert page.count('width="384.0"') == len(narrow) == 2
+    assert page.count('width="386.0"') == 4
+    assert page.count("48 of 50 Gb/s") == 2
+
+
+def test_a_rate_that_is_not_judged_is_drawn_against_nothing() -> None:
+    page = render_page(report_of(document(TWO, soft=True)))
+    assert 'class="v-reported"' not in page
+    assert 'class="mark"' not in page
+    assert page.count('class="v-skipped"') == 2
+    assert ">0.42 Gb/s <" in page
 
 
 def test_names_of_strangers_are_text_on_the_page() -> None:
     page = render_page(report_of(PROOFS["hostile"]()))
-    assert "<script" not in page
+    assert "<script>alert" not in page
+    assert page.count("<script") == 1
     assert "{{ 7 * 7 }}" in page
     assert "\u202e" not in page
 

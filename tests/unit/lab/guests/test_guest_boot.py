@@ -64,7 +64,7 @@ def test_the_trial_is_made_once_for_each_start_of_the_machine(tmp_path: Path, mo
     trials: list[bool] = []
 
     def choose(works: bool) -> str:
-        def trial(argv: list[str], _env: dict[str, str]) -> bool:
+        def trial(argv: list[str], _env: dict[str, str], _seconds: float) -> bool:
             assert "kvm" in argv
             trials.append(works)
             return works
@@ -84,7 +84,7 @@ def test_without_the_device_kvm_is_not_tried(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr(boot, "KVM", tmp_path / "absent")
     said: list[str] = []
     image = Image(Path("/cache/image-1"), Path("/cache/qemu-1"))
-    assert choose_accelerator(image, tmp_path / "kvm.json", said.append, lambda _argv, _env: True) == "tcg"
+    assert choose_accelerator(image, tmp_path / "kvm.json", said.append, lambda _argv, _env, _seconds: True) == "tcg"
     assert "no /dev/kvm" in said[0]
 
 

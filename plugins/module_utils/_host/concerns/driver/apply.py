@@ -17,7 +17,11 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.driver.
     Case,
     case_of,
     interrupted_reload,
+    kernels_to_build,
+    other_kernel,
     replaces_what_runs,
+    sources,
+    unfit,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.driver.reload import (
     reload_of_stack,
@@ -35,6 +39,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.operation
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import Step, key_of
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts import module_graph
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.initrd import holds_another
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.read import (
     CONTAINER_BLACKLIST,
     read_on_disk,
@@ -42,7 +47,6 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.rea
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.snapshot import empty_snapshot
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.status import (
     installed_flavour,
-    is_inbox_path,
     vendor_builds,
     vendor_packages,
 )
@@ -53,9 +57,9 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.driver impo
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.driver_families import (
     DKMS,
     Family,
+    headers_of,
     wanted_packages,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.driver_version import parse_driver_version
 
 ERRORS = packages.ERRORS
 _BUILD_SECONDS = 3600.0
@@ -78,13 +82,14 @@ def work(context: Context, step: Step) -> Work:
     if key.startswith("/"):
         reread = [_DAEMON_RELOAD] if key == ORDER_FILE else []
         return Work([RemoveFile(key), *reread], context.boot_undo({key: ""}))
-    if key.startswith("build:"):
-        return _build(case, key.split(":", 1)[1])
+    kind, colon, kernel = key.partition(":")
+    if colon:
+        return _build(case, kernel) if kind == "build" else _initrd(case, kernel)
     return {
         "repository": _repository,
         "order": _order,
         "packages": _packages,
-        "initrd": _initrd,
+        "initrd": lambda case: _initrd(case, case.state["kernel"]),
         "load": _load,
         "restore": _restore,
     }[key](case)
@@ -108,19 +113,21 @@ def _packages(case: Case) -> Work:
     family = case.family
     if family is None:
         return Work(())
+    running = case.state["kernel"]
     if not case.wish.is_vendor:
-        return Work(_removal(case, family), verify=_on_disk(case))
+        return Work(_removal(case, family), verify=_on_disk(case, running))
     former = installed_flavour(case.state, case.actual.stack)
     do: list[Operation] = []
     if former not in {None, case.wish.flavour}:
         # Two vendors' stacks own the same files; the older one goes first (DOCA-Host installation guide).
         do += packages.remove(family, vendor_packages(case.state))
-    return Work([*do, *_installation(case, family)], verify=_on_disk(case))
+    return Work([*do, *_installation(case, family)], verify=_on_disk(case, running))
 
 
 def _installation(case: Case, family: Family) -> list[Operation]:
     settings = case.wish.settings
-    names = wanted_packages(family, settings["build"], case.state["kernel"], settings["with_firmware_update"])
+    kernels = [case.state["kernel"], *kernels_to_build(case)]
+    names = wanted_packages(family, settings["build"], kernels, settings["with_firmware_update"])
     archive = str(settings["archive"] or "")
     if settings["source"] != ARCHIVE:
         return packages.install(family, names, refresh=settings["source"] == DISTRIBUTION)
@@ -154,32 +161,38 @@ def _removal(case: Case, family: Family) -> list[Operation]:
     gone += packages.remove(family, vendor_packages(case.state))
     if case.state["built"] and not vendor_packages(case.state):
         # 3: DKMS does not know it any more.
-        for source in _sources(case):
+        for source in sources(case):
             gone.append(Run(("dkms", "remove", source, "--all"), _BUILD_SECONDS, (0, 3)))
     gone += packages.replace_by_distribution(family, vendor_builds(case.state))
     return [*gone, Run(("depmod", "-a", case.state["kernel"]), 300.0)]
 
 
-def _sources(case: Case) -> list[str]:
-    """Return what DKMS has built the driver from, as it names it: ``mlnx-ofa_kernel/25.10``."""
-    return sorted({f"{build['name']}/{build['version']}" for build in case.state["built"]})
-
-
 def _build(case: Case, kernel: str) -> Work:
+    """Return how the driver is built for a kernel; packages that an earlier step installs bring its headers."""
     do: list[Operation] = []
-    sources = _sources(case)
-    if sources:
-        do.append(Run(("dkms", "install", sources[-1], "-k", kernel), _BUILD_SECONDS))
-    else:
-        do.append(Run(("dkms", "autoinstall", "-k", kernel), _BUILD_SECONDS))
-    return Work(do)
+    installs = _installs(case)
+    if case.family is not None and not case.state["headers"].get(kernel) and not installs:
+        do += packages.install(case.family, headers_of(case.family, kernel), refresh=False)
+    known = sources(case)
+    words = ("install", known[-1]) if known and not installs else ("autoinstall",)
+    # 5: it is installed; packages of headers have DKMS build for their kernel (dkms, do_install).
+    do.append(Run(("dkms", *words, "-k", kernel), _BUILD_SECONDS, (0, 5)))
+    return Work(do, verify=_on_disk(case, kernel))
 
 
-def _initrd(case: Case) -> Work:
+def _initrd(case: Case, kernel: str) -> Work:
     if case.family is None:
         return Work(())
-    argv = tuple(word.format(kernel=case.state["kernel"]) for word in case.family.rebuild_initrd)
-    return Work([Run(argv, _INITRD_SECONDS)])
+    argv = tuple(word.format(kernel=kernel) for word in case.family.rebuild_initrd)
+    image = case.family.initrd.format(kernel=kernel)
+
+    def verify(host: Host) -> str:
+        core = (read_on_disk(Probe(host), kernel, (NETDEV_DRIVER,), identify=False) or {}).get(NETDEV_DRIVER)
+        if kernel != other_kernel(case) or core is None or not holds_another(Probe(host), image, kernel, core["path"]):
+            return ""
+        return f"{image} was made again and still has another {NETDEV_DRIVER} than {core['path']}"
+
+    return Work([Run(argv, _INITRD_SECONDS)], verify=verify)
 
 
 def _load(case: Case) -> Work:
@@ -205,22 +218,11 @@ def _installs(case: Case) -> bool:
     return case.context.planned("driver:packages") is not None
 
 
-def _on_disk(case: Case) -> Verify:
+def _on_disk(case: Case, kernel: str) -> Verify:
     """Check that modprobe would load the wanted driver, before anything is unloaded for it."""
-    kernel, wish = case.state["kernel"], case.wish
 
     def verify(host: Host) -> str:
-        found = (read_on_disk(Probe(host), kernel, (NETDEV_DRIVER,)) or {}).get(NETDEV_DRIVER)
-        if found is None:
-            return f"there is no {NETDEV_DRIVER} for kernel {kernel} on the disk"
-        if is_inbox_path(found["path"]) == wish.is_vendor:
-            where = "still the kernel's own" if wish.is_vendor else "still a vendor's"
-            return (
-                f"the {NETDEV_DRIVER} that would be loaded is {where} ({found['path']}): it was not built for {kernel}"
-            )
-        release = parse_driver_version(found["version"] or "")
-        if wish.version is not None and release is not None and release.fields != wish.version.fields:
-            return f"the repository gave {release.release}, {wish.version.release} is asked for"
-        return ""
+        found = read_on_disk(Probe(host), kernel, (NETDEV_DRIVER,), identify=False) or {}
+        return unfit(case.wish, found.get(NETDEV_DRIVER), kernel)
 
     return verify

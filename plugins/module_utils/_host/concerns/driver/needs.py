@@ -15,11 +15,12 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.sta
     disk_flavour,
     installed_flavour,
     installed_release,
+    is_inbox_path,
     runs_what_is_installed,
     vendor_builds,
     vendor_packages,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver_shapes import DriverState, Snapshot
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver_shapes import DriverState, OnDisk, Snapshot
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import NETDEV_DRIVER, HostState
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.driver_families import (
     DKMS,
@@ -105,28 +106,82 @@ def waits_for_consent(case: Case) -> bool:
     return case.wish.waits and is_upgrade and not case.context.consents_to(UPGRADE_CONSENT)
 
 
-def kernels_to_build(case: Case) -> list[str]:
-    """Return the kernels, running and next to boot, for which the installed driver is not built and could be."""
-    wish, state = case.wish, case.state
-    if not wish.is_vendor or wish.settings["build"] != DKMS or needs_packages(case):
+def other_kernel(case: Case) -> str | None:
+    """Return the kernel that the next boot starts, None where it is the one that runs."""
+    following = case.state["next_kernel"]
+    return following if following and following != case.state["kernel"] else None
+
+
+def unfit(wish: Wish, core: OnDisk | None, kernel: str) -> str:
+    """Say why what is on the disk for a kernel is not the wanted driver; empty when it is."""
+    if core is None:
+        return f"there is no {NETDEV_DRIVER} for kernel {kernel} on the disk"
+    if is_inbox_path(core["path"]) == wish.is_vendor:
+        where = "still the kernel's own" if wish.is_vendor else "still a vendor's"
+        return f"the {NETDEV_DRIVER} that would be loaded is {where} ({core['path']}): it was not built for {kernel}"
+    release = parse_driver_version(core["version"] or "")
+    if wish.version is not None and release is not None and release.fields != wish.version.fields:
+        return f"kernel {kernel} has {release.release} on the disk, {wish.version.release} is asked for"
+    return ""
+
+
+def kernels_without(case: Case) -> list[str]:
+    """Return the kernels, running and next to boot, that DKMS has not built the driver for and is to."""
+    wish, state, following = case.wish, case.state, other_kernel(case)
+    if not wish.is_vendor or wish.settings["build"] != DKMS:
         return []
+    if needs_packages(case):
+        # Installing them builds for the kernel that runs.
+        return [following] if following else []
     built = {build["kernel"] for build in state["built"]}
-    missing = [kernel for kernel, headers in sorted(state["headers"].items()) if headers and kernel not in built]
     # Without any build of DKMS the driver came as a precompiled one.
-    return missing if built or disk_flavour(state) == INBOX else []
+    if not built and disk_flavour(state["on_disk"]) != INBOX:
+        return []
+    if following and state["next_on_disk"] is not None:
+        fits = not unfit(wish, state["next_on_disk"].get(NETDEV_DRIVER), following)
+        built = built | {following} if fits else built - {following}
+    return [kernel for kernel in sorted(state["headers"]) if kernel not in built]
 
 
-def needs_initrd(case: Case) -> bool:
-    """Return whether the initial RAM disk holds, or will hold, another driver than the disk."""
-    stale = case.state["initrd"] is not None and case.state["initrd"]["stale"]
-    return case.family is not None and bool(stale or needs_packages(case) or kernels_to_build(case))
+def kernels_to_build(case: Case) -> list[str]:
+    """Return those of these kernels that it can be built for: their headers are there, or may be had."""
+    state = case.state
+
+    def may_have_headers(kernel: str) -> bool:
+        offered = state["headers_offered"].get(kernel) is not False
+        return state["headers"].get(kernel, False) or (case.family is not None and offered)
+
+    return [kernel for kernel in kernels_without(case) if may_have_headers(kernel)]
+
+
+def runs_without_headers(case: Case) -> bool:
+    """Return whether the driver is to be built for the kernel that runs, and its headers can't be had."""
+    kernel = case.state["kernel"]
+    return case.family is not None and kernel in kernels_without(case) and kernel not in kernels_to_build(case)
+
+
+def sources(case: Case) -> list[str]:
+    """Return what DKMS has built the driver from, as it names it: ``mlnx-ofa_kernel/25.10``."""
+    return sorted({f"{build['name']}/{build['version']}" for build in case.state["built"]})
+
+
+def initrds_to_make(case: Case) -> list[str]:
+    """Return the kernels, running and next to boot, whose initial RAM disk has, or will have, another driver than the
+    disk."""
+    state, following = case.state, other_kernel(case)
+    changed = {kernel for kernel, initrd in state["initrds"].items() if initrd["stale"]} | {*kernels_to_build(case)}
+    if needs_packages(case):
+        # Going back takes the builds for every kernel along.
+        changed |= {state["kernel"], *([following] if following and not case.wish.is_vendor else [])}
+    there = [state["kernel"], *([following] if following in state["initrds"] else [])]
+    return [kernel for kernel in there if kernel in changed] if case.family is not None else []
 
 
 def needs_load(case: Case) -> bool:
     """Return whether the driver that will be on the disk is not the one that runs."""
     if not runs_wanted(case) or runs_what_is_installed(case.state) is False:
         return True
-    return bool(kernels_to_build(case) and disk_flavour(case.state) == INBOX)
+    return case.state["kernel"] in kernels_to_build(case) and disk_flavour(case.state["on_disk"]) == INBOX
 
 
 def replaces_what_runs(case: Case) -> bool:

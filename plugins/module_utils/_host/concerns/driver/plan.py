@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.driver import needs
+from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.driver import needs, next_boot
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.driver.files import (
     ordering_files,
     repository_files,
@@ -37,6 +37,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps imp
     NOW_AND_BOOT,
     PLANNED,
     Step,
+    is_executable,
     make_step,
     refused_step,
 )
@@ -88,12 +89,14 @@ def _plan_case(case: Case) -> ConcernPlan:
         return _container(case)
     if needs.waits_for_consent(case):
         return [_packages(case, waits=True), *_unfinished(case)], []
-    changes = needs.needs_packages(case) or bool(needs.kernels_to_build(case))
+    changes = needs.needs_packages(case) or bool(needs.kernels_to_build(case)) or needs.runs_without_headers(case)
     if changes or (container_owns(case.state) and not needs.runs_wanted(case)):
         refused = refusals(wish, case.state, case.actual.facts["system"], case.family)
         if refused:
             return [_refused(case, *refusal) for refusal in refused], []
-    return [*_files(case), *_disk(case), *_load(case)], _remarks(case)
+    steps = [*_files(case), *_disk(case), *_load(case)]
+    done = {step["id"] for step in steps if is_executable(step)}
+    return steps, [*_remarks(case), *map(next_boot.noticed, next_boot.problems(case.context, done))]
 
 
 def _remarks(case: Case) -> list[str]:
@@ -214,12 +217,13 @@ def _disk(case: Case) -> list[Step]:
                 **common,
             )
         )
-    if needs.needs_initrd(case):
+    for kernel in needs.initrds_to_make(case):
+        following = kernel == needs.other_kernel(case)
         steps.append(
             make_step(
                 "driver",
-                "initrd",
-                action="rebuild the initial RAM disk",
+                f"initrd:{kernel}" if following else "initrd",
+                action="rebuild the initial RAM disk" + (f" of kernel {kernel}" if following else ""),
                 before="holds another driver than the disk",
                 after="holds the driver of the disk",
                 undo="it is rebuilt with whatever driver is on the disk",

@@ -82,7 +82,7 @@ def _build(wish: Wish, state: DriverState, system: Mapping[str, Any], family: Fa
     found = []
     kernel = state["kernel"]
     builds = wish.settings["build"] == DKMS
-    if builds and state["headers"].get(kernel) is False and state["headers_offered"] is False:
+    if builds and state["headers"].get(kernel) is False and state["headers_offered"].get(kernel) is False:
         detail = (
             f"headers of the running kernel {kernel} are neither installed nor in any repository of this host "
             f"({headers_of(family, kernel)[0]}): add the repository that has them, or update the kernel and reboot "

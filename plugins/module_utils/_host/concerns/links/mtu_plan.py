@@ -170,20 +170,26 @@ def differing_functions(context: Context, interface: Interface) -> list[tuple[Ni
 
 
 def _new_functions(context: Context, interface: Interface, netdev: Netdev, stack: Stack, count: int) -> list[_Change]:
-    vf_mtu = interface.wanted.get("vf_mtu")
-    is_default = netdev["link_type"] == "ether" and vf_mtu == DEFAULT_ETHERNET_MTU
-    if vf_mtu is None or not count or is_default:
+    name = str(netdev["name"])
+    vf_mtu, most = interface.wanted.get("vf_mtu"), stack.final(name)
+    is_ethernet = netdev["link_type"] == "ether"
+    if vf_mtu is None:
+        to, needless = most, most >= (DEFAULT_ETHERNET_MTU if is_ethernet else IPOIB_2K_MAX)
+        reason = f"no virtual function may exceed the MTU {most} of its physical one"
+    else:
+        to, needless = vf_mtu, is_ethernet and vf_mtu == DEFAULT_ETHERNET_MTU
+        reason = f"rdma_fabric_interfaces asks for a vf_mtu of {vf_mtu}; new functions start with their driver's own"
+    if needless or not count:
         return []
     wording: dict[str, Any] = {
         "target": context.target_of(interface),
-        "action": f"set the MTU of its {count} new virtual functions to {vf_mtu}",
+        "action": f"set the MTU of its {count} new virtual functions to {to}",
         "before": None,
-        "after": vf_mtu,
-        "reason": f"rdma_fabric_interfaces asks for a vf_mtu of {vf_mtu}; new functions start with their driver's own",
+        "after": to,
+        "reason": reason,
     }
     key = f"{interface.key}{FUNCTIONS}"
-    name = str(netdev["name"])
-    refusal, level = stack.carrier_problem(name, vf_mtu), stack.level(name) + 1
+    refusal, level = stack.carrier_problem(name, to), stack.level(name) + 1
     step = (
         refused_step("mtu", key, **wording, detail=refusal)
         if refusal

@@ -304,14 +304,34 @@ def _read_ecn(subject: _Subject, host: Host) -> Any:
 
 def _notification(setting: str) -> _Making:
     def path(subject: _Subject) -> str:
-        address = None if subject.interface.nic is None else str(subject.interface.nic["address"])
-        return qos_paths.notification(subject.name, address, setting)[subject.port[f"{setting}_in"]]
+        return qos_paths.notification(subject.name, _address(subject) or None, setting)[subject.port[f"{setting}_in"]]
 
     def read(subject: _Subject, host: Host) -> Any:
         text = _text(host, path(subject)).strip()
         return int(text) if text.isdecimal() else None
 
     return _Making(lambda subject, _now, to: [_attribute(path(subject), str(to))], read)
+
+
+def _address(subject: _Subject) -> str:
+    return "" if subject.interface.nic is None else subject.interface.nic["address"]
+
+
+def _set_priority_of_notifications(subject: _Subject, now: Any, to: Any) -> list[Operation]:
+    """Write the priority, or that of the packet as it was before; writing the first ends the second (cong.c)."""
+    if to == qos_paths.OF_THE_PACKET:
+        return [_attribute(qos_paths.notification_mode(_address(subject)), "1")]
+    return _NOTIFICATION_PRIORITY.change(subject, now, to)
+
+
+def _read_priority_of_notifications(subject: _Subject, host: Host) -> Any:
+    mode = qos_paths.notification_mode(_address(subject))
+    if subject.port["cnp_priority_in"] == qos_paths.KERNEL and host.exists(mode) and _text(host, mode).strip() != "0":
+        return qos_paths.OF_THE_PACKET
+    return _NOTIFICATION_PRIORITY.read(subject, host)
+
+
+_NOTIFICATION_PRIORITY = _notification("cnp_priority")
 
 
 def _ready_for_tos(context: Context, subject: _Subject) -> list[Operation]:
@@ -373,7 +393,7 @@ _MAKINGS: Mapping[str, _Making] = {
     "pfc": _Making(_set_pfc, _read_pfc),
     "ecn": _Making(_set_ecn, _read_ecn),
     "cnp_dscp": _notification("cnp_dscp"),
-    "cnp_priority": _notification("cnp_priority"),
+    "cnp_priority": _Making(_set_priority_of_notifications, _read_priority_of_notifications),
     "traffic_class": _Making(
         lambda subject, _now, to: [_attribute(qos_paths.traffic_class(subject.device), str(to))],
         lambda subject, host: qos_values.traffic_class_of(_text(host, qos_paths.traffic_class(subject.device))),

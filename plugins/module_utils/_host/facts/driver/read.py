@@ -19,16 +19,17 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.elf
     beginning_of_module,
     build_id,
 )
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.initrd import read_initrd
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.users import read_open_files
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver_shapes import (
     Built,
     DriverState,
     Identity,
-    Initrd,
     Loaded,
     OnDisk,
     SigningKey,
 )
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import NETDEV_DRIVER
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.kernel import (
     MODULES,
     SYS_MODULE,
@@ -91,31 +92,40 @@ _PATTERNS = (
 _MODINFO_FIELDS = ("filename", "version", "srcversion", "depends", "signer")
 
 
-def read_driver(probe: Probe, system: System, settings: Mapping[str, Any] | None = None) -> DriverState:
+def read_driver(
+    probe: Probe, system: System, next_kernel: str | None, settings: Mapping[str, Any] | None = None
+) -> DriverState:
     """Return the state of the driver stack as plain JSON data; what the host does not tell is None.
 
-    ``system`` is that part of the facts, ``settings`` what is wanted (it names files to look at). ``loaded`` has the
-    modules of the stack and everything that stands on them, ``on_disk`` those that modprobe would load. ``packages``
-    are those of the stack by name.
+    ``system`` is that part of the facts, ``settings`` what is wanted (it names files to look at). ``next_kernel`` is
+    that of the next boot; where the boot loader does not tell it, it is taken to be the newest one that has an image.
+    ``loaded`` has the modules of the stack and everything that stands on them, ``on_disk`` those that modprobe would
+    load, ``next_on_disk`` those of another kernel that is next. ``packages`` are those of the stack by name.
     """
     kernel = system["kernel"]
+    following = next_kernel or (_boot_kernels(probe) or [kernel])[-1]
+    kernels = list(dict.fromkeys((kernel, following)))
     family = family_of(system["os"])
     wanted = settings or {}
     archive = wanted.get("archive")
     on_disk = read_on_disk(probe, kernel, module_graph.IDENTITY)
+    next_on_disk = on_disk if following == kernel else read_on_disk(probe, following, (NETDEV_DRIVER,), False)
     opened = read_open_files(probe.host)
-    kernels = _boot_kernels(probe)
+    initrds = {kernel: read_initrd(probe, family, kernel, on_disk)} if family else {}
+    if family and following != kernel:
+        initrds[following] = read_initrd(probe, family, following, next_on_disk, content=True)
     return {
         "kernel": kernel,
-        "next_kernel": kernels[-1] if kernels else None,
+        "next_kernel": following,
         "family": family.name if family else None,
         "packages": _packages(probe, family),
         "on_disk": on_disk,
+        "next_on_disk": next_on_disk,
         "loaded": _loaded(probe),
         "built": _built(probe),
-        "headers": {name: probe.host.exists(f"/lib/modules/{name}/build/Makefile") for name in {kernel, *kernels[-1:]}},
-        "headers_offered": _headers_offered(probe, family, kernel),
-        "initrd": _initrd(probe, family, kernel, on_disk),
+        "headers": {name: _has_headers(probe, name) for name in kernels},
+        "headers_offered": {name: _headers_offered(probe, family, name) for name in kernels},
+        "initrds": {name: initrd for name, initrd in initrds.items() if initrd is not None},
         "users": opened.verbs,
         "locks": opened.locks,
         "container": {
@@ -265,9 +275,13 @@ def _built_for(probe: Probe, base: str) -> list[str]:
     ]
 
 
+def _has_headers(probe: Probe, kernel: str) -> bool:
+    return probe.host.exists(f"/lib/modules/{kernel}/build/Makefile")
+
+
 def _headers_offered(probe: Probe, family: Family | None, kernel: str) -> bool | None:
     """Say whether a repository that is known to the host has the missing headers, without going to the network."""
-    if family is None or probe.host.exists(f"/lib/modules/{kernel}/build/Makefile"):
+    if family is None or _has_headers(probe, kernel):
         return None
     package = headers_of(family, kernel)[0].partition("=")[0]
     if family.manager == "apt":
@@ -279,23 +293,6 @@ def _headers_offered(probe: Probe, family: Family | None, kernel: str) -> bool |
     result = probe.command("zypper", "--non-interactive", "--no-refresh", "search", "--match-exact", package)
     # zypper ends with 104 when nothing matches.
     return {0: True, 104: False}.get(result.rc) if result is not None else None
-
-
-def _initrd(probe: Probe, family: Family | None, kernel: str, on_disk: Mapping[str, OnDisk] | None) -> Initrd | None:
-    """Tell whether the initial RAM disk is older than the driver's files: then it can't hold them.
-
-    The kernel would start with the module in it, and the one on the disk would only be loaded by a later reload.
-    """
-    core = on_disk["mlx5_core"]["path"] if on_disk is not None and "mlx5_core" in on_disk else ""
-    if family is None or not core.startswith("/"):
-        return None
-    image = family.initrd.format(kernel=kernel)
-    result = probe.command("stat", "--format=%Z %n", image, core)
-    rows = (line.partition(" ") for line in (result.stdout if result else "").splitlines())
-    changed = {path: int(seconds) for seconds, _space, path in rows if seconds.isdecimal()}
-    if image not in changed or core not in changed:
-        return None
-    return {"image": image, "stale": changed[image] < changed[core]}
 
 
 def _key(probe: Probe, given: str | None) -> SigningKey:

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import Any, Mapping
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts import module_graph
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver import blockers, openib
@@ -36,15 +36,16 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.driver_vers
 # The state of a host that was not asked about its driver, such as a recorded one: nothing of it is known.
 UNREAD: DriverState = {
     "kernel": "",
-    "next_kernel": None,
+    "next_kernel": "",
     "family": None,
     "packages": None,
     "on_disk": None,
+    "next_on_disk": None,
     "loaded": {},
     "built": [],
     "headers": {},
-    "headers_offered": None,
-    "initrd": None,
+    "headers_offered": {},
+    "initrds": {},
     "users": [],
     "locks": [],
     "container": {"ready": False, "lock": False, "blacklist": False},
@@ -89,9 +90,9 @@ def runs_what_is_installed(state: DriverState) -> bool | None:
     return True if answers and None not in answers else None
 
 
-def disk_flavour(state: DriverState) -> str | None:
+def disk_flavour(on_disk: Mapping[str, OnDisk] | None) -> str | None:
     """Return whether the driver on the disk is the kernel's own (``inbox``) or a vendor's (``vendor``)."""
-    core = (state["on_disk"] or {}).get(NETDEV_DRIVER)
+    core = (on_disk or {}).get(NETDEV_DRIVER)
     if core is None:
         return None
     return INBOX if is_inbox_path(core["path"]) else "vendor"
@@ -123,7 +124,7 @@ def installed_release(state: DriverState, stack: Stack) -> DriverVersion | None:
             found = parse_packaged(version)
             if found is not None:
                 return found
-    if disk_flavour(state) == "vendor":
+    if disk_flavour(state["on_disk"]) == "vendor":
         found = parse_driver_version((state["on_disk"] or {})[NETDEV_DRIVER]["version"] or "")
         if found is not None:
             return found
@@ -184,11 +185,21 @@ def summarize(actual: HostState, state: DriverState) -> dict[str, Any]:
     return {
         "running": {"flavour": stack["flavour"], "version": stack["version"]},
         "installed": {"flavour": installed_flavour(state, stack), "version": release.release if release else None},
-        "on_disk": disk_flavour(state),
+        "on_disk": disk_flavour(state["on_disk"]),
         "runs_what_is_installed": runs_what_is_installed(state),
-        "initial_ram_disk_is_stale": state["initrd"]["stale"] if state["initrd"] else None,
+        "initial_ram_disk_is_stale": _is_stale(state, state["kernel"]),
+        "next_boot": {
+            "kernel": state["next_kernel"],
+            "on_disk": disk_flavour(state["next_on_disk"]),
+            "initial_ram_disk_is_stale": _is_stale(state, state["next_kernel"]),
+        },
         "owner": "driver container" if container_owns(state) else "host",
         "stale_blacklist": stale_blacklist(state),
         "supported": state["family"] is not None,
         "reload_blockers": [blocker.as_dict() for blocker in stack_blockers(actual, state)],
     }
+
+
+def _is_stale(state: DriverState, kernel: str) -> bool | None:
+    initrd = state["initrds"].get(kernel)
+    return initrd["stale"] if initrd is not None else None

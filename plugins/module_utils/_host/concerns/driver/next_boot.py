@@ -1,0 +1,92 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Tells what of the wanted driver another kernel lacks that the next boot starts. Pure.
+
+Such a host comes up with another driver than it is asked for, or without any, and so without its network.
+"""
+
+from __future__ import annotations
+
+from typing import Collection
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.driver import needs
+from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.driver.needs import Case, case_of
+from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.driver.request import Wish, wish_of
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.status import container_owns
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import NETDEV_DRIVER
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.driver import CONTAINER
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.driver_families import (
+    DKMS,
+    headers_of,
+    inbox_package,
+)
+
+
+def noticed(problem: str) -> str:
+    """Return the notice of a problem, for a plan that needs no reboot."""
+    return f"the kernel that the next boot starts is another one, and {problem}"
+
+
+def problems(context: Context, done: Collection[str]) -> list[str]:
+    """Return what is wrong with the kernel of the next boot, and the next step; ``done`` are ids of steps that will be
+    done before."""
+    wish = wish_of(context)
+    if not isinstance(wish, Wish) or wish.settings["source"] == CONTAINER:
+        return []
+    case = case_of(context, wish)
+    if needs.waits_for_consent(case):
+        # The driver that the host has stays, whatever its release.
+        case = case._replace(wish=wish._replace(version=None))
+    kernel = needs.other_kernel(case)
+    if kernel is None or container_owns(case.state) or not context.actual.nvidia_nics():
+        return []
+
+    goes_back = not wish.is_vendor and "driver:packages" in done
+    found = [] if goes_back or f"driver:build:{kernel}" in done else _driver(case, kernel)
+    initrd = case.state["initrds"].get(kernel)
+    if initrd is not None and initrd["stale"] and not found and f"driver:initrd:{kernel}" not in done:
+        found.append(
+            f"the initial RAM disk {initrd['image']} holds another {NETDEV_DRIVER} than the disk; next: "
+            f"{_initrd_command(case, kernel)}"
+        )
+    return found
+
+
+def _driver(case: Case, kernel: str) -> list[str]:
+    wish, on_disk = case.wish, case.state["next_on_disk"]
+    without = kernel in needs.kernels_without(case)
+    if without and kernel not in needs.kernels_to_build(case):
+        package = headers_of(case.family, kernel)[0].partition("=")[0] if case.family is not None else "its headers"
+        return [
+            f"{wish.title} can't be built for {kernel}, as {package} is neither installed nor in any repository of "
+            f"this host; next: add the repository that has it, or have the boot loader take {case.state['kernel']}"
+        ]
+    if on_disk is None:
+        return [f"{wish.title} is not built for {kernel}; next: {_build_command(case, kernel)}"] if without else []
+    problem = needs.unfit(wish, on_disk.get(NETDEV_DRIVER), kernel)
+    if not problem:
+        return []
+    return [f"{problem}; next: {_way(case, kernel)}"]
+
+
+def _way(case: Case, kernel: str) -> str:
+    """Return how the kernel gets the wanted driver."""
+    if not case.wish.is_vendor:
+        return f"install {inbox_package(case.family, kernel)}" if case.family is not None else "install its modules"
+    if case.wish.settings["build"] == DKMS and case.state["built"]:
+        return _build_command(case, kernel)
+    return (
+        "install the vendor's modules that were built for it (on RHEL weak-modules --add-kernel "
+        f"{kernel} links those that fit it), or have the boot loader take {case.state['kernel']}"
+    )
+
+
+def _build_command(case: Case, kernel: str) -> str:
+    known = needs.sources(case)
+    return f"dkms install {known[-1]} -k {kernel}" if known else f"dkms autoinstall -k {kernel}"
+
+
+def _initrd_command(case: Case, kernel: str) -> str:
+    return " ".join(case.family.rebuild_initrd).format(kernel=kernel) if case.family is not None else "make it again"

@@ -1,0 +1,75 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What needs a person, in a few lines at the top of the page: each with its hosts and a way to its section. Pure."""
+
+from __future__ import annotations
+
+from typing import Any, Iterator, NamedTuple
+
+from ansible_collections.rdma.fabric.plugins.module_utils._report.hosts import counted
+from ansible_collections.rdma.fabric.plugins.module_utils._report.remarks import ATTENTION
+
+MOST = 12
+
+
+class Need(NamedTuple):
+    """One line: ``tone`` is ``bad`` or ``warn``, ``place`` the section; ``note`` stands where no host is named."""
+
+    tone: str
+    title: str
+    place: str
+    hosts: list[str]
+    note: str = ""
+
+
+def needs_view(report: dict[str, Any]) -> dict[str, Any]:
+    """Return the first lines of what needs a person, faults before consents and reboots, and how many follow."""
+    needs = [*_failures(report), *_remarks(report), *_steps(report)]
+    return {"entries": needs[:MOST], "more": len(needs) - len(needs[:MOST])}
+
+
+def _failures(report: dict[str, Any]) -> Iterator[Need]:
+    for part in report["summary"]["failed"]:
+        yield Need("bad", f"The {part} failed", "undone", [], "see what was not done, and why")
+    proof = report["validation"]
+    if proof and proof["counts"]["fail"]:
+        failed = {node for network in proof["networks"] for node in _failing_nodes(network)}
+        yield Need("bad", f"{counted(proof['counts']['fail'], 'pair')} failed on the wire", "proof", sorted(failed))
+    lame = [wait for wait in report["cluster"]["waits"] if not wait["ready"]]
+    if lame:
+        names = ", ".join(wait["name"] for wait in lame[:3]) + (f" and {len(lame) - 3} more" if len(lame) > 3 else "")
+        yield Need("bad", "Not ready in the cluster", "cluster", [], names)
+
+
+def _failing_nodes(network: dict[str, Any]) -> list[str]:
+    """Return who is at fault where that is known, else both sides of the pairs that failed."""
+    pairs = (pair for pair in network["pairs"] if pair["verdict"] == "fail")
+    return network["suspects"] or [node for pair in pairs for node in (pair["a"], pair["b"])]
+
+
+def _remarks(report: dict[str, Any]) -> Iterator[Need]:
+    hosts: dict[str, list[str]] = {}
+    for remark in report["remarks"]:
+        if remark["severity"] == ATTENTION:
+            hosts.setdefault(remark["kind"], []).append(remark["host"])
+    for kind, names in hosts.items():
+        yield Need("bad", report["remark_kinds"][kind]["title"], "remarks", names)
+
+
+def _steps(report: dict[str, Any]) -> Iterator[Need]:
+    found: dict[tuple[str, str], list[str]] = {}
+    for plan in report["plans"]:
+        for status, consent in dict.fromkeys((step["status"], step["consent"]) for step in plan["steps"]):
+            key = (status, consent or "" if status == "needs_consent" else "")
+            found.setdefault(key, []).extend(plan["hosts"])
+    texts = {
+        "refused": ("bad", "Steps are refused"),
+        "needs_consent": ("warn", "Steps wait for "),
+        "needs_reboot": ("warn", "A reboot is needed"),
+    }
+    for status, (tone, title) in texts.items():
+        for (of_status, consent), hosts in found.items():
+            if of_status == status:
+                spoken = title + (consent or "consent") if status == "needs_consent" else title
+                yield Need(tone, spoken, "plans", list(dict.fromkeys(hosts)))

@@ -1,0 +1,115 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Pictures of the documentation: what is stale is named, and what can't be made says what is missing."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import NoReturn
+
+import pytest
+
+from tests.lab.gobuild import ProgramsUnavailable
+from tools import browser
+from tools.pictures import (
+    AGAIN,
+    DEMO,
+    RECORD,
+    PictureError,
+    Source,
+    demo_lines,
+    fingerprint,
+    main,
+    stale,
+    take_demo,
+    terminal,
+)
+
+PAGE, PICTURE = "<p>page</p>", b"png"
+
+
+@pytest.fixture
+def images(tmp_path: Path) -> Path:
+    record = {"a.png": {"made_from": fingerprint(PAGE.encode()), "picture": fingerprint(PICTURE)}}
+    (tmp_path / RECORD).write_text(json.dumps(record), encoding="utf-8")
+    (tmp_path / "a.png").write_bytes(PICTURE)
+    return tmp_path
+
+
+def test_a_picture_of_what_is_shown_is_not_stale(images: Path) -> None:
+    assert stale({"a.png": Source(PAGE, PAGE)}, images) == []
+
+
+def test_what_is_wrong_with_pictures_is_named_all_at_once(images: Path) -> None:
+    assert stale({"a.png": Source(PAGE, "<p>other</p>")}, images) == [f"a.png: shows what is no longer so; {AGAIN}"]
+    (images / "a.png").write_bytes(b"edited")
+    (images / "b.png").write_bytes(b"by hand")
+    assert stale({"a.png": Source(PAGE, PAGE)}, images) == [
+        f"a.png: is not the picture that was made; {AGAIN}",
+        "b.png: tools/pictures.py does not make it",
+    ]
+    (images / "a.png").unlink()
+    (images / "b.png").unlink()
+    assert stale({"a.png": Source(PAGE, PAGE)}, images) == [f"a.png: is not the picture that was made; {AGAIN}"]
+
+
+def test_half_a_demo_is_not_taken_and_the_missing_half_is_named(tmp_path: Path) -> None:
+    (tmp_path / "passes.json").write_text("{}", encoding="utf-8")
+    with pytest.raises(PictureError, match=r"booted/verify\.json not found: run make demo first"):
+        take_demo(tmp_path, tmp_path)
+    assert not (tmp_path / DEMO).exists()
+
+
+def test_a_demo_is_taken_and_told_as_it_ended(tmp_path: Path) -> None:
+    counts = {"created": 3, "configured": 0, "deleted": 0, "unchanged": 0}
+    summary = {"headline": "7 hosts planned", "not_done": [{"what": "a reboot", "why": "later"}]}
+    passes = [{"seconds": 4.2, "counts": counts}, {"seconds": 1.0, "counts": {**counts, "created": 0, "unchanged": 3}}]
+    (tmp_path / "passes.json").write_text(
+        json.dumps({"passes": passes, "plans": 7, "summary": summary}), encoding="utf-8"
+    )
+    (tmp_path / "booted").mkdir()
+    proof = {"pairs": [], "left_out": [{"host": "<c>", "why": "not Ready"}], "verdict": "pass"}
+    (tmp_path / "booted" / "verify.json").write_text(json.dumps(proof), encoding="utf-8")
+    take_demo(tmp_path, tmp_path)
+    lines = demo_lines(json.loads((tmp_path / DEMO).read_text(encoding="utf-8")))
+    assert lines == [
+        "$ make demo",
+        "...",
+        "=== Summary ===",
+        "7 hosts planned",
+        "First run: 3 created, 0 configured, 0 deleted, 0 unchanged (4 s)",
+        "Second run: 0 created, 0 configured, 0 deleted, 3 unchanged (1 s)",
+        "Host plans: 7 digests, equal in both runs",
+        "Not done:",
+        "  - a reboot: later",
+        "",
+        "...",
+        "",
+        "=== Summary of the booted hosts ===",
+        "left out: <c>: not Ready",
+        "Verdict: pass",
+        "Report: build/demo/booted/report.html",
+    ]
+    assert "left out: &lt;c&gt;: not Ready" in terminal(lines)
+
+
+def _without_apt(*_arguments: object) -> NoReturn:
+    raise ProgramsUnavailable("no mirror answers")
+
+
+def test_without_a_browser_nothing_is_made_and_what_is_missing_is_named(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("tools.pictures.preview", lambda _folder: tmp_path)
+    monkeypatch.setattr("tools.pictures.sources", lambda _run_dir: {"report.png": Source(PAGE, PAGE)})
+    monkeypatch.setattr("shutil.which", lambda _name: None)
+    monkeypatch.setattr(browser, "unpack", _without_apt)
+    assert main([]) == 1
+    said = capsys.readouterr().err
+    assert said.startswith("error: no browser on PATH (chromium, ") and said.endswith(
+        "none by apt: no mirror answers\n"
+    )
+    assert main(["--dmeo"]) == 2
+    assert "usage" in capsys.readouterr().err

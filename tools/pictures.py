@@ -1,0 +1,165 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""``make pictures``: the pictures of the documentation, made again from what the programs show today.
+
+``docs/images/pictures.json`` holds of each picture a hash of the HTML that it was made from and one of the picture
+itself, so that a test finds the stale ones without a browser. ``--demo`` first takes what the last ``make demo`` found
+into ``docs/images/demo.json``: the picture of its terminal is made from that.
+"""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+import shutil
+import sys
+import tempfile
+from functools import partial
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, Mapping, NamedTuple
+
+from tools import booted, demo
+from tools.browser import BrowserError, Tab, browser
+from tools.checkout import BUILD, CHECKOUT, COLLECTIONS, own_environment
+from tools.ending import to_its_end
+from tools.fleet import INVENTORY
+from tools.playbook import run_playbook
+
+IMAGES = CHECKOUT / "docs" / "images"
+RECORD = "pictures.json"
+DEMO = "demo.json"
+AGAIN = "run make pictures, and look at what it made"
+TAKE_DEMO = "--demo"
+WIDTH = 1280
+# The end of each picture, as an element of its page.
+END = {"report.png": "#rails", "demo.png": "main"}
+MARGIN = 24
+_TIME = re.compile(r"<time datetime=.*?</time>")
+_TERMINAL = """<!DOCTYPE html>
+<html lang="en"><head><meta charset="utf-8"><title>make demo</title><style>
+body {{ margin: 0; background: #0d1117; color: #e6edf3; }}
+main {{ margin: 24px; border: 1px solid #30363d; border-radius: 10px; overflow: hidden; }}
+h1 {{ margin: 0; padding: 12px 20px; font: 600 15px system-ui, sans-serif; }}
+h1 {{ color: #9da7b1; background: #161b22; border-bottom: 1px solid #30363d; }}
+pre {{ margin: 0; padding: 18px 20px 22px; font: 15px/1.5 "DejaVu Sans Mono", monospace; white-space: pre-wrap; }}
+</style></head><body><main><h1>make demo</h1><pre>{text}</pre></main></body></html>
+"""
+
+
+class PictureError(Exception):
+    """A picture can't be made: says what is missing and what makes it."""
+
+
+class Source(NamedTuple):
+    """The HTML that a picture is made of, and how much of it is seen on the picture."""
+
+    page: str
+    seen: str
+
+
+def preview(folder: Path) -> Path:
+    """Preview the recorded fleet into ``folder``; return the run directory."""
+    run_dir = folder / "run"
+    shutil.rmtree(run_dir, ignore_errors=True)
+    folder.mkdir(parents=True, exist_ok=True)
+    environment = own_environment(COLLECTIONS)
+    run = run_playbook("rdma.fabric.preview", INVENTORY, {"rdma_fabric_run_dir": str(run_dir)}, environment, folder)
+    if run.status:
+        raise PictureError(f"the preview ended with status {run.status}: its own lines above say why")
+    return run_dir
+
+
+def sources(run_dir: Path, images: Path = IMAGES) -> dict[str, Source]:
+    """Return what each picture is made of: the page of a previewed fleet without its time, and the demo's terminal."""
+    page = _TIME.sub("", (run_dir / "report.html").read_text(encoding="utf-8"), count=1)
+    start, end = page.index('<section id="fleet">'), page.index("</main>")
+    shown = terminal(demo_lines(json.loads((images / DEMO).read_text(encoding="utf-8"))))
+    return {"report.png": Source(page, page[:start] + page[end:]), "demo.png": Source(shown, shown)}
+
+
+def demo_lines(found: Mapping[str, Any]) -> list[str]:
+    """Return what ``make demo`` says at the end of its two halves."""
+    proof, report = found["proof"], f"Report: build/{demo.FOLDER.name}/{booted.RUN}/report.html"
+    halves = [*demo.summary(found["recorded"]), "", "...", "", booted.TITLE, *booted.verdict_lines(proof), report]
+    return ["$ make demo", "...", *halves]
+
+
+def terminal(lines: list[str]) -> str:
+    """Return lines as a page that looks like a terminal."""
+    return _TERMINAL.format(text=html.escape("\n".join(lines)))
+
+
+def take_demo(folder: Path, images: Path = IMAGES) -> None:
+    """Keep what the last ``make demo`` found in ``folder``; raises PictureError where it had not both halves."""
+    parts = {"recorded": folder / demo.FOUND.name, "proof": folder / booted.RUN / booted.PROOF}
+    missing = [str(path) for path in parts.values() if not path.exists()]
+    if missing:
+        raise PictureError(
+            f"{', '.join(missing)} not found: run make demo first, as root on a machine that boots guests, so that "
+            "both of its halves run"
+        )
+    found = {name: json.loads(path.read_text(encoding="utf-8")) for name, path in parts.items()}
+    (images / DEMO).write_text(json.dumps(found, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+
+
+def stale(today: Mapping[str, Source], images: Path = IMAGES) -> list[str]:
+    """Return what is wrong with the pictures: not made from ``today``'s pages, or not the ones that were made."""
+    record = json.loads((images / RECORD).read_text(encoding="utf-8"))
+    problems = []
+    for name in sorted({*today, *record, *(path.name for path in images.glob("*.png"))}):
+        if name not in record or name not in today:
+            problems.append(f"{name}: tools/pictures.py does not make it")
+        elif record[name]["made_from"] != fingerprint(today[name].seen.encode()):
+            problems.append(f"{name}: shows what is no longer so; {AGAIN}")
+        elif not (images / name).exists() or record[name]["picture"] != fingerprint((images / name).read_bytes()):
+            problems.append(f"{name}: is not the picture that was made; {AGAIN}")
+    return problems
+
+
+def fingerprint(content: bytes) -> str:
+    """Return the hash by which content is recorded."""
+    return f"sha256:{sha256(content).hexdigest()}"
+
+
+def make(today: Mapping[str, Source], images: Path = IMAGES) -> None:
+    """Make every picture and write down what it was made from."""
+    record = {}
+    with browser() as tab:
+        for name, source in sorted(today.items()):
+            picture = taken(tab, source.page, END[name])
+            (images / name).write_bytes(picture)
+            record[name] = {"made_from": fingerprint(source.seen.encode()), "picture": fingerprint(picture)}
+            print(f"made {images / name}", flush=True)
+    (images / RECORD).write_text(json.dumps(record, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+
+
+def taken(tab: Tab, source: str, end: str) -> bytes:
+    """Return a page as PNG, from its top to a little below the element ``end``."""
+    with tempfile.TemporaryDirectory() as folder:
+        page = Path(folder) / "page.html"
+        page.write_text(source, encoding="utf-8")
+        tab.open(page, WIDTH, 900)
+        bottom = tab.value(f"document.querySelector({json.dumps(end)}).getBoundingClientRect().bottom")
+        return tab.picture(round(bottom) + MARGIN)
+
+
+def main(arguments: list[str]) -> int:
+    """Make the pictures; return the exit status."""
+    if arguments not in ([], [TAKE_DEMO]):
+        print(f"usage: python -m tools.pictures [{TAKE_DEMO}]", file=sys.stderr)
+        return 2
+    try:
+        if arguments:
+            take_demo(demo.FOLDER)
+        make(sources(preview(BUILD / "pictures")))
+    except (PictureError, BrowserError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(to_its_end(partial(main, sys.argv[1:])))

@@ -1,0 +1,193 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The preview, and the tests of what stands on ansible-core, with another release of it and of kubernetes.core.
+
+``python -m tools.releases oldest|newest [FILE]`` runs them as the gate of that name does; the tests' results go to a
+JUnit file where one is named. `make matrix` runs more of them, with every Python.
+
+Environments are made once per lock, from ``requirements/NAME.txt`` and ``NAME-collections.txt``, in ``build/releases``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+import zipfile
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Sequence
+
+from tools.artifact import build_and_install
+from tools.checkout import BUILD, CHECKOUT, COLLECTIONS_VARIABLE, link_checkout, own_environment
+from tools.ending import run_command, to_its_end
+from tools.fleet import INVENTORY
+from tools.playbook import run_playbook
+from tools.pythons import STAMP, Version, environment_of, python_of, text_of
+
+REQUIREMENTS = CHECKOUT / "requirements"
+FOLDER = BUILD / "releases"
+# What stands on ansible-core and kubernetes.core, the API server among it.
+ON_ANSIBLE = (
+    "tests/unit/plugins",
+    "tests/unit/plugin_utils",
+    "tests/unit/_k8s",
+    "tests/integration/test_playbooks_site.py",
+    "tests/integration/test_host_pythons.py",
+    "tests/integration/test_k8s_batch_action.py",
+    "tests/integration/test_payload.py",
+)
+IN_TURN = ("tests/integration/test_drift.py", "tests/integration/test_upgrade.py")
+# Rooms that stand on Python alone, without that of the hosts.
+ON_PYTHON = ("tests/unit/_fabric", "tests/unit/_proof", "tests/unit/_report", "tests/unit/_rollout")
+
+
+@dataclass(frozen=True)
+class Release:
+    """A pair of releases that is tested: the Pythons that both run on and the locks hold for, and what its gate runs.
+
+    One without ``collections`` takes kubernetes.core from the package ``ansible`` in its own lock.
+    """
+
+    name: str
+    locks: tuple[str, ...]
+    kubernetes_core: str
+    pythons: tuple[Version, ...]
+    tests: tuple[str, ...] = ()
+    collections: str = ""
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """The locks of its environment."""
+        return tuple(REQUIREMENTS / f"{lock}.txt" for lock in self.locks)
+
+    @property
+    def ansible_core(self) -> str:
+        """The release of ansible-core that its lock pins."""
+        pins = [line.split()[0] for line in self.files[0].read_text(encoding="utf-8").splitlines() if "==" in line]
+        (found,) = [pin.partition("==")[2] for pin in pins if pin.startswith("ansible-core==")]
+        return found
+
+
+OLDEST = Release(
+    "oldest",
+    ("oldest",),
+    "5.0.0",
+    ((3, 11), (3, 12)),
+    (*ON_ANSIBLE, *IN_TURN),
+    "oldest-collections",
+)
+CURRENT = Release("current", ("run", "test"), "6.2.0", ((3, 11), (3, 12), (3, 13)))
+NEWEST = Release(
+    "newest",
+    ("newest",),
+    "6.6.0",
+    ((3, 12), (3, 13), (3, 14)),
+    (*ON_ANSIBLE, *ON_PYTHON),
+    "newest-collections",
+)
+RELEASES = (OLDEST, CURRENT, NEWEST)
+
+
+def python_for_gate(release: Release) -> Version | None:
+    """Return the oldest Python found for the oldest release, the newest for the newest, None where none is found."""
+    return python_of(release.pythons, newest=release is NEWEST)
+
+
+def missing(release: Release) -> str | None:
+    """Say why a release can't be run here."""
+    if python_for_gate(release) is not None:
+        return None
+    wanted = ", ".join(map(text_of, release.pythons))
+    return f"ansible-core {release.ansible_core} needs Python {wanted}: none is on PATH or below ~/.pyenv"
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run what the gate of a release runs; return the exit status of the first that fails, or 0."""
+    (release,) = [each for each in RELEASES if each.tests and each.name in arguments[:1]] or usage()
+    python = python_for_gate(release)
+    if python is None:
+        raise SystemExit(missing(release))
+    return preview(release, python) or test(release, python, release.tests, arguments[1:])
+
+
+def usage() -> list[Release]:
+    """End with the usage."""
+    raise SystemExit(f"usage: python -m tools.releases {'|'.join(each.name for each in RELEASES if each.tests)} [FILE]")
+
+
+def place_of(release: Release, python: Version) -> Path:
+    """Return the folder of a release with a Python."""
+    return FOLDER / f"{release.name}-{text_of(python)}"
+
+
+def programs_of(release: Release, python: Version) -> Path:
+    """Return the programs of a release, installed unless they are there."""
+    return environment_of(python, release.files, place_of(release, python) / "venv")
+
+
+def preview(release: Release, python: Version) -> int:
+    """Run the preview; return the exit status."""
+    _artifact, collections = build_and_install()
+    run_dir = place_of(release, python) / "run"
+    shutil.rmtree(run_dir, ignore_errors=True)
+    programs = programs_of(release, python)
+    variables = {"rdma_fabric_run_dir": str(run_dir)}
+    environment = own_environment(collections)
+    run = run_playbook("rdma.fabric.preview", INVENTORY, variables, environment, run_dir.parent, programs=programs)
+    if run.status == 0 and not (run_dir / "report.html").exists():
+        print("the preview ended well and left no report")
+        return 1
+    return run.status
+
+
+def test(release: Release, python: Version, tests: Sequence[str], junit: Sequence[str] = ()) -> int:
+    """Run tests, with their results in a JUnit file where one is given; return the exit status."""
+    folder = place_of(release, python)
+    programs = programs_of(release, python)
+    options = ["-q", "-o", f"cache_dir={folder / 'pytest-cache'}", *(f"--junit-xml={path}" for path in junit)]
+    collections = collections_of(release, folder / "collections")
+    own = {"PYTHONPATH": str(collections), COLLECTIONS_VARIABLE: str(collections)}
+    environment = {**own_environment(collections), **own}
+    return run_command([str(programs / "python"), "-m", "pytest", *tests, *options], CHECKOUT, environment)
+
+
+def collections_of(release: Release, folder: Path) -> Path:
+    """Return a folder that holds the checkout and, where the release has a lock for it, its kubernetes.core."""
+    if release.collections:
+        unpack_kubernetes_core(REQUIREMENTS / f"{release.collections}.txt", release.kubernetes_core, folder)
+    link_checkout(folder / "ansible_collections" / "rdma" / "fabric", CHECKOUT)
+    return folder
+
+
+def unpack_kubernetes_core(lock: Path, version: str, folder: Path) -> None:
+    """Unpack kubernetes.core from the package that ``lock`` names, unless it is there."""
+    wanted = hashlib.sha256(lock.read_bytes()).hexdigest()
+    stamp = folder / STAMP
+    if stamp.exists() and stamp.read_text(encoding="utf-8") == wanted:
+        return
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    with tempfile.TemporaryDirectory(dir=folder) as fresh:
+        pip = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-input"]
+        # Only unpacked, so that the package may be one for another Python.
+        options = ["--no-deps", "--only-binary=:all:", "--python-version", "3.13", "--require-hashes", "-d", fresh]
+        subprocess.run([*pip, *options, "-r", str(lock)], check=True)
+        (wheel,) = Path(fresh).glob("*.whl")
+        with zipfile.ZipFile(wheel) as archive:
+            ours = [name for name in archive.namelist() if name.startswith("ansible_collections/kubernetes/core/")]
+            archive.extractall(folder, ours)
+    manifest = folder / "ansible_collections" / "kubernetes" / "core" / "MANIFEST.json"
+    found = json.loads(manifest.read_bytes())["collection_info"]["version"] if manifest.exists() else "no"
+    if found != version:
+        raise SystemExit(f"{lock} names a package with {found} kubernetes.core, not {version}")
+    stamp.write_text(wanted, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    sys.exit(to_its_end(partial(main, sys.argv[1:])))
