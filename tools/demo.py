@@ -33,7 +33,7 @@ RUN = FOLDER / "run"
 FOUND = FOLDER / "passes.json"
 PASSES = "passes"
 NEXT = "look at the report, then begin with your own hosts: ansible-playbook rdma.fabric.discover -i INVENTORY"
-AGAIN = "mend what is named above and run make demo again; make demo DEMO_LAB=no leaves the booted hosts out"
+AGAIN = "fix what is named above and run make demo again; make demo DEMO_LAB=no leaves the booted hosts out"
 NO_LAB = "--no-lab"
 
 

@@ -41,7 +41,7 @@ display = Display()
 
 
 class ActionModule(FabricAction):
-    """Tells which hosts of a run were not brought to its end."""
+    """Reports hosts of a run that failed or were not reached."""
 
     def execute(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         """Look at what every host registered; see the module's documentation."""

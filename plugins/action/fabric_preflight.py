@@ -59,7 +59,7 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._wire_rehearsal import
 # Who only looks whether a run could reach its end does not sit out an outage.
 _PATIENCE = Patience(total=10.0)
 NOTHING_WANTED = (
-    "nothing is wanted of a cluster, so none is asked; what an earlier run made in one stays (to remove it: k8s_batch "
+    "with hosts only, no cluster is contacted; what an earlier run made in one stays (to remove it: k8s_batch "
     "with state: absent)"
 )
 

@@ -45,7 +45,7 @@ class ActionModule(FabricAction):
         canaries = taking_part(arguments["hosts"], groups, pattern, self._loader) if pattern else []
         if pattern and not canaries:
             raise ActionFailure(f"fabric_rollout: canaries: {pattern!r} matches no host of the fabric")
-        removes, skipped = arguments["state"] == "absent", frozenset(arguments["skipped"])
+        removes, skipped = arguments["state"] == "absent", frozenset(arguments["skip_nodes"])
         found = turns_of(
             hosts,
             variables,

@@ -45,7 +45,7 @@ display = Display()
 _COUNTS_TURNS = "rdma.fabric.fleet"
 _FAILED = "RdmaFabricFailed"
 _NEXT_STEP = (
-    "Let the other nodes end, mend what is named and run again with it, or free its slot with state: given_back and "
+    "Let the other nodes end, fix what is named and run again with it, or free its slot with state: given_back and "
     "any_run: true once it is in service"
 )
 

@@ -41,7 +41,7 @@ class ActionModule(ClusterAction):
                 leases = SlotShelf(connection, group, arguments["namespace"]).leases()
                 labelled = labelled_nodes(connection, label) if label else []
                 cordoned = cordoned_nodes(connection) if arguments["marks"] else []
-                skipped = labelled_nodes(connection, SKIP_NODE) if arguments["skipped"] else []
+                skipped = labelled_nodes(connection, SKIP_NODE) if arguments["skip_nodes"] else []
             except (ApiFault, Unanswered) as err:
                 raise ActionFailure(f"the slots can't be read: {err}") from err
         marks = {str(node["metadata"]["name"]): mark_of(node) for node in cordoned}
@@ -65,5 +65,5 @@ class ActionModule(ClusterAction):
                 if mark is not None
             ],
             "domains": {node["metadata"]["name"]: node["metadata"]["labels"][label] for node in labelled},
-            "skipped": sorted(node["metadata"]["name"] for node in skipped),
+            "skip_nodes": sorted(node["metadata"]["name"] for node in skipped),
         }

@@ -23,7 +23,7 @@ description:
     C(get) and C(list) are enough.
   - Writes C(drift.json) for programs and C(drift.xml), JUnit, into the run directory.
 notes:
-  - Where nothing is wanted of a cluster, none is asked and no kubeconfig is needed.
+  - With hosts only, no cluster is contacted and no kubeconfig is needed.
   - The schema of C(drift.json) is C(docs/drift.schema.json) of this collection.
 author:
   - The rdma.fabric contributors (@rdma-fabric)

@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 ---
 module: fabric_hosts
-short_description: Tell which hosts of a run were not brought to its end
+short_description: Report hosts of a run that failed or were not reached
 version_added: 0.1.0
 description:
   - Looks at what the role C(rdma.fabric.host) registered for every host, and names those that failed or could not be

@@ -307,7 +307,7 @@ violations:
       description: What is wrong.
       returned: always
       type: str
-      sample: is no field of NicClusterPolicy
+      sample: unknown field in NicClusterPolicy
     hint:
       description: The next step or the nearest known name.
       returned: always

@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 ---
 module: fabric_preflight
-short_description: Make sure that a run can reach its end before it changes a host
+short_description: Check prerequisites before a run changes a host
 version_added: 0.1.0
 description:
   - Renders what is wanted of the cluster, looks whether the run directory can be written, and asks the API server who
@@ -24,7 +24,7 @@ description:
     says, as pods would not be admitted otherwise, or not find what they need.
   - Nodes that run the API server are named where their hosts may be interrupted, and so are hosts with a local
     connection. They are refused that later, unless C(rdma_fabric_allow_controller_node) gives the consent.
-  - Where nothing is wanted of a cluster, none is asked and no kubeconfig is needed, which a notice says.
+  - With hosts only, no cluster is contacted and no kubeconfig is needed, which a notice says.
   - It belongs behind M(rdma.fabric.fabric_input) and before the hosts. Without it such a failure is found by
     M(rdma.fabric.k8s_batch), when the hosts have been changed.
 notes:
@@ -132,12 +132,12 @@ EXAMPLES = r"""
       - nic-cluster-policy.yaml
   register: fabric
 
-- name: Make sure that the run can reach its end
+- name: Check prerequisites of a run
   rdma.fabric.fabric_preflight:
     spec: "{{ fabric.spec }}"
     run_dir: rdma-fabric-run
 
-- name: Make sure that a teardown can reach its end
+- name: Check prerequisites of a teardown
   rdma.fabric.fabric_preflight:
     spec: "{{ fabric.spec }}"
     state: absent

@@ -153,7 +153,7 @@ summary:
   returned: success
   type: dict
   sample:
-    headline: 7 hosts planned, 12 steps wait, 46 objects in the cluster, nothing stands out
+    headline: 7 hosts planned, 12 steps pending, 46 objects in the cluster, nothing stands out
     verdict: pending
 recap:
   description: The report in a few lines.
@@ -161,6 +161,6 @@ recap:
   type: list
   elements: str
   sample:
-    - 7 hosts planned, 12 steps wait, 46 objects in the cluster, 1 remark
+    - 7 hosts planned, 12 steps pending, 46 objects in the cluster, 1 remark
     - "attention: A rail has no link: dgx-02"
 """

@@ -93,7 +93,7 @@ statistic:
       description: Numbers in words.
       returned: always
       type: str
-      sample: 2 hosts planned, 4 steps wait
+      sample: 2 hosts planned, 4 steps pending
     paths:
       description: Where the files of the run lie, by what they are.
       returned: always

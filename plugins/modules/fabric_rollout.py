@@ -15,7 +15,7 @@ description:
     of it would be changed, or when it waits for a reboot and has the consent to one (C(rdma_fabric_allow_reboot)).
   - So has a host whose node has a slot already. What an earlier run left of it is healed in that turn.
   - Recorded hosts, and those with C(rdma_fabric_host_mode=preview), have none. Neither have those whose nodes have the
-    label C(nvidia.com/ofed-driver-upgrade.skip=true) of NVIDIA's operators (O(skipped)).
+    label C(nvidia.com/ofed-driver-upgrade.skip=true) of NVIDIA's operators (O(skip_nodes)).
 notes:
   - This action runs on the controller. It never connects to a host.
 author:
@@ -41,7 +41,7 @@ options:
     type: list
     elements: str
     default: []
-  skipped:
+  skip_nodes:
     description:
       - Names of the nodes with the label C(nvidia.com/ofed-driver-upgrade.skip=true), as
         P(rdma.fabric.node_slot_info#module) returns them. Their hosts have no turn, and are named.
@@ -100,14 +100,14 @@ seealso:
 EXAMPLES = r"""
 - name: Read which nodes have a slot, and which are left out
   rdma.fabric.node_slot_info:
-    skipped: true
+    skip_nodes: true
   register: slots
 
 - name: Find the hosts to upgrade
   rdma.fabric.fabric_rollout:
     hosts: "{{ groups['rdma_fabric'] | default([]) }}"
     slots: "{{ slots.slots | map(attribute='node') }}"
-    skipped: "{{ slots.skipped }}"
+    skip_nodes: "{{ slots.skip_nodes }}"
     max_unavailable: 10%
   register: rollout
 

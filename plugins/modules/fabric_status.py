@@ -19,7 +19,7 @@ description:
     offers. The role C(rdma.fabric.status) fails then.
   - Nothing is changed. Objects that may differ are sent to the API server as dry runs.
 notes:
-  - Where nothing is wanted of a cluster, none is asked and no kubeconfig is needed.
+  - With hosts only, no cluster is contacted and no kubeconfig is needed.
 author:
   - The rdma.fabric contributors (@rdma-fabric)
 extends_documentation_fragment:

@@ -17,7 +17,7 @@ description:
     collection, to be as desired costs no request of its own.
   - Fields of other managers stay. Objects of an earlier run that are no longer given are removed, if they are recorded
     in the inventory of the set, still carry its label, and were applied by this collection.
-  - An object that somebody else looks after is named and refused before anything is changed, and never deleted. That is
+  - An object that somebody else manages is named and refused before anything is changed, and never deleted. That is
     one with an owner reference to a controller, and one that carries the label or annotation of the NVIDIA Network
     Operator, the Operator Lifecycle Manager, Helm, Argo CD or Flux, or C(app.kubernetes.io/managed-by). A C(Namespace)
     is shared, with a notice.
@@ -111,7 +111,7 @@ options:
   force_conflicts:
     description:
       - Whether to take over fields that another field manager owns. If V(false), such a field is an error.
-      - An object that an operator, a chart or a GitOps tool looks after is refused in both cases.
+      - An object that an operator, a chart or a GitOps tool manages is refused in both cases.
     type: bool
     default: true
 """

@@ -63,7 +63,7 @@ options:
       - Where the packages come from.
       - V(distribution) takes what the repositories of the host have, V(repository) the one of O(repository), V(archive)
         the file of O(archive).
-      - With V(container) a driver container of the Network Operator looks after the driver. Nothing is installed then.
+      - With V(container) a driver container of the Network Operator manages the driver. Nothing is installed then.
     type: str
     choices: [distribution, repository, archive, container]
     default: distribution

@@ -76,7 +76,7 @@ summary:
       type: dict
       sample: {"kernel": "6.8.0-51-generic", "on_disk": "vendor", "initial_ram_disk_is_stale": false}
     owner:
-      description: Who looks after the driver, V(host) or V(driver container) (the Network Operator's).
+      description: Who manages the driver, V(host) or V(driver container) (the Network Operator's).
       type: str
     stale_blacklist:
       description:

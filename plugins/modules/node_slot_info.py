@@ -12,9 +12,9 @@ short_description: Read which nodes have a slot to be out of service
 version_added: 0.1.0
 description:
   - Returns the slots of a O(group) that are taken, each with its node, its run, and what the node failed by.
-  - One request, whatever the number of nodes, and one more for each of O(label), O(skipped) and O(marks).
+  - One request, whatever the number of nodes, and one more for each of O(label), O(skip_nodes) and O(marks).
 notes:
-  - The user needs C(list) on Leases in O(namespace), and on nodes with O(label), O(skipped) or O(marks).
+  - The user needs C(list) on Leases in O(namespace), and on nodes with O(label), O(skip_nodes) or O(marks).
 author:
   - The rdma.fabric contributors (@rdma-fabric)
 extends_documentation_fragment:
@@ -40,7 +40,7 @@ options:
       - Whether RV(marked) names the nodes that M(rdma.fabric.node_drain) has cordoned. One may have lost its slot.
     type: bool
     default: false
-  skipped:
+  skip_nodes:
     description: Whether to look which nodes have the label by which NVIDIA's operators leave a node out of upgrades.
     type: bool
     default: false
@@ -111,8 +111,8 @@ domains:
   returned: success
   type: dict
   sample: {worker-1: a}
-skipped:
-  description: The nodes with the label C(nvidia.com/ofed-driver-upgrade.skip=true), where O(skipped) asks for them.
+skip_nodes:
+  description: The nodes with the label C(nvidia.com/ofed-driver-upgrade.skip=true), where O(skip_nodes) asks for them.
   returned: success
   type: list
   elements: str

@@ -55,7 +55,7 @@ summary:
       type: dict
       sample: {"mechanism": "dma-buf", "cause": "the open GPU driver shares memory by DMA-BUF", "obstacle": null}
     owner:
-      description: Who looks after the GPU driver, V(host) or V(gpu operator).
+      description: Who manages the GPU driver, V(host) or V(gpu operator).
       type: str
     registered_clients:
       description: Peer memory clients that the RDMA stack knows, by the names in C(/sys/kernel/mm/memory_peers).

@@ -69,7 +69,7 @@ options:
   force_conflicts:
     description:
       - Whether to take over fields that another field manager owns. If V(false), such a field is an error.
-      - An object that an operator, a chart or a GitOps tool looks after is refused in both cases.
+      - An object that an operator, a chart or a GitOps tool manages is refused in both cases.
     type: bool
     default: true
 seealso:

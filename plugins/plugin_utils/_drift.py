@@ -51,7 +51,7 @@ _WORDS = {
 # States, what they are called together, and what to do about them.
 _OF_HOSTS: Sequence[tuple[Sequence[str], str, str]] = (
     ((DIFFERS,), "different", "rdma.fabric.site --check --diff shows what a run would do about it"),
-    (_UNREAD, "not read", "mend them, or leave them out with --limit"),
+    (_UNREAD, "not read", "fix them, or leave them out with --limit"),
 )
 _OF_OBJECTS: Sequence[tuple[Sequence[str], str, str]] = (
     (_DIFFERENT, "different", "rdma.fabric.site sets them back; what is to stay belongs into the input"),

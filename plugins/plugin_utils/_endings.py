@@ -37,7 +37,7 @@ _OPTIONS = (
     ("vault_password_files", "--vault-password-file"),
 )
 _SWITCHES = (("become", "-b"), ("become_ask_pass", "-K"), ("ask_pass", "-k"), ("ask_vault_pass", "-J"))
-_MEND = "mend what is named above, then"
+_MEND = "fix what is named above, then"
 
 
 class Step(NamedTuple):
@@ -167,7 +167,7 @@ def _after_report(outcome: str, summary: Mapping[str, Any], run: Run) -> Step:
             return Step("recorded hosts are only planned: give an inventory of hosts that can be reached")
         return _after_pending(summary["steps"], run)
     changed = Step() if run.playbook in _TAKES_BACK else Step("", f"{OWN}status")
-    refused = Step("mend or allow what is refused above, then", _AGAIN, (), run.check)
+    refused = Step("fix or allow what is refused above, then", _AGAIN, (), run.check)
     failed = Step(_MEND, _AGAIN, (), run.check)
     return {UNCHANGED: Step(), CHANGED: changed, REFUSED: refused}.get(outcome, failed)
 

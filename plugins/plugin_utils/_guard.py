@@ -98,7 +98,7 @@ def _failed(result: dict[str, Any], guard: Mapping[str, Any], sentence: str) -> 
 def _reverted(answer: Mapping[str, Any]) -> str:
     said = (
         f"{' and '.join(answer['steps'])}: the host could not be reached over a new connection with this change of the "
-        "uplink, so it has taken it back by itself"
+        "uplink, so the host has reverted it"
     )
     if answer.get("problems"):
         said += f", except for this: {'; '.join(answer['problems'])}"

@@ -42,7 +42,7 @@ def values_of(host: str, variables: Asked) -> tuple[dict[str, Any], list[Violati
         except AnsibleError as error:
             undefined = isinstance(error, AnsibleUndefinedVariable)
             hint = (
-                "define it for this host, in the inventory, group_vars or host_vars" if undefined else "mend the value"
+                "define it for this host, in the inventory, group_vars or host_vars" if undefined else "fix the value"
             )
             problem = f"has no value: {one_line(str(error))}"
             violations.append(Violation(f"host {one_line(host)}: {name}", "", problem, hint))

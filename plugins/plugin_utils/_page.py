@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The report as one HTML page that needs no network, and no script to be read.
+"""The report as a self-contained HTML page, which can be read without its script.
 
 Its one script finds, filters and sorts; the page's policy names it by its hash, so that no other text is ever run.
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which hosts of a run were not brought to its end, why, and what to do.
+"""Which hosts of a run failed or were not reached, why, and what to do.
 
 Ansible goes on with the next play while one host of a play is left, so a play for the cluster has to look by itself.
 """
@@ -291,11 +291,11 @@ def reasons(unfinished: Sequence[Unfinished], limit: str | None) -> list[str]:
     lines = [f"  - {host}: {why}" for host, why in unfinished[:_MOST_NAMED]]
     rest = len(unfinished) - _MOST_NAMED
     if rest > 0:
-        return [*lines, f"  - and {rest} more", "next: mend them and run again, or leave them out with --limit"]
+        return [*lines, f"  - and {rest} more", "next: fix them and run again, or leave them out with --limit"]
     return [*lines, _next_step([each.host for each in unfinished], limit)]
 
 
 def _next_step(hosts: Sequence[str], limit: str | None) -> str:
     them = "it" if len(hosts) == 1 else "them"
-    step = f"next: mend {them} and run again, or leave {them} out"
+    step = f"next: fix {them} and run again, or leave {them} out"
     return f"{step}: --limit '{','.join([limit or 'all', *(f'!{host}' for host in hosts)])}'"

@@ -76,7 +76,7 @@ def unread_inventories(sources: Iterable[str], hosts: Collection[str], loader: D
     for source in [] if whole else files:
         problem = _unreadable(Path(source), loader)
         if problem:
-            violations.append(Violation(f"inventory {source}", "", problem, "mend it, or name another one with -i"))
+            violations.append(Violation(f"inventory {source}", "", problem, "fix it, or name another one with -i"))
     if violations or hosts or not files:
         return violations
     problem = "has no host"

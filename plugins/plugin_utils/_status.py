@@ -27,7 +27,7 @@ _WORST_FIRST = (FAILED, UNREACHABLE, REFUSED, CONSENT, PENDING, REBOOT, AS_ASKED
 _STATUS_STATES = (("refused", REFUSED), ("needs_consent", CONSENT), ("planned", PENDING), ("needs_reboot", REBOOT))
 _NEXT = {
     FAILED: "its own error above says why",
-    UNREACHABLE: "mend it, or leave it out with --limit",
+    UNREACHABLE: "fix it, or leave it out with --limit",
     REFUSED: "rdma.fabric.site --check --diff says why of each step",
     CONSENT: "rdma.fabric.site --check --diff names the variable of each step",
     PENDING: "rdma.fabric.site brings them to what is asked for",

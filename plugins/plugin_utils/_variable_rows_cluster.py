@@ -197,7 +197,7 @@ PUSH = (
         (
             "Whether fields that another field manager changed, such as C(kubectl edit), are set back. If V(false), "
             "such a field ends the run by its name.",
-            "Objects that an operator, a chart or a GitOps tool looks after are refused in both cases.",
+            "Objects that an operator, a chart or a GitOps tool manages are refused in both cases.",
         ),
         (*_PUSH, *_PLAYBOOKS),
         default=True,

@@ -117,7 +117,7 @@ CONSENTS = (
         "acs_change",
         "Consent to clear ACS redirection between NICs and GPUs, which isolates devices from each other less.",
     ),
-    _consent("takeover", "Consent to change what an operator of the cluster looks after on this host."),
+    _consent("takeover", "Consent to change what an operator of the cluster manages on this host."),
     _consent(
         "reboot",
         "Consent to one reboot per run, where something that was done takes effect at boot only. C(rdma.fabric.site) "

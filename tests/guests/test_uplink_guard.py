@@ -72,7 +72,7 @@ def test_a_change_that_cuts_the_uplink_is_taken_back_by_the_guest_and_the_run_fa
     asked = {"rdma_fabric_interfaces": WANTED, "rdma_fabric_allow_uplink_change": True}
     outcome = fleet.site("--limit", f"{guest},localhost", **asked).refused()
     failure = outcome.failures[guest]
-    assert "so it has taken it back by itself" in failure["msg"]
+    assert "so the host has reverted it" in failure["msg"]
     assert f"set the MTU to {TOO_LARGE} (now {MTU})" in failure["msg"]
     assert failure["guard"]["state"] == "reverted"
     assert failure["guard"]["problems"] == []

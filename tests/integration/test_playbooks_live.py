@@ -122,7 +122,7 @@ def test_a_host_that_is_not_reached_is_named_and_reported_and_nothing_is_pushed(
     assert head.startswith(f"1 of {len(names)} host")
     assert why.startswith("  - gone: unreachable: ")
     assert "Connection refused" in why
-    assert step == f"next: mend it and run again, or leave it out: --limit '{'rdma_fabric' if limit else 'all'},!gone'"
+    assert step == f"next: fix it and run again, or leave it out: --limit '{'rdma_fabric' if limit else 'all'},!gone'"
     report = user.report()
     assert [row["name"] for row in report["hosts"]] == sorted(name for name in names if name != "gone")
     remark = next(each for each in report["remarks"] if each["kind"] == "unfinished")
@@ -187,7 +187,7 @@ def test_a_run_whose_localhost_fails_as_a_host_is_reported_and_fails(
     assert head.startswith("1 of 2 hosts")
     assert ("lost.json.gz" if reached else "Connection refused") in why
     assert why.startswith(f"  - localhost: {'failed' if reached else 'unreachable'}: ")
-    assert step == "next: mend it and run again, or leave it out: --limit 'all,!localhost'"
+    assert step == "next: fix it and run again, or leave it out: --limit 'all,!localhost'"
     assert stored_writes(control_plane.audit, mark) == []
     report = user.report()
     assert [row["name"] for row in report["hosts"]] == ["one"]
@@ -411,7 +411,7 @@ def test_the_result_of_a_run_tells_what_is_pending_changed_unchanged_and_refused
 
     shown = ended("--check", status=0)
     assert (shown["result"], shown["steps"]["planned"], host.has(LIMITS_FILE)) == ("pending", 2, False)
-    assert "2 steps wait" in shown["counts"]
+    assert "2 steps pending" in shown["counts"]
     # Of the command line without --check, as it is what carries out the plan.
     assert shlex.split(shown["next"])[:4] == ["ansible-playbook", "rdma.fabric.site", "-i", str(inventory)]
     assert "--check" not in shown["next"]
@@ -423,9 +423,7 @@ def test_the_result_of_a_run_tells_what_is_pending_changed_unchanged_and_refused
     for arguments in ((), ("--check",)):
         refused = ended(*arguments, status=2, rdma_fabric_interfaces=flawed)
         assert (refused["result"], refused["steps"]["refused"]) == ("refused", 1)
-        assert refused["next"].startswith(
-            "mend or allow what is refused above, then: ansible-playbook rdma.fabric.site"
-        )
+        assert refused["next"].startswith("fix or allow what is refused above, then: ansible-playbook rdma.fabric.site")
 
 
 def test_preview_of_the_host_goes_on_to_the_cluster(

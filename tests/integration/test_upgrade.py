@@ -129,7 +129,7 @@ def test_the_node_of_the_api_server_is_refused_and_those_that_need_nothing_keep_
         f"  - two: failed: node {fleet.nodes['two']} runs the API server (it is the only node of the control plane), "
         "so it is not interrupted: set rdma_fabric_allow_controller_node: true for its host"
     )
-    assert step == "next: mend it and run again, or leave it out: --limit 'all,!two'"
+    assert step == "next: fix it and run again, or leave it out: --limit 'all,!two'"
     report = fleet.user.report()
     assert [each["host"] for each in report["remarks"] if each["kind"] == "unfinished"] == ["two"]
     fleet.run("--limit", "all,!two", **refuse).succeeded()

@@ -27,7 +27,7 @@ _IMAGES = ("network-operator", "sriov-network-operator")
 
 
 def is_of_operator(live: Mapping[str, Any]) -> bool:
-    """Tell whether an operator that this collection replaces looks after a live object, or did."""
+    """Tell whether an operator that this collection replaces manages a live object, or did."""
     metadata = live["metadata"]
     return STATE_LABEL in (metadata.get("labels") or {}) or bool(_references(metadata))
 

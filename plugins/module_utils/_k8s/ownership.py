@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Whose is a live object?
 
-What a controller, a chart or a GitOps tool looks after is neither changed nor deleted here: it would change it back, or
+What a controller, a chart or a GitOps tool manages is neither changed nor deleted here: it would change it back, or
 lose what it needs.
 """
 
@@ -22,7 +22,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._k8s.projection import
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.session import Session
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.snapshot import get_object, list_objects
 
-# Labels and annotations that a tool puts on each object it looks after, and the tool.
+# Labels and annotations that a tool puts on each object it manages, and the tool.
 _MARKS = {
     STATE_LABEL: "the NVIDIA Network Operator",
     "olm.owner": "the Operator Lifecycle Manager",
@@ -33,12 +33,12 @@ _MARKS = {
 }
 # Up to so many new objects of a kind in a namespace are read one by one, more by one LIST.
 _MOST_READS = 10
-_HINT = "remove it there, or leave it out here; what nobody looks after any more is taken over"
+_HINT = "remove it there, or leave it out here; what nothing manages any more is taken over"
 _HINT_OF_OPERATORS = "leave it out here, or stop the operator and run rdma.fabric.adopt, which takes it over as it is"
 
 
 def other_owner(live: Mapping[str, Any], desired: Mapping[str, Any] | None = None) -> str:
-    """Return who else looks after a live object, an empty string for nobody.
+    """Return who else manages a live object, an empty string for nobody.
 
     What ``desired`` says itself (an owner reference, a label) is no other owner, nor is a label that we applied.
     """
@@ -74,7 +74,7 @@ def _applied_marks(live: Mapping[str, Any]) -> set[str]:
 
 
 def refuse_others(session: Session) -> None:
-    """Note, before anything is changed, each desired object that somebody else looks after.
+    """Note, before anything is changed, each desired object that somebody else manages.
 
     A Namespace is shared by what is in it: who made it keeps it, and this run only adds its labels.
     """
@@ -90,7 +90,7 @@ def refuse_others(session: Session) -> None:
 
 
 def objects_of_others(session: Session) -> list[tuple[Item, Json, str]]:
-    """Return each desired object that somebody else looks after, as it is, and who that is."""
+    """Return each desired object that somebody else manages, as it is, and who that is."""
     strangers = _unlabelled(session)
     live = [(item, session.snapshot.find(item.key) or strangers.get(item.key)) for item in session.items]
     owned = [(item, body, other_owner(body, item.body)) for item, body in live if body is not None]
@@ -98,7 +98,7 @@ def objects_of_others(session: Session) -> list[tuple[Item, Json, str]]:
 
 
 def is_adoptable(live: Json, desired: Json) -> bool:
-    """Tell whether an operator that this collection replaces looks after a live object, and nobody else."""
+    """Tell whether an operator that this collection replaces manages a live object, and nobody else."""
     return is_of_operator(live) and not other_owner(without_operator(live), desired)
 
 

@@ -60,7 +60,7 @@ def wait_until_ready(session: Session) -> None:
         if not state.ready:
             reason = "; ".join([reason, *_reasons(session, key)])
             message = f"{key} is not ready after {seconds:g} s: {reason}"
-            hint = "mend what keeps its pods from running, or raise wait_timeout, then run again"
+            hint = "fix what keeps its pods from running, or raise wait_timeout, then run again"
             session.result.failures.append((key, ApiFault(Fault.TIMEOUT, message, hint=hint)))
         rows[key] = _row(session, key, state, reason, seconds)
     session.result.waits += [rows[key] for key in keys]

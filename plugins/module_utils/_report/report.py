@@ -292,7 +292,7 @@ def _headline(summary: dict[str, Any], skipped: bool, validation: dict[str, Any]
         *(f"the {part} failed" for part in summary["failed"]),
         f"{counted(summary['hosts']['total'], 'host')} planned",
         *([f"{counted(summary['executed'], 'step')} executed"] if summary["executed"] else []),
-        f"{counted(steps, 'step')} {'waits' if steps == 1 else 'wait'}" if steps else "no step waits",
+        f"{counted(steps, 'step')} pending" if steps else "no step pending",
         *([f"{counted(refused, 'step')} refused"] if refused else []),
         f"{counted(present, 'object')} {'rendered' if skipped else 'in the cluster'}",
         *([f"{counted(lame, 'workload')} not ready"] if lame else []),

@@ -155,7 +155,7 @@ def test_the_attachment_lies_where_the_network_says_or_beside_it(
         ("SriovNetwork", {"capabilities": "[1]"}, "spec.capabilities", "a JSON object"),
         ("SriovNetwork", {"capabilities": "{"}, "spec.capabilities", "is not valid JSON"),
         ("SriovNetwork", {"ipam": '{"type": "whereabouts", "range": "x"}'}, "spec.ipam -> range", "no network"),
-        ("SriovIBNetwork", {"vlan": 5}, "spec.vlan", "is no field of SriovIBNetwork"),
+        ("SriovIBNetwork", {"vlan": 5}, "spec.vlan", "unknown field in SriovIBNetwork"),
         ("SriovIBNetwork", {"linkState": "up"}, "spec.linkState", "none of auto, enable, disable"),
         ("OVSNetwork", {"trunk": [{"id": 1, "minID": 2}]}, "spec.trunk[0]", "neither one VLAN nor a range"),
         ("OVSNetwork", {"trunk": [{"minID": 3, "maxID": 2}]}, "spec.trunk[0]", "minID above"),

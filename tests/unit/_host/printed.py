@@ -8,7 +8,12 @@ Each function names the source of the form. Widths of columns are ours.
 
 from __future__ import annotations
 
-from typing import Mapping, Sequence
+import json
+import struct
+from typing import Any, Mapping, Sequence
+
+# Bits of the ACS control register from the lowest, by the words of lspci.
+_ACS_FLAGS = ("SrcValid", "TransBlk", "ReqRedir", "CmpltRedir", "UpstreamFwd", "EgressCtrl", "DirectTrans")
 
 
 def mstconfig(device: str, columns: Sequence[str], values: Mapping[str, Sequence[str]]) -> str:
@@ -38,6 +43,67 @@ def ethtool(name: str, most: Mapping[str, int | None], now: Mapping[str, int | N
 
 def counted(word: str, number: int | None) -> str:
     return f"{word}:\t\t{'n/a' if number is None else number}"
+
+
+def dcb_app(entries: Sequence[Sequence[object]]) -> str:
+    """Return ``dcb --json app show``: iproute2, dcb/dcb_app.c (dcb_app_print_filtered)."""
+    return json.dumps({"dscp_prio": entries}, separators=(",", ":"))
+
+
+def dcb_ets(classes: Sequence[tuple[Sequence[int], str, int | None]]) -> str:
+    """Return ``dcb --json ets show``: iproute2, dcb/dcb_ets.c; mlx5 tells 100 for a class that has no share."""
+    priorities = {priority: number for number, (own, _kind, _share) in enumerate(classes) for priority in own}
+    shown = {
+        "prio_tc": [priorities[priority] for priority in sorted(priorities)],
+        "tc_tsa": [kind for _own, kind, _share in classes],
+        "tc_bw": [100 if share is None else share for _own, _kind, share in classes],
+    }
+    return json.dumps(shown)
+
+
+def ethtool_pause(name: str, lines: Mapping[str, str]) -> str:
+    """Return ``ethtool -a``: ethtool, netlink/pause.c."""
+    return "\n".join([f"Pause parameters for {name}:", *(f"{word}:\t\t{state}" for word, state in lines.items()), ""])
+
+
+def ip_link(name: str, functions: Sequence[Mapping[str, Any]]) -> str:
+    """Return ``ip -json link show``: iproute2, ip/ipaddress.c (print_vfinfo); a function without a VLAN tells none."""
+    shown = [
+        {
+            "vf": number,
+            "link_type": "ether",
+            "address": function["mac"],
+            "broadcast": "ff:ff:ff:ff:ff:ff",
+            **({"vlan_list": [{"vlan": function["vlan"]}]} if function["vlan"] else {}),
+            **{key: function[key] for key in ("spoofchk", "link_state", "trust")},
+            "query_rss_en": False,
+        }
+        for number, function in enumerate(functions)
+    ]
+    return json.dumps([{"ifindex": 4, "ifname": name, "vfinfo_list": shown}])
+
+
+def devlink_eswitch(address: str, shown: Mapping[str, str]) -> str:
+    """Return ``devlink -j dev eswitch show``: iproute2, devlink/devlink.c (pr_out_eswitch)."""
+    return json.dumps({"dev": {f"pci/{address}": shown}})
+
+
+def config_space(facts: Mapping[str, Any]) -> bytes:
+    """Return a PCI configuration space with one capability: PCI Express Base Specification, as lspci decodes it."""
+    space = bytearray(4096)
+    if "device" in facts:
+        express, device = facts["express"], facts["device"]
+        sizes = {128 << number: number for number in range(6)}
+        control = sizes[device["max_payload"]] << 5 | sizes[device["max_read_request"]] << 12
+        space[0x06], space[0x34], space[express] = 0x10, express, 0x10
+        struct.pack_into("<H", space, express + 8, control | (0x10 if device["relaxed_ordering"] else 0))
+    if "flags" in facts:
+        start = facts.get("acs", 0x100)
+        if start != 0x100:
+            struct.pack_into("<I", space, 0x100, 0x0001 | 1 << 16 | start << 20)
+        struct.pack_into("<I", space, start, 0x000D | 1 << 16)
+        struct.pack_into("<H", space, start + 6, sum(1 << _ACS_FLAGS.index(flag) for flag in facts["flags"]))
+    return bytes(space)
 
 
 def modinfo(fields: Mapping[str, str]) -> str:
@@ -100,6 +166,15 @@ def nvidia_version(version: str, built: str) -> str:
 def ofed_info(release: str) -> str:
     """Return ``ofed_info -s`` of MLNX_OFED and DOCA-OFED."""
     return f"{release}:\n"
+
+
+def modules(rows: Sequence[tuple[str, int, int, Sequence[str]]]) -> str:
+    """Return /proc/modules, of which lsmod prints the first four columns: the kernel's kernel/module/procfs.c."""
+    lines = (
+        f"{name} {size} {references} {''.join(f'{user},' for user in users) or '-'} Live 0x0000000000000000\n"
+        for name, size, references, users in rows
+    )
+    return "".join(lines)
 
 
 def row(name: str, values: Sequence[str]) -> str:

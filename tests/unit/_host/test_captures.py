@@ -21,9 +21,12 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.facts import (
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.read import parse_modinfo
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.status import is_inbox_path
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.gather import gather
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.kernel import parse_modules
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.next_boot import read_next_boot
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe
 from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.recorded import RecordedHost
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec import qos_values
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.driver_families import is_vendor_build
 from ansible_collections.rdma.fabric.tests.fixtures.hosts.firmware import image_text
 from ansible_collections.rdma.fabric.tests.unit._host import printed
 from ansible_collections.rdma.fabric.tests.unit._host.families import host_with
@@ -51,6 +54,11 @@ def test_a_query_of_a_flash_tells_version_product_and_security(facts: Facts) -> 
 def test_rings_and_channels_have_what_they_are_and_may_be(facts: Facts) -> None:
     text = printed.ethtool("eth0", facts["most"], facts["now"])
     assert queues.parse(text) == {key: {"now": now, "most": most} for key, (now, most) in facts["read"].items()}
+
+
+@each_of("dcb")
+def test_entries_of_dcb_are_a_table(facts: Facts) -> None:
+    assert qos_values.app_table(printed.dcb_app(facts["dscp_prio"])) == facts["read"]
 
 
 @each_of("modinfo")
@@ -112,6 +120,28 @@ def test_ofed_info_tells_what_is_installed(facts: Facts) -> None:
     shown = {"rc": 0, "stdout": printed.ofed_info(facts["release"]), "stderr": ""}
     document["commands"]["/usr/bin/ofed_info -s"] = shown
     assert gather(RecordedHost(document))["stack"]["installed"] == facts["release"]
+
+
+@each_of("mlx5_core")
+def test_the_version_of_the_loaded_driver_tells_whose_it_is(facts: Facts) -> None:
+    stack = stack_with("/sys/module/mlx5_core/version", f"{facts['version']}\n")
+    assert (stack["flavour"], stack["version"]) == (
+        facts["flavour"],
+        None if facts["flavour"] == "inbox" else facts["version"],
+    )
+
+
+@each_of("packages")
+def test_the_version_of_a_package_tells_who_built_it(facts: Facts) -> None:
+    assert [[name, version, is_vendor_build(version)] for name, version, _own in facts["rows"]] == facts["rows"]
+
+
+@each_of("lsmod")
+def test_loaded_modules_have_their_users(facts: Facts) -> None:
+    text = printed.modules(facts["rows"])
+    loaded = {name: (references, users) for name, _size, references, users in facts["rows"]}
+    assert parse_modules(text) == loaded
+    assert stack_with("/proc/modules", text)["peer_memory"] == "nvidia-peermem"
 
 
 @each_of("pci")

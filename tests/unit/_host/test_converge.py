@@ -143,7 +143,7 @@ class TestFailures:
 
         monkeypatch.setattr(kernel, "run", stuck)
         outcome = applied(kernel, wish)
-        assert "it was done and does not hold: ens2f0 has an MTU of 1400, not 9000" in outcome["msg"]
+        assert "verification failed: ens2f0 has an MTU of 1400, not 9000" in outcome["msg"]
         assert outcome["failed_step"]["undone"] == ["run ip link set dev ens2f0 mtu 1500"]
 
     def test_an_interface_that_vanishes_is_named(self, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -239,7 +239,7 @@ class TestALockThatCannotBeUsed:
             ("EIO", "the device or the disk reports an error; next: read the kernel's log"),
             ("EISDIR", "a directory stands in its place; next: find out who made it"),
             ("ENFILE", "the host has too many files open; next: end what keeps them open"),
-            ("EUCLEAN", "next: remove the cause and run again"),
+            ("EUCLEAN", "next: fix the cause and rerun"),
         ],
     )
     def test_what_where_why_and_the_next_step_are_told(

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What an operator, a chart or a GitOps tool looks after is named and left alone."""
+"""What an operator, a chart or a GitOps tool manages is named and left alone."""
 
 from __future__ import annotations
 

@@ -71,13 +71,13 @@ def nccl_log(facts: Mapping[str, Any]) -> str:
     lines = []
     if "devices" in facts:
         used = " ".join(f"[{number}]{device}" for number, device in enumerate(facts["devices"]))
-        lines.append(f"{_LOG} NCCL INFO NET/IB : Using {used} ; OOB eth0:192.0.2.1<0>")
+        lines.append(f"{_LOG} NCCL INFO NET/IB : Using {used} {facts.get('end', '')}; OOB eth0:192.0.2.1<0>")
     if "network" in facts:
         lines.append(f"{_LOG} NCCL INFO Using network {facts['network']}")
     if "version" in facts:
         lines.append(f"NCCL version {facts['version']}")
-    for channel, sender, receiver, way, nic in facts.get("channels", ()):
-        lines.append(f"{_LOG} NCCL INFO Channel {channel} : {sender} -> {receiver} [{way}] via NET/IB/{nic}/GDRDMA")
+    for channel, sender, receiver, side, way in facts.get("channels", ()):
+        lines.append(f"{_LOG} NCCL INFO Channel {channel} : {sender} -> {receiver} [{side}] via NET/{way}")
     return "\n".join([*lines, ""])
 
 

@@ -70,7 +70,7 @@ def test_the_input_is_left_as_it_is() -> None:
 
 def test_the_headline_counts_what_was_planned_pushed_and_remarked() -> None:
     assert report_of()["summary"]["headline"] == (
-        "7 hosts planned, 54 steps wait, 2 steps refused, 9 objects in the cluster, 1 workload not ready, 4 remarks"
+        "7 hosts planned, 54 steps pending, 2 steps refused, 9 objects in the cluster, 1 workload not ready, 4 remarks"
     )
 
 
@@ -78,7 +78,7 @@ def test_a_fleet_with_nothing_to_do_is_settled() -> None:
     plain = sample_fleet.document("cpu-01", sample_fleet.plain_facts("cpu-01"), [])
     result = {**sample_fleet.batch_result(), "waits": []}
     summary = report_of([plain], cluster=result)["summary"]
-    assert summary["headline"] == "1 host planned, no step waits, 9 objects in the cluster, nothing stands out"
+    assert summary["headline"] == "1 host planned, no step pending, 9 objects in the cluster, nothing stands out"
     assert summary["verdict"] == "settled"
 
 
@@ -89,8 +89,8 @@ def test_a_refused_step_needs_attention_and_a_planned_one_waits(status: str) -> 
     )
     summary = report_of([host], cluster={**sample_fleet.batch_result(), "waits": []})["summary"]
     assert (summary["verdict"], summary["headline"]) == {
-        "refused": ("attention", "1 host planned, no step waits, 1 step refused, 9 objects in the cluster"),
-        "planned": ("pending", "1 host planned, 1 step waits, 9 objects in the cluster, nothing stands out"),
+        "refused": ("attention", "1 host planned, no step pending, 1 step refused, 9 objects in the cluster"),
+        "planned": ("pending", "1 host planned, 1 step pending, 9 objects in the cluster, nothing stands out"),
     }[status]
 
 
@@ -109,7 +109,7 @@ def test_a_push_that_failed_is_what_a_report_tells_first(cluster: Any, why: str)
     jsonschema.validate(json.loads(report_text(report)), SCHEMA)
     summary = report["summary"]
     assert (summary["verdict"], summary["failed"]) == ("attention", ["push"])
-    assert summary["headline"] == "the push failed, 1 host planned, no step waits, 9 objects rendered"
+    assert summary["headline"] == "the push failed, 1 host planned, no step pending, 9 objects rendered"
     assert summary["not_done"][0] == {"what": "The push to a cluster", "why": why}
     assert recap_lines(report)[:2] == [summary["headline"], f"not done: The push to a cluster: {why}"]
     assert [item["what"] for item in summary["not_done"]].count("The push to a cluster") == 1

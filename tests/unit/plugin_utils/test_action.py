@@ -124,12 +124,12 @@ def test_a_list_given_as_text_on_the_command_line_is_a_list(run: Run) -> None:
 
 def test_invalid_input_fails_with_every_violation(run: Run) -> None:
     def refuse(arguments: dict[str, Any]) -> dict[str, Any]:
-        raise InvalidInput([Violation("b.yaml", "spec", "is wrong", "mend it", 3), Violation("a.yaml", "", "is empty")])
+        raise InvalidInput([Violation("b.yaml", "spec", "is wrong", "fix it", 3), Violation("a.yaml", "", "is empty")])
 
     result = run({"names": []}, refuse)
     assert result["failed"]
     assert [violation["source"] for violation in result["violations"]] == ["a.yaml", "b.yaml"]
-    assert "b.yaml:3: spec: is wrong (mend it)" in result["msg"]
+    assert "b.yaml:3: spec: is wrong (fix it)" in result["msg"]
     assert "2 problems" in result["msg"]
 
 

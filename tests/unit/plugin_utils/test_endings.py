@@ -55,7 +55,7 @@ SAME = "ansible-playbook rdma.fabric.{} -i '/a b/hosts.yml'"
             False,
             f"reboot them yourself, or: {SAME.format('site')} -e rdma_fabric_allow_reboot=true",
         ),
-        (report("failed"), "site", True, f"mend what is named above, then: {SAME.format('site')} --check"),
+        (report("failed"), "site", True, f"fix what is named above, then: {SAME.format('site')} --check"),
     ],
 )
 def test_the_next_step_after_a_report_leads_on(result: Json, playbook: str, check: bool, step: str) -> None:
@@ -108,7 +108,7 @@ def test_the_command_repeats_what_was_given_and_no_variable_that_may_be_a_passwo
 def test_a_playbook_of_somebody_else_is_run_again_by_its_own_name() -> None:
     cli = {"args": ("mine.yml", "yours.yml"), "inventory": None}
     assert called(cli) == ""
-    assert next_step(cli, Step("mend it, then", "")) == "mend it, then: ansible-playbook mine.yml yours.yml"
+    assert next_step(cli, Step("fix it, then", "")) == "fix it, then: ansible-playbook mine.yml yours.yml"
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -134,7 +134,7 @@ def test_what_matters_most_comes_first(sample: str) -> None:
     body = " ".join(Page(sample[sample.index("<body>") :]).text.split())
     order = [
         "Needs attention",
-        "7 hosts planned, 54 steps wait, 2 steps refused, 9 objects in the cluster,",
+        "7 hosts planned, 54 steps pending, 2 steps refused, 9 objects in the cluster,",
         "4 remarks",
         "A rail has no link",
         "Steps are refused",

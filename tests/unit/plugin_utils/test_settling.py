@@ -76,7 +76,7 @@ def test_a_host_that_comes_back_after_it_took_the_change_back_is_told_as_that(cl
     result = settled(host)
     assert (result["failed"], result["changed"], host.asked) == (True, True, 1)
     assert LINE in result["msg"]
-    assert "has taken it back by itself" in result["msg"]
+    assert "has reverted it" in result["msg"]
     assert result["guard"]["state"] == "reverted"
     assert host.connections >= 5  # a new one each time
 
@@ -114,7 +114,7 @@ def test_a_change_that_ended_in_the_middle_of_a_long_operation_is_waited_for(clo
         return host.look()
 
     result = settle_after_loss(LOST, 40, look, host.ask, host.reset)
-    assert "has taken it back by itself" in result["msg"]
+    assert "has reverted it" in result["msg"]
 
 
 def test_a_host_that_can_not_be_asked_is_told_with_when_it_takes_the_change_back_at_most(clock: Clock) -> None:

@@ -123,7 +123,7 @@ def test_a_host_that_was_left_behind_is_named_with_the_reason(variables: dict[st
     head, line, step = result["msg"].splitlines()
     assert head == "1 of 3 hosts of this run was not brought to the end, so this run goes no further than its report:"
     assert line == f"  - b: {why}"
-    assert step == "next: mend it and run again, or leave it out: --limit 'all,!b'"
+    assert step == "next: fix it and run again, or leave it out: --limit 'all,!b'"
 
 
 @pytest.mark.parametrize(
@@ -163,7 +163,7 @@ def test_localhost_counts_when_it_is_a_host_of_the_fabric_and_in_the_limit() -> 
     ],
 )
 def test_localhost_is_left_out_by_limit_like_any_other_host(hosts: list[str], step: str) -> None:
-    assert look({}, hosts=hosts)["msg"].splitlines()[-1].startswith(f"next: mend {step}")
+    assert look({}, hosts=hosts)["msg"].splitlines()[-1].startswith(f"next: fix {step}")
 
 
 def test_of_many_hosts_the_first_are_named_and_the_rest_is_counted() -> None:
@@ -172,7 +172,7 @@ def test_of_many_hosts_the_first_are_named_and_the_rest_is_counted() -> None:
     assert len(result["unfinished"]) == 30
     lines = result["msg"].splitlines()
     assert lines[0].startswith("30 of 30 hosts of this run were not brought to the end")
-    assert lines[-2:] == ["  - and 20 more", "next: mend them and run again, or leave them out with --limit"]
+    assert lines[-2:] == ["  - and 20 more", "next: fix them and run again, or leave them out with --limit"]
     assert len(lines) == 13
 
 

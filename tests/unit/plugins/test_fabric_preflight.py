@@ -100,7 +100,7 @@ def ready(server: Server, folder: Path, *objects: dict[str, Any], **options: Any
 def test_hosts_alone_need_no_cluster_and_that_is_said(tmp_path: Path) -> None:
     result = run_action("fabric_preflight", {"spec": spec(), "run_dir": str(tmp_path / "run")})
     assert (result.get("failed"), result["changed"], result["objects"], result["server"]) == (None, False, 0, "")
-    assert "nothing is wanted of a cluster, so none is asked" in result["notices"][0]
+    assert "with hosts only, no cluster is contacted" in result["notices"][0]
     assert (tmp_path / "run").is_dir()
 
 

@@ -72,24 +72,24 @@ SKIP = "nvidia.com/ofed-driver-upgrade.skip=true"
 @pytest.mark.parametrize("state", ["present", "previous"])
 def test_nodes_with_upstreams_label_are_left_out_by_name_and_the_others_go_on(state: str) -> None:
     due = {name: {"rdma_fabric_host_result": TO_CHANGE, "rdma_fabric_node_name": f"node-{name}"} for name in ("a", "b")}
-    result = find(due, skipped=["node-b", "c", "elsewhere"], state=state)
+    result = find(due, skip_nodes=["node-b", "c", "elsewhere"], state=state)
     assert turns(result) == ["a"]
     (left_out,) = result["left_out"]
     assert left_out == {"host": "b", "msg": f"its node node-b has the label {SKIP}", "failed": False}
     assert result["notices"][1:] == [f"without a turn, as their nodes have the label {SKIP}: b"]
-    nobody = find({"b": due["b"]}, skipped=["node-b"])
+    nobody = find({"b": due["b"]}, skip_nodes=["node-b"])
     assert (turns(nobody), nobody["notices"]) == ([], result["notices"][1:])
 
 
 def test_a_node_with_that_label_that_an_earlier_run_has_begun_goes_on() -> None:
     due = {"b": {"rdma_fabric_host_result": TO_CHANGE}}
-    result = find(due, skipped=["a", "b"], slots=["a", "b"])
+    result = find(due, skip_nodes=["a", "b"], slots=["a", "b"])
     assert [(turn["host"], turn["due"]) for turn in result["turns"]] == [("a", False), ("b", True)]
     assert result["left_out"] == []
 
 
 def test_a_teardown_takes_nodes_with_that_label_as_well_and_says_so() -> None:
-    result = find({"b": {"rdma_fabric_host_result": TO_CHANGE}}, skipped=["a", "b"], state="absent")
+    result = find({"b": {"rdma_fabric_host_result": TO_CHANGE}}, skip_nodes=["a", "b"], state="absent")
     assert (turns(result), result["left_out"]) == (["b"], [])
     assert result["notices"][1:] == [f"torn down all the same, as the label {SKIP} is about upgrades: b"]
 
@@ -142,7 +142,7 @@ def test_what_an_earlier_run_left_of_it_is_healed() -> None:
 
 def test_one_that_is_left_out_by_its_label_is_no_reason_to_refuse_the_run() -> None:
     due = {"a": {"rdma_fabric_host_result": TO_CHANGE}, "c": HERE}
-    result = find(due, api_servers=API, skipped=["c"])
+    result = find(due, api_servers=API, skip_nodes=["c"])
     assert (turns(result), [each["failed"] for each in result["left_out"]]) == (["a"], [False])
 
 

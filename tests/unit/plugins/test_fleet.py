@@ -338,7 +338,7 @@ def test_a_run_of_ours_that_failed_before_it_could_say_so_ends_with_it_too(
     lines = run.printed()
     assert lines.count("result:   failed") == said
     assert [line for line in lines if line.startswith("next:")] == [
-        "next:     mend what is named above, then: ansible-playbook rdma.fabric.site -i hosts.yml"
+        "next:     fix what is named above, then: ansible-playbook rdma.fabric.site -i hosts.yml"
     ] * said
 
 

@@ -569,7 +569,7 @@ class TestGuard:
         result, _calls = host(lost, {"state": "reverting", "steps": []}, taken_back)
         assert result["failed"]
         assert "set the MTU to 9000" in result["msg"]
-        assert "it has taken it back by itself, except for this: could not run ip; next: " in result["msg"]
+        assert "the host has reverted it, except for this: could not run ip; next: " in result["msg"]
 
     def test_a_host_that_stays_away_ends_the_wait(self, host: Any) -> None:
         result, calls = host(AnsibleConnectionFailure("no route to host"))

@@ -82,7 +82,7 @@ def test_folded_names_of_the_recap_are_every_host_of_them() -> None:
             True,
             3,
             "the second one changed nothing; the booted hosts were not brought to their end",
-            "everything is cached; mend what is named above and run make demo again; make demo DEMO_LAB=no leaves",
+            "everything is cached; fix what is named above and run make demo again; make demo DEMO_LAB=no leaves",
         ),
     ],
 )

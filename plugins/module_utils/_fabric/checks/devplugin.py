@@ -296,7 +296,7 @@ def _unknown(path: str, found: Config, known: tuple[str, ...]) -> list[Problem]:
     return [
         Problem(
             f"{lead}{key}",
-            "is no field of the plugin's configuration",
+            "unknown field in the plugin's configuration",
             nearest(key, known) or f"known: {', '.join(known)}",
         )
         for key in found

@@ -327,7 +327,7 @@ _CHECKS: dict[str, Callable[[dict[str, Any], str], list[Problem]]] = {
 def _unknown(found: dict[str, Any], known: list[str], path: str) -> list[Problem]:
     hint = f"known: {', '.join(known)}"
     return [
-        Problem(f"{path}.{key}", "is no field of this IPAM plugin: it would be ignored", nearest(key, known) or hint)
+        Problem(f"{path}.{key}", "unknown field of this IPAM plugin, which ignores it", nearest(key, known) or hint)
         for key in found
         if key not in known
     ]

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The section of the NIC configuration operator: its variables, where firmware is kept, the hosts that it looks after.
+"""The section of the NIC configuration operator: its variables, where firmware is kept, the hosts that it manages.
 
 Sources: ``manifests/state-nic-configuration-operator`` of the Network Operator and its API types; the operator itself.
 """

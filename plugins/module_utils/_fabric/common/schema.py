@@ -205,7 +205,7 @@ def _type_hint(field: Field, value: Any, place: Place) -> str:
 
 
 def missing_blank(value: str) -> str:
-    """Return how to mend text that would be a mapping if a blank stood after its colon; empty for other text."""
+    """Return how to fix text that would be a mapping if a blank stood after its colon; empty for other text."""
     match = _BLANKLESS.fullmatch(value)
     return f"put a blank after the colon: {match[1]}: {match[2]}" if match else ""
 
@@ -259,7 +259,7 @@ def _unknown(model: Model, fields: Mapping[str, Field], key: str, place: Place) 
         hint = f"it belongs at {' or '.join(elsewhere[:3])}; look at the indentation"
     if not hint:
         hint = f"known here: {', '.join(known[:_LISTED])}{', ...' if len(known) > _LISTED else ''}"
-    place.violation(f"is no field of {model.name}", hint)
+    place.violation(f"unknown field in {model.name}", hint)
 
 
 def _read_mapping(model: Model, field: Field, value: Mapping[str, Any], place: Place) -> dict[str, Any]:

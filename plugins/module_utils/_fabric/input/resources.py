@@ -185,7 +185,7 @@ def _named_object(content: Mapping[str, Any], kind: str, place: Place) -> Iterat
                 model = MODELS.get(kind)
                 elsewhere = model.paths_of(key) if model else ()
                 hint = f"it belongs at spec.{elsewhere[0]}; look at the indentation" if elsewhere else ""
-                place.at(key).violation(f"is no field of {kind}", nearest(key, known) or hint)
+                place.at(key).violation(f"unknown field in {kind}", nearest(key, known) or hint)
     metadata = _METADATA.read(content.get("metadata"), place.at("metadata"))
     if is_read and kind not in CONTROLLER_KINDS:
         _remark_metadata(kind, metadata, place.at("metadata"))

@@ -192,7 +192,7 @@ def _last_boot(context: Context) -> list[str]:
             f"time was over, or it was killed); next: read its journal (journalctl -b -u {UNIT})"
         ]
     problems = "; ".join(result["problems"]) or f"read its journal: journalctl -b -u {UNIT}"
-    return [f"the boot unit could not do everything when this host started: {problems}"]
+    return [f"the boot unit finished with errors at the last start: {problems}"]
 
 
 def _guarded(context: Context) -> list[str]:

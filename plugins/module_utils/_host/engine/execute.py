@@ -121,7 +121,7 @@ def _do(work: Work, machine: Machine, clock: Clock, watch: Watch | None) -> None
     except Exception as error:
         raise _StepFailed(error, None, done) from error
     if problem:
-        raise _StepFailed(Fault(f"it was done and does not hold: {problem}"), None, done)
+        raise _StepFailed(Fault(f"verification failed: {problem}"), None, done)
 
 
 def perform(operation: Operation, machine: Machine, clock: Clock) -> None:

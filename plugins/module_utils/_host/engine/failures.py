@@ -27,7 +27,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.syntax impo
 
 NEXT = "next: "
 _LONGEST_STDERR = 400
-_AGAIN = "remove the cause and run again; what was done stays and is not done twice"
+_AGAIN = "fix the cause and rerun; completed steps are kept"
 _GENERAL = {
     "EPERM": "the kernel forbids it; next: run as root (become: true) and look at lockdown and a container's rights",
     "EACCES": "it needs root; next: run as root (become: true), and look at SELinux or AppArmor",
@@ -86,7 +86,7 @@ def explain(error: Exception, operation: Operation | None, known: Mapping[str, s
     elif isinstance(error, (Fault, NoPort)):
         meaning = known.get(code, "")
     else:
-        meaning = f"this is a fault of the collection; {NEXT}report it with this line"
+        meaning = f"internal error; {NEXT}report it with this line"
     text = f"{what}; {meaning}" if meaning else what
     return one_line(text if NEXT in text else f"{text}; {NEXT}{_AGAIN}")
 

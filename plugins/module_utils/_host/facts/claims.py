@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Says which wishes about a device an operator of the cluster looks after. Pure."""
+"""Says which wishes about a device an operator of the cluster manages. Pure."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ _KEYS = {
 
 
 def sriov_parts(facts: Facts, address: str) -> list[str]:
-    """Return what of a port the SR-IOV operator looks after: nothing where its files outlived its daemon."""
+    """Return what of a port the SR-IOV operator manages: nothing where its files outlived its daemon."""
     seen = facts["owners"].get(SRIOV)
     return [] if seen is None or seen["daemon"] is None else seen["ports"].get(address, [])
 
 
 def sriov_evidence(facts: Facts, address: str) -> str:
-    """Return, for people, what shows that the SR-IOV operator looks after a port."""
+    """Return, for people, what shows that the SR-IOV operator manages a port."""
     daemon = facts["owners"][SRIOV]["daemon"]
     return f"{PORT_STATES}/{address}" + (f", pod {daemon}" if daemon else "")
 

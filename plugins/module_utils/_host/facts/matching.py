@@ -156,7 +156,7 @@ def _nearest(actual: HostState, key: str, value: str) -> list[str]:
 
 
 def _split_doubled(interfaces: list[Interface]) -> tuple[list[Interface], list[Unmatched]]:
-    """Set apart interfaces that two entries mean: which of the two would win is nobody's wish."""
+    """Set apart interfaces that two entries mean: ambiguous, so neither counts."""
     by_key: dict[str, list[Interface]] = {}
     for interface in interfaces:
         by_key.setdefault(interface.key, []).append(interface)

@@ -61,8 +61,8 @@ _KEEPING = ("boot", "leftovers")
 def revert_report(answer: Answer) -> str:
     """Return what a run says that learns of a revert."""
     said = (
-        f"{' and '.join(answer.steps)}: nobody confirmed this change of the uplink over a new connection in time, so "
-        "the host has taken it back by itself"
+        f"{' and '.join(answer.steps)}: this change of the uplink was not confirmed over a new connection in time; "
+        "the host has reverted it"
     )
     if answer.problems:
         said += f", except for this: {'; '.join(answer.problems)}"

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Holds steps about what an operator of the cluster looks after until taking it over is allowed. Pure.
+"""Holds steps about what an operator of the cluster manages until taking it over is allowed. Pure.
 
 Two that set one value set it back in turns, and functions are destroyed each time.
 """
@@ -79,7 +79,7 @@ def _held(step: Step, owner: str) -> Step:
 
 
 def _owner(context: Context, step: Step) -> str:
-    """Return who looks after what a step is about, and what to do about it; empty when nobody does."""
+    """Return who manages what a step is about, and what to do about it; empty when nobody does."""
     found = _ADDRESS.search(key_of(step))
     nic = context.actual.nics.get(found.group()) if found else None
     if nic is None:
@@ -99,7 +99,7 @@ def _sriov_operator(context: Context, step: Step, address: str) -> str:
     if part not in parts:
         return ""
     return (
-        f"the SR-IOV operator looks after it ({sriov_evidence(facts, address)}) and sets it back: leave it to its "
+        f"the SR-IOV operator manages it ({sriov_evidence(facts, address)}) and will revert it: leave it to its "
         "SriovNetworkNodePolicy, or take the port out there"
     )
 

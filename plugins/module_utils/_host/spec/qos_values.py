@@ -122,10 +122,14 @@ def document(text: str) -> dict[str, Any] | None:
 
 
 def app_table(text: str) -> Table:
-    """Return the DSCP entries of ``dcb --json app show``; of two for one DSCP the larger priority counts."""
+    """Return the DSCP entries of ``dcb --json app show``; of two for one DSCP the larger priority counts.
+
+    An entry is a list of both; since May 2023 (iproute2, dcb/dcb_app.c, dcb_app_print_filtered) a blank comes third.
+    """
     table: Table = {}
-    for pair in _listed((document(text) or {}).get("dscp_prio")):
-        if isinstance(pair, list) and len(pair) == 2 and all(map(_is_number, pair)) and 0 <= pair[0] < DSCPS:
+    for entry in _listed((document(text) or {}).get("dscp_prio")):
+        pair = _listed(entry)[:2]
+        if len(pair) == 2 and all(map(_is_number, pair)) and 0 <= pair[0] < DSCPS:
             table[pair[0]] = max(pair[1], table.get(pair[0], 0))
     return table
 

@@ -174,7 +174,7 @@ class TestPlan:
         applied(kernel, WISH)
         kernel.tree.add_file(RESULT_FILE, RESULT.text({"boot_id": "5f2a", "ok": False, "problems": ["late"]}))
         (notice,) = preview(kernel, check_spec(WISH), CHECK, None)["plan"]["notices"]
-        assert notice == "the boot unit could not do everything when this host started: late"
+        assert notice == "the boot unit finished with errors at the last start: late"
         kernel.tree.add_file(BOOT_ID, "77\n")
         assert preview(kernel, check_spec(WISH), CHECK, None)["plan"]["notices"] == []
 

@@ -311,7 +311,7 @@ class TestRevert:
         (notice,) = preview(kernel, check_spec(WISH), CHECK, None)["plan"]["notices"][-1:]
         assert "was taken back by the host" in notice
         told = obstacle(kernel, kernel)
-        assert "the host has taken it back by itself" in told
+        assert "the host has reverted it" in told
         assert "set the MTU to 9000" in told
         assert obstacle(kernel, kernel) == ""
 

@@ -181,7 +181,7 @@ class TestAfterTheBoot:
         assert LINK not in kernel.read(IMAGE) and not kernel.exists(STAMP)
         record = read_record(kernel, REVERTED_FILE)
         assert record is not None and record.problems == ()
-        assert "has taken it back by itself" in obstacle(kernel, kernel)
+        assert "has reverted it" in obstacle(kernel, kernel)
         assert reboot(kernel, "third") == []
         assert name(kernel) == OLD
 

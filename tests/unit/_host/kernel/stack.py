@@ -47,7 +47,7 @@ KERNEL_PACKAGES = (
     "kmod-mlnx-ofa_kernel",
     "mlnx-ofa_kernel-kmp-default",
 )
-# They have an ndo_add_slave, and nobody but the kernel looks after their ports.
+# They have an ndo_add_slave, and only the kernel manages their ports.
 TAKES_PORTS = ("bond", "bridge", "vrf")
 # What DKMS calls the driver of RPM packages, and of those for Debian and Ubuntu.
 DKMS_NAMES = ("mlnx-ofa_kernel", "mlnx-ofed-kernel")

@@ -199,7 +199,7 @@ class TestInitramfs:
         done(kernel, {"pci": PF, "name": "rail0"})
         kernel.tree.discard(STAMP)
         (step,) = previewed(kernel, wish({"pci": PF, "name": "rail0"}))["plan"]["steps"]
-        assert (step["action"], step["when"]) == ("make the initramfs again", "boot")
+        assert (step["action"], step["when"]) == ("rebuild the initramfs", "boot")
 
     def test_a_name_that_nobody_wants_any_more_is_not_in_it_either(self) -> None:
         kernel = booted(with_initramfs(guest()))
@@ -238,7 +238,7 @@ class TestInitramfs:
     ) -> None:
         kernel = booted(with_initramfs(guest(), configuration))
         steps = previewed(kernel, wish({"pci": PF, "name": "rail0"}))["plan"]["steps"]
-        assert ("make the initramfs again" in [step["action"] for step in steps]) == made
+        assert ("rebuild the initramfs" in [step["action"] for step in steps]) == made
 
     @pytest.mark.parametrize("image", [f"/boot/initramfs-{igb.KERNEL}.img", f"/boot/initrd-{igb.KERNEL}"])
     def test_red_hat_and_suse_make_theirs_with_dracut(self, image: str) -> None:

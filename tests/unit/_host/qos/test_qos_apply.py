@@ -284,7 +284,7 @@ class TestInbox:
         kernel = host()
         monkeypatch.setitem(qos._SET, "pfc", lambda *_arguments: "")
         outcome = applied(kernel, {"cable_length": 20})
-        assert outcome["failed"] and "the cable length to 20 m was asked for, it is 7 m" in outcome["msg"]
+        assert outcome["failed"] and "the cable length is 7 m, expected 20 m" in outcome["msg"]
 
 
 class TestTos:

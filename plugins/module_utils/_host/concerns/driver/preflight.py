@@ -39,7 +39,7 @@ def refusals(wish: Wish, state: DriverState, system: Mapping[str, Any], family: 
         return [
             Refusal(
                 "owner",
-                "find out who looks after the driver",
+                "find out who manages the driver",
                 f"the Network Operator's driver container owns the modules ({CONTAINER_READY}): remove ofedDriver "
                 "from its policy and wait for the container to end, or set source: container",
             )

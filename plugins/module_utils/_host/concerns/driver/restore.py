@@ -128,7 +128,7 @@ def _restored_link(link: Mapping[str, Any]) -> list[Operation]:
     port = f"{{port:{link['pci']}}}"
     operations: list[Operation] = []
     # A hardware address and a master are given to an interface that is down. So is a name by older kernels (EBUSY, 2):
-    # one that a network manager's "up" gets ahead of is given by the concern that looks after names.
+    # one that a network manager's "up" gets ahead of is given by the concern that owns names.
     if link["mac"] or link["master"]:
         operations.append(Run(("ip", "link", "set", "dev", port, "down")))
     operations.append(Run(("ip", "link", "set", "dev", port, "name", link["name"]), accepted=(0, 2)))

@@ -247,7 +247,7 @@ def _key_of_file(path: str) -> str:
 
 
 def _initramfs(context: Context, planned: list[Step]) -> list[Step]:
-    """Return the step that makes the initramfs again when it was made with other naming files."""
+    """Return the step that rebuilds the initramfs when it was made with other naming files."""
     known, initramfs = context.boot_files.get(STAMP), context.actual.facts["naming"]["initramfs"]
     if initramfs is None or not rebuilds_initramfs(context):
         return []
@@ -260,7 +260,7 @@ def _initramfs(context: Context, planned: list[Step]) -> list[Step]:
             "naming",
             STAMP,
             target=initramfs["image"],
-            action="make the initramfs again",
+            action="rebuild the initramfs",
             before=None if known is None else str(known).strip().rsplit("\n", 1)[-1],
             after=digest(files) if files else None,
             reason="it may hold network drivers, and it names interfaces by the files that it was made with",

@@ -11,7 +11,7 @@ from typing import Any, Callable, Mapping, NamedTuple
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.qos import state
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.qos.files import UNIT_FILE, boot_files
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.qos.request import CUTTING
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.qos.wording import told, value_of
+from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.qos.wording import name_of, value_of
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.operations import (
     Operation,
@@ -55,7 +55,7 @@ ERRORS = MappingProxyType(
         "EOPNOTSUPP": _UNSUPPORTED,
         "ENOTSUP": _UNSUPPORTED,
         "EPERM": (
-            "the kernel lets nobody set it here; next: run as root (become: true) on the host itself; of DCBX: end "
+            "the kernel rejects this setting; next: run as root (become: true) on the host itself; of DCBX: end "
             "lldpad, which holds it, and run again"
         ),
         "ENODEV": (
@@ -125,7 +125,7 @@ def work(context: Context, step: Step) -> Work:
         found = making.read(subject, host)
         if found == subject.to:
             return ""
-        return f"{told(setting, subject.to)} was asked for, it is {value_of(setting, found)}"
+        return f"{name_of(setting)} is {value_of(setting, found)}, expected {value_of(setting, subject.to)}"
 
     return Work(do, undo, verify)
 

@@ -93,7 +93,7 @@ def user_blockers(loaded: Mapping[str, Loaded], users: Iterable[User]) -> list[B
 
 
 def function_blockers(nics: Iterable[Nic], netdevs: Mapping[str, Netdev], loaded: Collection[str]) -> list[Blocker]:
-    """Return functions whose loss nobody could mend: given to a machine or a container, or of a switchdev e-switch.
+    """Return functions whose loss nothing would restore: given to a machine or a container, or of a switchdev e-switch.
 
     ``nics`` are those that the driver takes away: physical functions and their virtual ones. ``loaded`` are modules:
     without IPoIB no function of InfiniBand has an interface anywhere.
