@@ -55,7 +55,7 @@ class ActionModule(FabricAction):
         if arguments["plans"]:
             show_plans(hosts, variables)
         policies = drains_of_policies(hosts, variables, arguments["rollouts"])
-        drains = {host: policy["drain"] for host, policy in policies.items()}
+        drains = {host: {**each["drain"], "safe_load": bool(each.get("safe_load"))} for host, each in policies.items()}
         of_turns: dict[str, Any] = {
             "drains": drains,
             **({"hooks": hooks_of(hosts, variables)} if arguments["hooks"] else {}),
@@ -132,8 +132,8 @@ def _reboots(
 ) -> dict[str, Any]:
     """Return the hosts to reload or reboot, what is to be said before, and the others whose nodes are drained then."""
     reload, reboot = due_for_reload(hosts, variables), due_for_reboot(hosts, variables)
-    due = frozenset((*reload, *reboot))
-    others = [host for host in drained(hosts, variables) if host not in due]
+    due, safe = frozenset((*reload, *reboot)), drained(hosts, variables, policies)
+    others = [host for host in safe if host not in due]
     parallel = parallel_of_policies(sorted(due), variables, policies) if due else "1"
-    notices = [*reload_notice(reload, variables, parallel), *reboot_notice(reboot, variables, parallel)]
+    notices = [*reload_notice(reload, safe, parallel), *reboot_notice(reboot, safe, parallel)]
     return {"reboot": reboot, "reload": reload, "give_back": others, "parallel": parallel, "notices": notices}

@@ -15,7 +15,6 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.helm imp
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.load import HostReading, build_spec
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.preflight import preflight
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.proof_pods import networks_of
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.render import render
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.guid_ranges import shared_guids
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import parse_host_variables
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.syntax import label_key_problem
@@ -110,7 +109,7 @@ class ActionModule(FabricAction):
         """Return the sealed plans of the hosts of this run; raise InvalidInput where something is another one now."""
         loaded, limit = load(path), task_vars.get("ansible_limit")
         hosts = taking_part(list(spec["hosts"]), task_vars.get("groups") or {}, limit, self._loader)
-        run = run_of(render(dict(spec)), task_vars, plain)
+        run = run_of(spec, task_vars, plain)
         wishes = wishes_of(hosts, spec["hosts"], task_vars, plain)
         violations, said = compare(f"sealed plan {path}", loaded, run, wishes, limited=bool(limit))
         if violations:

@@ -8,7 +8,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Mapping
 
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.render import render
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import REFUSED, describe
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.sealed import seal
 from ansible_collections.rdma.fabric.plugins.module_utils._report.documents import host_document_violations
@@ -40,7 +39,7 @@ class ActionModule(FabricAction):
             raise ActionFailure("\n".join([f"{path} was not written, as steps are refused:", *refused]))
         wishes = wishes_of(hosts, spec["hosts"], task_vars, plain) if hosts else {}
         sealed = {host: (wishes[host], seal(found[host]["plan"], found[host]["facts"])) for host in hosts}
-        document = document_of(run_of(render(spec), task_vars, plain), sealed)
+        document = document_of(run_of(spec, task_vars, plain), sealed)
         text = text_of(document)
         changed = not (path.is_file() and path.read_text(encoding="utf-8", errors="replace") == text)
         if changed and not self.check_mode:

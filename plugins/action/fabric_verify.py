@@ -96,7 +96,8 @@ class ActionModule(ClusterAction):
                     return {"changed": True, "plan": plan, "msg": lines, "notices": notices_of(request)}
                 return self._prove(request, pods, client, run_dir)
             except (ApiFault, BatchError) as err:
-                raise ActionFailure(str(err)) from err
+                unanswered = isinstance(err, ApiFault) and err.passing
+                raise ActionFailure(str(err), unanswered=unanswered) from err
 
     def _around(
         self, arguments: dict[str, Any], facts: dict[str, Any], pods: ClusterPods, task_vars: dict[str, Any]

@@ -47,12 +47,16 @@ class ActionModule(ClusterAction):
         with task_environment(self._environment()), file.stage(lambda _turn: stage) as part:
             try:
                 connection = self.waiting_connection(arguments)
-                cluster = NodeCluster(connection, arguments["node"], arguments["pod_selector"])
+            except ApiFault as fault:
+                raise ActionFailure(f"node {arguments['node']}: {fault}") from fault
+            cluster = NodeCluster(connection, arguments["node"], arguments["pod_selector"])
+            try:
                 answer = self._bring(cluster, arguments)
             except (ApiFault, Unanswered) as err:
-                raise ActionFailure(f"node {arguments['node']}: {err}") from err
+                raise ActionFailure(f"node {arguments['node']}: {err}", **_standing(cluster, err)) from err
             except ActionFailure as failure:
                 part.found = _for_the_turn(stage, failure.facts)
+                failure.facts.update(_standing(cluster))
                 raise
             part.found = _for_the_turn(stage, answer)
         answer["requests"] = {verb: connection.sent[verb] for verb in ("get", "list", "patch", "post")}
@@ -175,6 +179,17 @@ class ActionModule(ClusterAction):
                 "after": _picture(after, [row for row in rows if row["action"] != "evicted"], marked=step),
             }
         return answer
+
+
+def _standing(cluster: NodeCluster, err: ApiFault | Unanswered | None = None) -> dict[str, bool]:
+    """Return whether the node is there no more, and whether the API server is silent, which says nothing of it."""
+    if isinstance(err, Unanswered) or (err is not None and err.passing):
+        return {"gone": False, "unanswered": True}
+    try:
+        with cluster.connection.until(cluster.now()):
+            return {"gone": cluster.node() is None, "unanswered": False}
+    except (ApiFault, Unanswered) as silence:
+        return {"gone": False, "unanswered": isinstance(silence, Unanswered)}
 
 
 def _for_the_turn(stage: str, answer: Mapping[str, Any]) -> dict[str, Any]:

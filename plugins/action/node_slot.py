@@ -90,26 +90,25 @@ class ActionModule(ClusterAction):
                 waited=answer["waited"],
             )
         else:
-            file.end(in_one_line(arguments["reason"]) if arguments["state"] == "failed" else "")
+            file.end(in_one_line(arguments["reason"]))
 
     def _bring(self, connection: Connection, slots: Slots, arguments: dict[str, Any]) -> dict[str, Any]:
-        state, holding = arguments["state"], slots.whole
+        state, holding, lease = arguments["state"], slots.whole, arguments["lease"]
         if state == "taken":
             return self._foreseen(slots) if self.check_mode else self._take(connection, slots, arguments)
         any_run = state == "given_back" and arguments["any_run"]
-        notices: list[str] = []
+        reason = in_one_line(arguments["reason"])
         if self.check_mode:
             found = [slot for slot in holding.held(any_run=any_run) if state != "failed" or not slot.failed]
-        elif state == "given_back":
-            found = slots.give_back(any_run=any_run)
         else:
-            reason = in_one_line(arguments["reason"])
-            found = slots.fail(reason)
-            notices = _tell(connection, holding.wish, reason) if found else []
-        return {
-            **self._result(bool(found), slot_name(holding.group, found[0].index) if found else ""),
-            "notices": notices,
-        }
+            found = slots.give_back(any_run=any_run) if state == "given_back" else slots.fail(reason)
+        lost = holding.lost(lease) if lease and not found and not holding.held(any_run=any_run) else ""
+        notices = [_lost(holding.wish.node, lease, lost)] if lost else []
+        if state == "failed" and not self.check_mode:
+            found = found or (slots.fail_anew(reason) if lost else [])
+            notices += _tell(connection, holding.wish, reason) if found or lost else []
+        answer = self._result(bool(found), slot_name(holding.group, found[0].index) if found else "")
+        return {**answer, "lost": lost, "notices": notices}
 
     def _take(self, connection: Connection, slots: Slots, arguments: dict[str, Any]) -> dict[str, Any]:
         limit, holding = unlimited(float(arguments["timeout"])), slots.whole
@@ -137,7 +136,14 @@ class ActionModule(ClusterAction):
 
     @staticmethod
     def _result(changed: bool, lease: str) -> dict[str, Any]:
-        return {"changed": changed, "lease": lease, "blocked": "", "waited": 0.0, "notices": []}
+        return {"changed": changed, "lease": lease, "blocked": "", "waited": 0.0, "lost": "", "notices": []}
+
+
+def _lost(node: str, lease: str, now: str) -> str:
+    return (
+        f"node {node} has lost its slot {lease} during its turn: {now}. More nodes may have been out of service than "
+        "allowed; find out who takes or deletes slots that are held (node_slot with any_run: true, kubectl)"
+    )
 
 
 def _tell(connection: Connection, wish: Wish, reason: str) -> list[str]:

@@ -9,8 +9,9 @@ from typing import Any
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.syntax import label_key_problem
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import ApiFault
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.nodes import labelled_nodes
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.nodes import cordoned_nodes, labelled_nodes
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import Connection
+from ansible_collections.rdma.fabric.plugins.module_utils._rollout.cordon import mark_of
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.drain import Unanswered
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.slots import (
     SKIP_NODE,
@@ -39,9 +40,11 @@ class ActionModule(ClusterAction):
                 connection = Connection(self.client(arguments), notify=self.progress)
                 leases = SlotShelf(connection, group, arguments["namespace"]).leases()
                 labelled = labelled_nodes(connection, label) if label else []
+                cordoned = cordoned_nodes(connection) if arguments["marks"] else []
                 skipped = labelled_nodes(connection, SKIP_NODE) if arguments["skip_nodes"] else []
             except (ApiFault, Unanswered) as err:
                 raise ActionFailure(f"the slots can't be read: {err}") from err
+        marks = {str(node["metadata"]["name"]): mark_of(node) for node in cordoned}
         taken = sorted((slot for slot in slots_of(leases, group) if slot.node), key=lambda slot: slot.index)
         return {
             "changed": False,
@@ -55,6 +58,11 @@ class ActionModule(ClusterAction):
                     "domain": slot.domain,
                 }
                 for slot in taken
+            ],
+            "marked": [
+                {"node": node, "holder": mark.holder, "run": mark.run, "reason": mark.reason, "time": mark.time}
+                for node, mark in sorted(marks.items())
+                if mark is not None
             ],
             "domains": {node["metadata"]["name"]: node["metadata"]["labels"][label] for node in labelled},
             "skip_nodes": sorted(node["metadata"]["name"] for node in skipped),

@@ -39,6 +39,7 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._guard import settle, 
 from ansible_collections.rdma.fabric.plugins.plugin_utils._host_action import HostAction
 from ansible_collections.rdma.fabric.plugins.plugin_utils._host_role import TaskVariables, options_of_role
 from ansible_collections.rdma.fabric.plugins.plugin_utils._host_values import refuse_sealed, with_variables_of_task
+from ansible_collections.rdma.fabric.plugins.plugin_utils._interruption import TimedOut, within
 from ansible_collections.rdma.fabric.plugins.plugin_utils._process import boot_of_controller
 from ansible_collections.rdma.fabric.plugins.plugin_utils._run_input import CONTROLLER
 from ansible_collections.rdma.fabric.plugins.plugin_utils._turn_file import TurnFile
@@ -82,6 +83,8 @@ class ActionModule(HostAction):
         """Plan or apply the host and write what was asked for; see the module's documentation."""
         if arguments["confirm"]:
             return self._confirm(arguments["confirm"], task_vars)
+        if arguments["timeout"] < 0:
+            raise ActionFailure(f"timeout: {arguments['timeout']} is less than 0, which stands for no limit")
         name = str(task_vars.get("inventory_hostname", ""))
         wish, said = self._as_the_task_sees_it(name, arguments, task_vars)
         desired = check_spec(wish)
@@ -96,7 +99,7 @@ class ActionModule(HostAction):
             if recorded:
                 result = self._plan_recorded(desired, recorded, arguments)
             else:
-                result = self._run_module(desired, arguments, task_vars)
+                result = self._answer_in_time(name, desired, arguments, task_vars)
             result["reboot_due"] = self._reboot_due(result, arguments)
             boot = result.pop("boot_id", "")
             result["is_controller"] = bool(boot) and boot == boot_of_controller()
@@ -177,6 +180,19 @@ class ActionModule(HostAction):
         if any(step["status"] == REFUSED for step in outcome["plan"]["steps"]):
             outcome["plan"]["notices"].append(host.gaps())
         return outcome
+
+    def _answer_in_time(
+        self, host: str, desired: HostSpec, arguments: Mapping[str, Any], task_vars: dict[str, Any]
+    ) -> dict[str, Any]:
+        """Return what the module answers; raises ActionFailure where the host does not answer in time."""
+        try:
+            with within(arguments["timeout"]):
+                return self._run_module(desired, arguments, task_vars)
+        except TimedOut:
+            raise ActionFailure(
+                f"{host} has not answered for {arguments['timeout']} s (rdma_fabric_host_timeout). What was begun may "
+                "go on there: look at the host by its console, then run again"
+            ) from None
 
     def _run_module(self, desired: HostSpec, arguments: Mapping[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         given = {key: arguments[key] for key in ("mode", "state", "strict", "defer_reload")}

@@ -302,8 +302,8 @@ options:
         type: str
       consents:
         description: >-
-          Booleans of C(vf_reset), C(uplink_change), C(reboot), C(driver_reload), C(firmware), C(firmware_burn),
-          C(acs_change) and C(takeover), as in C(rdma_fabric_allow_vf_reset).
+          Booleans of C(vf_reset), C(uplink_change), C(reboot), C(driver_reload), C(driver_upgrade), C(firmware),
+          C(firmware_burn), C(acs_change) and C(takeover), as in C(rdma_fabric_allow_vf_reset).
         type: dict
       requests:
         description: >-

@@ -166,10 +166,12 @@ pushes:
   returned: when O(joining) is true
   type: bool
 drains:
-  description: What O(rollouts) say of each host, as options of P(rdma.fabric.node_drain#module).
+  description:
+    - What O(rollouts) say of each host, as options of P(rdma.fabric.node_drain#module). With C(safe_load) its node is
+      drained before a driver is loaded, whatever the playbook.
   returned: success
   type: dict
-  sample: {dgx-01: {state: drained, force: false, pod_selector: '', timeout: 300}}
+  sample: {dgx-01: {state: drained, force: false, pod_selector: '', timeout: 300, safe_load: false}}
 hooks:
   description:
     - The task files that are run at each stage of a host's turn (C(rdma_fabric_hooks_before_drain) and so on), of the
@@ -179,8 +181,8 @@ hooks:
   sample: {dgx-01: {changed: [/etc/rdma-fabric/hooks/nccl.yml]}}
 give_back:
   description:
-    - The other hosts whose nodes are drained before a reload or a reboot (C(rdma_fabric_drain)), as a run that was
-      killed may have left them cordoned. There is none while a host was left behind.
+    - The other hosts whose nodes are drained before a reload or a reboot (C(rdma_fabric_drain), or C(safe_load) of
+      RV(drains)), as a run that was killed may have left them cordoned. There is none while a host was left behind.
   returned: when O(reboots) is true
   type: list
   elements: str

@@ -199,6 +199,14 @@ requests:
   returned: success
   type: dict
   sample: {get: 4, list: 3, patch: 1, post: 2}
+gone:
+  description: Whether there is no such node, or none any more.
+  returned: failure
+  type: bool
+unanswered:
+  description: Whether the API server gave no answer, so that what has become of the node is not known.
+  returned: failure
+  type: bool
 missing:
   description: What kept the node from being given back.
   returned: when the wait of O(state=uncordoned) was in vain

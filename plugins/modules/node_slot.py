@@ -107,8 +107,17 @@ options:
     description: Whether O(state=given_back) frees the slot of the node whichever run has it.
     type: bool
     default: false
+  lease:
+    description:
+      - The slot that RV(lease) has named when it was taken, for O(state=given_back) and O(state=failed). Where the node
+        has no slot any more, a notice and RV(lost) say what became of it. A node that failed has another one then, so
+        that no other begins.
+    type: str
+    default: ''
   reason:
-    description: What the node has failed by, for those who look at it. Needed with O(state=failed).
+    description:
+      - What the node has failed by, for those who look at it. Needed with O(state=failed).
+      - With O(state=given_back), of a node that was deleted, it is kept in O(turn_file) only.
     type: str
     default: ''
   group:
@@ -206,8 +215,13 @@ requests:
   returned: success
   type: dict
   sample: {get: 0, list: 2, watch: 1, post: 0, put: 1}
+lost:
+  description: What has become of O(lease), where the node has no slot any more. Empty otherwise.
+  returned: success
+  type: str
+  sample: it is of worker-2 (run admin@controller-4712-9034399, renewed 2026-01-01T00:00:00.000000Z) now
 notices:
-  description: Whose slot the node goes on with.
+  description: Whose slot the node goes on with, and that it has lost its own.
   returned: success
   type: list
   elements: str

@@ -12,9 +12,9 @@ short_description: Read which nodes have a slot to be out of service
 version_added: 0.1.0
 description:
   - Returns the slots of a O(group) that are taken, each with its node, its run, and what the node failed by.
-  - One request, whatever the number of nodes, and one more for their labels with each of O(label) and O(skip_nodes).
+  - One request, whatever the number of nodes, and one more for each of O(label), O(skip_nodes) and O(marks).
 notes:
-  - The user needs C(list) on Leases in O(namespace), and on nodes with O(label) or O(skip_nodes).
+  - The user needs C(list) on Leases in O(namespace), and on nodes with O(label), O(skip_nodes) or O(marks).
 author:
   - The rdma.fabric contributors (@rdma-fabric)
 extends_documentation_fragment:
@@ -35,6 +35,11 @@ options:
     description: Key of the label that says in which failure domain a node is. Its values are returned for all nodes.
     type: str
     default: ''
+  marks:
+    description:
+      - Whether RV(marked) names the nodes that M(rdma.fabric.node_drain) has cordoned. One may have lost its slot.
+    type: bool
+    default: false
   skip_nodes:
     description: Whether to look which nodes have the label by which NVIDIA's operators leave a node out of upgrades.
     type: bool
@@ -90,6 +95,17 @@ slots:
       returned: always
       type: str
       sample: topology.kubernetes.io/zone=a
+marked:
+  description: With O(marks), the nodes that are cordoned with the mark of M(rdma.fabric.node_drain), and what it says.
+  returned: success
+  type: list
+  elements: dict
+  sample:
+    - node: worker-1
+      holder: admin@controller
+      run: reboots of rdma.fabric.host
+      reason: upgrade, 2 steps
+      time: '2026-01-01T00:00:00Z'
 domains:
   description: The values of O(label) by node, for the nodes that have it.
   returned: success

@@ -138,6 +138,12 @@ options:
     description: Seconds that ports which come up late are waited for, to offer again what O(links) says.
     type: int
     default: 120
+  timeout:
+    description:
+      - Seconds within which the host has to answer. The task fails then, whatever goes on on the host. V(0) is without
+        limit.
+    type: int
+    default: 3600
   allow_reboot:
     description:
       - Whether the host may be rebooted. Nothing is rebooted here, RV(reboot_due) tells that it is to be.
@@ -518,6 +524,7 @@ def main() -> None:
             "sealed": {"type": "dict"},
             "links": {"type": "list", "elements": "dict", "default": []},
             "link_timeout": {"type": "int", "default": 120},
+            "timeout": {"type": "int", "default": 3600},
             "allow_reboot": {"type": "bool", "default": False},
             "defer_reload": {"type": "bool", "default": False},
         },

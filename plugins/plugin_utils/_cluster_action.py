@@ -16,7 +16,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._k8s.batch import run
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.client import Client, auth_options
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import ApiFault
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.session import BatchError, BatchRequest
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import Clock, Connection
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import Clock, Connection, Patience
 from ansible_collections.rdma.fabric.plugins.plugin_utils._action import (
     ActionFailure,
     FabricAction,
@@ -26,6 +26,9 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._interruption import i
 from ansible_collections.rdma.fabric.plugins.plugin_utils._process import running_play, sleep_while_it_runs
 
 display = Display()
+
+# Control planes are upgraded, and come back from a power failure, within a quarter of an hour.
+_IN_A_TURN_SECONDS = 900.0
 
 
 class ClusterAction(FabricAction):
@@ -53,11 +56,13 @@ class ClusterAction(FabricAction):
     def waiting_connection(self, arguments: Mapping[str, Any]) -> Connection:
         """Return a connection for what may wait long: who waits for a play that was killed stops, and writes nothing.
 
-        Raises ApiFault.
+        In the turn of a host it outlasts an API server that is away: a node that was begun is out of service until its
+        turn has ended. Raises ApiFault.
         """
         clock = Clock(sleep=sleep_while_it_runs(running_play()))
         client = self.client(arguments)
-        return Connection(client, clock=clock, notify=self.progress, streams=client)
+        patience = Patience(total=_IN_A_TURN_SECONDS) if arguments.get("turn_file") else Patience()
+        return Connection(client, clock=clock, patience=patience, notify=self.progress, streams=client)
 
     def progress(self, text: str) -> None:
         """Show what the task is waiting for."""

@@ -30,6 +30,7 @@ OPTIONS: Mapping[str, tuple[str, ...]] = {
     "allow_reboot": ("rdma_fabric_allow_reboot",),
     "defer_reload": ("host_defer_reload",),
     "link_timeout": ("rdma_fabric_link_timeout",),
+    "timeout": ("rdma_fabric_host_timeout",),
 }
 """Options with the variables that say them, of which the first that is given counts."""
 _TURN, _DRAIN = "_rdma_fabric_host_turn", "_rdma_fabric_host_drain"

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Lets a task that is asked to end clean up first."""
+"""Lets a task that is asked to end clean up first, and ends one that would wait for ever."""
 
 from __future__ import annotations
 
@@ -15,6 +15,32 @@ from typing import Iterator
 
 class Interrupted(BaseException):
     """The run was asked to end (SIGTERM, SIGINT); what it made is removed on the way out."""
+
+
+class TimedOut(BaseException):
+    """What was to be done in a time was not."""
+
+
+@contextmanager
+def within(seconds: float) -> Iterator[None]:
+    """Raise TimedOut in the body once so many seconds are over; 0 is without limit.
+
+    A task that has a timeout of Ansible's own keeps to that: both are one alarm of the process.
+    """
+    if not seconds or signal.getitimer(signal.ITIMER_REAL)[0]:
+        yield
+        return
+
+    def end(_number: int, _frame: FrameType | None) -> None:
+        raise TimedOut()
+
+    before = signal.signal(signal.SIGALRM, end)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
 
 
 @contextmanager

@@ -162,14 +162,22 @@ def shown_later(hosts: Iterable[str], variables: Mapping[str, Mapping[str, Any]]
 
 
 def drained(
-    hosts: Iterable[str], variables: Mapping[str, Mapping[str, Any]], *, unless_given: bool = False
+    hosts: Iterable[str],
+    variables: Mapping[str, Mapping[str, Any]],
+    policies: Mapping[str, Mapping[str, Any]] | None = None,
+    *,
+    unless_given: bool = False,
 ) -> list[str]:
-    """Return the hosts whose nodes are drained before they are interrupted; ``unless_given`` counts without a value."""
+    """Return the hosts whose nodes are drained before they are interrupted.
+
+    Without a value of the host, ``unless_given`` counts, and whether its policy loads drivers on drained nodes only.
+    """
     asked = {host: variables.get(host, {}).get("rdma_fabric_drain") for host in hosts}
+    safe = frozenset(host for host, policy in (policies or {}).items() if policy.get("safe_load"))
     return [
         host
         for host, value in asked.items()
-        if boolean(unless_given if value is None or is_blank(value) else value, strict=False)
+        if boolean((unless_given or host in safe) if value is None or is_blank(value) else value, strict=False)
     ]
 
 
@@ -225,28 +233,28 @@ def parallel_of_policies(
 
     A host without policy, and one that is not drained, goes alone; ``unless_given`` is as for :func:`drained`.
     """
-    safe = frozenset(drained(hosts, variables, unless_given=unless_given))
+    safe = frozenset(drained(hosts, variables, policies, unless_given=unless_given))
     limits = [int(policies[host]["parallel"]) if host in policies and host in safe else 1 for host in hosts]
     least = min((limit for limit in limits if limit), default=0)
     return str(least) if least else "100%"
 
 
-def reboot_notice(hosts: Sequence[str], variables: Mapping[str, Mapping[str, Any]], parallel: str = "1") -> list[str]:
-    """Return the notice that goes before reboots: whom they are about, and whose pods they cut off."""
-    return _turn_notice("to be rebooted", hosts, variables, parallel)
+def reboot_notice(hosts: Sequence[str], safe: Collection[str], parallel: str = "1") -> list[str]:
+    """Return the notice that goes before reboots: whom they are about, and whose pods they cut off.
+
+    ``safe`` are the hosts whose nodes are drained before.
+    """
+    return _turn_notice("to be rebooted", hosts, safe, parallel)
 
 
-def reload_notice(hosts: Sequence[str], variables: Mapping[str, Mapping[str, Any]], parallel: str = "1") -> list[str]:
+def reload_notice(hosts: Sequence[str], safe: Collection[str], parallel: str = "1") -> list[str]:
     """Return the notice that goes before reloads of the driver, which cut off as reboots do."""
-    return _turn_notice("to have their NIC driver reloaded", hosts, variables, parallel)
+    return _turn_notice("to have their NIC driver reloaded", hosts, safe, parallel)
 
 
-def _turn_notice(
-    what: str, hosts: Sequence[str], variables: Mapping[str, Mapping[str, Any]], parallel: str
-) -> list[str]:
+def _turn_notice(what: str, hosts: Sequence[str], safe: Collection[str], parallel: str) -> list[str]:
     if not hosts:
         return []
-    safe = frozenset(drained(hosts, variables))
     cut_off = [host for host in hosts if host not in safe]
     drains = "their nodes are drained before"
     if cut_off:

@@ -52,7 +52,7 @@ OF_HOSTS = (
 )
 """Variables of hosts that a plan holds beside what the desired state is made from, without ``rdma_fabric_``."""
 _PREFIX = "rdma_fabric_"
-_PARTS = {"settings": dict, "objects": dict, "plans": list}
+_PARTS = {"settings": dict, "objects": dict, "policies": dict, "plans": list}
 _PLAN_PARTS = {"hosts": dict, "desired": dict, "variables": dict}
 _AGAIN = "have the plan written again: site --check with rdma_fabric_plan_file"
 _MOST_PLACES = 20
@@ -68,10 +68,11 @@ class Wish(NamedTuple):
 
 
 class Run(NamedTuple):
-    """What is the same for all hosts: settings, and a digest of each object by its name."""
+    """What is the same for all hosts: settings, by name digests of objects, and what each policy says of drains."""
 
     settings: Json
     objects: dict[str, str]
+    policies: dict[str, Json]
 
 
 class Loaded(NamedTuple):
@@ -103,6 +104,14 @@ def _given(value: Any) -> Any:
         return [_given(item) for item in value] if isinstance(value, list) else value
     kept = {key: _given(item) for key, item in value.items()}
     return {key: item for key, item in kept.items() if item is not None and item not in ([], {})}
+
+
+def policies_of(rollouts: Iterable[Mapping[str, Any]]) -> dict[str, Json]:
+    """Return by its kind and name what each policy says of drains; ``rollouts`` are those of a FabricSpec."""
+    return {
+        str(rollout["source"]): {key: value for key, value in rollout.items() if key != "source"}
+        for rollout in rollouts
+    }
 
 
 def digests_of(waves: list[Json]) -> dict[str, str]:
@@ -168,7 +177,8 @@ def read(source: str, document: Any) -> Loaded:
             wishes[host] = Wish(plan["desired"], plan["variables"])
             hosts[host] = {"plan": number, "machine": str(machine)}
     shared = [{"facts": plan["facts"], "steps": plan["steps"]} for plan in plans]
-    return Loaded(Run(document["settings"], document["objects"]), wishes, shared, hosts)
+    run = Run(document["settings"], document["objects"], document["policies"])
+    return Loaded(run, wishes, shared, hosts)
 
 
 def _wrong_parts(source: str, path: str, document: Any, parts: Mapping[str, type]) -> list[Violation]:
@@ -189,6 +199,7 @@ def compare(
     found = [
         *(_setting(name, old, new) for name, old, new in _changes(loaded.run.settings, run.settings)),
         *_objects(source, loaded.run.objects, run.objects),
+        *_policies(loaded.run.policies, run.policies),
     ]
     for host, wish in wishes.items():
         if host in loaded.wishes:
@@ -213,6 +224,15 @@ def _objects(source: str, sealed: Mapping[str, str], now: Mapping[str, str]) -> 
             problem = "is not what was sealed" if name in now else "is gone"
         found.append(Violation(f"objects of {source}", one_line(name), problem, _AGAIN))
     return found
+
+
+def _policies(sealed: Mapping[str, Json], now: Mapping[str, Json]) -> list[Violation]:
+    """Return what policies say of drains otherwise; which hosts they are about is among that."""
+    return [
+        Violation(f"policy {one_line(name)}", one_line(path), _problem(old, new), _AGAIN)
+        for name in sorted({*sealed, *now})
+        for path, old, new in _changes(sealed.get(name, _ABSENT), now.get(name, _ABSENT), "ofedDriver.upgradePolicy")
+    ]
 
 
 def _setting(name: str, old: Any, new: Any) -> Violation:

@@ -10,6 +10,7 @@ from typing import Any, Callable, Iterable, Mapping
 
 from ansible.errors import AnsibleError
 
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.render import render
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, Violation
 from ansible_collections.rdma.fabric.plugins.plugin_utils._host_documents import parse_document
 from ansible_collections.rdma.fabric.plugins.plugin_utils._run_input import CONTROLLER
@@ -20,6 +21,7 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._sealed_plan import (
     Run,
     Wish,
     digests_of,
+    policies_of,
     read,
     wish_of,
 )
@@ -43,8 +45,11 @@ def load(path: Path) -> Loaded:
     return read(f"sealed plan {path}", document)
 
 
-def run_of(waves: list[dict[str, Any]], task_vars: Mapping[str, Any], convert: Convert) -> Run:
-    """Return what of a run is the same for all of its hosts; localhost's variables count, as for the run."""
+def run_of(spec: Mapping[str, Any], task_vars: Mapping[str, Any], convert: Convert) -> Run:
+    """Return what of a run is the same for all of its hosts; localhost's variables count, as for the run.
+
+    ``spec`` is a FabricSpec.
+    """
     hostvars = task_vars.get("hostvars") or {}
     runner = hostvars.get(task_vars.get("inventory_hostname", ""), {})
     controller = hostvars.get(CONTROLLER, runner)
@@ -52,7 +57,7 @@ def run_of(waves: list[dict[str, Any]], task_vars: Mapping[str, Any], convert: C
     for name, default in SETTINGS.items():
         value = _value(controller, f"{PREFIX}{name}", convert)
         settings[name] = default if value is None else value if isinstance(default, bool) else str(value)
-    return Run(settings, digests_of(waves))
+    return Run(settings, digests_of(render(dict(spec))), policies_of(spec.get("rollouts") or ()))
 
 
 def wishes_of(

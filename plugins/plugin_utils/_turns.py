@@ -18,8 +18,6 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._variable_table import
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variable_values import value_of
 
 _MOST_NAMED = 10
-# What a turn may take beside what has a limit of its own: installing a driver and building its modules.
-_WORK_SECONDS = 3600
 # A limit of 0 is without limit. A slot that nobody renews for so long belongs to a run that is dead.
 _WITHOUT_LIMIT_SECONDS = 86400
 
@@ -137,10 +135,12 @@ def seconds_of(variables: Mapping[str, Any], drain: Mapping[str, Any]) -> int:
     pods = _value("drain_timeout", variables, drain.get("timeout"))
     jobs = _value("drain_wait_timeout", variables, drain.get("wait_timeout"))
     waits_for_jobs = _value("drain_wait_for", variables, drain.get("wait_for"))
-    if not pods or (waits_for_jobs and not jobs):
+    # Installing a driver and building its modules, above all.
+    work = _value("host_timeout", variables)
+    if not pods or not work or (waits_for_jobs and not jobs):
         return _WITHOUT_LIMIT_SECONDS
     # The pods' limit counts twice: for their end, and for the node to be ready again.
-    return int(_WORK_SECONDS + 2 * pods + jobs + _value("reboot_timeout", variables))
+    return int(work + 2 * pods + jobs + _value("reboot_timeout", variables))
 
 
 def with_refused(turns: Turns, reasons: Mapping[str, str]) -> Turns:

@@ -102,6 +102,11 @@ CONSENTS = (
         "It is the consent as well to firmware values that may change link, functions or mode of an uplink's card.",
     ),
     _consent("driver_reload", "Consent to reload the NIC driver, which interrupts its traffic."),
+    _consent(
+        "driver_upgrade",
+        "Consent to replace the driver release that the host has by that of a policy whose C(upgradePolicy) does not "
+        "say C(autoUpgrade: true).",
+    ),
     _consent("firmware", "Consent to set parameters of a card's firmware for the next boot."),
     _consent(
         "firmware_burn",

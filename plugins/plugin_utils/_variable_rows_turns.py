@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from ansible_collections.rdma.fabric.plugins.plugin_utils._variable import Variable
+from ansible_collections.rdma.fabric.plugins.plugin_utils._variable import HOST, Variable
 
 TURNS = ("playbook rollback", "playbook teardown", "playbook upgrade")
 _TEARDOWN = ("playbook teardown",)
@@ -86,6 +86,19 @@ ROWS = (
         _TEARDOWN,
         default=False,
         asked=True,
+    ),
+    Variable(
+        "host_timeout",
+        "int",
+        (
+            "Seconds within which a host has to answer, each time that it is read or changed. The time in which it "
+            "builds a driver counts. One that does not answer has failed; V(0) is no limit.",
+        ),
+        ("host",),
+        HOST,
+        default=3600,
+        least=0,
+        unit="seconds",
     ),
     Variable(
         "slot_timeout",

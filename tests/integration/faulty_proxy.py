@@ -17,11 +17,11 @@ import struct
 import tempfile
 import threading
 import time
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Callable
+from typing import Any, Callable, Iterator
 from urllib.parse import urlsplit
 
 from ansible_collections.rdma.fabric.tests.lab.control_plane import ControlPlane
@@ -65,6 +65,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
     server: ProxyServer
 
     def setup(self) -> None:
+        if self.server.is_away.is_set():
+            raise ConnectionResetError
         self.request = self.server.tls.wrap_socket(self.request, server_side=True)
         super().setup()
         self.upstream = http.client.HTTPSConnection(*self.server.address, context=self.server.upstream_tls, timeout=30)
@@ -79,6 +81,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.close_connection = True
             return
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        if self.server.is_away.is_set():
+            self.reset()
+            return
         fault = self.server.plan.next_fault(self.command, self.path)
         if fault in STATUS_FAULTS:
             self.answer_status(STATUS_FAULTS[fault], retry_after="1")
@@ -174,6 +179,7 @@ class ProxyServer(http.server.ThreadingHTTPServer):
         self.upstream_tls = upstream_tls
         self.plan = Plan()
         self.watches: list[socket.socket] = []
+        self.is_away = threading.Event()
 
     def handle_error(self, *_args: Any) -> None:
         """A client that goes away is what these tests are about."""
@@ -207,6 +213,16 @@ class FaultyProxy:
         """Treat the requests from now on as a plan says."""
         self._server.plan = plan
         return plan
+
+    @contextmanager
+    def away(self) -> Iterator[None]:
+        """Answer nothing for a while, and cut what is under way."""
+        self._server.is_away.set()
+        self.cut_watches()
+        try:
+            yield
+        finally:
+            self._server.is_away.clear()
 
     def has_watches(self) -> bool:
         """Tell whether a watch is under way."""

@@ -21,6 +21,7 @@ from ansible_collections.rdma.fabric.tests.integration.isolated import apart
 _ENTER = """
 set -e
 while [ -e "$0/hold" ]; do sleep 0.05; done
+if [ -e "$0/clock" ]; then export PYTHONPATH="$0/clock"; fi
 mount --make-rprivate /
 for each in etc run var/lib; do
     mount -t overlay overlay -o "lowerdir=/$each,upperdir=$0/$each/upper,workdir=$0/$each/work" "/$each"
@@ -35,7 +36,7 @@ if [ -e "$0/read-only" ]; then
     mount --bind /etc/security /etc/security
     mount -o remount,bind,ro /etc/security
 fi
-exec PYTHON "$@"
+exec INTERPRETER "$@"
 """
 
 
@@ -48,7 +49,7 @@ class OwnFiles:
             for part in ("upper", "work"):
                 (folder / place / part).mkdir(parents=True)
         enter = folder / "enter"
-        enter.write_text(_ENTER.replace("PYTHON", str(python)), encoding="utf-8")
+        enter.write_text(_ENTER.replace("INTERPRETER", str(python)), encoding="utf-8")
         self._python = folder / "python"
         words = " ".join([*apart("mount"), "sh", "-c"])
         self._python.write_text(f'#!/bin/sh\nexec {words} "$(cat {enter})" {folder} "$@"\n', encoding="utf-8")

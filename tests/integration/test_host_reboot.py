@@ -327,6 +327,15 @@ def test_a_node_is_drained_as_the_policy_says_where_no_variable_says_otherwise(r
     assert (given["wait_timeout"], given["delete_empty_dir"]) == (88, True)
 
 
+def test_a_policy_that_loads_drivers_safely_has_the_node_drained_unless_a_variable_says_otherwise(role: Role) -> None:
+    waits = {**WAITS, "summary": {"labels": {"nic": "yes"}}}
+    safe = [{**ROLLOUT, "safe_load": True}]
+    assert role.run([waits, DONE], True, rollouts=safe)[2] == [HOST, "cordoned", REBOOT, HOST, GIVEN_BACK]
+    not_drained = role.run([waits, DONE], True, "-e", "rdma_fabric_drain=false", rollouts=safe)
+    assert not_drained[2] == [HOST, REBOOT, HOST], not_drained[1]
+    assert role.run([waits, DONE], True, rollouts=[ROLLOUT])[2] == [HOST, REBOOT, HOST]
+
+
 def test_a_policy_for_other_nodes_says_nothing_of_this_one(role: Role) -> None:
     role.run([WAITS], True, *DRAINS, rollouts=[ROLLOUT], drain=REFUSED)
     assert all(role.given(DRAIN)[name] is None for name in OF_POLICY)

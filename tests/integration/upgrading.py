@@ -10,12 +10,20 @@ import os
 import signal
 import subprocess
 import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Callable, Mapping, Sequence
+from typing import Any, Callable, Iterator, Mapping, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.cordon import ANNOTATION
 from ansible_collections.rdma.fabric.tests.integration.own_files import OwnFiles, inventory_of
-from ansible_collections.rdma.fabric.tests.integration.playbooks import ADMINISTRATOR, Json, Outcome, User
+from ansible_collections.rdma.fabric.tests.integration.playbooks import (
+    ADMINISTRATOR,
+    LIMIT_SECONDS,
+    Json,
+    Outcome,
+    User,
+)
 from ansible_collections.rdma.fabric.tests.lab.control_plane import ControlPlane
 from ansible_collections.rdma.fabric.tests.lab.nodes import apply_nodes, kwok_node
 
@@ -29,6 +37,7 @@ class Fleet:
     """Three hosts that want a limit of locked memory, their nodes, and a pod with a device on each."""
 
     limits_file = LIMITS
+    names: Sequence[str] = NAMES
 
     def __init__(self, cluster: ControlPlane, namespace: str, folder: Path) -> None:
         self._inventory_of(cluster, namespace, folder, rdma_fabric_drain_force=True)
@@ -40,7 +49,7 @@ class Fleet:
         """Have hosts, names for their nodes, an inventory with these variables, and a user."""
         self.cluster, self.api, self.namespace = cluster, cluster.api, namespace
         self.user = User(folder / "user")
-        self.hosts = {name: OwnFiles(folder / name) for name in NAMES}
+        self.hosts = {name: OwnFiles(folder / name) for name in self.names}
         self.inventory = inventory_of(
             folder,
             self.hosts,
@@ -48,7 +57,7 @@ class Fleet:
             rdma_fabric_node_name=f"{namespace}-{{{{ inventory_hostname }}}}",
             **variables,
         )
-        self.nodes = {name: f"{namespace}-{name}" for name in NAMES}
+        self.nodes = {name: f"{namespace}-{name}" for name in self.names}
 
     def pod(self, node: str) -> None:
         holder = {"limits": {DEVICE: "1"}, "requests": {DEVICE: "1"}}
@@ -62,17 +71,31 @@ class Fleet:
         self.api.call("POST", f"/api/v1/namespaces/{self.namespace}/pods", body)
 
     def run(
-        self, *arguments: str, playbook: str = "upgrade", kubeconfig: Path | None = None, **variables: Any
+        self,
+        *arguments: str,
+        playbook: str = "upgrade",
+        kubeconfig: Path | None = None,
+        user: User | None = None,
+        seconds: float = LIMIT_SECONDS,
+        **variables: Any,
     ) -> Outcome:
+        """Run a playbook; runs at the same time are of users of their own."""
         given = {"rdma_fabric_namespace": self.namespace, **variables}
-        return self.user.run(
+        return (user or self.user).run(
             playbook,
             *arguments,
             inventory=self.inventory,
             variables=given,
             cluster=self.cluster,
             kubeconfig=kubeconfig or self.cluster.kubeconfig,
+            seconds=seconds,
         )
+
+    @contextmanager
+    def running(self, *arguments: str, **variables: Any) -> Iterator[Callable[[], Outcome]]:
+        """Let a run go on beside the test, which asks for its outcome."""
+        with ThreadPoolExecutor(1) as pool:
+            yield pool.submit(self.run, *arguments, **variables).result
 
     def start(
         self,
@@ -109,6 +132,23 @@ class Fleet:
         self.hosts[first].switch("hold", on=False)
         return first
 
+    @contextmanager
+    def held_in_its_change(self, name: str) -> Iterator[None]:
+        """Keep the host that is being drained from being changed, once it is its turn to be."""
+        self.until(lambda: name in self.cordoned())
+        self.hosts[name].switch("hold", on=True)
+        try:
+            self.until(lambda: self.stage(name) == "change")
+            yield
+        finally:
+            self.hosts[name].switch("hold", on=False)
+
+    def stage(self, name: str) -> str:
+        """Return the stage of the turn of a host, empty before it."""
+        path = self.user.here / "rdma-fabric-run" / "turns" / f"{name}.json"
+        stages = json.loads(path.read_text(encoding="utf-8"))["stages"] if path.exists() else []
+        return str(stages[-1]["stage"]) if stages else ""
+
     def offer(self, name: str, number: int) -> None:
         """Have a node offer so many devices; it is not given back without those that it had."""
         amount = {"allocatable": {DEVICE: str(number)}, "capacity": {DEVICE: str(number)}}
@@ -138,10 +178,10 @@ class Fleet:
         return self.api.call("GET", f"/api/v1/nodes/{self.nodes[name]}")
 
     def cordoned(self) -> list[str]:
-        return [name for name in NAMES if self.node(name)["spec"].get("unschedulable")]
+        return [name for name in self.names if self.node(name)["spec"].get("unschedulable")]
 
     def marked(self) -> list[str]:
-        return [name for name in NAMES if ANNOTATION in self.node(name)["metadata"].get("annotations", {})]
+        return [name for name in self.names if ANNOTATION in self.node(name)["metadata"].get("annotations", {})]
 
     def slots(self) -> list[Json]:
         path = f"/apis/coordination.k8s.io/v1/namespaces/{self.namespace}/leases"
@@ -174,11 +214,11 @@ class Fleet:
         """Return the version of the nodes as they are now."""
         return str(self.api.call("GET", "/api/v1/nodes")["metadata"]["resourceVersion"])
 
-    def most_at_once(self, version: str, names: Sequence[str] = NAMES) -> int:
-        """Return how many of these were ever cordoned at once since that version, by every change that was stored."""
+    def most_at_once(self, version: str, names: Sequence[str] = ()) -> int:
+        """Return how many of these, or of all, were ever cordoned at once since that version, by every change."""
         changes = self._all_changes(version)
         cordoned: set[str] = set()
-        most, asked = 0, {self.nodes[name] for name in names}
+        most, asked = 0, {self.nodes[name] for name in names or self.names}
         for node in changes:
             if node["metadata"]["name"] in asked:
                 (cordoned.add if node["spec"].get("unschedulable") else cordoned.discard)(node["metadata"]["name"])

@@ -17,11 +17,11 @@ from ansible_collections.rdma.fabric.tests.unit.test_variables_read import trust
 
 UPGRADE = Path(__file__).resolve().parents[2] / "roles" / "host" / "tasks" / "upgrade.yml"
 FAILED: dict[str, Any] = {"_rdma_fabric_host_end": {"unfinished": [{"host": "a", "why": "failed: it is not Ready"}]}}
-DUE: dict[str, Any] = {**FAILED, "_rdma_fabric_host_turn": {"due": True}, "_rdma_fabric_host_drain": {"changed": True}}
+DUE: dict[str, Any] = {**FAILED, "_rdma_fabric_host_due": True, "_rdma_fabric_host_drain": {"changed": True}}
 # A run that was killed has changed it, and nothing was left for this one but to verify it.
 LEFT: dict[str, Any] = {
     **FAILED,
-    "_rdma_fabric_host_turn": {"due": False},
+    "_rdma_fabric_host_due": False,
     "_rdma_fabric_host_drain": {"skipped": True},
 }
 CORDONED: dict[str, Any] = {**LEFT, "_rdma_fabric_host_given_back": {"failed": True, "cordoned": True}}
@@ -42,12 +42,19 @@ def included(file: str, variables: dict[str, Any]) -> bool:
         (DUE, False, True),
         ({**DUE, "_rdma_fabric_host_end": {"unfinished": []}}, False, False),
         ({**DUE, "_rdma_fabric_host_drain": {"failed": True}}, False, False),
+        ({**DUE, "_rdma_fabric_host_others": {"unfinished": [{"host": "a", "why": "unreachable"}]}}, False, False),
         ({**DUE, "_rdma_fabric_host_hook": {"stage": "verified"}}, False, False),
         ({**DUE, "host_state": "previous"}, False, False),
         ({**DUE, "rdma_fabric_rollback": False}, False, False),
         (LEFT, False, False),
         ({**LEFT, "_rdma_fabric_host_given_back": {"failed": True}}, False, False),
+        ({**DUE, "_rdma_fabric_host_given_back": {"failed": True, "unanswered": True, "gone": False}}, False, False),
+        ({**DUE, "_rdma_fabric_host_given_back": {"failed": True, "unanswered": False, "gone": True}}, False, False),
+        ({**DUE, "_rdma_fabric_host_given_back": {"failed": True, "unanswered": False, "gone": False}}, False, True),
+        ({**DUE, "_rdma_fabric_host_wire": {"failed": True, "unanswered": True}}, False, False),
+        ({**DUE, "_rdma_fabric_host_wire": {"failed": True, "unanswered": False}}, False, True),
         (CORDONED, True, False),
+        ({**CORDONED, "_rdma_fabric_host_given_back": {"cordoned": True, "unanswered": True}}, False, False),
         ({**CORDONED, "_rdma_fabric_host_drain": {"changed": False}}, True, True),
         ({**CORDONED, "_rdma_fabric_host_drain": {"failed": True}}, True, False),
         ({**CORDONED, "rdma_fabric_rollback": False}, False, False),
@@ -61,12 +68,19 @@ def included(file: str, variables: dict[str, Any]) -> bool:
         "turn",
         "turn that has not failed",
         "drain that has failed",
+        "failed before it was begun",
         "pods are back",
         "playbook rollback",
         "turn, not wanted",
         "killed, nothing was verified",
         "killed, takes pods",
+        "turn, API server away",
+        "turn, node deleted",
+        "turn, node not ready",
+        "turn, API server away in the wire test",
+        "turn, fails on the wire",
         "killed, not drained yet",
+        "killed, API server away",
         "killed, drained",
         "killed, can't be drained",
         "killed, not wanted",

@@ -42,9 +42,11 @@ IN_TURN = (
     "test_killed_anywhere.py",
     "test_readme_path.py",
     "test_rollback.py",
+    "test_sealed_upgrade.py",
     "test_teardown.py",
     "test_upgrade.py",
     "test_upgrade_killed.py",
+    "test_upgrade_policies.py",
     "test_upgrade_report.py",
     "test_upgrade_wire.py",
 )

@@ -37,6 +37,12 @@ def labelled_nodes(connection: Connection, selector: str) -> list[Json]:
     return list_objects(connection, Key("v1", "Node", "", ""), _NODES, selectors)
 
 
+def cordoned_nodes(connection: Connection) -> list[Json]:
+    """Return the nodes that take no new pods, as the API server has them in memory."""
+    selectors = {"fieldSelector": "spec.unschedulable=true", "resourceVersion": "0"}
+    return list_objects(connection, Key("v1", "Node", "", ""), _NODES, selectors)
+
+
 def patch_node(connection: Connection, name: str, patch: Mapping[str, object], *, dry_run: bool = False) -> Json | None:
     """Merge a patch into a node; None when it is another now than the one whose resourceVersion the patch names."""
     key = Key("v1", "Node", "", name)

@@ -98,22 +98,34 @@ class Slots:
         return self.whole.look()
 
     def give_back(self, *, any_run: bool = False) -> list[Slot]:
-        """Free both; return what was freed of all nodes. Raises SlotRefused."""
+        """Free both; return what was freed of all nodes. Raises SlotRefused.
+
+        The one of the node's domain is freed also where the other was lost.
+        """
 
         def free(slot: Slot) -> None:
             if slot.domain:
                 self.within(slot.domain, 0).give_back(any_run=any_run)
 
-        return self.whole.give_back(any_run=any_run, before=free)
+        found = self.whole.give_back(any_run=any_run, before=free)
+        if not found and self.whole.wish.domain:
+            self.within(self.whole.wish.domain, 0).give_back(any_run=any_run)
+        return found
 
     def fail(self, reason: str) -> list[Slot]:
-        """Leave both behind with what the node failed by; return the changed ones of all nodes."""
+        """Leave both behind with what the node failed by; return the changed ones of all nodes. Raises SlotRefused."""
 
         def leave(slot: Slot) -> None:
             if slot.domain:
                 self.within(slot.domain, 0).fail(reason)
 
         return self.whole.fail(reason, before=leave)
+
+    def fail_anew(self, reason: str) -> list[Slot]:
+        """Leave both behind for a node that has lost that of all nodes. Raises SlotRefused."""
+        if self.whole.wish.domain:
+            self.within(self.whole.wish.domain, 0).fail(reason)
+        return self.whole.fail_anew(reason)
 
     def _domain(self) -> Holding:
         node, domain = self.whole.wish.node, self.whole.wish.domain

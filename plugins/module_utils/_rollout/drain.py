@@ -30,6 +30,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._rollout.pods import (
 
 # A pod of the same controller that appears this often on a cordoned node will do so for ever.
 _MOST_RETURNS = 3
+_LOOKED_EVERY = 10.0
 
 
 class DrainFailed(Exception):
@@ -105,6 +106,7 @@ class Drain:
     last: dict[str, Json] = field(default_factory=dict)
     _returns: Counter[str] = field(default_factory=Counter)
     _owners: set[str] = field(default_factory=set)
+    _looked_at: float = 0.0
 
     def plan(self) -> list[Verdict]:
         """Return a verdict on each pod of the node as it is now. Raises DrainFailed for those that forbid a drain."""
@@ -123,6 +125,7 @@ class Drain:
     def run(self) -> list[Verdict]:
         """Evict what has to leave and wait for its end; return the verdicts on the pods that stay."""
         pace = Pace(self.cluster, self.limit, self.progress)
+        self._looked_at = pace.started
         while True:
             silence = ""
             try:
@@ -131,6 +134,7 @@ class Drain:
                     self._still_cordoned()
                     return staying
                 self._evict_those_due()
+                self._look_at_the_node()
             except Unanswered as err:
                 silence = str(err)
             if pace.is_over():
@@ -199,6 +203,12 @@ class Drain:
         if last is not None:
             entry.refused_at = self.cluster.now() if entry.refused_at is None else entry.refused_at
             self.refusals[entry.verdict.uid] = last.reason, round(self.cluster.now() - entry.refused_at, 1)
+
+    def _look_at_the_node(self) -> None:
+        """See now and then that the node is there and cordoned: the pods of one that was deleted may never end."""
+        if self.cluster.now() - self._looked_at >= _LOOKED_EVERY:
+            self._looked_at = self.cluster.now()
+            self._still_cordoned()
 
     def _still_cordoned(self) -> None:
         node = self.cluster.node()

@@ -35,6 +35,8 @@ from ansible_collections.rdma.fabric.plugins.module_utils._rollout.slots import 
     busy_of,
     decide,
     lease_of,
+    lowest_free,
+    slot_name,
     slot_of,
 )
 
@@ -270,6 +272,29 @@ class Holding:
         return self._change(
             lambda slot: replace(slot, failed=reason, process=""), lambda slot: slot.failed != reason, before, False
         )
+
+    def lost(self, lease: str) -> str:
+        """Return who has a slot now that this run had taken for the node, and that it has no more."""
+        for slot in self._slots():
+            if slot_name(self.group, slot.index) == lease:
+                return f"it is of {slot} now" if slot.node else "somebody has given it back"
+        return "its Lease was deleted"
+
+    def fail_anew(self, reason: str) -> list[Slot]:
+        """Leave a slot behind for a node that failed once it had lost its own: others are not to begin either way.
+
+        The node is out of service, so that is no more than what is true, whatever the limit. Another run that has taken
+        the slot of this node has taken the node as well.
+        """
+        for _attempt in range(_MOST_WRITES):
+            slots = self._slots()
+            if any(slot.node == self.wish.node for slot in slots):
+                return []
+            (free,) = lowest_free(slots, {slot.index for slot in slots if slot.node}, 1)
+            mine = replace(self._mine(free), failed=reason, process="")
+            if self.shelf.write(lease_of(mine, self.group, self.namespace)) is not None:
+                return [mine]
+        raise SlotRefused(f"no slot could be left behind for it in {_MOST_WRITES} writes; see who takes them")
 
     def adopt(self, run: str) -> list[Slot]:
         """Make what a run, of which more was healed for this node, has left here ours; return what it had."""

@@ -83,13 +83,16 @@ def wait_until_whole(
 ) -> list[str]:
     """Look at the node until nothing is missing, or the limit in seconds is over; return what is missing then.
 
-    ``missing_of`` is asked about the node, None while it is not there, and may raise Unanswered.
+    ``missing_of`` is asked about the node, None while it is not there, and may raise Unanswered; so does this where the
+    last look had no answer.
     """
     pace = Pace(cluster, limit, progress)
     while True:
         try:
             missing = missing_of(cluster.node())
         except Unanswered as err:
+            if pace.is_over():
+                raise
             missing = [str(err)]
         if not missing or pace.is_over():
             return missing

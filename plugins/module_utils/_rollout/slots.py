@@ -263,11 +263,11 @@ def decide(
         return Wait(_why_full(wish.limit, taken, left, of_operator))
     # Without limit, as many as are taken are enough to keep out of each other's way.
     room = (wish.limit - len(of_operator) if wish.limit else 2 * len(taken) + 1) - len(taken)
-    first, *others = _lowest_free(slots, {slot.index for slot in taken}, room)
+    first, *others = lowest_free(slots, {slot.index for slot in taken}, room)
     return Take(first, others=tuple(others))
 
 
-def _lowest_free(slots: Sequence[Slot], held: Collection[int], count: int) -> list[Slot]:
+def lowest_free(slots: Sequence[Slot], held: Collection[int], count: int) -> list[Slot]:
     """Return so many slots of the lowest numbers that are not held, as they were read."""
     read = {slot.index: slot for slot in slots}
     numbers = islice((number for number in itertools.count() if number not in held), count)

@@ -139,10 +139,27 @@ class TestDriver:
         assert rollout["drain"] == {**plain["drain"], **asked}
         assert driver(upgradePolicy={"maxParallelUpgrades": 0}).spec["rollouts"][0]["parallel"] == 0
 
-    def test_safe_load_and_automatic_upgrades_are_named(self) -> None:
+    def test_safe_load_drains_nodes_in_every_playbook(self) -> None:
         fabric = driver(upgradePolicy={"safeLoad": True, "autoUpgrade": True}).accepted()
-        assert "boots" in fabric.said("upgradePolicy.safeLoad: has no effect here").hint
-        assert "when you start rdma.fabric.upgrade" in fabric.said("upgradePolicy.autoUpgrade: has no effect here").hint
+        assert fabric.spec["rollouts"][0]["safe_load"] is True
+        assert (
+            "rdma_fabric_drain: false" in fabric.said("upgradePolicy.safeLoad: has rdma.fabric.site drain nodes").hint
+        )
+        assert driver(upgradePolicy={"autoUpgrade": True}).spec["rollouts"][0]["safe_load"] is False
+
+    @pytest.mark.parametrize(
+        ("policy", "holds"),
+        [({"autoUpgrade": True}, False), ({"autoUpgrade": False}, True), ({"drain": {"force": True}}, True)],
+    )
+    def test_a_policy_without_automatic_upgrades_holds_drivers_back(self, policy: dict[str, Any], holds: bool) -> None:
+        (request,) = driver(upgradePolicy=policy).spec["host_requests"]
+        assert (request["driver"].get("auto_upgrade") is False) is holds
+
+    def test_automatic_upgrades_start_no_run_and_say_so(self) -> None:
+        fabric = driver(upgradePolicy={"autoUpgrade": True}).accepted()
+        assert "when you start rdma.fabric.upgrade" in fabric.said("upgradePolicy.autoUpgrade: lets a run upgrade").hint
+        (request,) = driver().spec["host_requests"]
+        assert "auto_upgrade" not in request["driver"]
 
     @pytest.mark.parametrize(
         "field", ["maxParallelUpgrades", "drain.timeoutSeconds", "waitForCompletion.timeoutSeconds"]

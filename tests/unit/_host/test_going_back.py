@@ -15,8 +15,9 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.run.converge imp
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.result import Run
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import check_spec
 from ansible_collections.rdma.fabric.tests.fixtures.hosts.fleet import FLEET
-from ansible_collections.rdma.fabric.tests.unit._host.driver.hosts import driver_host
+from ansible_collections.rdma.fabric.tests.unit._host.driver.hosts import RELEASE, driver_host
 from ansible_collections.rdma.fabric.tests.unit._host.driver.test_driver_apply import CONSENTS, WANTED, runs_vendor
+from ansible_collections.rdma.fabric.tests.unit._host.host_facts import request
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.machine import KILL, Kernel, Killed
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.sweep import settled, sweep
 
@@ -141,6 +142,31 @@ def test_a_vendors_driver_that_was_there_before_stays() -> None:
     brought(kernel, {"limits": {"memlock": 65536}, "consents": CONSENTS, "driver": WANTED})
     back = brought(kernel, {"limits": {"memlock": 65536}, "consents": CONSENTS, "driver": WANTED}, BACK)
     assert (back.get("failed"), runs_vendor(kernel)) == (None, True)
+
+
+def of_policy(release: str, memlock: int, **how: bool) -> dict[str, Any]:
+    """Return what a policy asks for of the driver, beside a limit."""
+    section = {"repository": "nvcr.io/nvidia/mellanox", "image": "doca-driver", "version": f"{release}.0-0", **how}
+    return {"limits": {"memlock": memlock}, "consents": CONSENTS, "requests": [request(driver=section)]}
+
+
+def test_a_driver_that_waits_for_consent_was_not_reached_so_nothing_comes_back_to_it() -> None:
+    kernel = driver_host()
+    brought(kernel, of_policy(RELEASE, 65536, auto_upgrade=False))
+    assert runs_vendor(kernel)
+    held = brought(kernel, of_policy("25.07-0.9.7", 131072, auto_upgrade=False))
+    assert (held.get("failed"), [step["status"] for step in held["plan"]["steps"]]) == (None, ["needs_consent"])
+    (kept,) = reached.read_history(kernel)
+    assert kept.state["limits"]["memlock"] == 65536
+    back = brought(kernel, of_policy("25.07-0.9.7", 131072, auto_upgrade=False), BACK)
+    assert (back.get("failed"), back["plan"]["steps"], runs_vendor(kernel)) == (None, [], True)
+
+
+def test_whether_a_policy_upgrades_by_itself_is_no_other_state() -> None:
+    kernel = driver_host()
+    brought(kernel, of_policy(RELEASE, 65536, auto_upgrade=False))
+    brought(kernel, of_policy(RELEASE, 65536))
+    assert len(reached.read_history(kernel)) == 1
 
 
 def test_a_state_that_can_not_be_read_is_told_before_anything_is_changed() -> None:

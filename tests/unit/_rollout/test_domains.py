@@ -160,6 +160,20 @@ def test_a_run_without_domains_heals_what_an_earlier_one_has_of_them_and_gives_i
     assert (cluster.whole.nodes(), cluster.of("zone=a").nodes()) == ([], [])
 
 
+def test_the_slot_of_a_domain_is_freed_and_left_behind_also_where_that_of_all_nodes_was_lost() -> None:
+    cluster = Cluster()
+    own = slots(cluster, Seat(cluster.whole), "a1", "zone=a", run="r")
+    take(own)
+    cluster.whole.leases.clear()
+    own.give_back()
+    assert cluster.of("zone=a").nodes() == []
+    take(own)
+    cluster.whole.leases.clear()
+    own.fail_anew("no links")
+    assert [(slot.node, slot.failed) for slot in cluster.of("zone=a").slots()] == [("a1", "no links")]
+    assert [(slot.node, slot.failed, slot.domain) for slot in cluster.whole.slots()] == [("a1", "no links", "zone=a")]
+
+
 def test_a_node_left_out_of_service_does_not_wait_for_one_that_waits_for_it() -> None:
     """The dead run knew no domains, so another node has the only slot of this one's."""
     cluster = Cluster(Server(short={"a1"}))

@@ -186,6 +186,13 @@ def test_a_node_that_is_deleted_or_uncordoned_meanwhile_is_no_drained_one() -> N
     assert "node n was uncordoned by somebody else" in failure(memory("a", found=node()))
 
 
+def test_the_pods_of_a_node_that_was_deleted_are_not_waited_for_until_the_limit() -> None:
+    cluster = memory("a", stuck=True)
+    cluster.events[5.0] = lambda: setattr(cluster, "found", None)
+    assert "node n was deleted while it was drained" in failure(cluster, limit=unlimited(0))
+    assert cluster.time < 20.0
+
+
 def test_a_pod_that_comes_while_a_node_is_drained_and_forbids_it_ends_the_drain() -> None:
     cluster = memory("a", stuck=True)
 

@@ -21,7 +21,13 @@ import pytest
 
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.drain import Unanswered
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.holding import Held, Holding, SlotRefused
-from ansible_collections.rdma.fabric.plugins.module_utils._rollout.slots import STATE_LABEL, Slot, Wish, slot_of
+from ansible_collections.rdma.fabric.plugins.module_utils._rollout.slots import (
+    STATE_LABEL,
+    Slot,
+    Wish,
+    slot_name,
+    slot_of,
+)
 
 Json = dict[str, Any]
 START = datetime(2026, 1, 1, tzinfo=timezone.utc)
@@ -124,6 +130,11 @@ class Seat:
 
     def sleep(self, seconds: float) -> None:
         self.time += seconds
+
+
+def lease_name(held: Held) -> str:
+    """Return the name of the Lease of a slot that was taken."""
+    return slot_name("upgrade", held.slot.index)
 
 
 def holding(seat: Seat, node: str = "n1", run: str = "", limit: int = 1, **wish: Any) -> Holding:
@@ -618,6 +629,38 @@ class TestFailedNodes:
         holding(Seat(server), "n2", "r").fail("no links")
         assert "failed: no links" in take(Seat(server), "n2", run="next").healed
         assert [slot.failed for slot in server.slots()] == [""]
+
+    @pytest.mark.parametrize(
+        ("thief", "said"),
+        [("n3", "it is of n3 (run r3, renewed"), ("", "somebody has given it back"), (None, "its Lease was deleted")],
+    )
+    def test_a_slot_that_was_lost_is_told_with_who_has_it_and_one_that_fails_has_another(
+        self, thief: str | None, said: str
+    ) -> None:
+        server = Server()
+        taken = lease_name(take(Seat(server), "n2", run="r"))
+        holding(Seat(server), "n2").give_back(any_run=True)
+        if thief:
+            take(Seat(server), thief, run="r3")
+        elif thief is None:
+            server.leases.clear()
+        own = holding(Seat(server), "n2", "r")
+        assert (own.give_back(), own.fail("no links")) == ([], [])
+        assert own.lost(taken).startswith(said)
+        (left,) = own.fail_anew("no links")
+        assert (left.node, left.failed, server.nodes()) == ("n2", "no links", sorted(filter(None, ["n2", thief])))
+        with pytest.raises(SlotRefused, match="as one has failed: n2"):
+            take(Seat(server), "n4", limit=9, run="r")
+        healed = take(Seat(server), "n2", run="next", rollout=frozenset({"n2"}))
+        assert "failed: no links" in healed.healed
+
+    def test_a_slot_that_another_run_has_taken_for_the_same_node_is_that_runs(self) -> None:
+        server = Server()
+        take(Seat(server), "n2", run="r")
+        holding(Seat(server), "n2").give_back(any_run=True)
+        take(Seat(server), "n2", run="next")
+        assert holding(Seat(server), "n2", "r").fail_anew("no links") == []
+        assert [(slot.run, slot.failed) for slot in server.slots()] == [("next", "")]
 
     def test_any_run_can_give_a_slot_back_where_asked_to(self) -> None:
         server = Server()

@@ -7,11 +7,16 @@ from __future__ import annotations
 
 import os
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from ansible import constants
 
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import ApiFault, Fault
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import Reply
+from ansible_collections.rdma.fabric.plugins.plugin_utils import _cluster_action
 from ansible_collections.rdma.fabric.plugins.plugin_utils._cluster_action import ClusterAction, task_environment
+from ansible_collections.rdma.fabric.tests.unit._k8s.fake_server import FakeTime
 
 
 def test_variables_of_a_task_are_gone_after_it_even_when_it_fails(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -37,3 +42,25 @@ def test_progress_goes_where_it_spoils_no_json(
         "err": "",
         stream: "rdma.fabric.k8s_batch: waits for multus\n",
     }
+
+
+@pytest.mark.parametrize(("turn_file", "outlasted"), [(None, 60), ("turns/a.json", 600)])
+def test_an_api_server_that_is_away_is_outlasted_longer_in_the_turn_of_a_host(
+    monkeypatch: pytest.MonkeyPatch, turn_file: str | None, outlasted: float
+) -> None:
+    time = FakeTime()
+
+    class Away:
+        def send(self, *_request: Any) -> Reply:
+            if time.seconds < outlasted:
+                raise ApiFault(Fault.UNREACHABLE, "connection refused")
+            return Reply(200, {}, b"{}")
+
+    monkeypatch.setattr(ClusterAction, "client", lambda _self, _arguments: Away())
+    monkeypatch.setattr(_cluster_action, "sleep_while_it_runs", lambda _play: time.clock().sleep)
+    monkeypatch.setattr(_cluster_action, "Clock", lambda **_given: time.clock())
+    task = SimpleNamespace(action="rdma.fabric.node_drain", async_val=0)
+    connection = ClusterAction(task, SimpleNamespace(), SimpleNamespace(), None, None, None).waiting_connection(
+        {"turn_file": turn_file}
+    )
+    assert connection.request("get", "/x", what="Thing a") == (200, {})

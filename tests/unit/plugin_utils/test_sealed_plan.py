@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, Sequence
 
 import pytest
 
@@ -21,6 +21,7 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._sealed_plan import (
     digest,
     digests_of,
     document_of,
+    policies_of,
     read,
     text_of,
     wish_of,
@@ -30,6 +31,12 @@ STEP = {"id": "mtu:a", "line": "planned: mtu a: set the MTU to 9000", "from": "0
 FACTS = {"kernel": "6.8.0-1", "nics": {"0000:18:00.0": "15b3:1021 mlx5_core"}, "uplinks": ["eno1"]}
 INTERFACES = {"rdma_fabric_interfaces": [{"pci": "0000:18:00.0", "mtu": 9000}]}
 CONFIG = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "b"}, "data": {"k": "v"}}
+ROLLOUT: dict[str, Any] = {
+    "source": "NicClusterPolicy/a",
+    "node_selector": {},
+    "parallel": 1,
+    "drain": {"force": True, "timeout": 300},
+}
 SECRET = {**CONFIG, "kind": "Secret", "stringData": {"password": "hunter2"}}
 
 
@@ -43,8 +50,9 @@ def sealed(machine: str, *steps: dict[str, str]) -> dict[str, Any]:
     return {"facts": FACTS, "machine": machine, "steps": list(steps)}
 
 
-def run(*objects: dict[str, Any], **settings: Any) -> Run:
-    return Run({**SETTINGS, **settings}, digests_of([{"name": "all", "objects": list(objects)}]))
+def run(*objects: dict[str, Any], rollouts: Sequence[dict[str, Any]] = (ROLLOUT,), **settings: Any) -> Run:
+    digests = digests_of([{"name": "all", "objects": list(objects)}])
+    return Run({**SETTINGS, **settings}, digests, policies_of(rollouts))
 
 
 HOSTS = {f"gpu-{number:02}": (wish(INTERFACES), sealed(f"m{number}", STEP)) for number in (10, 2, 1)}
@@ -144,6 +152,17 @@ def test_changed_new_and_missing_objects_are_named() -> None:
     ]
 
 
+def test_what_a_policy_says_otherwise_of_drains_is_named_by_its_place() -> None:
+    unforced = {**ROLLOUT, "parallel": 2, "drain": {**ROLLOUT["drain"], "force": False}}
+    found = changed(SAME, run(CONFIG, SECRET, rollouts=[unforced]))[0]
+    assert [line.split(" (")[0] for line in found] == [
+        "policy NicClusterPolicy/a: ofedDriver.upgradePolicy.drain.force: is false now, true was sealed",
+        "policy NicClusterPolicy/a: ofedDriver.upgradePolicy.parallel: is 2 now, 1 was sealed",
+    ]
+    (gone,) = changed(SAME, run(CONFIG, SECRET, rollouts=[]))[0]
+    assert gone.startswith("policy NicClusterPolicy/a: ofedDriver.upgradePolicy: is not given now, ")
+
+
 def test_hosts_without_a_plan_are_refused_and_those_beside_the_run_are_told_unless_it_is_limited() -> None:
     (found,) = changed({**SAME, "gpu-99": wish(INTERFACES)})[0]
     assert found.startswith("plan.json: plans: has no plan of gpu-99")
@@ -178,6 +197,7 @@ def test_a_file_that_was_edited_is_refused() -> None:
         ({"format": "rdma.fabric report"}, "format: is no sealed plan"),
         (resealed(version=2), "version: is 2; this release reads version 1"),
         (resealed(plans={}), "plans: is missing or of another type"),
+        (resealed(policies=[]), "policies: is missing or of another type"),
         (resealed(plans=[{"hosts": {}}]), "plans[0].desired: is missing or of another type"),
         (resealed(plans=[{**DOCUMENT["plans"][0], "steps": [{}]}]), "steps[0]: lacks one of"),
     ],

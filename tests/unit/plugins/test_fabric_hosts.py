@@ -302,8 +302,20 @@ def labelled(*, drain: bool = True, **labels: str) -> dict[str, Any]:
 
 def test_each_host_is_drained_by_the_policy_that_its_labels_choose() -> None:
     variables = done(a=labelled(nic="yes"), b=labelled(pool="b"), c=labelled())
-    result = look(variables, rollouts=[ROLLOUT, OTHER])
-    assert result["drains"] == {"a": {"timeout": 7}, "b": {"timeout": 9}}
+    result = look(variables, rollouts=[ROLLOUT, {**OTHER, "safe_load": True}])
+    assert result["drains"] == {"a": {"timeout": 7, "safe_load": False}, "b": {"timeout": 9, "safe_load": True}}
+
+
+def test_nodes_whose_policy_loads_drivers_safely_are_drained_unless_a_variable_says_otherwise() -> None:
+    silent = {"rdma_fabric_host_result": {**DUE, "summary": {"labels": {"nic": "yes"}}}}
+    healed = {"rdma_fabric_host_result": {**FINE, "summary": {"labels": {"nic": "yes"}}}}
+    variables = done(a=silent, b=labelled(nic="yes", drain=False), c=healed)
+    result = look(variables, reboots=True, rollouts=[{**ROLLOUT, "safe_load": True}])
+    assert (result["reboot"], result["give_back"]) == (["a", "b"], ["c"])
+    assert "nothing is drained for b: set rdma_fabric_drain" in result["notices"][0]
+    ordinary = look(variables, reboots=True, rollouts=[ROLLOUT])
+    assert ordinary["give_back"] == []
+    assert "nothing is drained: set" in ordinary["notices"][0]
 
 
 @pytest.mark.parametrize(

@@ -197,6 +197,8 @@ def test_a_limit_that_is_none_is_refused() -> None:
         ({"rdma_fabric_drain_timeout": "100", "rdma_fabric_reboot_timeout": 1}, [POLICY], 3600 + 2 * 100 + 1),
         ({}, [POLICY], 3600 + 2 * 7 + 1800),
         ({"rdma_fabric_drain_timeout": 0}, [POLICY], 86400),
+        ({"rdma_fabric_host_timeout": "60"}, [], 60 + 2 * 300 + 1800),
+        ({"rdma_fabric_host_timeout": 0}, [], 86400),
         ({"rdma_fabric_drain_wait_for": "job=x"}, [], 86400),
         ({"rdma_fabric_drain_wait_for": "job=x", "rdma_fabric_drain_wait_timeout": 5}, [], 3600 + 600 + 5 + 1800),
         ({}, [{**POLICY, "drain": {"timeout": 7, "wait_for": "job=x", "wait_timeout": 0}}], 86400),

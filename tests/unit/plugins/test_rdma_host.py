@@ -11,6 +11,7 @@ import os
 import stat
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from types import SimpleNamespace
@@ -314,6 +315,14 @@ class TestLiveHost:
         result = plan(output_file=str(tmp_path / "file" / "hosts" / "egx-01.json"))
         assert result["failed"]
         assert str(tmp_path / "file") in result["msg"]
+
+    def test_a_host_that_does_not_answer_in_its_time_has_failed(self, plan: Plan) -> None:
+        result = plan(live=lambda _arguments: {"changed": threading.Event().wait(60)}, timeout=1)
+        assert result["failed"] is True
+        assert result["msg"].startswith("egx-01 has not answered for 1 s (rdma_fabric_host_timeout)")
+
+    def test_a_time_below_0_is_refused_before_anything_runs(self, plan: Plan) -> None:
+        assert plan(timeout=-1)["msg"] == "timeout: -1 is less than 0, which stands for no limit"
 
     def test_a_failure_without_plan_is_passed_on(self, plan: Plan, tmp_path: Path) -> None:
         output = tmp_path / "egx-01.json"

@@ -14,6 +14,7 @@ from typing import Any, Mapping
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.findings import Place, shown
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.images import effective_image
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.names import driver_version
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.upgrades import holds_back
 
 COMPONENT = "doca-driver"
 UNLOAD_STORAGE = "UNLOAD_STORAGE_MODULES"
@@ -44,8 +45,13 @@ _VENDOR_REPOSITORIES = (
 
 
 def driver_request(section: Mapping[str, Any], global_config: Mapping[str, Any], settings: Any) -> dict[str, Any]:
-    """Return what hosts are asked for: the image, whose version names the release, and ``storage_modules`` if given."""
+    """Return what hosts are asked for: the image, whose version names the release, and ``storage_modules`` if given.
+
+    ``auto_upgrade`` is there where it is False: then the policy upgrades no driver by itself.
+    """
     request: dict[str, Any] = effective_image(COMPONENT, dict(section), dict(global_config), settings)
+    if holds_back(section):
+        request["auto_upgrade"] = False
     for variable in section.get("env") or []:
         if variable.get("name") == UNLOAD_STORAGE and not variable.get("valueFrom"):
             request["storage_modules"] = "unload" if variable.get("value") in _TRUE else "stage"

@@ -103,7 +103,9 @@ _UPGRADE = record(
     "how driver upgrades roll over the nodes",
     {
         "autoUpgrade": flag("whether drivers are upgraded node by node"),
-        "maxParallelUpgrades": whole("nodes upgraded at once, 0 for no limit", minimum=0),
+        "maxParallelUpgrades": whole(
+            "nodes upgraded at once, 0 for no limit; rdma_fabric_max_unavailable takes percentages", minimum=0
+        ),
         "safeLoad": flag("whether a node is drained before its driver loads", since="v24.1.0"),
         "waitForCompletion": record(
             "pods to wait for",

@@ -19,7 +19,7 @@ _DRAIN_SECONDS = 300
 def drains_of(section: Mapping[str, Any]) -> dict[str, Any] | None:
     """Return how many nodes at once, and the options of ``node_drain`` that a driver's section asks for; None without.
 
-    ``parallel`` 0 is without limit.
+    ``parallel`` 0 is without limit. With ``safe_load`` no driver is loaded before its node is drained.
     """
     policy = section.get("upgradePolicy")
     if policy is None:
@@ -27,6 +27,7 @@ def drains_of(section: Mapping[str, Any]) -> dict[str, Any] | None:
     drain, jobs = policy.get("drain") or {}, policy.get("waitForCompletion") or {}
     return {
         "parallel": policy.get("maxParallelUpgrades", 1),
+        "safe_load": bool(policy.get("safeLoad")),
         "drain": {
             "state": "drained" if drain.get("enable", True) else "cordoned",
             "force": bool(drain.get("force")),
@@ -37,6 +38,12 @@ def drains_of(section: Mapping[str, Any]) -> dict[str, Any] | None:
             "wait_timeout": jobs.get("timeoutSeconds", 0),
         },
     }
+
+
+def holds_back(section: Mapping[str, Any]) -> bool:
+    """Return whether a driver's section has a policy that leaves it to a person when a driver is upgraded."""
+    policy = section.get("upgradePolicy")
+    return policy is not None and not policy.get("autoUpgrade")
 
 
 def remark_upgrades(section: Mapping[str, Any], place: Place) -> None:
@@ -50,8 +57,9 @@ def remark_upgrades(section: Mapping[str, Any], place: Place) -> None:
     )
     place.notice("counts where a run drains nodes", hint)
     if policy.get("autoUpgrade"):
-        hint = "nodes are upgraded when you start rdma.fabric.upgrade"
-        place.at("autoUpgrade").notice("has no effect here", hint)
+        hint = "nodes are upgraded when you start rdma.fabric.upgrade; without it the driver that a host has stays"
+        place.at("autoUpgrade").notice("lets a run upgrade drivers, and starts none", hint)
     if policy.get("safeLoad"):
-        hint = "a host loads its driver when it boots: cordon its node before you boot it by hand"
-        place.at("safeLoad").notice("has no effect here", hint)
+        hint = "rdma_fabric_drain: false leaves their pods alone; at boot a host has its driver before its pods start"
+        problem = "has rdma.fabric.site drain nodes, too, before it reloads or reboots their hosts"
+        place.at("safeLoad").notice(problem, hint)

@@ -46,7 +46,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.run.result impor
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.sealed import OTHER, Verdict, judge
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.state_files import STATE_FILES
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.turns import before_turn, telling_turn
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import HostSpec
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import CONSENTS, HostSpec
 
 
 class Assessment(NamedTuple):
@@ -236,8 +236,13 @@ def _history_after(seen: Assessment, desired: HostSpec, run: Run, *, changed: bo
 
 
 def _is_reached(plan: Plan, run: Run) -> bool:
-    """Return whether nothing of a plan is left but what the run may leave: what lacks a consent, or is refused."""
-    if any(step["id"] == pending_reboot.KERNEL for step in plan["steps"]):
+    """Return whether nothing of a plan is left but what the run may leave: what lacks a consent, or is refused.
+
+    A host that keeps the driver which it has is not brought to another one: it must not come back to what it never had.
+    """
+    if any(
+        step["consent"] == CONSENTS["driver_upgrade"] or step["id"] == pending_reboot.KERNEL for step in plan["steps"]
+    ):
         return False
     left = {step["status"] for step in plan["steps"]}
     return left <= ({NEEDS_CONSENT} if run.strict else {NEEDS_CONSENT, REFUSED})

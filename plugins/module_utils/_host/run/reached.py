@@ -116,4 +116,7 @@ def _state_of(desired: HostSpec) -> State:
     known = check_spec({}).keys()
     asked = {key: value for key, value in desired.items() if key in known and key not in OF_THE_RUN}
     plain: State = json.loads(json.dumps(asked))
+    for request in plain.get("requests") or ():
+        # Whether a policy upgrades drivers by itself is no part of the state, and no objection to going back.
+        (request.get("driver") or {}).pop("auto_upgrade", None)
     return plain

@@ -60,6 +60,7 @@ CONSENTS = {
     "uplink_change": "rdma_fabric_allow_uplink_change",
     "reboot": "rdma_fabric_allow_reboot",
     "driver_reload": "rdma_fabric_allow_driver_reload",
+    "driver_upgrade": "rdma_fabric_allow_driver_upgrade",
     "firmware": "rdma_fabric_allow_firmware",
     "firmware_burn": "rdma_fabric_allow_firmware_burn",
     "acs_change": "rdma_fabric_allow_acs_change",

@@ -12,6 +12,12 @@ from typing import Any
 
 import pytest
 
+from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.driver.next_boot import problems
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import HostState
+from ansible_collections.rdma.fabric.plugins.module_utils._host.run.converge import assess
+from ansible_collections.rdma.fabric.plugins.module_utils._host.run.result import Run
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import check_spec
 from ansible_collections.rdma.fabric.tests.unit._host.driver.hosts import (
     NEXT_KERNELS,
     SYSTEMS,
@@ -21,6 +27,7 @@ from ansible_collections.rdma.fabric.tests.unit._host.driver.hosts import (
     image_of,
 )
 from ansible_collections.rdma.fabric.tests.unit._host.driver.test_driver_apply import WANTED, ran, run
+from ansible_collections.rdma.fabric.tests.unit._host.host_facts import ofed, request
 from ansible_collections.rdma.fabric.tests.unit._host.kernel import stack
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.machine import Kernel
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.sweep import sweep
@@ -199,6 +206,22 @@ def test_modules_that_came_built_are_not_there_for_the_next_kernel() -> None:
     weak = f"/lib/modules/{release}/updates/dkms/mlx5_core.ko"
     kernel.tree.add_file(weak, stack.module_file("v", version="24.10-1.1.4", depends="", srcversion="V"))
     assert run(kernel, **LATER, build="precompiled")["plan"]["notices"] == []
+
+
+def test_a_driver_that_stays_by_its_policy_has_to_be_there_for_the_next_kernel_in_any_release() -> None:
+    kernel = with_vendor("ubuntu-24.04")
+    release = give_kernel(kernel, "ubuntu-24.04")
+    wanted = check_spec({"requests": [request(driver={**ofed("25.10-1.2.8.0-0"), "auto_upgrade": False})]})
+    how = Run(check=True, diff=True, mode="apply", recorded=False, concerns=("driver",))
+
+    def found() -> list[str]:
+        return problems(Context(wanted, HostState(assess(kernel, wanted, how, None).facts)), ())
+
+    (problem,) = found()
+    assert f"it was not built for {release}" in problem
+    run(kernel)
+    kernel.revive()
+    assert found() == []
 
 
 def test_the_kernels_own_driver_has_to_be_there_for_the_next_kernel() -> None:

@@ -115,6 +115,11 @@ def asked(version: str = WANTED, **changes: Any) -> Any:
     return request(driver=ofed(version, **changes))
 
 
+def waiting(version: str) -> Any:
+    """Return what a policy asks for that upgrades no driver by itself."""
+    return request(driver={**ofed(version), "auto_upgrade": False})
+
+
 def statuses(found: list[Any]) -> dict[str, str]:
     return {step["id"].split(":", 1)[1]: step["status"] for step in found}
 
@@ -248,6 +253,44 @@ class TestRequests:
     def test_an_unreadable_version_is_refused(self, version: Any) -> None:
         (step,) = steps(host(), asked(version))
         assert (step["status"], "24.07-0.6.1.0-0" in step["detail"]) == ("refused", True)
+
+
+class TestUpgradesThatWait:
+    """What a policy without ``autoUpgrade: true`` asks for."""
+
+    NEWER = "24.10-0.7.0.0-0"
+
+    def test_another_release_takes_consent_and_nothing_else_is_planned(self) -> None:
+        (step,) = steps(host(installed(), stack=stack("doca-ofed", "24.07-0.6.1")), waiting(self.NEWER))
+        assert (step["id"], step["status"]) == ("driver:packages", "needs_consent")
+        assert step["consent"] == "rdma_fabric_allow_driver_upgrade"
+        assert "autoUpgrade of NicClusterPolicy/nic-cluster-policy is not true" in step["detail"]
+
+    def test_with_consent_it_is_planned_as_any_other(self) -> None:
+        made, consents = host(installed(), stack=stack("doca-ofed", "24.07-0.6.1")), {"driver_upgrade": True}
+        found = steps(made, waiting(self.NEWER), consents=consents)
+        assert found == steps(made, asked(self.NEWER), consents=consents)
+        assert statuses(found)["packages"] == "planned"
+
+    def test_the_first_driver_of_a_vendor_and_the_same_release_take_none(self) -> None:
+        assert statuses(steps(host(read()), waiting(WANTED)))["packages"] == "planned"
+        same = host(installed(loaded=running("BBBB")), stack=stack("doca-ofed", "24.07-0.6.1"))
+        assert [step["status"] for step in steps(same, waiting(WANTED))] == ["planned"]
+
+    def test_a_host_whose_variable_names_the_release_has_said_so(self) -> None:
+        own = {"flavour": "doca-ofed", "version": "24.10-0.7.0.0"}
+        made = host(installed(), stack=stack("doca-ofed", "24.07-0.6.1"))
+        assert "needs_consent" not in statuses(steps(made, waiting(self.NEWER), driver=own))["packages"]
+
+    def test_a_reload_that_was_interrupted_is_finished_all_the_same(self) -> None:
+        made = host(installed(journal=JOURNAL), stack=stack("doca-ofed", "24.07-0.6.1"))
+        found = statuses(steps(made, waiting(self.NEWER)))
+        assert found == {"packages": "needs_consent", "restore": "planned"}
+
+    def test_what_forbids_the_upgrade_is_no_matter_before_it_is_asked_for(self) -> None:
+        made = host(installed(), stack=stack("doca-ofed", "24.07-0.6.1"))
+        made["system"]["ostree"] = True
+        assert list(statuses(steps(made, waiting(self.NEWER))).values()) == ["needs_consent"]
 
 
 class TestRefusals:

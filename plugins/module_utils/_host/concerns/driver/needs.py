@@ -35,6 +35,8 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.driver_vers
     parse_installed,
 )
 
+UPGRADE_CONSENT = "driver_upgrade"
+
 
 class Case(NamedTuple):
     """One host's driver as it is planned and changed: the wish, the facts, the state, the distribution's packages."""
@@ -105,6 +107,12 @@ def goes_back(case: Case) -> bool:
     release = installed_release(case.state, case.actual.stack)
     wanted = case.wish.version
     return release is not None and wanted is not None and release.fields > wanted.fields
+
+
+def waits_for_consent(case: Case) -> bool:
+    """Return whether another release of a vendor's driver would be replaced, which the policy leaves to a person."""
+    is_upgrade = needs_packages(case) and installed_flavour(case.state, case.actual.stack) in VENDOR_FLAVOURS
+    return case.wish.waits and is_upgrade and not case.context.consents_to(UPGRADE_CONSENT)
 
 
 def other_kernel(case: Case) -> str | None:

@@ -37,6 +37,9 @@ def problems(context: Context, done: Collection[str]) -> list[str]:
     if not isinstance(wish, Wish) or wish.settings["source"] == CONTAINER:
         return []
     case = case_of(context, wish)
+    if needs.waits_for_consent(case):
+        # The driver that the host has stays, whatever its release.
+        case = case._replace(wish=wish._replace(version=None))
     kernel = needs.other_kernel(case)
     if kernel is None or container_owns(case.state) or not context.actual.nvidia_nics():
         return []

@@ -79,17 +79,24 @@ def plan(context: Context) -> ConcernPlan:
     if wish.is_vendor and not context.actual.nvidia_nics():
         noticed = wish.asked_by == VARIABLE
         return [], [f"{wish.asked_by}: {wish.title} is left out: this host has no NVIDIA NIC"] if noticed else []
-    case = case_of(context, wish)
+    return _plan_case(case_of(context, wish))
+
+
+def _plan_case(case: Case) -> ConcernPlan:
+    """Return the steps to a driver that is asked for clearly, and that this host has a use for."""
+    wish = case.wish
     if wish.settings["source"] == CONTAINER:
         return _container(case)
+    if needs.waits_for_consent(case):
+        return [_packages(case, waits=True), *_unfinished(case)], []
     changes = needs.needs_packages(case) or bool(needs.kernels_to_build(case)) or needs.runs_without_headers(case)
     if changes or (container_owns(case.state) and not needs.runs_wanted(case)):
-        refused = refusals(wish, case.state, context.actual.facts["system"], case.family)
+        refused = refusals(wish, case.state, case.actual.facts["system"], case.family)
         if refused:
             return [_refused(case, *refusal) for refusal in refused], []
     steps = [*_files(case), *_disk(case), *_load(case)]
     done = {step["id"] for step in steps if is_executable(step)}
-    return steps, [*_remarks(case), *map(next_boot.noticed, next_boot.problems(context, done))]
+    return steps, [*_remarks(case), *map(next_boot.noticed, next_boot.problems(case.context, done))]
 
 
 def _remarks(case: Case) -> list[str]:
@@ -196,21 +203,8 @@ def _files(case: Case) -> list[Step]:
 
 def _disk(case: Case) -> list[Step]:
     """Plan what changes the disk: packages, builds for kernels, the initial RAM disk."""
-    steps = []
     common: dict[str, Any] = {"target": NETDEV_DRIVER, "reason": _reason(case), "when": BOOT}
-    if needs.needs_packages(case):
-        steps.append(
-            make_step(
-                "driver",
-                "packages",
-                action=_packages_action(case),
-                before=_installed(case),
-                after=_wanted(case.wish),
-                undo=_packages_undo(case),
-                detail=_packages_detail(case),
-                **common,
-            )
-        )
+    steps = [_packages(case)] if needs.needs_packages(case) else []
     for kernel in needs.kernels_to_build(case):
         steps.append(
             make_step(
@@ -240,11 +234,30 @@ def _disk(case: Case) -> list[Step]:
     return steps
 
 
+def _packages(case: Case, *, waits: bool = False) -> Step:
+    """Plan other packages; those of a policy that ``waits`` say whose consent they take, and nothing else is done."""
+    of_policy = f"autoUpgrade of {case.wish.asked_by} is not true, so the driver stays as it is; "
+    return make_step(
+        "driver",
+        "packages",
+        target=NETDEV_DRIVER,
+        action=_packages_action(case),
+        before=_installed(case),
+        after=_wanted(case.wish),
+        reason=_reason(case),
+        when=BOOT,
+        undo=_packages_undo(case),
+        status=NEEDS_CONSENT if waits else PLANNED,
+        consent=CONSENTS[needs.UPGRADE_CONSENT] if waits else None,
+        detail=f"{of_policy if waits else ''}{_packages_detail(case)}",
+    )
+
+
 def _load(case: Case) -> list[Step]:
     """Plan the reload, or say what keeps it from being done now; an interrupted one is finished first."""
-    interrupted = needs.interrupted_reload(case) is not None
+    first = _unfinished(case)
     if not needs.needs_load(case):
-        return [_restore(case)] if interrupted else []
+        return first
     swaps = needs.replaces_what_runs(case)
     wording: dict[str, Any] = {
         "target": NETDEV_DRIVER,
@@ -260,10 +273,9 @@ def _load(case: Case) -> list[Step]:
         return [make_step("driver", "load", **wording, when=NOW, undo="modprobe -r it")]
     settings = case.wish.settings
     found = stack_blockers(case.actual, case.state, settings["storage_modules"] == UNLOAD)
-    if interrupted:
+    if first:
         # What was taken away is brought back by the reload as well; only the uplink must not go with it.
         found = [blocker for blocker in found if blocker.kind == blockers.UPLINK]
-    first = [_restore(case)] if interrupted else []
     if found and settings["reload"] == REQUIRED:
         detail = f"{blockers.sentence(found)}: end or detach them, or take reload: if_idle, which leaves it to a reboot"
         return [*first, refused_step("driver", "load", **wording, detail=detail)]
@@ -298,8 +310,11 @@ def _lacking(case: Case) -> str:
     return f"the kernel {kernel} has no {NETDEV_DRIVER} on this host{package}"
 
 
-def _restore(case: Case) -> Step:
-    return make_step(
+def _unfinished(case: Case) -> list[Step]:
+    """Plan the rest of a reload that was interrupted, if one was."""
+    if needs.interrupted_reload(case) is None:
+        return []
+    step = make_step(
         "driver",
         "restore",
         target=NETDEV_DRIVER,
@@ -310,6 +325,7 @@ def _restore(case: Case) -> Step:
         when=NOW,
         undo="nothing is taken away",
     )
+    return [step]
 
 
 def _running(actual: HostState) -> dict[str, Any]:

@@ -29,12 +29,16 @@ _DOCA_IMAGE = "doca-driver"
 
 
 class Wish(NamedTuple):
-    """The wanted driver; ``settings`` are those of ``wanted.driver``, complete."""
+    """The wanted driver; ``settings`` are those of ``wanted.driver``, complete.
+
+    One that ``waits`` is for hosts without a vendor's driver; on others it takes consent.
+    """
 
     asked_by: str
     flavour: str
     version: DriverVersion | None
     settings: Mapping[str, Any]
+    waits: bool = False
 
     @property
     def is_vendor(self) -> bool:
@@ -106,4 +110,5 @@ def _requested_wish(request: Mapping[str, Any], own: Mapping[str, Any] | None) -
         return Unclear("read the wanted driver version", reason, detail)
     asked = {"storage_modules": section["storage_modules"]} if section.get("storage_modules") else {}
     settings = own if own is not None else driver(Place(Found(), VARIABLE), asked)
-    return Wish(str(request["source"]), flavour_of(section.get("image"), version), version, settings or {})
+    waits = section.get("auto_upgrade") is False
+    return Wish(str(request["source"]), flavour_of(section.get("image"), version), version, settings or {}, waits)
