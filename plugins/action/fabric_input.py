@@ -16,7 +16,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.load imp
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.preflight import preflight
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.proof_pods import networks_of
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.guid_ranges import shared_guids
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import parse_host_variables
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import HOST_VARIABLES, parse_host_variables
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.syntax import label_key_problem
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects import set_name_violations
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.slots import limit_of
@@ -28,10 +28,9 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._run_hosts import taki
 from ansible_collections.rdma.fabric.plugins.plugin_utils._run_input import CONTROLLER, not_found
 from ansible_collections.rdma.fabric.plugins.plugin_utils._sealed_plan import compare
 from ansible_collections.rdma.fabric.plugins.plugin_utils._sealed_run import load, run_of, wishes_of
-from ansible_collections.rdma.fabric.plugins.plugin_utils._variable import PREFIX
+from ansible_collections.rdma.fabric.plugins.plugin_utils._variable import HOST, PREFIX
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variable_rows_cluster import RESOURCE_ROWS, SETTING_ROWS
-from ansible_collections.rdma.fabric.plugins.plugin_utils._variable_rows_hooks import ROWS as OF_HOOKS
-from ansible_collections.rdma.fabric.plugins.plugin_utils._variable_rows_runs import OF_RUNS
+from ansible_collections.rdma.fabric.plugins.plugin_utils._variable_table import TABLE
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variable_values import (
     HostValues,
     of_controller,
@@ -43,6 +42,8 @@ RESOURCES = tuple(row.short for row in RESOURCE_ROWS)
 SETTINGS = tuple(row.short for row in SETTING_ROWS)
 _INPUTS = ("manifests", "helm_values", "helm_values_files", "helm_set")
 _SHARE = re.compile(r"[0-9]+%?")
+# What the tasks of a host read of its variables after the preflight, which would be too late to refuse them.
+READ_LATER = tuple(row for row in TABLE.values() if row.scope == HOST and row.name not in HOST_VARIABLES)
 RESOURCE_FIELDS = ("apiVersion", "kind", "metadata", "spec")
 
 
@@ -66,7 +67,7 @@ class ActionModule(FabricAction):
         runner = hostvars.get(task_vars.get("inventory_hostname", ""), {})
         controller = controller_of(task_vars)
         given = given_otherwise(arguments, runner)
-        survey, late = VariableSurvey(controller, given, plain), HostValues((*OF_RUNS, *OF_HOOKS), plain)
+        survey, late = VariableSurvey(controller, given, plain), HostValues(READ_LATER, plain)
         hosts = read_hosts(arguments["hosts"], hostvars, survey, late)
         ignored, remarks = survey.findings()
         if arguments["hosts_pattern"] is not None:

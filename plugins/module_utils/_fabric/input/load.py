@@ -122,8 +122,7 @@ def build_spec(
     chart = helm.read_values(values, findings)
     role_settings = read_settings(settings, findings)
     all_settings = complete(role_settings, chart.settings)
-    cluster = _with_pools_of_config(_with_chart(_cluster_policy(given.policies), chart), given)
-    cluster = _without_idle_plugin(cluster, given.function_policies)
+    cluster = _effective_cluster_policy(given, chart)
     nodes = [one for one in given.policies if one.kind == "NicNodePolicy"]
     namespace = role_settings.get("namespace") or (cluster.namespace if cluster else "") or DEFAULT_NAMESPACE
     policies = ([cluster] if cluster else []) + nodes
@@ -287,6 +286,12 @@ def _remark_driver_override(
         overrides = {**settings["image_overrides"], DRIVER: without}
         if policy.all_host_requests(policies, {**settings, "image_overrides": overrides}) == requests:
             place.at(part).notice("has no effect here", "no ofedDriver takes it from here")
+
+
+def _effective_cluster_policy(given: _Input, chart: helm.HelmInput) -> Policy | None:
+    """Return the policy of the cluster with what the chart and retired fields say, without what has nothing to do."""
+    cluster = _with_pools_of_config(_with_chart(_cluster_policy(given.policies), chart), given)
+    return _without_idle_plugin(cluster, given.function_policies)
 
 
 def _with_chart(cluster: Policy | None, chart: helm.HelmInput) -> Policy | None:
