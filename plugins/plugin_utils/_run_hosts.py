@@ -23,7 +23,9 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._variable_table import
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variable_values import value_of
 
 _MOST_NAMED = 10
-_MOST_WORDS = 300
+_MOST_CHARACTERS = 300
+# Of a message that is longer, its end stays: errors end with the next step.
+_END_CHARACTERS = 120
 _NODE_NAME = TABLE[f"{PREFIX}node_name"]
 _WIRE_TEST = TABLE[f"{PREFIX}wire_test"]
 _HOOKS = {row.short.split("_", 1)[1]: row for row in HOOKS}
@@ -135,9 +137,11 @@ def why_unfinished(
 
 
 def one_line(message: object) -> str:
-    """Return the message of a result in one line of bounded length."""
+    """Return the message of a result in one line of bounded length; a longer one loses its middle."""
     said = " ".join(str(message or "its own error says why").split())
-    return said if len(said) <= _MOST_WORDS else f"{said[:_MOST_WORDS]}..."
+    if len(said) <= _MOST_CHARACTERS:
+        return said
+    return f"{said[: _MOST_CHARACTERS - _END_CHARACTERS]} [...] {said[-_END_CHARACTERS:]}"
 
 
 def was_read(result: Mapping[str, Any] | None) -> bool:
