@@ -38,7 +38,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._report.documents impo
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.pods import is_test_pod
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, Violation
 from ansible_collections.rdma.fabric.plugins.plugin_utils._action import ActionFailure
-from ansible_collections.rdma.fabric.plugins.plugin_utils._campaign import Campaign, Request, all_pods
+from ansible_collections.rdma.fabric.plugins.plugin_utils._proof_run import ProofRun, Request, all_pods
 from ansible_collections.rdma.fabric.plugins.plugin_utils._cluster_action import ClusterAction, task_environment
 from ansible_collections.rdma.fabric.plugins.plugin_utils._files import (
     make_writable_directory,
@@ -160,14 +160,14 @@ class ActionModule(ClusterAction):
         """Run every pair of a request; return the document of that."""
         started = Stopwatch()
         shell = PodShell(Executor(WebSockets(client), stopped=pods.stop.is_set))
-        campaign = Campaign(request, pods, shell, time.monotonic, self.progress, stop=pods.stop)
-        campaign.run()
+        proof_run = ProofRun(request, pods, shell, time.monotonic, self.progress, stop=pods.stop)
+        proof_run.run()
         return documents.build_document(
             request.plan,
             run=request.run,
             image=request.image,
-            rows=campaign.rows,
-            sides=campaign.sides,
+            rows=proof_run.rows,
+            sides=proof_run.sides,
             started_at=started.at,
             seconds=started.seconds(),
         )
@@ -256,7 +256,7 @@ def addresses_of(hosts: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, 
 
 
 def request_of(arguments: dict[str, Any], plan: dict[str, Any], run_id: str, facts: dict[str, Any]) -> Request:
-    """Return what the campaign is asked for."""
+    """Return what the proof run is asked for."""
     spec = arguments["spec"]
     settings = Settings(
         limit=arguments["test_timeout"],

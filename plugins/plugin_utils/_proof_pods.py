@@ -46,7 +46,7 @@ _REMOVAL_TIMEOUT = 90.0
 
 
 class ClusterPods:
-    """The test pods of one run in a real cluster; see ``_campaign.TestPods``.
+    """The test pods of one run in a real cluster; see ``_proof_run.TestPods``.
 
     ``notices`` collect what the user must hear after the run, ``stop`` says that nothing may be waited for any more.
     """
@@ -106,7 +106,7 @@ class ClusterPods:
         run(self.connection, BatchRequest(waves=[_wave(pods)], wait=False, progress=self._progress))
 
     def wait(self, namespace: str, names: list[str], timeout: float) -> dict[str, PodState]:
-        """Wait for the pods; see ``_campaign.TestPods``. Raises ApiFault."""
+        """Wait for the pods; see ``_proof_run.TestPods``. Raises ApiFault."""
         started = self.connection.clock.now()
         selector = f"{RUN_LABEL}={self.run}"
         views = wait_for_pods(

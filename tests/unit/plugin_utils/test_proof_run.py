@@ -23,7 +23,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._k8s.session import Ba
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.pairing import rounds
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.pair import Settings
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.shell import Output, ShellTrouble
-from ansible_collections.rdma.fabric.plugins.plugin_utils._campaign import Campaign, Request, all_pods, port_of
+from ansible_collections.rdma.fabric.plugins.plugin_utils._proof_run import ProofRun, Request, all_pods, port_of
 from ansible_collections.rdma.fabric.plugins.plugin_utils._interruption import Interrupted, interruptible
 from ansible_collections.rdma.fabric.plugins.plugin_utils._proof_pods import ClusterPods, PodShell
 from ansible_collections.rdma.fabric.tests.unit._k8s.fake_server import FakeServer, FakeTime, connect, failure
@@ -83,9 +83,9 @@ class World:
         self.shell.answers[(f"ns/{body['metadata']['name']}", "probe")] = [Output(0, probe_text(address), "")]
         self.most_pods = max(self.most_pods, len(self.left()) + 1)
 
-    def campaign(self) -> Campaign:
+    def proof_run(self) -> ProofRun:
         request = Request(self.plan, RUN, "image", Settings(), 30, {"settings": {}}, {})
-        return Campaign(request, self.pods, self.shell, lambda: 0.0, self.said.append, stop=self.pods.stop)
+        return ProofRun(request, self.pods, self.shell, lambda: 0.0, self.said.append, stop=self.pods.stop)
 
     def left(self) -> list[str]:
         return sorted(name for plural, _namespace, name in self.server.objects if plural == "pods")
@@ -93,22 +93,22 @@ class World:
 
 def test_every_pair_of_every_network_is_tested_and_nothing_is_left() -> None:
     world = World(["a", "b", "c"], networks=2)
-    campaign = world.campaign()
-    campaign.run()
-    assert [(row["network"], row["a"], row["b"], row["verdict"]) for row in campaign.rows] == [
+    proof_run = world.proof_run()
+    proof_run.run()
+    assert [(row["network"], row["a"], row["b"], row["verdict"]) for row in proof_run.rows] == [
         (name, one, other, "pass")
         for name in ("ns/rail0", "ns/rail1")
         for turn in rounds(["a", "b", "c"])
         for one, other in turn
     ]
-    assert {name: len(found) for name, found in campaign.sides.items()} == {"ns/rail0": 3, "ns/rail1": 3}
+    assert {name: len(found) for name, found in proof_run.sides.items()} == {"ns/rail0": 3, "ns/rail1": 3}
     assert world.left() == []
     assert world.pods.notices == []
 
 
 def test_networks_take_turns_so_that_a_node_holds_one_device_at_a_time() -> None:
     world = World(["a", "b"], networks=3)
-    world.campaign().run()
+    world.proof_run().run()
     assert world.most_pods == 2
 
 
@@ -129,7 +129,7 @@ def test_pods_go_whatever_happens(error: BaseException, program: str) -> None:
 
     world.shell.before = fail
     with pytest.raises(type(error)):
-        world.campaign().run()
+        world.proof_run().run()
     assert world.left() == []
     assert world.pods.stop.is_set()
 
@@ -146,7 +146,7 @@ def test_pods_go_when_only_some_could_be_made() -> None:
 
     world.server.intercept = refuse_the_second
     with pytest.raises(BatchError, match="exceeded quota"):
-        world.campaign().run()
+        world.proof_run().run()
     assert len(made) == 2
     assert world.left() == []
 
@@ -157,7 +157,7 @@ def test_pods_go_when_they_cannot_be_listed() -> None:
         failure(403, "Forbidden", "no") if method == "GET" and path.endswith("/pods") else None
     )
     with pytest.raises(ApiFault):
-        world.campaign().run()
+        world.proof_run().run()
     assert world.left() == []
 
 
@@ -166,9 +166,9 @@ def test_pods_that_cannot_be_removed_are_named_and_the_results_stay() -> None:
     world.server.intercept = lambda _number, method, _path: (
         failure(403, "Forbidden", "may not delete") if method == "DELETE" else None
     )
-    campaign = world.campaign()
-    campaign.run()
-    assert campaign.rows[0]["verdict"] == "pass"
+    proof_run = world.proof_run()
+    proof_run.run()
+    assert proof_run.rows[0]["verdict"] == "pass"
     (notice,) = world.pods.notices
     for words in ("test pods may be left", f"ns/rdma-verify-{RUN}-0-0", "may not delete", "at their deadline"):
         assert words in notice
@@ -183,9 +183,9 @@ def test_a_pod_that_somebody_deletes_in_the_middle_is_a_verdict() -> None:
             raise ShellTrouble("pod_gone", f'pods "{pod}" not found')
 
     world.shell.before = vanish
-    campaign = world.campaign()
-    campaign.run()
-    assert campaign.rows[0]["verdict"] == "fail"
+    proof_run = world.proof_run()
+    proof_run.run()
+    assert proof_run.rows[0]["verdict"] == "fail"
     assert world.left() == []
     assert world.pods.notices == []
 
@@ -200,11 +200,11 @@ def test_pods_that_never_become_ready_are_a_verdict_with_the_reason() -> None:
             body["status"] = {"phase": "Pending", "containerStatuses": [{"state": {"waiting": waiting}}]}
 
     world.server.after_apply = start_but_one
-    campaign = world.campaign()
-    campaign.run()
-    verdicts = {(row["a"], row["b"]): row["verdict"] for row in campaign.rows}
+    proof_run = world.proof_run()
+    proof_run.run()
+    verdicts = {(row["a"], row["b"]): row["verdict"] for row in proof_run.rows}
     assert verdicts == {("a", "b"): "fail", ("a", "c"): "pass", ("b", "c"): "fail"}
-    failed = next(row for row in campaign.rows if row["b"] == "b")["tests"][0]
+    failed = next(row for row in proof_run.rows if row["b"] == "b")["tests"][0]
     assert "cannot get the test image" in failed["problem"]["cause"]
     assert world.left() == []
 
@@ -253,7 +253,7 @@ def test_what_a_killed_test_of_one_node_left_is_swept_before_the_next_one_of_tha
 
 def test_plans_of_one_run_make_pods_of_different_names() -> None:
     world = World(["a", "b"])
-    request = world.campaign().request
+    request = world.proof_run().request
     names = {pod["metadata"]["name"] for first in (0, 1) for pod in all_pods(replace(request, first=first))}
     assert len(names) == 4
 
@@ -297,7 +297,7 @@ def test_a_signal_during_the_cleaning_does_not_keep_pods() -> None:
 
     world.server.intercept = interrupt_once
     with pytest.raises(Interrupted):
-        world.campaign().run()
+        world.proof_run().run()
     assert world.left() == []
 
 

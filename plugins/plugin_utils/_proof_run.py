@@ -71,7 +71,7 @@ class Request:
 
 
 @dataclass
-class Campaign:
+class ProofRun:
     """A running proof; ``stop`` ends every wait in it."""
 
     request: Request
