@@ -141,7 +141,8 @@ def one_line(message: object) -> str:
     said = " ".join(str(message or "its own error says why").split())
     if len(said) <= _MOST_CHARACTERS:
         return said
-    return f"{said[: _MOST_CHARACTERS - _END_CHARACTERS]} [...] {said[-_END_CHARACTERS:]}"
+    begin, end = said[: _MOST_CHARACTERS - _END_CHARACTERS], said[-_END_CHARACTERS:]
+    return f"{begin.rstrip()} [...] {end.lstrip()}"
 
 
 def was_read(result: Mapping[str, Any] | None) -> bool:
