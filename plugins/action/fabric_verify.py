@@ -22,6 +22,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._k8s.exec import Execu
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.session import BatchError
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import Connection
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire import document as documents
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.duplicate_macs import shared_addresses
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.junit import junit_text
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.pair import Settings
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.plan import (
@@ -30,7 +31,6 @@ from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.plan impor
     make_plan,
     plan_lines,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.twins import shared_addresses
 from ansible_collections.rdma.fabric.plugins.module_utils._report.documents import (
     host_document_violations,
     spec_violations,
@@ -38,7 +38,6 @@ from ansible_collections.rdma.fabric.plugins.module_utils._report.documents impo
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.pods import is_test_pod
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, Violation
 from ansible_collections.rdma.fabric.plugins.plugin_utils._action import ActionFailure
-from ansible_collections.rdma.fabric.plugins.plugin_utils._proof_run import ProofRun, Request, all_pods
 from ansible_collections.rdma.fabric.plugins.plugin_utils._cluster_action import ClusterAction, task_environment
 from ansible_collections.rdma.fabric.plugins.plugin_utils._files import (
     make_writable_directory,
@@ -53,6 +52,7 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._proof_pods import (
     PodShell,
     resources_by_network,
 )
+from ansible_collections.rdma.fabric.plugins.plugin_utils._proof_run import ProofRun, Request, all_pods
 from ansible_collections.rdma.fabric.plugins.plugin_utils._run_hosts import nodes_of
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variables import refuse_unseen
 

@@ -35,7 +35,6 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._action import (
     plain,
 )
 from ansible_collections.rdma.fabric.plugins.plugin_utils._files import make_writable_directory, write_if_different
-from ansible_collections.rdma.fabric.plugins.plugin_utils._guard import settle, settle_after_loss
 from ansible_collections.rdma.fabric.plugins.plugin_utils._host_action import HostAction
 from ansible_collections.rdma.fabric.plugins.plugin_utils._host_role import TaskVariables, options_of_role
 from ansible_collections.rdma.fabric.plugins.plugin_utils._host_values import refuse_sealed, with_variables_of_task
@@ -43,6 +42,7 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._interruption import T
 from ansible_collections.rdma.fabric.plugins.plugin_utils._process import boot_of_controller
 from ansible_collections.rdma.fabric.plugins.plugin_utils._run_input import CONTROLLER
 from ansible_collections.rdma.fabric.plugins.plugin_utils._turn_file import TurnFile
+from ansible_collections.rdma.fabric.plugins.plugin_utils._uplink_confirm import settle, settle_after_loss
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variables import not_of_inventory, validated_of
 
 display = Display()

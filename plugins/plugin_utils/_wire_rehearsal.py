@@ -15,8 +15,8 @@ from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import 
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.pair import Settings
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.plan import Surroundings, Wish, networks_to_test
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput
-from ansible_collections.rdma.fabric.plugins.plugin_utils._proof_run import Request, all_pods
 from ansible_collections.rdma.fabric.plugins.plugin_utils._proof_pods import ClusterPods, resources_by_network
+from ansible_collections.rdma.fabric.plugins.plugin_utils._proof_run import Request, all_pods
 
 _RUN = "rehearsal"
 # The pods are not made, so their times are anybody's.

@@ -23,9 +23,9 @@ from ansible_collections.rdma.fabric.plugins.module_utils._k8s.session import Ba
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.pairing import rounds
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.pair import Settings
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.shell import Output, ShellTrouble
-from ansible_collections.rdma.fabric.plugins.plugin_utils._proof_run import ProofRun, Request, all_pods, port_of
 from ansible_collections.rdma.fabric.plugins.plugin_utils._interruption import Interrupted, interruptible
 from ansible_collections.rdma.fabric.plugins.plugin_utils._proof_pods import ClusterPods, PodShell
+from ansible_collections.rdma.fabric.plugins.plugin_utils._proof_run import ProofRun, Request, all_pods, port_of
 from ansible_collections.rdma.fabric.tests.unit._k8s.fake_server import FakeServer, FakeTime, connect, failure
 from ansible_collections.rdma.fabric.tests.unit._proof.wire.memory_pods import (
     MemoryPods,

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.twins import shared_addresses
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.duplicate_macs import shared_addresses
 
 
 def facts(*macs: str | None, pci: str | None = "0000:01:10.0") -> dict[str, Any]:

@@ -97,7 +97,7 @@ class _Subject(NamedTuple):
         return state.has_file(self.port, which)
 
 
-class _Making(NamedTuple):
+class _Handler(NamedTuple):
     """The way from one value to another (None: not known, or as the kernel has it), and how the value is read back."""
 
     change: Callable[[_Subject, Any, Any], list[Operation]]
@@ -113,16 +113,16 @@ def work(context: Context, step: Step) -> Work:
     port = state.port_of(context, interface)
     name = context.port_name(interface)
     subject = _Subject(interface, port, name, _device_of(interface, port), step["from"], step["to"])
-    making = _MAKINGS[setting]
-    do = making.change(subject, subject.now, subject.to)
-    undo = making.change(subject, subject.to, subject.now) if subject.now is not None or setting == "tos" else []
+    handler = _HANDLERS[setting]
+    do = handler.change(subject, subject.now, subject.to)
+    undo = handler.change(subject, subject.to, subject.now) if subject.now is not None or setting == "tos" else []
     if setting == "tos":
         do = [*_ready_for_tos(context, subject), *do, *_without_former_name(context, subject)]
     if setting in CUTTING and _keeps_its_link(context, interface):
         do.append(_wait_for_link(name))
 
     def verify(host: Host) -> str:
-        found = making.read(subject, host)
+        found = handler.read(subject, host)
         if found == subject.to:
             return ""
         return f"{name_of(setting)} is {value_of(setting, found)}, expected {value_of(setting, subject.to)}"
@@ -140,7 +140,7 @@ def _file_work(context: Context, path: str) -> Work:
 def restore(desired: HostSpec, key: str, original: Any) -> None:
     """Ask for the value that a setting had; a directory of RDMA-CM that was not there is removed again."""
     setting, _colon, interface = key.partition(":")
-    if setting not in _MAKINGS:
+    if setting not in _HANDLERS:
         return
     if original is None and setting != "tos":
         return
@@ -302,7 +302,7 @@ def _read_ecn(subject: _Subject, host: Host) -> Any:
     }
 
 
-def _notification(setting: str) -> _Making:
+def _notification(setting: str) -> _Handler:
     def path(subject: _Subject) -> str:
         return qos_paths.notification(subject.name, _address(subject) or None, setting)[subject.port[f"{setting}_in"]]
 
@@ -310,7 +310,7 @@ def _notification(setting: str) -> _Making:
         text = _text(host, path(subject)).strip()
         return int(text) if text.isdecimal() else None
 
-    return _Making(lambda subject, _now, to: [_attribute(path(subject), str(to))], read)
+    return _Handler(lambda subject, _now, to: [_attribute(path(subject), str(to))], read)
 
 
 def _address(subject: _Subject) -> str:
@@ -381,22 +381,22 @@ def _read_tos(subject: _Subject, host: Host) -> Any:
     return int(text) if text.isdecimal() else None
 
 
-_MAKINGS: Mapping[str, _Making] = {
-    "dcbx": _Making(_set_dcbx, lambda subject, host: qos_values.owner_in(_shown(subject, host, "dcbx"))),
-    "pause": _Making(
+_HANDLERS: Mapping[str, _Handler] = {
+    "dcbx": _Handler(_set_dcbx, lambda subject, host: qos_values.owner_in(_shown(subject, host, "dcbx"))),
+    "pause": _Handler(
         _set_pause, lambda subject, host: qos_values.pause_of(_asked(host, pause_command(fill(subject.name, host))))
     ),
-    "trust": _Making(_set_trust, _read_trust),
-    "dscp_priority": _Making(_set_priorities, _read_priorities),
-    "cable_length": _Making(_set_cable, _read_cable),
-    "ets": _Making(_set_ets, lambda subject, host: qos_values.ets_state(_shown(subject, host, "ets"))),
-    "pfc": _Making(_set_pfc, _read_pfc),
-    "ecn": _Making(_set_ecn, _read_ecn),
+    "trust": _Handler(_set_trust, _read_trust),
+    "dscp_priority": _Handler(_set_priorities, _read_priorities),
+    "cable_length": _Handler(_set_cable, _read_cable),
+    "ets": _Handler(_set_ets, lambda subject, host: qos_values.ets_state(_shown(subject, host, "ets"))),
+    "pfc": _Handler(_set_pfc, _read_pfc),
+    "ecn": _Handler(_set_ecn, _read_ecn),
     "cnp_dscp": _notification("cnp_dscp"),
-    "cnp_priority": _Making(_set_priority_of_notifications, _read_priority_of_notifications),
-    "traffic_class": _Making(
+    "cnp_priority": _Handler(_set_priority_of_notifications, _read_priority_of_notifications),
+    "traffic_class": _Handler(
         lambda subject, _now, to: [_attribute(qos_paths.traffic_class(subject.device), str(to))],
         lambda subject, host: qos_values.traffic_class_of(_text(host, qos_paths.traffic_class(subject.device))),
     ),
-    "tos": _Making(_set_tos, _read_tos),
+    "tos": _Handler(_set_tos, _read_tos),
 }
