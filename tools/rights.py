@@ -18,7 +18,7 @@ from tools.checkout import CHECKOUT, COLLECTIONS, LINK, link_checkout
 
 FILE = CHECKOUT / "playbooks" / "files" / "cluster-roles.yaml"
 PUSH, PROOF, ROLLOUT = "rdma-fabric-push", "rdma-fabric-proof", "rdma-fabric-rollout"
-DRIFT, JOIN = "rdma-fabric-drift", "rdma-fabric-join"
+DRIFT, JOIN, LABELS = "rdma-fabric-drift", "rdma-fabric-join", "rdma-fabric-labels"
 BESIDE = {"controllers": "rdma-fabric-controllers", "nv_ipam_webhook": "rdma-fabric-webhook"}
 """The specs that take a ClusterRole beside that of the push: these grant much, and few policies need them."""
 SET = "rdma-fabric"
@@ -28,7 +28,8 @@ HEAD = """# Copyright (c) 2026 The rdma.fabric contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
 #
 # What the playbooks site (push, with controllers and webhook where the policy has such), verify (proof), drift and
-# join, and drains and slots (rollout), may do with a cluster, and no more. docs/rights.md tells how to bind them.
+# join, labels of nodes, and drains and slots (rollout), may do with a cluster, and no more. docs/rights.md tells how
+# to bind them.
 # Written by `python -m tools.rights`.
 """
 
@@ -54,6 +55,7 @@ def roles() -> list[dict[str, Any]]:
         role(PROOF, rights.role_rules(rights.proof_needs(["any"]))),
         role(ROLLOUT, rights.role_rules(rights.rollout_needs(["any"]))),
         role(JOIN, rights.role_rules(rights.joining_needs(["any"]))),
+        role(LABELS, rights.role_rules(rights.labelling_needs())),
         role(DRIFT, rights.role_rules(rights.comparison_needs(wanted, find, SET, "any"))),
     ]
 

@@ -25,6 +25,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._k8s.rehearsal import 
     Rehearsal,
     rehearse,
     rehearse_joining,
+    rehearse_labelling,
     rehearse_removal,
     rehearse_rollout,
 )
@@ -99,7 +100,7 @@ class ActionModule(ClusterAction):
         # A removal of hosts that are no nodes asks no cluster, where nothing else is wanted of one.
         hosts = arguments["spec"].get("hosts") or {}
         turns = arguments["rollout"] and (not removes or bool(drained(hosts, task_vars.get("hostvars") or {})))
-        asked = bool(waves) or turns or arguments["joins"]
+        asked = bool(waves) or turns or arguments["joins"] or labels_are_pushed(arguments)
         answer: dict[str, Any] = {"server": "", "user": "", "requests": {}, "api_servers": {}}
         answer["notices"] = [] if asked else [NOTHING_WANTED]
         if arguments["run_dir"]:
@@ -167,6 +168,7 @@ class ActionModule(ClusterAction):
                 removes = removal is not None
                 found.append(rehearse_rollout(connection, request.inventory_namespace, removes=removes))
             found += [rehearse_joining(connection, nodes.joining)] if arguments["joins"] else []
+            found += [rehearse_labelling(connection)] if labels_are_pushed(arguments) and removal is None else []
             if nodes.tested and removal is None:
                 wish = wish_to_rehearse(
                     arguments["wire_networks"], arguments["wire_resources"], arguments["wire_namespace"]
@@ -198,14 +200,20 @@ class ActionModule(ClusterAction):
 
     def _rehearsed_removal(self, connection: Connection, request: BatchRequest, arguments: dict[str, Any]) -> Rehearsal:
         """Return what would keep the removal of the set from its end, pods that use it among that."""
-        joined = bool((arguments["spec"].get("settings") or {}).get("join_taint"))
-        found, bodies = rehearse_removal(connection, request, nodes=joined or labels_nodes(request.waves))
+        settings = arguments["spec"].get("settings") or {}
+        marked = bool(settings.get("join_taint") or settings.get("label_nodes"))
+        found, bodies = rehearse_removal(connection, request, nodes=marked or labels_nodes(request.waves))
         if found.problems:
             return found
         users = in_use(connection, bodies)
         if users and not (arguments["allow_in_use"] or self.check_mode):
             return replace(found, problems=[f"{say_in_use(users)} ({next_step_of_users()})"])
         return replace(found, notices=[*found.notices, *([say_in_use(users)] if users else [])])
+
+
+def labels_are_pushed(arguments: dict[str, Any]) -> bool:
+    """Return whether the run labels nodes by itself."""
+    return bool(arguments["push"] and (arguments["spec"].get("settings") or {}).get("label_nodes"))
 
 
 def nodes_to_look_at(arguments: dict[str, Any], task_vars: dict[str, Any], loader: DataLoader) -> Nodes:

@@ -16,6 +16,7 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._action import ActionF
 from ansible_collections.rdma.fabric.plugins.plugin_utils._cluster_action import ClusterAction, task_environment
 from ansible_collections.rdma.fabric.plugins.plugin_utils._run_hosts import taking_part
 from ansible_collections.rdma.fabric.plugins.plugin_utils._teardown import (
+    Written,
     clean_nodes,
     delete_slots,
     in_use,
@@ -76,8 +77,10 @@ class ActionModule(ClusterAction):
         check, namespace = self.check_mode, arguments["inventory_namespace"]
         with task_environment(self._environment()):
             connection = Connection(self.client(arguments), notify=self.progress)
-            labels, marks = labels_nodes(arguments["waves"]), arguments["joined"]
-            cleaned = clean_nodes(connection, labels=labels, marks=marks, check=check)
+            written = Written(
+                nfd=labels_nodes(arguments["waves"]), labels=arguments["labelled"], marks=arguments["joined"]
+            )
+            cleaned = clean_nodes(connection, written, check=check)
             slots, notices = delete_slots(connection, namespace, check=check)
         rows = [_row("v1", "Node", "", name, "configured") for name in cleaned]
         rows += [_row("coordination.k8s.io/v1", "Lease", namespace, name, "deleted") for name in slots]

@@ -110,6 +110,9 @@ options:
   nfd:
     description: Whether Node Feature Discovery is deployed. It is unless a Helm value says otherwise.
     type: bool
+  label_nodes:
+    description: Whether P(rdma.fabric.node_labels#module) labels the nodes, in place of Node Feature Discovery.
+    type: bool
   openshift:
     description:
       - Whether the cluster is OpenShift. Objects get what it asks of them, and what it brings itself is not rendered.

@@ -63,6 +63,10 @@ options:
     description: Whether nodes have joined by P(rdma.fabric.node_join#module). Their marks go then, their taints stay.
     type: bool
     default: false
+  labelled:
+    description: Whether P(rdma.fabric.node_labels#module) has labelled nodes. Labels that it alone has set go then.
+    type: bool
+    default: false
   delete_definitions:
     description:
       - Whether to delete the C(Namespace) and C(CustomResourceDefinition) objects of the set too, with everything in

@@ -5,12 +5,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Iterable, Mapping, Sequence
+from typing import Any, Iterable, Mapping, NamedTuple, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.nfd_nodes import pruning_patch
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.removal import offered_by
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.render import objects_of
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s import leases, nodes
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.node_labels import unlabelling_patch
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import Connection
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.joining import to_forget
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.slots import GROUP_LABEL, removable
@@ -22,6 +23,14 @@ CONSENT, IN_USE_CONSENT = f"{PREFIX}allow_teardown", f"{PREFIX}allow_teardown_in
 _MOST_NAMED = 10
 _MOST_WRITES = 5
 _NFD = ("Deployment", "nfd-master")
+
+
+class Written(NamedTuple):
+    """What a run has written to nodes: labels of Node Feature Discovery, labels of its own, marks of joined nodes."""
+
+    nfd: bool
+    labels: bool
+    marks: bool
 
 
 def why_the_cluster_stays(hosts: Sequence[str], within: Sequence[str]) -> str:
@@ -84,16 +93,13 @@ def labels_nodes(waves: list[dict[str, Any]]) -> bool:
     return any((body["kind"], body["metadata"]["name"]) == _NFD for body in objects_of(waves))
 
 
-def clean_nodes(connection: Connection, *, labels: bool, marks: bool, check: bool) -> list[str]:
-    """Take what was written to nodes off them; return their names. Raises ApiFault.
-
-    That are the labels and annotations of Node Feature Discovery, and the marks of nodes that have joined.
-    """
+def clean_nodes(connection: Connection, written: Written, *, check: bool) -> list[str]:
+    """Take what was written to nodes off them; return their names. Raises ApiFault."""
     found = []
-    for node in nodes.all_nodes(connection) if labels or marks else []:
+    for node in nodes.all_nodes(connection) if any(written) else []:
         name, live = str(node["metadata"]["name"]), node
         for _attempt in range(_MOST_WRITES):
-            patch = _cleaning_patch(live, labels=labels, marks=marks)
+            patch = _cleaning_patch(live, written)
             if patch is None:
                 break
             if nodes.patch_node(connection, name, patch, dry_run=check) is not None:
@@ -103,12 +109,18 @@ def clean_nodes(connection: Connection, *, labels: bool, marks: bool, check: boo
     return found
 
 
-def _cleaning_patch(node: Mapping[str, Any], *, labels: bool, marks: bool) -> dict[str, Any] | None:
-    pruned, forgotten = pruning_patch(node) if labels else None, to_forget(node).patch if marks else None
-    if pruned is None or forgotten is None:
-        return pruned or (None if forgotten is None else dict(forgotten))
-    annotations = {**pruned["metadata"]["annotations"], **forgotten["metadata"]["annotations"]}
-    return {"metadata": {**pruned["metadata"], "annotations": annotations}}
+def _cleaning_patch(node: Mapping[str, Any], written: Written) -> dict[str, Any] | None:
+    """Return the one merge patch that takes all of it off a node; None where there is nothing."""
+    patches = [
+        pruning_patch(node) if written.nfd else None,
+        unlabelling_patch(node) if written.labels else None,
+        to_forget(node).patch if written.marks else None,
+    ]
+    merged: dict[str, Any] = {}
+    for patch in patches:
+        for name, value in patch["metadata"].items() if patch else ():
+            merged[name] = {**merged.get(name, {}), **value} if isinstance(value, Mapping) else value
+    return {"metadata": merged} if merged else None
 
 
 def delete_slots(connection: Connection, namespace: str, *, check: bool) -> tuple[list[str], list[str]]:

@@ -109,6 +109,16 @@ SETTING_ROWS = (
         asked=True,
     ),
     Variable(
+        "label_nodes",
+        "bool",
+        (
+            "Whether C(rdma.fabric.site) labels the nodes itself as Node Feature Discovery would, by what it reads of "
+            "their hosts, for clusters without it. Then set C(rdma_fabric_nfd) to V(false).",
+            "Labels that somebody else has set stay. C(rdma.fabric.teardown) takes its own off while this is set.",
+        ),
+        _PREFLIGHT,
+    ),
+    Variable(
         "openshift",
         "bool",
         (

@@ -20,7 +20,12 @@ from ansible_collections.rdma.fabric.plugins.module_utils._k8s.batch import run
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.client import Client
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.cluster_facts import read_cluster_facts
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects import key_of
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.rehearsal import Rehearsal, rehearse, rehearse_joining
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.rehearsal import (
+    Rehearsal,
+    rehearse,
+    rehearse_joining,
+    rehearse_labelling,
+)
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.rights import (
     Need,
     address_needs,
@@ -52,8 +57,8 @@ GROUP = "rbac.authorization.k8s.io"
 ROLES: dict[str, Json] = {
     each["metadata"]["name"]: each for each in yaml.safe_load(FILE.read_text(encoding="utf-8"))["items"]
 }
-PUSH, PROOF, ROLLOUT, JOIN, DRIFT = (
-    ROLES[f"rdma-fabric-{name}"]["rules"] for name in ("push", "proof", "rollout", "join", "drift")
+PUSH, PROOF, ROLLOUT, JOIN, LABELS, DRIFT = (
+    ROLES[f"rdma-fabric-{name}"]["rules"] for name in ("push", "proof", "rollout", "join", "labels", "drift")
 )
 # No object takes them: they are for what address ranges are held against.
 OF_ADDRESSES = [rule for rule in PUSH if rule["resources"] in (["services"], ["servicecidrs"])]
@@ -358,3 +363,22 @@ def test_a_whole_site_passes_for_who_has_only_the_shipped_role(
         namespace = "nvidia-network-operator"
         gone = BatchRequest([], set_name="rdma-fabric", inventory_namespace=namespace, absent=True, wait=False)
         run(connection_of(pusher), gone)
+
+
+def test_the_right_to_label_nodes_is_missed_by_name_and_is_all_that_it_takes(
+    bare: ControlPlane, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (problem,) = rehearse_labelling(connection_of(person(bare))).problems
+    assert "nodes" in problem
+    assert "rdma-fabric-labels" in problem
+    kubeconfig = person(bare, *LABELS)
+    assert rehearse_labelling(connection_of(kubeconfig)).problems == []
+    monkeypatch.setenv("K8S_AUTH_KUBECONFIG", str(kubeconfig))
+    apply_nodes(bare.api, [kwok_node("rights-of-labels")])
+    results = {"rdma_fabric_host_result": {"summary": {"labels": {"feature.node.kubernetes.io/x": "true"}}}}
+    variables = {"hostvars": {"rights-of-labels": results}, "groups": {"all": ["rights-of-labels"], "ungrouped": []}}
+    try:
+        found = run_action("node_labels", {"hosts": ["rights-of-labels"]}, task_vars=variables)
+        assert found["nodes"] == ["rights-of-labels"], found
+    finally:
+        delete_nodes(bare.api, {"rights-of-labels"})

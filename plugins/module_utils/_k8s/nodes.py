@@ -11,7 +11,7 @@ from typing import Mapping
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.answers import checked_object
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import ApiFault, Fault
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.kinds import Resource, object_path
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects import Json, Key
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects import MANAGER, Json, Key
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.snapshot import list_objects
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import Connection, Patience
 
@@ -61,6 +61,31 @@ def patch_node(connection: Connection, name: str, patch: Mapping[str, object], *
             raise
         return None
     return checked_object(body, key, f"patch {key}")
+
+
+def apply_labels(connection: Connection, name: str, uid: str, labels: Mapping[str, str]) -> Json | None:
+    """Apply labels of a node, by server-side apply, which takes away those that this collection applied before.
+
+    None when the node is another one now (of another ``uid``), is gone, or has such a label from somebody else by now.
+    """
+    key = Key("v1", "Node", "", name)
+    # With the uid no node is made where there is none.
+    body = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "uid": uid, "labels": dict(labels)}}
+    try:
+        answer = connection.request(
+            "patch",
+            object_path(key, _NODES),
+            what=str(key),
+            query={"fieldManager": MANAGER, "force": "false"},
+            body=body,
+            content_type="application/apply-patch+yaml",
+        )[1]
+    except ApiFault as fault:
+        # A node that was made anew has another uid, which can't be changed.
+        if fault.fault is not Fault.CONFLICT and "metadata.uid" not in fault.message:
+            raise
+        return None
+    return checked_object(answer, key, f"patch {key}")
 
 
 def pods_on(connection: Connection, node: str, selector: str = "") -> list[Json]:

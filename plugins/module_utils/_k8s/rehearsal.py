@@ -25,6 +25,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._k8s.rights import (
     diagnosis_needs,
     grouped,
     joining_needs,
+    labelling_needs,
     proof_needs,
     push_needs,
     refused_need,
@@ -49,7 +50,7 @@ _FOR_THE_PUSH = (
     f"{_PUSH} (and rdma-fabric-controllers where the policy deploys controllers, rdma-fabric-webhook where it has"
     " nvIpam.enableWebhook)"
 )
-_JOIN, _PROOF = "rdma-fabric-join", "rdma-fabric-proof"
+_JOIN, _LABELS, _PROOF = "rdma-fabric-join", "rdma-fabric-labels", "rdma-fabric-proof"
 
 
 @dataclass(frozen=True)
@@ -161,6 +162,11 @@ def rehearse_rollout(connection: Connection, namespace: str, *, removes: bool = 
 def rehearse_joining(connection: Connection, nodes: Iterable[str]) -> Rehearsal:
     """Look whether the nodes of these names can be tainted, marked and looked at; raises :class:`ApiFault`."""
     return _rehearse_rights(connection, joining_needs(nodes), _JOIN)
+
+
+def rehearse_labelling(connection: Connection) -> Rehearsal:
+    """Look whether nodes can be labelled; raises :class:`ApiFault`."""
+    return _rehearse_rights(connection, labelling_needs(), _LABELS)
 
 
 def rehearse_proof(connection: Connection, namespaces: Iterable[str]) -> Rehearsal:

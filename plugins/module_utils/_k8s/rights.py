@@ -143,6 +143,11 @@ def joining_needs(names: Iterable[str]) -> Needs:
     }
 
 
+def labelling_needs() -> Needs:
+    """Return what labelling nodes needs."""
+    return {Need("", "nodes", "", verb): frozenset() for verb in ("get", "list", "patch")}
+
+
 def removal_needs(keys: Iterable[Key], find: Find, set_name: str, namespace: str, *, nodes: bool = False) -> Needs:
     """Return what the removal of these objects of a set needs, beside reading them.
 

@@ -129,9 +129,7 @@ def build_spec(
     for one in policies:
         policy.remark(one, all_settings)
     if all_settings["nfd"]:
-        nfd = effective_version("nfd", {}, {}, all_settings)
-        place = _variable("image_overrides", all_settings["image_overrides"], findings)
-        place.at("nfd", "version").violations(version_problems("nfd", nfd))
+        _check_feature_discovery(all_settings, findings)
     _check_together(cluster, nodes, given, all_settings)
     openshift.check(cluster, given.objects, all_settings)
     deployed = components.Deployed(cluster, all_settings, namespace, hosts)
@@ -343,6 +341,16 @@ def _with_pools_of_config(cluster: Policy | None, given: _Input) -> Policy | Non
             given.pools.append(pool)
     kept = {key: value for key, value in section.items() if key != "config"}
     return replace(cluster, spec={**cluster.spec, "nvIpam": kept})
+
+
+def _check_feature_discovery(settings: Mapping[str, Any], findings: Findings) -> None:
+    """Judge the release of Node Feature Discovery that is to be deployed, and name who else labels nodes."""
+    place = _variable("image_overrides", settings["image_overrides"], findings)
+    version = effective_version("nfd", {}, {}, settings)
+    place.at("nfd", "version").violations(version_problems("nfd", version))
+    if settings.get("label_nodes"):
+        hint = "set rdma_fabric_nfd: false to do without it, or leave this out"
+        _variable("label_nodes", True, findings).notice("labels what Node Feature Discovery labels as well", hint)
 
 
 def _check_together(cluster: Policy | None, nodes: Sequence[Policy], given: _Input, settings: dict[str, Any]) -> None:

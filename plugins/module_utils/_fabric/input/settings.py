@@ -65,6 +65,7 @@ SETTINGS = Model(
         {
             "namespace": text("namespace of the fabric's objects", check=or_empty(dns_label)),
             "nfd": flag("whether Node Feature Discovery is deployed"),
+            "label_nodes": flag("whether nodes are labelled by what was read of their hosts"),
             openshift.SETTING: flag("whether the cluster is OpenShift"),
             "cni_bin_dir": text("directory of CNI programs on the nodes", check=_absolute),
             "cni_conf_dir": text("directory of CNI configurations on the nodes", check=_absolute),

@@ -1,0 +1,90 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Labels nodes from the controller. Its documentation is in ``plugins/modules/node_labels.py``."""
+
+from __future__ import annotations
+
+from typing import Any, Mapping
+
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s import nodes
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import ApiFault
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.node_labels import Labelling, labelling
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects import Json
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import Connection
+from ansible_collections.rdma.fabric.plugins.plugin_utils._action import ActionFailure
+from ansible_collections.rdma.fabric.plugins.plugin_utils._cluster_action import ClusterAction, task_environment
+from ansible_collections.rdma.fabric.plugins.plugin_utils._node_labels import (
+    changes_as_lines,
+    foreign_notices,
+    unregistered_notice,
+    wanted_labels,
+)
+from ansible_collections.rdma.fabric.plugins.plugin_utils._run_hosts import nodes_of, taking_part
+
+# Somebody else writes to the node between reading it and labelling it.
+_MOST_WRITES = 5
+
+
+class ActionModule(ClusterAction):
+    """Labels nodes by what was read of their hosts."""
+
+    def execute(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
+        """Label the nodes of the hosts that were read; see the module's documentation."""
+        variables = task_vars.get("hostvars") or {}
+        within = taking_part(
+            arguments["hosts"], task_vars.get("groups") or {}, task_vars.get("ansible_limit"), self._loader
+        )
+        wanted = wanted_labels(within, variables)
+        names = nodes_of(list(wanted), variables)
+        with task_environment(self._environment()):
+            try:
+                connection = Connection(self.client(arguments), notify=self.progress)
+                live = {str(node["metadata"]["name"]): node for node in nodes.all_nodes(connection)} if wanted else {}
+                found = self._label(connection, live, {names[host]: labels for host, labels in wanted.items()})
+            except ApiFault as err:
+                raise ActionFailure(f"the nodes can't be labelled: {err}") from err
+        changes = {node: each.changes for node, each in found.items() if each.changes}
+        answer: dict[str, Any] = {
+            "changed": any(each.is_due for each in found.values()),
+            "nodes": sorted(changes),
+            "requests": {verb: connection.sent[verb] for verb in ("get", "list", "patch")},
+            "notices": [
+                *unregistered_notice([names[host] for host in wanted if names[host] not in live]),
+                *foreign_notices(found),
+            ],
+        }
+        if self.diff_mode:
+            before, after = changes_as_lines(changes)
+            header = "labels of nodes"
+            answer["diff"] = {"before_header": header, "after_header": header, "before": before, "after": after}
+        return answer
+
+    def _label(
+        self, connection: Connection, live: Mapping[str, Json], wanted: Mapping[str, Mapping[str, str]]
+    ) -> dict[str, Labelling]:
+        """Label the nodes that are there; return what has become of each. Raises ApiFault, ActionFailure."""
+        found: dict[str, Labelling] = {}
+        for name in sorted(set(wanted) & set(live)):
+            labelled = self._label_node(connection, live[name], wanted[name])
+            if labelled is not None:
+                found[name] = labelled
+        return found
+
+    def _label_node(self, connection: Connection, node: Json, wanted: Mapping[str, str]) -> Labelling | None:
+        """Label one node, as it is read again where it has changed; None for one that is gone by now."""
+        name, live = str(node["metadata"]["name"]), node
+        for _attempt in range(_MOST_WRITES):
+            due = labelling(live, wanted)
+            if not due.is_due or self.check_mode:
+                return due
+            if nodes.apply_labels(connection, name, str(live["metadata"]["uid"]), due.applied) is not None:
+                return due
+            read = nodes.read_node(connection, name)
+            if read is None:
+                return None
+            live = read
+        raise ActionFailure(
+            f"node {name} was changed by somebody else each of {_MOST_WRITES} times that it was to be labelled; look "
+            "at who writes its labels (kubectl get node --show-managed-fields), then run again"
+        )

@@ -1,0 +1,73 @@
+#!/usr/bin/python
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+---
+module: node_labels
+short_description: Label nodes as Node Feature Discovery would
+version_added: 0.1.0
+description:
+  - Gives the nodes of a fabric the labels that its workloads are placed by, from what P(rdma.fabric.rdma_host#module)
+    has read of their hosts in this run, for clusters without Node Feature Discovery.
+  - These are C(feature.node.kubernetes.io/pci-15b3.present) and C(pci-10de.present), C(kernel-version.full),
+    C(system-os_release.ID) and C(system-os_release.VERSION_ID). One that no longer holds is taken off.
+  - They are applied server-side. A label that somebody else has set stays as it is, and one of another value is named.
+  - All nodes are listed, 500 in a request, and each node that changes takes one request more.
+  - Hosts that were not read in this run keep the labels of their nodes.
+notes:
+  - The user needs C(get), C(list) and C(patch) on nodes.
+author:
+  - The rdma.fabric contributors (@rdma-fabric)
+extends_documentation_fragment:
+  - kubernetes.core.k8s_auth_options
+  - rdma.fabric.cluster
+  - rdma.fabric.attributes
+attributes:
+  check_mode:
+    support: full
+  diff_mode:
+    support: full
+    details:
+      - One line for each label and value, with the nodes that have it.
+  idempotent:
+    support: full
+options:
+  hosts:
+    description: Names of the inventory hosts whose nodes are labelled. The limit of the run counts.
+    type: list
+    elements: str
+    required: true
+seealso:
+  - module: rdma.fabric.rdma_host
+"""
+
+EXAMPLES = r"""
+- name: Label the nodes of the fabric
+  rdma.fabric.node_labels:
+    hosts: "{{ groups['rdma_fabric'] }}"
+  run_once: true
+  delegate_to: localhost
+"""
+
+RETURN = r"""
+nodes:
+  description: Names of the nodes whose labels change.
+  returned: success
+  type: list
+  elements: str
+  sample: [worker-1, worker-2]
+requests:
+  description: How many requests were sent, by verb.
+  returned: success
+  type: dict
+  sample: {get: 0, list: 1, patch: 2}
+notices:
+  description: Nodes that the cluster does not know yet, and labels of another value that somebody else has set.
+  returned: success
+  type: list
+  elements: str
+"""
