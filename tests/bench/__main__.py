@@ -23,7 +23,7 @@ from tools.ending import to_its_end
 link_checkout(LINK, CHECKOUT)
 sys.path.insert(0, str(COLLECTIONS))
 
-from ansible_collections.rdma.fabric.tests.bench import apply, host, kubectl, rollout, scale, site, ssh  # noqa: E402 - found through the lines above
+from ansible_collections.rdma.fabric.tests.bench import apply, host, kubectl, labels, rollout, scale, site, ssh  # noqa: E402 - found through the lines above
 from ansible_collections.rdma.fabric.tests.bench.failure import BenchmarkFailed  # noqa: E402
 from ansible_collections.rdma.fabric.tests.lab.control_plane import ControlPlane  # noqa: E402
 
@@ -43,6 +43,11 @@ BOUNDS = {
     "apply.unchanged.time_ratio_to_k8s_module": 0.1,
     # The goal is 1.5; 1.53 to 1.74 were measured. Ansible's start and its templating of the objects are 0.9 of that.
     "kubectl.batch.cpu_ratio": 2,
+    "labels.new.lists": 10,
+    "labels.new.patches_per_node": 1,
+    "labels.unchanged.lists": 10,
+    "labels.unchanged.patches": 0,
+    "labels.some.patches_per_changed_node": 1,
     "site.steady.modules_per_host": 1,
     "site.steady.skipped_per_host": 0,
     "rollout.idle_share": 0.05,
@@ -65,6 +70,7 @@ OF_HOSTS: Mapping[str, Callable[[Path], dict[str, float]]] = {
 OF_CLUSTERS: Mapping[str, Callable[[ControlPlane, Path], dict[str, float]]] = {
     "apply": apply.measure,
     "kubectl": kubectl.measure,
+    "labels": labels.measure,
     "site": site.measure,
     "rollout": rollout.measure,
     "racks": rollout.measure_racks,
