@@ -343,7 +343,7 @@ def _with_pools_of_config(cluster: Policy | None, given: _Input) -> Policy | Non
     return replace(cluster, spec={**cluster.spec, "nvIpam": kept})
 
 
-def _check_feature_discovery(settings: Mapping[str, Any], findings: Findings) -> None:
+def _check_feature_discovery(settings: dict[str, Any], findings: Findings) -> None:
     """Judge the release of Node Feature Discovery that is to be deployed, and name who else labels nodes."""
     place = _variable("image_overrides", settings["image_overrides"], findings)
     version = effective_version("nfd", {}, {}, settings)
