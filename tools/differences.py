@@ -24,7 +24,7 @@ from tools.stored_form import leaves
 TABLE = CHECKOUT / "docs" / "differences.yml"
 PAGE = CHECKOUT / "docs" / "differences.md"
 RECORDED = CHECKOUT / "tests" / "fixtures" / "operator"
-SECTIONS = (
+SECTIONS: tuple[tuple[str, tuple[str, ...], dict[str, bool]], ...] = (
     ("Kubernetes", ("objects.json", "definitions.json"), {}),
     ("OpenShift", ("openshift.json",), {"openshift": True}),
 )

@@ -69,8 +69,8 @@ def config_problems(specs: Sequence[Mapping[str, Any]], version: str) -> list[tu
         for problem in _lacking(spec, version):
             found.append((index, problem))
         if labels[index] != shared:
-            problem = f"is not what nv-ipam {version} can do: it selects nodes by labels, the same for every pool"
-            found.append((index, Problem("nodeSelector", problem, "use v0.1.1 or newer for selectors of their own")))
+            text = f"is not what nv-ipam {version} can do: it selects nodes by labels, the same for every pool"
+            found.append((index, Problem("nodeSelector", text, "use v0.1.1 or newer for selectors of their own")))
     return found
 
 

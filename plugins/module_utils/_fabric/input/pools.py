@@ -139,8 +139,8 @@ def _check_config(pools: Sequence[Pool], version: str) -> None:
         note([problem], valid[index].place)
     for pool in valid:
         if pool.entry["labels"] or pool.entry["annotations"]:
-            problem = f"becomes an entry of a ConfigMap for nv-ipam {version}: labels and annotations have no effect"
-            pool.place.notice(problem, "drop them, or use v0.1.1 or newer")
+            text = f"becomes an entry of a ConfigMap for nv-ipam {version}: labels and annotations have no effect"
+            pool.place.notice(text, "drop them, or use v0.1.1 or newer")
 
 
 def note(problems: Sequence[Problem], place: Place) -> None:
