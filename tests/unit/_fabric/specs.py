@@ -222,6 +222,25 @@ def nv_ipam() -> dict[str, Any]:
     )
 
 
+def nv_ipam_config() -> dict[str, Any]:
+    """Return a spec with a release of nv-ipam that reads its pools from a ConfigMap, and a network."""
+    terms = [{"matchExpressions": [{"key": "pool", "operator": "In", "values": ["gpu"]}]}]
+    subnet = {
+        "subnet": "192.168.4.0/24",
+        "perNodeBlockSize": 50,
+        "gateway": "192.168.4.1",
+        "nodeSelector": {"nodeSelectorTerms": terms},
+    }
+    resources = [{"name": "nv-ipam-node", "limits": {"cpu": "0.5", "memory": "1024Mi"}}]
+    policy = {"nvIpam": {"version": "v0.0.3", "imagePullSecrets": ["ngc"], "containerResources": resources}}
+    ipam = json.dumps({"type": "nv-ipam", "poolName": "rail-0"})
+    return spec_of(
+        policy,
+        pools=[pool("IPPool", "rail-0", subnet)],
+        networks=[network("MacvlanNetwork", "rail-0", master="rail0", ipam=ipam)],
+    )
+
+
 def nv_ipam_webhook() -> dict[str, Any]:
     """Return a spec with the webhook of nv-ipam, whose certificate is cert-manager's work."""
     return spec_of({"nvIpam": {"enableWebhook": True}}, settings={"nfd": False})
@@ -361,6 +380,7 @@ SPECS = {
     "everything": everything,
     "node_groups": node_groups,
     "nv_ipam": nv_ipam,
+    "nv_ipam_config": nv_ipam_config,
     "nv_ipam_webhook": nv_ipam_webhook,
     "services": services,
     "controllers": controllers,

@@ -443,8 +443,8 @@ spec:
 
     def test_the_replaced_version_counts(self) -> None:
         settings_ = {"image_overrides": {"nv-ipam": {"version": "v0.0.3"}, "nfd": {"version": "v0.16.0"}}}
-        fabric = of_policy({"nvIpam": {}}, settings=settings_)
-        assert "v0.0.3" in fabric.wrong("spec.nvIpam").problem
+        fabric = of_policy({"nvIpam": {"enableWebhook": True}}, settings=settings_)
+        assert "v0.0.3" in fabric.wrong("spec.nvIpam.enableWebhook").problem
         assert fabric.wrong("nfd.version").source == "rdma_fabric_image_overrides"
 
     @pytest.mark.parametrize("item", [{"resourceName": "a-b"}, {"resourceName": "a", "deviceType": "auxNetDevice"}])

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
@@ -16,12 +15,8 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.nv_ipam
     claim_of,
     nodes_of,
     pools_named,
-    read_config,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.versions import (
-    pool_problems,
-    version_problems,
-)
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.versions import pool_problems
 
 IP_POOL: dict[str, Any] = {"subnet": "192.168.0.0/24", "perNodeBlockSize": 50, "gateway": "192.168.0.1"}
 CIDR_POOL: dict[str, Any] = {"cidr": "10.0.0.0/16", "perNodeNetworkPrefix": 24, "gatewayIndex": 1}
@@ -179,35 +174,3 @@ def test_fields_that_the_deployed_release_would_ignore_are_named(
     version: str, kind: str, spec: dict[str, Any], ignored: list[str]
 ) -> None:
     assert [each.path for each in pool_problems(kind, spec, version)] == ignored
-
-
-def test_a_release_without_pool_objects_is_refused() -> None:
-    assert "reads its pools from a ConfigMap" in version_problems("nv-ipam", "v0.0.3")[0].problem
-    assert version_problems("nv-ipam", "v0.1.1") == version_problems("nv-ipam", "network-operator-v26.4.1") == []
-
-
-def test_the_retired_configuration_becomes_pools() -> None:
-    config = {"pools": {"a": IP_POOL}, "nodeSelector": {"pool": "gpu"}}
-    pools, problems = read_config(json.dumps(config))
-    assert problems == []
-    term = {"matchExpressions": [{"key": "pool", "operator": "In", "values": ["gpu"]}]}
-    assert pools == {"a": {**IP_POOL, "nodeSelector": {"nodeSelectorTerms": [term]}}}
-
-
-@pytest.mark.parametrize(
-    ("config", "paths"),
-    [
-        ("{", [""]),
-        ("[]", ["pools"]),
-        ('{"pools": {}}', ["pools"]),
-        ('{"pools": {"a": 7}}', ["pools.a"]),
-        ('{"pools": {"A": {"subnet": "10.0.0.0/24", "perNodeBlockSize": 1}}}', ["pools.A"]),
-        ('{"pools": {"a": {"subnet": "10.0.0.0/24", "perNodeBlockSize": 0}}}', ["pools.a.perNodeBlockSize"]),
-        ('{"pools": {"a": {"subnet": "10.0.0.0/24", "perNodeBlockSize": 1, "gw": 1}}}', ["pools.a.gw"]),
-        ('{"pools": {"a": {"subnet": "10.0.0.0/24", "perNodeBlockSize": 1}}, "x": 1}', ["x"]),
-        ('{"pools": {"a": {}}, "nodeSelector": []}', ["pools.a.subnet", "pools.a.perNodeBlockSize"]),
-        ('{"pools": {"a": {}}, "nodeSelector": ["a"]}', ["nodeSelector"]),
-    ],
-)
-def test_a_flawed_retired_configuration_is_refused_by_path(config: str, paths: list[str]) -> None:
-    assert [each.path for each in read_config(config)[1]] == paths

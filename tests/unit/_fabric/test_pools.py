@@ -121,8 +121,32 @@ class TestSection:
     def test_the_bill_of_materials_fills_in_the_image(self) -> None:
         assert "network-operator-v26.4.1" in of_policy({"nvIpam": {"image": "x"}}).accepted().said("nvIpam").hint
 
-    def test_a_release_without_pool_objects_is_refused(self) -> None:
-        assert "ConfigMap" in of_policy({"nvIpam": {"version": "v0.0.3"}}).wrong("spec.nvIpam.version").problem
+    def test_a_release_without_pool_objects_is_named_for_the_token_that_it_leaves_on_nodes(self) -> None:
+        said = of_policy({"nvIpam": {"version": "v0.0.3"}}).accepted().said("never renews the token")
+        assert (said.path, "v0.0.3" in said.problem) == ("spec.nvIpam.version", True)
+
+    def test_pools_that_an_old_release_cannot_have_are_refused_where_they_stand(self) -> None:
+        old = {
+            "nvIpam": {"version": "v0.0.3", "config": json.dumps({"pools": {"a": {**SUBNET, "gateway": "10.0.0.1"}}})}
+        }
+        fabric_of(policy=old).accepted()
+        selecting = {"nodeSelectorTerms": [{"matchExpressions": [{"key": "a", "operator": "Exists"}]}]}
+        given = pool("IPPool", "b", {**SUBNET, "subnet": "10.1.0.0/24", "nodeSelector": selecting})
+        found = fabric_of(given, pool("CIDRPool", "c", {**CIDR, "cidr": "10.2.0.0/16"}), policy=old).violations
+        assert [each.path for each in found] == ["spec", "spec.gateway", "spec.nodeSelector"]
+        bare = {"nvIpam": {**old["nvIpam"], "config": json.dumps({"pools": {"a": SUBNET}})}}
+        assert "v0.0.3" in fabric_of(policy=bare).wrong("nvIpam.config -> pools.a.gateway").problem
+
+    def test_what_becomes_of_a_pool_without_objects_is_named(self) -> None:
+        given = pool("IPPool", "b", {**SUBNET, "gateway": "10.0.0.1"}, labels={"a": "b"})
+        fabric = fabric_of(given, policy={"nvIpam": {"version": "v0.0.3"}}).accepted()
+        assert "labels and annotations have no effect" in fabric.said("an entry of a ConfigMap").problem
+
+    def test_an_old_release_takes_one_pool_for_a_network(self) -> None:
+        policy = {**DEPLOYED, "nvIpam": {"version": "v0.0.3"}}
+        variables = {"macvlan_networks": {"m": net("a,b")}}
+        assert "two pools" in fabric_of(policy=policy, variables=variables).wrong("m.ipam -> poolName").problem
+        fabric_of(variables=variables).accepted()
 
     def test_the_webhook_says_what_it_needs(self) -> None:
         assert "cert-manager" in of_policy({"nvIpam": {"enableWebhook": True}}).accepted().said("enableWebhook").problem

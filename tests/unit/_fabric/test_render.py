@@ -392,7 +392,6 @@ def test_all_problems_are_told_at_once() -> None:
         "rdmaSharedDevicePlugin": {"config": '{"configList": []}'},
         "sriovDevicePlugin": {},
         "secondaryNetwork": {"multuss": {}},
-        "nvIpam": {"version": "v0.0.3"},
         "secondarynetwork": {},
     }
     spec = spec_of(
@@ -410,7 +409,6 @@ def test_all_problems_are_told_at_once() -> None:
         "spec.sriovDevicePlugin.config: is missing",
         "spec.secondaryNetwork.multuss: is not a known field",
         "spec.secondarynetwork: is not a known field",
-        "nv-ipam v0.0.3 reads its pools from a ConfigMap",
         "IPoIBNetwork/ib spec.master: is empty",
         "HostDeviceNetwork/vf spec.resourceName: is empty",
         "MacvlanNetwork/m spec.mtu: must be a whole number",

@@ -21,8 +21,8 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.ipam im
     parse_network,
     without,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.jsontext import Problem, kind_of, parse_json
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.names import dns_subdomain, label_key
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.jsontext import Problem, kind_of
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.names import label_key
 
 API_VERSION = "nv-ipam.nvidia.com/v1alpha1"
 POOL_KINDS = {"IPPool": "ippool", "CIDRPool": "cidrpool"}
@@ -120,49 +120,6 @@ def claims_of(pools: Sequence[Mapping[str, Any]]) -> dict[PoolKey, Claim]:
         if claim is not None:
             found[PoolKey(POOL_KINDS[pool["kind"]], pool["name"])] = claim
     return found
-
-
-def read_config(text: str) -> tuple[dict[str, dict[str, Any]], list[Problem]]:
-    """Return the IPPool specs, by name, of the ``config`` that releases before v23.10.0 had, and what is wrong with it.
-
-    The shape is that of nvidia-k8s-ipam 0.0.x: ``{"pools": {name: {subnet, perNodeBlockSize, gateway}},
-    "nodeSelector": {label: value}}``. The selector goes to every pool.
-    """
-    config, problems = parse_json(text)
-    if problems:
-        return {}, problems
-    given = config.get("pools") if isinstance(config, dict) else None
-    if not isinstance(given, dict) or not given:
-        return {}, [
-            Problem("pools", "must be an object with at least one pool", '{"pools": {"name": {"subnet": ...}}}')
-        ]
-    selector = config.get("nodeSelector") or {}
-    if not isinstance(selector, dict) or not all(isinstance(value, str) for value in selector.values()):
-        return {}, [Problem("nodeSelector", "must be an object of labels")]
-    problems = _unknown(config, ("pools", "nodeSelector"), "")
-    pools: dict[str, dict[str, Any]] = {}
-    for name, pool in given.items():
-        where = f"pools.{name}"
-        if not isinstance(pool, dict):
-            problems.append(Problem(where, f"must be an object, not {kind_of(pool)}"))
-            continue
-        problems += [each._replace(path=where) for each in dns_subdomain(name)]
-        problems += _unknown(pool, ("subnet", "perNodeBlockSize", "gateway"), f"{where}.")
-        problems += [each._replace(path=f"{where}.{each.path}") for each in check_pool("IPPool", pool)]
-        pools[name] = {**pool, **_selecting(selector)}
-    return pools, problems
-
-
-def _selecting(labels: Mapping[str, str]) -> dict[str, Any]:
-    if not labels:
-        return {}
-    wanted = [{"key": key, "operator": "In", "values": [value]} for key, value in sorted(labels.items())]
-    return {"nodeSelector": {"nodeSelectorTerms": [{"matchExpressions": wanted}]}}
-
-
-def _unknown(found: Mapping[str, Any], known: tuple[str, ...], prefix: str) -> list[Problem]:
-    hint = f"known: {', '.join(known)}"
-    return [Problem(f"{prefix}{key}", "is not a known field", hint) for key in found if key not in known]
 
 
 def _check_ip_pool(spec: Mapping[str, Any]) -> list[Problem]:

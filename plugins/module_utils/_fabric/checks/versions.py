@@ -20,6 +20,8 @@ _MULTUS_PAUSING_WATCH = (4, 1, 0)
 _NFD = (0, 17, 0)
 # The first release that reads its pools from objects; older ones read a ConfigMap and keep addresses elsewhere.
 _NV_IPAM_POOLS = (0, 1, 0)
+# --leader-elect-namespace came in 0.0.3: cmd/ipam-controller/app/options of each release.
+_NV_IPAM_LEADER = (0, 0, 3)
 _NV_IPAM_CIDR_POOLS = (0, 2, 0)
 # k8snetworkplumbingwg/sriov-network-device-plugin#481 and its auxNetDevice came in 2023, after 3.5.1.
 _SRIOV_DASHES = (3, 6, 0)
@@ -44,9 +46,6 @@ def version_problems(component: str, version: str) -> list[Problem]:
     if component == "nfd" and older_than(version, _NFD):
         problem = f"node-feature-discovery {version} is older than the objects rendered for it"
         return [Problem("", problem, "use v0.17.0 or newer")]
-    if component == "nv-ipam" and older_than(version, _NV_IPAM_POOLS):
-        problem = f"nv-ipam {version} reads its pools from a ConfigMap, not from IPPool objects"
-        return [Problem("", problem, "use v0.1.1 or newer; pools of the retired config become IPPool objects then")]
     return []
 
 
@@ -55,6 +54,9 @@ def version_remarks(component: str, version: str) -> list[Problem]:
     if component == "whereabouts" and not reconciles_addresses(version):
         problem = f"whereabouts {version} cleans up nothing: addresses of pods that end with their node stay taken"
         return [Problem("", problem, "use v0.5.3 or newer, or delete them from the IPPool objects")]
+    if component == "nv-ipam" and not reads_pool_objects(version):
+        problem = f"nv-ipam {version} never renews the token in its kubeconfig"
+        return [Problem("", problem, "use v0.1.1 or newer; the pools of the input become IPPool objects then")]
     if component != "multus" or not older_than(version, _MULTUS_PAUSING_WATCH):
         return []
     problem = f"multus {version} watches its token without a pause and so uses all CPU it is allowed"
@@ -77,6 +79,23 @@ def sriov_resource_problems(config: Mapping[str, Any], version: str) -> list[Pro
             problem = f"auxNetDevice stops sriov-network-device-plugin {version}, which knows no such type"
             found.append(Problem(f"{path}.deviceType", problem, hint))
     return found
+
+
+def reads_pool_objects(version: str) -> bool:
+    """Return whether a release of nv-ipam reads IPPool objects, and not a ConfigMap."""
+    return not older_than(version, _NV_IPAM_POOLS)
+
+
+def elects_leader(version: str) -> bool:
+    """Return whether two controllers of a release of nv-ipam may run beside each other."""
+    return not older_than(version, _NV_IPAM_LEADER)
+
+
+def webhook_problems(version: str) -> list[Problem]:
+    """Return why a release of nv-ipam may not be asked about pools by the API server; ``""`` is ``enableWebhook``."""
+    if reads_pool_objects(version):
+        return []
+    return [Problem("", f"is not known to nv-ipam {version}, which has no webhook", "use v0.1.1 or newer, or drop it")]
 
 
 def has_control_loop(version: str) -> bool:

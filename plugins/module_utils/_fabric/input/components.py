@@ -13,6 +13,10 @@ from dataclasses import dataclass
 from typing import Any, Mapping, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks import nad, sriov_networks
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.versions import (
+    reads_pool_objects,
+    webhook_problems,
+)
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common import openshift
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.findings import Place
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.images import effective_version
@@ -81,11 +85,8 @@ def check(deployed: Deployed, networks: Sequence[Network], pools: Sequence[Pool]
     if section is not None and deployed.cluster is not None:
         defaults = deployed.cluster.spec.get("global") or {}
         version = effective_version("nv-ipam", section, defaults, deployed.settings)
-        place = deployed.cluster.at(NV_IPAM)
-        if section.get("enableWebhook") and not deployed.settings.get(openshift.SETTING):
-            problem = "needs cert-manager in the cluster for its certificate, and nothing here deploys that"
-            hint = "without it leave this out: pools are checked by the same rules before they are applied"
-            place.at("enableWebhook").notice(problem, hint)
+        if section.get("enableWebhook"):
+            _check_webhook(deployed.cluster.at(NV_IPAM).at("enableWebhook"), version, deployed.settings)
     pool_checks.check_readers(pools, deployed.namespace, version)
     pool_checks.check_room(pools, deployed.hosts)
     kinds = {network.kind for network in networks}
@@ -94,6 +95,16 @@ def check(deployed: Deployed, networks: Sequence[Network], pools: Sequence[Pool]
         if network.valid:
             _check_programs(network, deployed, brought)
             _check_pools(network, deployed, pools)
+            if version is not None and not reads_pool_objects(version):
+                _check_pools_of_config(network, version)
+
+
+def _check_webhook(place: Place, version: str, settings: Mapping[str, Any]) -> None:
+    place.violations(webhook_problems(version))
+    if not settings.get(openshift.SETTING):
+        problem = "needs cert-manager in the cluster for its certificate, and nothing here deploys that"
+        hint = "without it leave this out: pools are checked by the same rules before they are applied"
+        place.notice(problem, hint)
 
 
 def _check_programs(network: Network, deployed: Deployed, brought: Sequence[str]) -> None:
@@ -122,6 +133,14 @@ def _check_pools(network: Network, deployed: Deployed, pools: Sequence[Pool]) ->
         place_in(network, path).notice(
             problem, hint or f"the cluster has to have it, in the namespace {deployed.namespace}"
         )
+
+
+def _check_pools_of_config(network: Network, version: str) -> None:
+    """Refuse two pools of one network: a release that reads a ConfigMap takes both names for one."""
+    paths = [path for path, _key in nad.pools_of(network.config, network.name)]
+    for path in dict.fromkeys(each for each in paths if paths.count(each) > 1):
+        problem = f"names two pools, and nv-ipam {version} takes addresses from one"
+        place_in(network, path).violation(problem, "name one of them, or use v0.1.1 or newer")
 
 
 def place_in(network: Network, path: str) -> Place:

@@ -199,7 +199,7 @@ NV_IPAM = record(
             "whether the API server asks nv-ipam about each pool; needs cert-manager", since="v24.1.0"
         ),
         "config": text(
-            "pools, as JSON text", until="v23.7.0", successor="its pools become IPPool objects; write them as such"
+            "pools, as JSON text", until="v23.7.0", successor="its pools are read as IPPools; write them as such"
         ),
     },
     since="v23.5.0",

@@ -12,7 +12,14 @@ from typing import Any, Mapping, Sequence
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks import nv_ipam
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.ipam import shared_addresses
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.nv_ipam import POOL_KINDS, PoolKey
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.versions import pool_problems
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.nv_ipam_config import (
+    config_problems,
+    read_config,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.versions import (
+    pool_problems,
+    reads_pool_objects,
+)
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.findings import Place
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.jsontext import Problem
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.models_ipam import POOL_MODELS
@@ -62,12 +69,13 @@ def read_pool(resource: Resource) -> Pool:
 
 def pools_of_config(text: str, place: Place, source: str) -> list[Pool]:
     """Return the pools that the retired ``nvIpam.config`` describes; ``place`` is where it stands."""
-    specs, problems = nv_ipam.read_config(text)
+    specs, problems = read_config(text)
     place.violations(problems)
     found = []
     for name, spec in specs.items():
         entry = {"kind": "IPPool", "name": name, "namespace": "", "labels": {}, "annotations": {}, "spec": spec}
-        found.append(Pool("IPPool", name, "", {**entry, "source": source}, place, not problems))
+        where = place.inside(f"pools.{name}")
+        found.append(Pool("IPPool", name, "", {**entry, "source": source}, where, not problems))
     return found
 
 
@@ -90,7 +98,7 @@ def check_between(pools: Sequence[Pool]) -> None:
             if shared_addresses(held[key], held[earlier]):
                 field = "subnet" if first[key].kind == "IPPool" else "cidr"
                 hint = f"the {first[earlier].kind} {earlier.name} has them too; right where their networks never meet"
-                first[key].place.at(field).notice(f"{held[key].text} shares addresses with another pool", hint)
+                _field(first[key].place, field).notice(f"{held[key].text} shares addresses with another pool", hint)
                 break
 
 
@@ -120,10 +128,29 @@ def check_readers(pools: Sequence[Pool], namespace: str, version: str | None) ->
             hint = "leave the namespace out, or set rdma_fabric_namespace"
             pool.place.violation(problem, hint)
         note(pool_problems(pool.kind, pool.entry["spec"], version), pool.place)
+    if version is not None and not reads_pool_objects(version):
+        _check_config(pools, version)
+
+
+def _check_config(pools: Sequence[Pool], version: str) -> None:
+    """Refuse what the ConfigMap of a release without pool objects cannot hold, and name what it has no place for."""
+    valid = [pool for pool in pools if pool.kind == "IPPool" and pool.valid]
+    for index, problem in config_problems([pool.entry["spec"] for pool in valid], version):
+        note([problem], valid[index].place)
+    for pool in valid:
+        if pool.entry["labels"] or pool.entry["annotations"]:
+            text = f"becomes an entry of a ConfigMap for nv-ipam {version}: labels and annotations have no effect"
+            pool.place.notice(text, "drop them, or use v0.1.1 or newer")
 
 
 def note(problems: Sequence[Problem], place: Place) -> None:
     """Note problems with fields of a spec at the places of these fields."""
     for problem in problems:
-        keys = [int(part) if part.isdigit() else part for part in _PART.findall(problem.path)]
-        place.at(*keys).violation(problem.problem, problem.hint)
+        _field(place, problem.path).violation(problem.problem, problem.hint)
+
+
+def _field(place: Place, path: str) -> Place:
+    """Return where the field ``path`` of a spec stands, which may itself stand inside a text."""
+    if place.within:
+        return place.inside(f"{place.within}.{path}")
+    return place.at(*(int(part) if part.isdigit() else part for part in _PART.findall(path)))

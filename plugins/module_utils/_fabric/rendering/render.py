@@ -12,7 +12,10 @@ from typing import Any, Callable, Dict
 
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks import nad, sriov_policies
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.nv_ipam import POOL_KINDS
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.versions import has_node_slices
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.versions import (
+    has_node_slices,
+    reads_pool_objects,
+)
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.jsontext import compact, pretty
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.objects import (
     Object,
@@ -24,6 +27,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering impo
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.components import (
     nfd,
     nv_ipam,
+    nv_ipam_config,
     whereabouts,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.components.cni_plugins import (
@@ -124,29 +128,32 @@ def objects_of(waves: list[Wave]) -> list[Object]:
     return [each for wave in waves for each in wave["objects"]]
 
 
-def _components(spec: Object) -> list[Object]:
+def _cluster(spec: Object) -> Rollout:
+    """Return the cluster's policy, without what OpenShift brings where the cluster is that."""
     settings = spec.get("settings") or {}
-    namespace = spec.get("namespace") or DEFAULT_NAMESPACE
-    policy = (spec.get("cluster_policy") or {}).get("spec")
-    on_openshift = bool(settings.get(SETTING))
-    if policy is not None and on_openshift:
+    policy = (spec.get("cluster_policy") or {}).get("spec") or {}
+    if settings.get(SETTING):
         policy = openshift.remaining(policy)
+    return Rollout(spec.get("namespace") or DEFAULT_NAMESPACE, policy, settings)
+
+
+def _components(spec: Object) -> list[Object]:
+    cluster = _cluster(spec)
+    settings, namespace = cluster.settings, cluster.namespace
     node_policies = spec.get("node_policies") or []
     found: list[Object] = []
-    cluster = Rollout(namespace, policy or {}, settings)
-    if settings.get("nfd") and (policy is not None or node_policies or spec.get("function_policies")):
+    if settings.get("nfd") and (spec.get("cluster_policy") or node_policies or spec.get("function_policies")):
         found += [*crds.node_feature_discovery(), *nfd.node_feature_discovery(cluster)]
     for component in _COMPONENTS:
         found += component(cluster)
     found += _whereabouts(spec, cluster)
-    if cluster.section(nv_ipam.SECTION) is not None:
-        found += [*crds.nv_ipam(), *nv_ipam.nv_ipam(cluster)]
+    found += _nv_ipam(spec, cluster)
     for each in node_policies:
         selector = {str(key): str(value) for key, value in (each["spec"].get("nodeSelector") or {}).items()}
         rollout = Rollout(namespace, each["spec"], settings, suffix=each["name"], node_selector=selector)
         found += [*sriov(rollout), *rdma_shared(rollout)]
-    found += _functions(spec, namespace, (policy or {}).get("global") or {})
-    if on_openshift:
+    found += _functions(spec, namespace, cluster.spec.get("global") or {})
+    if cluster.openshift:
         return openshift.admitted(_once(found), namespace)
     if cluster.section("secondaryNetwork.multus") is not None or spec.get("networks") or spec.get("attachments"):
         found.append(crds.network_attachment_definition())
@@ -171,6 +178,19 @@ def _functions(spec: Object, namespace: str, defaults: Object) -> list[Object]:
     return found
 
 
+def _nv_ipam(spec: Object, cluster: Rollout) -> list[Object]:
+    if not _reads_pool_objects(cluster):
+        return nv_ipam_config.nv_ipam_config(cluster, spec.get("pools") or [])
+    objects = nv_ipam.nv_ipam(cluster)
+    return [*crds.nv_ipam(), *objects] if objects else []
+
+
+def _reads_pool_objects(cluster: Rollout) -> bool:
+    """Tell whether pools are objects: not where a release of nv-ipam is deployed that reads a ConfigMap."""
+    section = cluster.section(nv_ipam.SECTION)
+    return section is None or reads_pool_objects(cluster.version(nv_ipam.COMPONENT, section))
+
+
 def _whereabouts(spec: Object, cluster: Rollout) -> list[Object]:
     section = cluster.section(whereabouts.SECTION)
     if section is None:
@@ -181,8 +201,9 @@ def _whereabouts(spec: Object, cluster: Rollout) -> list[Object]:
 
 
 def _networks(spec: Object) -> list[Object]:
-    namespace = spec.get("namespace") or DEFAULT_NAMESPACE
-    found = [nv_ipam.pool(given, namespace) for given in spec.get("pools") or []]
+    cluster = _cluster(spec)
+    pools = (spec.get("pools") or []) if _reads_pool_objects(cluster) else []
+    found = [nv_ipam.pool(given, cluster.namespace) for given in pools]
     found += [nad.network_attachment(network) for network in spec.get("networks") or []]
     return found + [nad.given_attachment(attachment) for attachment in spec.get("attachments") or []]
 

@@ -24,9 +24,13 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.nv_ipam
     check_pool,
     claims_of,
 )
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.nv_ipam_config import config_problems
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.versions import (
     node_slice_problems,
+    pool_problems,
+    reads_pool_objects,
     version_problems,
+    webhook_problems,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.images import (
     SECTION_COMPONENTS,
@@ -90,6 +94,7 @@ def review(spec: Object) -> list[Violation]:
         path = f"{nad.KIND}/{attachment['name']} spec.config"
         _refuse(found, attachment["source"], path, nad.check_attachment(attachment.get("config", "")))
     if not found:
+        _review_old_nv_ipam(found, spec)
         _review_attachments(found, spec)
     return found
 
@@ -166,6 +171,26 @@ def _review_pool(found: list[Violation], pool: Object) -> None:
         _refuse(found, pool["source"], where, [Problem("kind", "is no pool", f"one of {', '.join(POOL_KINDS)}")])
         return
     _refuse(found, pool["source"], f"{where} spec", check_pool(pool["kind"], pool["spec"]))
+
+
+def _review_old_nv_ipam(found: list[Violation], spec: Object) -> None:
+    """Refuse pools that do not fit into the ConfigMap of a release without pool objects."""
+    policy = (spec.get("cluster_policy") or {}).get("spec") or {}
+    section = _section(policy, "nvIpam")
+    if section is None:
+        return
+    version = effective_version("nv-ipam", section, policy.get("global") or {}, spec.get("settings") or {})
+    if reads_pool_objects(version):
+        return
+    if section.get("enableWebhook"):
+        _refuse(found, spec["cluster_policy"]["source"], "spec.nvIpam.enableWebhook", webhook_problems(version))
+    pools = [(pool, f"{pool['kind']}/{pool['name']} spec") for pool in spec.get("pools") or []]
+    for pool, where in pools:
+        _refuse(found, pool["source"], where, pool_problems(pool["kind"], pool["spec"], version))
+    ip_pools = [each for each in pools if each[0]["kind"] == "IPPool"]
+    for index, problem in config_problems([pool["spec"] for pool, _where in ip_pools], version):
+        pool, where = ip_pools[index]
+        _refuse(found, pool["source"], where, [problem])
 
 
 def _review_node_policies(found: list[Violation], spec: Object) -> None:

@@ -131,11 +131,10 @@ def test_a_pool_without_a_namespace_goes_where_nv_ipam_looks() -> None:
     assert (found["apiVersion"], found["spec"]) == ("nv-ipam.nvidia.com/v1alpha1", spec)
 
 
-def test_a_flawed_pool_and_an_old_release_of_a_spec_are_refused_before_anything_is_rendered() -> None:
+def test_a_flawed_pool_of_a_spec_is_refused_before_anything_is_rendered() -> None:
     with pytest.raises(InvalidInput) as caught:
-        rendered({"version": "v0.0.2"}, pools=[pool("IPPool", "a", {"subnet": "x"}), pool("Pool", "b", {})])
+        rendered({}, pools=[pool("IPPool", "a", {"subnet": "x"}), pool("Pool", "b", {})])
     assert {each.path for each in caught.value.violations} == {
-        "spec.nvIpam.version",
         "IPPool/a spec.subnet",
         "IPPool/a spec.perNodeBlockSize",
         "Pool/b.kind",

@@ -124,7 +124,7 @@ def test_a_token_that_can_t_be_read_for_a_moment_is_not_lost(pod: Pod) -> None:
 def test_a_release_without_a_control_loop_keeps_the_token_fresh_all_the_same(tmp_path: Path) -> None:
     running = Pod(tmp_path, START_WITHOUT_LOOP)
     try:
-        assert eventually(running.kubeconfig.exists) and eventually(lambda: running.holds("first"))
+        assert eventually(lambda: running.kubeconfig.exists() and running.kubeconfig.read_text() == KUBECONFIG)
         running.token.write_text("second")
         assert eventually(lambda: running.holds("second"))
         assert running.shell.poll() is None and not running.arguments.exists()

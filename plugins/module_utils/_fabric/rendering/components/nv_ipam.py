@@ -6,6 +6,7 @@
 A controller gives each node its part of every pool; a daemon on each node hands out addresses of these parts to the CNI
 program, which it installs. Facts: ``manifests/state-nv-ipam-cni`` of the Network Operator, whose arguments for nv-ipam
 are the same since v24.1.0. The webhook's certificate is cert-manager's work, or OpenShift's own, as it is upstream.
+Releases before v0.1.0 are :mod:`nv_ipam_config`'s.
 """
 
 from __future__ import annotations
@@ -32,8 +33,8 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.roll
 COMPONENT = "nv-ipam"
 SECTION = "nvIpam"
 
-_CONTROLLER = "nv-ipam-controller"
-_NODE = "nv-ipam-node"
+CONTROLLER = "nv-ipam-controller"
+NODE = "nv-ipam-node"
 _GROUP = "nv-ipam.nvidia.com"
 _POOLS = ["ippools", "cidrpools"]
 _SERVICE = "nv-ipam-webhook-service"
@@ -52,10 +53,10 @@ def nv_ipam(rollout: Rollout) -> list[Object]:
         return []
     webhook = bool(section.get("enableWebhook"))
     return [
-        *cluster_rbac(_NODE, rollout.namespace, COMPONENT, _node_rules()),
-        *cluster_rbac(_CONTROLLER, rollout.namespace, COMPONENT, _controller_rules()),
+        *cluster_rbac(NODE, rollout.namespace, COMPONENT, _node_rules()),
+        *cluster_rbac(CONTROLLER, rollout.namespace, COMPONENT, _controller_rules()),
         *(_webhook(rollout.namespace, openshift=rollout.openshift) if webhook else []),
-        _controller(rollout, section, webhook=webhook),
+        controller(rollout, section, _controller_arguments(webhook=webhook), certificate=webhook),
         _daemon(rollout, section),
     ]
 
@@ -94,62 +95,73 @@ def _controller_rules() -> list[Object]:
     ]
 
 
-def _labels(name: str) -> dict[str, str]:
+def labels_of(name: str) -> dict[str, str]:
+    """Return the labels of a program of nv-ipam."""
     return {"app": COMPONENT, "component": name, "name": name}
 
 
-def _controller(rollout: Rollout, section: Object, *, webhook: bool) -> Object:
+def _controller_arguments(*, webhook: bool) -> list[str]:
+    return [
+        "--leader-elect=true",
+        "--leader-elect-namespace=$(POD_NAMESPACE)",
+        "--ippools-namespace=$(POD_NAMESPACE)",
+        *(["--webhook=true"] if webhook else []),
+    ]
+
+
+def controller(
+    rollout: Rollout, section: Object, arguments: list[str], *, certificate: bool = False, replicas: int = 2
+) -> Object:
+    """Return the Deployment of the controller, which gets the webhook's ``certificate`` where it serves one."""
     container = {
-        "name": _CONTROLLER,
+        "name": CONTROLLER,
         "image": rollout.image(COMPONENT, section),
         "imagePullPolicy": "IfNotPresent",
         "command": ["/ipam-controller"],
-        "args": [
-            "--leader-elect=true",
-            "--leader-elect-namespace=$(POD_NAMESPACE)",
-            "--ippools-namespace=$(POD_NAMESPACE)",
-            *(["--webhook=true"] if webhook else []),
-        ],
+        "args": arguments,
         "env": [field_env("POD_NAMESPACE", "metadata.namespace")],
         "livenessProbe": _probe("/healthz", 15, 20),
         "readinessProbe": _probe("/readyz", 5, 10),
-        "resources": resources_of(section, _CONTROLLER, {"requests": {"cpu": "100m", "memory": "300Mi"}}),
+        "resources": resources_of(section, CONTROLLER, {"requests": {"cpu": "100m", "memory": "300Mi"}}),
         "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
-        "volumeMounts": [mount("cert", _CERTIFICATES, read_only=True)] if webhook else [],
+        "volumeMounts": [mount("cert", _CERTIFICATES, read_only=True)] if certificate else [],
     }
     pod = {
         "affinity": {
             "nodeAffinity": rollout.near_the_control_plane(),
-            "podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [_apart()]},
+            "podAntiAffinity": _apart() if replicas > 1 else {},
         },
         "containers": [container],
         "imagePullSecrets": rollout.pod(section)["imagePullSecrets"],
         "priorityClassName": "system-cluster-critical",
-        "serviceAccountName": _CONTROLLER,
+        "serviceAccountName": CONTROLLER,
         "tolerations": merge_tolerations(
             [GPU_TOLERATION],
             CONTROL_PLANE_TOLERATIONS,
             rollout.spec.get("deploymentTolerations") or [],
         ),
-        "volumes": [{"name": "cert", "secret": {"defaultMode": 420, "secretName": _SERVING_CERT}}] if webhook else [],
+        "volumes": (
+            [{"name": "cert", "secret": {"defaultMode": 420, "secretName": _SERVING_CERT}}] if certificate else []
+        ),
     }
     return workload(
         "Deployment",
-        _CONTROLLER,
+        CONTROLLER,
         namespace=rollout.namespace,
         component=COMPONENT,
-        selector={"name": _CONTROLLER},
-        labels=_labels(_CONTROLLER),
+        selector={"name": CONTROLLER},
+        labels=labels_of(CONTROLLER),
         pod=pod,
-        replicas=2,
+        replicas=replicas,
         strategy={"type": "RollingUpdate"},
     )
 
 
 def _apart() -> Object:
     """Return the wish that the two controllers run on two nodes; one node does as well."""
-    same = {"matchExpressions": [{"key": "name", "operator": "In", "values": [_CONTROLLER]}]}
-    return {"podAffinityTerm": {"labelSelector": same, "topologyKey": "kubernetes.io/hostname"}, "weight": 100}
+    same = {"matchExpressions": [{"key": "name", "operator": "In", "values": [CONTROLLER]}]}
+    term = {"podAffinityTerm": {"labelSelector": same, "topologyKey": "kubernetes.io/hostname"}, "weight": 100}
+    return {"preferredDuringSchedulingIgnoredDuringExecution": [term]}
 
 
 def _probe(path: str, delay: int, period: int) -> Object:
@@ -158,7 +170,7 @@ def _probe(path: str, delay: int, period: int) -> Object:
 
 def _daemon(rollout: Rollout, section: Object) -> Object:
     container = {
-        "name": _NODE,
+        "name": NODE,
         "image": rollout.image(COMPONENT, section),
         "imagePullPolicy": "IfNotPresent",
         "command": ["/ipam-node"],
@@ -179,7 +191,7 @@ def _daemon(rollout: Rollout, section: Object) -> Object:
         "env": [field_env("NODE_NAME", "spec.nodeName"), field_env("IPPOOLS_NAMESPACE", "metadata.namespace")],
         "resources": resources_of(
             section,
-            _NODE,
+            NODE,
             {"limits": {"cpu": "300m", "memory": "300Mi"}, "requests": {"cpu": "100m", "memory": "50Mi"}},
         ),
         "securityContext": {"privileged": True, "runAsUser": 0},
@@ -191,7 +203,7 @@ def _daemon(rollout: Rollout, section: Object) -> Object:
     }
     pod = rollout.pod(
         section,
-        serviceAccountName=_NODE,
+        serviceAccountName=NODE,
         terminationGracePeriodSeconds=10,
         containers=[container],
         volumes=[
@@ -200,13 +212,18 @@ def _daemon(rollout: Rollout, section: Object) -> Object:
             host_volume("daemonstate", f"{_STATE}/", "DirectoryOrCreate"),
         ],
     )
+    return daemon_set(rollout, pod)
+
+
+def daemon_set(rollout: Rollout, pod: Object) -> Object:
+    """Return the DaemonSet of what runs on each node."""
     return workload(
         "DaemonSet",
-        _NODE,
+        NODE,
         namespace=rollout.namespace,
         component=COMPONENT,
-        selector={"name": _NODE},
-        labels=_labels(_NODE),
+        selector={"name": NODE},
+        labels=labels_of(NODE),
         pod=pod,
         updateStrategy={"type": "RollingUpdate"},
     )
@@ -237,7 +254,7 @@ def _webhook(namespace: str, *, openshift: bool) -> list[Object]:
         injected = {"service.beta.openshift.io/inject-cabundle": "true"}
     service = {
         "ports": [{"port": 443, "protocol": "TCP", "targetPort": 9443}],
-        "selector": {"name": _CONTROLLER},
+        "selector": {"name": CONTROLLER},
     }
     return [
         *([] if openshift else _certificate(namespace)),
