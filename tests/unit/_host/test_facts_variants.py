@@ -21,7 +21,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.run.plan import 
 from ansible_collections.rdma.fabric.tests.fixtures.hosts.h100 import dgx, roce
 from ansible_collections.rdma.fabric.tests.fixtures.hosts.parts import eui64, ipv4_gid
 from ansible_collections.rdma.fabric.tests.fixtures.hosts.small import cpu
-from ansible_collections.rdma.fabric.tests.fixtures.hosts.tree import Ids, Model, Netdev, Port, Tree
+from ansible_collections.rdma.fabric.tests.fixtures.hosts.tree import EMPTY_GID, Ids, Model, Netdev, Port, Tree
 from ansible_collections.rdma.fabric.tests.unit._host import igb
 
 RAIL0 = "0000:18:00.0"
@@ -272,6 +272,27 @@ def test_the_gid_of_another_interface_is_not_taken(ethernet: Tree) -> None:
     )
     ethernet.port(f"{ethernet.place(RAIL0)}/infiniband/rocep24s0/ports/1", Port(link_layer="Ethernet", gids=table))
     assert device(facts_of(ethernet), "rocep24s0")["ports"][0]["rocev2_gid_index"] == 5
+
+
+def with_late_address(tree: Tree, slot: int) -> None:
+    """Have the address of the first rail behind slots whose addresses are gone: those of interfaces of deleted pods."""
+    name = "enp24s0np0"
+    empty = ((EMPTY_GID, "", ""),) * (slot - 3)
+    own = tuple(
+        (gid, kind, name)
+        for gid in ("fe80:0000:0000:0000:a288:c2ff:feb1:0100", ipv4_gid("10.7.0.2"))
+        for kind in ("IB/RoCE v1", "RoCE v2")
+    )
+    gids = (*own[:2], *empty, *own[2:])
+    tree.port(f"{tree.place(RAIL0)}/infiniband/rocep24s0/ports/1", Port(link_layer="Ethernet", gids=gids))
+
+
+@pytest.mark.parametrize("slot", [11, 67, 255])
+def test_the_gid_of_an_address_is_found_behind_empty_slots(ethernet: Tree, slot: int) -> None:
+    with_late_address(ethernet, slot)
+    network = "enp24s0np0\t0000070A\t00000000\t0001\t0\t0\t0\t00FFFFFF\t0\t0\t0\n"
+    ethernet.files["/proc/net/route"] += network
+    assert device(facts_of(ethernet), "rocep24s0")["ports"][0]["rocev2_gid_index"] == slot
 
 
 def test_a_software_device_hangs_on_its_parent() -> None:
