@@ -322,6 +322,23 @@ def test_the_stack_of_a_host_without_a_driver_for_nvidias_nics(modules: str, fla
     assert facts_of(tree)["stack"]["flavour"] == flavour
 
 
+@pytest.mark.parametrize(
+    ("version", "told", "flavour"),
+    [
+        ("24.07-0.6.1", "MLNX_OFED_LINUX-24.07-0.6.1.0", "mlnx-ofed"),
+        ("24.07-0.6.1", "OFED-internal-24.07-0.6.1", "doca-ofed"),
+        # It was installed, and tells nothing that is understood.
+        ("24.07-0.6.1", "no release", "mlnx-ofed"),
+        ("25.04-0.6.1", "no release", "doca-ofed"),
+    ],
+)
+def test_both_stacks_of_the_vendor_are_told_apart(node: Tree, version: str, told: str, flavour: str) -> None:
+    node.files["/sys/module/mlx5_core/version"] = f"{version}\n"
+    node.commands["/usr/bin/ofed_info -s"] = {"rc": 0, "stdout": f"{told}:\n", "stderr": ""}
+    stack = facts_of(node)["stack"]
+    assert (stack["flavour"], stack["version"]) == (flavour, version)
+
+
 def test_every_module_that_holds_the_core_is_told_of(node: Tree) -> None:
     names = (*THIRD_PARTY, *STORAGE, *STORAGE_CLIENTS)
     node.files["/proc/modules"] = "".join(f"{name} 1 0 - Live 0x0\n" for name in names)
@@ -339,7 +356,8 @@ def test_a_driver_that_is_installed_but_not_loaded(ethernet: Tree) -> None:
 @pytest.mark.parametrize(
     ("version", "taint", "flavour"),
     [
-        ("24.10-1.1.4", "OE", "mlnx-ofed"),
+        ("23.10-1.1.9", "OE", "mlnx-ofed"),
+        ("24.07-0.6.1", "OE", "doca-ofed"),
         ("25.07-0.9.7", "OE", "doca-ofed"),
         ("25.07-0.9.7", "", "doca-ofed"),
         ("5.0-0", "", "inbox"),
@@ -348,7 +366,7 @@ def test_a_driver_that_is_installed_but_not_loaded(ethernet: Tree) -> None:
     ],
 )
 def test_the_loaded_driver_without_its_program(ethernet: Tree, version: str, taint: str, flavour: str) -> None:
-    """A driver container leaves nothing on the disk: what is loaded has to tell."""
+    """A driver container leaves nothing on the disk; the installer of MLNX_OFED leaves this program."""
     ethernet.attributes("/sys/module/mlx5_core", {"version": version, "taint": taint})
     assert facts_of(ethernet)["stack"]["flavour"] == flavour
 
