@@ -9,8 +9,10 @@ host "boots" into the modules that modprobe finds on its disk, which fails where
 
 from __future__ import annotations
 
+import json
 import os
 import tempfile
+import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,11 +20,12 @@ import pytest
 
 from ansible_collections.rdma.fabric.tests.fixtures.hosts.fleet import FLEET
 from ansible_collections.rdma.fabric.tests.integration.missing import do_without
-from ansible_collections.rdma.fabric.tests.lab.driver_root import gather_driver_root, kernel_of, lacking
+from ansible_collections.rdma.fabric.tests.lab.driver_root import REPOSITORY, gather_driver_root, kernel_of, lacking
 from ansible_collections.rdma.fabric.tests.lab.gobuild import ProgramsUnavailable
 from ansible_collections.rdma.fabric.tests.lab.programs import to_standard_error
 from ansible_collections.rdma.fabric.tests.lab.root_host import RootHost
 from ansible_collections.rdma.fabric.tests.lab.vendor_debs import (
+    BUILD,
     INSTALLED,
     KERNEL_PACKAGE,
     Change,
@@ -256,3 +259,75 @@ def test_a_package_that_is_held_is_told_before_anything_is_replaced(hosts: Hosts
         assert "a package is held at its version; next: release it" in refused["msg"]
         assert packages(host) == before
         assert stems(host.boot()) == module_names()
+
+
+@pytest.mark.parametrize(
+    ("where", "loads"),
+    [("infiniband-diags.preinst", "updates"), (BUILD, "kernel")],
+    ids=["unpacking", "building the modules"],
+)
+def test_after_a_disk_that_got_full_the_next_run_gets_there(
+    hosts: Hosts, installed: Installed, where: str, loads: str
+) -> None:
+    """Until then it is the former driver that loads, once that was removed the kernel's own."""
+    with hosts.new(installed.layer) as host:
+        host.hold(where)
+        running = host.start_module("mofed_driver", wish(NEW))
+        let_go = host.reach(where, running)
+        host.fill()
+        os.close(let_go)
+        failed = json.loads(running.communicate()[0])
+        assert failed["failed"] is True
+        assert "a file system is full; next: free space in /var, /usr and /boot and run again" in failed["msg"]
+        assert {file.split("/")[4] for file in host.loadable("mlx5_ib")} == {loads}
+        before = packages(host)
+        refused = host.module("mofed_driver", wish(NEW))
+        assert (refused["failed"], refused["changed"]) == (True, False)
+        assert "/var has 0 MiB free, 2048 MiB are needed: free space and run again" in refused["msg"]
+        assert packages(host) == before
+        host.clear()
+        result = host.module("mofed_driver", wish(NEW))
+        assert (result.get("failed"), result["changed"]) == (None, True), result["msg"]
+        assert_holds(host, wish(NEW))
+
+
+def publish(host: RootHost, index: str) -> None:
+    """Have the distribution's repository offer what an index names, and the host know that."""
+    repository = host.root / REPOSITORY
+    (repository / "Packages").write_text(index, encoding="utf-8")
+    # apt looks at the index again where this one is newer.
+    release = repository / "Release"
+    release.write_text(f"{release.read_text(encoding='utf-8')}Version: {time.time_ns()}\n", encoding="utf-8")
+    host.told("apt-get", "update")
+
+
+def test_while_headers_of_the_kernel_are_missing_the_former_driver_stays(hosts: Hosts, installed: Installed) -> None:
+    """They were removed since it was built, and the distribution withdraws those of kernels that it has replaced."""
+    with hosts.new(installed.layer) as host:
+        headers = f"linux-headers-{host.kernel}"
+        host.told("apt-get", "--yes", "purge", headers)
+        offered = (host.root / REPOSITORY / "Packages").read_text(encoding="utf-8")
+        stanzas = offered.split("\n\n")
+        withdrawn = [stanza for stanza in stanzas if not stanza.startswith(f"Package: {headers}\n")]
+        assert len(withdrawn) == len(stanzas) - 1
+        before = packages(host)
+
+        publish(host, "\n\n".join(withdrawn))
+        refused = host.module("mofed_driver", wish(NEW))
+        assert (refused["failed"], refused["changed"]) == (True, False)
+        assert f"{host.kernel} are neither installed nor in any repository of this host ({headers})" in refused["msg"]
+
+        publish(host, offered)
+        (file,) = (host.root / REPOSITORY).glob(f"{headers}_*.deb")
+        text = file.read_bytes()
+        file.unlink()
+        failed = host.module("mofed_driver", wish(NEW))
+        assert failed["failed"] is True
+        assert "the repository has no such file" in failed["msg"]
+        assert "where it was headers of a kernel, update the kernel and reboot first" in failed["msg"]
+        assert (packages(host), stems(host.boot())) == (before, module_names())
+
+        file.write_bytes(text)
+        result = host.module("mofed_driver", wish(NEW))
+        assert (result.get("failed"), result["changed"]) == (None, True), result["msg"]
+        assert_holds(host, wish(NEW))

@@ -70,6 +70,7 @@ class RootHost:
         self._size = size
         self._layers = ":".join(map(str, layers))
         self._recorded = directory / "recorded"
+        self._memory = directory / "memory"
         self._keeper: subprocess.Popen[str] | None = None
         self._inside = ""
         _lay_out(document, kernel, self._recorded)
@@ -152,6 +153,19 @@ class RootHost:
         self.told("kill", "-KILL", "--", "-1")
         for entry in (self.root / "run").iterdir():
             shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
+
+    def fill(self) -> None:
+        """Leave no room on the disk, until ``clear``."""
+        taken = os.statvfs(f"/proc/{self._inside}/root{self._memory}")
+        self._resize(str((taken.f_blocks - taken.f_bfree) * taken.f_frsize))
+
+    def clear(self) -> None:
+        """Give the disk the room again that it began with."""
+        self._resize(self._size)
+
+    def _resize(self, size: str) -> None:
+        enter = ["nsenter", f"--target={self._inside}", "--mount"]
+        subprocess.run([*enter, "mount", "-o", f"remount,size={size}", str(self._memory)], check=True)
 
     def keep(self, target: Path) -> None:
         """Copy what was written to the disk, to be a layer of other hosts."""

@@ -18,7 +18,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.facts import (
     firmware_image,
     queues,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.read import parse_modinfo
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.read import parse_modinfo, read_driver
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.status import is_inbox_path
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.gather import gather
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.kernel import parse_modules
@@ -26,7 +26,12 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.next_boot 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe
 from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.recorded import RecordedHost
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec import qos_values
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.driver_families import is_vendor_build
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.driver_families import (
+    INBOX,
+    VENDOR_FLAVOURS,
+    family_of,
+    is_vendor_build,
+)
 from ansible_collections.rdma.fabric.tests.fixtures.hosts.firmware import image_text
 from ansible_collections.rdma.fabric.tests.unit._host import printed
 from ansible_collections.rdma.fabric.tests.unit._host.families import host_with
@@ -125,10 +130,32 @@ def test_ofed_info_tells_what_is_installed(facts: Facts) -> None:
 @each_of("mlx5_core")
 def test_the_version_of_the_loaded_driver_tells_whose_it_is(facts: Facts) -> None:
     stack = stack_with("/sys/module/mlx5_core/version", f"{facts['version']}\n")
-    assert (stack["flavour"], stack["version"]) == (
-        facts["flavour"],
-        None if facts["flavour"] == "inbox" else facts["version"],
-    )
+    assert stack["flavour"] in (VENDOR_FLAVOURS if facts["vendor"] else (INBOX,))
+    assert stack["version"] == (facts["version"] if facts["vendor"] else None)
+
+
+@each_of("dkms")
+def test_what_dkms_has_built_of_the_driver_is_told(facts: Facts) -> None:
+    """dkms status makes a row of each directory NAME/VERSION/KERNEL/ARCH below /var/lib/dkms (dkms, show_status)."""
+    document = host_with(CONNECTX7).document()
+    for name, version, kernel in facts["rows"]:
+        document["files"][f"/var/lib/dkms/{name}/{version}/{kernel}/x86_64/module/module.ko"] = ""
+    host = RecordedHost(document)
+    built = read_driver(Probe(host), gather(host)["system"], None)["built"]
+    assert len(built) == facts["driver"]
+    assert all([build["name"], build["version"], build["kernel"]] in facts["rows"] for build in built)
+    assert {build["name"] for build in built} == {"mlnx-ofed-kernel"}
+
+
+@each_of("os_release")
+def test_the_distribution_is_told(facts: Facts) -> None:
+    document = host_with(CONNECTX7).document()
+    quoted = "".join(f'{key}="{value}"\n' for key, value in facts["fields"].items())
+    document["files"]["/usr/lib/os-release"] = quoted
+    told = gather(RecordedHost(document))["system"]["os"]
+    assert (told["id"], told["version_id"]) == (facts["fields"]["ID"], facts["fields"]["VERSION_ID"])
+    family = family_of(told)
+    assert (family.name if family else None) == facts["family"]
 
 
 @each_of("packages")

@@ -13,12 +13,13 @@ from typing import Any, cast
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts import devices, eswitch, functions, topology
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.gather import gather
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interrupts import every_function, read_interrupts
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.netdev import read_netdevs
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.rdma import read_rdma
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine import pci_config
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe
 from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.recorded import RecordedHost
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec import qos_values
-from ansible_collections.rdma.fabric.tests.fixtures.hosts.tree import EMPTY_GID, Ids, Link, Model, Port, Tree
+from ansible_collections.rdma.fabric.tests.fixtures.hosts.tree import EMPTY_GID, Ids, Link, Model, Netdev, Port, Tree
 from ansible_collections.rdma.fabric.tests.unit._host import printed
 from ansible_collections.rdma.fabric.tests.unit._host.families import PF, host_with
 from ansible_collections.rdma.fabric.tests.unit._host.mlx5 import CONNECTX7
@@ -32,12 +33,15 @@ PHYSICAL = {"LinkUp": "5: LinkUp", "Disabled": "3: Disabled"}
 VERSIONS = {"v1": "IB/RoCE v1", "v2": "RoCE v2"}
 
 
-def device_with(port: Port, model: Model = CONNECTX) -> dict[str, Any]:
-    """A device with one port, as it is read."""
+def device_with(port: Port, model: Model = CONNECTX, netdev: str | None = None) -> dict[str, Any]:
+    """A device with one port, as it is read; ``netdev`` is the port's interface, which has an address."""
     tree = Tree("gpu01", "one RDMA device of a capture")
     tree.function(f"pci0000:15/{PF}", Ids("15b3", "1021", "020000"), "mlx5_core", 0)
+    if netdev is not None:
+        tree.netdev(PF, Netdev(netdev, "a0:88:c2:11:d0:12"))
     tree.hca(PF, DEVICE, "a088:c203:0011:d012", model, port)
-    (found,) = read_rdma(Probe(RecordedHost(tree.document())), [])
+    probe = Probe(RecordedHost(tree.document()))
+    (found,) = read_rdma(probe, read_netdevs(probe), [netdev] if netdev else [])
     return {**found}
 
 
@@ -69,9 +73,9 @@ def test_a_device_and_its_port_are_as_ibstat_tells(facts: Facts) -> None:
 
 @each_of("show_gids")
 def test_the_slot_of_roce_v2_over_ipv4(facts: Facts) -> None:
-    slots = {slot: (gid, VERSIONS[version], "") for slot, gid, version in facts["rows"]}
+    slots = {slot: (gid, VERSIONS[version], "net1") for slot, gid, version in facts["rows"]}
     gids = tuple(slots.get(slot, (EMPTY_GID, "", "")) for slot in range(max(slots) + 1))
-    found = device_with(Port(link_layer="Ethernet", gids=gids))
+    found = device_with(Port(link_layer="Ethernet", gids=gids), netdev="net1")
     assert found["ports"][0]["rocev2_gid_index"] == facts["index"]
 
 

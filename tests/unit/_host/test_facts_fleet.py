@@ -15,6 +15,7 @@ import pytest
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.gather import gather
 from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.recorded import RecordedHost, load_recording
 from ansible_collections.rdma.fabric.tests.fixtures.hosts.fleet import FLEET, RECORDINGS
+from ansible_collections.rdma.fabric.tests.fixtures.hosts.tree import EMPTY_GID, Port
 
 FEATURE = "feature.node.kubernetes.io"
 # Rail, GPU, NIC, RDMA device, interface, NUMA node and way of an 8-GPU H100 node, as published.
@@ -317,3 +318,16 @@ def test_a_host_is_read_once_and_sparingly(name: str, programs: int) -> None:
     gids = sum(count for path, count in host.asked.items() if "/gids/" in path)
     assert gids <= 8 * 12, "the 256 slots of a port are not all read"
     assert host.asked["read"] <= 900
+
+
+def test_of_ports_without_an_address_few_slots_are_read() -> None:
+    """A host has hundreds of them: virtual functions that no pod has, or whose interface is in a pod."""
+    tree = FLEET["roce-h100-01"]()
+    ports = sorted({path.partition("/gids/")[0] for path in tree.files if "/gids/" in path})
+    for port in ports:
+        tree.port(port, Port(link_layer="Ethernet", gids=((EMPTY_GID, "", ""),) * 248))
+    host = CountingHost(tree.document())
+    gather(host)
+    slots = Counter(path.partition("/gids/")[0] for path in host.asked if "/gids/" in path)
+    assert len(slots) == len(ports) > 0
+    assert max(slots.values()) <= 8

@@ -21,7 +21,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.run.plan import 
 from ansible_collections.rdma.fabric.tests.fixtures.hosts.h100 import dgx, roce
 from ansible_collections.rdma.fabric.tests.fixtures.hosts.parts import eui64, ipv4_gid
 from ansible_collections.rdma.fabric.tests.fixtures.hosts.small import cpu
-from ansible_collections.rdma.fabric.tests.fixtures.hosts.tree import Ids, Model, Netdev, Port, Tree
+from ansible_collections.rdma.fabric.tests.fixtures.hosts.tree import EMPTY_GID, Ids, Model, Netdev, Port, Tree
 from ansible_collections.rdma.fabric.tests.unit._host import igb
 
 RAIL0 = "0000:18:00.0"
@@ -274,6 +274,27 @@ def test_the_gid_of_another_interface_is_not_taken(ethernet: Tree) -> None:
     assert device(facts_of(ethernet), "rocep24s0")["ports"][0]["rocev2_gid_index"] == 5
 
 
+def with_late_address(tree: Tree, slot: int) -> None:
+    """Have the address of the first rail behind slots whose addresses are gone: those of interfaces of deleted pods."""
+    name = "enp24s0np0"
+    empty = ((EMPTY_GID, "", ""),) * (slot - 3)
+    own = tuple(
+        (gid, kind, name)
+        for gid in ("fe80:0000:0000:0000:a288:c2ff:feb1:0100", ipv4_gid("10.7.0.2"))
+        for kind in ("IB/RoCE v1", "RoCE v2")
+    )
+    gids = (*own[:2], *empty, *own[2:])
+    tree.port(f"{tree.place(RAIL0)}/infiniband/rocep24s0/ports/1", Port(link_layer="Ethernet", gids=gids))
+
+
+@pytest.mark.parametrize("slot", [11, 67, 255])
+def test_the_gid_of_an_address_is_found_behind_empty_slots(ethernet: Tree, slot: int) -> None:
+    with_late_address(ethernet, slot)
+    network = "enp24s0np0\t0000070A\t00000000\t0001\t0\t0\t0\t00FFFFFF\t0\t0\t0\n"
+    ethernet.files["/proc/net/route"] += network
+    assert device(facts_of(ethernet), "rocep24s0")["ports"][0]["rocev2_gid_index"] == slot
+
+
 def test_a_software_device_hangs_on_its_parent() -> None:
     tree = cpu("node", "composed for a test")
     base = "/sys/devices/virtual/infiniband/rxe0"
@@ -301,6 +322,23 @@ def test_the_stack_of_a_host_without_a_driver_for_nvidias_nics(modules: str, fla
     assert facts_of(tree)["stack"]["flavour"] == flavour
 
 
+@pytest.mark.parametrize(
+    ("version", "told", "flavour"),
+    [
+        ("24.07-0.6.1", "MLNX_OFED_LINUX-24.07-0.6.1.0", "mlnx-ofed"),
+        ("24.07-0.6.1", "OFED-internal-24.07-0.6.1", "doca-ofed"),
+        # It was installed, and tells nothing that is understood.
+        ("24.07-0.6.1", "no release", "mlnx-ofed"),
+        ("25.04-0.6.1", "no release", "doca-ofed"),
+    ],
+)
+def test_both_stacks_of_the_vendor_are_told_apart(node: Tree, version: str, told: str, flavour: str) -> None:
+    node.files["/sys/module/mlx5_core/version"] = f"{version}\n"
+    node.commands["/usr/bin/ofed_info -s"] = {"rc": 0, "stdout": f"{told}:\n", "stderr": ""}
+    stack = facts_of(node)["stack"]
+    assert (stack["flavour"], stack["version"]) == (flavour, version)
+
+
 def test_every_module_that_holds_the_core_is_told_of(node: Tree) -> None:
     names = (*THIRD_PARTY, *STORAGE, *STORAGE_CLIENTS)
     node.files["/proc/modules"] = "".join(f"{name} 1 0 - Live 0x0\n" for name in names)
@@ -318,7 +356,8 @@ def test_a_driver_that_is_installed_but_not_loaded(ethernet: Tree) -> None:
 @pytest.mark.parametrize(
     ("version", "taint", "flavour"),
     [
-        ("24.10-1.1.4", "OE", "mlnx-ofed"),
+        ("23.10-1.1.9", "OE", "mlnx-ofed"),
+        ("24.07-0.6.1", "OE", "doca-ofed"),
         ("25.07-0.9.7", "OE", "doca-ofed"),
         ("25.07-0.9.7", "", "doca-ofed"),
         ("5.0-0", "", "inbox"),
@@ -327,7 +366,7 @@ def test_a_driver_that_is_installed_but_not_loaded(ethernet: Tree) -> None:
     ],
 )
 def test_the_loaded_driver_without_its_program(ethernet: Tree, version: str, taint: str, flavour: str) -> None:
-    """A driver container leaves nothing on the disk: what is loaded has to tell."""
+    """A driver container leaves nothing on the disk; the installer of MLNX_OFED leaves this program."""
     ethernet.attributes("/sys/module/mlx5_core", {"version": version, "taint": taint})
     assert facts_of(ethernet)["stack"]["flavour"] == flavour
 

@@ -84,7 +84,7 @@ def read_host(
     carried = read_carried(probe, tables, read_remote_storage(probe))
     carriers = [each.netdev for each in carried]
     netdevs = read_netdevs(probe, [*tables.defaults, *named_uplinks, *carriers])
-    rdma = read_rdma(probe, netdevs)
+    rdma = read_rdma(probe, netdevs, tables.addressed)
     nics = _nics(probe, functions, netdevs, rdma)
     gpus = [gpu_entry(probe, function) for function in functions if function.id.is_gpu]
     modules = read_modules(probe, system["kernel"], kernel_modules)

@@ -15,6 +15,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.module_gra
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Module, Stack
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe, printable
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.driver_version import FIRST_DOCA, FIRST_DOCA_ONLY
 
 MODULES = "/proc/modules"
 SYS_MODULE = "/sys/module"
@@ -30,8 +31,6 @@ _NOT_FOUND = re.compile(r"^modinfo: ERROR: Module (\S+) not found\.$", re.MULTIL
 _DRIVER_VERSION = re.compile(r"(MLNX_OFED_LINUX|OFED-internal|MLNX_EN|mlnx-en)-(\d+\.\d+-[\d.]*\d)")
 _VENDOR_VERSION = re.compile(r"\d+\.\d+-\d+(\.\d+)+")
 _GPU_DRIVER = re.compile(r"NVRM version:\s+(.*?)\s(\d{3,4}\.\d+(?:\.\d+)*)\s")
-# MLNX_OFED ended with 24.10; later releases exist as DOCA-OFED only.
-_LAST_MLNX_OFED = (24, 10)
 
 
 class LoadedModule(NamedTuple):
@@ -113,8 +112,9 @@ def read_stack(probe: Probe, modules: dict[str, Module]) -> Stack:
     ``flavour`` and ``version`` tell what is loaded; ``installed`` is what ``ofed_info -s`` says is on the disk, which
     is no proof of what runs: both differ after an installation without a reload.
     """
-    installed = _installed(probe)
-    flavour, version = _loaded_stack(modules, installed)
+    has_info = probe.host.exists(_OFED_INFO)
+    installed = _installed(probe) if has_info else None
+    flavour, version = _loaded_stack(modules, installed, FIRST_DOCA_ONLY if has_info else FIRST_DOCA)
     gpu_driver, gpu_flavour = _gpu_driver(probe)
     peers = {"nvidia_peermem": "nvidia-peermem", "nv_peer_mem": "nv_peer_mem"}
     return {
@@ -127,11 +127,18 @@ def read_stack(probe: Probe, modules: dict[str, Module]) -> Stack:
     }
 
 
-def _loaded_stack(modules: dict[str, Module], installed: tuple[str, str] | None) -> tuple[str, str | None]:
+def _loaded_stack(
+    modules: dict[str, Module], installed: tuple[str, str] | None, first_doca: tuple[int, int]
+) -> tuple[str, str | None]:
     """Tell the vendor's driver from the kernel's own: taint O, a version of the vendor's form, or its mlx_compat.
 
     Without a driver of NVIDIA's NICs the RDMA core tells, which software devices and other vendors' NICs use. Kernels
     before 5.x give their own mlx5_core a version too (``5.0-0``), so that it has one proves nothing.
+
+    Both of the vendor's stacks have the same modules. ``ofed_info`` tells them apart: its package says OFED-internal,
+    and the installer of MLNX_OFED, which always installs it, writes MLNX_OFED_LINUX into it (mlnxofedinstall, "Update
+    ofed_info"). A host without it has its modules from a package manager or NVIDIA's driver container. ``first_doca``
+    is the first release that counts as DOCA-OFED where ``ofed_info`` tells nothing.
     """
     core = next((modules[name] for name in ("mlx5_core", "ib_core") if is_loaded(modules, name)), None)
     if core is None:
@@ -143,13 +150,11 @@ def _loaded_stack(modules: dict[str, Module], installed: tuple[str, str] | None)
     if installed is not None:
         return ("doca-ofed" if installed[0] == "OFED-internal" else "mlnx-ofed"), version
     numbers = tuple(int(number) for number in re.findall(r"\d+", version or "")[:2])
-    return ("doca-ofed" if numbers > _LAST_MLNX_OFED else "mlnx-ofed"), version
+    return ("doca-ofed" if numbers >= first_doca else "mlnx-ofed"), version
 
 
 def _installed(probe: Probe) -> tuple[str, str] | None:
-    """Return name and version of the installed vendor stack; its program is only started where it exists."""
-    if not probe.host.exists(_OFED_INFO):
-        return None
+    """Return name and version of the installed vendor stack."""
     result = probe.command(_OFED_INFO, "-s")
     found = _DRIVER_VERSION.search(result.stdout) if result is not None else None
     return (found.group(1), found.group(2)) if found else None

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import re
-from typing import Sequence
+from typing import Collection, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.netdev import Netdev, port_of
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import RdmaDevice, RdmaPort
@@ -23,17 +23,24 @@ _RATE = re.compile(r"(\d+(?:\.\d+)?) Gb/sec")
 _SUB_FUNCTION = re.compile(r"/([a-z0-9_]{1,32}\.sf\.\d{1,10})/")
 _IPV4_MAPPED = "0000:0000:0000:0000:0000:ffff:"
 _EMPTY_GID = "0000:0000:0000:0000:0000:0000:0000:0000"
-# mlx5 has 256 slots per port. The kernel fills the first free one, so a run of empty slots ends the table in practice.
-_MOST_SLOTS = 64
+# mlx5 has 256 slots per port, each of which is a file of its own (linux-rdma/rdma-core pull request 828). The kernel
+# fills the first free one, and that of an address that goes stays empty (infiniband/core/cache.c: find_gid, del_gid).
+_MOST_SLOTS = 256
+# Where no address is expected a run of empty slots ends the search.
 _EMPTY_RUN = 8
 
 
-def read_rdma(probe: Probe, netdevs: Sequence[Netdev]) -> list[RdmaDevice]:
-    """Return every RDMA device in the shape of the facts, ``mlx5_2`` before ``mlx5_10``."""
-    return [_device(probe, name, netdevs) for name in sorted(probe.names(INFINIBAND), key=natural)]
+def read_rdma(probe: Probe, netdevs: Sequence[Netdev], addressed: Collection[str]) -> list[RdmaDevice]:
+    """Return every RDMA device in the shape of the facts, ``mlx5_2`` before ``mlx5_10``.
+
+    ``addressed`` are the interfaces that have IPv4 addresses, as far as their routes tell: the GID of one is looked for
+    in every slot, while ports of others, which may be hundreds of virtual functions, cost a few reads each.
+    """
+    names = sorted(probe.names(INFINIBAND), key=natural)
+    return [_device(probe, name, netdevs, addressed) for name in names]
 
 
-def _device(probe: Probe, name: str, netdevs: Sequence[Netdev]) -> RdmaDevice:
+def _device(probe: Probe, name: str, netdevs: Sequence[Netdev], addressed: Collection[str]) -> RdmaDevice:
     base = f"{INFINIBAND}/{name}"
     place = probe.target(base) or ""
     pci, sub_function = pci_address_in(place), _sub_function(place)
@@ -53,7 +60,7 @@ def _device(probe: Probe, name: str, netdevs: Sequence[Netdev]) -> RdmaDevice:
         "firmware": probe.text(f"{base}/fw_ver", limit=64) or None,
         "psid": probe.text(f"{base}/board_id", limit=64) or None,
         "hca_type": probe.text(f"{base}/hca_type", limit=64) or None,
-        "ports": [_port(probe, f"{base}/ports/{number}", number, netdev) for number in numbers],
+        "ports": [_port(probe, f"{base}/ports/{number}", number, netdev, netdev in addressed) for number in numbers],
     }
 
 
@@ -77,7 +84,7 @@ def _netdev(probe: Probe, base: str, ports: list[int], own: Netdev | None) -> st
     return attached if attached == own.facts["master"] else str(own.facts["name"])
 
 
-def _port(probe: Probe, base: str, number: int, netdev: str | None) -> RdmaPort:
+def _port(probe: Probe, base: str, number: int, netdev: str | None, has_address: bool) -> RdmaPort:
     link_layer = probe.text(f"{base}/link_layer", limit=32)
     physical = _state(probe, f"{base}/phys_state")
     return {
@@ -89,7 +96,7 @@ def _port(probe: Probe, base: str, number: int, netdev: str | None) -> RdmaPort:
         "link_layer": link_layer,
         "lid": probe.number(f"{base}/lid", base=16),
         "sm_lid": probe.number(f"{base}/sm_lid", base=16),
-        "rocev2_gid_index": _rocev2_index(probe, base, netdev) if link_layer == "Ethernet" else None,
+        "rocev2_gid_index": _rocev2_index(probe, base, netdev, has_address) if link_layer == "Ethernet" else None,
     }
 
 
@@ -108,14 +115,17 @@ def _rate(probe: Probe, path: str) -> int | float | None:
     return int(rate) if rate.is_integer() else rate
 
 
-def _rocev2_index(probe: Probe, base: str, netdev: str | None) -> int | None:
-    """Return the first slot that is RoCE v2, made of an IPv4 address, and of this port's own interface."""
+def _rocev2_index(probe: Probe, base: str, netdev: str | None, has_address: bool) -> int | None:
+    """Return the first slot that is RoCE v2, made of an IPv4 address, and of this port's own interface.
+
+    Of an interface that ``has_address`` every slot is looked at, of others those before a run of empty ones.
+    """
     empty = 0
     for slot in range(_MOST_SLOTS):
         gid = probe.text(f"{base}/gids/{slot}", ("EINVAL",), 64)
         if gid is None or gid == _EMPTY_GID:
             empty += 1
-            if gid is None or empty >= _EMPTY_RUN:
+            if gid is None or (empty >= _EMPTY_RUN and not has_address):
                 return None
             continue
         empty = 0

@@ -85,6 +85,11 @@ class Tables(NamedTuple):
     routes: list[Route]
     defaults: dict[str, set[str]]
 
+    @property
+    def addressed(self) -> frozenset[str]:
+        """Return the interfaces with IPv4 routes: an address brings that of its network, unless it is told not to."""
+        return frozenset(printable(route.netdev) for route in self.routes)
+
 
 def read_tables(probe: Probe, every_hop: bool) -> Tables:
     """Read the routing tables; ``every_hop`` costs a program for each family that has a default route."""

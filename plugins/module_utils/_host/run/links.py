@@ -14,6 +14,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.links impo
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.netdev import read_netdevs
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.rdma import read_rdma
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Facts
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.uplink import read_tables
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import HostError, Machine
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.clock import Clock
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe
@@ -51,7 +52,8 @@ def with_links(
     while lost and clock.now() < end:
         clock.sleep(_INTERVAL)
         probe = Probe(machine)
-        facts = {**facts, "rdma": read_rdma(probe, read_netdevs(probe))}
+        addressed = read_tables(probe, every_hop=False).addressed
+        facts = {**facts, "rdma": read_rdma(probe, read_netdevs(probe), addressed)}
         lost = lost_links(before, facts, shut)
     if not lost:
         return {**outcome, "facts": facts}

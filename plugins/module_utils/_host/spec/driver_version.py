@@ -20,7 +20,9 @@ _IMAGE_DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 # Kernel packages carry the release behind this word: 25.07.OFED.25.07.0.9.7.1-1, 24.10-OFED.24.10.1.1.4.1.rhel9u4.
 _PACKAGED = re.compile(r"OFED\.(?P<major>\d+)\.(?P<minor>\d+)\.(?P<rest>\d+(?:\.\d+)*)", re.ASCII)
 _COMPARED_FIELDS = 5
-# Since 25.01 there is no MLNX_OFED release any more, only DOCA-OFED.
+# From this release on both exist (Mellanox/network-operator at 143e1e04: its driver container is doca-driver then).
+# Since 25.01 there is no MLNX_OFED release any more.
+FIRST_DOCA = (24, 1)
 FIRST_DOCA_ONLY = (25, 1)
 _MAX_LENGTH = 128
 

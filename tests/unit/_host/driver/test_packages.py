@@ -29,6 +29,11 @@ E: The repository 'https://mirror.example ./ InRelease' is not signed.
 """
 APT_AWAY = """E: Failed to fetch https://mirror.example/./Packages  Could not connect to mirror.example:443 (192.0.2.1)
 """
+APT_GONE = """E: Failed to fetch https://mirror.example/./linux-headers-6.12.117_amd64.deb  404  Not Found
+E: Unable to fetch some archives, maybe run apt-get update or try with --fix-missing?
+"""
+APT_GONE_HERE = """E: Failed to fetch file:/srv/mft.deb  File not found - /srv/mft.deb (2: No such file or directory)
+"""
 APT_MISSING = "E: Unable to locate package linux-headers-6.8.0-45-generic\n"
 APT_MIXED = """The following packages have unmet dependencies:
  ibverbs-providers : Depends: libibverbs1 (>= 2410mlnx54) but 50.0-2build2 is to be installed
@@ -75,6 +80,8 @@ IN_USE = "modprobe: FATAL: Module mlx5_core is in use.\n"
         (APT_UNSIGNED, "signature does not fit the key"),
         (DNF_UNSIGNED, "signature does not fit the key"),
         (APT_AWAY, "can't be reached"),
+        (APT_GONE, "the repository has no such file"),
+        (APT_GONE_HERE, "the repository has no such file"),
         (DNF_AWAY, "can't be reached"),
         (ZYPPER_AWAY, "can't be reached"),
         (APT_MISSING, "no repository of this host has the package"),

@@ -51,6 +51,11 @@ _UNREACHABLE = (
     "the repository can't be reached; next: look at its URL, the proxy and the mirror, or use a local one (source: "
     "repository with a path), and run again"
 )
+_NO_FILE = (
+    "the repository has no such file: its URL is wrong, or the package was replaced since its index was read; next: "
+    "look at the URL, read the indexes again (apt-get update), and run again; where it was headers of a kernel, update "
+    "the kernel and reboot first"
+)
 _UNSIGNED = (
     "the repository's signature does not fit the key; next: give the public key that signed it (repository.gpg_key) "
     "and run again; nothing of it was installed"
@@ -100,6 +105,8 @@ ERRORS: Mapping[str, str] = MappingProxyType(
         "signatures couldn't be verified": _UNSIGNED,
         "repomd.xml GPG signature verification error": _UNSIGNED,
         "Public key for": _UNSIGNED,
+        "  404  ": _NO_FILE,
+        "File not found - ": _NO_FILE,
         "Could not resolve": _UNREACHABLE,
         "Could not connect": _UNREACHABLE,
         "Connection timed out": _UNREACHABLE,

@@ -26,6 +26,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.driver_fami
     is_vendor_package,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.driver_version import (
+    FIRST_DOCA,
     FIRST_DOCA_ONLY,
     DriverVersion,
     parse_driver_version,
@@ -61,6 +62,8 @@ UNREAD: DriverState = {
     "stacked": [],
 }
 _KERNEL_PACKAGES = re.compile(r"mlnx-ofed-kernel-(?:dkms|modules).*|(?:kmod-)?mlnx-ofa_kernel(?:-dkms|-kmp-default)?")
+# It has ofed_info.
+_INFO_PACKAGE = "ofed-scripts"
 # modprobe looks into the kernel's own directory last; whatever stands elsewhere replaces it.
 # Below /usr where /lib is a link to it, below a profile of the system on NixOS.
 _KERNELS_OWN = re.compile(r"(?:/[^/]+)*/lib/modules/[^/]+/kernel/")
@@ -148,16 +151,21 @@ def installed_release(state: DriverState, stack: Stack) -> DriverVersion | None:
 
 
 def installed_flavour(state: DriverState, stack: Stack) -> str | None:
-    """Return the flavour that is installed, ``inbox`` without packages of the vendor; None when nothing tells."""
+    """Return the flavour that is installed, ``inbox`` without packages of the vendor; None when nothing tells.
+
+    Packages without ``ofed_info`` were not installed by the installer of MLNX_OFED, which never leaves it out.
+    """
     if state["packages"] is None:
         installed = stack["installed"] or ""
         return None if not installed else DOCA_OFED if installed.startswith("OFED-internal") else MLNX_OFED
     if not vendor_packages(state):
         return INBOX
     release = installed_release(state, stack)
-    if any(name.startswith("doca-") for name in present_packages(state)):
+    present = present_packages(state)
+    if any(name.startswith("doca-") for name in present):
         return DOCA_OFED
-    newer = release is not None and release.fields[:2] >= FIRST_DOCA_ONLY
+    first = FIRST_DOCA_ONLY if _INFO_PACKAGE in present or stack["installed"] else FIRST_DOCA
+    newer = release is not None and release.fields[:2] >= first
     if newer or (stack["installed"] or "").startswith("OFED-internal"):
         return DOCA_OFED
     return DOCA_OFED if stack["flavour"] == DOCA_OFED else MLNX_OFED
