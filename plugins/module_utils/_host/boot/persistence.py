@@ -207,7 +207,10 @@ def _for_ifupdown(_context: Context, entry: Persistence, owner: Owner, _netdev: 
         return entry._replace(refusal=f"{owner.file} brings {entry.name} up at boot; remove it from auto there")
     if entry.mtu is not None and owner.mtu not in {None, str(entry.mtu)}:
         return entry._replace(refusal=f"{owner.file} sets mtu {owner.mtu} for {entry.name}; change it there")
-    if not owner.included or (entry.state == "up" and not auto):
+    # The stanzas of one interface run in the order of the files: ours would set the MTU of what is not made yet, and ifup
+    # gives an interface up at the first command that fails.
+    is_too_early = owner.stanza is not None and owner.stanza["late"] and not _is_there_at_boot(entry)
+    if not owner.included or is_too_early or (entry.state == "up" and not auto):
         has_state = entry.state is None or (entry.state == "up") == auto
         return _by_the_boot_unit(entry, f"in its stanza in {owner.file}", has_state=has_state)
     return entry._replace(path=ifupdown.OWN_FILE) if entry.mtu is not None else entry

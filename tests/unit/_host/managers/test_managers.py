@@ -393,3 +393,18 @@ def test_a_stanza_that_is_not_joined_by_ours_has_to_say_it_of_a_bond() -> None:
     assert "sets mtu 1500" in of_bond(stanza(1500)).refusal
     bare = {"files": {NETWORKING: "", "/etc/network/interfaces": "auto bond0\niface bond0 inet manual\n"}}
     assert "next: say this in its stanza in /etc/network/interfaces" in of_bond(bare).refusal
+
+
+@pytest.mark.parametrize("kind", ["bond", "vlan"])
+def test_our_stanza_does_not_come_before_the_one_that_makes_the_interface(kind: str) -> None:
+    stanza = "auto bond0\niface bond0 inet manual\n"
+
+    def interfaces(text: str) -> Any:
+        return {"files": {NETWORKING: "", "/etc/network/interfaces": text}}
+
+    after = of_bond(interfaces(f"{stanza}source interfaces.d/*\n"), kind)
+    assert after.path == "/etc/network/interfaces.d/rdma-fabric"
+    before = of_bond(interfaces(f"source interfaces.d/*\n{stanza}"), kind)
+    assert before.path == ""
+    assert "next: say this in its stanza in /etc/network/interfaces" in before.refusal
+    assert of_bond(interfaces(f"source interfaces.d/*\n{stanza}    mtu 9000\n"), kind).refusal == ""
