@@ -308,6 +308,16 @@ def test_wicked_is_refused_with_what_to_write() -> None:
     assert "set MTU='9000' and STARTMODE='auto' in /etc/sysconfig/network/ifcfg-ens1" in found.refusal
 
 
+def test_networkd_does_not_run_because_systemd_has_made_its_directory() -> None:
+    made: Any = {
+        "dirs": ["/run/systemd/netif/links"],
+        "files": {"/etc/systemd/network/20-rail.network": "[Match]\nName=ens1\n"},
+    }
+    assert read_managers(Probe(RecordedHost(made)), ["ens1"]) == {}
+    made["files"] = {**made["files"], "/run/systemd/netif/links/1": "ADMIN_STATE=unmanaged\n"}
+    assert set(read_managers(Probe(RecordedHost(made)), ["ens1"])) == {"networkd"}
+
+
 def test_a_masked_manager_owns_nothing() -> None:
     document = network("Name=ens1")
     document["links"] = {"/etc/systemd/system/systemd-networkd.service": "/dev/null"}
