@@ -418,3 +418,12 @@ def test_our_stanza_does_not_come_before_the_one_that_makes_the_interface(kind: 
     assert before.path == ""
     assert "next: say this in its stanza in /etc/network/interfaces" in before.refusal
     assert of_bond(interfaces(f"source interfaces.d/*\n{stanza}    mtu 9000\n"), kind).refusal == ""
+
+
+def test_a_vlan_that_ifup_makes_of_its_name_may_have_our_stanza_first() -> None:
+    state = given.two_ports()
+    state["netdevs"].append(given.netdev("ens1.100", None, kind="vlan", port_name=None))
+    text = "source interfaces.d/*\nauto ens1.100\niface ens1.100 inet manual\n"
+    document = {"files": {NETWORKING: "", "/etc/network/interfaces": text}}
+    (found,) = persistence(context(document, {"current_name": "ens1.100", "mtu": 9000}, state=state))
+    assert found.path == "/etc/network/interfaces.d/rdma-fabric"

@@ -66,7 +66,7 @@ def read_managers(probe: Probe, names: Iterable[str]) -> Managers:
 
 
 def _is_active(probe: Probe, unit: str, running: str | None) -> bool:
-    """Return whether a unit starts at boot, or runs now: then there are files about interfaces in its directory in /run.
+    """Return whether a unit starts at boot, or runs now: then its directory in /run has files about interfaces.
 
     That of networkd is there without it: systemd-tmpfiles makes it at every boot (tmpfiles.d/systemd-network.conf).
     """
