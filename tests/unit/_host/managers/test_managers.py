@@ -218,6 +218,18 @@ def test_network_manager_gets_a_default_that_the_profile_leaves_open() -> None:
     )
 
 
+def test_a_vlan_with_the_address_of_a_port_has_a_profile_of_its_own() -> None:
+    place = "/etc/NetworkManager/system-connections"
+    of_port = "[connection]\nid=port\n[ethernet]\nmac-address=A0:88:C2:47:11:D0\nmtu=1500\n"
+    of_vlan = "[connection]\nid=vlan\ninterface-name=bond0.100\n"
+    document = network_manager(**{f"{place}/a.nmconnection": of_port, f"{place}/b.nmconnection": of_vlan})
+    for name, kind in (("bond0.100", "vlan"), ("bond0", "bond")):
+        state = given.two_ports()
+        state["netdevs"].append(given.netdev(name, None, kind=kind, port_name=None, mac="a0:88:c2:47:11:d0"))
+        (found,) = persistence(context(document, {"current_name": name, "mtu": 9000}, state=state))
+        assert (found.path, found.refusal) == ("/etc/NetworkManager/conf.d/90-rdma-fabric.conf", "")
+
+
 def test_network_manager_has_another_property_for_infiniband() -> None:
     state = given.facts(nics=[given.nic("0000:18:00.0", "ib0")], netdevs=[given.ipoib("ib0", "0000:18:00.0")])
     (found,) = persistence(context(network_manager(), {"pci": "0000:18:00.0", "mtu": 2044}, state=state))
