@@ -375,6 +375,16 @@ def test_owner_of_an_interface_without_facts_about_managers_is_nobody() -> None:
     assert owner_of(actual, actual.netdevs["ens1"], "ens1") is None
 
 
+@pytest.mark.parametrize("kind", ["bond", "vlan"])
+def test_a_file_for_the_permanent_address_of_a_port_is_not_about_what_stands_on_it(kind: str) -> None:
+    state = given.two_ports()
+    state["netdevs"].append(given.netdev("bond0", None, kind=kind, port_name=None, mac="a0:88:c2:47:11:d0"))
+    for match, owned in (("PermanentMACAddress", False), ("MACAddress", True)):
+        hosts = context(network(f"{match}=a0:88:c2:47:11:d0"), {"current_name": "bond0", "mtu": 9000}, state=state)
+        (found,) = persistence(hosts)
+        assert (found.owner is not None) == owned
+
+
 def of_bond(document: Any, kind: str = "bond", **wanted: Any) -> Persistence:
     """How an interface that only its manager makes keeps what is wanted of it."""
     state = given.two_ports()
