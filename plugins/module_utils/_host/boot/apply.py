@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.files import manager_files, unit_files
 from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.manager_files import mode_of
+from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.order import FITS
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.operations import (
     Operation,
@@ -64,7 +65,7 @@ def installation(program: str, programs: list[str], files: dict[str, str]) -> li
     """
     do: list[Operation] = [] if program in programs else [PutFile(program, program_text())]
     do += [PutFile(path, text, 0o600 if path == WISHES_FILE else 0o644) for path, text in files.items()]
-    do += [_RELOAD, _ENABLE]
+    do += [FITS, _RELOAD, _ENABLE]
     do += [RemoveFile(path) for path in programs if path != program]
     return do
 

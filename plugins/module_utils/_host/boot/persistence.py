@@ -8,6 +8,7 @@ One owner for each attribute: what a manager configures is added to its own file
 
 from __future__ import annotations
 
+import re
 from typing import Callable, NamedTuple
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
@@ -37,6 +38,8 @@ NOBODY = "nobody"
 _THERE_AT_BOOT = ("physical", "representor", "sub-function")
 # How files of managers leave the MTU to others (nm-settings(5): 0 and auto).
 _OPEN_MTUS = (None, "0", "auto")
+# VLANs that ifup makes of their names, before any stanza of theirs (ifupdown 0.8, `ifup --no-act --verbose`).
+_IFUP_MAKES = re.compile(r".+\.\d+")
 
 
 class Persistence(NamedTuple):
@@ -207,7 +210,11 @@ def _for_ifupdown(_context: Context, entry: Persistence, owner: Owner, _netdev: 
         return entry._replace(refusal=f"{owner.file} brings {entry.name} up at boot; remove it from auto there")
     if entry.mtu is not None and owner.mtu not in {None, str(entry.mtu)}:
         return entry._replace(refusal=f"{owner.file} sets mtu {owner.mtu} for {entry.name}; change it there")
-    if not owner.included or (entry.state == "up" and not auto):
+    # The stanzas of one interface run in the order of the files: ours would set the MTU of what is not made yet, and
+    # ifup gives an interface up at the first command that fails.
+    is_there = _is_there_at_boot(entry) or _IFUP_MAKES.fullmatch(entry.name)
+    is_too_early = owner.stanza is not None and owner.stanza["late"] and not is_there
+    if not owner.included or is_too_early or (entry.state == "up" and not auto):
         has_state = entry.state is None or (entry.state == "up") == auto
         return _by_the_boot_unit(entry, f"in its stanza in {owner.file}", has_state=has_state)
     return entry._replace(path=ifupdown.OWN_FILE) if entry.mtu is not None else entry

@@ -218,6 +218,18 @@ def test_network_manager_gets_a_default_that_the_profile_leaves_open() -> None:
     )
 
 
+def test_a_vlan_with_the_address_of_a_port_has_a_profile_of_its_own() -> None:
+    place = "/etc/NetworkManager/system-connections"
+    of_port = "[connection]\nid=port\n[ethernet]\nmac-address=A0:88:C2:47:11:D0\nmtu=1500\n"
+    of_vlan = "[connection]\nid=vlan\ninterface-name=bond0.100\n"
+    document = network_manager(**{f"{place}/a.nmconnection": of_port, f"{place}/b.nmconnection": of_vlan})
+    for name, kind in (("bond0.100", "vlan"), ("bond0", "bond")):
+        state = given.two_ports()
+        state["netdevs"].append(given.netdev(name, None, kind=kind, port_name=None, mac="a0:88:c2:47:11:d0"))
+        (found,) = persistence(context(document, {"current_name": name, "mtu": 9000}, state=state))
+        assert (found.path, found.refusal) == ("/etc/NetworkManager/conf.d/90-rdma-fabric.conf", "")
+
+
 def test_network_manager_has_another_property_for_infiniband() -> None:
     state = given.facts(nics=[given.nic("0000:18:00.0", "ib0")], netdevs=[given.ipoib("ib0", "0000:18:00.0")])
     (found,) = persistence(context(network_manager(), {"pci": "0000:18:00.0", "mtu": 2044}, state=state))
@@ -308,6 +320,16 @@ def test_wicked_is_refused_with_what_to_write() -> None:
     assert "set MTU='9000' and STARTMODE='auto' in /etc/sysconfig/network/ifcfg-ens1" in found.refusal
 
 
+def test_networkd_does_not_run_because_systemd_has_made_its_directory() -> None:
+    made: Any = {
+        "dirs": ["/run/systemd/netif/links"],
+        "files": {"/etc/systemd/network/20-rail.network": "[Match]\nName=ens1\n"},
+    }
+    assert read_managers(Probe(RecordedHost(made)), ["ens1"]) == {}
+    made["files"] = {**made["files"], "/run/systemd/netif/links/1": "ADMIN_STATE=unmanaged\n"}
+    assert set(read_managers(Probe(RecordedHost(made)), ["ens1"])) == {"networkd"}
+
+
 def test_a_masked_manager_owns_nothing() -> None:
     document = network("Name=ens1")
     document["links"] = {"/etc/systemd/system/systemd-networkd.service": "/dev/null"}
@@ -353,6 +375,16 @@ def test_owner_of_an_interface_without_facts_about_managers_is_nobody() -> None:
     assert owner_of(actual, actual.netdevs["ens1"], "ens1") is None
 
 
+@pytest.mark.parametrize("kind", ["bond", "vlan"])
+def test_a_file_for_the_permanent_address_of_a_port_is_not_about_what_stands_on_it(kind: str) -> None:
+    state = given.two_ports()
+    state["netdevs"].append(given.netdev("bond0", None, kind=kind, port_name=None, mac="a0:88:c2:47:11:d0"))
+    for match, owned in (("PermanentMACAddress", False), ("MACAddress", True)):
+        hosts = context(network(f"{match}=a0:88:c2:47:11:d0"), {"current_name": "bond0", "mtu": 9000}, state=state)
+        (found,) = persistence(hosts)
+        assert (found.owner is not None) == owned
+
+
 def of_bond(document: Any, kind: str = "bond", **wanted: Any) -> Persistence:
     """How an interface that only its manager makes keeps what is wanted of it."""
     state = given.two_ports()
@@ -393,3 +425,27 @@ def test_a_stanza_that_is_not_joined_by_ours_has_to_say_it_of_a_bond() -> None:
     assert "sets mtu 1500" in of_bond(stanza(1500)).refusal
     bare = {"files": {NETWORKING: "", "/etc/network/interfaces": "auto bond0\niface bond0 inet manual\n"}}
     assert "next: say this in its stanza in /etc/network/interfaces" in of_bond(bare).refusal
+
+
+@pytest.mark.parametrize("kind", ["bond", "vlan"])
+def test_our_stanza_does_not_come_before_the_one_that_makes_the_interface(kind: str) -> None:
+    stanza = "auto bond0\niface bond0 inet manual\n"
+
+    def interfaces(text: str) -> Any:
+        return {"files": {NETWORKING: "", "/etc/network/interfaces": text}}
+
+    after = of_bond(interfaces(f"{stanza}source interfaces.d/*\n"), kind)
+    assert after.path == "/etc/network/interfaces.d/rdma-fabric"
+    before = of_bond(interfaces(f"source interfaces.d/*\n{stanza}"), kind)
+    assert before.path == ""
+    assert "next: say this in its stanza in /etc/network/interfaces" in before.refusal
+    assert of_bond(interfaces(f"source interfaces.d/*\n{stanza}    mtu 9000\n"), kind).refusal == ""
+
+
+def test_a_vlan_that_ifup_makes_of_its_name_may_have_our_stanza_first() -> None:
+    state = given.two_ports()
+    state["netdevs"].append(given.netdev("ens1.100", None, kind="vlan", port_name=None))
+    text = "source interfaces.d/*\nauto ens1.100\niface ens1.100 inet manual\n"
+    document = {"files": {NETWORKING: "", "/etc/network/interfaces": text}}
+    (found,) = persistence(context(document, {"current_name": "ens1.100", "mtu": 9000}, state=state))
+    assert found.path == "/etc/network/interfaces.d/rdma-fabric"

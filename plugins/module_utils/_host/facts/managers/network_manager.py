@@ -14,6 +14,7 @@ from __future__ import annotations
 import fnmatch
 import ipaddress
 import re
+from itertools import chain
 from typing import Mapping, NamedTuple, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.manager_shapes import Profile
@@ -82,11 +83,14 @@ def _keyfile_route(value: str, options: str) -> str:
 
 
 def profile_of(name: str, mac: str, profiles: Sequence[Profile]) -> Profile | None:
-    """Return the profile that names the interface, by its name or its address; None when only an open one fits."""
-    for profile in profiles:
-        if profile["interface"] == name or (profile["mac"] and profile["mac"] == mac):
-            return profile
-    return None
+    """Return the profile that names the interface, by its name or its address; None when only an open one fits.
+
+    ``mac`` is empty for what is no hardware: a bond and the VLANs on it have the address of a port, whose profile is
+    not theirs.
+    """
+    by_name = (profile for profile in profiles if profile["interface"] == name)
+    by_address = (profile for profile in profiles if profile["mac"] and profile["mac"] == mac)
+    return next(chain(by_name, by_address), None)
 
 
 def is_unmanaged(name: str, mac: str, driver: str, specs: Sequence[str]) -> bool:

@@ -74,7 +74,12 @@ def names_interfaces(file: NetworkFile) -> bool:
 
 
 def fits(key: str, words: Sequence[str], link: Link) -> bool | None:
-    """Return whether one rule of a [Match] section fits, None when that can't be told; so in ``.link`` files."""
+    """Return whether one rule of a [Match] section fits, None when that can't be told; so in ``.link`` files.
+
+    Only hardware has a permanent address: a bond, and the VLANs on it, have that of a port as their present one.
+    """
+    if key == "PermanentMACAddress" and link.kind:
+        return False
     if key in {"MACAddress", "PermanentMACAddress"}:
         return link.mac in [_plain_address(word) for word in words]
     judged = {"Path": link.path, "Driver": link.driver, "Type": link.type, "Kind": link.kind}

@@ -101,7 +101,7 @@ def _by_network_manager(found: NetworkManager, link: networkd.Link) -> Owner | N
         managed = not network_manager.is_unmanaged(link.name, link.mac, link.driver, found["unmanaged"])
     if not managed:
         return None
-    profile = network_manager.profile_of(link.name, link.mac, found["profiles"])
+    profile = network_manager.profile_of(link.name, "" if link.kind else link.mac, found["profiles"])
     if profile is None:
         return Owner(NETWORK_MANAGER, "")
     definition = netplan.definition_of(profile["path"])

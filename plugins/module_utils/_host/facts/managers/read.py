@@ -66,10 +66,13 @@ def read_managers(probe: Probe, names: Iterable[str]) -> Managers:
 
 
 def _is_active(probe: Probe, unit: str, running: str | None) -> bool:
-    """Return whether a unit starts at boot, or runs now as its directory in /run tells."""
+    """Return whether a unit starts at boot, or runs now: then its directory in /run has files about interfaces.
+
+    That of networkd is there without it: systemd-tmpfiles makes it at every boot (tmpfiles.d/systemd-network.conf).
+    """
     if probe.target(f"{_UNIT_DIRECTORIES[0]}/{unit}") == _MASK:
         return False
-    if running is not None and probe.host.exists(running):
+    if running is not None and probe.names(running):
         return True
     return any(probe.host.exists(f"{place}/{target}/{unit}") for place in _UNIT_DIRECTORIES for target in _TARGETS)
 
