@@ -22,6 +22,7 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._variable_rows_hooks i
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variable_table import TABLE
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variable_values import value_of
 
+_CONTROLLER = "localhost"
 _MOST_NAMED = 10
 _MOST_WORDS = 300
 _NODE_NAME = TABLE[f"{PREFIX}node_name"]
@@ -61,7 +62,7 @@ def unfinished_hosts(hosts: Iterable[str], variables: Mapping[str, Mapping[str, 
 
     ``variables`` are those of every host, as ``hostvars`` has them.
     """
-    found = []
+    found, without = [], without_turn(variables)
     for host in hosts:
         own = variables.get(host, {})
         failed = (own.get("_rdma_fabric_host_end") or {}).get("unfinished")
@@ -70,17 +71,24 @@ def unfinished_hosts(hosts: Iterable[str], variables: Mapping[str, Mapping[str, 
             why = "; ".join((failed[0]["why"], *_of_its_rollback(own)))
         else:
             why = why_unfinished(
-                own.get("rdma_fabric_host_result"), own.get("_rdma_fabric_host_reboot"), _of_its_node(own)
+                own.get("rdma_fabric_host_result"),
+                own.get("_rdma_fabric_host_reboot"),
+                [*([without[host]] if host in without else []), *_of_its_node(own)],
             )
         if why:
             found.append(Unfinished(host, why))
     return found
 
 
+def without_turn(variables: Mapping[str, Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
+    """Return what was found of each host that would have a turn and has none, which localhost keeps for all hosts."""
+    kept = variables.get(_CONTROLLER, {}).get("_rdma_fabric_without_turn") or []
+    return {str(each["host"]): each for each in kept}
+
+
 def _of_its_node(variables: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """Return what was registered of the node of a host: its slot or taint, its drain, its wire, its return."""
     before = (
-        "_rdma_fabric_host_no_turn",
         "_rdma_fabric_host_slot",
         "rdma_fabric_host_join",
         "_rdma_fabric_host_drain",

@@ -267,11 +267,12 @@ def test_no_host_is_interrupted_while_one_would_be_that_the_run_stands_on(due: d
     (refused,) = result["refused"]
     assert (refused["host"], refused["failed"], refused["msg"].startswith(NOT_IT)) == ("b", True, True)
     assert result["unfinished"] == [{"host": "b", "why": f"failed: {refused['msg']}"}]
-    # Its result is registered for the host, and the run fails at its end.
-    last = look(done(b={"rdma_fabric_host_result": due, "_rdma_fabric_host_no_turn": refused}))
+    # Its result is kept for the last play, and the run fails at its end.
+    of_b = done(b={"rdma_fabric_host_result": due})
+    last = look({**of_b, "localhost": {"_rdma_fabric_without_turn": [refused]}})
     assert last["unfinished"] == result["unfinished"]
     left_out = {"host": "b", "msg": "its label says so", "failed": False}
-    assert look(done(b={"rdma_fabric_host_result": due, "_rdma_fabric_host_no_turn": left_out}))["unfinished"] == []
+    assert look({**of_b, "localhost": {"_rdma_fabric_without_turn": [left_out]}})["unfinished"] == []
 
 
 def test_with_the_consent_or_without_a_need_it_is_a_host_like_others() -> None:
