@@ -16,6 +16,7 @@ from ansible.parsing.dataloader import DataLoader
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.labels import selects
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import named
+from ansible_collections.rdma.fabric.plugins.plugin_utils._hooks import why_hook_failed
 from ansible_collections.rdma.fabric.plugins.plugin_utils._texts import is_blank
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variable import PREFIX
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variable_rows_hooks import HOOKS
@@ -27,6 +28,7 @@ _MOST_NAMED = 10
 _MOST_WORDS = 300
 _NODE_NAME = TABLE[f"{PREFIX}node_name"]
 _WIRE_TEST = TABLE[f"{PREFIX}wire_test"]
+_HOOK = "_rdma_fabric_host_hook"
 _HOOKS = {row.short.split("_", 1)[1]: row for row in HOOKS}
 
 
@@ -92,7 +94,7 @@ def _of_its_node(variables: Mapping[str, Any]) -> list[Mapping[str, Any]]:
         "_rdma_fabric_host_slot",
         "rdma_fabric_host_join",
         "_rdma_fabric_host_drain",
-        "_rdma_fabric_host_hook",
+        _HOOK,
         "_rdma_fabric_host_ready",
         "_rdma_fabric_host_wire",
     )
@@ -103,7 +105,10 @@ def _of_its_node(variables: Mapping[str, Any]) -> list[Mapping[str, Any]]:
         "_rdma_fabric_host_join_unit",
         "_rdma_fabric_host_slot_left",
     )
-    return [variables[name] for name in names if name in variables]
+    kept = {name: variables[name] for name in names if name in variables}
+    if _HOOK in kept:
+        kept[_HOOK] = {"failed": True, "msg": why_hook_failed(kept[_HOOK])}
+    return list(kept.values())
 
 
 def _of_its_rollback(variables: Mapping[str, Any]) -> list[str]:

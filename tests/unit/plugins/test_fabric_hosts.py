@@ -17,6 +17,7 @@ from ansible_collections.rdma.fabric.tests.unit.plugins.actions import run_actio
 FINE: dict[str, Any] = {"changed": False, "reboot_required": False}
 REFUSED_WHY = "unreachable: Task failed: Failed to connect: Connection refused"
 REFUSED = {"unreachable": True, "msg": "Task failed: Failed to connect:\n  Connection refused"}
+HOOK = {"host": "b", "stage": "changed", "file": "/h.yml", "task": "Measure", "said": ["too slow"], "limits": []}
 GROUPS = {"all": ["a", "b", "c"], "ungrouped": [], "rdma_fabric": ["a", "b", "c"], "pair": ["a", "b"]}
 TURN_FAILED = {"_rdma_fabric_host_end": {"unfinished": [{"host": "b", "why": "failed: node b is not ready"}]}}
 WENT_BACK = {**TURN_FAILED, "_rdma_fabric_host_rollback_reboot": {"skipped": True}}
@@ -87,6 +88,10 @@ def test_hosts_that_came_to_the_end_are_no_matter() -> None:
                 "_rdma_fabric_host_given_back": {"failed": True, "msg": "node b is not given back"},
             },
             "failed: node b is not given back",
+        ),
+        (
+            {"rdma_fabric_host_result": FINE, "_rdma_fabric_host_hook": HOOK},
+            "failed: the hook /h.yml (changed) has failed: too slow",
         ),
         ({}, "failed before it was read; its own error says why"),
         ({"rdma_fabric_host_result": FINE, **TURN_FAILED}, "failed: node b is not ready"),
