@@ -1,0 +1,72 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A disk is full in the middle of an upgrade: its host fails by name, nothing is lost, and the next run heals.
+
+The disks are real ones of a mebibyte. What a full disk does to each write of a host is in test_host_apply_killed.py.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ansible_collections.rdma.fabric.tests.integration.own_files import small_disk
+from ansible_collections.rdma.fabric.tests.integration.upgrading import LIMITS, NAMES, Fleet
+
+FIRST = "two"
+OLD, NEW = {"memlock": 65536}, {"memlock": "unlimited"}
+FULL: dict[str, Any] = {"rdma_fabric_limits": NEW, "rdma_fabric_canaries": FIRST}
+WHY = "No space left on device (ENOSPC); the file system is full; next: free some space on it and run again"
+
+
+@pytest.mark.parametrize(
+    ("place", "path"), [("etc", LIMITS), ("var/lib", "/var/lib/rdma-fabric/"), ("run", "/run/rdma-fabric.lock")]
+)
+def test_a_host_whose_disk_is_full_keeps_what_it_has_and_its_node_is_left_out_until_there_is_space(
+    fleet: Fleet, place: str, path: str
+) -> None:
+    with fleet.hosts[FIRST].with_small_disk(place) as disk:
+        fleet.run("--forks", "3", rdma_fabric_limits=OLD, rdma_fabric_max_unavailable="0").succeeded()
+        before = disk.contents()
+        disk.fill()
+        failed = fleet.run(**FULL).refused()
+        said = failed.failures[FIRST]["msg"]
+        assert path in said
+        assert WHY in said
+        assert "3 of 3 hosts of this run were not brought to the end" in failed.output
+        assert disk.contents() == before
+        assert fleet.limits() == ["65536"] * len(NAMES)
+        assert (fleet.cordoned(), fleet.holders()) == ([FIRST], [fleet.nodes[FIRST]])
+        (slot,) = fleet.slots()
+        assert "No space left on device" in slot["metadata"]["annotations"]["rdma.fabric/slot-failed"]
+        disk.free()
+        fleet.run(rdma_fabric_limits=NEW).succeeded()
+        assert fleet.limits() == ["unlimited"] * len(NAMES)
+        assert (fleet.cordoned(), fleet.marked(), fleet.holders()) == ([], [], [])
+        fleet.run(playbook="rollback", rdma_fabric_limits=NEW).succeeded()
+        assert fleet.limits() == ["65536"] * len(NAMES)
+
+
+def test_a_controller_whose_disk_is_full_brings_all_turns_to_their_end_and_names_what_it_could_not_keep(
+    fleet: Fleet,
+) -> None:
+    folder = fleet.user.here / "rdma-fabric-run"
+    folder.mkdir()
+    with small_disk(folder) as disk:
+        with fleet.running(**FULL) as outcome:
+            with fleet.held_in_its_change(FIRST):
+                disk.fill()
+            failed = outcome().refused()
+        said = " ".join(failed.output.split())
+        full = "No space left on device"
+        assert f"what the turn of {FIRST} took is not kept: {folder / 'turns' / FIRST}.json: {full}" in said
+        assert f"facts and plan of {FIRST} are not kept: {folder / 'hosts' / FIRST}.json: {full}" in said
+        assert f"{folder / 'report.json'}: {full}" in said
+        healthy = (list(NAMES), [], [], [])
+        assert (fleet.changed(), fleet.cordoned(), fleet.marked(), fleet.holders()) == healthy
+        disk.free()
+        assert set(fleet.run(rdma_fabric_limits=NEW).succeeded().changed.values()) == {0}
+        assert (fleet.changed(), fleet.cordoned(), fleet.marked(), fleet.holders()) == healthy
+        assert fleet.user.report()["outcome"] == "unchanged"
