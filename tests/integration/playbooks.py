@@ -64,6 +64,12 @@ class Outcome:
         found: Json = json.loads(text)["rdma_fabric_result"]
         return found
 
+    def lines_of_hosts(self, play: str, hosts: Iterable[str]) -> list[str]:
+        """Return the results of a play, a line for each, that are about one of these hosts."""
+        (part,) = [part for part in self.output.split("\nPLAY [")[1:] if part.startswith(f"{play}]")]
+        names = re.compile(rf"^(ok|changed|skipping|failed|fatal): \[.*\b({'|'.join(hosts)})\b")
+        return [line for line in part.splitlines() if names.match(line)]
+
     def violations(self) -> list[Json]:
         """Return the violations of the only failure, which must be reported once and change nothing."""
         (failure,) = self.failures.values()
