@@ -65,10 +65,11 @@ class Outcome:
         return found
 
     def lines_of_hosts(self, play: str, hosts: Iterable[str]) -> list[str]:
-        """Return the results of a play, a line for each, that are about one of these hosts."""
-        (part,) = [part for part in self.output.split("\nPLAY [")[1:] if part.startswith(f"{play}]")]
+        """Return the results of the plays of a name, a line for each, that are about one of these hosts."""
+        parts = [part for part in self.output.split("\nPLAY [")[1:] if part.startswith(f"{play}]")]
+        assert parts, self.output
         names = re.compile(rf"^(ok|changed|skipping|failed|fatal): \[.*\b({'|'.join(hosts)})\b")
-        return [line for line in part.splitlines() if names.match(line)]
+        return [line for part in parts for line in part.splitlines() if names.match(line)]
 
     def violations(self) -> list[Json]:
         """Return the violations of the only failure, which must be reported once and change nothing."""
