@@ -10,7 +10,6 @@ import re
 import subprocess
 import threading
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, Mapping
 
 import pytest
@@ -124,6 +123,7 @@ def test_a_pod_leaves_stays_or_forbids_the_drain_as_the_guide_says(place: Place,
 def test_a_pod_that_is_being_deleted_forbids_nothing_and_its_end_is_waited_for(
     place: Place, control_plane: ControlPlane, audit: AuditLog
 ) -> None:
+    place.without_kubelet()
     place.pod("held", owned=False, spec=SCRATCH, finalizers=[FINALIZER])
     place.api.call("DELETE", f"{place.pods}/held")
     mark = audit.mark()
@@ -131,9 +131,13 @@ def test_a_pod_that_is_being_deleted_forbids_nothing_and_its_end_is_waited_for(
     assert f"pod {place.namespace}/held has not left node {place.node}" in message
     assert f"it is being deleted, but has the finalizers {FINALIZER}" in message
     other = Api.from_kubeconfig(control_plane.kubeconfig)
-    content_type = "application/merge-patch+json"
-    free = partial(other.call, "PATCH", f"{place.pods}/held", {"metadata": {"finalizers": None}})
-    timer = threading.Timer(1.0, free, kwargs={"content_type": content_type})
+
+    def end() -> None:
+        change = {"metadata": {"finalizers": None}}
+        other.call("PATCH", f"{place.pods}/held", change, content_type="application/merge-patch+json")
+        other.call("DELETE", f"{place.pods}/held", {"gracePeriodSeconds": 0})
+
+    timer = threading.Timer(1.0, end)
     timer.start()
     try:
         assert actions(drained(place)) == {"held": EVICTED}
@@ -155,7 +159,7 @@ def test_a_pod_selector_that_the_server_can_not_read_is_refused_in_its_words(pla
     assert "unable to parse" in refused(place, pod_selector="job in (")
 
 
-@pytest.mark.parametrize(("force", "delete_empty_dir"), itertools.product((False, True), repeat=2))
+@pytest.mark.parametrize(("force", "delete_empty_dir"), [*itertools.product((False, True), repeat=2)])
 def test_where_all_pods_leave_they_are_those_that_kubectl_would_evict_or_refuse(
     place: Place, control_plane: ControlPlane, force: bool, delete_empty_dir: bool
 ) -> None:
