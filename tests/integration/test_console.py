@@ -79,7 +79,7 @@ def test_the_callback_of_the_collection_prints_as_many_lines_for_many_hosts_as_f
 
 
 def test_whose_node_may_be_given_back_is_found_without_a_line_for_each_host(user: User) -> None:
-    hosts = {f"gpu-{number:02}": {} for number in range(4)}
+    hosts: dict[str, dict[str, str]] = {f"gpu-{number:02}": {} for number in range(4)}
     of_all = {"rdma_fabric_recording": str(RECORDINGS / f"cpu-01{SUFFIX}"), "rdma_fabric_drain": True}
     inventory = user.home / "hosts.json"
     inventory.write_text(json.dumps({"rdma_fabric": {"hosts": hosts, "vars": of_all}}), encoding="utf-8")

@@ -64,7 +64,7 @@ def test_a_controller_whose_disk_is_full_brings_all_turns_to_their_end_and_names
         assert f"what the turn of {FIRST} took is not kept: {folder / 'turns' / FIRST}.json: {full}" in said
         assert f"facts and plan of {FIRST} are not kept: {folder / 'hosts' / FIRST}.json: {full}" in said
         assert f"{folder / 'report.json'}: {full}" in said
-        healthy = (list(NAMES), [], [], [])
+        healthy: Any = (list(NAMES), [], [], [])
         assert (fleet.changed(), fleet.cordoned(), fleet.marked(), fleet.holders()) == healthy
         disk.free()
         assert set(fleet.run(rdma_fabric_limits=NEW).succeeded().changed.values()) == {0}
