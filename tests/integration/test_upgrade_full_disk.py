@@ -13,11 +13,10 @@ from typing import Any
 import pytest
 
 from ansible_collections.rdma.fabric.tests.integration.own_files import small_disk
-from ansible_collections.rdma.fabric.tests.integration.upgrading import LIMITS, NAMES, Fleet
+from ansible_collections.rdma.fabric.tests.integration.upgrading import LIMITS, Fleet
 
 FIRST = "two"
 OLD, NEW = {"memlock": 65536}, {"memlock": "unlimited"}
-FULL: dict[str, Any] = {"rdma_fabric_limits": NEW, "rdma_fabric_canaries": FIRST}
 WHY = "No space left on device (ENOSPC); the file system is full; next: free some space on it and run again"
 
 
@@ -28,25 +27,24 @@ def test_a_host_whose_disk_is_full_keeps_what_it_has_and_its_node_is_left_out_un
     fleet: Fleet, place: str, path: str
 ) -> None:
     with fleet.hosts[FIRST].with_small_disk(place) as disk:
-        fleet.run("--forks", "3", rdma_fabric_limits=OLD, rdma_fabric_max_unavailable="0").succeeded()
+        fleet.run("--limit", FIRST, rdma_fabric_limits=OLD).succeeded()
         before = disk.contents()
         disk.fill()
-        failed = fleet.run(**FULL).refused()
+        failed = fleet.run("--limit", FIRST, rdma_fabric_limits=NEW).refused()
         said = failed.failures[FIRST]["msg"]
         assert path in said
         assert WHY in said
-        assert "3 of 3 hosts of this run were not brought to the end" in failed.output
         assert disk.contents() == before
-        assert fleet.limits() == ["65536"] * len(NAMES)
+        assert fleet.limit(FIRST) == "65536"
         assert (fleet.cordoned(), fleet.holders()) == ([FIRST], [fleet.nodes[FIRST]])
         (slot,) = fleet.slots()
         assert " ".join(said.split())[:200] in slot["metadata"]["annotations"]["rdma.fabric/slot-failed"]
         disk.free()
-        fleet.run(rdma_fabric_limits=NEW).succeeded()
-        assert fleet.limits() == ["unlimited"] * len(NAMES)
+        fleet.run("--limit", FIRST, rdma_fabric_limits=NEW).succeeded()
+        assert fleet.limit(FIRST) == "unlimited"
         assert (fleet.cordoned(), fleet.marked(), fleet.holders()) == ([], [], [])
-        fleet.run(playbook="rollback", rdma_fabric_limits=NEW).succeeded()
-        assert fleet.limits() == ["65536"] * len(NAMES)
+        fleet.run("--limit", FIRST, playbook="rollback", rdma_fabric_limits=NEW).succeeded()
+        assert fleet.limit(FIRST) == "65536"
 
 
 def test_a_controller_whose_disk_is_full_brings_all_turns_to_their_end_and_names_what_it_could_not_keep(
@@ -55,7 +53,7 @@ def test_a_controller_whose_disk_is_full_brings_all_turns_to_their_end_and_names
     folder = fleet.user.here / "rdma-fabric-run"
     folder.mkdir()
     with small_disk(folder) as disk:
-        with fleet.running(**FULL) as outcome:
+        with fleet.running("--limit", FIRST, rdma_fabric_limits=NEW) as outcome:
             with fleet.held_in_its_change(FIRST):
                 disk.fill()
             failed = outcome().refused()
@@ -64,9 +62,9 @@ def test_a_controller_whose_disk_is_full_brings_all_turns_to_their_end_and_names
         assert f"what the turn of {FIRST} took is not kept: {folder / 'turns' / FIRST}.json: {full}" in said
         assert f"facts and plan of {FIRST} are not kept: {folder / 'hosts' / FIRST}.json: {full}" in said
         assert f"{folder / 'report.json'}: {full}" in said
-        healthy: Any = (list(NAMES), [], [], [])
+        healthy: Any = ([FIRST], [], [], [])
         assert (fleet.changed(), fleet.cordoned(), fleet.marked(), fleet.holders()) == healthy
         disk.free()
-        assert set(fleet.run(rdma_fabric_limits=NEW).succeeded().changed.values()) == {0}
+        assert set(fleet.run("--limit", FIRST, rdma_fabric_limits=NEW).succeeded().changed.values()) == {0}
         assert (fleet.changed(), fleet.cordoned(), fleet.marked(), fleet.holders()) == healthy
         assert fleet.user.report()["outcome"] == "unchanged"
