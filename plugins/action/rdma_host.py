@@ -31,6 +31,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._rollout.timeline impo
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import Notice
 from ansible_collections.rdma.fabric.plugins.plugin_utils._action import (
     ActionFailure,
+    describe_os_error,
     json_on_stdout,
     plain,
 )
@@ -119,9 +120,18 @@ class ActionModule(HostAction):
             }
             if "executed" in result:
                 document["run"] = {key: result[key] for key in _OF_THE_RUN if key in result}
-            text = json.dumps(plain(document), indent=1, sort_keys=True)
-            write_if_different(output, f"{text}\n")
+            self._keep(output, document, result)
         return result
+
+    def _keep(self, output: Path, document: Mapping[str, Any], result: Mapping[str, Any]) -> None:
+        """Write the document of a host. That it can't be kept must not hide what was done to it or has failed on it."""
+        text = json.dumps(plain(document), indent=1, sort_keys=True)
+        try:
+            write_if_different(output, f"{text}\n")
+        except OSError as error:
+            if self.check_mode or not (result.get("changed") or result.get("failed")):
+                raise
+            display.warning(f"facts and plan of {document['host']} are not kept: {describe_os_error(error)}")
 
     def _show(self, name: str, result: dict[str, Any], *, grouped: bool) -> None:
         """Print the plan of a host, or keep it for whoever prints those of all."""

@@ -79,6 +79,7 @@ options:
       - File on the controller to write host name, desired state, facts and plan to, as JSON.
       - It is only written when its content changes. RV(facts) and RV(plan) are then left out of the result, which keeps
         a run over many hosts small.
+      - Where it can't be written once the host was changed, or has failed, that is a warning.
     type: path
   grouped:
     description:

@@ -30,7 +30,10 @@ def write_bytes_if_different(path: Path, data: bytes, mode: int = 0o600) -> bool
 
 
 def replace_file(path: Path, data: bytes, mode: int = 0o600) -> None:
-    """Make ``path`` hold ``data`` at once; missing directories are made, and a failure leaves no draft behind."""
+    """Make ``path`` hold ``data`` at once; missing directories are made, and a failure leaves no draft behind.
+
+    Raises OSError, which names the path also where the disk is full.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     descriptor, name = tempfile.mkstemp(prefix=f".{path.name[:64]}.", dir=path.parent)
     draft = Path(name)
@@ -39,8 +42,10 @@ def replace_file(path: Path, data: bytes, mode: int = 0o600) -> None:
             os.fchmod(descriptor, mode)
             stream.write(data)
         draft.replace(path)
-    except BaseException:
+    except BaseException as error:
         draft.unlink(missing_ok=True)
+        if isinstance(error, OSError) and error.filename is None:  # a write knows no name
+            error.filename = str(path)
         raise
 
 

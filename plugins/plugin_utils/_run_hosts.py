@@ -16,18 +16,21 @@ from ansible.parsing.dataloader import DataLoader
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.labels import selects
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import named
+from ansible_collections.rdma.fabric.plugins.plugin_utils._hooks import why_hook_failed
 from ansible_collections.rdma.fabric.plugins.plugin_utils._texts import is_blank
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variable import PREFIX
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variable_rows_hooks import HOOKS
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variable_table import TABLE
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variable_values import value_of
 
+_CONTROLLER = "localhost"
 _MOST_NAMED = 10
 _MOST_CHARACTERS = 300
 # Of a message that is longer, its end stays: errors end with the next step.
 _END_CHARACTERS = 120
 _NODE_NAME = TABLE[f"{PREFIX}node_name"]
 _WIRE_TEST = TABLE[f"{PREFIX}wire_test"]
+_HOOK = "_rdma_fabric_host_hook"
 _HOOKS = {row.short.split("_", 1)[1]: row for row in HOOKS}
 
 
@@ -63,7 +66,7 @@ def unfinished_hosts(hosts: Iterable[str], variables: Mapping[str, Mapping[str, 
 
     ``variables`` are those of every host, as ``hostvars`` has them.
     """
-    found = []
+    found, without = [], without_turn(variables)
     for host in hosts:
         own = variables.get(host, {})
         failed = (own.get("_rdma_fabric_host_end") or {}).get("unfinished")
@@ -72,21 +75,28 @@ def unfinished_hosts(hosts: Iterable[str], variables: Mapping[str, Mapping[str, 
             why = "; ".join((failed[0]["why"], *_of_its_rollback(own)))
         else:
             why = why_unfinished(
-                own.get("rdma_fabric_host_result"), own.get("_rdma_fabric_host_reboot"), _of_its_node(own)
+                own.get("rdma_fabric_host_result"),
+                own.get("_rdma_fabric_host_reboot"),
+                [*([without[host]] if host in without else []), *_of_its_node(own)],
             )
         if why:
             found.append(Unfinished(host, why))
     return found
 
 
+def without_turn(variables: Mapping[str, Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
+    """Return what was found of each host that would have a turn and has none, which localhost keeps for all hosts."""
+    kept = variables.get(_CONTROLLER, {}).get("_rdma_fabric_without_turn") or []
+    return {str(each["host"]): each for each in kept}
+
+
 def _of_its_node(variables: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """Return what was registered of the node of a host: its slot or taint, its drain, its wire, its return."""
     before = (
-        "_rdma_fabric_host_no_turn",
         "_rdma_fabric_host_slot",
         "rdma_fabric_host_join",
         "_rdma_fabric_host_drain",
-        "_rdma_fabric_host_hook",
+        _HOOK,
         "_rdma_fabric_host_ready",
         "_rdma_fabric_host_wire",
     )
@@ -97,7 +107,10 @@ def _of_its_node(variables: Mapping[str, Any]) -> list[Mapping[str, Any]]:
         "_rdma_fabric_host_join_unit",
         "_rdma_fabric_host_slot_left",
     )
-    return [variables[name] for name in names if name in variables]
+    kept = {name: variables[name] for name in names if name in variables}
+    if _HOOK in kept:
+        kept[_HOOK] = {"failed": True, "msg": why_hook_failed(kept[_HOOK])}
+    return list(kept.values())
 
 
 def _of_its_rollback(variables: Mapping[str, Any]) -> list[str]:

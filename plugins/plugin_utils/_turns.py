@@ -12,7 +12,12 @@ from typing import Any, Collection, Mapping, Sequence
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.domains import alternating, domain_of
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.slots import SKIP_NODE
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import named
-from ansible_collections.rdma.fabric.plugins.plugin_utils._run_hosts import drained, nodes_of, parallel_of_policies
+from ansible_collections.rdma.fabric.plugins.plugin_utils._run_hosts import (
+    drained,
+    nodes_of,
+    parallel_of_policies,
+    without_turn,
+)
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variable import PREFIX
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variable_table import TABLE
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variable_values import value_of
@@ -185,8 +190,8 @@ def _naming(said: str, hosts: Sequence[str]) -> list[str]:
 
 def left_out_of_turns(hosts: Sequence[str], variables: Mapping[str, Mapping[str, Any]]) -> list[str]:
     """Return the hosts that this run has left without a turn, not counting those that it fails for."""
-    registered = {host: variables.get(host, {}).get("_rdma_fabric_host_no_turn") or {} for host in hosts}
-    return [host for host, found in registered.items() if found and not found.get("failed")]
+    without = without_turn(variables)
+    return [host for host in hosts if host in without and not without[host].get("failed")]
 
 
 def _domain_notices(turns: Turns) -> list[str]:

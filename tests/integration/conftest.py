@@ -23,6 +23,7 @@ from typing import Iterator
 
 import pytest
 
+from ansible_collections.rdma.fabric.tests.integration.draining import DEVICE, Place
 from ansible_collections.rdma.fabric.tests.integration.drifting import Pushed
 from ansible_collections.rdma.fabric.tests.integration.joining import Joining
 from ansible_collections.rdma.fabric.tests.integration.missing import do_without
@@ -128,3 +129,17 @@ def fleet_of_new(control_plane: ControlPlane, namespace: str, tmp_path: Path) ->
 def pushed(control_plane: ControlPlane, namespace: str, tmp_path: Path) -> Pushed:
     """Two hosts with files of their own and some objects, as ``site`` has left them."""
     return Pushed(control_plane, namespace, tmp_path)
+
+
+@pytest.fixture
+def place(control_plane: ControlPlane, namespace: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
+    """A node to be drained."""
+    monkeypatch.setenv("K8S_AUTH_KUBECONFIG", str(control_plane.kubeconfig))
+    node = f"{namespace}-node"
+    apply_nodes(control_plane.api, [kwok_node(node, allocatable={DEVICE: "100"})])
+    found = Place(control_plane.api, node, namespace)
+    yield found
+    for pod in found.api.call("GET", found.pods)["items"]:
+        if pod["metadata"].get("finalizers"):
+            found.change_pod(pod["metadata"]["name"], {"metadata": {"finalizers": None}})
+    delete_nodes(control_plane.api, {node, found.node})

@@ -9,11 +9,14 @@ module reads and changes a real host, and this machine stays as it is.
 
 from __future__ import annotations
 
+import errno
 import json
+import subprocess
 import sys
 import uuid
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Iterator
 
 from ansible_collections.rdma.fabric.tests.integration.isolated import apart
 
@@ -40,6 +43,43 @@ exec INTERPRETER "$@"
 """
 
 
+class SmallDisk:
+    """A disk of one mebibyte in place of a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._ballast = folder / "ballast"
+
+    def fill(self) -> None:
+        """Leave no space on it."""
+        try:
+            with self._ballast.open("wb", buffering=0) as file:
+                while file.write(bytes(4096)):
+                    pass
+        except OSError as error:
+            assert error.errno == errno.ENOSPC, error
+
+    def free(self) -> None:
+        """Make space again."""
+        self._ballast.unlink()
+
+    def contents(self) -> dict[str, bytes]:
+        """Return what the files on it hold."""
+        files = [path for path in self.folder.rglob("*") if path.is_file() and path != self._ballast]
+        return {str(path.relative_to(self.folder)): path.read_bytes() for path in files}
+
+
+@contextmanager
+def small_disk(folder: Path) -> Iterator[SmallDisk]:
+    """Have what is written below an empty folder lie on a disk that a test can fill. That takes root."""
+    apart("mount")
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(folder)], check=True)
+    try:
+        yield SmallDisk(folder)
+    finally:
+        subprocess.run(["umount", str(folder)], check=True)
+
+
 class OwnFiles:
     """One such host in a folder, by default with the Python of the tests."""
 
@@ -54,6 +94,14 @@ class OwnFiles:
         words = " ".join([*apart("mount"), "sh", "-c"])
         self._python.write_text(f'#!/bin/sh\nexec {words} "$(cat {enter})" {folder} "$@"\n', encoding="utf-8")
         self._python.chmod(0o755)
+
+    @contextmanager
+    def with_small_disk(self, place: str) -> Iterator[SmallDisk]:
+        """Have what runs write below ``etc``, ``run`` or ``var/lib`` of the host lie on a disk that a test can fill."""
+        with small_disk(self.folder / place) as disk:
+            for part in ("upper", "work"):
+                (self.folder / place / part).mkdir()
+            yield disk
 
     @property
     def variables(self) -> dict[str, Any]:

@@ -64,6 +64,13 @@ class Outcome:
         found: Json = json.loads(text)["rdma_fabric_result"]
         return found
 
+    def lines_of_hosts(self, play: str, hosts: Iterable[str]) -> list[str]:
+        """Return the results of the plays of a name, a line for each, that are about one of these hosts."""
+        parts = [part for part in self.output.split("\nPLAY [")[1:] if part.startswith(f"{play}]")]
+        assert parts, self.output
+        names = re.compile(rf"^(ok|changed|skipping|failed|fatal): \[.*\b({'|'.join(hosts)})\b")
+        return [line for part in parts for line in part.splitlines() if names.match(line)]
+
     def violations(self) -> list[Json]:
         """Return the violations of the only failure, which must be reported once and change nothing."""
         (failure,) = self.failures.values()

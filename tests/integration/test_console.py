@@ -78,5 +78,16 @@ def test_the_callback_of_the_collection_prints_as_many_lines_for_many_hosts_as_f
     assert len(many) == len(few) < 150, "\n".join(many)
 
 
+def test_whose_node_may_be_given_back_is_found_without_a_line_for_each_host(user: User) -> None:
+    hosts: dict[str, dict[str, str]] = {f"gpu-{number:02}": {} for number in range(4)}
+    of_all = {"rdma_fabric_recording": str(RECORDINGS / f"cpu-01{SUFFIX}"), "rdma_fabric_drain": True}
+    inventory = user.home / "hosts.json"
+    inventory.write_text(json.dumps({"rdma_fabric": {"hosts": hosts, "vars": of_all}}), encoding="utf-8")
+    outcome = user.run("site", "--check", inventory=inventory).succeeded()
+    assert outcome.lines_of_hosts("Find the hosts to reload or reboot", hosts) == []
+    given_back = outcome.lines_of_hosts("Give back the nodes that a run before this one has left cordoned", hosts)
+    assert {f"skipping: [{host}]" for host in hosts} == set(given_back)
+
+
 def is_recap(line: str) -> bool:
     return line.startswith("PLAY RECAP")

@@ -111,7 +111,8 @@ def test_a_hook_that_hangs_fails_its_host_at_its_limit(looped: bool, fleet: Flee
     """Nothing runs on the host from the hook's first task on."""
     hold = {"ansible.builtin.file": {"path": str(fleet.hosts["one"].folder / "hold"), "state": "touch"}}
     hangs = {"ansible.builtin.command": "true", **({"loop": [1]} if looped else {})}
-    hooks.tasks("before_drain", {**hold, "delegate_to": "localhost"}, hangs)
+    # On a busy machine it takes longer than the limit of the one that hangs.
+    hooks.tasks("before_drain", {**hold, "delegate_to": "localhost", "timeout": 60}, hangs)
     limits: dict[str, Any] = {"rdma_fabric_canaries": "one", "rdma_fabric_hook_timeout": "3"}
     try:
         outcome = fleet.run("--limit", "one,two", **limits, **hooks.variables).refused()

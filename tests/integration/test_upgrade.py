@@ -99,6 +99,14 @@ def test_a_node_with_upstreams_skip_label_has_no_turn_until_it_is_taken_off(flee
     assert fleet.changed() == list(NAMES)
 
 
+def test_who_has_a_turn_is_found_without_a_line_for_each_host(fleet: Fleet) -> None:
+    fleet.label("nvidia.com/ofed-driver-upgrade.skip", {"two": "true"})
+    outcome = fleet.run().succeeded()
+    assert outcome.lines_of_hosts("Find the hosts that have a turn", NAMES) == []
+    turns = outcome.lines_of_hosts("Interrupt the hosts in their turn", NAMES)
+    assert {"one", "three"} == {name for name in NAMES if any(f"[{name}]" in line for line in turns)}
+
+
 @pytest.mark.parametrize("arguments", [(), ("--check",)])
 def test_the_machine_of_the_controller_is_refused_before_anything_is_touched(
     fleet: Fleet, arguments: tuple[str, ...]

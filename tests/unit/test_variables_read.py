@@ -117,7 +117,7 @@ def outcomes(path: Path, **given: Any) -> list[str]:
     variables = {
         "hostvars": {"localhost": controller, "gpu01": given},
         "inventory_hostname": "gpu01",
-        "groups": {"all": ["gpu01"], "rdma_fabric": ["gpu01"], "rdma_fabric_reboot": []},
+        "groups": {"all": ["gpu01"], "rdma_fabric": ["gpu01"]},
         "omit": "__omit__",
         **given,
     }

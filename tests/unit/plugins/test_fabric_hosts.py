@@ -17,6 +17,7 @@ from ansible_collections.rdma.fabric.tests.unit.plugins.actions import run_actio
 FINE: dict[str, Any] = {"changed": False, "reboot_required": False}
 REFUSED_WHY = "unreachable: Task failed: Failed to connect: Connection refused"
 REFUSED = {"unreachable": True, "msg": "Task failed: Failed to connect:\n  Connection refused"}
+HOOK = {"host": "b", "stage": "changed", "file": "/h.yml", "task": "Measure", "said": ["too slow"], "limits": []}
 GROUPS = {"all": ["a", "b", "c"], "ungrouped": [], "rdma_fabric": ["a", "b", "c"], "pair": ["a", "b"]}
 TURN_FAILED = {"_rdma_fabric_host_end": {"unfinished": [{"host": "b", "why": "failed: node b is not ready"}]}}
 WENT_BACK = {**TURN_FAILED, "_rdma_fabric_host_rollback_reboot": {"skipped": True}}
@@ -91,6 +92,10 @@ def test_hosts_that_came_to_the_end_are_no_matter() -> None:
                 "_rdma_fabric_host_given_back": {"failed": True, "msg": "node b is not given back"},
             },
             "failed: node b is not given back",
+        ),
+        (
+            {"rdma_fabric_host_result": FINE, "_rdma_fabric_host_hook": HOOK},
+            "failed: the hook /h.yml (changed) has failed: too slow",
         ),
         ({}, "failed before it was read; its own error says why"),
         ({"rdma_fabric_host_result": FINE, **TURN_FAILED}, "failed: node b is not ready"),
@@ -271,11 +276,12 @@ def test_no_host_is_interrupted_while_one_would_be_that_the_run_stands_on(due: d
     (refused,) = result["refused"]
     assert (refused["host"], refused["failed"], refused["msg"].startswith(NOT_IT)) == ("b", True, True)
     assert result["unfinished"] == [{"host": "b", "why": f"failed: {refused['msg']}"}]
-    # Its result is registered for the host, and the run fails at its end.
-    last = look(done(b={"rdma_fabric_host_result": due, "_rdma_fabric_host_no_turn": refused}))
+    # Its result is kept for the last play, and the run fails at its end.
+    of_b = done(b={"rdma_fabric_host_result": due})
+    last = look({**of_b, "localhost": {"_rdma_fabric_without_turn": [refused]}})
     assert last["unfinished"] == result["unfinished"]
     left_out = {"host": "b", "msg": "its label says so", "failed": False}
-    assert look(done(b={"rdma_fabric_host_result": due, "_rdma_fabric_host_no_turn": left_out}))["unfinished"] == []
+    assert look({**of_b, "localhost": {"_rdma_fabric_without_turn": [left_out]}})["unfinished"] == []
 
 
 def test_with_the_consent_or_without_a_need_it_is_a_host_like_others() -> None:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import json
 import os
@@ -106,6 +107,15 @@ def plan(tmp_path: Path) -> Plan:
         return result
 
     return start
+
+
+def disk_is_full(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have the disk of the controller take no more files."""
+
+    def full(*_arguments: Any, **_keywords: Any) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(Path, "replace", full)
 
 
 @pytest.fixture
@@ -306,6 +316,22 @@ class TestLiveHost:
         assert result["failed"]
         document = json.loads(output.read_text())
         assert (document["recorded"], document["run"]) == (False, run)
+
+    @pytest.mark.parametrize("came_to", [{"changed": True}, {"failed": True, "msg": "no"}])
+    def test_what_became_of_a_host_is_told_where_the_disk_of_the_controller_is_full_by_then(
+        self, plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, came_to: dict[str, Any]
+    ) -> None:
+        output, warnings = tmp_path / "egx-01.json", list[str]()
+        monkeypatch.setattr(rdma_host_action.display, "warning", warnings.append)
+        answer = {"facts": {"format": 1}, "plan": {"format": 1}, "summary": {}, **came_to}
+        disk_is_full(monkeypatch)
+        result = plan(live=lambda _arguments: dict(answer), output_file=str(output))
+        assert {key: result.get(key) for key in came_to} == came_to
+        assert warnings == [f"facts and plan of egx-01 are not kept: {output}: No space left on device"]
+        planned = plan(
+            live=lambda _arguments: {**answer, "changed": True, "failed": False}, output_file=str(output), check=True
+        )
+        assert (planned["failed"], planned["msg"]) == (True, f"{output}: No space left on device")
 
     def test_a_place_that_can_not_hold_the_output_is_told_before_the_host_is_changed(
         self, plan: Plan, tmp_path: Path
@@ -607,11 +633,7 @@ class TestWriting:
     ) -> None:
         path = tmp_path / "b.json"
         write_if_different(path, "old")
-
-        def full(*_arguments: Any, **_keywords: Any) -> None:
-            raise OSError(28, os.strerror(28))
-
-        monkeypatch.setattr(Path, "replace", full)
-        with pytest.raises(OSError, match="No space left"):
+        disk_is_full(monkeypatch)
+        with pytest.raises(OSError, match=f"No space left on device: '{path}'"):
             write_if_different(path, "new")
         assert [(entry.name, entry.read_text()) for entry in tmp_path.iterdir()] == [("b.json", "old")]

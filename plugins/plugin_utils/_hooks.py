@@ -1,0 +1,30 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a hook of a host's turn has failed by, from what the role ``rdma.fabric.host`` keeps of it."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Mapping
+
+# ansible-core before 2.19 says it in words only (TaskTimeoutError in lib/ansible/executor/task_executor.py).
+_TIMED_OUT = re.compile(r"in the expected time frame \(([0-9]+)\)")
+
+
+def why_hook_failed(hook: Mapping[str, Any]) -> str:
+    """Return why a hook has failed and, of one that took too long, what to do.
+
+    ``hook`` has the ``host``, the ``stage``, the ``file`` of the hook and the name of the ``task`` in it that failed.
+    ``said`` are the message of that task and those of the items of its loop, ``limits`` the seconds at which any of
+    these were ended.
+    """
+    said = [str(message) for message in hook["said"]]
+    what = f"the hook {hook['file']} ({hook['stage']})"
+    limits = [*map(str, hook["limits"]), *(found.group(1) for found in map(_TIMED_OUT.search, said) if found)]
+    if not limits:
+        return f"{what} has failed: {said[0] or 'its own error says why'}"
+    return (
+        f"{what} has not ended: its task {hook['task']} took longer than {limits[0]} seconds; see what it waits for on "
+        f"{hook['host']}, or raise rdma_fabric_hook_timeout, or its own timeout"
+    )

@@ -1,0 +1,53 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A hook that failed is told apart from one that did not end within its limit, whichever ansible-core ran it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ansible_collections.rdma.fabric.plugins.plugin_utils._hooks import why_hook_failed
+
+# What ansible-core 2.16 and 2.19 say of a command that was ended at a timeout of three seconds.
+IN_WORDS = "The command action failed to execute in the expected time frame (3) and was terminated"
+IN_A_KEY = "Task failed: Timed out after 3 second(s)."
+TOO_LONG = (
+    "the hook /hooks/nccl.yml (changed) has not ended: its task Measure took longer than 3 seconds; see what it waits "
+    "for on gpu-01, or raise rdma_fabric_hook_timeout, or its own timeout"
+)
+
+
+def why(*said: str, limits: tuple[Any, ...] = ()) -> str:
+    kept = {"host": "gpu-01", "stage": "changed", "file": "/hooks/nccl.yml", "task": "Measure"}
+    return why_hook_failed({**kept, "said": list(said), "limits": list(limits)})
+
+
+@pytest.mark.parametrize(
+    ("said", "limits"),
+    [
+        ((IN_WORDS,), ()),
+        ((IN_A_KEY,), (3,)),
+        (("One or more items failed", "", IN_WORDS), ()),
+        (("One or more items failed", "", IN_A_KEY), (3,)),
+        (("One or more items failed", IN_A_KEY, IN_A_KEY), (3, 3)),
+    ],
+)
+def test_a_task_that_took_too_long_is_told_with_its_limit_and_what_to_do(
+    said: tuple[str, ...], limits: tuple[int, ...]
+) -> None:
+    assert why(*said, limits=limits) == TOO_LONG
+
+
+@pytest.mark.parametrize(
+    ("said", "reason"),
+    [
+        (("the test of mine says no",), "the test of mine says no"),
+        (("One or more items failed", "no", "no"), "One or more items failed"),
+        (("",), "its own error says why"),
+    ],
+)
+def test_any_other_failure_is_told_in_its_own_words(said: tuple[str, ...], reason: str) -> None:
+    assert why(*said) == f"the hook /hooks/nccl.yml (changed) has failed: {reason}"
