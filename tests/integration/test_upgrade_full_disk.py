@@ -8,12 +8,8 @@ The disks are real ones of a mebibyte. What a full disk does to each write of a 
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
-from ansible_collections.rdma.fabric.tests.integration.own_files import small_disk
-from ansible_collections.rdma.fabric.tests.integration.playbooks import LIMIT_SECONDS
 from ansible_collections.rdma.fabric.tests.integration.upgrading import LIMITS, Fleet
 
 FIRST = "two"
@@ -44,30 +40,3 @@ def test_a_host_whose_disk_is_full_keeps_what_it_has_and_its_node_is_left_out_un
         assert (fleet.cordoned(), fleet.marked(), fleet.holders()) == ([], [], [])
         fleet.run("--limit", FIRST, playbook="rollback", rdma_fabric_limits=NEW).succeeded()
         assert fleet.limit(FIRST) == "65536"
-
-
-def test_a_controller_whose_disk_is_full_brings_all_turns_to_their_end_and_names_what_it_could_not_keep(
-    fleet: Fleet,
-) -> None:
-    folder = fleet.user.here / "rdma-fabric-run"
-    folder.mkdir()
-    with small_disk(folder) as disk:
-        with fleet.running("--limit", FIRST, rdma_fabric_limits=NEW) as outcome:
-            fleet.until(lambda: fleet.cordoned() == [FIRST], LIMIT_SECONDS)
-            with fleet.held_in_its_change(FIRST):
-                disk.fill()
-            failed = outcome().refused()
-        # Long lines are broken at hyphens, too.
-        said, full = "".join(failed.output.split()), "No space left on device"
-        for told in (
-            f"what the turn of {FIRST} took is not kept: {folder / 'turns' / FIRST}.json: {full}",
-            f"facts and plan of {FIRST} are not kept: {folder / 'hosts' / FIRST}.json: {full}",
-            f"{folder / 'report.json'}: {full}",
-        ):
-            assert "".join(told.split()) in said
-        healthy: Any = ([FIRST], [], [], [])
-        assert (fleet.changed(), fleet.cordoned(), fleet.marked(), fleet.holders()) == healthy
-        disk.free()
-        assert set(fleet.run("--limit", FIRST, rdma_fabric_limits=NEW).succeeded().changed.values()) == {0}
-        assert (fleet.changed(), fleet.cordoned(), fleet.marked(), fleet.holders()) == healthy
-        assert fleet.user.report()["outcome"] == "unchanged"
