@@ -25,9 +25,8 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._variable_values impor
 
 _CONTROLLER = "localhost"
 _MOST_NAMED = 10
-_MOST_CHARACTERS = 300
-# Of a message that is longer, its end stays: errors end with the next step.
-_END_CHARACTERS = 120
+# What stays of a long message: its beginning, with the cause, and its end, as errors end with the next step.
+_BEGIN_CHARACTERS, _END_CHARACTERS = 300, 120
 _NODE_NAME = TABLE[f"{PREFIX}node_name"]
 _WIRE_TEST = TABLE[f"{PREFIX}wire_test"]
 _HOOK = "_rdma_fabric_host_hook"
@@ -152,9 +151,9 @@ def why_unfinished(
 def one_line(message: object) -> str:
     """Return the message of a result in one line of bounded length; a longer one loses its middle."""
     said = " ".join(str(message or "its own error says why").split())
-    if len(said) <= _MOST_CHARACTERS:
+    if len(said) <= _BEGIN_CHARACTERS + _END_CHARACTERS:
         return said
-    begin, end = said[: _MOST_CHARACTERS - _END_CHARACTERS], said[-_END_CHARACTERS:]
+    begin, end = said[:_BEGIN_CHARACTERS], said[-_END_CHARACTERS:]
     return f"{begin.rstrip()} [...] {end.lstrip()}"
 
 

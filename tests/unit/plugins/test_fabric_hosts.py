@@ -48,10 +48,10 @@ def test_hosts_that_came_to_the_end_are_no_matter() -> None:
         ({"rdma_fabric_host_result": REFUSED}, REFUSED_WHY),
         ({"rdma_fabric_host_result": {"failed": True, "msg": "no such card"}}, "failed: no such card"),
         ({"rdma_fabric_host_result": {"failed": True}}, "failed: its own error says why"),
-        ({"rdma_fabric_host_result": {"failed": True, "msg": "x" * 300}}, f"failed: {'x' * 300}"),
+        ({"rdma_fabric_host_result": {"failed": True, "msg": "x" * 420}}, f"failed: {'x' * 420}"),
         (
-            {"rdma_fabric_host_result": {"failed": True, "msg": f"{'x' * 250}{'y' * 5000}; see {'z' * 115}"}},
-            f"failed: {'x' * 180} [...] see {'z' * 115}",
+            {"rdma_fabric_host_result": {"failed": True, "msg": f"{'x' * 300}{'y' * 5000}; see {'z' * 115}"}},
+            f"failed: {'x' * 300} [...] see {'z' * 115}",
         ),
         (
             {"rdma_fabric_host_result": FINE, "_rdma_fabric_host_reboot": {"failed": True, "msg": "did not come back"}},
