@@ -35,8 +35,10 @@ def misplaced(
     found: dict[tuple[str, str, str], list[str]] = {}
     for node, version, labels in nodes:
         distribution = distribution_of(version, labels)
-        for name in used if distribution is not None else ():
-            if distribution is not None and distribution.folders[name] != (settings.get(name) or USUAL[name]):
+        if distribution is None:
+            continue
+        for name in used:
+            if distribution.folders[name] != (settings.get(name) or USUAL[name]):
                 found.setdefault((distribution.name, name, distribution.folders[name]), []).append(node)
     problems, notices = [], []
     for (distribution_name, name, folder), names in sorted(found.items()):
