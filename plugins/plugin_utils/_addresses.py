@@ -7,11 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Iterable, Mapping
 
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.overlaps import (
-    Neighbour,
-    Neighbours,
-    neighbour,
-)
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.overlaps import Neighbours, neighbours
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.cluster_facts import ClusterFacts
 
 Variables = Mapping[str, Mapping[str, Any]]
@@ -26,13 +22,9 @@ def of_read_hosts(hosts: Iterable[str], variables: Variables) -> Neighbours:
         read = [*(routing.get("interfaces") or {}).values(), {"addresses": routing.get("uplinks")}]
         texts = [str(text).partition("/")[0] for each in read for text in each.get("addresses") or []]
         found += [(f"host {host}", text) for text in texts]
-    return Neighbours(hosts=_known(found))
+    return Neighbours(hosts=neighbours(found))
 
 
 def of_cluster(found: ClusterFacts) -> Neighbours:
     """Return what a cluster tells."""
-    return Neighbours(hosts=_known(found.nodes), pods=_known(found.pods), services=_known(found.services))
-
-
-def _known(told: Iterable[tuple[str, object]]) -> list[Neighbour]:
-    return [found for found in (neighbour(who, text) for who, text in told) if found is not None]
+    return Neighbours(hosts=neighbours(found.nodes), pods=neighbours(found.pods), services=neighbours(found.services))

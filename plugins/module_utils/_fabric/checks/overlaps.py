@@ -48,6 +48,11 @@ def neighbour(who: str, text: object) -> Neighbour | None:
     return Neighbour(who, network)
 
 
+def neighbours(told: Iterable[tuple[str, object]]) -> list[Neighbour]:
+    """Return who has which of the addresses and networks that are told as text, as :func:`neighbour` takes them."""
+    return [found for found in (neighbour(who, text) for who, text in told) if found is not None]
+
+
 def problems_of(claim: Claim, around: Neighbours, is_kept_back: Callable[[int], bool]) -> list[Problem]:
     """Return what of a claim others have; ``is_kept_back`` tells of an address whether it is handed out to nobody."""
     problems = []

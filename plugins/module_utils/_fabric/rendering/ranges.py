@@ -12,7 +12,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.cni imp
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.ipam import Claim
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.overlaps import (
     Neighbours,
-    neighbour,
+    neighbours,
     problems_of,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.jsontext import parse_json
@@ -47,8 +47,7 @@ def overlaps(spec: Object, around: Neighbours) -> list[Violation]:
 def hosts_of(spec: Object) -> Neighbours:
     """Return the addresses by which Ansible reaches the hosts of a FabricSpec, of those that it reaches by one."""
     told = {host: desired.get("connection_address") for host, desired in (spec.get("hosts") or {}).items()}
-    found = [neighbour(f"host {host}: ansible_host", address) for host, address in told.items()]
-    return Neighbours(hosts=[each for each in found if each is not None])
+    return Neighbours(hosts=neighbours((f"host {host}: ansible_host", address) for host, address in told.items()))
 
 
 def _ranges(spec: Object) -> Iterator[_Range]:
