@@ -24,8 +24,8 @@ from ansible_collections.rdma.fabric.plugins.module_utils._violations import Inv
 from ansible_collections.rdma.fabric.plugins.plugin_utils._action import FabricAction, plain
 from ansible_collections.rdma.fabric.plugins.plugin_utils._documents import in_the_clear, read_files
 from ansible_collections.rdma.fabric.plugins.plugin_utils._host_values import values_of
-from ansible_collections.rdma.fabric.plugins.plugin_utils._run_hosts import taking_part, wire_tested
-from ansible_collections.rdma.fabric.plugins.plugin_utils._run_input import CONTROLLER, not_found
+from ansible_collections.rdma.fabric.plugins.plugin_utils._run_hosts import CONTROLLER, taking_part, wire_tested
+from ansible_collections.rdma.fabric.plugins.plugin_utils._run_input import not_found
 from ansible_collections.rdma.fabric.plugins.plugin_utils._sealed_plan import compare
 from ansible_collections.rdma.fabric.plugins.plugin_utils._sealed_run import load, run_of, wishes_of
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variable import HOST, PREFIX

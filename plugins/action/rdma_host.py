@@ -41,7 +41,7 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._host_role import Task
 from ansible_collections.rdma.fabric.plugins.plugin_utils._host_values import refuse_sealed, with_variables_of_task
 from ansible_collections.rdma.fabric.plugins.plugin_utils._interruption import TimedOut, within
 from ansible_collections.rdma.fabric.plugins.plugin_utils._process import boot_of_controller
-from ansible_collections.rdma.fabric.plugins.plugin_utils._run_input import CONTROLLER
+from ansible_collections.rdma.fabric.plugins.plugin_utils._run_hosts import CONTROLLER
 from ansible_collections.rdma.fabric.plugins.plugin_utils._turn_file import TurnFile
 from ansible_collections.rdma.fabric.plugins.plugin_utils._uplink_confirm import settle, settle_after_loss
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variables import not_of_inventory, validated_of

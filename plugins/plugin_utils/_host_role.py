@@ -17,7 +17,7 @@ from ansible.errors import AnsibleError
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.syntax import one_line
 from ansible_collections.rdma.fabric.plugins.plugin_utils._action import ActionFailure, ActionSkipped
 from ansible_collections.rdma.fabric.plugins.plugin_utils._host_values import Asked
-from ansible_collections.rdma.fabric.plugins.plugin_utils._run_input import CONTROLLER
+from ansible_collections.rdma.fabric.plugins.plugin_utils._run_hosts import CONTROLLER
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variable_table import TABLE
 
 # What the playbook is for counts, whatever the variables of a run ask of others.

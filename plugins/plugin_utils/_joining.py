@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any, Mapping, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import named
-from ansible_collections.rdma.fabric.plugins.plugin_utils._run_hosts import Unfinished, one_line
+from ansible_collections.rdma.fabric.plugins.plugin_utils._run_hosts import CONTROLLER, Unfinished, one_line
 from ansible_collections.rdma.fabric.plugins.plugin_utils._teardown import objections
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variable import PREFIX
 
@@ -16,7 +16,6 @@ Variables = Mapping[str, Mapping[str, Any]]
 
 TAINT = f"{PREFIX}join_taint"
 _MOST_NAMED = 10
-_CONTROLLER = "localhost"
 
 
 def objections_to_join(spec: Mapping[str, Any], sealed: bool, plan_file: str) -> list[str]:
@@ -61,7 +60,7 @@ def not_pushed(variables: Variables, host: str) -> str:
     One that only waited in vain is no reason: what a node needs is looked at on the node.
     """
     result = _registered(variables, host, "rdma_fabric_cluster_result") or _registered(
-        variables, _CONTROLLER, "rdma_fabric_cluster_result"
+        variables, CONTROLLER, "rdma_fabric_cluster_result"
     )
     if not result.get("failed"):
         return ""

@@ -23,7 +23,7 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._variable_rows_hooks i
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variable_table import TABLE
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variable_values import value_of
 
-_CONTROLLER = "localhost"
+CONTROLLER = "localhost"
 _MOST_NAMED = 10
 # What stays of a long message: its beginning, with the cause, and its end, as errors end with the next step.
 _BEGIN_CHARACTERS, _END_CHARACTERS = 300, 120
@@ -85,7 +85,7 @@ def unfinished_hosts(hosts: Iterable[str], variables: Mapping[str, Mapping[str, 
 
 def without_turn(variables: Mapping[str, Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
     """Return what was found of each host that would have a turn and has none, which localhost keeps for all hosts."""
-    kept = variables.get(_CONTROLLER, {}).get("_rdma_fabric_without_turn") or []
+    kept = variables.get(CONTROLLER, {}).get("_rdma_fabric_without_turn") or []
     return {str(each["host"]): each for each in kept}
 
 

@@ -17,10 +17,9 @@ from ansible.parsing.dataloader import DataLoader
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.syntax import one_line
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import Violation, named
-from ansible_collections.rdma.fabric.plugins.plugin_utils._run_hosts import taking_part
+from ansible_collections.rdma.fabric.plugins.plugin_utils._run_hosts import CONTROLLER, taking_part
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variables import DEFAULT_PATTERN, PATTERN, SOURCE
 
-CONTROLLER = "localhost"
 # Ansible's own default, which nobody asked for: a run about the cluster alone needs no inventory.
 _DEFAULT_INVENTORY = "/etc/ansible/hosts"
 _DOCUMENTS = (".yml", ".yaml", ".json")

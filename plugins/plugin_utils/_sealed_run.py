@@ -13,7 +13,7 @@ from ansible.errors import AnsibleError
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.render import render
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, Violation
 from ansible_collections.rdma.fabric.plugins.plugin_utils._host_documents import parse_document
-from ansible_collections.rdma.fabric.plugins.plugin_utils._run_input import CONTROLLER
+from ansible_collections.rdma.fabric.plugins.plugin_utils._run_hosts import CONTROLLER
 from ansible_collections.rdma.fabric.plugins.plugin_utils._sealed_plan import (
     OF_HOSTS,
     SETTINGS,
