@@ -45,6 +45,7 @@ IN_TURN = (
     "test_sealed_upgrade.py",
     "test_teardown.py",
     "test_upgrade.py",
+    "test_upgrade_bad_days.py",
     "test_upgrade_killed.py",
     "test_upgrade_policies.py",
     "test_upgrade_report.py",
