@@ -12,7 +12,7 @@ import os
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Callable, Iterator
+from typing import Any, Callable, Iterator, Sequence
 
 import pytest
 import yaml
@@ -62,6 +62,8 @@ class Scenario:
     prepare: Callable[[Place], None] = lambda _place: None
     plans: bool = False
     """Whether it shows what a run elsewhere would change."""
+    before: Callable[[Place], Sequence[dict[str, Any]]] = lambda _place: ()
+    """The tasks that come before it in its play, for a module that takes what these have found."""
 
 
 def spec_arguments(_place: Place) -> dict[str, Any]:
@@ -146,6 +148,15 @@ def seal_arguments(place: Place) -> dict[str, Any]:
     return {"dest": str(place.folder / "plan.json"), "spec": spec, "run_dir": str(place.folder / "run")}
 
 
+def read_a_host(place: Place) -> list[dict[str, Any]]:
+    """Return the tasks that leave what was read of a host, whose node has a name of its own."""
+    host = {"desired": {}, "recording": RECORDING}
+    return [
+        {"name": "Name the node", "ansible.builtin.set_fact": {"rdma_fabric_node_name": place.nodes()[0]}},
+        {"name": "Read the host", "rdma.fabric.rdma_host": host, "register": "rdma_fabric_host_result"},
+    ]
+
+
 def apply_a_set(place: Place) -> None:
     """Make what a removal removes."""
     result = drive("k8s_batch", batch_arguments(place), place)
@@ -213,6 +224,12 @@ SCENARIOS = {
         changes=True,
         prepare=lambda place: apply_nodes(place.cluster.api, [kwok_node(place.nodes()[0])]),
     ),
+    "node_labels": Scenario(
+        lambda _place: {"hosts": ["localhost"]},
+        changes=True,
+        prepare=lambda place: apply_nodes(place.cluster.api, [kwok_node(place.nodes()[0])]),
+        before=read_a_host,
+    ),
     "node_slot": Scenario(
         lambda place: {"node": place.nodes()[0], "namespace": place.namespace, "run": "attributes"}, changes=True
     ),
@@ -267,12 +284,19 @@ def place(tmp_path: Path, control_plane: ControlPlane, namespace: str, audit: Au
     delete_nodes(control_plane.api, found.nodes())
 
 
-def drive(module: str, arguments: dict[str, Any], place: Place, *, check: bool = False) -> dict[str, Any]:
-    """Run one task on the controller with differences asked for; return its result."""
+def drive(
+    module: str,
+    arguments: dict[str, Any],
+    place: Place,
+    *,
+    check: bool = False,
+    before: Sequence[dict[str, Any]] = (),
+) -> dict[str, Any]:
+    """Run one task on the controller with differences asked for, after those it needs; return its result."""
     folder = place.folder.parent
     task = {"name": f"Drive {module}", f"rdma.fabric.{module}": arguments}
     variables = {"rdma_fabric_interfaces": [], "ansible_python_interpreter": str(PROGRAMS / "python")}
-    play = {"name": "Drive", "hosts": "localhost", "gather_facts": False, "vars": variables, "tasks": [task]}
+    play = {"name": "Drive", "hosts": "localhost", "gather_facts": False, "vars": variables, "tasks": [*before, task]}
     (folder / "playbook.yml").write_text(yaml.safe_dump([play]), encoding="utf-8")
     done = subprocess.run(
         [str(PROGRAMS / "ansible-playbook"), "playbook.yml", "-i", "localhost,", "-c", "local", "--diff"]
@@ -285,7 +309,7 @@ def drive(module: str, arguments: dict[str, Any], place: Place, *, check: bool =
     )
     # What a plugin prints for a person comes first; the callback's object starts on a line of its own.
     output = json.loads("{" + f"\n{done.stdout}".split("\n{\n", 1)[1])
-    result: dict[str, Any] = output["plays"][0]["tasks"][0]["hosts"]["localhost"]
+    result: dict[str, Any] = output["plays"][0]["tasks"][-1]["hosts"]["localhost"]
     return result
 
 
@@ -338,14 +362,14 @@ def test_a_module_does_what_its_attributes_say(
     scenario, attributes = SCENARIOS[module], documented[module]
     assert {"check_mode", "diff_mode", "idempotent"} <= set(attributes)
     scenario.prepare(place)
-    arguments = scenario.arguments(place)
+    arguments, tasks = scenario.arguments(place), scenario.before(place)
 
     before, mark = content(place.folder), place.audit.mark()
-    checked = drive(module, arguments, place, check=True)
+    checked = drive(module, arguments, place, check=True, before=tasks)
     assert content(place.folder) == before, "check mode wrote files"
     assert stored_writes(place, mark) == [], "check mode changed the cluster"
 
-    first = drive(module, arguments, place)
+    first = drive(module, arguments, place, before=tasks)
     assert ended_as_meant(first, scenario), first.get("msg")
     assert first["changed"] is scenario.changes
     wrote = content(place.folder) != before or bool(stored_writes(place, mark))
@@ -359,7 +383,7 @@ def test_a_module_does_what_its_attributes_say(
             assert shows_difference(checked) is shows_difference(first)
 
     after, mark = content(place.folder), place.audit.mark()
-    second = drive(module, arguments, place)
+    second = drive(module, arguments, place, before=tasks)
     assert ended_as_meant(second, scenario), second.get("msg")
     if attributes["idempotent"] == "full":
         assert second["changed"] is False

@@ -36,6 +36,16 @@ BEFORE: dict[str, list[dict[str, Any]]] = {
         {"name": "Load", **SPEC, "register": "rdma_fabric_preflight_result"},
         {"name": "Read a host", **HOST},
     ],
+    "node_labels": [
+        {"name": "Read a host", **HOST, "register": "found"},
+        {"name": "Take its node", "ansible.builtin.add_host": {"name": "worker-1", "groups": ["rdma_fabric"]}},
+        {
+            "name": "Keep what was read",
+            "ansible.builtin.set_fact": {"rdma_fabric_host_result": "{{ found }}"},
+            "delegate_to": "worker-1",
+            "delegate_facts": True,
+        },
+    ],
 }
 # Part of what the last example comes to.
 SHOWN = {
@@ -54,6 +64,7 @@ SHOWN = {
     "k8s_batch": '"changed": true',
     "node_drain": '"cordoned": false',
     "node_join": '"joining": false',
+    "node_labels": '"nodes": ["worker-1"]',
     "node_slot": '"lease": "rdma-fabric-slot-upgrade-0"',
     "node_slot_info": '"msg": []',
     "rdma_devplugin_config": '"changed": true',
