@@ -207,7 +207,7 @@ class RecordedHost:
             for path in entries:
                 self._plant(path)
         for path in document.get("dirs", []):
-            self._plant(posixpath.join(self._place(path), "."))
+            self._plant(_joined(self._place(path), "."))
 
     def read(self, path: str) -> str:
         """Return a file's text, or raise the error that reading it gave."""
@@ -283,13 +283,13 @@ class RecordedHost:
 
     def _place(self, path: str) -> str:
         """Return where an entry stands: links on the way are followed, the entry itself is not."""
-        parent, name = posixpath.split(_plain(path))
-        return posixpath.join(self._directory(parent), name)
+        parent, _slash, name = _plain(path).rpartition("/")
+        return _joined(self._directory(parent), name)
 
     def _follow(self, path: str) -> str:
         """Return the path with every link followed; most end in a name that is none, in a directory seen before."""
         parent, _slash, name = path.rpartition("/")
-        place = posixpath.join(self._directory(parent), name)
+        place = _joined(self._directory(parent), name)
         if name in {"", ".", ".."} or place in self._links:
             return follow(path, self._links.get)
         return place
@@ -306,7 +306,8 @@ class RecordedHost:
     def _plant(self, path: str) -> None:
         """Make an entry known to every directory above it."""
         while path != "/":
-            parent, name = posixpath.split(path)
+            parent, _slash, name = path.rpartition("/")
+            parent = parent or "/"
             known = parent in self._children
             names = self._children.setdefault(parent, {})
             if name != ".":
@@ -314,6 +315,10 @@ class RecordedHost:
             if known:
                 return
             path = parent
+
+
+def _joined(directory: str, name: str) -> str:
+    return f"{directory}/{name}" if directory != "/" else f"/{name}"
 
 
 def _plain(path: str) -> str:
