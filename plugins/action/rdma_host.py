@@ -22,6 +22,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.record
     load_recording,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.converge import preview
+from ansible_collections.rdma.fabric.plugins.module_utils._host.run.registry import CONCERNS
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.result import Run
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.sealed import check_sealed
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.guard import DEFAULT
@@ -48,6 +49,9 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._variables import not_
 
 display = Display()
 
+# Workers are copies of the process that reads this file: each would compile what its recorded host has to do with.
+for _concern in CONCERNS.values():
+    _concern.load()
 
 # What a notice begins with among the printed lines of a plan; no step does.
 _NOTICE = "notice: "
