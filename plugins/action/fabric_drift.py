@@ -37,6 +37,7 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._drift_junit import ju
 from ansible_collections.rdma.fabric.plugins.plugin_utils._drift_objects import cluster_part, error_of, unread_cluster
 from ansible_collections.rdma.fabric.plugins.plugin_utils._files import make_writable_directory, write_if_different
 from ansible_collections.rdma.fabric.plugins.plugin_utils._host_documents import registered_documents
+from ansible_collections.rdma.fabric.plugins.plugin_utils._host_variables import variables_of_hosts
 from ansible_collections.rdma.fabric.plugins.plugin_utils._run_hosts import taking_part, unfinished_hosts
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variables import refuse_unseen
 
@@ -92,7 +93,7 @@ class ActionModule(ClusterAction):
         """Return what became of the comparison of each host within the limit."""
         limit, groups = task_vars.get("ansible_limit"), task_vars.get("groups") or {}
         hosts = taking_part(list(spec.get("hosts") or {}), groups, limit, self._loader)
-        variables = task_vars.get("hostvars") or {}
+        variables = variables_of_hosts(task_vars)
         unread = {each.host: each.why for each in unfinished_hosts(hosts, variables)}
         documents, unusable = registered_documents([host for host in hosts if host not in unread], variables)
         return host_rows({each["host"]: each["plan"]["steps"] for each in documents}, {**unread, **unusable})

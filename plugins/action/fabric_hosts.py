@@ -14,6 +14,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.rang
 from ansible_collections.rdma.fabric.plugins.plugin_utils._action import ActionFailure, FabricAction
 from ansible_collections.rdma.fabric.plugins.plugin_utils._addresses import of_read_hosts
 from ansible_collections.rdma.fabric.plugins.plugin_utils._controller_nodes import why_not_interrupted
+from ansible_collections.rdma.fabric.plugins.plugin_utils._host_variables import variables_of_hosts
 from ansible_collections.rdma.fabric.plugins.plugin_utils._joining import (
     joining_hosts,
     not_as_wanted,
@@ -51,7 +52,7 @@ class ActionModule(FabricAction):
         """Look at what every host registered; see the module's documentation."""
         limit = task_vars.get("ansible_limit")
         hosts = taking_part(arguments["hosts"], task_vars.get("groups") or {}, limit, self._loader)
-        variables = task_vars.get("hostvars") or {}
+        variables = variables_of_hosts(task_vars)
         if arguments["plans"]:
             show_plans(hosts, variables)
         policies = drains_of_policies(hosts, variables, arguments["rollouts"])

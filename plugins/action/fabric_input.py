@@ -24,6 +24,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._violations import Inv
 from ansible_collections.rdma.fabric.plugins.plugin_utils._action import FabricAction, plain
 from ansible_collections.rdma.fabric.plugins.plugin_utils._documents import in_the_clear, read_files
 from ansible_collections.rdma.fabric.plugins.plugin_utils._host_values import values_of
+from ansible_collections.rdma.fabric.plugins.plugin_utils._host_variables import variables_of_hosts
 from ansible_collections.rdma.fabric.plugins.plugin_utils._run_hosts import CONTROLLER, taking_part, wire_tested
 from ansible_collections.rdma.fabric.plugins.plugin_utils._run_input import not_found
 from ansible_collections.rdma.fabric.plugins.plugin_utils._sealed_plan import compare
@@ -63,7 +64,7 @@ class ActionModule(FabricAction):
         """Return the spec and the notices of everything given; raise InvalidInput with every violation."""
         documents, violations = self._read_files(arguments["manifests"])
         values, wrong_values = self._helm_values(arguments)
-        hostvars = task_vars.get("hostvars") or {}
+        hostvars = variables_of_hosts(task_vars)
         runner = hostvars.get(task_vars.get("inventory_hostname", ""), {})
         controller = controller_of(task_vars)
         given = given_otherwise(arguments, runner)
@@ -139,7 +140,7 @@ class ActionModule(FabricAction):
 
 def controller_of(task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return localhost's variables; where a limit leaves it out, another host stands for the run."""
-    hostvars = task_vars.get("hostvars") or {}
+    hostvars = variables_of_hosts(task_vars)
     found: Mapping[str, Any] = hostvars.get(CONTROLLER, hostvars.get(task_vars.get("inventory_hostname", ""), {}))
     return found
 

@@ -40,6 +40,7 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._controller_nodes impo
     read_api_servers,
 )
 from ansible_collections.rdma.fabric.plugins.plugin_utils._files import make_writable_directory
+from ansible_collections.rdma.fabric.plugins.plugin_utils._host_variables import variables_of_hosts
 from ansible_collections.rdma.fabric.plugins.plugin_utils._joining import objections_to_join
 from ansible_collections.rdma.fabric.plugins.plugin_utils._run_hosts import (
     drained,
@@ -99,7 +100,7 @@ class ActionModule(ClusterAction):
             problems += objections_to_join(arguments["spec"], arguments["sealed"], arguments["plan_file"])
         # A removal of hosts that are no nodes asks no cluster, where nothing else is wanted of one.
         hosts = arguments["spec"].get("hosts") or {}
-        turns = arguments["rollout"] and (not removes or bool(drained(hosts, task_vars.get("hostvars") or {})))
+        turns = arguments["rollout"] and (not removes or bool(drained(hosts, variables_of_hosts(task_vars))))
         asked = bool(waves) or turns or arguments["joins"] or labels_are_pushed(arguments)
         answer: dict[str, Any] = {"server": "", "user": "", "requests": {}, "api_servers": {}}
         answer["notices"] = [] if asked else [NOTHING_WANTED]
@@ -118,7 +119,7 @@ class ActionModule(ClusterAction):
         if problems:
             lines = "\n".join(f"  - {problem}" for problem in problems)
             raise ActionFailure(f"this run would not reach its end, so no host was changed:\n{lines}")
-        variables, joins = task_vars.get("hostvars") or {}, arguments["joins"]
+        variables, joins = variables_of_hosts(task_vars), arguments["joins"]
         refused = foreseen(nodes.interrupted, variables, answer["api_servers"], joins=joins)
         answer["notices"] = [*said, *answer["notices"], *refused]
         return {"changed": False, "objects": len(objects_of(waves)), **answer}
@@ -218,7 +219,7 @@ def labels_are_pushed(arguments: dict[str, Any]) -> bool:
 
 def nodes_to_look_at(arguments: dict[str, Any], task_vars: dict[str, Any], loader: DataLoader) -> Nodes:
     """Return the nodes of this run that are looked at; the variables of a host are read only where it is asked for."""
-    within, variables = hosts_of_run(arguments, task_vars, loader), task_vars.get("hostvars") or {}
+    within, variables = hosts_of_run(arguments, task_vars, loader), variables_of_hosts(task_vars)
     joining = nodes_of(within, variables) if arguments["joins"] else {}
     tested = wire_tested(within, variables)[:1] if arguments["rollout"] else []
     interrupted = within if arguments["rollout"] else may_be_interrupted(within, arguments["spec"])

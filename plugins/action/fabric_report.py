@@ -33,6 +33,7 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._host_documents import
     read_turns,
     read_verification,
 )
+from ansible_collections.rdma.fabric.plugins.plugin_utils._host_variables import variables_of_hosts
 from ansible_collections.rdma.fabric.plugins.plugin_utils._page import render_page
 from ansible_collections.rdma.fabric.plugins.plugin_utils._run_hosts import taking_part, was_read, wire_notices
 from ansible_collections.rdma.fabric.plugins.plugin_utils._turns import left_out_of_turns, skip_notice
@@ -49,7 +50,7 @@ class ActionModule(FabricAction):
         check_inputs(arguments)
         hosts = of_the_inventory(documents, arguments["spec"])
         earlier = earlier_notice(run_dir / "hosts", self._not_of_this_run(hosts, arguments["unfinished"], task_vars))
-        names, variables = [each["host"] for each in hosts], task_vars.get("hostvars") or {}
+        names, variables = [each["host"] for each in hosts], variables_of_hosts(task_vars)
         of_turns = [*wire_notices(names, variables), *skip_notice(left_out_of_turns(names, variables))]
         report = build_report(
             spec=arguments["spec"],
@@ -93,7 +94,7 @@ class ActionModule(FabricAction):
         names = sorted((document["host"] for document in documents), key=natural_key)
         groups, limit = task_vars.get("groups") or {}, task_vars.get("ansible_limit")
         within = set(taking_part(names, groups, limit, self._loader))
-        variables = task_vars.get("hostvars") or {}
+        variables = variables_of_hosts(task_vars)
         lost = {host for host in (each["host"] for each in unfinished) if not _read_in_this_run(variables, host)}
         return [name for name in names if name not in within or name in lost]
 

@@ -20,6 +20,7 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._endings import (
     ending_of,
     statistic,
 )
+from ansible_collections.rdma.fabric.plugins.plugin_utils._host_variables import variables_of_hosts
 from ansible_collections.rdma.fabric.plugins.plugin_utils._run_hosts import taking_part
 
 display = Display()
@@ -52,7 +53,7 @@ class ActionModule(FabricAction):
 
     def _records(self, hosts: list[str], task_vars: Mapping[str, Any]) -> dict[str, Any]:
         """Return which hosts within the limit have a recording, and whether one of these is new."""
-        variables = task_vars.get("hostvars") or {}
+        variables = variables_of_hosts(task_vars)
         within = taking_part(hosts, task_vars.get("groups") or {}, task_vars.get("ansible_limit"), self._loader)
         answers = {host: variables.get(host, {}).get(_RECORDED) or {} for host in within}
         done = {host: answer for host, answer in answers.items() if answer.get("dest")}

@@ -11,6 +11,7 @@ from typing import Any
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.slots import limit_of
 from ansible_collections.rdma.fabric.plugins.plugin_utils._action import ActionFailure, FabricAction
 from ansible_collections.rdma.fabric.plugins.plugin_utils._controller_nodes import why_not_interrupted
+from ansible_collections.rdma.fabric.plugins.plugin_utils._host_variables import variables_of_hosts
 from ansible_collections.rdma.fabric.plugins.plugin_utils._run_hosts import drains_of_policies, taking_part
 from ansible_collections.rdma.fabric.plugins.plugin_utils._turns import (
     Domains,
@@ -28,7 +29,7 @@ class ActionModule(FabricAction):
         """Look at what every host registered; see the module's documentation."""
         groups, limit = task_vars.get("groups") or {}, task_vars.get("ansible_limit")
         hosts = taking_part(arguments["hosts"], groups, limit, self._loader)
-        variables = task_vars.get("hostvars") or {}
+        variables = variables_of_hosts(task_vars)
         total = len(arguments["hosts"])
         for option in ("max_unavailable", "max_unavailable_per_domain"):
             try:

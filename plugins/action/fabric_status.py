@@ -26,6 +26,7 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._action import json_on
 from ansible_collections.rdma.fabric.plugins.plugin_utils._cluster_action import ClusterAction, task_environment
 from ansible_collections.rdma.fabric.plugins.plugin_utils._files import write_if_different
 from ansible_collections.rdma.fabric.plugins.plugin_utils._host_documents import registered_documents
+from ansible_collections.rdma.fabric.plugins.plugin_utils._host_variables import variables_of_hosts
 from ansible_collections.rdma.fabric.plugins.plugin_utils._run_hosts import taking_part, unfinished_hosts
 from ansible_collections.rdma.fabric.plugins.plugin_utils._status import (
     attention_of,
@@ -50,7 +51,7 @@ class ActionModule(ClusterAction):
         spec = arguments["spec"]
         limit = task_vars.get("ansible_limit")
         hosts = taking_part(list(spec["hosts"]), task_vars.get("groups") or {}, limit, self._loader)
-        variables = task_vars.get("hostvars") or {}
+        variables = variables_of_hosts(task_vars)
         unfinished = {each.host: each.why for each in unfinished_hosts(hosts, variables)}
         documents, unusable = registered_documents([host for host in hosts if host not in unfinished], variables)
         classes = host_classes(documents, {**unfinished, **unusable}, spec)

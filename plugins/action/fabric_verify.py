@@ -44,6 +44,7 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._files import (
     write_if_different,
 )
 from ansible_collections.rdma.fabric.plugins.plugin_utils._host_documents import parse_document, read_host_documents
+from ansible_collections.rdma.fabric.plugins.plugin_utils._host_variables import variables_of_hosts
 from ansible_collections.rdma.fabric.plugins.plugin_utils._interruption import interruptible
 from ansible_collections.rdma.fabric.plugins.plugin_utils._neighbour_cluster import NeighbourCluster
 from ansible_collections.rdma.fabric.plugins.plugin_utils._node_proof import NodeProof
@@ -103,7 +104,7 @@ class ActionModule(ClusterAction):
         self, arguments: dict[str, Any], facts: dict[str, Any], pods: ClusterPods, task_vars: dict[str, Any]
     ) -> Surroundings:
         hosts = arguments["spec"]["hosts"]
-        names = nodes_of(hosts, task_vars.get("hostvars") or {})
+        names = nodes_of(hosts, variables_of_hosts(task_vars))
         networks, attachments, namespaces = pods.networks(arguments["spec"], arguments["namespace"])
         return Surroundings(
             networks=networks,
@@ -250,7 +251,7 @@ def facts_of_host(run_dir: Path, host: str) -> dict[str, Any] | None:
 
 def addresses_of(hosts: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, str]:
     """Return the address that Ansible uses for each host, where the inventory gives one."""
-    variables = task_vars.get("hostvars") or {}
+    variables = variables_of_hosts(task_vars)
     found = {host: variables[host].get("ansible_host") for host in hosts if host in variables}
     return {host: str(address) for host, address in found.items() if address}
 

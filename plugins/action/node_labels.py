@@ -14,6 +14,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects import Js
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import Connection
 from ansible_collections.rdma.fabric.plugins.plugin_utils._action import ActionFailure
 from ansible_collections.rdma.fabric.plugins.plugin_utils._cluster_action import ClusterAction, task_environment
+from ansible_collections.rdma.fabric.plugins.plugin_utils._host_variables import variables_of_hosts
 from ansible_collections.rdma.fabric.plugins.plugin_utils._node_labels import (
     changes_as_lines,
     foreign_notices,
@@ -31,7 +32,7 @@ class ActionModule(ClusterAction):
 
     def execute(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         """Label the nodes of the hosts that were read; see the module's documentation."""
-        variables = task_vars.get("hostvars") or {}
+        variables = variables_of_hosts(task_vars)
         within = taking_part(
             arguments["hosts"], task_vars.get("groups") or {}, task_vars.get("ansible_limit"), self._loader
         )

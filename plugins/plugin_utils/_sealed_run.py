@@ -13,6 +13,7 @@ from ansible.errors import AnsibleError
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.render import render
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, Violation
 from ansible_collections.rdma.fabric.plugins.plugin_utils._host_documents import parse_document
+from ansible_collections.rdma.fabric.plugins.plugin_utils._host_variables import variables_of_hosts
 from ansible_collections.rdma.fabric.plugins.plugin_utils._run_hosts import CONTROLLER
 from ansible_collections.rdma.fabric.plugins.plugin_utils._sealed_plan import (
     OF_HOSTS,
@@ -50,7 +51,7 @@ def run_of(spec: Mapping[str, Any], task_vars: Mapping[str, Any], convert: Conve
 
     ``spec`` is a FabricSpec.
     """
-    hostvars = task_vars.get("hostvars") or {}
+    hostvars = variables_of_hosts(task_vars)
     runner = hostvars.get(task_vars.get("inventory_hostname", ""), {})
     controller = hostvars.get(CONTROLLER, runner)
     settings = {}
@@ -64,7 +65,7 @@ def wishes_of(
     hosts: Iterable[str], desired: Mapping[str, Mapping[str, Any]], task_vars: Mapping[str, Any], convert: Convert
 ) -> dict[str, Wish]:
     """Return the wish of each host: its desired state, and the variables of runs that it has."""
-    hostvars = task_vars.get("hostvars") or {}
+    hostvars = variables_of_hosts(task_vars)
     # Of a host that it does not know, hostvars has a value that fails whatever it is asked for.
     wanted = list(hosts)
     known = {host: hostvars[host] for host in wanted if host in hostvars}

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Iterator, Mapping
 
 import pytest
 
@@ -32,6 +32,27 @@ def look(
     return run_action("fabric_hosts", {"hosts": hosts or sorted(GROUPS["all"]), **arguments}, task_vars=task_vars)
 
 
+class Counted(Mapping[str, Any]):
+    """A mapping, as Ansible's are, that works anew for each value that it is asked for."""
+
+    def __init__(self, values: Mapping[str, Any]) -> None:
+        self.values_of = {key: Counted(value) if key in GROUPS["all"] else value for key, value in values.items()}
+        self.asked: list[str] = []
+
+    def __getitem__(self, key: str) -> Any:
+        self.asked.append(key)
+        return self.values_of[key]
+
+    def __contains__(self, key: object) -> bool:
+        return key in self.values_of
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.values_of)
+
+    def __len__(self) -> int:
+        return len(self.values_of)
+
+
 def done(**others: dict[str, Any]) -> dict[str, dict[str, Any]]:
     """Give the variables of three hosts that came to the end, but for ``others``."""
     return {name: others.get(name, {"rdma_fabric_host_result": FINE}) for name in GROUPS["all"]}
@@ -40,6 +61,15 @@ def done(**others: dict[str, Any]) -> dict[str, dict[str, Any]]:
 def test_hosts_that_came_to_the_end_are_no_matter() -> None:
     result = look(done())
     assert (result["unfinished"], result["changed"], result.get("failed")) == ([], False, None)
+
+
+def test_ansible_merges_the_variables_of_each_host_and_copies_each_value_once() -> None:
+    hosts = Counted({**done(), "localhost": {}})
+    task_vars = {"hostvars": hosts, "groups": GROUPS}
+    run_action("fabric_hosts", {"hosts": GROUPS["all"], "plans": True, "reboots": True}, task_vars=task_vars)
+    assert sorted(hosts.asked) == ["a", "b", "c", "localhost"]
+    for host in GROUPS["all"]:
+        assert hosts.values_of[host].asked.count("rdma_fabric_host_result") == 1
 
 
 @pytest.mark.parametrize(

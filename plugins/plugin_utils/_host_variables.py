@@ -1,0 +1,55 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The variables of all hosts for an action that looks at the whole fleet."""
+
+from __future__ import annotations
+
+from typing import Any, Iterator, Mapping, TypeVar
+
+Value = TypeVar("Value")
+
+
+class ReadOnce(Mapping[str, Value]):
+    """A mapping that asks another one for each key once."""
+
+    def __init__(self, source: Mapping[str, Any]) -> None:
+        self._source = source
+        self._read: dict[str, Value] = {}
+
+    def __getitem__(self, key: str) -> Value:
+        if key not in self._read:
+            # Ansible's mapping of hosts has a value for a host that it does not have.
+            if key not in self._source:
+                raise KeyError(key)
+            self._read[key] = self._value(self._source[key])
+        return self._read[key]
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._source
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._source)
+
+    def __len__(self) -> int:
+        return len(self._source)
+
+    def _value(self, value: Any) -> Value:
+        found: Value = value
+        return found
+
+
+class HostVariables(ReadOnce[Mapping[str, Any]]):
+    """The variables of each host, as ``hostvars`` has them when they are first looked at.
+
+    Ansible merges all variables of a host anew at each look at the host, and templates and copies a value at each look
+    at that.
+    """
+
+    def _value(self, value: Any) -> Mapping[str, Any]:
+        return ReadOnce[Any](value)
+
+
+def variables_of_hosts(task_vars: Mapping[str, Any]) -> HostVariables:
+    """Return the variables of all hosts of the inventory; none where a task has no ``hostvars``."""
+    return HostVariables(task_vars.get("hostvars") or {})
