@@ -22,7 +22,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects import se
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.slots import limit_of
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, Notice, Violation, named
 from ansible_collections.rdma.fabric.plugins.plugin_utils._action import FabricAction, plain
-from ansible_collections.rdma.fabric.plugins.plugin_utils._documents import in_the_clear, read_files
+from ansible_collections.rdma.fabric.plugins.plugin_utils._documents import decrypted, read_files
 from ansible_collections.rdma.fabric.plugins.plugin_utils._host_values import values_of
 from ansible_collections.rdma.fabric.plugins.plugin_utils._host_variables import variables_of_hosts
 from ansible_collections.rdma.fabric.plugins.plugin_utils._run_hosts import CONTROLLER, taking_part, wire_tested
@@ -123,11 +123,8 @@ class ActionModule(FabricAction):
         return not_found(arguments["hosts_pattern"], arguments["hosts"], asked, task_vars, self._loader)
 
     def _read_files(self, names: list[str]) -> tuple[list[Document], list[Violation]]:
-        """Read files that ansible-vault may have encrypted as a whole; the texts stay on disk no longer than that."""
-        try:
-            return read_files(names, lambda name: in_the_clear(name, self.find_file(name), self._loader))
-        finally:
-            self._loader.cleanup_all_tmp_files()
+        with decrypted(self.find_file, self._loader) as find:
+            return read_files(names, find)
 
     def _helm_values(self, arguments: Mapping[str, Any]) -> tuple[list[Document], list[Violation]]:
         documents, violations = self._read_files(arguments["helm_values_files"])

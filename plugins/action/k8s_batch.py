@@ -9,6 +9,8 @@ from typing import Any
 
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.session import BatchRequest
 from ansible_collections.rdma.fabric.plugins.plugin_utils._cluster_action import ClusterAction
+from ansible_collections.rdma.fabric.plugins.plugin_utils._documents import decrypted
+from ansible_collections.rdma.fabric.plugins.plugin_utils._object_files import waves_of_files
 
 
 class ActionModule(ClusterAction):
@@ -19,7 +21,7 @@ class ActionModule(ClusterAction):
     def execute(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         """Run one batch; see the module's documentation."""
         request = BatchRequest(
-            waves=arguments["waves"],
+            waves=[*arguments["waves"], *self._waves_of_files(arguments["src"])],
             set_name=arguments["set"],
             inventory_namespace=arguments["inventory_namespace"],
             absent=arguments["state"] == "absent",
@@ -34,3 +36,7 @@ class ActionModule(ClusterAction):
             progress=self.progress,
         )
         return self.run_batch(arguments, request)
+
+    def _waves_of_files(self, names: list[str]) -> list[dict[str, Any]]:
+        with decrypted(self.find_file, self._loader) as find:
+            return waves_of_files(names, find)

@@ -55,6 +55,17 @@ options:
     type: list
     elements: dict
     default: []
+  src:
+    description:
+      - Files of Kubernetes objects on the controller, as YAML or JSON; ansible-vault may have encrypted them. They come
+        after O(waves).
+      - Each file is a wave. Its C(Namespace) and C(CustomResourceDefinition) objects are applied before its others. A
+        C(List) stands for its items.
+      - A file is data and no template. Objects of a file cost Ansible less than those of O(waves), which it templates
+        to the last value.
+    type: list
+    elements: path
+    default: []
   set:
     description:
       - Names the set of objects that this task owns. Every object gets the label C(rdma.fabric/set) with this value.
@@ -69,24 +80,25 @@ options:
     required: true
   state:
     description:
-      - With V(present), the cluster holds the objects of O(waves).
-      - With V(absent), every object of the set is deleted, those of the last wave first. O(waves) may be left out.
-      - With V(adopted), objects of O(waves) that the NVIDIA Network Operator or the SR-IOV Network Operator looked
+      - With V(present), the cluster holds the objects of O(waves) and O(src).
+      - With V(absent), every object of the set is deleted, those of the last wave first. No object has to be
+        given.
+      - With V(adopted), given objects that the NVIDIA Network Operator or the SR-IOV Network Operator looked
         after become objects of the set as they are. They lose the operator's owner references, label and digest, so
         that they stay when its custom resources are deleted. Nothing else of them changes, so that no pod is made anew.
         What the operator had set counts as applied by this collection, so that a later V(present) changes it to what
-        O(waves) asks for. An operator that still runs is refused before anything is changed. Other objects stay.
+        is given then. An operator that still runs is refused before anything is changed. Other objects stay.
       - With V(released), every object of the set stays as it is and is nobody's. The set's label and what the server
         recorded for this collection are taken off it, and the set's inventory is deleted. An operator that is started
-        then takes the objects over. O(waves) has no effect.
+        then takes the objects over. Objects that are given have no effect.
     type: str
     choices: [present, absent, adopted, released]
     default: present
   prune:
     description:
-      - Whether to delete objects that an earlier run applied and that O(waves) no longer holds.
+      - Whether to delete objects that an earlier run applied and that are no longer given.
       - Objects of the kinds C(Namespace) and C(CustomResourceDefinition) are never pruned.
-      - When O(waves) holds no object at all, the whole set would go. That is refused. Use O(state=absent) for it.
+      - When no object at all is given, the whole set would go. That is refused. Use O(state=absent) for it.
     type: bool
     default: true
   delete_definitions:
@@ -137,6 +149,14 @@ EXAMPLES = r"""
               namespace: example
             data:
               text: hello
+
+- name: Apply the objects of files, as kubectl apply does
+  rdma.fabric.k8s_batch:
+    set: example
+    inventory_namespace: example
+    src:
+      - namespace.yaml
+      - objects.yaml
 
 - name: Remove all of it
   rdma.fabric.k8s_batch:

@@ -11,9 +11,11 @@ from __future__ import annotations
 
 import math
 import re
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path as FilePath
-from typing import Any, Callable, Iterator
+from typing import Any, Callable, Iterator, Mapping
 
 import yaml
 from ansible.errors import AnsibleError
@@ -82,6 +84,18 @@ def read_files(names: list[str], find: Callable[[str], FilePath]) -> tuple[list[
     return documents, violations
 
 
+@contextmanager
+def decrypted(find: Callable[[str], FilePath], loader: DataLoader) -> Iterator[Callable[[str], FilePath]]:
+    """Give what turns a name into the path of its text, which ansible-vault may have encrypted as a whole.
+
+    ``find`` returns the path of the file. Decrypted texts stay on disk no longer than that.
+    """
+    try:
+        yield lambda name: in_the_clear(name, find(name), loader)
+    finally:
+        loader.cleanup_all_tmp_files()
+
+
 def in_the_clear(name: str, path: FilePath, loader: DataLoader) -> FilePath:
     """Return the path of a file's text: the file, or where the loader has decrypted it to if ansible-vault wrote it.
 
@@ -144,10 +158,33 @@ def _json_document(text: str, reading: _Reading) -> list[Document]:
         reading.note(problem.problem, problem.hint, int(found[1]) if found else None)
     if problems:
         return []
-    # Tabs and escaped surrogates are fine in JSON and errors in YAML. Only the lines are taken from the text without.
-    as_yaml = _SURROGATE.sub("x", text.replace("\t", " "))
-    located = list(_yaml_documents(as_yaml, _Reading(reading.source)))
-    return [Document(reading.source, content, located[0].lines if located else {})]
+    return [Document(reading.source, content, _LinesOfJson(text, reading.source))]
+
+
+class _LinesOfJson(Mapping[Path, int]):
+    """The lines of the values of a JSON text, which are looked for when there is something to say of one.
+
+    That takes many times what reading the text does.
+    """
+
+    def __init__(self, text: str, source: str) -> None:
+        self._text, self._source = text, source
+
+    def __getitem__(self, path: Path) -> int:
+        return self._found[path]
+
+    def __iter__(self) -> Iterator[Path]:
+        return iter(self._found)
+
+    def __len__(self) -> int:
+        return len(self._found)
+
+    @cached_property
+    def _found(self) -> Mapping[Path, int]:
+        # Tabs and escaped surrogates are fine in JSON and errors in YAML: the lines are taken from a text without.
+        as_yaml = _SURROGATE.sub("x", self._text.replace("\t", " "))
+        located = list(_yaml_documents(as_yaml, _Reading(self._source)))
+        return located[0].lines if located else {}
 
 
 def _yaml_documents(text: str, reading: _Reading) -> Iterator[Document]:

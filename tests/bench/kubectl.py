@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import statistics
 from pathlib import Path
-from typing import Any, Mapping
+from typing import Mapping
 
 from ansible_collections.rdma.fabric.tests.bench.apply import batch_task
 from ansible_collections.rdma.fabric.tests.bench.site import run_measured
@@ -51,24 +51,18 @@ def measure(control_plane: ControlPlane, folder: Path) -> dict[str, float]:
 
 def commands(folder: Path, kubectl: Path) -> dict[str, list[str]]:
     """Write what both programs apply; return how they are called."""
-    waves = {name: eight_kinds(namespace, OBJECTS) for name, namespace in NAMESPACES.items()}
-    variables = {"ansible_python_interpreter": "{{ ansible_playbook_python }}"}
-    # From a file, as kubectl has them: Ansible marks each text of a playbook with its place.
-    (folder / "waves.json").write_text(json.dumps(waves["batch"]), encoding="utf-8")
+    for name, namespace in NAMESPACES.items():
+        items = [body for wave in eight_kinds(namespace, OBJECTS) for body in wave["objects"]]
+        listed = {"apiVersion": "v1", "kind": "List", "items": items}
+        (folder / f"{name}-objects.json").write_text(json.dumps(listed), encoding="utf-8")
     task = batch_task("batch", [])
-    task["rdma.fabric.k8s_batch"]["waves"] = "{{ lookup('ansible.builtin.file', 'waves.json') | from_json }}"
-    tasks = [task]
-    play = {"hosts": "localhost", "gather_facts": False, "vars": variables, "tasks": tasks}
+    task["rdma.fabric.k8s_batch"]["src"] = ["batch-objects.json"]
+    variables = {"ansible_python_interpreter": "{{ ansible_playbook_python }}"}
+    play = {"hosts": "localhost", "gather_facts": False, "vars": variables, "tasks": [task]}
     (folder / "batch.json").write_text(json.dumps([play]), encoding="utf-8")
-    objects: dict[str, Any] = {
-        "apiVersion": "v1",
-        "kind": "List",
-        "items": [body for wave in waves["kubectl"] for body in wave["objects"]],
-    }
-    (folder / "kubectl.json").write_text(json.dumps(objects), encoding="utf-8")
     return {
         "batch": [str(PROGRAMS / "ansible-playbook"), "-i", "localhost,", "-c", "local", "batch.json"],
-        "kubectl": [str(kubectl), "apply", "--server-side", "-f", "kubectl.json"],
+        "kubectl": [str(kubectl), "apply", "--server-side", "-f", "kubectl-objects.json"],
     }
 
 

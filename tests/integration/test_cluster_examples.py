@@ -23,6 +23,7 @@ from tools.fleet import INVENTORY, RECORDINGS
 
 # What an example finds beside it: manifests by the names that the examples have for them.
 MANIFESTS = INVENTORY.parent / "manifests"
+OBJECTS = (("namespace.yaml", "Namespace"), ("objects.yaml", "ConfigMap"))
 SPEC = {"rdma.fabric.fabric_input": {"manifests": ["policy.yaml", "networks.yaml"], "hosts": ["localhost"]}}
 HOST = {
     "rdma.fabric.rdma_host": {
@@ -103,6 +104,9 @@ def test_the_examples_of_the_module_run(module: str, control_plane: ControlPlane
         shutil.copy(policy, tmp_path / name)
     (tmp_path / "networks.yaml").write_text("---\n".join(path.read_text() for path in networks), encoding="utf-8")
     shutil.copy(RECORDINGS / "dgx-h100-01.json.gz", tmp_path)
+    objects = {name: {"apiVersion": "v1", "kind": kind, "metadata": {"name": "example"}} for name, kind in OBJECTS}
+    for name, content in objects.items():
+        (tmp_path / name).write_text(yaml.safe_dump(content), encoding="utf-8")
     tasks = [*BEFORE.get(module, []), *examples_of(module)]
     play = {"name": "Run", "hosts": "localhost", "gather_facts": False, "tasks": tasks}
     results = guides.results_of(yaml.safe_dump([play]), tmp_path, **control_plane.command_environment({}))

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from ansible_collections.rdma.fabric.tests.integration.batch_objects import Json, config_map, daemon_set, wave
 from ansible_collections.rdma.fabric.tests.lab.control_plane import ControlPlane
@@ -143,3 +144,59 @@ def test_no_task_leaves_a_file_in_the_temporary_directory(
     )
     assert (fine["failed"], failed["failed"]) == (False, True)
     assert [path.name for path in temporary.rglob("*")] == []
+
+
+def test_objects_of_files_are_applied_in_order_as_they_are_written(
+    control_plane: ControlPlane, namespace: str, playbook: Playbook
+) -> None:
+    other = f"{namespace}-files"
+    made_here = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": other}}
+    # The namespace is last in its file, and its object is first.
+    needs_it = config_map(other, "needs-it", text="{{ 1 + 1 }}")
+    (playbook.folder / "first.yaml").write_text(yaml.safe_dump_all([needs_it, made_here]), encoding="utf-8")
+    listed = {"apiVersion": "v1", "kind": "List", "items": [config_map(other, name) for name in "bc"]}
+    (playbook.folder / "second.json").write_text(json.dumps(listed), encoding="utf-8")
+    task = batch(namespace, wave(config_map(namespace, "a")), src=["first.yaml", "second.json"])
+    gone = batch(namespace, state="absent", delete_definitions=True)
+    first, second, *_removed = playbook.run(task, task, gone, environment=control_plane.command_environment({}))
+    assert [(row["wave"], row["kind"], row["name"]) for row in first["results"][1:]] == [
+        ("w", "ConfigMap", "a"),
+        ("first.yaml", "Namespace", other),
+        ("first.yaml", "ConfigMap", "needs-it"),
+        ("second.json", "ConfigMap", "b"),
+        ("second.json", "ConfigMap", "c"),
+    ]
+    assert (first["changed"], second["changed"], second["requests"]["patch"]) == (True, False, 0)
+
+
+def test_the_text_of_a_file_is_no_template(control_plane: ControlPlane, namespace: str, playbook: Playbook) -> None:
+    text = "{{ 1 + 1 }}"
+    (playbook.folder / "objects.yaml").write_text(yaml.safe_dump(config_map(namespace, "a", text=text)), "utf-8")
+    (applied,) = playbook.run(batch(namespace, src=["objects.yaml"]), environment=control_plane.command_environment({}))
+    assert applied["changed"]
+    live = control_plane.api.call("GET", f"/api/v1/namespaces/{namespace}/configmaps/a")
+    assert live["data"] == {"text": text}
+
+
+def test_every_flaw_of_every_file_is_told_and_nothing_is_applied(
+    control_plane: ControlPlane, namespace: str, playbook: Playbook
+) -> None:
+    wrong = {"kind": "ConfigMap", "metadata": {"name": "a/b"}}
+    (playbook.folder / "wrong.yaml").write_text(yaml.safe_dump_all([config_map(namespace, "a"), wrong]), "utf-8")
+    listed = {"apiVersion": "v1", "kind": "List", "items": [config_map(namespace, "c"), "text"]}
+    (playbook.folder / "listed.json").write_text(json.dumps(listed, indent=1), encoding="utf-8")
+    task = batch(namespace, src=["wrong.yaml", "listed.json", "missing.yaml"])
+    (refused,) = playbook.run(task, environment=control_plane.command_environment({}))
+    found = {(each["source"], each["line"], each["path"]) for each in refused["violations"]}
+    listed_lines, lines = (
+        (playbook.folder / name).read_text(encoding="utf-8").splitlines() for name in ("listed.json", "wrong.yaml")
+    )
+    second = lines.index("---") + 2
+    assert found == {
+        ("wrong.yaml", second, "apiVersion"),
+        ("wrong.yaml", second, "metadata.name"),
+        ("listed.json", listed_lines.index('  "text"') + 1, "items[1]"),
+        ("missing.yaml", None, ""),
+    }
+    live = control_plane.api.call("GET", f"/api/v1/namespaces/{namespace}/configmaps")
+    assert [each["metadata"]["name"] for each in live["items"]] == ["kube-root-ca.crt"]

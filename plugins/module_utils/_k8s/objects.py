@@ -107,7 +107,7 @@ def read_waves(waves: Any) -> list[Item]:
         name = str(wave.get("name", position))
         for number, body in enumerate(wave["objects"]):
             place = f"{where}.objects[{number}]"
-            found = _object_violations(body, place)
+            found = object_violations(body, "waves", place)
             copied = None if found else _copied(body, place, found)
             violations += found
             if copied is not None:
@@ -118,15 +118,17 @@ def read_waves(waves: Any) -> list[Item]:
     return items
 
 
-def _object_violations(body: Any, where: str) -> list[Violation]:
+def object_violations(body: Any, source: str, where: str = "") -> list[Violation]:
+    """Return why a value can't be a Kubernetes object, which stands at ``where`` of ``source``."""
+    within = f"{where}." if where else ""
     if not isinstance(body, dict):
-        return [Violation("waves", where, f"is {type(body).__name__}, not an object")]
+        return [Violation(source, where, f"is {type(body).__name__}, not an object")]
     metadata = body.get("metadata")
     if not isinstance(metadata, dict):
-        return [Violation("waves", f"{where}.metadata", "is missing or not a mapping")]
-    found: list[Violation] = []
+        return [Violation(source, f"{within}metadata", "is missing or not a mapping")]
+    found: list[tuple[str, str]] = []
     if not isinstance(body.get("apiVersion"), str) or not _API_VERSION.fullmatch(body["apiVersion"]):
-        found.append(Violation("waves", f"{where}.apiVersion", f"{body.get('apiVersion')!r} is no API version"))
+        found.append(("apiVersion", f"{body.get('apiVersion')!r} is no API version"))
     for path, value, needed in (
         ("kind", body.get("kind"), True),
         ("metadata.name", metadata.get("name"), True),
@@ -135,14 +137,14 @@ def _object_violations(body: Any, where: str) -> list[Violation]:
         if value is None and not needed:
             continue
         if not isinstance(value, str) or not _PATH_SEGMENT.fullmatch(value) or value in (".", ".."):
-            found.append(Violation("waves", f"{where}.{path}", f"{value!r} is no name of the Kubernetes API"))
+            found.append((path, f"{value!r} is no name of the Kubernetes API"))
     for path, value in (
         ("metadata.labels", metadata.get("labels")),
         ("metadata.annotations", metadata.get("annotations")),
     ):
         if value is not None and not isinstance(value, dict):
-            found.append(Violation("waves", f"{where}.{path}", f"is {type(value).__name__}, not a mapping"))
-    return found
+            found.append((path, f"is {type(value).__name__}, not a mapping"))
+    return [Violation(source, f"{within}{path}", problem) for path, problem in found]
 
 
 def _copied(body: Json, where: str, violations: list[Violation]) -> Json | None:
