@@ -91,6 +91,8 @@ def build_environment(environ: Mapping[str, str], machine: str) -> dict[str, str
     """
     changed_by_user = ("GOEXPERIMENT", "GOAMD64", "GOARM64", "GOBIN", "GOROOT")
     env = {name: value for name, value in environ.items() if name not in changed_by_user}
+    # The compiler lives for seconds: with a heap that grows further, a tenth less is spent on collecting it.
+    env.setdefault("GOGC", "400")
     env.update(
         CGO_ENABLED="0",
         GO111MODULE="on",
