@@ -39,6 +39,7 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._controller_nodes impo
     may_be_interrupted,
     read_api_servers,
 )
+from ansible_collections.rdma.fabric.plugins.plugin_utils._driver_nodes import why_unplaced
 from ansible_collections.rdma.fabric.plugins.plugin_utils._files import make_writable_directory
 from ansible_collections.rdma.fabric.plugins.plugin_utils._joining import objections_to_join
 from ansible_collections.rdma.fabric.plugins.plugin_utils._run_hosts import (
@@ -97,6 +98,8 @@ class ActionModule(ClusterAction):
         problems, said = self._of_the_removal(arguments) if removes else ([], [])
         if arguments["joins"]:
             problems += objections_to_join(arguments["spec"], arguments["sealed"], arguments["plan_file"])
+        if waves and not removes:
+            problems += _of_driver_nodes(arguments["spec"], hosts_of_run(arguments, task_vars, self._loader))
         # A removal of hosts that are no nodes asks no cluster, where nothing else is wanted of one.
         hosts = arguments["spec"].get("hosts") or {}
         turns = arguments["rollout"] and (not removes or bool(drained(hosts, task_vars.get("hostvars") or {})))
@@ -209,6 +212,13 @@ class ActionModule(ClusterAction):
         if users and not (arguments["allow_in_use"] or self.check_mode):
             return replace(found, problems=[f"{say_in_use(users)} ({next_step_of_users()})"])
         return replace(found, notices=[*found.notices, *([say_in_use(users)] if users else [])])
+
+
+def _of_driver_nodes(spec: dict[str, Any], within: list[str]) -> list[str]:
+    """Return why the hosts within the limit can't tell where the driver's container runs, none where they can."""
+    inside = set(within)
+    why = why_unplaced(spec, [host for host in spec.get("hosts") or {} if host not in inside])
+    return [why] if why else []
 
 
 def labels_are_pushed(arguments: dict[str, Any]) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any, Dict, Iterable, List, Mapping, Sequence, Tuple
 
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks import nv_ipam
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks import driver_container, nv_ipam
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.versions import version_problems
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.findings import (
     Document,
@@ -20,6 +20,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.images 
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input import (
     attachments,
     components,
+    containers,
     controllers,
     functions,
     helm,
@@ -118,8 +119,9 @@ def build_spec(
     findings = Findings(violations=list(violations))
     fitting = [document for document in documents if _fits(document, findings)]
     values = [document for document in helm_values if _fits(document, findings)]
-    given = _read(fitting, variables, findings)
-    chart = helm.read_values(values, findings)
+    container = driver_container.in_container(settings)
+    given = _read(fitting, variables, findings, container=container)
+    chart = helm.read_values(values, findings, container=container)
     role_settings = read_settings(settings, findings)
     all_settings = complete(role_settings, chart.settings)
     cluster = _effective_cluster_policy(given, chart)
@@ -140,7 +142,9 @@ def build_spec(
     desired_states = {name: reading[0] for name, reading in hosts.items()}
     services.check(replace(deployed, hosts=desired_states), given.networks, given.objects)
     controllers.check(deployed, given.objects)
+    containers.check(policies, given.objects, role_settings, namespace, findings)
     findings.violations += controllers.contested(cluster, desired_states)
+    findings.violations += containers.contested(policies, all_settings, desired_states)
     functions.check_hosts(given.function_policies, desired_states)
     findings.violations += policy.conflicting_modes(cluster.spec if cluster else None, desired_states)
     findings.raise_violations()
@@ -166,12 +170,14 @@ def build_spec(
     return spec, together(dict.fromkeys(findings.notices))
 
 
-def _read(documents: Sequence[Document], variables: Mapping[str, Any], findings: Findings) -> _Input:
-    """Check every resource on its own and sort them."""
+def _read(
+    documents: Sequence[Document], variables: Mapping[str, Any], findings: Findings, *, container: bool
+) -> _Input:
+    """Check every resource on its own and sort them; ``container``: the driver is one, not packages on the hosts."""
     given = _Input()
     for resource in _resources(documents, variables, findings):
         _note_repetition(resource, given)
-        _take(resource, given)
+        _take(resource, given, container=container)
     for name, item, place in _named("network_attachments", variables.get("network_attachments"), findings):
         given.networks.append(attachments.read_attachment_variable(name, item, place))
     given.function_policies = operator_config.configured(given.function_policies, given.operator_config)
@@ -233,10 +239,10 @@ def _members(value: Any) -> Iterable[Any]:
     return value if isinstance(value, (list, tuple)) else ()
 
 
-def _take(resource: Resource, given: _Input) -> None:
+def _take(resource: Resource, given: _Input, *, container: bool) -> None:
     """Check one resource on its own and put it where it belongs."""
     if resource.kind in ("NicClusterPolicy", "NicNodePolicy"):
-        given.policies.append(policy.read_policy(resource))
+        given.policies.append(policy.read_policy(resource, container=container))
     elif resource.kind == NODE_POLICY.name:
         given.function_policies.append(functions.read_function_policy(resource))
     elif resource.kind == POOL_CONFIG.name:
@@ -279,7 +285,8 @@ def _remark_driver_override(
     """Say which parts of ``image_overrides.doca-driver`` change nothing that hosts are asked for."""
     given = settings["image_overrides"].get(DRIVER) or {}
     place = _variable("image_overrides", settings["image_overrides"], findings).at(DRIVER)
-    for part in [part for part in given if part != "repository"]:
+    idle = () if driver_container.in_container(settings) else ("repository",)
+    for part in [part for part in given if part not in idle]:
         without = {key: value for key, value in given.items() if key != part}
         overrides = {**settings["image_overrides"], DRIVER: without}
         if policy.all_host_requests(policies, {**settings, "image_overrides": overrides}) == requests:
