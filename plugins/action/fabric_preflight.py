@@ -11,6 +11,10 @@ from typing import Any, NamedTuple
 
 from ansible.parsing.dataloader import DataLoader
 
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.driver_container import (
+    policies_of,
+    wants_container,
+)
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.folders import folders_used, misplaced
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.ranges import has_ranges, overlaps
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.render import (
@@ -171,7 +175,8 @@ class ActionModule(ClusterAction):
                 removes = removal is not None
                 found.append(rehearse_rollout(connection, request.inventory_namespace, removes=removes))
             found += [rehearse_joining(connection, nodes.joining)] if arguments["joins"] else []
-            found += [rehearse_labelling(connection)] if labels_are_pushed(arguments) and removal is None else []
+            if labels_are_pushed(arguments) and removal is None:
+                found.append(rehearse_labelling(connection, drivers=_has_drivers(arguments["spec"])))
             if nodes.tested and removal is None:
                 wish = wish_to_rehearse(
                     arguments["wire_networks"], arguments["wire_resources"], arguments["wire_namespace"]
@@ -204,7 +209,7 @@ class ActionModule(ClusterAction):
     def _rehearsed_removal(self, connection: Connection, request: BatchRequest, arguments: dict[str, Any]) -> Rehearsal:
         """Return what would keep the removal of the set from its end, pods that use it among that."""
         settings = arguments["spec"].get("settings") or {}
-        marked = bool(settings.get("join_taint") or settings.get("label_nodes"))
+        marked = bool(settings.get("join_taint") or settings.get("label_nodes") or _has_drivers(arguments["spec"]))
         found, bodies = rehearse_removal(connection, request, nodes=marked or labels_nodes(request.waves))
         if found.problems:
             return found
@@ -223,7 +228,13 @@ def _of_driver_nodes(spec: dict[str, Any], within: list[str]) -> list[str]:
 
 def labels_are_pushed(arguments: dict[str, Any]) -> bool:
     """Return whether the run labels nodes by itself."""
-    return bool(arguments["push"] and (arguments["spec"].get("settings") or {}).get("label_nodes"))
+    spec = arguments["spec"]
+    labels = (spec.get("settings") or {}).get("label_nodes")
+    return bool(arguments["push"] and (labels or _has_drivers(spec)))
+
+
+def _has_drivers(spec: dict[str, Any]) -> bool:
+    return wants_container(spec.get("settings") or {}, policies_of(spec))
 
 
 def nodes_to_look_at(arguments: dict[str, Any], task_vars: dict[str, Any], loader: DataLoader) -> Nodes:

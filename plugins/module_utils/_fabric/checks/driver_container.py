@@ -36,6 +36,9 @@ WAIT_LABEL = "network.nvidia.com/operator.mofed.wait"
 SAFE_LOAD = "nvidia.com/ofed-driver-upgrade.driver-wait-for-safe-load"
 """Annotation of a node whose driver waits: the init container sets it, and goes on once somebody has taken it off."""
 
+PROXY_VARIABLES = (("HTTPS_PROXY", "httpsProxy"), ("HTTP_PROXY", "httpProxy"), ("NO_PROXY", "noProxy"))
+"""Variables of the container, with the parts of the proxy's setting that they have by default."""
+
 _FEATURE = "feature.node.kubernetes.io"
 NIC_LABEL = f"{_FEATURE}/pci-15b3.present"
 LABELS = {

@@ -69,6 +69,15 @@ def _variable_has_no_effect(settings: Mapping[str, Any], names: Sequence[str], f
             Place(findings, Document(f"{VARIABLES}{name}", settings[name])).notice("has no effect here", why)
 
 
+def remark_proxy(policies: Sequence[Policy], proxy: Mapping[str, Any], place: Place) -> None:
+    """Name the parts of the proxy, which stands at ``place``, that every section has variables of its own for."""
+    sections = [each.spec[driver_container.SECTION] for each in policies if driver_container.SECTION in each.spec]
+    names = [{variable.get("name") for variable in section.get("env") or []} for section in sections]
+    for variable, part in driver_container.PROXY_VARIABLES:
+        if proxy.get(part) and names and all({variable, variable.lower()} & each for each in names):
+            place.at(part).notice("has no effect here", f"ofedDriver has {variable} among its env, which counts")
+
+
 def contested(
     policies: Sequence[Policy], settings: Mapping[str, Any], hosts: Mapping[str, Mapping[str, Any]]
 ) -> list[Violation]:

@@ -51,11 +51,15 @@ _KEY = re.compile(r"((?:\\.|[^\\.=\[])+)((?:\[\d{1,3}\])*)", re.ASCII)
 
 @dataclass
 class HelmInput:
-    """What the values ask for: sections of the cluster's policy, with the place of each, and settings."""
+    """What the values ask for: sections of the cluster's policy, with the place of each, and settings.
+
+    ``proxy_place`` is where the proxy among them stands, if there is one.
+    """
 
     sections: dict[str, Any] = field(default_factory=dict)
     places: dict[str, Place] = field(default_factory=dict)
     settings: dict[str, Any] = field(default_factory=dict)
+    proxy_place: Place | None = None
     peer_memory: dict[str, Any] | None = None
 
 
@@ -147,6 +151,7 @@ def _read_settings(values: _Values, found: HelmInput) -> None:
     ):
         if value is not None and value not in ({}, [], ""):
             found.settings[setting] = value
+    found.proxy_place = values.at("proxy")
 
 
 def _read_operators(values: _Values) -> None:

@@ -143,6 +143,8 @@ def build_spec(
     services.check(replace(deployed, hosts=desired_states), given.networks, given.objects)
     controllers.check(deployed, given.objects)
     containers.check(policies, given.objects, role_settings, namespace, findings)
+    if container:
+        containers.remark_proxy(policies, all_settings["proxy"], _proxy_place(role_settings, chart, findings))
     findings.violations += controllers.contested(cluster, desired_states)
     findings.violations += containers.contested(policies, all_settings, desired_states)
     functions.check_hosts(given.function_policies, desired_states)
@@ -216,6 +218,12 @@ def _named(variable: str, value: Any, findings: Findings) -> Iterable[tuple[str,
 
 def _variable(name: str, value: Any, findings: Findings) -> Place:
     return Place(findings, Document(f"{VARIABLES}{name}", value))
+
+
+def _proxy_place(settings: Mapping[str, Any], chart: helm.HelmInput, findings: Findings) -> Place:
+    """Return where the proxy of the settings stands."""
+    own = settings.get("proxy")
+    return _variable("proxy", own, findings) if own or chart.proxy_place is None else chart.proxy_place
 
 
 def _fits(document: Document, findings: Findings) -> bool:

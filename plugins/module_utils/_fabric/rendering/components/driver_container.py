@@ -58,7 +58,6 @@ _MODULES = (
     "ib_cm",
 )
 _DEFAULT_ENV = {"CREATE_IFNAMES_UDEV": "true", "NVIDIA_NIC_DRIVERS_INVENTORY_PATH": _INVENTORY}
-_PROXY_ENV = (("HTTPS_PROXY", "httpsProxy"), ("HTTP_PROXY", "httpProxy"), ("NO_PROXY", "noProxy"))
 _GRACE_SECONDS = 300
 # Volume, path on the host, path in the container, type of the volume.
 _VOLUMES = (
@@ -275,7 +274,7 @@ def _environment(rollout: Rollout, section: Object) -> list[Object]:
     env = [canonical_env(variable) for variable in section.get("env") or []]
     given = {variable["name"] for variable in env}
     proxy = rollout.settings.get("proxy") or {}
-    for name, key in _PROXY_ENV:
+    for name, key in driver.PROXY_VARIABLES:
         if proxy.get(key) and not {name, name.lower()} & given:
             env += [{"name": each, "value": proxy[key]} for each in (name, name.lower())]
     return [*env, *({"name": name, "value": value} for name, value in _DEFAULT_ENV.items() if name not in given)]
