@@ -44,8 +44,8 @@ pool, and for OpenShift the same without the driver and with nv-ipam's webhook. 
 API server, and is compared here with what this collection renders of the same policy. Every difference is listed with
 its reason, and a test fails when there is another one. What the API server fills in and the order in which rules list
 their verbs are no differences; a configuration is compared by what it says. With the driver's container
-(`rdma_fabric_driver_source: container`) only objects that are then others than before are compared, and of OpenShift only
-such objects were recorded. Written by `python -m tools.differences` from `differences.yml`.
+(`rdma_fabric_driver_source: container`) only objects that are then others than before are compared, and of OpenShift
+only such objects were recorded. Written by `python -m tools.differences` from `differences.yml`.
 """
 
 Object = dict[str, Any]
@@ -79,8 +79,8 @@ def reason_of(difference: Difference, table: Iterable[Reason]) -> Reason | None:
 def differences(files: Sequence[str], settings: Object) -> list[Difference]:
     """Return the differences between what was recorded in ``files`` and what is rendered with ``settings``.
 
-    On OpenShift only those objects were recorded that differ from the ones elsewhere, so no other is compared. Where the
-    driver is a container, only those are that it changes.
+    On OpenShift only those objects were recorded that differ from the ones elsewhere, so no other is compared. Where
+    the driver is a container, only those are that it changes.
     """
     theirs = {identity(body): body for name in files for body in json.loads((RECORDED / name).read_text("utf-8"))}
     ours = {identity(body): body for body in rendered(settings)}
