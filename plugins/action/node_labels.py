@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Mapping
+from typing import Any, Mapping, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.driver_container import WAIT_LABEL
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.components.driver_container import POD_LABEL
@@ -70,7 +70,7 @@ class ActionModule(ClusterAction):
         return answer
 
     def _wait(
-        self, connection: Connection, drivers: list[Json], live: list[Json]
+        self, connection: Connection, drivers: Sequence[Mapping[str, Any]], live: Sequence[Json]
     ) -> dict[str, tuple[str | None, str | None]]:
         """Say on the nodes whether the container of their driver is ready; return what changes. Raises ApiFault."""
         found: dict[str, tuple[str | None, str | None]] = {}

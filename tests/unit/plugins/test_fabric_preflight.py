@@ -523,8 +523,7 @@ class TestControllerNodes:
 
 
 def test_a_limit_that_leaves_out_hosts_whose_nodes_have_the_drivers_container_is_refused(tmp_path: Path) -> None:
-    policy = {"ofedDriver": {}}
-    given = {"nic_cluster_policy": policy, "driver_source": "container"}
+    given = {"nic_cluster_policy": {"ofedDriver": {}}, "driver_source": "container"}
     found = {**run_action("fabric_input", given)["spec"], "hosts": {"gpu01": {}, "gpu02": {}}}
     groups = {"all": ["gpu01", "gpu02"], "ungrouped": []}
     variables = {"hostvars": {"gpu01": {}, "gpu02": {}}, "groups": groups, "ansible_limit": "gpu01"}

@@ -119,9 +119,8 @@ def build_spec(
     findings = Findings(violations=list(violations))
     fitting = [document for document in documents if _fits(document, findings)]
     values = [document for document in helm_values if _fits(document, findings)]
-    container = driver_container.in_container(settings)
-    given = _read(fitting, variables, findings, container=container)
-    chart = helm.read_values(values, findings, container=container)
+    given = _read(fitting, variables, findings, container=driver_container.in_container(settings))
+    chart = helm.read_values(values, findings, container=driver_container.in_container(settings))
     role_settings = read_settings(settings, findings)
     all_settings = complete(role_settings, chart.settings)
     cluster = _effective_cluster_policy(given, chart)
@@ -140,13 +139,11 @@ def build_spec(
         findings.violations += host_violations
         findings.notices += host_notices
     desired_states = {name: reading[0] for name, reading in hosts.items()}
-    services.check(replace(deployed, hosts=desired_states), given.networks, given.objects)
     controllers.check(deployed, given.objects)
-    containers.check(policies, given.objects, role_settings, namespace, findings)
-    if container:
-        containers.remark_proxy(policies, all_settings["proxy"], _proxy_place(role_settings, chart, findings))
+    deployed = replace(deployed, hosts=desired_states)
+    services.check(deployed, given.networks, given.objects)
+    _check_containers(policies, given, deployed, role_settings, _proxy_place(role_settings, chart, findings))
     findings.violations += controllers.contested(cluster, desired_states)
-    findings.violations += containers.contested(policies, all_settings, desired_states)
     functions.check_hosts(given.function_policies, desired_states)
     findings.violations += policy.conflicting_modes(cluster.spec if cluster else None, desired_states)
     findings.raise_violations()
@@ -366,6 +363,16 @@ def _check_feature_discovery(settings: dict[str, Any], findings: Findings) -> No
     if settings.get("label_nodes"):
         hint = "set rdma_fabric_nfd: false to do without it, or leave this out"
         _variable("label_nodes", True, findings).notice("labels what Node Feature Discovery labels as well", hint)
+
+
+def _check_containers(
+    policies: Sequence[Policy], given: _Input, deployed: components.Deployed, variables: Mapping[str, Any], proxy: Place
+) -> None:
+    """Judge the driver where it is a container; ``variables`` are settings given as such, ``proxy`` where it stands."""
+    containers.check(policies, given.objects, variables, deployed.namespace, proxy.findings)
+    if driver_container.in_container(deployed.settings):
+        containers.remark_proxy(policies, deployed.settings["proxy"], proxy)
+        proxy.findings.violations += containers.contested(policies, deployed.settings, deployed.hosts)
 
 
 def _check_together(cluster: Policy | None, nodes: Sequence[Policy], given: _Input, settings: dict[str, Any]) -> None:
