@@ -101,7 +101,9 @@ waves:
       type: list
       elements: dict
 notices:
-  description: Hosts that were left out, as they were not read.
+  description:
+    - Hosts that were left out, as they were not read, and those whose nodes get no container of a driver, as none of
+      the groups of nodes that were given is theirs.
   returned: success
   type: list
   elements: str

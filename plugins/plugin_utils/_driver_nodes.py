@@ -8,9 +8,12 @@ from __future__ import annotations
 from typing import Any, Iterable, Mapping, NamedTuple
 
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.driver_container import (
+    IDENTITY,
     NODES,
     groups_of,
     lacks_nodes,
+    policies_of,
+    wants_container,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import named
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variable import PREFIX
@@ -34,11 +37,25 @@ def placed(spec: Mapping[str, Any], variables: Mapping[str, Mapping[str, Any]]) 
     """
     if not lacks_nodes(spec):
         return Placed(dict(spec), [])
-    hosts = spec.get("hosts") or {}
-    labels = {host: _labels_of(variables.get(host) or {}) for host in hosts}
-    own = {host: (hosts[host] or {}).get("node_labels") or {} for host in hosts}
-    groups = groups_of({**labels[host], **own[host]} for host in hosts if labels[host])
-    return Placed({**spec, NODES: groups}, [host for host in hosts if not labels[host]])
+    read = _read_labels(spec, variables)
+    unread = [host for host in spec.get("hosts") or {} if host not in read]
+    return Placed({**spec, NODES: groups_of(read.values())}, unread)
+
+
+def left_out(spec: Mapping[str, Any], variables: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """Return one notice of hosts that were read and whose nodes are of none of the groups that were given."""
+    given = (spec.get("settings") or {}).get(NODES)
+    if not given or not wants_container(spec["settings"], policies_of(spec)):
+        return []
+    known = [{name: group[name] for name in IDENTITY} for group in given]
+    read = _read_labels(spec, variables)
+    hosts = [host for host, labels in read.items() if any(group not in known for group in groups_of([labels]))]
+    if not hosts:
+        return []
+    return [
+        f"no group of {PREFIX}{NODES} is for the nodes of {named(hosts, _MOST_NAMED)}: they keep the kernel's own "
+        "driver (next: add theirs, or leave the variable out)"
+    ]
 
 
 def whole(spec: Mapping[str, Any], variables: Mapping[str, Mapping[str, Any]]) -> tuple[dict[str, Any], str]:
@@ -61,6 +78,14 @@ def why_unplaced(spec: Mapping[str, Any], unread: Iterable[str]) -> str:
     if not spec.get("hosts"):
         return f"on which nodes the driver's container runs is not known: the input has no host (next: {_HINT})"
     return ""
+
+
+def _read_labels(spec: Mapping[str, Any], variables: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, str]]:
+    """Return the labels of the node of each host that was read, those of its variables among them."""
+    hosts = spec.get("hosts") or {}
+    found = {host: _labels_of(variables.get(host) or {}) for host in hosts}
+    own = {host: (hosts[host] or {}).get("node_labels") or {} for host in hosts}
+    return {host: {**labels, **own[host]} for host, labels in found.items() if labels}
 
 
 def _labels_of(own: Mapping[str, Any]) -> Mapping[str, str]:

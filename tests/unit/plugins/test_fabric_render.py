@@ -255,6 +255,13 @@ class TestNodesOfTheDriver:
         assert result["failed"] and "were not read: gpu01" in result["msg"]
         assert "rdma_fabric_driver_nodes" in result["msg"]
 
+    def test_hosts_that_none_of_the_given_groups_is_for_are_named(self) -> None:
+        spec = {**driver_container(), "hosts": {"gpu01": {}, "gpu02": {}}}
+        assert run_action("fabric_render", {"spec": spec}, task_vars=self.hostvars("gpu01"))["notices"] == []
+        spec["hosts"]["gpu01"] = {"node_labels": {"feature.node.kubernetes.io/kernel-version.full": "6.9.0-1"}}
+        (notice,) = run_action("fabric_render", {"spec": spec}, task_vars=self.hostvars("gpu01"))["notices"]
+        assert "is for the nodes of gpu01" in notice
+
     def test_it_is_only_named_where_the_rest_shall_be_rendered(self) -> None:
         arguments = {"spec": self.spec(), "partial": True}
         result = run_action("fabric_render", arguments, task_vars=self.hostvars("gpu02"))
