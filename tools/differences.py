@@ -24,8 +24,10 @@ from tools.stored_form import leaves
 TABLE = CHECKOUT / "docs" / "differences.yml"
 PAGE = CHECKOUT / "docs" / "differences.md"
 RECORDED = CHECKOUT / "tests" / "fixtures" / "operator"
-SECTIONS: tuple[tuple[str, tuple[str, ...], dict[str, bool]], ...] = (
+NODES = ({"os": "ubuntu", "os_version": "24.04", "kernel": "6.8.0-31-generic", "arch": "amd64"},)
+SECTIONS: tuple[tuple[str, tuple[str, ...], dict[str, Any]], ...] = (
     ("Kubernetes", ("objects.json", "definitions.json"), {}),
+    ("The driver's container", ("objects.json",), {"driver_source": "container", "driver_nodes": list(NODES)}),
     ("OpenShift", ("openshift.json",), {"openshift": True}),
 )
 """Where the operator ran, the files with what it made there, and the settings that mean the same here."""
@@ -41,8 +43,9 @@ The NVIDIA Network Operator v26.4.1 was given its own example of a policy with e
 pool, and for OpenShift the same without the driver and with nv-ipam's webhook. What it made of them was recorded on an
 API server, and is compared here with what this collection renders of the same policy. Every difference is listed with
 its reason, and a test fails when there is another one. What the API server fills in and the order in which rules list
-their verbs are no differences; a configuration is compared by what it says. Of OpenShift, only objects that are others
-than the ones above were recorded. Written by `python -m tools.differences` from `differences.yml`.
+their verbs are no differences; a configuration is compared by what it says. With the driver's container
+(`rdma_fabric_driver_source: container`) only objects that are then others than before are compared, and of OpenShift
+only such objects were recorded. Written by `python -m tools.differences` from `differences.yml`.
 """
 
 Object = dict[str, Any]
@@ -76,12 +79,17 @@ def reason_of(difference: Difference, table: Iterable[Reason]) -> Reason | None:
 def differences(files: Sequence[str], settings: Object) -> list[Difference]:
     """Return the differences between what was recorded in ``files`` and what is rendered with ``settings``.
 
-    On OpenShift only those objects were recorded that differ from the ones elsewhere, so no other is compared.
+    On OpenShift only those objects were recorded that differ from the ones elsewhere, so no other is compared. Where
+    the driver is a container, only those are that it changes.
     """
     theirs = {identity(body): body for name in files for body in json.loads((RECORDED / name).read_text("utf-8"))}
     ours = {identity(body): body for body in rendered(settings)}
+    if "driver_source" in settings:
+        plain = {identity(body): body for body in rendered({})}
+        changed = {name for name in {*ours, *plain} if ours.get(name) != plain.get(name)}
+        ours, theirs = ({name: side[name] for name in changed & set(side)} for side in (ours, theirs))
     found = []
-    for name in sorted({*theirs, *(() if settings else ours)}):
+    for name in sorted({*theirs, *(() if "openshift" in settings else ours)}):
         component = component_of(ours.get(name), theirs.get(name))
         if name not in ours or name not in theirs:
             found.append(
@@ -103,7 +111,7 @@ def rendered(settings: Object) -> list[Object]:
     rendering = importlib.import_module(f"{_COLLECTION}.module_utils._fabric.rendering.render")
     given = documents.read_text("policy.yaml", (RECORDED / "policy.yaml").read_text(encoding="utf-8"))
     for document in given:
-        if settings and document.content["kind"] == "NicClusterPolicy":
+        if "openshift" in settings and document.content["kind"] == "NicClusterPolicy":
             document.content["spec"]["nvIpam"]["enableWebhook"] = True
     spec, _notices = load.build_spec(given, {}, {"nfd": False, **settings}, {})
     found: list[Object] = rendering.objects_of(rendering.render(spec))

@@ -55,7 +55,7 @@ def roles() -> list[dict[str, Any]]:
         role(PROOF, rights.role_rules(rights.proof_needs(["any"]))),
         role(ROLLOUT, rights.role_rules(rights.rollout_needs(["any"]))),
         role(JOIN, rights.role_rules(rights.joining_needs(["any"]))),
-        role(LABELS, rights.role_rules(rights.labelling_needs())),
+        role(LABELS, rights.role_rules(rights.labelling_needs(drivers=True))),
         role(DRIFT, rights.role_rules(rights.comparison_needs(wanted, find, SET, "any"))),
     ]
 

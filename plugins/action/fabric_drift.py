@@ -35,6 +35,7 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._cluster_action import
 from ansible_collections.rdma.fabric.plugins.plugin_utils._drift import attention_of, document_of, host_rows, screen
 from ansible_collections.rdma.fabric.plugins.plugin_utils._drift_junit import junit_text
 from ansible_collections.rdma.fabric.plugins.plugin_utils._drift_objects import cluster_part, error_of, unread_cluster
+from ansible_collections.rdma.fabric.plugins.plugin_utils._driver_nodes import whole
 from ansible_collections.rdma.fabric.plugins.plugin_utils._files import make_writable_directory, write_if_different
 from ansible_collections.rdma.fabric.plugins.plugin_utils._host_documents import registered_documents
 from ansible_collections.rdma.fabric.plugins.plugin_utils._host_variables import variables_of_hosts
@@ -61,7 +62,7 @@ class ActionModule(ClusterAction):
         if not self.check_mode:
             self._make(run_dir)
         hosts = self._hosts(arguments["spec"], task_vars)
-        cluster, notices = self._cluster(arguments)
+        cluster, notices = self._cluster(arguments, task_vars.get("hostvars") or {})
         now = datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
         document = document_of(hosts, cluster, now, notices)
         files = {run_dir / "drift.json": json_text(document), run_dir / "drift.xml": junit_text(document)}
@@ -98,9 +99,15 @@ class ActionModule(ClusterAction):
         documents, unusable = registered_documents([host for host in hosts if host not in unread], variables)
         return host_rows({each["host"]: each["plan"]["steps"] for each in documents}, {**unread, **unusable})
 
-    def _cluster(self, arguments: Mapping[str, Any]) -> tuple[dict[str, Any] | None, Sequence[str]]:
-        """Return what became of the comparison of the cluster, and notices; None where nothing is wanted of one."""
+    def _cluster(
+        self, arguments: Mapping[str, Any], variables: Mapping[str, Any]
+    ) -> tuple[dict[str, Any] | None, Sequence[str]]:
+        """Return what became of the comparison of the cluster, and notices; None where nothing is wanted of one.
+
+        What is left over is not told where hosts that were not read tell what is wanted.
+        """
         spec = arguments["spec"]
+        spec, unknown = whole(spec, variables)
         waves = render(spec)
         wanted = [key_of(body) for body in objects_of(waves)]
         if not wanted:
@@ -110,7 +117,7 @@ class ActionModule(ClusterAction):
             waves=waves,
             set_name=arguments["set"],
             inventory_namespace=namespace,
-            prune=arguments["prune"],
+            prune=arguments["prune"] and not unknown,
             wait=False,
             check=True,
             tolerant=True,
@@ -128,7 +135,7 @@ class ActionModule(ClusterAction):
             except BatchError as error:
                 result = error.result
         part = cluster_part(server, wanted, result, inventory_key(arguments["set"], namespace))
-        return part, notice_texts(result.notices)
+        return part, [*notice_texts(result.notices), *([unknown] if unknown else [])]
 
 
 def json_text(document: Mapping[str, Any]) -> str:

@@ -11,6 +11,10 @@ from typing import Any, NamedTuple
 
 from ansible.parsing.dataloader import DataLoader
 
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.driver_container import (
+    policies_of,
+    wants_container,
+)
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.folders import folders_used, misplaced
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.ranges import has_ranges, overlaps
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.render import (
@@ -39,6 +43,7 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._controller_nodes impo
     may_be_interrupted,
     read_api_servers,
 )
+from ansible_collections.rdma.fabric.plugins.plugin_utils._driver_nodes import why_unplaced
 from ansible_collections.rdma.fabric.plugins.plugin_utils._files import make_writable_directory
 from ansible_collections.rdma.fabric.plugins.plugin_utils._host_variables import variables_of_hosts
 from ansible_collections.rdma.fabric.plugins.plugin_utils._joining import objections_to_join
@@ -98,6 +103,8 @@ class ActionModule(ClusterAction):
         problems, said = self._of_the_removal(arguments) if removes else ([], [])
         if arguments["joins"]:
             problems += objections_to_join(arguments["spec"], arguments["sealed"], arguments["plan_file"])
+        if waves and not removes:
+            problems += _of_driver_nodes(arguments["spec"], hosts_of_run(arguments, task_vars, self._loader))
         # A removal of hosts that are no nodes asks no cluster, where nothing else is wanted of one.
         hosts = arguments["spec"].get("hosts") or {}
         turns = arguments["rollout"] and (not removes or bool(drained(hosts, variables_of_hosts(task_vars))))
@@ -169,7 +176,8 @@ class ActionModule(ClusterAction):
                 removes = removal is not None
                 found.append(rehearse_rollout(connection, request.inventory_namespace, removes=removes))
             found += [rehearse_joining(connection, nodes.joining)] if arguments["joins"] else []
-            found += [rehearse_labelling(connection)] if labels_are_pushed(arguments) and removal is None else []
+            if labels_are_pushed(arguments) and removal is None:
+                found.append(rehearse_labelling(connection, drivers=_has_drivers(arguments["spec"])))
             if nodes.tested and removal is None:
                 wish = wish_to_rehearse(
                     arguments["wire_networks"], arguments["wire_resources"], arguments["wire_namespace"]
@@ -202,7 +210,7 @@ class ActionModule(ClusterAction):
     def _rehearsed_removal(self, connection: Connection, request: BatchRequest, arguments: dict[str, Any]) -> Rehearsal:
         """Return what would keep the removal of the set from its end, pods that use it among that."""
         settings = arguments["spec"].get("settings") or {}
-        marked = bool(settings.get("join_taint") or settings.get("label_nodes"))
+        marked = bool(settings.get("join_taint") or settings.get("label_nodes") or _has_drivers(arguments["spec"]))
         found, bodies = rehearse_removal(connection, request, nodes=marked or labels_nodes(request.waves))
         if found.problems:
             return found
@@ -212,9 +220,22 @@ class ActionModule(ClusterAction):
         return replace(found, notices=[*found.notices, *([say_in_use(users)] if users else [])])
 
 
+def _of_driver_nodes(spec: dict[str, Any], within: list[str]) -> list[str]:
+    """Return why the hosts within the limit can't tell where the driver's container runs, none where they can."""
+    inside = set(within)
+    why = why_unplaced(spec, [host for host in spec.get("hosts") or {} if host not in inside])
+    return [why] if why else []
+
+
 def labels_are_pushed(arguments: dict[str, Any]) -> bool:
     """Return whether the run labels nodes by itself."""
-    return bool(arguments["push"] and (arguments["spec"].get("settings") or {}).get("label_nodes"))
+    spec = arguments["spec"]
+    labels = (spec.get("settings") or {}).get("label_nodes")
+    return bool(arguments["push"] and (labels or _has_drivers(spec)))
+
+
+def _has_drivers(spec: dict[str, Any]) -> bool:
+    return wants_container(spec.get("settings") or {}, policies_of(spec))
 
 
 def nodes_to_look_at(arguments: dict[str, Any], task_vars: dict[str, Any], loader: DataLoader) -> Nodes:

@@ -11,6 +11,7 @@ from typing import Any
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.images import bill_of
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.render import WAVES, objects_of, render
 from ansible_collections.rdma.fabric.plugins.plugin_utils._action import ActionFailure, FabricAction
+from ansible_collections.rdma.fabric.plugins.plugin_utils._driver_nodes import left_out, whole
 from ansible_collections.rdma.fabric.plugins.plugin_utils._files import foresee_writable_directory
 from ansible_collections.rdma.fabric.plugins.plugin_utils._manifests import (
     ForeignFile,
@@ -32,11 +33,16 @@ class ActionModule(FabricAction):
         spec = arguments["spec"]
         if spec.get("version") != 1:
             raise ActionFailure("spec: is no specification of this release; give the spec that fabric_input returns")
+        variables = task_vars.get("hostvars") or {}
+        spec, unknown = whole(spec, variables)
+        if unknown and not arguments["partial"]:
+            raise ActionFailure(unknown)
         waves = render(spec)
         result: dict[str, Any] = {
             "changed": False,
             "waves": waves,
             "images": bill_of(objects_of(waves)),
+            "notices": [*([unknown] if unknown else []), *left_out(spec, variables)],
         }
         if arguments["output_dir"]:
             result.update(self._write(Path(arguments["output_dir"]), waves))

@@ -24,6 +24,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._k8s.snapshot import l
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import Connection, Patience
 from ansible_collections.rdma.fabric.plugins.plugin_utils._action import json_on_stdout
 from ansible_collections.rdma.fabric.plugins.plugin_utils._cluster_action import ClusterAction, task_environment
+from ansible_collections.rdma.fabric.plugins.plugin_utils._driver_nodes import whole
 from ansible_collections.rdma.fabric.plugins.plugin_utils._files import write_if_different
 from ansible_collections.rdma.fabric.plugins.plugin_utils._host_documents import registered_documents
 from ansible_collections.rdma.fabric.plugins.plugin_utils._host_variables import variables_of_hosts
@@ -55,7 +56,7 @@ class ActionModule(ClusterAction):
         unfinished = {each.host: each.why for each in unfinished_hosts(hosts, variables)}
         documents, unusable = registered_documents([host for host in hosts if host not in unfinished], variables)
         classes = host_classes(documents, {**unfinished, **unusable}, spec)
-        cluster = self._cluster(arguments, hosts)
+        cluster = self._cluster(arguments, hosts, task_vars.get("hostvars") or {})
         attention = attention_of(classes, cluster)
         status = {
             "outcome": "attention" if attention else "ok",
@@ -72,9 +73,15 @@ class ActionModule(ClusterAction):
                 display.display(line)
         return {"changed": False, "status": status, "screen": lines}
 
-    def _cluster(self, arguments: Mapping[str, Any], hosts: Sequence[str]) -> dict[str, Any] | None:
-        """Return what the cluster is like, or why that can't be told; None where nothing is asked of one."""
+    def _cluster(
+        self, arguments: Mapping[str, Any], hosts: Sequence[str], variables: Mapping[str, Any]
+    ) -> dict[str, Any] | None:
+        """Return what the cluster is like, or why that can't be told; None where nothing is asked of one.
+
+        What is left over is not told where hosts that were not read tell what is wanted.
+        """
         spec = arguments["spec"]
+        spec, unknown = whole(spec, variables)
         waves = render(spec)
         if not objects_of(waves):
             return None
@@ -82,7 +89,7 @@ class ActionModule(ClusterAction):
             waves=waves,
             set_name=arguments["set"],
             inventory_namespace=spec["namespace"],
-            prune=arguments["prune"],
+            prune=arguments["prune"] and not unknown,
             check=True,
         )
         with task_environment(self._environment()):

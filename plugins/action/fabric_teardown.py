@@ -19,6 +19,7 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._teardown import (
     Written,
     clean_nodes,
     delete_slots,
+    has_drivers,
     in_use,
     labels_nodes,
     next_step_of_users,
@@ -78,7 +79,10 @@ class ActionModule(ClusterAction):
         with task_environment(self._environment()):
             connection = Connection(self.client(arguments), notify=self.progress)
             written = Written(
-                nfd=labels_nodes(arguments["waves"]), labels=arguments["labelled"], marks=arguments["joined"]
+                nfd=labels_nodes(arguments["waves"]),
+                labels=arguments["labelled"],
+                marks=arguments["joined"],
+                drivers=has_drivers(arguments["waves"]),
             )
             cleaned = clean_nodes(connection, written, check=check)
             slots, notices = delete_slots(connection, namespace, check=check)

@@ -36,6 +36,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._rollout.objects impor
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.ready import wait_until_whole
 from ansible_collections.rdma.fabric.plugins.plugin_utils._action import ActionFailure
 from ansible_collections.rdma.fabric.plugins.plugin_utils._cluster_action import ClusterAction, task_environment
+from ansible_collections.rdma.fabric.plugins.plugin_utils._driver_nodes import whole
 from ansible_collections.rdma.fabric.plugins.plugin_utils._node_cluster import NodeCluster
 from ansible_collections.rdma.fabric.plugins.plugin_utils._process import running_play
 
@@ -50,6 +51,8 @@ class ActionModule(ClusterAction):
         """Bring the node to the state that is asked for; see the module's documentation."""
         _refuse(arguments)
         self._taint = taint_of(arguments["taint"])
+        if arguments["spec"]:
+            arguments = {**arguments, "spec": whole(arguments["spec"], task_vars.get("hostvars") or {})[0]}
         now = datetime.now(timezone.utc)
         run = f"{own_user()}-{running_play().rpartition('/')[2] or os.getppid()}"
         self._mark, self._now = Mark(own_user(), run, now.strftime("%Y-%m-%dT%H:%M:%SZ")), now

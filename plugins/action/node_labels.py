@@ -5,8 +5,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Mapping
+from typing import Any, Mapping, Sequence
 
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.driver_container import WAIT_LABEL
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.components.driver_container import POD_LABEL
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.driver_wait import drivers_of, waits
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.render import objects_of
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s import nodes
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import ApiFault
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.node_labels import Labelling, labelling
@@ -41,13 +45,18 @@ class ActionModule(ClusterAction):
         with task_environment(self._environment()):
             try:
                 connection = Connection(self.client(arguments), notify=self.progress)
-                live = {str(node["metadata"]["name"]): node for node in nodes.all_nodes(connection)} if wanted else {}
+                drivers = drivers_of(objects_of(arguments["waves"]))
+                read = nodes.all_nodes(connection) if wanted or drivers else []
+                live = {str(node["metadata"]["name"]): node for node in read}
                 found = self._label(connection, live, {names[host]: labels for host, labels in wanted.items()})
+                waiting = self._wait(connection, drivers, read)
             except ApiFault as err:
                 raise ActionFailure(f"the nodes can't be labelled: {err}") from err
-        changes = {node: each.changes for node, each in found.items() if each.changes}
+        changes = {node: {**each.changes} for node, each in found.items() if each.changes}
+        for node, change in waiting.items():
+            changes.setdefault(node, {})[WAIT_LABEL] = change
         answer: dict[str, Any] = {
-            "changed": any(each.is_due for each in found.values()),
+            "changed": bool(waiting) or any(each.is_due for each in found.values()),
             "nodes": sorted(changes),
             "requests": {verb: connection.sent[verb] for verb in ("get", "list", "patch")},
             "notices": [
@@ -60,6 +69,22 @@ class ActionModule(ClusterAction):
             header = "labels of nodes"
             answer["diff"] = {"before_header": header, "after_header": header, "before": before, "after": after}
         return answer
+
+    def _wait(
+        self, connection: Connection, drivers: Sequence[Mapping[str, Any]], live: Sequence[Json]
+    ) -> dict[str, tuple[str | None, str | None]]:
+        """Say on the nodes whether the container of their driver is ready; return what changes. Raises ApiFault."""
+        found: dict[str, tuple[str | None, str | None]] = {}
+        pods = nodes.labelled_pods(connection, POD_LABEL) if drivers else []
+        before = {
+            str(node["metadata"]["name"]): (node["metadata"].get("labels") or {}).get(WAIT_LABEL) for node in live
+        }
+        for name, value in (waits(drivers, live, pods) if drivers else {}).items():
+            if before[name] != value:
+                patch = {"metadata": {"labels": {WAIT_LABEL: value}}}
+                nodes.patch_node(connection, name, patch, dry_run=self.check_mode)
+                found[name] = (before[name], value)
+        return found
 
     def _label(
         self, connection: Connection, live: Mapping[str, Json], wanted: Mapping[str, Mapping[str, str]]

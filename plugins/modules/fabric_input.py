@@ -118,6 +118,18 @@ options:
       - Whether the cluster is OpenShift. Objects get what it asks of them, and what it brings itself is not rendered.
       - M(rdma.fabric.fabric_preflight) holds it against the cluster.
     type: bool
+  driver_source:
+    description:
+      - What C(ofedDriver) of a policy asks for, V(packages) on the hosts or the driver's V(container). It is
+        V(packages) unless given.
+    type: str
+  driver_nodes:
+    description:
+      - Groups of nodes that the driver's container runs on, each with C(os), C(os_version), C(kernel) and C(arch), and
+        where known C(precompiled), C(runtime), C(ostree_version) and C(toolkit_image).
+      - Without them they are those of the hosts that were read in the run.
+    type: list
+    elements: dict
   cni_bin_dir:
     description: Directory of CNI programs on the nodes, V(/opt/cni/bin) unless given, V(/var/lib/cni/bin) on OpenShift.
     type: str

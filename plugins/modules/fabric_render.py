@@ -22,9 +22,12 @@ description:
 notes:
   - This action runs on the controller. It never connects to the host of the task.
   - The drivers that O(spec) asks for are work of the hosts, done before the cluster side is pushed. So device plugins
-    wait for the label of the NIC only, not for C(network.nvidia.com/operator.mofed.wait).
-  - A proxy reaches no rendered object. The components talk to the API server only, and images are pulled by the
-    container runtime of the node.
+    wait for the label of the NIC only, not for C(network.nvidia.com/operator.mofed.wait). They do wait for it where the
+    driver is a container (C(rdma_fabric_driver_source)).
+  - The driver's container is rendered for each group of nodes of one system and kernel. They are those of
+    C(rdma_fabric_driver_nodes), or of the hosts that P(rdma.fabric.rdma_host#module) has read in this run.
+  - A proxy reaches no rendered object but the driver's container. The other components talk to the API server only, and
+    images are pulled by the container runtime of the node.
   - A C(HostDeviceNetwork) without C(networkNamespace) goes to the namespace V(default), as networks of the other kinds
     do.
 author:
@@ -53,6 +56,13 @@ options:
         C(.rdma-fabric-render.json) in the same folder. No other file is ever changed or removed. A file of another
         origin in the way is an error.
     type: path
+  partial:
+    description:
+      - Whether hosts that were not read in this run may be left out where they tell on which nodes the driver's
+        container runs. A notice names them. If V(false), they end the task, as the DaemonSets of their nodes would be
+        removed.
+    type: bool
+    default: false
 seealso:
   - module: rdma.fabric.fabric_input
   - module: rdma.fabric.k8s_batch
@@ -90,6 +100,13 @@ waves:
       description: Whole Kubernetes objects.
       type: list
       elements: dict
+notices:
+  description:
+    - Hosts that were left out, as they were not read, and those whose nodes get no container of a driver, as none of
+      the groups of nodes that were given is theirs.
+  returned: success
+  type: list
+  elements: str
 images:
   description: Every image that the objects make a node pull, for copies into a registry of one's own.
   returned: success

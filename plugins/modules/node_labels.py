@@ -18,8 +18,12 @@ description:
   - They are applied server-side. A label that somebody else has set stays as it is, and one of another value is named.
   - All nodes are listed, 500 in a request, and each node that changes takes one request more.
   - Hosts that were not read in this run keep the labels of their nodes.
+  - With O(waves), nodes also get C(network.nvidia.com/operator.mofed.wait), which device plugins wait for where the
+    driver is a container (C(rdma_fabric_driver_source)). It is V(true) until the container is ready on the node, then
+    V(false), and V(false) on nodes with a NIC that no DaemonSet of the driver is for. Other than the operator, which
+    watches the pods, this module looks once.
 notes:
-  - The user needs C(get), C(list) and C(patch) on nodes.
+  - The user needs C(get), C(list) and C(patch) on nodes, and C(list) on pods where O(waves) has a driver.
 author:
   - The rdma.fabric contributors (@rdma-fabric)
 extends_documentation_fragment:
@@ -41,6 +45,13 @@ options:
     type: list
     elements: str
     required: true
+  waves:
+    description:
+      - The rendered waves, as RV(rdma.fabric.fabric_render#module:waves) holds them. Nothing is done for those without
+        a DaemonSet of the driver.
+    type: list
+    elements: dict
+    default: []
 seealso:
   - module: rdma.fabric.rdma_host
 """
@@ -49,6 +60,13 @@ EXAMPLES = r"""
 - name: Label the nodes of the fabric
   rdma.fabric.node_labels:
     hosts: "{{ groups['rdma_fabric'] }}"
+  run_once: true
+  delegate_to: localhost
+
+- name: Say on the nodes whether the container of their driver is ready
+  rdma.fabric.node_labels:
+    hosts: []
+    waves: "{{ rendered.waves | default([]) }}"
   run_once: true
   delegate_to: localhost
 """

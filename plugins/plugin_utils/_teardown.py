@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Iterable, Mapping, NamedTuple, Sequence
 
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.driver_container import WAIT_LABEL
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.nfd_nodes import pruning_patch
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.removal import offered_by
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.render import objects_of
@@ -23,14 +24,19 @@ CONSENT, IN_USE_CONSENT = f"{PREFIX}allow_teardown", f"{PREFIX}allow_teardown_in
 _MOST_NAMED = 10
 _MOST_WRITES = 5
 _NFD = ("Deployment", "nfd-master")
+_DRIVERS = ("ServiceAccount", "ofed-driver")
 
 
 class Written(NamedTuple):
-    """What a run has written to nodes: labels of Node Feature Discovery, labels of its own, marks of joined nodes."""
+    """What a run has written to nodes.
+
+    They are labels of Node Feature Discovery, labels of its own, marks of joined nodes, and whether a driver is ready.
+    """
 
     nfd: bool
     labels: bool
     marks: bool
+    drivers: bool
 
 
 def why_the_cluster_stays(hosts: Sequence[str], within: Sequence[str]) -> str:
@@ -93,6 +99,11 @@ def labels_nodes(waves: list[dict[str, Any]]) -> bool:
     return any((body["kind"], body["metadata"]["name"]) == _NFD for body in objects_of(waves))
 
 
+def has_drivers(waves: list[dict[str, Any]]) -> bool:
+    """Return whether the set brings the driver's container, after which nodes are labelled."""
+    return any((body["kind"], body["metadata"]["name"]) == _DRIVERS for body in objects_of(waves))
+
+
 def clean_nodes(connection: Connection, written: Written, *, check: bool) -> list[str]:
     """Take what was written to nodes off them; return their names. Raises ApiFault."""
     found = []
@@ -115,12 +126,18 @@ def _cleaning_patch(node: Mapping[str, Any], written: Written) -> dict[str, Any]
         pruning_patch(node) if written.nfd else None,
         unlabelling_patch(node) if written.labels else None,
         to_forget(node).patch if written.marks else None,
+        _without_wait(node) if written.drivers else None,
     ]
     merged: dict[str, Any] = {}
     for patch in patches:
         for name, value in patch["metadata"].items() if patch else ():
             merged[name] = {**merged.get(name, {}), **value} if isinstance(value, Mapping) else value
     return {"metadata": merged} if merged else None
+
+
+def _without_wait(node: Mapping[str, Any]) -> dict[str, Any] | None:
+    labelled = WAIT_LABEL in (node["metadata"].get("labels") or {})
+    return {"metadata": {"labels": {WAIT_LABEL: None}}} if labelled else None
 
 
 def delete_slots(connection: Connection, namespace: str, *, check: bool) -> tuple[list[str], list[str]]:

@@ -129,6 +129,30 @@ SETTING_ROWS = (
         _PREFLIGHT,
     ),
     Variable(
+        "driver_source",
+        "str",
+        (
+            "What C(ofedDriver) of a policy asks for: C(packages) on the hosts, or the driver's C(container) on the "
+            "nodes, as the operator deploys it.",
+            "With V(container), a host whose packages bring a driver is refused.",
+        ),
+        _PREFLIGHT,
+        choices=("packages", "container"),
+        asked=True,
+    ),
+    Variable(
+        "driver_nodes",
+        "list",
+        (
+            "Groups of nodes that the driver's container runs on, each with C(os), C(os_version), C(kernel) and "
+            "C(arch). Without it they are those of the hosts, which a run has to read all then.",
+            "C(precompiled) says that the registry has an image for the kernel, C(runtime) what runs the containers, "
+            "C(ostree_version) and C(toolkit_image) what compiles on OpenShift.",
+        ),
+        _PREFLIGHT,
+        elements="dict",
+    ),
+    Variable(
         "cni_bin_dir",
         "path",
         (

@@ -10,6 +10,8 @@ from urllib.parse import quote
 
 import pytest
 
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.driver_container import WAIT_LABEL
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.render import render
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.client import Client
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.nodes import apply_labels
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.snapshot import PAGE_SIZE
@@ -17,6 +19,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import 
 from ansible_collections.rdma.fabric.plugins.plugin_utils._teardown import Written, clean_nodes
 from ansible_collections.rdma.fabric.tests.lab.control_plane import ControlPlane
 from ansible_collections.rdma.fabric.tests.lab.nodes import delete_nodes, kwok_nodes
+from ansible_collections.rdma.fabric.tests.unit._fabric.specs import SPECS, driver_container
 from ansible_collections.rdma.fabric.tests.unit.plugins.actions import run_action
 
 Json = dict[str, Any]
@@ -158,7 +161,7 @@ def test_a_teardown_takes_off_what_it_alone_has_set(control_plane: ControlPlane,
     theirs = {"metadata": {"name": "label-2", "labels": {KERNEL: "6.8.0-45-generic"}}}
     nodes.api.apply(path("label-2"), {"apiVersion": "v1", "kind": "Node", **theirs})
     connection = Connection(Client({"kubeconfig": str(control_plane.kubeconfig)}))
-    written = Written(nfd=False, labels=True, marks=False)
+    written = Written(nfd=False, labels=True, marks=False, drivers=False)
     assert set(clean_nodes(connection, written, check=True)) == set(NODES)
     assert nodes.labels("label-1") == {key: READ["label-1"][key] for key in (NIC, GPU, KERNEL)}
     assert set(clean_nodes(connection, written, check=False)) == set(NODES)
@@ -182,3 +185,65 @@ def test_nodes_are_listed_in_pages_and_written_once_each(
         assert again["requests"] == {"get": 0, "list": pages, "patch": 0}
     finally:
         delete_nodes(control_plane.api, names)
+
+
+class TestDrivers:
+    """The label that device plugins wait for, by the pods of the driver's container."""
+
+    WAVES = render(driver_container())
+
+    @pytest.fixture
+    def pods(self, control_plane: ControlPlane, nodes: Nodes) -> Iterator[None]:
+        """Two nodes whose driver is to be ready, one of which it is not, and one of another kernel."""
+        system = {f"{FEATURE}/system-os_release.ID": "ubuntu", f"{FEATURE}/system-os_release.VERSION_ID": "24.04"}
+        kernels = ("6.8.0-41-generic", "6.8.0-41-generic", "6.8.0-99-generic")
+        for name, kernel in zip(NODES, kernels):
+            labels = {NIC: "true", KERNEL: kernel, "kubernetes.io/arch": "amd64", **system}
+            patch = {"metadata": {"labels": labels}}
+            nodes.api.call("PATCH", path(name), patch, content_type="application/merge-patch+json")
+        control_plane.create_namespace("drivers")
+        for name in NODES[:2]:
+            self.make(nodes, name)
+        yield
+        for name in NODES[:2]:
+            nodes.api.call("DELETE", f"/api/v1/namespaces/drivers/pods/{name}", query={"gracePeriodSeconds": "0"})
+
+    def make(self, nodes: Nodes, name: str) -> None:
+        container = {"name": "mofed-container", "image": "x"}
+        metadata = {"name": name, "labels": {"nvidia.com/ofed-driver": ""}}
+        pod = {"metadata": metadata, "spec": {"nodeName": name, "containers": [container]}}
+        nodes.api.call("POST", "/api/v1/namespaces/drivers/pods", {"apiVersion": "v1", "kind": "Pod", **pod})
+        self.set(nodes, name, ready=name == NODES[0])
+
+    def set(self, nodes: Nodes, name: str, *, ready: bool) -> None:
+        status = {"name": "mofed-container", "ready": ready, "restartCount": 0, "image": "x", "imageID": "x"}
+        where = f"/api/v1/namespaces/drivers/pods/{name}/status"
+        patch = {"status": {"containerStatuses": [status]}}
+        nodes.api.call("PATCH", where, patch, content_type="application/strategic-merge-patch+json")
+
+    def run(self, **modes: Any) -> Json:
+        return run_action("node_labels", {"hosts": [], "waves": self.WAVES}, **modes)
+
+    def said(self, nodes: Nodes) -> list[str | None]:
+        return [nodes.api.call("GET", path(name))["metadata"]["labels"].get(WAIT_LABEL) for name in NODES]
+
+    def test_nodes_say_whether_their_driver_is_ready_and_a_second_run_writes_nothing(
+        self, nodes: Nodes, pods: None
+    ) -> None:
+        checked = self.run(check=True, diff=True)
+        assert (checked["changed"], checked["nodes"], self.said(nodes)) == (True, list(NODES), [None] * 3)
+        assert f"{WAIT_LABEL}=true on label-2" in checked["diff"]["after"]
+        first = self.run()
+        assert (first["nodes"], self.said(nodes)) == (list(NODES), ["false", "true", "false"])
+        second = self.run()
+        assert (second["changed"], second["requests"]) == (False, {"get": 0, "list": 2, "patch": 0})
+        self.set(nodes, NODES[1], ready=True)
+        assert (self.run()["nodes"], self.said(nodes)) == ([NODES[1]], ["false"] * 3)
+        connection = Connection(Client({}))
+        written = Written(nfd=False, labels=False, marks=False, drivers=True)
+        assert {*NODES} <= {*clean_nodes(connection, written, check=False)}
+        assert self.said(nodes) == [None] * 3
+
+    def test_without_a_driver_among_the_waves_no_request_is_sent(self, nodes: Nodes) -> None:
+        found = run_action("node_labels", {"hosts": [], "waves": render(SPECS["services"]())})
+        assert (found["changed"], found["requests"]) == (False, {"get": 0, "list": 0, "patch": 0})

@@ -147,13 +147,14 @@ def test_a_run_costs_one_task_per_host_and_skips_none_of_them(second: Observed) 
         "skipped rdma.fabric.fabric_seal": 1,
         # Of a run that goes no further than its input or what it looks at first.
         "skipped rdma.fabric.fabric_result": 2,
-        # NFD labels the nodes.
-        "skipped rdma.fabric.node_labels": 1,
+        # NFD labels the nodes, and hosts bring their drivers: nothing is to be said of containers, nor waited for.
+        "skipped rdma.fabric.node_labels": 2,
+        "skipped rdma.fabric.k8s_batch": 1,
         # What a play for localhost has validated is there for other plays.
         "skipped ansible.builtin.set_fact": 1,
     }
     assert "End here" not in second.outcome.output
-    assert second.outcome.output.count("TASK [") < 20
+    assert second.outcome.output.count("TASK [") <= 20
 
 
 def test_check_mode_after_it_reports_no_change_at_all(

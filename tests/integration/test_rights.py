@@ -368,11 +368,11 @@ def test_a_whole_site_passes_for_who_has_only_the_shipped_role(
 def test_the_right_to_label_nodes_is_missed_by_name_and_is_all_that_it_takes(
     bare: ControlPlane, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (problem,) = rehearse_labelling(connection_of(person(bare))).problems
+    (problem,) = rehearse_labelling(connection_of(person(bare)), drivers=True).problems
     assert "nodes" in problem
     assert "rdma-fabric-labels" in problem
     kubeconfig = person(bare, *LABELS)
-    assert rehearse_labelling(connection_of(kubeconfig)).problems == []
+    assert rehearse_labelling(connection_of(kubeconfig), drivers=True).problems == []
     monkeypatch.setenv("K8S_AUTH_KUBECONFIG", str(kubeconfig))
     apply_nodes(bare.api, [kwok_node("rights-of-labels")])
     results = {"rdma_fabric_host_result": {"summary": {"labels": {"feature.node.kubernetes.io/x": "true"}}}}

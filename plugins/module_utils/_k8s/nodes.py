@@ -104,6 +104,11 @@ def all_pods(connection: Connection) -> list[Json]:
     return list_objects(connection, Key("v1", "Pod", "", ""), _PODS, {})
 
 
+def labelled_pods(connection: Connection, label: str) -> list[Json]:
+    """Return the pods of all namespaces that have a label."""
+    return list_objects(connection, Key("v1", "Pod", "", ""), _PODS, {"labelSelector": label})
+
+
 def has_daemon_set(connection: Connection, namespace: str, name: str) -> bool:
     """Tell whether a DaemonSet is there."""
     return _read(connection, Key("apps/v1", "DaemonSet", namespace, name), _DAEMON_SETS) is not None

@@ -164,9 +164,9 @@ def rehearse_joining(connection: Connection, nodes: Iterable[str]) -> Rehearsal:
     return _rehearse_rights(connection, joining_needs(nodes), _JOIN)
 
 
-def rehearse_labelling(connection: Connection) -> Rehearsal:
-    """Look whether nodes can be labelled; raises :class:`ApiFault`."""
-    return _rehearse_rights(connection, labelling_needs(), _LABELS)
+def rehearse_labelling(connection: Connection, *, drivers: bool) -> Rehearsal:
+    """Look whether nodes can be labelled, with ``drivers`` by the pods of drivers too; raises :class:`ApiFault`."""
+    return _rehearse_rights(connection, labelling_needs(drivers=drivers), _LABELS)
 
 
 def rehearse_proof(connection: Connection, namespaces: Iterable[str]) -> Rehearsal:

@@ -143,9 +143,10 @@ def joining_needs(names: Iterable[str]) -> Needs:
     }
 
 
-def labelling_needs() -> Needs:
-    """Return what labelling nodes needs."""
-    return {Need("", "nodes", "", verb): frozenset() for verb in ("get", "list", "patch")}
+def labelling_needs(*, drivers: bool) -> Needs:
+    """Return what labelling nodes needs, with ``drivers`` by the pods of drivers too."""
+    pods = [Need("", "pods", "", "list")] if drivers else []
+    return dict.fromkeys([*(Need("", "nodes", "", verb) for verb in ("get", "list", "patch")), *pods], frozenset())
 
 
 def removal_needs(keys: Iterable[Key], find: Find, set_name: str, namespace: str, *, nodes: bool = False) -> Needs:

@@ -343,6 +343,78 @@ def openshift() -> dict[str, Any]:
     return spec_of(policy, settings={"nfd": True, "openshift": True, "cni_bin_dir": "/var/lib/cni/bin"})
 
 
+def driver_container() -> dict[str, Any]:
+    """Return a spec with the driver's container in every field, on nodes of several systems, and a policy for some."""
+    groups = [
+        {"os": "ubuntu", "os_version": "24.04", "kernel": "6.8.0-41-generic", "arch": "amd64"},
+        {"os": "ubuntu", "os_version": "24.04", "kernel": "6.8.0-41-generic", "arch": "arm64", "precompiled": True},
+        {"os": "rhel", "os_version": "9.4", "kernel": "5.14.0-427.13.1.el9_4.x86_64", "arch": "amd64"},
+        {"os": "sles", "os_version": "15.7", "kernel": "6.4.0-150700.51-default", "arch": "amd64"},
+    ]
+    section = {
+        "imagePullSecrets": ["ngc"],
+        "startupProbe": {"initialDelaySeconds": 5, "periodSeconds": 6, "failureThreshold": 7, "timeoutSeconds": 8},
+        "livenessProbe": {"initialDelaySeconds": 0, "periodSeconds": 9},
+        "env": [
+            {"name": "EMPTY", "value": ""},
+            {"name": "NODE_IP", "valueFrom": {"fieldRef": {"fieldPath": "status.hostIP"}}},
+        ],
+        "certConfig": {"name": "certificates"},
+        "repoConfig": {"name": "repositories"},
+        "terminationGracePeriodSeconds": 0,
+        "containerResources": [
+            {"name": "mofed-container", "requests": {"cpu": "0.5"}, "limits": {"memory": "4096Mi"}},
+            {"name": "network-operator-init-container", "limits": {"memory": "64Mi"}},
+        ],
+        "upgradePolicy": {"autoUpgrade": True, "safeLoad": True},
+    }
+    affinity = {
+        "requiredDuringSchedulingIgnoredDuringExecution": {
+            "nodeSelectorTerms": [{"matchExpressions": [{"key": "pool", "operator": "NotIn", "values": ["old"]}]}]
+        }
+    }
+    policy = {
+        "ofedDriver": section,
+        "rdmaSharedDevicePlugin": {"config": json.dumps(RDMA_CONFIG)},
+        "nodeAffinity": affinity,
+        "tolerations": [{"key": "dedicated", "operator": "Exists"}],
+    }
+    files = [
+        {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"name": name, "namespace": "nvidia-network-operator"},
+            "data": {file: "text"},
+        }
+        for name, file in (("certificates", "ca.crt"), ("repositories", "mirror.list"))
+    ]
+    settings = {
+        "nfd": True,
+        "driver_source": "container",
+        "driver_nodes": groups,
+        "proxy": {"httpsProxy": "http://proxy.example:3128", "noProxy": ".cluster.local"},
+    }
+    return spec_of(policy, objects=files, settings=settings)
+
+
+def driver_container_of_groups() -> dict[str, Any]:
+    """Return a spec for OpenShift whose policies for groups of nodes compile the driver's container."""
+    node = {
+        "os": "rhcos",
+        "os_version": "4.17",
+        "kernel": "5.14.0-427.40.1.el9_4.x86_64",
+        "arch": "amd64",
+        "ostree_version": "417.94.202411261220-0",
+        "toolkit_image": "quay.io/openshift-release-dev/ocp-v4.0-art-dev@sha256:" + "0" * 64,
+    }
+    settings = {"nfd": True, "openshift": True, "driver_source": "container", "driver_nodes": [node]}
+    policies = [
+        {"name": name, "spec": {"ofedDriver": {}, "nodeSelector": {"pool": name}}, "source": f"{name}.yaml"}
+        for name in ("a", "b")
+    ]
+    return spec_of(None, node_policies=policies, settings=settings)
+
+
 def pool(kind: str, name: str, spec: dict[str, Any], namespace: str = "") -> dict[str, Any]:
     """Return one pool of a FabricSpec."""
     return {
@@ -385,4 +457,6 @@ SPECS = {
     "services": services,
     "controllers": controllers,
     "openshift": openshift,
+    "driver_container": driver_container,
+    "driver_container_of_groups": driver_container_of_groups,
 }

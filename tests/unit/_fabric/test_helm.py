@@ -214,7 +214,7 @@ class TestSettings:
             ),
             Document("b.yaml", {"ofedDriver": {"version": "24.10-0.7.0.0-0"}, "nfd": {"enabled": False}}),
         ]
-        found = read_values(documents, findings)
+        found = read_values(documents, findings, container=False)
         assert found.sections["ofedDriver"]["version"] == "24.10-0.7.0.0-0"
         assert found.settings["nfd"] is False
         assert found.places["ofedDriver"].document.source == "b.yaml"

@@ -13,7 +13,7 @@ from typing import Any, Callable, Iterator
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.findings import path_text
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.findings import Document, path_text
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.schema import Field, Model, walk
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.attachments import ATTACHMENT_MODEL
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.helm_values import CHART
@@ -83,6 +83,11 @@ VALUES: dict[str, tuple[Any, Any]] = {
     "resourceName": ("hostdev", "other"),
     "doca-driver.version": ("24.07-0.6.1.0-0", "24.10-0.7.0.0-0"),
     "doca-driver.image": ("doca-driver", "mofed"),
+    "certConfig.name": ("certificates", "other-certificates"),
+    "repoConfig.name": ("repositories", "other-repositories"),
+    "driver_source": ("container", "packages"),
+    "driver_nodes[].os": ("rhcos", "rhel"),
+    "driver_nodes[].runtime": ("containerd", "cri-o"),
     "cni_bin_dir": ("/opt/a", "/opt/b"),
     "join_taint": ("joining:NoSchedule", "joining:NoExecute"),
     "cni_conf_dir": ("/etc/a", "/etc/b"),
@@ -218,8 +223,32 @@ class Outcome:
         )
 
 
-def of_kind(kind: str, *only: str) -> Case:
-    """Return the case of a custom resource; ``only``: with these of its sections alone."""
+CONTAINER: dict[str, Any] = {
+    "driver_source": "container",
+    "driver_nodes": [{"os": "ubuntu", "os_version": "24.04", "kernel": "6.8.0-41-generic", "arch": "amd64"}],
+}
+"""Settings with which ``ofedDriver`` asks for the driver's container."""
+
+FILES = [
+    Document(
+        f"{name}.yaml",
+        {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"name": name, "namespace": "nvidia-network-operator"},
+            "data": {"a": "b"},
+        },
+    )
+    for name in ("certificates", "other-certificates", "repositories", "other-repositories")
+]
+"""ConfigMaps that the container shows."""
+
+
+def of_kind(kind: str, *only: str, container: bool = False) -> Case:
+    """Return the case of a custom resource; ``only``: with these of its sections alone.
+
+    ``container``: its driver is a container.
+    """
     model = MODELS[kind]
     base = sample(model.root, "")
     base = {name: base[name] for name in only or base if name not in ("devicePlugin", "global") or only}
@@ -228,10 +257,14 @@ def of_kind(kind: str, *only: str) -> Case:
     base.pop("vdpaType", None)  # it excludes isRdma
     complete(base)
     return Case(
-        f"{kind} {' '.join(only)}".strip(),
+        f"{kind} {' '.join(only)}{' container' if container else ''}".strip(),
         model,
         base,
-        lambda spec: Fabric([resource(kind, POLICY_NAME if kind == "NicClusterPolicy" else "x", spec)], []),
+        lambda spec: Fabric(
+            [resource(kind, POLICY_NAME if kind == "NicClusterPolicy" else "x", spec), *FILES],
+            [],
+            settings=CONTAINER if container else {},
+        ),
         lambda path: f"p.yaml: spec.{path_text(path)}",
     )
 
@@ -280,7 +313,7 @@ def complete(base: Any) -> None:
         base[name].append({"key": "more", "operator": "Exists", "effect": "PreferNoSchedule"})
 
 
-def of_chart(plugin: str, without_config: bool = False) -> Case:
+def of_chart(plugin: str, without_config: bool = False, *, container: bool = False) -> Case:
     """Return the case of the chart's values, with everything switched on and one name of the RDMA plugin.
 
     Without ``config``, as in the charts, the plugins' configuration is made of ``resources``.
@@ -291,22 +324,25 @@ def of_chart(plugin: str, without_config: bool = False) -> Case:
         base[name].pop("config")
     complete(base)
     return Case(
-        f"values with {plugin}{' alone' if without_config else ''}",
+        f"values with {plugin}{' alone' if without_config else ''}{' container' if container else ''}",
         CHART,
         base,
-        lambda values: Fabric([], [], values=values),
+        lambda values: Fabric([*FILES], [], values=values, settings=CONTAINER if container else {}),
         lambda path: f"values.yaml: {path_text(path)}",
     )
 
 
-def of_settings() -> Case:
+def of_settings(driver_source: str) -> Case:
     """Return the case of the role's variables, beside a policy with every section."""
     secondary: dict[str, Any] = {"multus": {}, "cniPlugins": {}, "ipoib": {}, "ipamPlugin": {}}
     plugins = {"rdmaSharedDevicePlugin": {"config": RDMA[0]}, "sriovDevicePlugin": {"config": SRIOV[0]}, "nvIpam": {}}
     policy = resource("NicClusterPolicy", POLICY_NAME, {"ofedDriver": {}, "secondaryNetwork": secondary, **plugins})
     base = sample(SETTINGS.root, "")
+    if driver_source == "packages":
+        # The default: with the other value it is the other case.
+        base.pop("driver_source")
     return Case(
-        "settings",
+        f"settings {driver_source}",
         SETTINGS,
         base,
         lambda settings: Fabric([policy], [], settings=settings),
@@ -329,14 +365,18 @@ CASES = [
     of_kind("NicClusterPolicy"),
     of_kind("NicClusterPolicy", "devicePlugin"),
     of_kind("NicClusterPolicy", "global"),
+    of_kind("NicClusterPolicy", "ofedDriver", "nodeAffinity", "tolerations", "global", container=True),
     of_kind("NicNodePolicy"),
+    of_kind("NicNodePolicy", "ofedDriver", "nodeSelector", "tolerations", container=True),
     *(of_kind(kind) for kind in (*NETWORK_MODELS, *POOL_MODELS, NODE_POLICY.name, POOL_CONFIG.name)),
     of_vdpa(),
     of_operator_config(),
     of_chart("rdmaSharedDevicePlugin"),
+    of_chart("rdmaSharedDevicePlugin", container=True),
     of_chart("rdmaSharedDevicePlugin", without_config=True),
     of_chart("devicePlugin"),
-    of_settings(),
+    of_settings("packages"),
+    of_settings("container"),
     of_attachment(),
 ]
 

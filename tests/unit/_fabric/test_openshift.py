@@ -107,7 +107,8 @@ def test_no_other_object_is_there_than_elsewhere() -> None:
     assert set(there) - set(elsewhere) <= set(recorded())
 
 
-@pytest.mark.parametrize("name", sorted(SPECS))
+# The nodes of one spec are not those of OpenShift.
+@pytest.mark.parametrize("name", sorted({*SPECS} - {"driver_container"}))
 def test_every_privileged_pod_acts_as_an_account_that_may_be_so(name: str) -> None:
     spec = SPECS[name]()
     spec["settings"] = {**spec["settings"], **OPENSHIFT}

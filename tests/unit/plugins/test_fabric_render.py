@@ -12,7 +12,13 @@ import pytest
 import yaml
 
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.render import objects_of
-from ansible_collections.rdma.fabric.tests.unit._fabric.specs import SPECS, attachment, spec_of, training_cluster
+from ansible_collections.rdma.fabric.tests.unit._fabric.specs import (
+    SPECS,
+    attachment,
+    driver_container,
+    spec_of,
+    training_cluster,
+)
 from ansible_collections.rdma.fabric.tests.unit.plugins.actions import run_action
 
 
@@ -218,3 +224,45 @@ def test_a_secret_is_for_its_owner_alone_and_no_difference_shows_it(tmp_path: Pa
     (path,) = tmp_path.rglob("secret-*.yaml")
     assert path.stat().st_mode & 0o777 == 0o600
     assert yaml.safe_load(path.read_text())["stringData"] == {"PASSWORD": "hush"}
+
+
+class TestNodesOfTheDriver:
+    """The driver's container runs where hosts say that their nodes are, unless the input does."""
+
+    def spec(self) -> dict[str, Any]:
+        spec = driver_container()
+        return {**spec, "settings": {**spec["settings"], "driver_nodes": None}, "hosts": {"gpu01": {}, "gpu02": {}}}
+
+    def hostvars(self, *hosts: str) -> dict[str, Any]:
+        feature = "feature.node.kubernetes.io"
+        labels = {
+            "kubernetes.io/arch": "amd64",
+            f"{feature}/kernel-version.full": "6.8.0-41-generic",
+            f"{feature}/pci-15b3.present": "true",
+            f"{feature}/system-os_release.ID": "ubuntu",
+            f"{feature}/system-os_release.VERSION_ID": "24.04",
+        }
+        read = {"rdma_fabric_host_result": {"summary": {"labels": labels}}}
+        return {"hostvars": {host: read if host in hosts else {} for host in ("gpu01", "gpu02")}}
+
+    def test_they_are_those_of_the_hosts_that_were_read(self) -> None:
+        result = run_action("fabric_render", {"spec": self.spec()}, task_vars=self.hostvars("gpu01", "gpu02"))
+        names = [each["metadata"]["name"] for each in objects_of(result["waves"])]
+        assert [name for name in names if name.startswith("mofed-")] == ["mofed-ubuntu24.04-848bf4b879-ds"]
+
+    def test_a_host_that_was_not_read_ends_the_task_by_name(self) -> None:
+        result = run_action("fabric_render", {"spec": self.spec()}, task_vars=self.hostvars("gpu02"))
+        assert result["failed"] and "were not read: gpu01" in result["msg"]
+        assert "rdma_fabric_driver_nodes" in result["msg"]
+
+    def test_hosts_that_none_of_the_given_groups_is_for_are_named(self) -> None:
+        spec = {**driver_container(), "hosts": {"gpu01": {}, "gpu02": {}}}
+        assert run_action("fabric_render", {"spec": spec}, task_vars=self.hostvars("gpu01"))["notices"] == []
+        spec["hosts"]["gpu01"] = {"node_labels": {"feature.node.kubernetes.io/kernel-version.full": "6.9.0-1"}}
+        (notice,) = run_action("fabric_render", {"spec": spec}, task_vars=self.hostvars("gpu01"))["notices"]
+        assert "is for the nodes of gpu01" in notice
+
+    def test_it_is_only_named_where_the_rest_shall_be_rendered(self) -> None:
+        arguments = {"spec": self.spec(), "partial": True}
+        result = run_action("fabric_render", arguments, task_vars=self.hostvars("gpu02"))
+        assert not result.get("failed") and "were not read: gpu01" in result["notices"][0]

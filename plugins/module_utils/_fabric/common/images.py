@@ -30,6 +30,7 @@ class Material(NamedTuple):
 BILL: dict[str, Material] = {
     "cni-plugins": Material(_VENDOR, "plugins", _RELEASE),
     "doca-driver": Material(_VENDOR, "doca-driver", "doca3.4.1-26.04-1.1.0.0-1"),
+    "doca-driver-init": Material(_VENDOR, "network-operator-init-container", _RELEASE),
     "doca-telemetry": Material(_DOCA, "doca_telemetry", "1.25.5-doca3.4.0-host"),
     "ib-kubernetes": Material(_VENDOR, "ib-kubernetes", _RELEASE),
     "ib-sriov-cni": Material(_VENDOR, "ib-sriov-cni", _RELEASE),

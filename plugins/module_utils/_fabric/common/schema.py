@@ -114,6 +114,13 @@ def refused(field: Field, why: str, step: str) -> Field:
     return replace(field, refused=why, step=step, required=False)
 
 
+def in_effect(field: Field) -> Field:
+    """Return a field of which no part is idle, for where something reads it."""
+    fields = None if field.fields is None else {name: in_effect(child) for name, child in field.fields.items()}
+    items = None if field.items is None else in_effect(field.items)
+    return replace(field, fields=fields, items=items, idle="")
+
+
 @dataclass(frozen=True)
 class Model:
     """The fields of one kind: ``name`` is the kind, ``root`` the record of its ``spec``."""

@@ -11,6 +11,12 @@ from __future__ import annotations
 
 from typing import Any, Mapping
 
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.driver_container import (
+    CONTAINER,
+    TOOLKIT,
+    is_digest,
+    ready_seconds,
+)
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.findings import Place, shown
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.images import effective_image
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.names import driver_version
@@ -58,12 +64,35 @@ def driver_request(section: Mapping[str, Any], global_config: Mapping[str, Any],
     return request
 
 
+def container_request(section: Mapping[str, Any], global_config: Mapping[str, Any], settings: Any) -> dict[str, Any]:
+    """Return what hosts are told of a driver that a container brings: its image, and that no packages are wanted."""
+    return {**effective_image(COMPONENT, dict(section), dict(global_config), settings), "source": CONTAINER}
+
+
+def remark_container(section: Mapping[str, Any], global_config: Mapping[str, Any], place: Place, top: Place) -> None:
+    """Say what of the section a run does not do by itself where the driver is a container."""
+    _check_inherited(section, global_config, place)
+    place.notice(
+        f"each node may take {ready_seconds(section)} s until its driver's container is ready",
+        "rdma_fabric_wait_timeout says how long a run waits; its default is 600 s",
+    )
+    if not section.get("forcePrecompiled") and not is_digest(str(section.get("version") or "")):
+        hint = (
+            "set precompiled: true for the group in rdma_fabric_driver_nodes, or forcePrecompiled: true, where the "
+            "registry has an image for the kernel"
+        )
+        place.notice("compiles the driver on the nodes: the registry is not asked for a precompiled image", hint)
+    for index, entry in enumerate(section.get("containerResources") or []):
+        if entry.get("name") == TOOLKIT:
+            hint = "it is there on OpenShift alone, where the image is not precompiled"
+            place.at("containerResources", index).notice(
+                "may have no effect: it is about the toolkit's container", hint
+            )
+
+
 def remark_driver(section: Mapping[str, Any], global_config: Mapping[str, Any], place: Place, top: Place) -> None:
     """Say which parts of the section mean nothing to hosts; ``top`` is the policy's spec."""
-    inherited = not section.get("version") and global_config.get("version")
-    if inherited and list(driver_version(inherited)):
-        problem = f"has no version and takes {shown(inherited)} from global, which is no driver release"
-        place.violation(problem, "give ofedDriver a version such as doca3.4.1-26.04-1.1.0.0-1")
+    _check_inherited(section, global_config, place)
     owner = place if section.get("repository") else top.at("global")
     repository = section.get("repository") or global_config.get("repository") or _VENDOR_REPOSITORIES[0]
     if repository.rstrip("/") not in _VENDOR_REPOSITORIES:
@@ -72,6 +101,13 @@ def remark_driver(section: Mapping[str, Any], global_config: Mapping[str, Any], 
     for index, variable in enumerate(section.get("env") or []):
         if variable.get("name"):
             _remark_variable(variable["name"], variable, place.at("env", index))
+
+
+def _check_inherited(section: Mapping[str, Any], global_config: Mapping[str, Any], place: Place) -> None:
+    inherited = not section.get("version") and global_config.get("version")
+    if inherited and list(driver_version(inherited)):
+        problem = f"has no version and takes {shown(inherited)} from global, which is no driver release"
+        place.violation(problem, "give ofedDriver a version such as doca3.4.1-26.04-1.1.0.0-1")
 
 
 def _remark_variable(name: str, variable: Mapping[str, Any], place: Place) -> None:

@@ -27,6 +27,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.images 
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.helm_values import (
     CHART,
+    CONTAINER_CHART,
     POLICY_SECTIONS,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.pools import note
@@ -50,11 +51,15 @@ _KEY = re.compile(r"((?:\\.|[^\\.=\[])+)((?:\[\d{1,3}\])*)", re.ASCII)
 
 @dataclass
 class HelmInput:
-    """What the values ask for: sections of the cluster's policy, with the place of each, and settings."""
+    """What the values ask for: sections of the cluster's policy, with the place of each, and settings.
+
+    ``proxy_place`` is where the proxy among them stands, if there is one.
+    """
 
     sections: dict[str, Any] = field(default_factory=dict)
     places: dict[str, Place] = field(default_factory=dict)
     settings: dict[str, Any] = field(default_factory=dict)
+    proxy_place: Place | None = None
     peer_memory: dict[str, Any] | None = None
 
 
@@ -75,11 +80,12 @@ class _Values:
         return self.content.get(name)
 
 
-def read_values(documents: Iterable[Document], findings: Findings) -> HelmInput:
+def read_values(documents: Iterable[Document], findings: Findings, *, container: bool) -> HelmInput:
     """Read values files and variables; they are merged and a later one wins, as with Helm's ``--values``.
 
     ``deployCR: false`` makes the chart leave every section unread, and so does this. Without ``deployCR``, which
     commands and guides often lack, the sections that are switched on are what the user wants.
+    ``container``: the driver is a container, not packages on the hosts.
     """
     found = HelmInput()
     merged: dict[str, Any] = {}
@@ -90,7 +96,7 @@ def read_values(documents: Iterable[Document], findings: Findings) -> HelmInput:
     for document in given:
         place = Place(findings, document)
         own = Findings()
-        values = CHART.read(document.content, Place(own, document))
+        values = (CONTAINER_CHART if container else CHART).read(document.content, Place(own, document))
         findings.violations += own.violations
         findings.notices += [each for each in own.notices if switch is not False or not _is_of_section(each)]
         merged = _merged(merged, values)
@@ -145,6 +151,7 @@ def _read_settings(values: _Values, found: HelmInput) -> None:
     ):
         if value is not None and value not in ({}, [], ""):
             found.settings[setting] = value
+    found.proxy_place = values.at("proxy")
 
 
 def _read_operators(values: _Values) -> None:

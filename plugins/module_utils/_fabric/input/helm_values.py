@@ -22,7 +22,10 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.schema 
     text,
     whole,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.models import NIC_CLUSTER_POLICY
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.models import (
+    NIC_CLUSTER_POLICY,
+    with_container,
+)
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.settings import NO_PROXY_READER
 
 LAST_WITH_SECTIONS = "v24.7.1"
@@ -57,6 +60,7 @@ _RDMA_SELECTORS = dict.fromkeys(("vendors", "deviceIDs", "drivers", "ifNames", "
 _SRIOV_SELECTORS = dict.fromkeys(
     ("vendors", "devices", "drivers", "pfNames", "pciAddresses", "rootDevices", "linkTypes"), _STRINGS
 )
+_INIT_IMAGE = "the init container is always there; rdma_fabric_image_overrides names its image (doca-driver-init)"
 _INIT_CONTAINER = {"initContainer": Field("anything", "init container", idle="the driver is installed on the host")}
 _RDMA_RESOURCES = _resources(rdmaHcaMax=whole("pods that may share the devices", minimum=0), **_RDMA_SELECTORS)
 
@@ -190,3 +194,16 @@ CHART = Model(
     ),
 )
 """Every value of every release of the chart."""
+
+
+def _of_containers() -> Model:
+    model = with_container(CHART)
+    fields = dict(model.root.fields or {})
+    driver = fields["ofedDriver"]
+    kept = {"initContainer": replace(_INIT_CONTAINER["initContainer"], idle=_INIT_IMAGE)}
+    fields["ofedDriver"] = replace(driver, fields={**(driver.fields or {}), **kept})
+    return replace(model, root=replace(model.root, fields=fields))
+
+
+CONTAINER_CHART = _of_containers()
+"""The same where ``ofedDriver`` asks for the driver's container."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any, Dict, Iterable, List, Mapping, Sequence, Tuple
 
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks import nv_ipam
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks import driver_container, nv_ipam
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.versions import version_problems
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.findings import (
     Document,
@@ -20,6 +20,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.images 
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input import (
     attachments,
     components,
+    containers,
     controllers,
     functions,
     helm,
@@ -118,8 +119,8 @@ def build_spec(
     findings = Findings(violations=list(violations))
     fitting = [document for document in documents if _fits(document, findings)]
     values = [document for document in helm_values if _fits(document, findings)]
-    given = _read(fitting, variables, findings)
-    chart = helm.read_values(values, findings)
+    given = _read(fitting, variables, findings, container=driver_container.in_container(settings))
+    chart = helm.read_values(values, findings, container=driver_container.in_container(settings))
     role_settings = read_settings(settings, findings)
     all_settings = complete(role_settings, chart.settings)
     cluster = _effective_cluster_policy(given, chart)
@@ -138,8 +139,10 @@ def build_spec(
         findings.violations += host_violations
         findings.notices += host_notices
     desired_states = {name: reading[0] for name, reading in hosts.items()}
-    services.check(replace(deployed, hosts=desired_states), given.networks, given.objects)
     controllers.check(deployed, given.objects)
+    deployed = replace(deployed, hosts=desired_states)
+    services.check(deployed, given.networks, given.objects)
+    _check_containers(policies, given, deployed, role_settings, _proxy_place(role_settings, chart, findings))
     findings.violations += controllers.contested(cluster, desired_states)
     functions.check_hosts(given.function_policies, desired_states)
     findings.violations += policy.conflicting_modes(cluster.spec if cluster else None, desired_states)
@@ -166,12 +169,14 @@ def build_spec(
     return spec, together(dict.fromkeys(findings.notices))
 
 
-def _read(documents: Sequence[Document], variables: Mapping[str, Any], findings: Findings) -> _Input:
-    """Check every resource on its own and sort them."""
+def _read(
+    documents: Sequence[Document], variables: Mapping[str, Any], findings: Findings, *, container: bool
+) -> _Input:
+    """Check every resource on its own and sort them; ``container``: the driver is one, not packages on the hosts."""
     given = _Input()
     for resource in _resources(documents, variables, findings):
         _note_repetition(resource, given)
-        _take(resource, given)
+        _take(resource, given, container=container)
     for name, item, place in _named("network_attachments", variables.get("network_attachments"), findings):
         given.networks.append(attachments.read_attachment_variable(name, item, place))
     given.function_policies = operator_config.configured(given.function_policies, given.operator_config)
@@ -212,6 +217,12 @@ def _variable(name: str, value: Any, findings: Findings) -> Place:
     return Place(findings, Document(f"{VARIABLES}{name}", value))
 
 
+def _proxy_place(settings: Mapping[str, Any], chart: helm.HelmInput, findings: Findings) -> Place:
+    """Return where the proxy of the settings stands."""
+    own = settings.get("proxy")
+    return _variable("proxy", own, findings) if own or chart.proxy_place is None else chart.proxy_place
+
+
 def _fits(document: Document, findings: Findings) -> bool:
     """Return whether a document is of a size that can be worked on; note it when not."""
     level, depth, count = [document.content], 0, 0
@@ -233,10 +244,10 @@ def _members(value: Any) -> Iterable[Any]:
     return value if isinstance(value, (list, tuple)) else ()
 
 
-def _take(resource: Resource, given: _Input) -> None:
+def _take(resource: Resource, given: _Input, *, container: bool) -> None:
     """Check one resource on its own and put it where it belongs."""
     if resource.kind in ("NicClusterPolicy", "NicNodePolicy"):
-        given.policies.append(policy.read_policy(resource))
+        given.policies.append(policy.read_policy(resource, container=container))
     elif resource.kind == NODE_POLICY.name:
         given.function_policies.append(functions.read_function_policy(resource))
     elif resource.kind == POOL_CONFIG.name:
@@ -279,7 +290,8 @@ def _remark_driver_override(
     """Say which parts of ``image_overrides.doca-driver`` change nothing that hosts are asked for."""
     given = settings["image_overrides"].get(DRIVER) or {}
     place = _variable("image_overrides", settings["image_overrides"], findings).at(DRIVER)
-    for part in [part for part in given if part != "repository"]:
+    idle = () if driver_container.in_container(settings) else ("repository",)
+    for part in [part for part in given if part not in idle]:
         without = {key: value for key, value in given.items() if key != part}
         overrides = {**settings["image_overrides"], DRIVER: without}
         if policy.all_host_requests(policies, {**settings, "image_overrides": overrides}) == requests:
@@ -351,6 +363,16 @@ def _check_feature_discovery(settings: dict[str, Any], findings: Findings) -> No
     if settings.get("label_nodes"):
         hint = "set rdma_fabric_nfd: false to do without it, or leave this out"
         _variable("label_nodes", True, findings).notice("labels what Node Feature Discovery labels as well", hint)
+
+
+def _check_containers(
+    policies: Sequence[Policy], given: _Input, deployed: components.Deployed, variables: Mapping[str, Any], proxy: Place
+) -> None:
+    """Judge the driver where it is a container; ``variables`` are settings given as such, ``proxy`` where it stands."""
+    containers.check(policies, given.objects, variables, deployed.namespace, proxy.findings)
+    if driver_container.in_container(deployed.settings):
+        containers.remark_proxy(policies, deployed.settings["proxy"], proxy)
+        proxy.findings.violations += containers.contested(policies, deployed.settings, deployed.hosts)
 
 
 def _check_together(cluster: Policy | None, nodes: Sequence[Policy], given: _Input, settings: dict[str, Any]) -> None:

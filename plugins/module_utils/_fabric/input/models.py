@@ -9,9 +9,13 @@ webhook's rules in ``api/v1alpha1/validator``.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.devplugin import check_rdma_shared, check_sriov
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.driver_container import (
+    CONTAINERS as DRIVER_CONTAINERS,
+)
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.jsontext import Problem
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.names import (
     dns_label,
@@ -28,6 +32,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.schema 
     Model,
     annotation_map,
     flag,
+    in_effect,
     label_map,
     record,
     series,
@@ -57,8 +62,10 @@ API_VERSION = "mellanox.com/v1alpha1"
 POLICY_NAME = "nic-cluster-policy"
 """The only name today's operator honours for a NicClusterPolicy."""
 
-_ON_THE_HOST = "it describes the driver's container; here the driver is installed on the host"
-_DRIVER_CONTAINERS = ("mofed-container", "network-operator-init-container", "openshift-driver-toolkit-ctr")
+_ON_THE_HOST = (
+    "it describes the driver's container, and the driver is installed on the host unless rdma_fabric_driver_source is "
+    "container"
+)
 
 
 def _config_field(check: Any) -> Field:
@@ -132,7 +139,10 @@ _UPGRADE = record(
 
 
 def _config_map(description: str) -> Field:
-    idle = "ConfigMaps are not read for the host's driver yet; set up the package sources on the host"
+    idle = (
+        "it describes the driver's container, which rdma_fabric_driver_source: container deploys; set up the package "
+        "sources on the host"
+    )
     name = text("name of a ConfigMap", check=or_empty(dns_subdomain))
     return record(description, {"name": name}, idle=idle, since="v1.3.0")
 
@@ -140,7 +150,7 @@ def _config_map(description: str) -> Field:
 OFED_DRIVER = record(
     "the network driver",
     {
-        **image_fields(_DRIVER_CONTAINERS, idle=_ON_THE_HOST, versions=driver_version),
+        **image_fields(DRIVER_CONTAINERS, idle=_ON_THE_HOST, versions=driver_version),
         "startupProbe": _probe("startup probe of the container"),
         "livenessProbe": _probe("liveness probe of the container"),
         "readinessProbe": _probe("readiness probe of the container"),
@@ -317,6 +327,19 @@ NETWORK_MODELS = {
 }
 """The models of the network kinds, by kind."""
 
+
+def with_container(model: Model) -> Model:
+    """Return the model of a policy or of Helm values where the driver's container reads all of its section."""
+    fields = dict(model.root.fields or {})
+    for name in ("ofedDriver", "proxy"):
+        if name in fields:
+            fields[name] = in_effect(fields[name])
+    return replace(model, root=replace(model.root, fields=fields))
+
+
 _POLICY_MODELS = {model.name: model for model in (NIC_CLUSTER_POLICY, NIC_NODE_POLICY)}
 MODELS = {**_POLICY_MODELS, **NETWORK_MODELS, **POOL_MODELS, **SRIOV_MODELS}
 """Every model, by kind."""
+
+CONTAINER_MODELS = {name: with_container(model) for name, model in _POLICY_MODELS.items()}
+"""The models of policies where ``ofedDriver`` asks for the driver's container."""

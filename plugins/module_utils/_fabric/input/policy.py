@@ -19,6 +19,10 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks import 
     ib_kubernetes,
     nic_configuration,
 )
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.driver_container import (
+    NIC_LABEL,
+    in_container,
+)
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.versions import (
     sriov_resource_problems,
     version_problems,
@@ -31,8 +35,17 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.images 
     effective_version,
     inherited_image,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.driver import driver_request, remark_driver
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.models import MODELS, POLICY_NAME
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.driver import (
+    container_request,
+    driver_request,
+    remark_container,
+    remark_driver,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.models import (
+    CONTAINER_MODELS,
+    MODELS,
+    POLICY_NAME,
+)
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.pools import note
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.resources import Resource
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.upgrades import drains_of, remark_upgrades
@@ -44,7 +57,7 @@ EXCLUSIVE_SECTIONS = ("ofedDriver", "rdmaSharedDevicePlugin", "sriovDevicePlugin
 TELEMETRY = "docaTelemetryService"
 IMAGE_PARTS = ("repository", "image", "version")
 PLUGIN_KINDS = {"rdmaSharedDevicePlugin": "rdma_shared", "sriovDevicePlugin": "sriov"}
-VENDOR_NICS = {"feature.node.kubernetes.io/pci-15b3.present": "true"}
+VENDOR_NICS = {NIC_LABEL: "true"}
 VENDOR_GPUS = {"feature.node.kubernetes.io/pci-10de.present": "true"}
 """Labels of nodes with a NIC, and with a GPU, of the vendor, as NFD sets them with the operator's configuration."""
 
@@ -90,12 +103,15 @@ class Policy:
         return found
 
 
-def read_policy(resource: Resource) -> Policy:
-    """Check one NicClusterPolicy or NicNodePolicy and bring it to the current shape."""
+def read_policy(resource: Resource, *, container: bool) -> Policy:
+    """Check one NicClusterPolicy or NicNodePolicy and bring it to the current shape.
+
+    ``container``: its driver is a container, not packages on the hosts.
+    """
     place = resource.spec_place
     if resource.spec is None:
         place.notice("is empty: the policy asks for nothing")
-    spec = MODELS[resource.kind].read(resource.spec, place)
+    spec = (CONTAINER_MODELS if container else MODELS)[resource.kind].read(resource.spec, place)
     if resource.kind == "NicClusterPolicy" and resource.name not in ("", POLICY_NAME):
         hint = f"rename it to {POLICY_NAME} if an operator shall read it too"
         resource.place.at("metadata", "name").notice("is a name that today's operator ignores", hint)
@@ -150,8 +166,11 @@ def remark(policy: Policy, settings: dict[str, Any]) -> None:
     for odd in doca_telemetry.inherited_problems(spec[TELEMETRY], defaults) if TELEMETRY in spec else ():
         policy.at(TELEMETRY).notice(odd.problem, odd.hint)
     if "ofedDriver" in spec:
-        remark_driver(spec["ofedDriver"], defaults, policy.at("ofedDriver"), policy.place)
-        remark_upgrades(spec["ofedDriver"], policy.at("ofedDriver").at("upgradePolicy"))
+        remarked = remark_container if in_container(settings) else remark_driver
+        remarked(spec["ofedDriver"], defaults, policy.at("ofedDriver"), policy.place)
+        remark_upgrades(
+            spec["ofedDriver"], policy.at("ofedDriver").at("upgradePolicy"), container=in_container(settings)
+        )
     for section, kind in PLUGIN_KINDS.items():
         if section in spec:
             _remark_plugin(policy, section, kind, settings)
@@ -278,7 +297,8 @@ def host_requests(policy: Policy, settings: dict[str, Any]) -> list[dict[str, An
     request = {"source": f"{policy.kind}/{policy.name}", "driver": None, "peer_memory": None}
     section, found = policy.spec.get("ofedDriver"), []
     if section is not None:
-        driver = driver_request(section, policy.spec.get("global") or {}, settings)
+        requested = container_request if in_container(settings) else driver_request
+        driver = requested(section, policy.spec.get("global") or {}, settings)
         found.append({**request, "node_selector": selector, "driver": driver})
     if policy.peer_memory is not None:
         wanted = {**selector, **VENDOR_GPUS}
@@ -303,6 +323,11 @@ def remark_affinity(policy: Policy) -> None:
         labels = shown(json.dumps(affinity_labels(policy)))
         hint = f"the driver is planned on every host with the labels {labels}; use nodeSelector"
         policy.place.at("nodeAffinity").notice("cannot be applied to hosts as it is", hint)
+
+
+def restricts_nodes(policy: Policy) -> bool:
+    """Return whether a policy says which nodes it is about."""
+    return bool(policy.spec.get("nodeSelector") or _affinity_terms(policy))
 
 
 def _affinity_terms(policy: Policy) -> list[dict[str, Any]]:

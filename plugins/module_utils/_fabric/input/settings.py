@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Mapping
 
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks import driver_container
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common import openshift
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.findings import Document, Findings, Place
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.images import BILL
@@ -22,6 +23,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.names i
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.schema import (
     Model,
     flag,
+    in_effect,
     mapping,
     record,
     series,
@@ -51,6 +53,19 @@ _OVERRIDE = record(
         "version": text("tag or digest", check=version),
     },
 )
+_GROUP = record(
+    "a group of nodes",
+    {
+        "os": text("what os-release of the nodes has as ID: ubuntu, rhel, rhcos, sles", required=True),
+        "os_version": text("what it has as VERSION_ID", required=True),
+        "kernel": text("the release of their kernel, as uname -r has it", required=True),
+        "arch": text("their architecture", choices=driver_container.ARCHITECTURES, required=True),
+        "precompiled": flag("whether the registry has an image for this kernel"),
+        "runtime": text("what runs their containers", choices=driver_container.RUNTIMES),
+        "ostree_version": text("what os-release of OpenShift's nodes has as OSTREE_VERSION"),
+        "toolkit_image": text("image of OpenShift's driver toolkit for them"),
+    },
+)
 _DRIVER_OVERRIDE = record(
     "what replaces the release of the driver",
     {
@@ -67,6 +82,10 @@ SETTINGS = Model(
             "nfd": flag("whether Node Feature Discovery is deployed"),
             "label_nodes": flag("whether nodes are labelled by what was read of their hosts"),
             openshift.SETTING: flag("whether the cluster is OpenShift"),
+            driver_container.SOURCE: text("what ofedDriver asks for", choices=driver_container.SOURCES),
+            driver_container.NODES: series(
+                "nodes of the driver's container", _GROUP, check=driver_container.check_groups
+            ),
             "cni_bin_dir": text("directory of CNI programs on the nodes", check=_absolute),
             "cni_conf_dir": text("directory of CNI configurations on the nodes", check=_absolute),
             "join_taint": text("taint of nodes that are yet to be verified", check=or_empty(taint)),
@@ -89,17 +108,21 @@ SETTINGS = Model(
 )
 
 
+_OF_CONTAINERS = Model(SETTINGS.name, in_effect(SETTINGS.root))
+
+
 def read_settings(given: Mapping[str, Any], findings: Findings) -> dict[str, Any]:
     """Check the settings of role variables and return those that are right.
 
     ``None`` counts as not given, and so does an empty mapping that would have no effect anyway: it is a default.
     """
     read: dict[str, Any] = {}
+    model = _OF_CONTAINERS if driver_container.in_container(given) else SETTINGS
     for name, value in given.items():
         # Every setting is a variable of its own: that is the name its user knows.
         place = Place(findings, Document(f"{VARIABLES}{name}", value))
         is_default = value is None or (value == {} and bool((SETTINGS.root.fields or {})[name].idle))
-        found = None if is_default else SETTINGS.read_field(name, value, place)
+        found = None if is_default else model.read_field(name, value, place)
         if found is not None:
             read[name] = found
     return read

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from typing import Any, Mapping
 
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.driver_container import SAFE_LOAD
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.findings import Place
 
 _DRAIN_SECONDS = 300
@@ -46,8 +47,11 @@ def holds_back(section: Mapping[str, Any]) -> bool:
     return policy is not None and not policy.get("autoUpgrade")
 
 
-def remark_upgrades(section: Mapping[str, Any], place: Place) -> None:
-    """Say when the upgrade policy of a driver's section counts, and what of it does not."""
+def remark_upgrades(section: Mapping[str, Any], place: Place, *, container: bool) -> None:
+    """Say when the upgrade policy of a driver's section counts, and what of it does not.
+
+    ``container``: the driver is a container, whose pods no run of this collection replaces.
+    """
     policy = section.get("upgradePolicy")
     if policy is None:
         return
@@ -56,6 +60,15 @@ def remark_upgrades(section: Mapping[str, Any], place: Place) -> None:
         "variable, rdma_fabric_max_unavailable or rdma_fabric_reboot_parallel says otherwise"
     )
     place.notice("counts where a run drains nodes", hint)
+    if container:
+        hint = "delete them one by one, each on a drained node: docs/guide-drivers.md has a play for it"
+        asking = place.at("autoUpgrade") if policy.get("autoUpgrade") else place
+        asking.notice("replaces no pod of the driver: a changed one waits until the old pod is deleted", hint)
+        if policy.get("safeLoad") and policy.get("autoUpgrade"):
+            problem = "has each driver wait, at every start of its pod, until somebody takes an annotation off the node"
+            hint = f"drain the node, then: kubectl annotate node NODE {SAFE_LOAD}-"
+            place.at("safeLoad").notice(problem, hint)
+        return
     if policy.get("autoUpgrade"):
         hint = "nodes are upgraded when you start rdma.fabric.upgrade; without it the driver that a host has stays"
         place.at("autoUpgrade").notice("lets a run upgrade drivers, and starts none", hint)

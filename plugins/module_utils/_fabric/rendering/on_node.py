@@ -30,7 +30,7 @@ def on_node(objects: Sequence[Body], node: Body) -> OnNode:
     Selectors of labels by Node Feature Discovery say nothing before it has labelled the node.
     """
     sets = [body for body in objects if body["kind"] == "DaemonSet"]
-    chosen = [body for body in sets if _selects(_pod(body), node)]
+    chosen = [body for body in sets if selects(_pod(body), node)]
     configs = {
         f"{body['metadata'].get('namespace')}/{body['metadata']['name']}": body for body in objects if _is_map(body)
     }
@@ -76,7 +76,7 @@ def _is_by_features(pod: Body) -> bool:
     return any(key.startswith(FEATURES) for key in keys)
 
 
-def _selects(pod: Body, node: Body) -> bool:
+def selects(pod: Body, node: Body) -> bool:
     """Tell whether a pod may run on a node by its selector and required affinity (component-helpers, nodeaffinity)."""
     labels = node["metadata"].get("labels") or {}
     if any(labels.get(key) != value for key, value in (pod.get("nodeSelector") or {}).items()):

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any, Callable, Dict
 
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks import nad, sriov_policies
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks import driver_container, nad, sriov_policies
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.nv_ipam import POOL_KINDS
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.versions import (
     has_node_slices,
@@ -41,6 +41,9 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.comp
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.components.doca_telemetry import (
     doca_telemetry,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.components.driver_container import (
+    driver_container as containers_of_driver,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.components.ib_kubernetes import (
     ib_kubernetes,
@@ -144,6 +147,11 @@ def _components(spec: Object) -> list[Object]:
     found: list[Object] = []
     if settings.get("nfd") and (spec.get("cluster_policy") or node_policies or spec.get("function_policies")):
         found += [*crds.node_feature_discovery(), *nfd.node_feature_discovery(cluster)]
+    groups, config_maps = (
+        driver_container.nodes_of(spec),
+        driver_container.data_of(spec.get("objects") or [], namespace),
+    )
+    found += containers_of_driver(cluster, groups, config_maps)
     for component in _COMPONENTS:
         found += component(cluster)
     found += _whereabouts(spec, cluster)
@@ -151,7 +159,7 @@ def _components(spec: Object) -> list[Object]:
     for each in node_policies:
         selector = {str(key): str(value) for key, value in (each["spec"].get("nodeSelector") or {}).items()}
         rollout = Rollout(namespace, each["spec"], settings, suffix=each["name"], node_selector=selector)
-        found += [*sriov(rollout), *rdma_shared(rollout)]
+        found += [*containers_of_driver(rollout, groups, config_maps), *sriov(rollout), *rdma_shared(rollout)]
     found += _functions(spec, namespace, cluster.spec.get("global") or {})
     if cluster.openshift:
         return openshift.admitted(_once(found), namespace)

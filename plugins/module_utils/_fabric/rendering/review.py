@@ -14,6 +14,7 @@ from typing import Any, Iterable
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks import (
     devplugin,
     doca_telemetry,
+    driver_container,
     ib_kubernetes,
     nad,
     nic_configuration,
@@ -81,6 +82,7 @@ def review(spec: Object) -> list[Violation]:
     policies += [("NicNodePolicy", policy) for policy in spec.get("node_policies") or []]
     for kind, policy in policies:
         _review_policy(found, kind, policy, spec.get("settings") or {})
+    _review_driver_container(found, spec)
     _review_node_policies(found, spec)
     _review_nfd(found, spec)
     for policy in spec.get("function_policies") or []:
@@ -204,6 +206,30 @@ def _review_node_policies(found: list[Violation], spec: Object) -> None:
             if policy["spec"].get(name) and cluster.get(name):
                 problem = f"is also in the NicClusterPolicy: two {name} would meet on one node"
                 found.append(Violation(source, f"spec.{name}", problem, "keep it in one of them"))
+
+
+def _review_driver_container(found: list[Violation], spec: Object) -> None:
+    """Refuse what the driver's container can't be made of."""
+    settings = spec.get("settings") or {}
+    if not driver_container.in_container(settings):
+        return
+    _refuse(
+        found, "settings", driver_container.NODES, driver_container.check_groups(settings.get("driver_nodes") or [])
+    )
+    config_maps = driver_container.data_of(spec.get("objects") or [], spec.get("namespace") or "")
+    groups = driver_container.nodes_of(spec)
+    for policy in [
+        *([spec["cluster_policy"]] if spec.get("cluster_policy") else []),
+        *(spec.get("node_policies") or []),
+    ]:
+        section = _section(policy["spec"], driver_container.SECTION)
+        if section is not None:
+            where = f"spec.{driver_container.SECTION}"
+            version = effective_version("doca-driver", section, policy["spec"].get("global") or {}, settings)
+            wrong = driver_container.check(section, config_maps)
+            _refuse(found, policy["source"], where, wrong)
+            _refuse(found, policy["source"], where, driver_container.check_on(section, version, groups, settings))
+            _review_containers(found, policy["source"], where, section, driver_container.CONTAINERS)
 
 
 def _review_nfd(found: list[Violation], spec: Object) -> None:

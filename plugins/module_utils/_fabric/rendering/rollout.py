@@ -8,6 +8,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.driver_container import (
+    NIC_LABEL,
+    WAIT_LABEL,
+    in_container,
+)
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.distributions import USUAL
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.images import (
     effective_version,
@@ -19,7 +24,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.openshi
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.quantities import canonical_quantity
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.taints import toleration_of
 
-NIC_PRESENT = "feature.node.kubernetes.io/pci-15b3.present"
+NIC_PRESENT = NIC_LABEL
 GPU_TOLERATION: Object = {"effect": "NoSchedule", "key": "nvidia.com/gpu", "operator": "Exists"}
 CRITICAL = "system-node-critical"
 _CONTROL_PLANE = ("node-role.kubernetes.io/master", "node-role.kubernetes.io/control-plane")
@@ -82,14 +87,16 @@ class Rollout:
         """Return the name of a DaemonSet of this policy: bounded, as the vendor's operator builds it."""
         return f"{name}-{name_hash(self.suffix)}" if self.suffix else name
 
-    def pod(self, section: Object, *, selective: bool = False, **fields: Any) -> Object:
+    def pod(self, section: Object, *, selective: bool = False, after_driver: bool = False, **fields: Any) -> Object:
         """Return a DaemonSet's pod spec with everything the policy says about placing and pulling it.
 
-        ``selective``: only nodes that have a NIC of the vendor. The vendor's operator also waits for the label
-        ``network.nvidia.com/operator.mofed.wait=false``, which its driver container's state sets; here the driver is
-        installed on the host before anything is pushed, so nobody would ever set that label.
+        ``selective``: only nodes that have a NIC of the vendor. ``after_driver``: only nodes whose driver is loaded,
+        which the label ``network.nvidia.com/operator.mofed.wait=false`` says, where containers bring it. Else the
+        driver is installed on the host before anything is pushed, and nobody sets that label.
         """
-        vendor = {NIC_PRESENT: "true"} if selective and not self.any_nic else {}
+        vendor = {NIC_LABEL: "true"} if selective and not self.any_nic else {}
+        if after_driver and in_container(self.settings) and not self.any_nic:
+            vendor[WAIT_LABEL] = "false"
         selector = {**vendor, **self.node_selector}
         affinity = self.spec.get("nodeAffinity")
         return {

@@ -120,6 +120,11 @@ def waiting(version: str) -> Any:
     return request(driver={**ofed(version), "auto_upgrade": False})
 
 
+def in_container(version: str) -> Any:
+    """Return what a policy says whose driver is a container."""
+    return request(driver={**ofed(version), "source": "container"})
+
+
 def statuses(found: list[Any]) -> dict[str, str]:
     return {step["id"].split(":", 1)[1]: step["status"] for step in found}
 
@@ -350,6 +355,23 @@ class TestRefusals:
         found = plan(host(state), asked(), driver={"source": "container"}, **CONSENTED)
         assert found["steps"] == []
         assert "the driver container is to bring it" in found["notices"][0]
+
+    def test_a_driver_that_a_policy_has_in_a_container_is_left_to_it(self) -> None:
+        found = plan(host(read()), in_container(WANTED))
+        assert found["steps"] == []
+        assert "from a driver container, and none has run on this host yet" in found["notices"][0]
+        assert plan(host(read()), in_container("sha256:" + "0" * 64))["steps"] == []
+
+    @pytest.mark.parametrize("own", [{"storage_modules": "unload"}, {"version": "24.10-1.1.4.0"}, {"state": "absent"}])
+    def test_packages_beside_a_container_of_a_policy_are_refused(self, own: Any) -> None:
+        (step,) = steps(host(read()), in_container(WANTED), driver=own)
+        assert step["status"] == "refused" and "is about packages" in step["reason"]
+        assert "leave rdma_fabric_driver out" in step["detail"]
+
+    def test_installed_packages_are_removed_before_a_container_brings_the_driver(self) -> None:
+        (step,) = steps(host(installed()), in_container(WANTED))
+        assert (step["id"], step["status"]) == ("driver:container", "refused")
+        assert "rdma_fabric_driver: {state: absent} and rdma_fabric_driver_source: packages" in step["detail"]
 
     def test_a_host_that_has_what_it_needs_is_not_refused_for_anything(self) -> None:
         state = installed(loaded=running("BBBB"), locks=[{"pid": 1, "program": "apt", "path": "/x"}], free_mib={})

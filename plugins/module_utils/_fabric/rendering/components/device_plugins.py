@@ -118,6 +118,7 @@ def _pod(rollout: Rollout, section: Object, container: Object, volumes: list[Obj
     return rollout.pod(
         section,
         selective=True,
+        after_driver=True,
         hostNetwork=True,
         # Both plugins speak to the kubelet alone.
         automountServiceAccountToken=False,

@@ -85,6 +85,7 @@ def _daemon_set(rollout: Rollout, section: Object, own: str) -> Object:
     pod = rollout.pod(
         section,
         selective=True,
+        after_driver=True,
         hostNetwork=True,
         # The account has no rights; which pods use devices is asked of the kubelet.
         automountServiceAccountToken=False,

@@ -231,6 +231,7 @@ def _daemon_set(rollout: Rollout, section: Object) -> Object:
     pod = rollout.pod(
         daemon,
         selective=True,
+        after_driver=True,
         hostNetwork=True,
         hostPID=True,
         priorityClassName=CRITICAL,

@@ -62,6 +62,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.driver impo
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.driver_families import (
     FLAVOUR_TITLES,
     INBOX,
+    VENDOR_FLAVOURS,
     inbox_package,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import CONSENTS
@@ -129,6 +130,13 @@ def _unclear(context: Context, wish: Unclear) -> Step:
 def _container(case: Case) -> ConcernPlan:
     """Leave the modules to the driver container, and say what it has not done yet."""
     title = case.wish.title
+    installed = _installed(case)["flavour"]
+    if case.state["packages"] is not None and installed in VENDOR_FLAVOURS and case.wish.asked_by != VARIABLE:
+        detail = (
+            f"packages of {FLAVOUR_TITLES[installed]} are installed, and the host loads their driver at boot: remove "
+            "them with rdma_fabric_driver: {state: absent} and rdma_fabric_driver_source: packages, then run again"
+        )
+        return [_refused(case, "container", "have a container bring the driver", detail)], []
     if needs.runs_wanted(case):
         return [], []
     if container_owns(case.state):

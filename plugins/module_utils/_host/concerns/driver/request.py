@@ -9,7 +9,7 @@ from typing import Any, Mapping, NamedTuple
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.host_requests import requests_for
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.driver import ABSENT, driver
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.driver import ABSENT, CONTAINER, driver
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.driver_families import (
     DOCA_OFED,
     FLAVOUR_TITLES,
@@ -73,6 +73,12 @@ def wish_of(context: Context) -> Wish | Unclear | None:
         names = " and ".join(f"{request['source']} ({request['driver'].get('version')})" for request in requests)
         detail = "narrow their nodeSelector so that one is left"
         return Unclear("choose between contradicting driver requests", f"{names} all select this host", detail)
+    if own and requests and _in_container(requests[0]) and own["source"] != CONTAINER:
+        return Unclear(
+            "choose between packages and a container of the driver",
+            f"{requests[0]['source']} has its driver in a container, and {VARIABLE} is about packages",
+            f"leave {VARIABLE} out for this host, or keep the policy off its node with a nodeSelector",
+        )
     if own and (own["state"] == ABSENT or own["flavour"] or own["version"]):
         return _own_wish(own, requests[0] if requests else None)
     return _requested_wish(requests[0], own) if requests else None
@@ -82,6 +88,11 @@ def flavour_of(image: Any, version: DriverVersion | None) -> str:
     """Return the flavour that a release means: DOCA-OFED since 25.01, or when an operator's DOCA image names it."""
     newer = version is not None and (version.doca is not None or version.fields[:2] >= FIRST_DOCA_ONLY)
     return DOCA_OFED if newer or image == _DOCA_IMAGE else MLNX_OFED
+
+
+def _in_container(request: Mapping[str, Any]) -> bool:
+    """Return whether a policy has the driver of its nodes in a container, and asks hosts for no packages."""
+    return bool(request["driver"].get("source") == CONTAINER)
 
 
 def _own_wish(own: Mapping[str, Any], request: Mapping[str, Any] | None) -> Wish | Unclear:
@@ -101,7 +112,7 @@ def _requested_wish(request: Mapping[str, Any], own: Mapping[str, Any] | None) -
     section = request["driver"]
     text = str(section.get("version") or "")
     version = parse_driver_version(text)
-    if version is None:
+    if version is None and not _in_container(request):
         reason = f"{request['source']} asks for an ofedDriver"
         if is_image_digest(text):
             detail = f"a digest does not say which release it holds; name it in {VARIABLE}: {{version: ...}}"
@@ -109,6 +120,8 @@ def _requested_wish(request: Mapping[str, Any], own: Mapping[str, Any] | None) -
             detail = f"its version {text!r} is no driver release such as 24.07-0.6.1.0-0 and no sha256 digest"
         return Unclear("read the wanted driver version", reason, detail)
     asked = {"storage_modules": section["storage_modules"]} if section.get("storage_modules") else {}
+    if _in_container(request):
+        asked = {"source": CONTAINER}
     settings = own if own is not None else driver(Place(Found(), VARIABLE), asked)
     waits = section.get("auto_upgrade") is False
     return Wish(str(request["source"]), flavour_of(section.get("image"), version), version, settings or {}, waits)
