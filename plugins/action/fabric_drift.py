@@ -62,7 +62,7 @@ class ActionModule(ClusterAction):
         if not self.check_mode:
             self._make(run_dir)
         hosts = self._hosts(arguments["spec"], task_vars)
-        cluster, notices = self._cluster(arguments, task_vars.get("hostvars") or {})
+        cluster, notices = self._cluster(arguments, variables_of_hosts(task_vars))
         now = datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
         document = document_of(hosts, cluster, now, notices)
         files = {run_dir / "drift.json": json_text(document), run_dir / "drift.xml": junit_text(document)}

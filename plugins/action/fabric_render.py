@@ -13,6 +13,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.rend
 from ansible_collections.rdma.fabric.plugins.plugin_utils._action import ActionFailure, FabricAction
 from ansible_collections.rdma.fabric.plugins.plugin_utils._driver_nodes import left_out, whole
 from ansible_collections.rdma.fabric.plugins.plugin_utils._files import foresee_writable_directory
+from ansible_collections.rdma.fabric.plugins.plugin_utils._host_variables import variables_of_hosts
 from ansible_collections.rdma.fabric.plugins.plugin_utils._manifests import (
     ForeignFile,
     apply_folder,
@@ -33,7 +34,7 @@ class ActionModule(FabricAction):
         spec = arguments["spec"]
         if spec.get("version") != 1:
             raise ActionFailure("spec: is no specification of this release; give the spec that fabric_input returns")
-        variables = task_vars.get("hostvars") or {}
+        variables = variables_of_hosts(task_vars)
         spec, unknown = whole(spec, variables)
         if unknown and not arguments["partial"]:
             raise ActionFailure(unknown)

@@ -37,6 +37,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._rollout.ready import 
 from ansible_collections.rdma.fabric.plugins.plugin_utils._action import ActionFailure
 from ansible_collections.rdma.fabric.plugins.plugin_utils._cluster_action import ClusterAction, task_environment
 from ansible_collections.rdma.fabric.plugins.plugin_utils._driver_nodes import whole
+from ansible_collections.rdma.fabric.plugins.plugin_utils._host_variables import variables_of_hosts
 from ansible_collections.rdma.fabric.plugins.plugin_utils._node_cluster import NodeCluster
 from ansible_collections.rdma.fabric.plugins.plugin_utils._process import running_play
 
@@ -52,7 +53,7 @@ class ActionModule(ClusterAction):
         _refuse(arguments)
         self._taint = taint_of(arguments["taint"])
         if arguments["spec"]:
-            arguments = {**arguments, "spec": whole(arguments["spec"], task_vars.get("hostvars") or {})[0]}
+            arguments = {**arguments, "spec": whole(arguments["spec"], variables_of_hosts(task_vars))[0]}
         now = datetime.now(timezone.utc)
         run = f"{own_user()}-{running_play().rpartition('/')[2] or os.getppid()}"
         self._mark, self._now = Mark(own_user(), run, now.strftime("%Y-%m-%dT%H:%M:%SZ")), now
