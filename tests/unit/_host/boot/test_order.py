@@ -60,7 +60,9 @@ class Host(Kernel):
     def of_the_unit(self) -> dict[str, tuple[bytes, int]]:
         """Bytes and mode of every file of the boot unit."""
         places = ("/etc/systemd/system/", "/etc/rdma-fabric/", PROGRAM_DIRECTORY)
-        return {path: (data, self.modes.get(path, 0)) for path, data in self.tree.files.items() if path.startswith(places)}
+        return {
+            path: (data, self.modes.get(path, 0)) for path, data in self.tree.files.items() if path.startswith(places)
+        }
 
 
 def applied(text: str | None) -> tuple[Host, str]:
