@@ -182,8 +182,9 @@ hooks:
 give_back:
   description:
     - The other hosts whose nodes are drained before a reload or a reboot (C(rdma_fabric_drain), or C(safe_load) of
-      RV(drains)), as a run that was killed may have left them cordoned. There is none while a host was left behind.
+      RV(drains)), each with its node, as a run that was killed may have left it cordoned. Those that are only looked
+      at or wait for a reload or a reboot keep their nodes as they are. There is none while a host was left behind.
   returned: when O(reboots) is true
-  type: list
-  elements: str
+  type: dict
+  sample: {dgx-01: dgx-01.example.org}
 """

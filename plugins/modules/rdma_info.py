@@ -95,8 +95,8 @@ facts:
         - Interfaces of hardware and what stands on them. C(kind) is V(physical), V(representor), V(sub-function),
           V(ipoib-child), or the kernel's word for a virtual one such as V(bond) or V(vlan); C(lower) names those
           that it stands on. Interfaces of containers are left out.
-        - C(permanent_mac) is only told of members of a bond, whose C(mac) is that of the bond, and of ports with virtual
-          functions that have another C(mac).
+        - C(permanent_mac) is only told of members of a bond, whose C(mac) is that of the bond, and of a port with
+          virtual functions whose C(mac) was changed.
       type: list
       elements: dict
     rdma:
