@@ -44,7 +44,7 @@ options:
     description:
       - What policies say of drains (C(ofedDriver.upgradePolicy)), as C(spec.rollouts) of
         P(rdma.fabric.fabric_input#module) has it.
-      - Which of them a host obeys is told by the labels that were read of it.
+      - The labels that were read of a host tell which of them it obeys.
     type: list
     elements: dict
     default: []
@@ -60,7 +60,7 @@ options:
     description:
       - The specification, as P(rdma.fabric.fabric_input#module) returns it. The address ranges of its networks and
         pools are held against the addresses that were read of the hosts, which is done where routes are asked of them.
-        A range that would give a pod an address of a host is told as a host that was left behind is.
+        A range that would give a pod an address of a host is reported like a host that was left behind.
     type: dict
     default: {}
   hooks:

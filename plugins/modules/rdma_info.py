@@ -151,7 +151,7 @@ facts:
       type: dict
     owners:
       description:
-        - What operators of the cluster look after here. C(sriov_operator) has C(ports), lists of C(number), C(eswitch),
+        - What operators of the cluster manage here. C(sriov_operator) has C(ports), lists of C(number), C(eswitch),
           C(mtu) and C(functions) by PCI address; C(nic_operator) has C(named), PCI addresses of interfaces.
         - C(daemon) of both is the pod of its daemon, V(none) without one, empty where no pod is told of. An operator
           without a trace is left out.
