@@ -59,11 +59,18 @@ def leaves(body: dict[str, Any]) -> Iterator[tuple[str, Any]]:
         yield from ((f"metadata.{part}.{name}", _THERE) for name in metadata.get(part) or {})
     if metadata.get("ownerReferences"):
         yield "metadata.ownerReferences", _THERE
-    defaults = {**_DEFAULTS, **_OF_KIND.get(body["kind"], {})}
     rest = {key: item for key, item in body.items() if key not in ("metadata", "status", "rules")}
     if "rules" in body:
         yield "rules", sorted(_rights(body["rules"]))
-    yield from _walk("", _without(rest, defaults))
+    yield from _walk("", without_defaults(rest))
+
+
+def without_defaults(body: dict[str, Any], **also: Any) -> Any:
+    """Return an object, or a part with its ``kind``, without what the server fills in and what is empty.
+
+    ``also`` are fields that say nothing where they have this value.
+    """
+    return _without(body, {**_DEFAULTS, **_OF_KIND.get(body["kind"], {}), **also})
 
 
 def _rights(rules: list[dict[str, Any]]) -> set[str]:

@@ -30,6 +30,8 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._run_hosts import (
     due_for_reload,
     headline,
     hooks_of,
+    is_done,
+    nodes_of,
     parallel_of_policies,
     reasons,
     reboot_notice,
@@ -85,7 +87,7 @@ class ActionModule(FabricAction):
             due = {} if arguments["joining"] or not arguments["reboots"] else _reboots(hosts, variables, policies)
             answer = {"changed": False, "unfinished": [], **of_turns, **due}
             return {**answer, "notices": [*said, *answer.get("notices", [])]} if said else answer
-        nobody = {"reboot": [], "reload": [], "give_back": [], "parallel": "1"} if arguments["reboots"] else {}
+        nobody = {"reboot": [], "reload": [], "give_back": {}, "parallel": "1"} if arguments["reboots"] else {}
         notices = [*said, *of_turns.pop("notices", [])]
         return {"changed": False, "unfinished": unfinished, "notices": notices, **nobody, **of_turns}
 
@@ -114,7 +116,7 @@ def _joining(
     answer: dict[str, Any] = {"joining": going, "pushes": bool(going) or not new}
     if reboots:
         reload, reboot = due_for_reload(going, variables), due_for_reboot(going, variables)
-        answer.update(reload=reload, reboot=reboot, give_back=[], parallel="1")
+        answer.update(reload=reload, reboot=reboot, give_back={}, parallel="1")
         answer["notices"] = [*say_who_is_left(hosts, variables), *say_interruptions(reload, reboot)]
     return answer
 
@@ -134,7 +136,7 @@ def _reboots(
     """Return the hosts to reload or reboot, what is to be said before, and the others whose nodes are drained then."""
     reload, reboot = due_for_reload(hosts, variables), due_for_reboot(hosts, variables)
     due, safe = frozenset((*reload, *reboot)), drained(hosts, variables, policies)
-    others = [host for host in safe if host not in due]
+    others = nodes_of([host for host in safe if host not in due and is_done(variables[host])], variables)
     parallel = parallel_of_policies(sorted(due), variables, policies) if due else "1"
     notices = [*reload_notice(reload, safe, parallel), *reboot_notice(reboot, safe, parallel)]
     return {"reboot": reboot, "reload": reload, "give_back": others, "parallel": parallel, "notices": notices}

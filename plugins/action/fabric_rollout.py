@@ -69,7 +69,7 @@ class ActionModule(FabricAction):
             notices += unskipped_notice([turn.host for turn in found.turns if turn.node in skipped])
         return {
             "changed": False,
-            "turns": [asdict(turn) for turn in found.turns],
+            "turns": {turn.host: asdict(turn) for turn in found.turns},
             "left_out": [asdict(each) for each in found.left_out],
             "limit": found.limit,
             "domain_limit": found.domain_limit,

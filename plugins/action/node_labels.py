@@ -27,9 +27,6 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._node_labels import (
 )
 from ansible_collections.rdma.fabric.plugins.plugin_utils._run_hosts import nodes_of, taking_part
 
-# Somebody else writes to the node between reading it and labelling it.
-_MOST_WRITES = 5
-
 
 class ActionModule(ClusterAction):
     """Labels nodes by what was read of their hosts."""
@@ -89,7 +86,7 @@ class ActionModule(ClusterAction):
     def _label(
         self, connection: Connection, live: Mapping[str, Json], wanted: Mapping[str, Mapping[str, str]]
     ) -> dict[str, Labelling]:
-        """Label the nodes that are there; return what has become of each. Raises ApiFault, ActionFailure."""
+        """Label the nodes that are there; return what has become of each. Raises ApiFault."""
         found: dict[str, Labelling] = {}
         for name in sorted(set(wanted) & set(live)):
             labelled = self._label_node(connection, live[name], wanted[name])
@@ -99,18 +96,13 @@ class ActionModule(ClusterAction):
 
     def _label_node(self, connection: Connection, node: Json, wanted: Mapping[str, str]) -> Labelling | None:
         """Label one node, as it is read again where it has changed; None for one that is gone by now."""
-        name, live = str(node["metadata"]["name"]), node
-        for _attempt in range(_MOST_WRITES):
+        name = str(node["metadata"]["name"])
+
+        def attempt(live: Json) -> Labelling | None:
             due = labelling(live, wanted)
             if not due.is_due or self.check_mode:
                 return due
-            if nodes.apply_labels(connection, name, str(live["metadata"]["uid"]), due.applied) is not None:
-                return due
-            read = nodes.read_node(connection, name)
-            if read is None:
-                return None
-            live = read
-        raise ActionFailure(
-            f"node {name} was changed by somebody else each of {_MOST_WRITES} times that it was to be labelled; look "
-            "at who writes its labels (kubectl get node --show-managed-fields), then run again"
-        )
+            done = nodes.apply_labels(connection, name, str(live["metadata"]["uid"]), due.applied)
+            return due if done is not None else None
+
+        return nodes.write_node(connection, name, attempt, node)

@@ -44,7 +44,7 @@ options:
     description:
       - What policies say of drains (C(ofedDriver.upgradePolicy)), as C(spec.rollouts) of
         P(rdma.fabric.fabric_input#module) has it.
-      - Which of them a host obeys is told by the labels that were read of it.
+      - The labels that were read of a host tell which of them it obeys.
     type: list
     elements: dict
     default: []
@@ -60,7 +60,7 @@ options:
     description:
       - The specification, as P(rdma.fabric.fabric_input#module) returns it. The address ranges of its networks and
         pools are held against the addresses that were read of the hosts, which is done where routes are asked of them.
-        A range that would give a pod an address of a host is told as a host that was left behind is.
+        A range that would give a pod an address of a host is reported like a host that was left behind.
     type: dict
     default: {}
   hooks:
@@ -182,8 +182,9 @@ hooks:
 give_back:
   description:
     - The other hosts whose nodes are drained before a reload or a reboot (C(rdma_fabric_drain), or C(safe_load) of
-      RV(drains)), as a run that was killed may have left them cordoned. There is none while a host was left behind.
+      RV(drains)), each with its node, as a run that was killed may have left it cordoned. Those that are only looked
+      at or wait for a reload or a reboot keep their nodes as they are. There is none while a host was left behind.
   returned: when O(reboots) is true
-  type: list
-  elements: str
+  type: dict
+  sample: {dgx-01: dgx-01.example.org}
 """

@@ -13,7 +13,7 @@ version_added: 0.1.0
 description:
   - Renders what is wanted of the cluster, looks whether the run directory can be written, and asks the API server who
     the user is, whether the user has every right that the run uses, and whether it would accept every object that is to
-    be created, changed or deleted. All that fails is told at once. Nothing is written to the cluster.
+    be created, changed or deleted. All failures are reported at once. Nothing is written to the cluster.
   - Rights are looked up in the lists of rules that the server gives, one for the whole cluster and one for each
     namespace where that is not enough. Where it can't list them, each right is asked for by itself. Missing rights come
     in one error, by place and verbs. They do not cost a request per object.
@@ -183,7 +183,7 @@ api_servers:
   sample: {cp-1: 10.0.0.10 is its address}
 notices:
   description:
-    - What the server can't judge yet, which rights nobody could judge, and what k8s_batch would say of the objects.
+    - What the server can't judge yet, which rights could not be judged, and what k8s_batch would say of the objects.
     - That no cluster is asked, where nothing is wanted of one.
     - In check mode, what a removal needs a consent for.
   returned: success

@@ -113,53 +113,32 @@ EXAMPLES = r"""
 
 - name: Say whose turn it is, and when
   ansible.builtin.debug:
-    msg: "{{ rollout.turns | map(attribute='host') }}"
+    msg: "{{ rollout.turns | list }}"
 """
 
 RETURN = r"""
 turns:
-  description: The hosts to interrupt, in their order.
+  description:
+    - The hosts to interrupt by their names in the inventory, in their order. Each has C(host), its name again.
+    - C(node) is the name of its node (C(rdma_fabric_node_name)).
+    - C(due) tells whether it is to be interrupted. Otherwise only what an earlier run left of its node is healed.
+    - C(canary) tells whether it goes before the others.
+    - C(seconds) is how long its turn may take, by the limits of its drain and its reboot.
+    - C(links) are what its RDMA ports offered when the run began, as O(rdma.fabric.rdma_host#module:links) takes it.
+    - C(domain) is the failure domain of its node, as O(rdma.fabric.node_slot#module:domain) takes it, empty without.
+      C(domain_total) is how many hosts of the fabric are in that domain.
   returned: success
-  type: list
-  elements: dict
-  contains:
-    host:
-      description: Name of the host in the inventory.
-      returned: always
-      type: str
-      sample: gpu-01
-    node:
-      description: Name of its node (C(rdma_fabric_node_name)).
-      returned: always
-      type: str
-      sample: gpu-01
-    due:
-      description: Whether it is to be interrupted. Otherwise only what an earlier run left of its node is healed.
-      returned: always
-      type: bool
-    canary:
-      description: Whether it goes before the others.
-      returned: always
-      type: bool
-    seconds:
-      description: How long its turn may take, by the limits of its drain and its reboot.
-      returned: always
-      type: int
-      sample: 6000
-    links:
-      description: What its RDMA ports offered when the run began, as O(rdma.fabric.rdma_host#module:links) takes it.
-      returned: always
-      type: list
-      elements: dict
-    domain:
-      description: The failure domain of its node, as O(rdma.fabric.node_slot#module:domain) takes it. Empty without.
-      returned: always
-      type: str
-      sample: topology.kubernetes.io/zone=a
-    domain_total:
-      description: How many hosts of the fabric are in that domain.
-      returned: always
-      type: int
+  type: dict
+  sample:
+    gpu-01:
+      host: gpu-01
+      node: gpu-01
+      due: true
+      canary: false
+      seconds: 6000
+      links: []
+      domain: topology.kubernetes.io/zone=a
+      domain_total: 12
 left_out:
   description: The hosts that need to be interrupted and have no turn.
   returned: success

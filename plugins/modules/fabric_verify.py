@@ -17,7 +17,7 @@ description:
     that the facts of the hosts know. Rates of emulated devices (soft RoCE) are reported and not judged.
   - Writes C(verify.json) and C(verify.xml) (JUnit) to the run directory. M(rdma.fabric.fabric_report) shows them.
   - Fails when any test fails. The message names pair, rail, test, cause and next step.
-  - Everything that keeps the proof from starting is told at once, before any pod is made.
+  - Everything that prevents the proof is reported at once, before any pod is created.
 notes:
   - Networks are tested one after another, the pairs of a round at the same time.
   - With O(node) the user also needs C(get) on nodes, C(list) on pods of all namespaces, and C(list) on Leases in the

@@ -88,7 +88,7 @@ options:
         that they stay when its custom resources are deleted. Nothing else of them changes, so that no pod is made anew.
         What the operator had set counts as applied by this collection, so that a later V(present) changes it to what
         is given then. An operator that still runs is refused before anything is changed. Other objects stay.
-      - With V(released), every object of the set stays as it is and is nobody's. The set's label and what the server
+      - With V(released), every object of the set stays as it is, without an owner. The set's label and what the server
         recorded for this collection are taken off it, and the set's inventory is deleted. An operator that is started
         then takes the objects over. Objects that are given have no effect.
     type: str

@@ -13,7 +13,7 @@ version_added: 0.1.0
 description:
   - Installs, changes or removes the driver stack of NVIDIA NICs on a host, from packages of repositories or from an
     archive. Knows the packages of Ubuntu 22.04, 24.04 and 26.04, Debian 12 and 13, RHEL 9 and 10 and their clones, and
-    SLES 15 and 16. Any other distribution keeps its inbox driver and is told so.
+    SLES 15 and 16. Any other distribution keeps its inbox driver, with a notice.
   - Tells apart what is installed, on the disk, loaded, and started by the initial RAM disk, and only changes what
     differs.
   - Everything that forbids the change is checked before anything is changed, and all of it is said at once. Checked are

@@ -57,7 +57,7 @@ summary:
     installed:
       description: C(flavour) and C(version) of the installed packages.
       type: dict
-      sample: {"flavour": "doca-ofed", "version": "24.10-1.1.4.0"}
+      sample: {"flavour": "doca-ofed", "version": "24.10-1.1.4"}
     on_disk:
       description: Whether C(modprobe) would load the kernel's own driver (V(inbox)) or a vendor's (V(vendor)).
       type: str

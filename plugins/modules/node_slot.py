@@ -21,7 +21,7 @@ description:
     when its node is in service. While the node is still cordoned with the mark of M(rdma.fabric.node_drain), it counts
     as taken, and only a run for that node goes on with it. A run that was killed on the same machine is recognised at
     once.
-  - Who waits for a slot is told of changes by a watch. Where the user may not watch Leases, it looks every few seconds.
+  - Who waits for a slot learns of changes by a watch. Where the user may not watch Leases, it looks every few seconds.
   - O(state=taken) renews a slot that the run has already. Ask for it again before each step that takes long.
 notes:
   - The user needs C(list), C(watch), C(create) and C(update) on Leases in O(namespace), and C(list) and C(get) on

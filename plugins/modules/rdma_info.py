@@ -95,6 +95,8 @@ facts:
         - Interfaces of hardware and what stands on them. C(kind) is V(physical), V(representor), V(sub-function),
           V(ipoib-child), or the kernel's word for a virtual one such as V(bond) or V(vlan); C(lower) names those
           that it stands on. Interfaces of containers are left out.
+        - C(permanent_mac) is only told of members of a bond, whose C(mac) is that of the bond, and of a port with
+          virtual functions whose C(mac) was changed.
       type: list
       elements: dict
     rdma:
@@ -149,7 +151,7 @@ facts:
       type: dict
     owners:
       description:
-        - What operators of the cluster look after here. C(sriov_operator) has C(ports), lists of C(number), C(eswitch),
+        - What operators of the cluster manage here. C(sriov_operator) has C(ports), lists of C(number), C(eswitch),
           C(mtu) and C(functions) by PCI address; C(nic_operator) has C(named), PCI addresses of interfaces.
         - C(daemon) of both is the pod of its daemon, V(none) without one, empty where no pod is told of. An operator
           without a trace is left out.

@@ -17,7 +17,6 @@ from ansible_collections.rdma.fabric.plugins.module_utils._rollout.drain import 
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.pods import Verdict
 from ansible_collections.rdma.fabric.plugins.plugin_utils._action import ActionFailure
 
-_MOST_WRITES = 10
 _ASKED_EVERY = 5.0
 # The eviction API's own words (k8s.io/kubernetes, pkg/registry/core/pod/storage/eviction.go).
 _TWO_BUDGETS = "more than one PodDisruptionBudget"
@@ -78,19 +77,27 @@ class NodeCluster:
         """Return the node; raises ActionFailure when it is not there."""
         found = nodes.read_node(self.connection, self.name)
         if found is None:
-            raise ActionFailure(f"there is no node {self.name}: give it as `kubectl get nodes` names it")
+            raise self._absent()
         return found
 
     def write(self, decide: Callable[[dict[str, Any]], Step], *, dry_run: bool = False) -> Step:
-        """Write what ``decide`` makes of the node as it is now; again when somebody else wrote in between."""
-        for _attempt in range(_MOST_WRITES):
-            step = decide(self.present())
-            if step.patch is None or nodes.patch_node(self.connection, self.name, step.patch, dry_run=dry_run):
-                return step
-        raise ActionFailure(
-            f"node {self.name} was changed by somebody else at each of {_MOST_WRITES} writes: see who writes to it "
-            f"(kubectl get node {self.name} --show-managed-fields -o yaml), then run again"
-        )
+        """Write what ``decide`` makes of the node as it is now; again when somebody else wrote in between.
+
+        Raises ApiFault, and ActionFailure when the node is not there.
+        """
+
+        def attempt(node: dict[str, Any]) -> Step | None:
+            step = decide(node)
+            done = step.patch is None or nodes.patch_node(self.connection, self.name, step.patch, dry_run=dry_run)
+            return step if done else None
+
+        step = nodes.write_node(self.connection, self.name, attempt)
+        if step is None:
+            raise self._absent()
+        return step
+
+    def _absent(self) -> ActionFailure:
+        return ActionFailure(f"there is no node {self.name}: give it as `kubectl get nodes` names it")
 
 
 def refusal_of(fault: ApiFault) -> Refusal:

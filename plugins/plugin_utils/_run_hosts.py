@@ -28,6 +28,7 @@ _MOST_NAMED = 10
 # What stays of a long message: its beginning, with the cause, and its end, as errors end with the next step.
 _BEGIN_CHARACTERS, _END_CHARACTERS = 300, 120
 _NODE_NAME = TABLE[f"{PREFIX}node_name"]
+_HOST_MODE = TABLE[f"{PREFIX}host_mode"]
 _WIRE_TEST = TABLE[f"{PREFIX}wire_test"]
 _HOOK = "_rdma_fabric_host_hook"
 _HOOKS = {row.short.split("_", 1)[1]: row for row in HOOKS}
@@ -170,6 +171,13 @@ def due_for_reboot(hosts: Iterable[str], variables: Mapping[str, Mapping[str, An
 def due_for_reload(hosts: Iterable[str], variables: Mapping[str, Mapping[str, Any]]) -> list[str]:
     """Return the hosts whose driver is to be reloaded in their turn, by what ``rdma_host`` registered for each."""
     return [host for host in hosts if (variables.get(host, {}).get("rdma_fabric_host_result") or {}).get("reload_due")]
+
+
+def is_done(variables: Mapping[str, Any]) -> bool:
+    """Return whether a host was brought to its end and waits for nothing, so that its node may take pods."""
+    result = variables.get("rdma_fabric_host_result") or {}
+    waits = any(result.get(key) for key in ("skipped", "recorded", "reload_due", "reboot_required"))
+    return bool(result) and not waits and value_of(_HOST_MODE, variables.get(_HOST_MODE.name))[0] != "preview"
 
 
 def shown_later(hosts: Iterable[str], variables: Mapping[str, Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:

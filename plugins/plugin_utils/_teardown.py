@@ -22,7 +22,6 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._variable import PREFI
 
 CONSENT, IN_USE_CONSENT = f"{PREFIX}allow_teardown", f"{PREFIX}allow_teardown_in_use"
 _MOST_NAMED = 10
-_MOST_WRITES = 5
 _NFD = ("Deployment", "nfd-master")
 _DRIVERS = ("ServiceAccount", "ofed-driver")
 
@@ -108,15 +107,16 @@ def clean_nodes(connection: Connection, written: Written, *, check: bool) -> lis
     """Take what was written to nodes off them; return their names. Raises ApiFault."""
     found = []
     for node in nodes.all_nodes(connection) if any(written) else []:
-        name, live = str(node["metadata"]["name"]), node
-        for _attempt in range(_MOST_WRITES):
+        name = str(node["metadata"]["name"])
+
+        def attempt(live: Mapping[str, Any], name: str = name) -> bool | None:
             patch = _cleaning_patch(live, written)
             if patch is None:
-                break
-            if nodes.patch_node(connection, name, patch, dry_run=check) is not None:
-                found.append(name)
-                break
-            live = nodes.read_node(connection, name) or {"metadata": {}}
+                return False
+            return True if nodes.patch_node(connection, name, patch, dry_run=check) is not None else None
+
+        if nodes.write_node(connection, name, attempt, node):
+            found.append(name)
     return found
 
 

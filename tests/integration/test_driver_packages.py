@@ -293,12 +293,17 @@ def test_after_a_disk_that_got_full_the_next_run_gets_there(
 
 def publish(host: RootHost, index: str) -> None:
     """Have the distribution's repository offer what an index names, and the host know that."""
+    offer(host, index)
+    host.told("apt-get", "update")
+
+
+def offer(host: RootHost, index: str) -> None:
+    """Have the distribution's repository offer what an index names, which the host has not read yet."""
     repository = host.root / REPOSITORY
     (repository / "Packages").write_text(index, encoding="utf-8")
     # apt looks at the index again where this one is newer.
     release = repository / "Release"
     release.write_text(f"{release.read_text(encoding='utf-8')}Version: {time.time_ns()}\n", encoding="utf-8")
-    host.told("apt-get", "update")
 
 
 def test_while_headers_of_the_kernel_are_missing_the_former_driver_stays(hosts: Hosts, installed: Installed) -> None:
@@ -331,3 +336,20 @@ def test_while_headers_of_the_kernel_are_missing_the_former_driver_stays(hosts: 
         result = host.module("mofed_driver", wish(NEW))
         assert (result.get("failed"), result["changed"]) == (None, True), result["msg"]
         assert_holds(host, wish(NEW))
+
+
+def test_packages_of_the_distribution_that_were_replaced_since_its_index_was_read_are_found(
+    hosts: Hosts, installed: Installed
+) -> None:
+    with hosts.new(installed.layer) as host:
+        headers = f"linux-headers-{host.kernel}"
+        host.told("apt-get", "--yes", "purge", headers)
+        offered = (host.root / REPOSITORY / "Packages").read_text(encoding="utf-8")
+        publish(host, offered)
+        (file,) = (host.root / REPOSITORY).glob(f"{headers}_*.deb")
+        other = file.rename(file.with_name(f"again-{file.name}"))
+        offer(host, offered.replace(file.name, other.name))
+        result = host.module("mofed_driver", wish(NEW))
+        assert (result.get("failed"), result["changed"]) == (None, True), result["msg"]
+        assert_holds(host, wish(NEW))
+        assert stems(host.boot()) == module_names()

@@ -10,6 +10,7 @@ write down that they were called, because a reboot of this machine is no test.
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -94,6 +95,7 @@ class Role:
         self._folder = folder
         self._log = folder / "calls.json"
         tasks = CHECKOUT / "roles" / "host" / "tasks"
+        shutil.copytree(tasks.parent / "vars", folder / "roles" / "host" / "vars")
         for source in tasks.rglob("*.yml"):
             text = source.read_text(encoding="utf-8")
             text = text.replace("rdma.fabric.rdma_host", HOST).replace("ansible.builtin.reboot:", f"{REBOOT}:")
@@ -171,7 +173,8 @@ class Role:
         playbook = self._folder / "many.yml"
         playbook.write_text(text, encoding="utf-8")
         part = (CHECKOUT / "playbooks" / "parts" / "reboots.yml").read_text(encoding="utf-8")
-        (self._folder / "reboots.yml").write_text(part.replace("rdma.fabric.host\n", "host\n"), encoding="utf-8")
+        part = part.replace("rdma.fabric.host\n", "host\n").replace("../../roles/", "roles/")
+        (self._folder / "reboots.yml").write_text(part, encoding="utf-8")
         self._log.unlink()
         inventory = self._folder / "hosts.yml"
         common = {"ansible_connection": "local", "ansible_python_interpreter": "{{ ansible_playbook_python }}"}

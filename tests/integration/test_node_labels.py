@@ -12,7 +12,9 @@ import pytest
 
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.driver_container import WAIT_LABEL
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.render import render
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s import nodes as requests
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.client import Client
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import ApiFault
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.nodes import apply_labels
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.snapshot import PAGE_SIZE
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import Connection
@@ -167,6 +169,31 @@ def test_a_teardown_takes_off_what_it_alone_has_set(control_plane: ControlPlane,
     assert set(clean_nodes(connection, written, check=False)) == set(NODES)
     assert clean_nodes(connection, written, check=False) == []
     assert [nodes.labels(name) for name in NODES] == [{}, {KERNEL: "6.8.0-45-generic"}, {}]
+
+
+@pytest.mark.parametrize("times", [3, 1000])
+def test_a_teardown_reads_a_node_again_that_somebody_wrote_to_and_says_so_where_that_has_no_end(
+    control_plane: ControlPlane, nodes: Nodes, monkeypatch: pytest.MonkeyPatch, times: int
+) -> None:
+    nodes.run(READ)
+    patch_node, left = requests.patch_node, [times]
+
+    def after_somebody(connection: Connection, name: str, *arguments: Any, **options: Any) -> Json | None:
+        if name == "label-1" and left[0]:
+            left[0] -= 1
+            body = {"metadata": {"labels": {"of-somebody": str(left[0])}}}
+            nodes.api.call("PATCH", path(name), body, content_type="application/merge-patch+json")
+        return patch_node(connection, name, *arguments, **options)
+
+    monkeypatch.setattr(requests, "patch_node", after_somebody)
+    connection = Connection(Client({"kubeconfig": str(control_plane.kubeconfig)}))
+    written = Written(nfd=False, labels=True, marks=False)
+    if times < 10:
+        assert set(clean_nodes(connection, written, check=False)) == set(NODES)
+        assert nodes.labels("label-1") == {}
+    else:
+        with pytest.raises(ApiFault, match="node label-1 was changed by somebody else at each of 10 writes"):
+            clean_nodes(connection, written, check=False)
 
 
 @pytest.mark.parametrize(("number", "pages"), [(PAGE_SIZE, 1), (PAGE_SIZE + 1, 2)])

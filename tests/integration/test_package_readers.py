@@ -8,10 +8,16 @@ apt runs the commands of a plan as they are, over directories of the test. Nothi
 
 from __future__ import annotations
 
+import hashlib
 import json
+import os
+import shutil
 import subprocess
+import threading
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any, Iterable
+from typing import Any, Iterable, Iterator, Sequence, cast
 
 import pytest
 
@@ -19,10 +25,12 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.driver 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.failures import explain
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.operations import (
     CommandFailed,
+    Found,
     Operation,
     PutFile,
     Run,
 )
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import CommandResult, Host
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.driver_families import Family, family_of
 from ansible_collections.rdma.fabric.tests.integration.isolated import lay_out, run_over
 from ansible_collections.rdma.fabric.tests.lab.readers import Readers
@@ -125,6 +133,74 @@ def test_apt_goes_back_to_the_distributions_packages_by_our_pin(readers: Readers
         ["Purg", "librdmacm1"],
     ]
     assert f"Inst libibverbs1 [{NEWER}] ({OLDER} " in done.stdout
+
+
+class ByApt:
+    """A host of which only apt is asked, over directories of the test."""
+
+    def __init__(self, readers: Readers, tree: Path) -> None:
+        self._readers, self._tree = readers, tree
+
+    def run(self, argv: Sequence[str], _timeout: float) -> CommandResult:
+        done = apt(self._readers, self._tree, *argv)
+        return CommandResult(done.returncode, done.stdout, done.stderr)
+
+    def lacks(self, names: Sequence[str]) -> Sequence[Operation]:
+        """What is to be done before these packages are installed."""
+        found, _install = packages.install(DEBIAN, names, refresh=False)
+        assert isinstance(found, Found)
+        return found.operations(cast(Host, self))
+
+
+def publish(folder: Path, version: str) -> None:
+    """Have a repository of others offer one package in this version alone."""
+    shutil.rmtree(folder, ignore_errors=True)
+    control = folder / "of-others/DEBIAN/control"
+    control.parent.mkdir(parents=True)
+    control.write_text(_STANZA.format(name="of-others", version=version, more="").rstrip() + "\n")
+    path = folder / f"of-others_{version}.deb"
+    subprocess.run(["dpkg-deb", "--build", folder / "of-others", path], check=True, capture_output=True)
+    data = path.read_bytes()
+    offered = f"Filename: ./{path.name}\nSize: {len(data)}\nSHA256: {hashlib.sha256(data).hexdigest()}\n"
+    index = _STANZA.format(name="of-others", version=version, more=offered)
+    # By its own index apt knows whether the other one is as before.
+    release = f"SHA256:\n {hashlib.sha256(index.encode()).hexdigest()} {len(index)} Packages\n"
+    lay_out(folder, {"/Packages": index, "/Release": f"Origin: others\n{release}"})
+    # What was not modified since is not read again, and two are published within a second.
+    for name in ("Packages", "Release"):
+        os.utime(folder / name, (float(version), float(version) * 1000))
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[str]:
+    """The address of a web server of the repository in ``others``."""
+
+    class Silent(SimpleHTTPRequestHandler):
+        def log_message(self, *_arguments: object) -> None:
+            return
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Silent, directory=str(tmp_path / "others"))) as listening:
+        threading.Thread(target=listening.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{listening.server_port}"
+        listening.shutdown()
+
+
+def test_indexes_are_read_again_once_where_a_package_of_others_is_gone(
+    readers: Readers, tmp_path: Path, server: str
+) -> None:
+    others, host = tmp_path / "others", ByApt(readers, tmp_path / "host")
+    publish(others, "1.0")
+    files = {"/etc/apt/sources.list": f"deb [trusted=yes] {server} ./\n"}
+    lay_out(tmp_path / "host", {**files, "/etc/apt/apt.conf.d/direct": 'Acquire::http::Proxy "DIRECT";\n'})
+    assert host.run(["apt-get", "update"], 60).rc == 0
+    publish(others, "1.1")
+    assert host.run(["apt-get", "--yes", "--download-only", "install", "of-others"], 60).rc == 100
+    (update,) = commands(host.lacks(["of-others"]))
+    assert host.run(update.argv, 60).rc == 0
+    assert host.lacks(["of-others"]) == []
+    assert [path.name for path in (tmp_path / "host/var/cache/apt/archives").glob("*.deb")] == ["of-others_1.1_all.deb"]
+    # Of what no repository has the installation tells.
+    assert host.lacks(["of-nobody"]) == []
 
 
 def test_dnf_reads_the_repository(readers: Readers, tmp_path: Path) -> None:

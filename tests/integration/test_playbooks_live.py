@@ -326,33 +326,36 @@ def test_drivers_are_reloaded_one_host_after_the_other_unless_told_otherwise(
 def test_a_node_that_a_killed_run_left_cordoned_is_given_back_without_a_reboot(
     control_plane: ControlPlane, user: User, tmp_path: Path, namespace: str
 ) -> None:
-    node = f"{namespace}-node"
-    apply_nodes(control_plane.api, [kwok_node(node)])
-    known: Json = {"rdma_fabric_preflight_result": {"spec": {"hosts": {"one": {}}}}}
+    node, other = f"{namespace}-one", f"{namespace}-two"
+    apply_nodes(control_plane.api, [kwok_node(node), kwok_node(other)])
+    known: Json = {"rdma_fabric_preflight_result": {"spec": {"hosts": {"one": {}, "two": {}}, "namespace": namespace}}}
     fine = {"rdma_fabric_host_result": {"recorded": False, "reboot_required": False, "reboot_due": False}}
     cordon = {"node": node, "state": "cordoned", "run": "reboots of rdma.fabric.host"}
     tasks: list[Json] = [{"ansible.builtin.set_fact": fine}, {"rdma.fabric.node_drain": cordon}]
     plays: list[Json] = [
         {"hosts": "localhost", "tasks": [{"ansible.builtin.set_fact": known}]},
         {"hosts": "one", "tasks": tasks},
+        {"hosts": "two", "tasks": tasks[:1]},
     ]
     parts = CHECKOUT / "playbooks" / "parts" / "reboots.yml"
     text = yaml.safe_dump([{**play, "gather_facts": False} for play in plays])
     playbook = tmp_path / "playbook.yml"
     playbook.write_text(f"{text}- ansible.builtin.import_playbook: {parts}\n", encoding="utf-8")
-    variables = {"rdma_fabric_drain": True, "rdma_fabric_node_name": node}
+    variables = {"rdma_fabric_drain": True, "rdma_fabric_node_name": namespace + "-{{ inventory_hostname }}"}
     try:
         outcome = user.run(
             str(playbook),
-            inventory=inventory_of(tmp_path, "one"),
+            inventory=inventory_of(tmp_path, "one", "two"),
             variables=variables,
             cluster=control_plane,
             kubeconfig=control_plane.kubeconfig,
         ).succeeded()
         live = control_plane.api.call("GET", f"/api/v1/nodes/{node}")
     finally:
-        delete_nodes(control_plane.api, [node])
+        delete_nodes(control_plane.api, [node, other])
     assert outcome.counts["one"]["ok rdma.fabric.node_drain"] == 2
+    # Nothing is looked at, and printed, of a host that has nothing to be given back.
+    assert [key for key in outcome.counts["two"] if "node_drain" in key or "fabric_verify" in key] == []
     assert not live["spec"].get("unschedulable")
     assert "rdma.fabric/cordon" not in live["metadata"]["annotations"]
 

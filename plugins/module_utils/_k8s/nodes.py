@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Mapping
+from typing import Callable, Mapping, TypeVar
 
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.answers import checked_object
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import ApiFault, Fault
@@ -20,6 +20,9 @@ _PODS = Resource("pods", True)
 _DAEMON_SETS = Resource("daemonsets", True)
 # The drain decides when an eviction is asked for again.
 _ONCE = Patience(total=0.0)
+# Somebody else may write to a node between reading it and writing to it.
+_MOST_WRITES = 10
+Written = TypeVar("Written")
 
 
 def read_node(connection: Connection, name: str) -> Json | None:
@@ -61,6 +64,30 @@ def patch_node(connection: Connection, name: str, patch: Mapping[str, object], *
             raise
         return None
     return checked_object(body, key, f"patch {key}")
+
+
+def write_node(
+    connection: Connection, name: str, attempt: Callable[[Json], Written | None], node: Json | None = None
+) -> Written | None:
+    """Return what ``attempt`` makes of a node as it is now, beginning with ``node`` where it was read already.
+
+    ``attempt`` returns None where somebody else wrote to the node in between: it is read again then. None when the node
+    is gone. Raises ApiFault, also when somebody else is always first.
+    """
+    live = node
+    for _attempt in range(_MOST_WRITES):
+        live = live or read_node(connection, name)
+        if live is None:
+            return None
+        done = attempt(live)
+        if done is not None:
+            return done
+        live = None
+    raise ApiFault(
+        Fault.CONFLICT,
+        f"node {name} was changed by somebody else at each of {_MOST_WRITES} writes",
+        hint=f"see who writes to it (kubectl get node {name} --show-managed-fields -o yaml), then run again",
+    )
 
 
 def apply_labels(connection: Connection, name: str, uid: str, labels: Mapping[str, str]) -> Json | None:

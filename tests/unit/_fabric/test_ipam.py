@@ -152,6 +152,8 @@ def test_flawed_host_local_configurations(fields: dict[str, Any], paths: list[st
         ({"type": "nv-ipam", "forcePoolName": True}, ["ipam.poolName"]),
         ({"type": "nv-ipam", "forcePoolName": "yes"}, ["ipam.forcePoolName"]),
         ({"type": "nv-ipam", "daemonCallTimeoutSeconds": "5"}, ["ipam.daemonCallTimeoutSeconds"]),
+        ({"type": "nv-ipam", "kubeconfig": "/k", "dataDir": "/d"}, []),
+        ({"type": "nv-ipam", "kubeconfig": 1, "dataDir": True}, ["ipam.kubeconfig", "ipam.dataDir"]),
         ({"type": "dhcp"}, []),
         ({"type": "dhcp", "range": "x"}, ["ipam.range"]),
         ({"type": "my-own", "anything": 1}, []),

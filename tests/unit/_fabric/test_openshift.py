@@ -19,6 +19,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.rend
 from ansible_collections.rdma.fabric.tests.unit._fabric.components.test_controllers import substance
 from ansible_collections.rdma.fabric.tests.unit._fabric.inputs import FIXTURES, Fabric, resource
 from ansible_collections.rdma.fabric.tests.unit._fabric.specs import SPECS
+from tools.stored_form import without_defaults
 
 Object = dict[str, Any]
 RECORDED = FIXTURES / "operator"
@@ -57,23 +58,9 @@ def given(api_version: str, kind: str) -> Document:
     return Document("o.yaml", content)
 
 
-def without_defaults(value: Any) -> Any:
-    """Return an object without what the server fills in, and without the namespace that a binding means anyway."""
-    defaults = {
-        "internalTrafficPolicy": "Cluster",
-        "ipFamilies": ["IPv4"],
-        "ipFamilyPolicy": "SingleStack",
-        "matchPolicy": "Equivalent",
-        "namespace": "nvidia-network-operator",
-        "port": 443,
-        "sessionAffinity": "None",
-        "timeoutSeconds": 10,
-        "type": "ClusterIP",
-    }
-    if isinstance(value, dict):
-        kept = {key: without_defaults(item) for key, item in value.items() if defaults.get(key) != item}
-        return {key: item for key, item in kept.items() if item not in ({}, [], None)}
-    return [without_defaults(item) for item in value] if isinstance(value, list) else value
+def meaning(body: Object) -> Any:
+    """Return what an object is for, without the namespace that a binding means anyway."""
+    return without_defaults(substance(body), namespace="nvidia-network-operator")
 
 
 def placing(body: Object) -> tuple[str, dict[str, str]]:
@@ -94,7 +81,7 @@ def test_the_objects_are_those_that_the_operator_makes_there() -> None:
         if "template" in mine.get("spec", {}):
             assert placing(mine) == placing(other), identity
             continue
-        assert without_defaults(substance(mine)) == without_defaults(substance(other)), identity
+        assert meaning(mine) == meaning(other), identity
         marks = {name: text for name, text in other["metadata"]["annotations"].items() if "openshift" in name}
         assert mine["metadata"].get("annotations", {}) == marks, identity
 

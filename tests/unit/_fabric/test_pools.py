@@ -148,6 +148,22 @@ class TestSection:
         assert "two pools" in fabric_of(policy=policy, variables=variables).wrong("m.ipam -> poolName").problem
         fabric_of(variables=variables).accepted()
 
+    def test_a_network_has_the_keys_of_the_release_that_is_deployed(self) -> None:
+        """Those of v0.0.3 and of v0.1.0 and newer (nvidia-k8s-ipam, pkg/cni/types)."""
+        of_old = {"macvlan_networks": {"m": net("a", kubeconfig="/etc/k", dataDir="/var/d")}}
+        of_new = {"macvlan_networks": {"m": net("a", daemonCallTimeoutSeconds=9)}}
+        old = {**DEPLOYED, "nvIpam": {"version": "v0.0.3"}}
+        fabric = fabric_of(policy=old, variables=of_old).accepted()
+        assert [each.problem for each in fabric.notices if "ignores it" in each.problem] == []
+        said = fabric_of(policy=old, variables=of_new).accepted().said("nv-ipam v0.0.3 ignores it")
+        assert said.path == "m.ipam -> daemonCallTimeoutSeconds"
+        found = fabric_of(variables=of_old).violations
+        assert [each.path for each in found] == ["m.ipam -> dataDir", "m.ipam -> kubeconfig"]
+        fabric_of(variables=of_new).accepted()
+        elsewhere = {name: section for name, section in DEPLOYED.items() if name != "nvIpam"}
+        notices = fabric_of(policy=elsewhere, variables=of_old).accepted().notices
+        assert [each.path for each in notices if "before v0.1.0" in each.problem] == [each.path for each in found[::-1]]
+
     def test_the_webhook_says_what_it_needs(self) -> None:
         assert "cert-manager" in of_policy({"nvIpam": {"enableWebhook": True}}).accepted().said("enableWebhook").problem
 

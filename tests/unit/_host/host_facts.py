@@ -44,7 +44,6 @@ def nic(address: str, name: str | None = None, **changes: Any) -> Any:
             "autoprobe": True,
             "vfs": [],
             "settings": None,
-            "port_mac": None,
         },
         "netdevs": [name] if name else [],
         "rdma": ["mlx5_0"],

@@ -106,7 +106,6 @@ def test_a_rail_card_has_the_published_values() -> None:
             "autoprobe": True,
             "vfs": [],
             "settings": None,
-            "port_mac": None,
         },
         "netdevs": ["ibp24s0"],
         "rdma": ["mlx5_0"],

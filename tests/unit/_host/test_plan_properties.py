@@ -61,8 +61,7 @@ def hosts(draw: Any) -> Any:
 
 
 def offered() -> Any:
-    settings = {"settings": None, "port_mac": None}
-    return {"total": 8, "enabled": 0, "vf_device": "101e", "autoprobe": True, "vfs": [], **settings}
+    return {"total": 8, "enabled": 0, "vf_device": "101e", "autoprobe": True, "vfs": [], "settings": None}
 
 
 @st.composite

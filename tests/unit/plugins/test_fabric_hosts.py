@@ -257,10 +257,26 @@ def test_hosts_whose_nodes_are_drained_are_told_apart_and_the_others_of_them_are
     drains = {"rdma_fabric_drain": "true"}
     safe, alone = {"rdma_fabric_host_result": DUE, **drains}, {"rdma_fabric_host_result": FINE, **drains}
     result = look(done(a=safe, b=alone, c=safe), reboots=True)
-    assert (result["reboot"], result["give_back"]) == (["a", "c"], ["b"])
+    assert (result["reboot"], result["give_back"]) == (["a", "c"], {"b": "b"})
     assert result["notices"][0].endswith(": a, c; their nodes are drained before")
     mixed = look(done(a=safe, b=alone, c={"rdma_fabric_host_result": DUE}), reboots=True)
     assert "nothing is drained for c: set rdma_fabric_drain" in mixed["notices"][0]
+
+
+@pytest.mark.parametrize(
+    "own",
+    [
+        {"rdma_fabric_host_result": {**FINE, "recorded": True}},
+        {"rdma_fabric_host_result": {**FINE, "reboot_required": True}},
+        {"rdma_fabric_host_result": FINE, "rdma_fabric_host_mode": "preview"},
+    ],
+)
+def test_a_node_stays_as_it_is_while_its_host_is_only_looked_at_or_waits(own: dict[str, Any]) -> None:
+    drains = {"rdma_fabric_drain": True, "rdma_fabric_node_name": "node-c"}
+    result = look(
+        done(b={**own, "rdma_fabric_drain": True}, c={"rdma_fabric_host_result": FINE, **drains}), reboots=True
+    )
+    assert result["give_back"] == {"c": "node-c"}
 
 
 def test_hosts_whose_driver_is_to_be_reloaded_are_named_and_their_nodes_not_given_back_before() -> None:
@@ -268,7 +284,7 @@ def test_hosts_whose_driver_is_to_be_reloaded_are_named_and_their_nodes_not_give
     reload = {"rdma_fabric_host_result": {**FINE, "reload_due": True}, **drains}
     both = {"rdma_fabric_host_result": {**DUE, "reload_due": True}}
     result = look(done(a=reload, b={"rdma_fabric_host_result": FINE, **drains}, c=both), reboots=True)
-    assert (result["reload"], result["reboot"], result["give_back"]) == (["a", "c"], ["c"], ["b"])
+    assert (result["reload"], result["reboot"], result["give_back"]) == (["a", "c"], ["c"], {"b": "b"})
     first, second = result["notices"]
     assert first == (
         "to have their NIC driver reloaded, one after the other unless rdma_fabric_reboot_parallel says otherwise: a, "
@@ -302,7 +318,7 @@ NOT_IT = "node b runs the API server (10.0.0.10 is its address), so it is not in
 def test_no_host_is_interrupted_while_one_would_be_that_the_run_stands_on(due: dict[str, Any]) -> None:
     variables = done(a={"rdma_fabric_host_result": DUE}, b={"rdma_fabric_host_result": due})
     result = look(variables, reboots=True, strict=False, api_servers=API)
-    assert (result["reboot"], result["reload"], result["give_back"]) == ([], [], [])
+    assert (result["reboot"], result["reload"], result["give_back"]) == ([], [], {})
     (refused,) = result["refused"]
     assert (refused["host"], refused["failed"], refused["msg"].startswith(NOT_IT)) == ("b", True, True)
     assert result["unfinished"] == [{"host": "b", "why": f"failed: {refused['msg']}"}]
@@ -351,10 +367,10 @@ def test_nodes_whose_policy_loads_drivers_safely_are_drained_unless_a_variable_s
     healed = {"rdma_fabric_host_result": {**FINE, "summary": {"labels": {"nic": "yes"}}}}
     variables = done(a=silent, b=labelled(nic="yes", drain=False), c=healed)
     result = look(variables, reboots=True, rollouts=[{**ROLLOUT, "safe_load": True}])
-    assert (result["reboot"], result["give_back"]) == (["a", "b"], ["c"])
+    assert (result["reboot"], result["give_back"]) == (["a", "b"], {"c": "c"})
     assert "nothing is drained for b: set rdma_fabric_drain" in result["notices"][0]
     ordinary = look(variables, reboots=True, rollouts=[ROLLOUT])
-    assert ordinary["give_back"] == []
+    assert ordinary["give_back"] == {}
     assert "nothing is drained: set" in ordinary["notices"][0]
 
 
@@ -402,7 +418,7 @@ def test_where_nodes_join_a_host_that_fails_keeps_no_other_one_from_its_reboot()
         reboots=True,
         strict=False,
     )
-    assert (result["reboot"], result["reload"], result["give_back"]) == (["a"], [], [])
+    assert (result["reboot"], result["reload"], result["give_back"]) == (["a"], [], {})
     assert (result["joining"], result["pushes"]) == (["a"], True)
     _left_behind, left, reboot = result["notices"]
     assert left.startswith("not as wanted, and left as they are since their nodes work: c; rdma.fabric.upgrade")

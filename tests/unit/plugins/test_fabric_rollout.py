@@ -29,7 +29,8 @@ def find(hosts: dict[str, dict[str, Any]], *, limit: str | None = None, **argume
 
 
 def turns(result: dict[str, Any]) -> list[str]:
-    return [turn["host"] for turn in result["turns"]]
+    assert [turn["host"] for turn in result["turns"].values()] == list(result["turns"])
+    return list(result["turns"])
 
 
 @pytest.mark.parametrize(
@@ -58,7 +59,7 @@ def test_a_host_has_a_turn_when_it_is_to_be_changed_or_waits_for_an_allowed_rebo
 def test_a_node_with_a_slot_has_a_turn_in_which_it_is_healed_and_not_interrupted() -> None:
     of_node = {"rdma_fabric_node_name": "node-b"}
     result = find({"b": of_node, "c": {"rdma_fabric_host_result": TO_CHANGE}}, slots=["node-b", "elsewhere", "c"])
-    assert [(turn["host"], turn["node"], turn["due"]) for turn in result["turns"]] == [
+    assert [(turn["host"], turn["node"], turn["due"]) for turn in result["turns"].values()] == [
         ("b", "node-b", False),
         ("c", "c", True),
     ]
@@ -84,7 +85,7 @@ def test_nodes_with_upstreams_label_are_left_out_by_name_and_the_others_go_on(st
 def test_a_node_with_that_label_that_an_earlier_run_has_begun_goes_on() -> None:
     due = {"b": {"rdma_fabric_host_result": TO_CHANGE}}
     result = find(due, skip_nodes=["a", "b"], slots=["a", "b"])
-    assert [(turn["host"], turn["due"]) for turn in result["turns"]] == [("a", False), ("b", True)]
+    assert [(turn["host"], turn["due"]) for turn in result["turns"].values()] == [("a", False), ("b", True)]
     assert result["left_out"] == []
 
 
@@ -137,7 +138,7 @@ def test_with_the_consent_or_without_a_need_it_keeps_nobody_from_a_turn() -> Non
 
 def test_what_an_earlier_run_left_of_it_is_healed() -> None:
     result = find({"c": {"rdma_fabric_host_result": {**FINE, "is_controller": True}}}, api_servers=API, slots=["c"])
-    assert [(turn["host"], turn["due"]) for turn in result["turns"]] == [("c", False)]
+    assert [(turn["host"], turn["due"]) for turn in result["turns"].values()] == [("c", False)]
 
 
 def test_one_that_is_left_out_by_its_label_is_no_reason_to_refuse_the_run() -> None:
@@ -149,12 +150,15 @@ def test_one_that_is_left_out_by_its_label_is_no_reason_to_refuse_the_run() -> N
 def test_canaries_go_first_and_those_outside_of_the_limit_of_the_run_have_no_turn() -> None:
     due = {name: {"rdma_fabric_host_result": TO_CHANGE} for name in NAMES}
     result = find(due, canaries=" c,elsewhere ")
-    assert (turns(result), [turn["canary"] for turn in result["turns"]]) == (["c", "a", "b"], [True, False, False])
+    assert (turns(result), [turn["canary"] for turn in result["turns"].values()]) == (
+        ["c", "a", "b"],
+        [True, False, False],
+    )
     assert result["notices"][0].endswith(": c, a, b; before the others c")
     assert turns(find(due, limit="a,b")) == ["a", "b"]
     assert find(due, limit="a,b")["total"] == 3
-    assert [turn["canary"] for turn in find(due, limit="a,b", canaries="c")["turns"]] == [False, False]
-    assert [turn["canary"] for turn in find(due, canaries="rdma_fabric:!c")["turns"]] == [True, True, False]
+    assert [turn["canary"] for turn in find(due, limit="a,b", canaries="c")["turns"].values()] == [False, False]
+    assert [turn["canary"] for turn in find(due, canaries="rdma_fabric:!c")["turns"].values()] == [True, True, False]
 
 
 def test_canaries_that_are_none_are_refused() -> None:
@@ -208,7 +212,7 @@ def test_a_slot_counts_as_long_as_the_limits_of_a_turn_allow(
     own: dict[str, Any], rollouts: list[dict[str, Any]], seconds: int
 ) -> None:
     result = find({"a": {"rdma_fabric_host_result": TO_CHANGE, **own}}, rollouts=rollouts)
-    assert [turn["seconds"] for turn in result["turns"]] == [seconds]
+    assert [turn["seconds"] for turn in result["turns"].values()] == [seconds]
 
 
 def test_a_turn_knows_what_the_links_of_its_host_offered_when_the_run_began() -> None:
@@ -216,7 +220,7 @@ def test_a_turn_knows_what_the_links_of_its_host_offered_when_the_run_began() ->
     result = find(
         {"a": {"rdma_fabric_host_result": {**TO_CHANGE, "links": links}}, "b": {"rdma_fabric_host_result": TO_CHANGE}}
     )
-    assert [turn["links"] for turn in result["turns"]] == [links, []]
+    assert [turn["links"] for turn in result["turns"].values()] == [links, []]
 
 
 ZONES = {"a": "1", "b": "1", "c": "2"}
@@ -229,14 +233,14 @@ def of_zones(hosts: dict[str, dict[str, Any]], **arguments: Any) -> dict[str, An
 
 def test_domains_alternate_and_each_host_says_its_own() -> None:
     result = of_zones(DUE, limit="a,b,c")
-    assert [(turn["host"], turn["domain"], turn["domain_total"]) for turn in result["turns"]] == [
+    assert [(turn["host"], turn["domain"], turn["domain_total"]) for turn in result["turns"].values()] == [
         ("a", "zone=1", 2),
         ("c", "zone=2", 1),
         ("b", "zone=1", 2),
     ]
     assert result["domain_limit"] == "1"
     assert result["notices"][1:] == ["one node of each failure domain at once: zone=1, zone=2"]
-    assert [turn["domain_total"] for turn in of_zones(DUE, limit="a")["turns"]] == [2]
+    assert [turn["domain_total"] for turn in of_zones(DUE, limit="a")["turns"].values()] == [2]
     assert turns(of_zones(DUE, canaries="b")) == ["b", "a", "c"]
 
 
@@ -247,7 +251,11 @@ def test_a_node_that_has_a_slot_goes_before_those_that_may_wait_for_it() -> None
 
 def test_nodes_without_the_label_are_in_no_domain_and_named() -> None:
     result = of_zones({**DUE, "c": {"rdma_fabric_host_result": TO_CHANGE, "rdma_fabric_node_name": "node-c"}})
-    assert [(turn["host"], turn["domain"]) for turn in result["turns"]] == [("a", "zone=1"), ("c", ""), ("b", "zone=1")]
+    assert [(turn["host"], turn["domain"]) for turn in result["turns"].values()] == [
+        ("a", "zone=1"),
+        ("c", ""),
+        ("b", "zone=1"),
+    ]
     assert "without the label zone, so in no failure domain: node-c" in result["notices"]
 
 
@@ -263,7 +271,7 @@ def test_the_limit_of_a_domain_is_one_unless_given(given: str, said: str) -> Non
 
 def test_without_a_label_nobody_has_a_domain() -> None:
     result = find(DUE, domains=ZONES)
-    assert ([turn["domain"] for turn in result["turns"]], result["domain_limit"]) == (["", "", ""], "")
+    assert ([turn["domain"] for turn in result["turns"].values()], result["domain_limit"]) == (["", "", ""], "")
     assert turns(result) == NAMES
 
 

@@ -48,17 +48,10 @@ _WHEREABOUTS = {
 }
 _WHEREABOUTS_KEYS = [key for keys in _WHEREABOUTS.values() for key in keys]
 _HOST_LOCAL_KEYS = ["type", "routes", "dataDir", "resolvConf", "ranges", "subnet", "rangeStart", "rangeEnd", "gateway"]
-_NV_IPAM_KEYS = [
-    "type",
-    "poolName",
-    "poolType",
-    "forcePoolName",
-    "daemonSocket",
-    "daemonCallTimeoutSeconds",
-    "confDir",
-    "logFile",
-    "logLevel",
-]
+# Those of all releases; before v0.1.0 the plugin asks the API server itself and has addresses in files of its own.
+_OF_DAEMON = ["poolType", "forcePoolName", "daemonSocket", "daemonCallTimeoutSeconds"]
+_BEFORE_DAEMON = ["kubeconfig", "dataDir"]
+_NV_IPAM_KEYS = ["type", "poolName", "confDir", "logFile", "logLevel", *_OF_DAEMON, *_BEFORE_DAEMON]
 POOL_TYPES = ("ippool", "cidrpool")
 """What ``poolType`` of nv-ipam may name, in any case."""
 
@@ -308,10 +301,14 @@ def _check_static(ipam: dict[str, Any], path: str) -> list[Problem]:
 
 
 def _check_nv_ipam(ipam: dict[str, Any], path: str) -> list[Problem]:
-    """Apply the rules of nv-ipam's ``pkg/cni/types`` (LoadConf, getPools, getPoolType)."""
+    """Apply the rules of nv-ipam's ``pkg/cni/types`` (LoadConf, getPools, getPoolType), those of v0.0.3 among them.
+
+    Which of its keys a release has, :func:`ignored_by_nv_ipam` tells.
+    """
     problems = _unknown(ipam, _NV_IPAM_KEYS, path)
+    texts = ("poolName", "poolType", "daemonSocket", "confDir", "logFile", "logLevel", *_BEFORE_DAEMON)
     wanted: dict[str, tuple[tuple[str, ...], type, str]] = {
-        "text": (("poolName", "poolType", "daemonSocket", "confDir", "logFile", "logLevel"), str, "a string"),
+        "text": (texts, str, "a string"),
         "whole": (("daemonCallTimeoutSeconds",), int, "a whole number"),
         "boolean": (("forcePoolName",), bool, "true or false"),
     }
@@ -333,6 +330,13 @@ def _check_nv_ipam(ipam: dict[str, Any], path: str) -> list[Problem]:
         hint = nearest(pool_type, POOL_TYPES) or "ippool or cidrpool"
         problems.append(Problem(f"{path}.poolType", f"{pool_type!r} is unknown", hint))
     return problems
+
+
+def ignored_by_nv_ipam(ipam: Any, *, has_daemon: bool) -> list[str]:
+    """Return the keys of an ``ipam`` object of nv-ipam that a release ignores; with v0.1.0 it ``has_daemon``."""
+    if not isinstance(ipam, dict) or ipam.get("type") != "nv-ipam":
+        return []
+    return [key for key in (_BEFORE_DAEMON if has_daemon else _OF_DAEMON) if key in ipam]
 
 
 def _check_dhcp(ipam: dict[str, Any], path: str) -> list[Problem]:

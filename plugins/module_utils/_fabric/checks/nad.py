@@ -27,6 +27,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.ipam im
     Claim,
     claims,
     conflicts,
+    ignored_by_nv_ipam,
     uses_node_slices,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.nv_ipam import PoolKey
@@ -191,6 +192,18 @@ def pools_of(config: str, name: str) -> list[tuple[str, PoolKey]]:
         (f"{path}ipam.poolName", key)
         for path, plugin in plugins_of(value)
         for key in nv_ipam.pools_named(plugin.get("ipam"), network)
+    ]
+
+
+def ignored_by_release(config: str, *, has_daemon: bool) -> list[str]:
+    """Return the paths in an attachment's configuration of what a release of nv-ipam ignores; see the check of ipam."""
+    value, problems = parse_json(config or "{}")
+    if problems or not isinstance(value, dict):
+        return []
+    return [
+        f"{path}ipam.{key}"
+        for path, plugin in plugins_of(value)
+        for key in ignored_by_nv_ipam(plugin.get("ipam"), has_daemon=has_daemon)
     ]
 
 

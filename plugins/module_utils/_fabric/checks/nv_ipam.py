@@ -291,7 +291,9 @@ def _check_field(requirement: Mapping[str, Any], path: str) -> list[Problem]:
     if requirement.get("operator") not in ("In", "NotIn") or not isinstance(values, list) or len(values) != 1:
         problems.append(Problem(path, "must be In or NotIn with one value", "fields of nodes compare no other way"))
     if requirement.get("key") != "metadata.name":
-        problems.append(Problem(f"{path}.key", f"{requirement.get('key')!r} is no field of nodes", "metadata.name"))
+        problems.append(
+            Problem(f"{path}.key", f"{requirement.get('key')!r} is an unknown field of nodes", "metadata.name")
+        )
     return problems
 
 

@@ -95,6 +95,7 @@ def check(deployed: Deployed, networks: Sequence[Network], pools: Sequence[Pool]
         if network.valid:
             _check_programs(network, deployed, brought)
             _check_pools(network, deployed, pools)
+            _check_keys(network, version)
             if version is not None and not reads_pool_objects(version):
                 _check_pools_of_config(network, version)
 
@@ -133,6 +134,21 @@ def _check_pools(network: Network, deployed: Deployed, pools: Sequence[Pool]) ->
         place_in(network, path).notice(
             problem, hint or f"the cluster has to have it, in the namespace {deployed.namespace}"
         )
+
+
+def _check_keys(network: Network, version: str | None) -> None:
+    """Name the keys that the release of nv-ipam does not read; ``version`` is None where the input deploys none."""
+    if version is None:
+        for path in nad.ignored_by_release(network.config, has_daemon=True):
+            place_in(network, path).notice("is only read by nv-ipam before v0.1.0", "leave it out for a newer release")
+        return
+    has_daemon = reads_pool_objects(version)
+    for path in nad.ignored_by_release(network.config, has_daemon=has_daemon):
+        place, problem = place_in(network, path), f"nv-ipam {version} ignores it"
+        if has_daemon:
+            place.violation(problem, "leave it out: the plugin asks the daemon of its node for addresses")
+        else:
+            place.notice(problem, "v0.1.0 and newer ask a daemon on the node, and read it or more of its kind")
 
 
 def _check_pools_of_config(network: Network, version: str) -> None:

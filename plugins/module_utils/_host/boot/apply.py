@@ -10,6 +10,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.manager_fil
 from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.order import FITS
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.operations import (
+    Found,
     Operation,
     PutFile,
     RemoveFile,
@@ -85,7 +86,7 @@ def _install(context: Context, files: dict[str, str]) -> Work:
     if UNIT_FILE not in context.boot_files:
         undo = [_DISABLE, *(RemoveFile(path) for path in (UNIT_FILE, WISHES_FILE, program_path())), _RELOAD]
     else:
-        undo = _former_wishes(context)
+        undo = [_former_unit(context), *_former_wishes(context), _RELOAD]
 
     def verify(host: Host) -> str:
         if not host.exists(program_path()):
@@ -93,6 +94,24 @@ def _install(context: Context, files: dict[str, str]) -> Work:
         return "" if _is_enabled(host) else f"{UNIT} is not enabled"
 
     return Work(installation(program_path(), _programs(context), files), undo, verify)
+
+
+def _former_unit(context: Context) -> Operation:
+    """Return how the boot unit gets its former text, with the program of its release where it names another than this.
+
+    That program is removed last. Once it is gone the unit stays as it is: its former text would name nothing that runs.
+    """
+    former = PutFile(UNIT_FILE, context.boot_files[UNIT_FILE])
+    program, programs = program_path(), _programs(context)
+    if program in former.text:
+        return former
+    added = [] if program in programs else [RemoveFile(program)]
+    of_former = [path for path in programs if path in former.text]
+
+    def operations(host: Host) -> list[Operation]:
+        return [former, *added] if any(map(host.exists, of_former)) else []
+
+    return Found("bring the former boot unit back", operations)
 
 
 def _former_wishes(context: Context) -> list[Operation]:

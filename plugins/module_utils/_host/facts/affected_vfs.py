@@ -10,6 +10,7 @@ from typing import Iterable
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.eswitch import present_mode
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import HostState, settings_of
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interfaces import Interface
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.netdev import permanent_mac
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Nic
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.users import USER_SPACE_DRIVERS
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.vf_guids import (
@@ -22,7 +23,6 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.vf_setting
     BEFORE,
     differences,
     former_settings,
-    port_mac,
     wanted_settings,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.vf_driver import VFIO
@@ -47,7 +47,7 @@ def _renewed(actual: HostState, interface: Interface) -> list[Nic]:
     if interface.wanted.get("vfs") not in (None, enabled) or mode not in (None, present_mode(actual, interface)):
         return functions
     before = interface.wanted.get(BEFORE)
-    mac = port_mac(nic, interface.netdev)
+    mac = permanent_mac(interface.netdev) if interface.netdev is not None else None
     wanted = (
         wanted_settings(interface.wanted, mac, len(functions))
         if before is None

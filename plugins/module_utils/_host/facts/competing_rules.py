@@ -49,7 +49,7 @@ _MOST_LINES = 64
 
 
 class Device(NamedTuple):
-    """What rules may ask of an interface when it appears; ``mac`` is None where a bond has given it another."""
+    """What rules may ask of an interface when it appears; ``mac`` is None where a master may have given it another."""
 
     name: str
     mac: str | None
@@ -127,8 +127,7 @@ def overruling(others: Iterable[OtherName], path: str, wanted: str) -> OtherName
 
 
 def _device(probe: Probe, netdev: ReadNetdev, nic: Nic | None) -> Device:
-    own = nic["sriov"]["port_mac"] if nic is not None and nic["sriov"] else None
-    mac = netdev["mac"] if not netdev["master"] else own
+    mac = netdev.get("permanent_mac") or (None if netdev["master"] else netdev["mac"])
     target = (probe.target(f"{_NET}/{netdev['name']}") or "").replace("../../devices", "/devices")
     return Device(
         name=netdev["name"],
@@ -281,6 +280,7 @@ def _judged(device: Device, settings: list[ini.Setting]) -> bool | None:
         name=device.name,
         current_name=device.name,
         mac=device.mac or "",
+        permanent_mac=device.mac or "",
         path=f"pci-{device.pci}",
         # Of IPoIB it is another one than the function's.
         driver=device.driver if device.link_type == "ether" else "",

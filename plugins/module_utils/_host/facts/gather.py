@@ -173,13 +173,15 @@ def _is_on(device: RdmaDevice, nic: Nic) -> bool:
 
 
 def _set_up(probe: Probe, nic: Nic, ports: list[ReadNetdev]) -> None:
-    """Add to a physical function how its virtual ones are set up; a bond's member also tells its own address."""
+    """Add to a physical function how its virtual ones are set up; its port also tells its own address."""
     sriov = nic["sriov"]
     if sriov is None:
         return
     asked = [port for port in ports if port["link_type"] == "ether" and (sriov["enabled"] or port["master"])]
     if sriov["total"] and len(asked) == 1:
-        sriov["port_mac"], sriov["settings"] = read_port_settings(probe, asked[0]["name"])
+        permanent, sriov["settings"] = read_port_settings(probe, asked[0]["name"])
+        if permanent:
+            asked[0]["permanent_mac"] = permanent
 
 
 def _parent_id(function: Function, ids: dict[str, PciId]) -> PciId | None:

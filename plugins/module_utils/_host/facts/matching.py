@@ -10,6 +10,7 @@ from typing import Any, Iterable, Mapping, NamedTuple
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import NETDEV_DRIVER, HostState
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interfaces import Interface
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.netdev import permanent_mac
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Netdev, Nic
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.interfaces import SELECTORS
 
@@ -77,7 +78,10 @@ def _candidates(
         nic = actual.nics.get(value)
         return [(nic, actual.port_of(nic))] if nic else []
     if key == "mac":
-        netdevs = [n for n in actual.netdevs.values() if n["kind"] == "physical" and same_address(n["mac"], value)]
+        ports = [netdev for netdev in actual.netdevs.values() if netdev["kind"] == "physical"]
+        netdevs = [port for port in ports if same_address(permanent_mac(port), value)]
+        # One that somebody gave another address is found by that as well.
+        netdevs = netdevs or [port for port in ports if same_address(port["mac"], value)]
     else:
         # The entry's own name counts too: after the rename the interface is found by nothing else.
         names = [name for name in (value, new_name) if name in actual.netdevs]
@@ -145,7 +149,7 @@ def _nearest(actual: HostState, key: str, value: str) -> list[str]:
     """Return up to three interfaces that may have been meant, best first."""
     labels: dict[str, str] = {}
     for netdev in actual.netdevs.values():
-        own = {"pci": netdev["pci"], "mac": netdev["mac"], "current_name": netdev["name"]}[key]
+        own = {"pci": netdev["pci"], "mac": permanent_mac(netdev), "current_name": netdev["name"]}[key]
         if own and netdev["kind"] == "physical":
             labels[own] = own if own == netdev["name"] else f"{own} ({netdev['name']})"
     if key == "pci":

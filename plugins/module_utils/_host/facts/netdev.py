@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple, Sequence
 
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Netdev as PlannedNetdev
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import ReadNetdev
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import (
     Probe,
@@ -147,7 +148,23 @@ def _read(probe: Probe, name: str, place: str) -> Netdev:
         "kind": _kind(probe, base, place, port_name, link_type),
         "lower": [],
     }
+    own = _own_address(probe, base) if facts["master"] and facts["link_type"] == "ether" else None
+    if own:
+        facts["permanent_mac"] = own
     return Netdev(name, facts, probe.number(f"{base}/dev_port") or 0, pci)
+
+
+def _own_address(probe: Probe, base: str) -> str | None:
+    """Return the address that a port had before its bond gave it another: the bond keeps it to give it back.
+
+    torvalds/linux, drivers/net/bonding/bond_sysfs_slave.c (perm_hwaddr_show). Ports of others have no such file.
+    """
+    return probe.text(f"{base}/bonding_slave/perm_hwaddr", limit=64)
+
+
+def permanent_mac(netdev: ReadNetdev | PlannedNetdev) -> str | None:
+    """Return the address that tells the interface from all others, whatever a bond has given it since."""
+    return netdev.get("permanent_mac") or netdev["mac"]
 
 
 def _kind(probe: Probe, base: str, place: str, port_name: str | None, link_type: int) -> str:

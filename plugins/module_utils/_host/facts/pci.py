@@ -182,7 +182,6 @@ def _sriov(probe: Probe, base: str, function: Function) -> Sriov | None:
         "autoprobe": None if autoprobe is None else autoprobe == 1,
         "vfs": [vf for vf in (probe.target_name(f"{base}/{name}") for name in links) if vf],
         "settings": None,
-        "port_mac": None,
     }
 
 

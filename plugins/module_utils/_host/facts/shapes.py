@@ -68,7 +68,7 @@ class FunctionSettings(TypedDict):
 
 
 class Sriov(TypedDict):
-    """SR-IOV of a physical function (pci.py); its port tells the last two (gather.py)."""
+    """SR-IOV of a physical function (pci.py); its port tells the last (gather.py)."""
 
     total: int | None
     enabled: int | None
@@ -76,7 +76,6 @@ class Sriov(TypedDict):
     autoprobe: bool | None
     vfs: list[str]
     settings: list[FunctionSettings] | None
-    port_mac: str | None
 
 
 class IommuGroup(TypedDict):
@@ -124,7 +123,11 @@ class Gpu(TypedDict):
     path: list[str]
 
 
-class _Netdev(TypedDict):
+class _OwnAddress(TypedDict, total=False):
+    permanent_mac: str
+
+
+class _Netdev(_OwnAddress):
     name: str
     mac: str | None
     up: bool
@@ -142,7 +145,10 @@ class _Netdev(TypedDict):
 
 
 class ReadNetdev(_Netdev):
-    """A network interface (netdev.py); ``lower`` are those that it stands on."""
+    """A network interface (netdev.py); ``lower`` are those that it stands on.
+
+    ``permanent_mac`` is only there of members of a bond, which have its ``mac``, and of a port with another ``mac``.
+    """
 
     mtu: int | None
 

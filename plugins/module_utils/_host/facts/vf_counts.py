@@ -15,6 +15,7 @@ from typing import Any, Iterable, Iterator, Mapping
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.competing_rules import link_files
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.managers import ini
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.netdev import permanent_mac
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Nic, ReadNetdev, VfCount
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import (
     Probe,
@@ -46,7 +47,7 @@ def read_vf_counts(
     given = [*_of_netplan(probe), *_of_profiles(probe)]
     found: dict[str, list[VfCount]] = {}
     for port in ports:
-        keys = {port["name"], str(port["mac"]).lower()}
+        keys = {port["name"], str(permanent_mac(port)).lower()}
         counts: list[VfCount] = [{"file": file, "count": count} for names, file, count in given if keys & names]
         if counts:
             found[port["name"]] = counts

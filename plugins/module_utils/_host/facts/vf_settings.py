@@ -9,7 +9,7 @@ import hashlib
 from typing import Any, Dict, Mapping, Sequence, Union
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import HostState, binds_functions
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Netdev, Nic
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Nic
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.vf_settings import DETERMINISTIC, VF_KEYS
 
 # By what they are called: those of ``VF_KEYS``, and what engine/effects.py says of functions.
@@ -32,12 +32,6 @@ def deterministic_mac(port_mac: str, number: int) -> str:
     digest = hashlib.sha256(f"{port_mac.lower()} vf {number}".encode("ascii", "replace")).digest()
     first = (digest[0] | _LOCAL) & ~_GROUP
     return ":".join(f"{octet:02x}" for octet in (first, *digest[1:6]))
-
-
-def port_mac(nic: Nic | None, port: Netdev | None) -> str | None:
-    """Return the address that the port was made with: a bond gives its members the address of one of them."""
-    permanent = nic["sriov"]["port_mac"] if nic is not None and nic["sriov"] is not None else None
-    return permanent or (port["mac"] if port is not None else None)
 
 
 def wanted_settings(wanted: Mapping[str, Any], mac: str | None, count: int) -> list[Settings]:

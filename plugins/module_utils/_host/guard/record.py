@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.operations import (
+    Found,
     Operation,
     PutFile,
     RemoveFile,
@@ -67,8 +68,12 @@ class Record(NamedTuple):
 
 
 def with_step(record: Record, line: str, undo: Sequence[Operation], now: float) -> Record:
-    """Return the record with one more change; the last change is taken back first, and the time starts anew."""
-    kept = tuple(operation for operation in undo if not isinstance(operation, WaitFor))
+    """Return the record with one more change; the last change is taken back first, and the time starts anew.
+
+    It holds what can be written down: a revert waits for nothing, and after a step nothing is left to be found (the
+    program of the former boot unit is gone).
+    """
+    kept = tuple(operation for operation in undo if not isinstance(operation, (Found, WaitFor)))
     steps, operations = (*record.steps, line), (*kept, *record.undo)
     return extended(record._replace(steps=steps, undo=operations), now)
 

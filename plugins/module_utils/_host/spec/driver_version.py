@@ -18,7 +18,9 @@ _RELEASE = re.compile(
 )
 _IMAGE_DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 # Kernel packages carry the release behind this word: 25.07.OFED.25.07.0.9.7.1-1, 24.10-OFED.24.10.1.1.4.1.rhel9u4.
-_PACKAGED = re.compile(r"OFED\.(?P<major>\d+)\.(?P<minor>\d+)\.(?P<rest>\d+(?:\.\d+)*)", re.ASCII)
+# A number of the package's own build follows it: MLNX_OFED_LINUX-24.10-3.2.5.0 brings mlnx-ofed-kernel
+# 24.10.OFED.24.10.3.2.5.1, 4.9-4.1.7.0 brings 4.9-OFED.4.9.4.1.7.1, and modules of both call themselves without it.
+_PACKAGED = re.compile(r"OFED\.(?P<major>\d+)\.(?P<minor>\d+)\.(?P<rest>\d+(?:\.\d+){0,2})", re.ASCII)
 _COMPARED_FIELDS = 5
 # From this release on both exist (Mellanox/network-operator at 143e1e04: its driver container is doca-driver then).
 # Since 25.01 there is no MLNX_OFED release any more.
@@ -58,7 +60,10 @@ def parse_installed(text: str) -> DriverVersion | None:
 
 
 def parse_packaged(text: str) -> DriverVersion | None:
-    """Return the release that the version of a kernel package (DKMS, KMP, kmod) or of its DKMS source names."""
+    """Return the release that the version of a kernel package (DKMS, KMP, kmod) or of its DKMS source names.
+
+    It is written as the module itself and ``ofed_info -s`` of DOCA-OFED do, with three numbers: ``24.10-1.1.4``.
+    """
     match = _PACKAGED.search(text[:_MAX_LENGTH])
     if match is None:
         return None

@@ -18,6 +18,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.finding
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.render import objects_of, render
 from ansible_collections.rdma.fabric.tests.unit._fabric.inputs import FIXTURES, Fabric, of_policy, of_text, resource
 from ansible_collections.rdma.fabric.tests.unit._fabric.specs import controllers, spec_of
+from tools.stored_form import without_defaults
 
 Object = dict[str, Any]
 RECORDED = FIXTURES / "operator"
@@ -33,41 +34,12 @@ KINDS = {
     ),
     "SpectrumXRailPoolConfig": (FLOWS_API, FLOWS),
 }
-# What the server adds to what is applied.
-DEFAULTS: Object = {
-    "conversion": {"strategy": "None"},
-    "dnsPolicy": "ClusterFirst",
-    "failureThreshold": 3,
-    "maxSurge": 0,
-    "progressDeadlineSeconds": 600,
-    "restartPolicy": "Always",
-    "revisionHistoryLimit": 10,
-    "schedulerName": "default-scheduler",
-    "scheme": "HTTP",
-    "successThreshold": 1,
-    "terminationMessagePath": "/dev/termination-log",
-    "terminationMessagePolicy": "File",
-    "timeoutSeconds": 1,
-    "volumeMode": "Filesystem",
-}
-
-
-def stored(value: Any) -> Any:
-    """Return an object without what the server adds to it, and in which order RBAC rules say what they say."""
-    if isinstance(value, dict):
-        kept = {key: stored(item) for key, item in value.items() if DEFAULTS.get(key) != item}
-        kept.pop("serviceAccount", None)
-        if "rollingUpdate" in kept:
-            kept = {}
-        if kept.get("type") == "":
-            del kept["type"]
-        return {key: item for key, item in kept.items() if item not in ({}, [], None)}
-    return [stored(item) for item in value] if isinstance(value, list) else value
 
 
 def substance(body: Object) -> Object:
     """Return what an object is for, without metadata of its owner."""
-    found: Object = stored({key: item for key, item in body.items() if key not in ("metadata", "status")})
+    rest = {key: item for key, item in body.items() if key not in ("metadata", "status")}
+    found: Object = without_defaults(rest)
     if "rules" in found:
         found["rules"] = sorted(
             (group, name, verb)

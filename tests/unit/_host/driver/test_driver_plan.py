@@ -780,11 +780,11 @@ def test_packages_without_ofed_info_are_no_installation_of_mlnx_ofed() -> None:
     """They were removed before those of DOCA-OFED were installed, as if another stack had owned the files."""
     rest = {name: version for name, version in VENDOR_PACKAGES.items() if name != "ofed-scripts"}
     step, runs = packages_step(installed(packages=rest), "doca-ofed", "24.07-0.7.0.0")
-    assert step["action"] == "upgrade DOCA-OFED 24.07-0.6.1.1 to DOCA-OFED 24.07-0.7.0.0"
+    assert step["action"] == "upgrade DOCA-OFED 24.07-0.6.1 to DOCA-OFED 24.07-0.7.0.0"
     assert not [run for run in runs if " purge " in run]
     older = {**rest, "mlnx-ofed-kernel-dkms": "23.10.OFED.23.10.1.1.9.1-1"}
     step, runs = packages_step(installed(packages=older), "doca-ofed", "24.07-0.7.0.0")
-    assert step["action"].startswith("upgrade MLNX_OFED 23.10-1.1.9.1 ")
+    assert step["action"].startswith("upgrade MLNX_OFED 23.10-1.1.9 ")
     assert [run for run in runs if " purge " in run]
 
 

@@ -318,9 +318,13 @@ def test_builds_of_the_vendor_under_the_distributions_names(version: str, vendor
 @pytest.mark.parametrize(
     ("text", "release", "fields"),
     [
-        ("25.07.OFED.25.07.0.9.7.1-1", "25.07-0.9.7.1", (25, 7, 0, 9, 7)),
-        ("24.10.OFED.24.10.1.1.4.1-1", "24.10-1.1.4.1", (24, 10, 1, 1, 4)),
-        ("24.10-OFED.24.10.1.1.4.1.rhel9u4", "24.10-1.1.4.1", (24, 10, 1, 1, 4)),
+        ("25.07.OFED.25.07.0.9.7.1-1", "25.07-0.9.7", (25, 7, 0, 9, 7)),
+        ("24.10.OFED.24.10.1.1.4.1-1", "24.10-1.1.4", (24, 10, 1, 1, 4)),
+        # With the kernel's source, an older form, and what ofed-scripts has: no number of a build.
+        ("4.7-OFED.4.7.3.2.9.1.g457f064", "4.7-3.2.9", (4, 7, 3, 2, 9)),
+        ("4.9-OFED.4.9.4.1.7.1", "4.9-4.1.7", (4, 9, 4, 1, 7)),
+        ("24.10.OFED.24.10.1.1.4-1", "24.10-1.1.4", (24, 10, 1, 1, 4)),
+        ("24.10-OFED.24.10.1.1.4.1.rhel9u4", "24.10-1.1.4", (24, 10, 1, 1, 4)),
     ],
 )
 def test_releases_in_package_versions(text: str, release: str, fields: tuple[int, ...]) -> None:

@@ -35,10 +35,12 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths im
     BOOT_ID,
     ENABLED_BY,
     GUARD_FILE,
+    PROGRAM_DIRECTORY,
     REVERTED_FILE,
     REVERTING_FILE,
     UNIT_FILE,
 )
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.program import program_path
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.state_file import BrokenState
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.at_boot import start
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.converge import apply, assess, preview
@@ -295,6 +297,19 @@ class TestRevert:
         guarded(kernel)
         revert(kernel, kernel)
         assert not kernel.exists("/etc/rdma-fabric/host.json")
+
+    @pytest.mark.parametrize("program", [program_path(), f"{PROGRAM_DIRECTORY}/host-0123456789abcdef.pyz"])
+    def test_the_unit_that_was_there_before_is_left_with_a_program_that_is_there(self, program: str) -> None:
+        kernel = host()
+        apply(kernel, check_spec({"interfaces": [{"pci": OTHER, "mtu": 9000}]}), APPLY, None, kernel)
+        former = kernel.read(UNIT_FILE).replace(program_path(), program)
+        kernel.tree.add_file(UNIT_FILE, former)
+        kernel.tree.add_file(program, "program")
+        assert "failed" not in guarded(kernel)
+        assert revert(kernel, kernel)
+        text = kernel.read(UNIT_FILE)
+        assert (text == former) == (program == program_path())
+        assert kernel.exists(text.partition("-I -S ")[2].partition(" boot")[0])
 
     def test_after_a_reboot_the_boot_unit_takes_it_back(self) -> None:
         kernel = host()

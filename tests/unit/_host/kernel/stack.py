@@ -137,6 +137,8 @@ def apt_get(kernel: Kernel, argv: Sequence[str]) -> CommandResult:
     # The options with a value are "-o NAME=VALUE", before and behind the verb.
     words = [word for i, word in enumerate(argv[1:], 1) if not word.startswith("-") and argv[i - 1] != "-o"]
     verb, names = words[0], words[1:]
+    if "--download-only" in argv:
+        return DONE
     if verb == "purge":
         return _remove(kernel, names)
     back = kernel.tree.exists(PIN)
@@ -161,7 +163,7 @@ def dnf(kernel: Kernel, argv: Sequence[str]) -> CommandResult:
         return CommandResult(0, f"{words[1]}\n" if words[1] in (stack_of(kernel) or {})["offered"] else "", "")
     if words[0] == "remove":
         return _remove(kernel, words[1:])
-    if words[0] == "makecache":
+    if words[0] == "makecache" or "--downloadonly" in argv:
         return DONE
     return _install(kernel, words[1:], "Error: Unable to find a match: {}", words[0] == "distro-sync")
 
@@ -173,6 +175,8 @@ def zypper(kernel: Kernel, argv: Sequence[str]) -> CommandResult:
         return DONE if words[1] in (stack_of(kernel) or {})["offered"] else CommandResult(104, "", "")
     if words[0] == "remove":
         return _remove(kernel, words[1:])
+    if "--download-only" in argv:
+        return DONE
     back = "--force" in argv
     return _install(kernel, words[1:], "No provider of '{}' found.", back) if words[0] == "install" else DONE
 

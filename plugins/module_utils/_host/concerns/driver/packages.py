@@ -9,11 +9,13 @@ from types import MappingProxyType
 from typing import Any, Mapping, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.operations import (
+    Found,
     Operation,
     PutFile,
     RemoveFile,
     Run,
 )
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import Host
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import MARKER
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.driver_families import Family
 
@@ -45,6 +47,17 @@ _APT = (
 _DNF = ("dnf", "--assumeyes")
 _ZYPPER = ("zypper", "--non-interactive")
 
+# How they say that a package of an index is gone or another one by now, by source: apt-pkg/acquire-item.cc, librepo's
+# downloader, libzypp's MediaFileNotFoundException.
+_REPLACED = (
+    "  404  ",
+    "File not found - ",
+    "Hash Sum mismatch",
+    "Status code: 404",
+    "mirrors were already tried",
+    "not found on medium",
+)
+
 _LOCKED = "another package manager is at work; next: wait for it (or for unattended upgrades) to end and run again"
 _FULL = "a file system is full; next: free space in /var, /usr and /boot and run again"
 _UNREACHABLE = (
@@ -52,9 +65,9 @@ _UNREACHABLE = (
     "repository with a path), and run again"
 )
 _NO_FILE = (
-    "the repository has no such file: its URL is wrong, or the package was replaced since its index was read; next: "
-    "look at the URL, read the indexes again (apt-get update), and run again; where it was headers of a kernel, update "
-    "the kernel and reboot first"
+    "the repository has no such file: its URL is wrong, or its index names a package that is gone; next: look at the "
+    "URL and at who keeps the repository, and run again; where it was headers of a kernel, update the kernel and "
+    "reboot first"
 )
 _UNSIGNED = (
     "the repository's signature does not fit the key; next: give the public key that signed it (repository.gpg_key) "
@@ -221,16 +234,43 @@ def complete() -> list[Operation]:
 
 
 def install(family: Family, names: Sequence[str], refresh: bool) -> list[Operation]:
-    """Return how packages (or package files, by absolute path) are installed; ``refresh`` reads all indexes before."""
+    """Return how packages (or package files, by absolute path) are installed.
+
+    All indexes are read before, with ``refresh`` always, otherwise once where a package that they name is gone by now:
+    what the driver depends on comes from other repositories, and apt itself says to do so then.
+    """
+    before = _read_indexes(family) if refresh else _fetched(family, names)
+    return [before, Run(_install_command(family, names), _INSTALL_SECONDS)]
+
+
+def _install_command(family: Family, names: Sequence[str], *options: str) -> tuple[str, ...]:
     if family.manager == "apt":
-        update = [Run((*_APT, "update"), _REFRESH_SECONDS)] if refresh else []
-        return [*update, Run((*_APT, "--no-install-recommends", "install", *names), _INSTALL_SECONDS)]
+        return (*_APT, "--no-install-recommends", *options, "install", *names)
     if family.manager == "dnf":
-        fresh = ("--refresh",) if refresh else ()
-        return [Run((*_DNF, *fresh, "install", *names), _INSTALL_SECONDS)]
-    update = [Run((*_ZYPPER, "refresh"), _REFRESH_SECONDS)] if refresh else []
-    words = ("install", "--no-recommends", "--allow-vendor-change", "--auto-agree-with-licenses")
-    return [*update, Run((*_ZYPPER, *words, *names), _INSTALL_SECONDS)]
+        return (*_DNF, *options, "install", *names)
+    words = ("--no-recommends", "--allow-vendor-change", "--auto-agree-with-licenses")
+    return (*_ZYPPER, "install", *words, *options, *names)
+
+
+def _read_indexes(family: Family) -> Run:
+    """Return how the indexes of all repositories are read anew."""
+    commands = {"apt": (*_APT, "update"), "dnf": (*_DNF, "makecache", "--refresh"), "zypper": (*_ZYPPER, "refresh")}
+    return Run(commands[family.manager], _REFRESH_SECONDS)
+
+
+def _fetched(family: Family, names: Sequence[str]) -> Operation:
+    """Return how packages are fetched before they are installed, so that a stale index is found while nothing changes.
+
+    Whatever else goes wrong is told by the installation.
+    """
+    option = "--downloadonly" if family.manager == "dnf" else "--download-only"
+
+    def operations(host: Host) -> Sequence[Operation]:
+        done = host.run(_install_command(family, names, option), _INSTALL_SECONDS)
+        is_stale = done.rc != 0 and any(sign in f"{done.stdout}{done.stderr}" for sign in _REPLACED)
+        return [_read_indexes(family)] if is_stale else []
+
+    return Found("read the indexes of packages again", operations, _INSTALL_SECONDS + _REFRESH_SECONDS)
 
 
 def remove(family: Family, names: Sequence[str]) -> list[Operation]:

@@ -26,13 +26,13 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps imp
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.bluefield import arm_side_refusal
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import settings_of
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interfaces import Interface
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.netdev import permanent_mac
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.vf_settings import (
     BEFORE,
     Changes,
     Settings,
     differences,
     former_settings,
-    port_mac,
     wanted_settings,
     without_driver,
 )
@@ -56,7 +56,7 @@ def plan(context: Context, interface: Interface, about_number: Sequence[Step]) -
     if not count:
         skipped = f"{context.target_of(interface)}: vf_settings has no effect, there are no virtual functions"
         return [], [] if interface.wanted.get("vfs") == 0 else [skipped]
-    mac = port_mac(interface.nic, interface.netdev)
+    mac = permanent_mac(interface.netdev) if interface.netdev is not None else None
     wanted = wanted_settings(interface.wanted, mac, count) if before is None else former_settings(before, count)
     changes = differences(wanted, None if created else settings_of(interface.nic))
     if created is None and interface.nic is not None:

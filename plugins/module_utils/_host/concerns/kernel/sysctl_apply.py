@@ -18,7 +18,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import
 
 _SECONDS = 10.0
 _NOT_ALLOWED = (
-    "the kernel lets nobody write it here; next: run as root (become: true) on the host itself, not in a container, "
+    "the kernel rejects this write; next: run as root (become: true) on the host itself, not in a container, "
     "or leave it out of rdma_fabric_sysctls"
 )
 ERRORS = MappingProxyType(

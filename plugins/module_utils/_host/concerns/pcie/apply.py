@@ -26,7 +26,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.pcie import
 
 _WHOLE_REGISTER = 0xFFFF
 _FORBIDDEN = (
-    "the kernel lets nobody write to configuration space; next: run as root (become: true) on the host itself, and "
+    "the kernel rejects writes to configuration space; next: run as root (become: true) on the host itself, and "
     "look at /sys/kernel/security/lockdown"
 )
 ERRORS = MappingProxyType(

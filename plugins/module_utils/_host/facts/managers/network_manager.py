@@ -85,8 +85,8 @@ def _keyfile_route(value: str, options: str) -> str:
 def profile_of(name: str, mac: str, profiles: Sequence[Profile]) -> Profile | None:
     """Return the profile that names the interface, by its name or its address; None when only an open one fits.
 
-    ``mac`` is empty for what is no hardware: a bond and the VLANs on it have the address of a port, whose profile is
-    not theirs.
+    ``mac`` is the permanent address, which a profile means (nm-settings(5), 802-3-ethernet.mac-address). It is empty
+    for what is no hardware: a bond and the VLANs on it have the address of a port, whose profile is not theirs.
     """
     by_name = (profile for profile in profiles if profile["interface"] == name)
     by_address = (profile for profile in profiles if profile["mac"] and profile["mac"] == mac)
@@ -96,7 +96,8 @@ def profile_of(name: str, mac: str, profiles: Sequence[Profile]) -> Profile | No
 def is_unmanaged(name: str, mac: str, driver: str, specs: Sequence[str]) -> bool:
     """Return whether a list of device specifications (NetworkManager.conf(5), "Device List Format") names a device.
 
-    The last of ``except:`` entries and others that fits does not decide: an exception always wins.
+    ``mac`` is the permanent address. The last of ``except:`` entries and others that fits does not decide: an exception
+    always wins.
     """
     judged = [
         (spec.startswith("except:"), _fits(spec.partition("except:")[2] or spec, name, mac, driver)) for spec in specs

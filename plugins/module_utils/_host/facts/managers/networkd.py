@@ -31,11 +31,16 @@ _UP_POLICIES = (None, "up", "always-up")
 
 
 class Link(NamedTuple):
-    """What [Match] sections are compared with. ``kind`` is empty for hardware; ``file`` is what networkd uses now."""
+    """What [Match] sections are compared with. ``file`` is what networkd uses now.
+
+    ``kind`` is empty for hardware, and only hardware has a permanent address: a bond, and the VLANs on it, have that of
+    a port as their present one.
+    """
 
     name: str
     current_name: str
     mac: str
+    permanent_mac: str
     path: str
     driver: str
     type: str
@@ -74,14 +79,10 @@ def names_interfaces(file: NetworkFile) -> bool:
 
 
 def fits(key: str, words: Sequence[str], link: Link) -> bool | None:
-    """Return whether one rule of a [Match] section fits, None when that can't be told; so in ``.link`` files.
-
-    Only hardware has a permanent address: a bond, and the VLANs on it, have that of a port as their present one.
-    """
-    if key == "PermanentMACAddress" and link.kind:
-        return False
-    if key in {"MACAddress", "PermanentMACAddress"}:
-        return link.mac in [_plain_address(word) for word in words]
+    """Return whether one rule of a [Match] section fits, None when that can't be told; so in ``.link`` files."""
+    addresses = {"MACAddress": link.mac, "PermanentMACAddress": link.permanent_mac}
+    if key in addresses:
+        return addresses[key] in [_plain_address(word) for word in words]
     judged = {"Path": link.path, "Driver": link.driver, "Type": link.type, "Kind": link.kind}
     if key not in judged:
         return None

@@ -17,6 +17,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.manager_sh
     Wicked,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.managers import netplan, network_manager, networkd
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.netdev import permanent_mac
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Netdev
 
 NETPLAN = "netplan"
@@ -70,6 +71,7 @@ def link_of(actual: HostState, netdev: Netdev, name: str, links: Mapping[str, st
         name=name,
         current_name=str(netdev["name"]),
         mac=str(netdev["mac"] or "").lower(),
+        permanent_mac=str(permanent_mac(netdev) or "").lower() if hardware else "",
         path=f"pci-{nic['address']}" if nic is not None else "",
         driver=(nic["driver"] if nic is not None else None) or "",
         type=str(netdev["link_type"]),
@@ -98,10 +100,10 @@ def _by_networkd(found: Networkd, link: networkd.Link) -> Owner | None:
 def _by_network_manager(found: NetworkManager, link: networkd.Link) -> Owner | None:
     managed = found["managed"].get(link.current_name) if link.name == link.current_name else None
     if managed is None:
-        managed = not network_manager.is_unmanaged(link.name, link.mac, link.driver, found["unmanaged"])
+        managed = not network_manager.is_unmanaged(link.name, link.permanent_mac, link.driver, found["unmanaged"])
     if not managed:
         return None
-    profile = network_manager.profile_of(link.name, "" if link.kind else link.mac, found["profiles"])
+    profile = network_manager.profile_of(link.name, link.permanent_mac, found["profiles"])
     if profile is None:
         return Owner(NETWORK_MANAGER, "")
     definition = netplan.definition_of(profile["path"])
