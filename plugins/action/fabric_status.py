@@ -23,6 +23,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._k8s.session import Ba
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.snapshot import list_objects
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import Connection, Patience
 from ansible_collections.rdma.fabric.plugins.plugin_utils._action import json_on_stdout
+from ansible_collections.rdma.fabric.plugins.plugin_utils._chart import batch_options, name_of
 from ansible_collections.rdma.fabric.plugins.plugin_utils._cluster_action import ClusterAction, task_environment
 from ansible_collections.rdma.fabric.plugins.plugin_utils._files import write_if_different
 from ansible_collections.rdma.fabric.plugins.plugin_utils._host_documents import registered_documents
@@ -58,6 +59,7 @@ class ActionModule(ClusterAction):
         attention = attention_of(classes, cluster)
         status = {
             "outcome": "attention" if attention else "ok",
+            "engine": name_of(spec["chart"]) if spec.get("chart") else "direct",
             "hosts": {"total": len(hosts), "classes": classes},
             "cluster": cluster,
             "attention": attention,
@@ -83,6 +85,7 @@ class ActionModule(ClusterAction):
             inventory_namespace=spec["namespace"],
             prune=arguments["prune"],
             check=True,
+            **batch_options(spec),
         )
         with task_environment(self._environment()):
             try:

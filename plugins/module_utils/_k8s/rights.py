@@ -148,6 +148,15 @@ def labelling_needs() -> Needs:
     return {Need("", "nodes", "", verb): frozenset() for verb in ("get", "list", "patch")}
 
 
+def release_needs(namespace: str) -> Needs:
+    """Return what a release of Helm in a namespace needs to be kept there, and to be told from other operators.
+
+    What its chart makes is beside that.
+    """
+    found = [Need("", "secrets", namespace, verb) for verb in ("create", "delete", "get", "list", "update")]
+    return dict.fromkeys([*found, Need("apps", "deployments", "", "list")], frozenset())
+
+
 def removal_needs(keys: Iterable[Key], find: Find, set_name: str, namespace: str, *, nodes: bool = False) -> Needs:
     """Return what the removal of these objects of a set needs, beside reading them.
 

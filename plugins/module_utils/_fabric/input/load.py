@@ -21,6 +21,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input import (
     attachments,
     components,
     controllers,
+    engine,
     functions,
     helm,
     openshift,
@@ -53,6 +54,9 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.resource
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.settings import (
     DEFAULT_NAMESPACE,
+    DIRECT,
+    ENGINE,
+    HELM,
     VARIABLES,
     complete,
     read_settings,
@@ -96,6 +100,7 @@ class _Input:
     networks: list[Network] = field(default_factory=list)
     pools: list[Pool] = field(default_factory=list)
     objects: list[Resource] = field(default_factory=list)
+    resources: list[Resource] = field(default_factory=list)
     identities: dict[tuple[str, ...], Resource] = field(default_factory=dict)
 
 
@@ -119,36 +124,49 @@ def build_spec(
     fitting = [document for document in documents if _fits(document, findings)]
     values = [document for document in helm_values if _fits(document, findings)]
     given = _read(fitting, variables, findings)
-    chart = helm.read_values(values, findings)
-    role_settings = read_settings(settings, findings)
+    of_values = Findings() if settings.get(ENGINE) == HELM else findings
+    chart = helm.read_values(values, of_values)
+    of_settings = Findings()
+    role_settings = read_settings(settings, of_settings)
     all_settings = complete(role_settings, chart.settings)
     cluster = _effective_cluster_policy(given, chart)
     nodes = [one for one in given.policies if one.kind == "NicNodePolicy"]
     namespace = role_settings.get("namespace") or (cluster.namespace if cluster else "") or DEFAULT_NAMESPACE
     policies = ([cluster] if cluster else []) + nodes
-    for one in policies:
-        policy.remark(one, all_settings)
-    if all_settings["nfd"]:
-        _check_feature_discovery(all_settings, findings)
-    _check_together(cluster, nodes, given, all_settings)
-    openshift.check(cluster, given.objects, all_settings)
+    release = engine.chart_of(role_settings, helm.merge(values), namespace)
     deployed = components.Deployed(cluster, all_settings, namespace, hosts)
-    components.check(deployed, given.networks, given.pools)
+    if release is None:
+        _check_rendered(policies, all_settings, findings)
+    _check_together(cluster, nodes, given, all_settings)
+    if release is None:
+        openshift.check(cluster, given.objects, all_settings)
+        components.check(deployed, given.networks, given.pools)
+    else:
+        engine.leave_to_chart(findings, of_values)
+        engine.remark_functions(given.resources, release["values"], findings)
+    findings.violations += of_settings.violations
+    findings.notices += of_settings.notices
+    engine.remark_settings(role_settings, release, findings)
     for _desired, host_violations, host_notices in hosts.values():
         findings.violations += host_violations
         findings.notices += host_notices
     desired_states = {name: reading[0] for name, reading in hosts.items()}
-    services.check(replace(deployed, hosts=desired_states), given.networks, given.objects)
-    controllers.check(deployed, given.objects)
+    requests, rollouts = [], []
+    if release is None:
+        services.check(replace(deployed, hosts=desired_states), given.networks, given.objects)
+        controllers.check(deployed, given.objects)
+        functions.check_hosts(given.function_policies, desired_states)
+    else:
+        asked = (policies, given.function_policies, given.pool_configs)
+        findings.violations += engine.contested(*asked, desired_states)
     findings.violations += controllers.contested(cluster, desired_states)
-    functions.check_hosts(given.function_policies, desired_states)
     findings.violations += policy.conflicting_modes(cluster.spec if cluster else None, desired_states)
     findings.raise_violations()
-    requests = policy.all_host_requests(policies, all_settings)
-    _remark_driver_override(policies, all_settings, requests, findings)
-    requests += [*functions.host_requests(given.function_policies), *(config.request for config in given.pool_configs)]
+    if release is None:
+        requests, rollouts = _host_requests(policies, given, all_settings, findings), policy.all_rollouts(policies)
     spec: FabricSpec = {
         "version": VERSION,
+        ENGINE: DIRECT if release is None else HELM,
         "namespace": namespace,
         "cluster_policy": cluster.as_spec() if cluster else None,
         "node_policies": [one.as_spec() for one in nodes],
@@ -160,10 +178,34 @@ def build_spec(
         "objects": [resource.content for resource in given.objects],
         "settings": all_settings,
         "host_requests": requests,
-        "rollouts": policy.all_rollouts(policies),
+        "rollouts": rollouts,
         "hosts": {name: {**desired, "requests": requests} for name, (desired, _wrong, _said) in hosts.items()},
     }
+    if release is not None:
+        as_given = [dict(each.content) for each in given.resources if each.kind != ATTACHMENT_KIND]
+        spec.update(chart=release, resources=as_given)
     return spec, together(dict.fromkeys(findings.notices))
+
+
+def _check_rendered(policies: Sequence[Policy], settings: dict[str, Any], findings: Findings) -> None:
+    """Judge policies and Node Feature Discovery as what is rendered of them."""
+    for one in policies:
+        policy.remark(one, settings)
+    if settings["nfd"]:
+        _check_feature_discovery(settings, findings)
+
+
+def _host_requests(
+    policies: Sequence[Policy], given: _Input, settings: dict[str, Any], findings: Findings
+) -> list[dict[str, Any]]:
+    """Return what the resources ask of hosts, and say which image overrides ask for nothing."""
+    requests = policy.all_host_requests(policies, settings)
+    _remark_driver_override(policies, settings, requests, findings)
+    return [
+        *requests,
+        *functions.host_requests(given.function_policies),
+        *(config.request for config in given.pool_configs),
+    ]
 
 
 def _read(documents: Sequence[Document], variables: Mapping[str, Any], findings: Findings) -> _Input:
@@ -172,6 +214,7 @@ def _read(documents: Sequence[Document], variables: Mapping[str, Any], findings:
     for resource in _resources(documents, variables, findings):
         _note_repetition(resource, given)
         _take(resource, given)
+        given.resources.append(resource)
     for name, item, place in _named("network_attachments", variables.get("network_attachments"), findings):
         given.networks.append(attachments.read_attachment_variable(name, item, place))
     given.function_policies = operator_config.configured(given.function_policies, given.operator_config)
