@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any, Mapping
 
 import yaml
@@ -13,14 +12,12 @@ import yaml
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.render import render
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.session import BatchRequest
 from ansible_collections.rdma.fabric.plugins.plugin_utils import _chart
-from ansible_collections.rdma.fabric.plugins.plugin_utils._action import ActionFailure, ActionSkipped
-from ansible_collections.rdma.fabric.plugins.plugin_utils._cluster_action import ClusterAction
+from ansible_collections.rdma.fabric.plugins.plugin_utils._action import ActionSkipped
+from ansible_collections.rdma.fabric.plugins.plugin_utils._chart_action import ChartAction
 from ansible_collections.rdma.fabric.plugins.plugin_utils._json import Json
 
-_ACCESS = ("kubeconfig", "context", "host", "api_key", "ca_cert", "validate_certs")
 
-
-class ActionModule(ClusterAction):
+class ActionModule(ChartAction):
     """Brings the release of a chart to the wanted state."""
 
     def execute(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
@@ -30,23 +27,20 @@ class ActionModule(ClusterAction):
             raise ActionSkipped("the engine is direct, which installs no chart")
         if arguments["state"] == "rendered":
             return self._rendered(chart, task_vars)
-        access = {name: arguments[name] for name in _ACCESS if arguments[name] is not None}
-        if "kubeconfig" in access:
-            access["kubeconfig"] = str(Path(access["kubeconfig"]).expanduser().absolute())
         if arguments["state"] == "absent":
-            return self._absent(chart, access, arguments, task_vars)
-        return self._present(chart, access, arguments, task_vars)
+            return self._absent(chart, arguments, task_vars)
+        return self._present(chart, arguments, task_vars)
 
-    def _present(self, chart: Json, access: Json, arguments: Mapping[str, Any], task_vars: Json) -> Json:
+    def _present(self, chart: Json, arguments: Mapping[str, Any], task_vars: Json) -> Json:
         """Install or upgrade where the release is another one; what it was before is asked first."""
         made = self._namespaces(arguments)
-        options: Json = {"wait": arguments["wait"], "seconds": arguments["wait_timeout"]}
-        asked = self._helm("helm", _chart.install_arguments(chart, access, again=False, **options), task_vars, True)
+        asked = self.ask_release(chart, arguments, task_vars)
         live, again = _chart.release_of(asked), _chart.is_failed(asked)
         changed = bool(asked["changed"] or again)
         if changed and not self.check_mode:
-            given = _chart.install_arguments(chart, access, again=again, **options)
-            self._helm("helm", given, task_vars, False)
+            waits = {"wait": arguments["wait"], "timeout": f"{arguments['wait_timeout']}s", "force": again}
+            given = {**_chart.install_arguments(chart, self.access(arguments)), **waits}
+            self.helm("helm", given, task_vars, check=False)
         answer: Json = {
             "changed": bool(changed or made["changed"]),
             "release": _chart.name_of(chart),
@@ -73,19 +67,19 @@ class ActionModule(ClusterAction):
         )
         return self.run_batch(arguments, request)
 
-    def _absent(self, chart: Json, access: Json, arguments: Mapping[str, Any], task_vars: Json) -> Json:
+    def _absent(self, chart: Json, arguments: Mapping[str, Any], task_vars: Json) -> Json:
         given = {
-            **access,
+            **self.access(arguments),
             "release_name": chart["release"],
             "release_namespace": chart["namespace"],
             "release_state": "absent",
             "wait": arguments["wait"],
             "wait_timeout": f"{arguments['wait_timeout']}s",
         }
-        changed = bool(self._helm("helm", given, task_vars, self.check_mode)["changed"])
+        changed = bool(self.helm("helm", given, task_vars, check=self.check_mode)["changed"])
         verb = "would be" if self.check_mode else "was"
         name = f"release {chart['release']} in {chart['namespace']}"
-        notice = f"Helm leaves the CustomResourceDefinitions of {name}: delete them once no cluster user needs them"
+        notice = f"Helm leaves the CustomResourceDefinitions of {name}: delete them when nobody in the cluster needs them"
         return {
             "changed": changed,
             "release": _chart.name_of(chart),
@@ -101,19 +95,6 @@ class ActionModule(ClusterAction):
             "include_crds": True,
             "disable_hook": True,
         }
-        printed = self._helm("helm_template", given, task_vars, False)["stdout"]
+        printed = self.helm("helm_template", given, task_vars, check=False)["stdout"]
         objects = [body for body in yaml.safe_load_all(printed) if body]
         return {"changed": False, "release": _chart.name_of(chart), "objects": objects}
-
-    def _helm(self, module: str, arguments: Json, task_vars: Json, check: bool) -> Json:
-        """Run a module of kubernetes.core, in check mode or not; raises ActionFailure with what helm said."""
-        mode, self._task.check_mode = self._task.check_mode, check
-        try:
-            answer: Json = self._execute_module(
-                module_name=f"kubernetes.core.{module}", module_args=arguments, task_vars=task_vars
-            )
-        finally:
-            self._task.check_mode = mode
-        if answer.get("failed"):
-            raise ActionFailure(_chart.failure(answer), command=answer.get("command", ""))
-        return answer

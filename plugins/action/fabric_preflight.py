@@ -37,7 +37,8 @@ from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import 
 from ansible_collections.rdma.fabric.plugins.plugin_utils._action import ActionFailure, describe_os_error
 from ansible_collections.rdma.fabric.plugins.plugin_utils._addresses import of_cluster
 from ansible_collections.rdma.fabric.plugins.plugin_utils._chart import batch_options
-from ansible_collections.rdma.fabric.plugins.plugin_utils._cluster_action import ClusterAction, task_environment
+from ansible_collections.rdma.fabric.plugins.plugin_utils._chart_action import ChartAction
+from ansible_collections.rdma.fabric.plugins.plugin_utils._cluster_action import task_environment
 from ansible_collections.rdma.fabric.plugins.plugin_utils._controller_nodes import (
     foreseen,
     may_be_interrupted,
@@ -97,7 +98,7 @@ class Nodes(NamedTuple):
     interrupted: list[str]
 
 
-class ActionModule(ClusterAction):
+class ActionModule(ChartAction):
     """Tells what would keep a run from its end."""
 
     def execute(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
@@ -113,8 +114,7 @@ class ActionModule(ClusterAction):
         asked = bool(waves) or turns or arguments["joins"] or labels_are_pushed(arguments)
         answer: dict[str, Any] = {"server": "", "user": "", "requests": {}, "api_servers": {}}
         answer["notices"] = [] if asked else [NOTHING_WANTED]
-        if waves and arguments["spec"].get("chart") and shutil.which("helm", path=self._search_path()) is None:
-            problems.append(NO_HELM)
+        problems += self._of_the_chart(arguments, waves, task_vars)
         if arguments["run_dir"]:
             try:
                 make_writable_directory(Path(arguments["run_dir"]).absolute())
@@ -135,8 +135,21 @@ class ActionModule(ClusterAction):
         answer["notices"] = [*said, *answer["notices"], *refused]
         return {"changed": False, "objects": len(objects_of(waves)), **answer}
 
-    def _search_path(self) -> str:
-        return self._environment().get("PATH") or os.environ.get("PATH", os.defpath)
+    def _of_the_chart(
+        self, arguments: dict[str, Any], waves: list[dict[str, Any]], task_vars: dict[str, Any]
+    ) -> list[str]:
+        """Return why Helm could not do what the run asks of it."""
+        chart = arguments["spec"].get("chart")
+        if not (chart and waves):
+            return []
+        if shutil.which("helm", path=self._environment().get("PATH") or os.environ.get("PATH", os.defpath)) is None:
+            return [NO_HELM]
+        try:
+            if arguments["state"] == "present":
+                self.ask_release(chart, arguments, task_vars)
+        except ActionFailure as failure:
+            return [str(failure)]
+        return []
 
     def _of_the_removal(self, arguments: dict[str, Any]) -> tuple[list[str], list[str]]:
         """Return what keeps a removal from beginning, and what is only said of it in check mode."""

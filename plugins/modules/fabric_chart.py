@@ -70,16 +70,21 @@ EXAMPLES = r"""
 - name: Load and validate every input
   rdma.fabric.fabric_input:
     engine: helm
+    helm_chart: charts/network-operator
     helm_values:
       nfd:
         enabled: true
-    manifests:
-      - nic-cluster-policy.yaml
+    namespace: operators
   register: fabric
 
 - name: Install the operator
   rdma.fabric.fabric_chart:
     spec: "{{ fabric.spec }}"
+
+- name: Uninstall it
+  rdma.fabric.fabric_chart:
+    spec: "{{ fabric.spec }}"
+    state: absent
 """
 
 RETURN = r"""

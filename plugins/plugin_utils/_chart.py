@@ -19,7 +19,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._violations import Vio
 from ansible_collections.rdma.fabric.plugins.plugin_utils._json import Json
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variable import PREFIX
 
-DEPLOYED, FAILED = "deployed", "failed"
+FAILED = "failed"
 _PATH = re.compile(r"[/~.].*|.*\.tgz", re.DOTALL)
 _NO_PLUGIN = (
     "without the plugin helm-diff only release and values of the chart are compared: what else is another one in a chart "
@@ -54,17 +54,10 @@ def located(reference: str, find: Callable[[str], Path]) -> tuple[str, list[Viol
     return reference, [Violation(f"{PREFIX}helm_chart", "", f"{reference!r} {problem}", hint)]
 
 
-def install_arguments(chart: Mapping[str, Any], access: Json, *, wait: bool, seconds: int, again: bool) -> Json:
-    """Return the arguments of kubernetes.core.helm; ``again`` upgrades a release that is as wanted, but failed."""
-    return {
-        **source_arguments(chart),
-        **access,
-        "release_name": chart["release"],
-        "release_namespace": chart["namespace"],
-        "wait": wait,
-        "timeout": f"{seconds}s",
-        "force": again,
-    }
+def install_arguments(chart: Mapping[str, Any], access: Mapping[str, Any]) -> Json:
+    """Return the arguments of kubernetes.core.helm that say which release of what is wanted, and where."""
+    place = {"release_name": chart["release"], "release_namespace": chart["namespace"]}
+    return {**source_arguments(chart), **access, **place}
 
 
 def source_arguments(chart: Mapping[str, Any]) -> Json:
@@ -128,6 +121,6 @@ def failure(answer: Mapping[str, Any]) -> str:
     """Return what helm said, with the next step."""
     said = str(answer.get("stderr") or answer.get("msg") or "").strip()
     lines = [line for line in said.splitlines() if line.startswith("Error:")] or said.splitlines()[-1:]
-    text = one_line(" ".join(lines).replace("Error: ", "", 1), 600)
+    text = one_line(" ".join(lines).replace("Error: ", "", 1))
     step = next((step for words, step in _NEXT.items() if words in text), "fix what helm says, and run again")
     return f"helm: {text} (next: {step})"

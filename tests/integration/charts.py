@@ -11,9 +11,12 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import threading
 import time
 from contextlib import contextmanager
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, Iterator, Mapping
 
@@ -51,16 +54,16 @@ spec:
 _VALUES = {"operator": {"repository": "example.com/images", "mood": "calm"}, "nfd": {"enabled": False}}
 
 
-def make_chart(folder: Path, version: str = "26.4.1") -> Path:
-    """Write the chart into a new folder, which is returned."""
-    described = {"apiVersion": "v2", "name": "network-operator", "version": version, "type": "application"}
+def make_chart(folder: Path, *, definitions: bool = True) -> Path:
+    """Write the chart into a new folder, which is returned; Helm would leave its definitions in the cluster."""
+    described = {"apiVersion": "v2", "name": "network-operator", "version": "26.4.1", "type": "application"}
     kinds = [definition(GROUP, kind, plural, "Cluster", "v1alpha1") for kind, plural in PLURALS.items()]
     kinds.append(definition(*ATTACHMENTS, "Namespaced", "v1"))
     texts = {
         "Chart.yaml": yaml.safe_dump(described),
         "values.yaml": yaml.safe_dump(_VALUES),
         "templates/deployment.yaml": _DEPLOYMENT,
-        **{f"crds/{each['metadata']['name']}.yaml": yaml.safe_dump(each) for each in kinds},
+        **{f"crds/{each['metadata']['name']}.yaml": yaml.safe_dump(each) for each in kinds if definitions},
     }
     for name, text in texts.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -68,12 +71,38 @@ def make_chart(folder: Path, version: str = "26.4.1") -> Path:
     return folder
 
 
+def pack(chart: Path, shelf: Path) -> None:
+    """Pack a chart into a folder that is a repository, with its index."""
+    helm = gather_helm() / "helm"
+    subprocess.run([helm, "package", chart, "--destination", shelf], check=True, capture_output=True)
+    subprocess.run([helm, "repo", "index", shelf], check=True, capture_output=True)
+
+
+@contextmanager
+def repository(shelf: Path) -> Iterator[str]:
+    """Serve a folder as a repository of charts; give its address."""
+    handler = partial(SimpleHTTPRequestHandler, directory=str(shelf))
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def path_with_helm(path: str) -> str:
+    """Return a search path with Helm in front."""
+    return f"{gather_helm()}{os.pathsep}{path}"
+
+
 class HelmUser(User):
     """Somebody who has Helm."""
 
     def environment(self, cluster: ControlPlane | None, kubeconfig: Path | None) -> dict[str, str]:
         found = super().environment(cluster, kubeconfig)
-        return {**found, "PATH": f"{gather_helm()}{os.pathsep}{found['PATH']}"}
+        return {**found, "PATH": path_with_helm(found["PATH"])}
 
 
 @contextmanager
