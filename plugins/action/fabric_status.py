@@ -59,7 +59,8 @@ class ActionModule(ClusterAction):
         attention = attention_of(classes, cluster)
         status = {
             "outcome": "attention" if attention else "ok",
-            "engine": name_of(spec["chart"]) if spec.get("chart") else "direct",
+            "engine": spec.get("engine") or "direct",
+            "release": name_of(spec["chart"]) if spec.get("chart") else "",
             "hosts": {"total": len(hosts), "classes": classes},
             "cluster": cluster,
             "attention": attention,

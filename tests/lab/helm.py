@@ -13,16 +13,18 @@ import os
 from pathlib import Path
 
 from .gobuild import Recipe, Report
-from .programs import MODULES, STRIP, built, to_standard_error
+from .programs import KUBERNETES_VERSION, MODULES, STRIP, built, to_standard_error
 
 HELM_VERSION = "v3.20.2"
 HELM_MODULE = "helm.sh/helm/v3"
+MAJOR, MINOR, _PATCH = KUBERNETES_VERSION.split(".")
 HELM = Recipe(
     "helm",
     MODULES / "helm",
     {"helm": f"{HELM_MODULE}/cmd/helm"},
-    # Without it Helm calls itself v3.20, which charts that ask for a release of it judge.
-    f"{STRIP} -X {HELM_MODULE}/internal/version.version={HELM_VERSION}",
+    # Without them Helm calls itself v3.20, and templates charts without a cluster for Kubernetes 1.20.
+    f"{STRIP} -X {HELM_MODULE}/internal/version.version={HELM_VERSION} "
+    f"-X {HELM_MODULE}/pkg/chartutil.k8sVersionMajor={MAJOR} -X {HELM_MODULE}/pkg/chartutil.k8sVersionMinor={MINOR}",
 )
 
 

@@ -83,6 +83,8 @@ VALUES: dict[str, tuple[Any, Any]] = {
     "resourceName": ("hostdev", "other"),
     "doca-driver.version": ("24.07-0.6.1.0-0", "24.10-0.7.0.0-0"),
     "doca-driver.image": ("doca-driver", "mofed"),
+    "helm_chart_repository": ("https://a.example", "https://b.example"),
+    "helm_chart_version": ("26.1.0", "26.4.0"),
     "cni_bin_dir": ("/opt/a", "/opt/b"),
     "join_taint": ("joining:NoSchedule", "joining:NoExecute"),
     "cni_conf_dir": ("/etc/a", "/etc/b"),

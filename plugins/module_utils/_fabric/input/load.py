@@ -104,6 +104,22 @@ class _Input:
     identities: dict[tuple[str, ...], Resource] = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class _Whole:
+    """All that was read; ``release`` is the chart's, None where this collection renders the cluster side."""
+
+    given: _Input
+    cluster: Policy | None
+    nodes: list[Policy]
+    deployed: components.Deployed
+    release: dict[str, Any] | None
+
+    @property
+    def policies(self) -> list[Policy]:
+        """The policies of the cluster and of nodes."""
+        return ([self.cluster] if self.cluster else []) + self.nodes
+
+
 def build_spec(
     documents: Sequence[Document],
     variables: Mapping[str, Any],
@@ -135,35 +151,15 @@ def build_spec(
     policies = ([cluster] if cluster else []) + nodes
     release = engine.chart_of(role_settings, helm.merge(values), namespace)
     deployed = components.Deployed(cluster, all_settings, namespace, hosts)
-    if release is None:
-        _check_rendered(policies, all_settings, findings)
-    _check_together(cluster, nodes, given, all_settings)
-    if release is None:
-        openshift.check(cluster, given.objects, all_settings)
-        components.check(deployed, given.networks, given.pools)
-    else:
-        engine.leave_to_chart(findings, of_values)
-        engine.remark_functions(given.resources, release["values"], findings)
+    whole = _Whole(given, cluster, nodes, deployed, release)
+    _judge_resources(whole, findings, of_values)
     findings.violations += of_settings.violations
     findings.notices += of_settings.notices
     engine.remark_settings(role_settings, release, findings)
-    for _desired, host_violations, host_notices in hosts.values():
-        findings.violations += host_violations
-        findings.notices += host_notices
-    desired_states = {name: reading[0] for name, reading in hosts.items()}
-    requests, rollouts = [], []
-    if release is None:
-        services.check(replace(deployed, hosts=desired_states), given.networks, given.objects)
-        controllers.check(deployed, given.objects)
-        functions.check_hosts(given.function_policies, desired_states)
-    else:
-        asked = (policies, given.function_policies, given.pool_configs)
-        findings.violations += engine.contested(*asked, desired_states)
-    findings.violations += controllers.contested(cluster, desired_states)
-    findings.violations += policy.conflicting_modes(cluster.spec if cluster else None, desired_states)
+    _judge_hosts(whole, findings)
     findings.raise_violations()
-    if release is None:
-        requests, rollouts = _host_requests(policies, given, all_settings, findings), policy.all_rollouts(policies)
+    # With an operator, what resources ask of hosts is its work.
+    requests = [] if release else _host_requests(policies, given, all_settings, findings)
     spec: FabricSpec = {
         "version": VERSION,
         ENGINE: DIRECT if release is None else HELM,
@@ -178,7 +174,7 @@ def build_spec(
         "objects": [resource.content for resource in given.objects],
         "settings": all_settings,
         "host_requests": requests,
-        "rollouts": rollouts,
+        "rollouts": [] if release else policy.all_rollouts(policies),
         "hosts": {name: {**desired, "requests": requests} for name, (desired, _wrong, _said) in hosts.items()},
     }
     if release is not None:
@@ -187,12 +183,39 @@ def build_spec(
     return spec, together(dict.fromkeys(findings.notices))
 
 
-def _check_rendered(policies: Sequence[Policy], settings: dict[str, Any], findings: Findings) -> None:
-    """Judge policies and Node Feature Discovery as what is rendered of them."""
-    for one in policies:
-        policy.remark(one, settings)
-    if settings["nfd"]:
-        _check_feature_discovery(settings, findings)
+def _judge_resources(whole: _Whole, findings: Findings, of_values: Findings) -> None:
+    """Judge resources and values by what will be made of them: what is rendered, or an operator."""
+    given, settings = whole.given, whole.deployed.settings
+    if whole.release is None:
+        for one in whole.policies:
+            policy.remark(one, settings)
+        if settings["nfd"]:
+            _check_feature_discovery(settings, findings)
+    _check_together(whole.cluster, whole.nodes, given, settings)
+    if whole.release is None:
+        openshift.check(whole.cluster, given.objects, settings)
+        components.check(whole.deployed, given.networks, given.pools)
+    else:
+        engine.leave_to_chart(findings, of_values)
+        engine.remark_functions(given.resources, whole.release["values"], findings)
+
+
+def _judge_hosts(whole: _Whole, findings: Findings) -> None:
+    """Add what is wrong with the variables of hosts, and hold hosts and resources against each other."""
+    given, cluster = whole.given, whole.cluster
+    for _desired, host_violations, host_notices in whole.deployed.hosts.values():
+        findings.violations += host_violations
+        findings.notices += host_notices
+    hosts = {name: reading[0] for name, reading in whole.deployed.hosts.items()}
+    if whole.release is None:
+        services.check(replace(whole.deployed, hosts=hosts), given.networks, given.objects)
+        controllers.check(whole.deployed, given.objects)
+        functions.check_hosts(given.function_policies, hosts)
+    else:
+        asked = (whole.policies, given.function_policies, given.pool_configs)
+        findings.violations += engine.contested(*asked, hosts)
+    findings.violations += controllers.contested(cluster, hosts)
+    findings.violations += policy.conflicting_modes(cluster.spec if cluster else None, hosts)
 
 
 def _host_requests(
