@@ -25,6 +25,7 @@ from ansible_collections.rdma.fabric.tests.integration.playbooks import User, st
 from ansible_collections.rdma.fabric.tests.lab.control_plane import ControlPlane
 from ansible_collections.rdma.fabric.tests.lab.nodes import apply_nodes, kwok_node
 from ansible_collections.rdma.fabric.tests.lab.programs import Programs
+from tools.rights import FILE
 
 Json = dict[str, Any]
 SHARED = '{"configList": [{"resourceName": "shared", "rdmaHcaMax": 63, "selectors": {"vendors": ["15b3"]}}]}'
@@ -248,3 +249,21 @@ def test_what_operator_and_host_would_both_do_is_refused_with_all_that_is_wrong(
         "rdma_fabric_nic_cluster_policy": INPUT["rdma_fabric_nic_cluster_policy"],
     }
     user.run("preflight", inventory=inventory, variables=apart).succeeded()
+
+
+def test_the_shipped_role_is_enough_where_the_release_is_as_wanted(cluster: ControlPlane, user: User) -> None:
+    """Who installs the chart holds what it makes; who brings another network does not have to."""
+    with operator(cluster):
+        user.run("site", variables=INPUT, cluster=cluster).succeeded()
+    ci = cluster.client_kubeconfig("ci")
+    refused = user.run("site", variables=INPUT, cluster=cluster, kubeconfig=ci).refused()
+    assert "secrets" in refused.message
+    assert "rdma-fabric-helm" in refused.message
+    cluster.kubectl("apply", f"--filename={FILE}")
+    cluster.kubectl("create", "clusterrolebinding", "ci", "--clusterrole=rdma-fabric-helm", "--user=ci")
+    networks = {"rail0": {**INPUT["rdma_fabric_macvlan_networks"]["rail0"], "mtu": 9000}}
+    other = {**INPUT, "rdma_fabric_macvlan_networks": networks}
+    user.run("site", variables=other, cluster=cluster, kubeconfig=ci).succeeded()
+    assert stored(cluster, "macvlannetwork", "rail0")["spec"]["mtu"] == 9000
+    again = user.run("site", variables=other, cluster=cluster, kubeconfig=ci).succeeded()
+    assert again.changed["localhost"] == 0, again.output
