@@ -57,7 +57,7 @@ def roles() -> list[dict[str, Any]]:
         role(ROLLOUT, rights.role_rules(rights.rollout_needs(["any"]))),
         role(JOIN, rights.role_rules(rights.joining_needs(["any"]))),
         role(LABELS, rights.role_rules(rights.labelling_needs())),
-        role(HELM, rights.role_rules({**rights.push_needs(custom(), find, SET, "any"), **rights.release_needs("any")})),
+        role(HELM, rights.role_rules({**rights.push_needs(custom(), find, SET, "any"), **rights.OPERATOR_NEEDS})),
         role(DRIFT, rights.role_rules(rights.comparison_needs(wanted, find, SET, "any"))),
     ]
 

@@ -79,7 +79,9 @@ class ActionModule(ChartAction):
         changed = bool(self.helm("helm", given, task_vars, check=self.check_mode)["changed"])
         verb = "would be" if self.check_mode else "was"
         name = f"release {chart['release']} in {chart['namespace']}"
-        notice = f"Helm leaves the CustomResourceDefinitions of {name}: delete them when nobody in the cluster needs them"
+        notice = (
+            f"Helm leaves the CustomResourceDefinitions of {name}: delete them when nobody in the cluster needs them"
+        )
         return {
             "changed": changed,
             "release": _chart.name_of(chart),

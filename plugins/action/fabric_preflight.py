@@ -75,8 +75,8 @@ NOTHING_WANTED = (
 
 
 NO_HELM = (
-    "the controller has no program helm on PATH, with which kubernetes.core.helm installs the chart (install Helm 3, or "
-    "leave out rdma_fabric_engine)"
+    "the controller has no program helm on PATH, with which kubernetes.core.helm installs the chart (install Helm 3, "
+    "or leave out rdma_fabric_engine)"
 )
 
 

@@ -118,7 +118,8 @@ options:
   helm_chart:
     description:
       - The chart, for O(engine=helm). A folder or archive on the controller, the name of a chart in
-        O(helm_chart_repository), C(REPOSITORY/NAME) of a repository that Helm knows, or an C(oci://) or C(https://) address.
+        O(helm_chart_repository), C(REPOSITORY/NAME) of a repository that Helm knows, or an C(oci://) or C(https://)
+        address.
       - Unless given, V(network-operator).
     type: str
   helm_chart_repository:

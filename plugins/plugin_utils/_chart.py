@@ -22,8 +22,8 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._variable import PREFI
 FAILED = "failed"
 _PATH = re.compile(r"[/~.].*|.*\.tgz", re.DOTALL)
 _NO_PLUGIN = (
-    "without the plugin helm-diff only release and values of the chart are compared: what else is another one in a chart "
-    "of the same release is not seen (next: helm plugin install https://github.com/databus23/helm-diff)"
+    "without the plugin helm-diff only release and values of the chart are compared: another chart of the same release "
+    "is not seen (next: helm plugin install https://github.com/databus23/helm-diff)"
 )
 _NEXT = {
     "another operation": "helm rollback or helm uninstall the release, which a run that was cut left unfinished",

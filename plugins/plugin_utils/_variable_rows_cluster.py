@@ -106,7 +106,7 @@ SETTING_ROWS = (
         "str",
         (
             "Who makes the cluster side. V(direct) is this collection, without a controller in the cluster.",
-            "With V(helm) the chart of the Network Operator is installed by C(kubernetes.core.helm), and the operator is "
+            "With V(helm) C(kubernetes.core.helm) installs the chart of the Network Operator, and its operator is "
             "given the custom resources as they are.",
         ),
         _PREFLIGHT,
@@ -127,7 +127,10 @@ SETTING_ROWS = (
     Variable(
         "helm_chart_repository",
         "str",
-        ("URL of the repository of a chart that is given by its name, C(https://helm.ngc.nvidia.com/nvidia) unless given.",),
+        (
+            "URL of the repository of a chart that is given by its name, C(https://helm.ngc.nvidia.com/nvidia) unless "
+            "given.",
+        ),
         _PREFLIGHT,
     ),
     Variable(

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from pathlib import Path
 from typing import Any, Iterator
 
@@ -21,6 +22,7 @@ from ansible_collections.rdma.fabric.tests.integration.charts import (
     releases,
     repository,
 )
+from ansible_collections.rdma.fabric.tests.integration.guides import guide
 from ansible_collections.rdma.fabric.tests.integration.playbooks import User, stored, stored_writes
 from ansible_collections.rdma.fabric.tests.lab.control_plane import ControlPlane
 from ansible_collections.rdma.fabric.tests.lab.nodes import apply_nodes, kwok_node
@@ -62,7 +64,8 @@ def user(tmp_path: Path) -> User:
 
 def given(cluster: ControlPlane) -> dict[str, Json]:
     """Return the specs of the custom resources as the API server stores them."""
-    return {name: stored(cluster, *name.split("/"), NAMESPACE)["spec"] for name in GIVEN}
+    named = {name: name.partition("/")[::2] for name in GIVEN}
+    return {name: stored(cluster, kind, found, NAMESPACE)["spec"] for name, (kind, found) in named.items()}
 
 
 def test_the_chart_is_installed_and_given_what_the_user_gave(cluster: ControlPlane, user: User) -> None:
@@ -170,19 +173,28 @@ def test_kinds_that_nobody_brings_are_named(cluster: ControlPlane, user: User) -
     refused = user.run("site", variables={**INPUT, "rdma_fabric_wait_timeout": 15}, cluster=cluster).refused()
     assert "the cluster does not know IPPool (nv-ipam.nvidia.com/v1alpha1), which an operator brings" in refused.message
     assert "see that the operator runs" in refused.message
-    assert stored(cluster, "nicclusterpolicy", "nic-cluster-policy")["spec"] == GIVEN["nicclusterpolicy/nic-cluster-policy"]
+    assert (
+        stored(cluster, "nicclusterpolicy", "nic-cluster-policy")["spec"]
+        == GIVEN["nicclusterpolicy/nic-cluster-policy"]
+    )
 
 
 def test_a_repository_and_an_archive_serve_as_well_as_a_folder(cluster: ControlPlane, user: User) -> None:
     """The archive of a repository, and the same archive as a file, are one release."""
     shelf = user.here / "shelf"
     pack(user.here / "network-operator", shelf)
-    given = {name: INPUT[name] for name in ("rdma_fabric_engine", "rdma_fabric_helm_values", "rdma_fabric_wait_timeout")}
+    given = {
+        name: INPUT[name] for name in ("rdma_fabric_engine", "rdma_fabric_helm_values", "rdma_fabric_wait_timeout")
+    }
     with repository(shelf) as address:
         user.run("site", variables={**given, "rdma_fabric_helm_chart_repository": address}, cluster=cluster).succeeded()
         refused = user.run(
             "site",
-            variables={**given, "rdma_fabric_helm_chart_repository": address, "rdma_fabric_helm_chart_version": "26.4.9"},
+            variables={
+                **given,
+                "rdma_fabric_helm_chart_repository": address,
+                "rdma_fabric_helm_chart_version": "26.4.9",
+            },
             cluster=cluster,
         ).refused()
     assert "rdma_fabric_helm_chart, _repository and _version" in refused.message
@@ -261,6 +273,9 @@ def test_the_shipped_role_is_enough_where_the_release_is_as_wanted(cluster: Cont
     assert "rdma-fabric-helm" in refused.message
     cluster.kubectl("apply", f"--filename={FILE}")
     cluster.kubectl("create", "clusterrolebinding", "ci", "--clusterrole=rdma-fabric-helm", "--user=ci")
+    section = guide("rights.md").partition("## With the engine helm")[2]
+    for line in re.findall(r"^kubectl .*$", section.partition("## ")[0], re.MULTILINE):
+        cluster.kubectl(*shlex.split(line)[1:])
     networks = {"rail0": {**INPUT["rdma_fabric_macvlan_networks"]["rail0"], "mtu": 9000}}
     other = {**INPUT, "rdma_fabric_macvlan_networks": networks}
     user.run("site", variables=other, cluster=cluster, kubeconfig=ci).succeeded()

@@ -40,9 +40,7 @@ COMMANDS = [
     for block in re.findall(r"^```shell\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
     for line in block.splitlines()
 ]
-RECORDED = json.dumps(
-    {"rdma_fabric_recording": str(RECORDINGS / "roce-h100-01.json.gz"), "ansible_become": False}
-)
+RECORDED = json.dumps({"rdma_fabric_recording": str(RECORDINGS / "roce-h100-01.json.gz"), "ansible_become": False})
 
 
 @pytest.fixture(scope="module")
@@ -92,7 +90,9 @@ def test_every_command_of_the_guide_does_what_it_says(cluster: ControlPlane, use
                 assert len(releases(cluster)) == 1
     assert "rename enp24s0np0 to rail0" in printed["ansible-playbook rdma.fabric.site -i hosts.yml --check --diff"]
     (listed,) = [output for command, output in printed.items() if command.startswith("helm list")]
-    assert re.search(r"^network-operator\s+nvidia-network-operator\s+1\s.*deployed\s+network-operator-26.4.1", listed, re.M)
+    assert re.search(
+        r"^network-operator\s+nvidia-network-operator\s+1\s.*deployed\s+network-operator-26.4.1", listed, re.M
+    )
     (resources,) = [output for command, output in printed.items() if "get nicclusterpolicies" in command]
     assert {line.split()[0] for line in resources.splitlines() if "/" in line} == {
         "nicclusterpolicy.mellanox.com/nic-cluster-policy",

@@ -66,9 +66,7 @@ def _foretold(result: BatchResult, lacking: Collection[Item]) -> BatchResult:
     return result
 
 
-def _wait(
-    connection: Connection, request: BatchRequest, lacking: Collection[Item], first: BatchResult
-) -> list[Item]:
+def _wait(connection: Connection, request: BatchRequest, lacking: Collection[Item], first: BatchResult) -> list[Item]:
     """Wait until the server knows the kinds of the next wave that lacks any; return the items that then lack theirs.
 
     Raises BatchError with ``first``, what was applied so far.

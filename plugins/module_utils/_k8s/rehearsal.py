@@ -52,7 +52,7 @@ _FOR_THE_PUSH = (
     f"{_PUSH} (and rdma-fabric-controllers where the policy deploys controllers, rdma-fabric-webhook where it has"
     " nvIpam.enableWebhook)"
 )
-_HELM = "rdma-fabric-helm"
+_HELM = "rdma-fabric-helm (Secrets by a Role of the namespace)"
 _DEPLOYMENTS, _SERVED_AS = Key("apps/v1", "Deployment", "", ""), Resource("deployments", True)
 _JOIN, _LABELS, _PROOF = "rdma-fabric-join", "rdma-fabric-labels", "rdma-fabric-proof"
 
@@ -180,8 +180,10 @@ def rehearse_release(connection: Connection, release: str, namespace: str) -> Re
         return found
     others = of_other_release(list_objects(connection, _DEPLOYMENTS, _SERVED_AS, {}), release, namespace)
     step = "name its release with rdma_fabric_helm_release and rdma_fabric_namespace, or remove it"
-    problems = [f"a Network Operator is there that is not the release {release} in {namespace}: {each} (next: {step})"
-        for each in others]
+    problems = [
+        f"a Network Operator is there that is not the release {release} in {namespace}: {each} (next: {step})"
+        for each in others
+    ]
     return replace(found, problems=problems)
 
 

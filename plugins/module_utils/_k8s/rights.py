@@ -65,6 +65,10 @@ class Need:
 Needs = Dict[Need, "frozenset[str]"]
 
 
+OPERATOR_NEEDS: Needs = {Need("apps", "deployments", "", "list"): frozenset()}
+"""What looking for an operator needs."""
+
+
 def push_needs(keys: Iterable[Key], find: Find, set_name: str, namespace: str) -> Needs:
     """Return what a push of the objects needs, at its first run or any later one, pruning included.
 
@@ -153,8 +157,8 @@ def release_needs(namespace: str) -> Needs:
 
     What its chart makes is beside that.
     """
-    found = [Need("", "secrets", namespace, verb) for verb in ("create", "delete", "get", "list", "update")]
-    return dict.fromkeys([*found, Need("apps", "deployments", "", "list")], frozenset())
+    kept = [Need("", "secrets", namespace, verb) for verb in ("create", "delete", "get", "list", "update")]
+    return {**dict.fromkeys(kept, frozenset()), **OPERATOR_NEEDS}
 
 
 def removal_needs(keys: Iterable[Key], find: Find, set_name: str, namespace: str, *, nodes: bool = False) -> Needs:

@@ -15,7 +15,9 @@ from ansible_collections.rdma.fabric.plugins.module_utils._violations import Inv
 from ansible_collections.rdma.fabric.tests.unit._k8s.batch_cases import actions, apply, recorded, wave
 from ansible_collections.rdma.fabric.tests.unit._k8s.fake_server import FakeServer, FakeTime, config_map, connect
 
-POLICY, POOL = ({"apiVersion": "example.com/v1", "kind": kind, "metadata": {"name": "x"}} for kind in ("Policy", "Pool"))
+POLICY, POOL = (
+    {"apiVersion": "example.com/v1", "kind": kind, "metadata": {"name": "x"}} for kind in ("Policy", "Pool")
+)
 WAVES = (wave(config_map("a")), wave(POLICY, name="policies"), wave(POOL, name="pools"))
 LATER = {"awaits_kinds": True, "wait": True, "wait_timeout": 30.0}
 

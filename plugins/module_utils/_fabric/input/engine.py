@@ -77,7 +77,9 @@ def remark_settings(settings: Mapping[str, Any], chart: Mapping[str, Any] | None
     if chart is None:
         for name in CHART_SETTINGS:
             if settings.get(name):
-                notice(name, f"has no effect with the engine {DIRECT}", f"set {VARIABLES}{ENGINE}: {HELM}, or remove it")
+                notice(
+                    name, f"has no effect with the engine {DIRECT}", f"set {VARIABLES}{ENGINE}: {HELM}, or remove it"
+                )
         return
     hint = f"say it in {VARIABLES}helm_values or in the NicClusterPolicy: the operator makes the cluster side"
     for name in _OF_RENDERING:
@@ -143,9 +145,7 @@ def contested(
     return found
 
 
-def _asked(
-    hosts: Mapping[str, Mapping[str, Any]], key: str, sources: Sequence[str], field: str
-) -> Iterable[Violation]:
+def _asked(hosts: Mapping[str, Mapping[str, Any]], key: str, sources: Sequence[str], field: str) -> Iterable[Violation]:
     for host, desired in hosts.items() if sources else ():
         if desired.get(key) is not None:
             problem = f"is work on a host that the operator would do as well: {sources[0]} has {field}"
