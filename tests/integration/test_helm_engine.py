@@ -86,6 +86,8 @@ def test_the_chart_is_installed_and_given_what_the_user_gave(cluster: ControlPla
     again = user.run("site", variables=INPUT, cluster=cluster).succeeded()
     assert again.changed["localhost"] == 0, again.output
     assert stored_writes(cluster.audit, mark) == []
+    user.run("drift", variables=INPUT, cluster=cluster).succeeded()
+    user.run("site", variables=INPUT, cluster=cluster).succeeded()
     assert user.report()["asked"]["engine"] == "helm"
     assert any("network-operator is as wanted" in each for each in user.report()["notices"]), user.report()["notices"]
 
