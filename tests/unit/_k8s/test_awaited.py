@@ -52,6 +52,16 @@ def test_objects_follow_when_their_kinds_are_there_and_all_are_recorded() -> Non
     assert not again.changed
 
 
+def test_nothing_is_pruned_while_a_kind_is_awaited() -> None:
+    server = FakeServer()
+    late = wave(config_map("late"), name="late")
+    apply(server, late)
+    given = {"set_name": "web", "inventory_namespace": "ns", **LATER}
+    waves = [wave(config_map("a")), wave(POLICY, name="policies"), late]
+    run(connect(server, Operator(server, Policy=2)), BatchRequest(waves=waves, **given))
+    assert not any(method == "DELETE" and path.endswith("/late") for method, path, _query in server.requests)
+
+
 def test_a_kind_that_does_not_come_is_named_with_what_was_applied() -> None:
     server = FakeServer()
     with pytest.raises(BatchError, match=r"does not know Pool \(example.com/v1\)") as failed:
