@@ -19,6 +19,7 @@ from tools.checkout import CHECKOUT, COLLECTIONS, LINK, link_checkout
 FILE = CHECKOUT / "playbooks" / "files" / "cluster-roles.yaml"
 PUSH, PROOF, ROLLOUT = "rdma-fabric-push", "rdma-fabric-proof", "rdma-fabric-rollout"
 DRIFT, JOIN, LABELS = "rdma-fabric-drift", "rdma-fabric-join", "rdma-fabric-labels"
+HELM = "rdma-fabric-helm"
 BESIDE = {"controllers": "rdma-fabric-controllers", "nv_ipam_webhook": "rdma-fabric-webhook"}
 """The specs that take a ClusterRole beside that of the push: these grant much, and few policies need them."""
 SET = "rdma-fabric"
@@ -28,8 +29,8 @@ HEAD = """# Copyright (c) 2026 The rdma.fabric contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
 #
 # What the playbooks site (push, with controllers and webhook where the policy has such), verify (proof), drift and
-# join, labels of nodes, and drains and slots (rollout), may do with a cluster, and no more. docs/rights.md tells how
-# to bind them.
+# join, labels of nodes, drains and slots (rollout), and custom resources for an operator (helm), may do with a cluster,
+# and no more. docs/rights.md tells how to bind them.
 # Written by `python -m tools.rights`.
 """
 
@@ -56,8 +57,16 @@ def roles() -> list[dict[str, Any]]:
         role(ROLLOUT, rights.role_rules(rights.rollout_needs(["any"]))),
         role(JOIN, rights.role_rules(rights.joining_needs(["any"]))),
         role(LABELS, rights.role_rules(rights.labelling_needs(drivers=True))),
+        role(HELM, rights.role_rules({**rights.push_needs(custom(), find, SET, "any"), **rights.OPERATOR_NEEDS})),
         role(DRIFT, rights.role_rules(rights.comparison_needs(wanted, find, SET, "any"))),
     ]
+
+
+def custom() -> list[Any]:
+    """Return a key of each kind that an operator of the chart reads, and of network attachments."""
+    objects = importlib.import_module(f"{_COLLECTION}.plugins.module_utils._k8s.objects")
+    resources = importlib.import_module(f"{_COLLECTION}.plugins.module_utils._fabric.input.resources")
+    return [objects.Key(version, kind, "any", "any") for kind, version in resources.API_VERSIONS.items()]
 
 
 def rules_of(

@@ -31,6 +31,7 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._action import (
     json_on_stdout,
     notice_texts,
 )
+from ansible_collections.rdma.fabric.plugins.plugin_utils._chart import batch_options
 from ansible_collections.rdma.fabric.plugins.plugin_utils._cluster_action import ClusterAction, task_environment
 from ansible_collections.rdma.fabric.plugins.plugin_utils._drift import attention_of, document_of, host_rows, screen
 from ansible_collections.rdma.fabric.plugins.plugin_utils._drift_junit import junit_text
@@ -121,6 +122,7 @@ class ActionModule(ClusterAction):
             wait=False,
             check=True,
             tolerant=True,
+            **batch_options(spec),
         )
         server = ""
         with task_environment(self._environment()):

@@ -22,6 +22,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects import se
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.slots import limit_of
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, Notice, Violation, named
 from ansible_collections.rdma.fabric.plugins.plugin_utils._action import FabricAction, plain
+from ansible_collections.rdma.fabric.plugins.plugin_utils._chart import located
 from ansible_collections.rdma.fabric.plugins.plugin_utils._documents import decrypted, read_files
 from ansible_collections.rdma.fabric.plugins.plugin_utils._host_values import values_of
 from ansible_collections.rdma.fabric.plugins.plugin_utils._host_variables import variables_of_hosts
@@ -76,16 +77,18 @@ class ActionModule(FabricAction):
             ignored, remarks = [*ignored, *missed], [*remarks, *left_out]
             if not missed:
                 ignored = [*ignored, *self._not_found(arguments, task_vars)]
+        reference, no_chart = located(arguments["helm_chart"] or "", self.find_file)
         spec, notices = build_spec(
             [*documents, *extra_resource(task_vars)],
             {name: arguments[name] for name in RESOURCES},
-            {name: arguments[name] for name in SETTINGS},
+            {**{name: arguments[name] for name in SETTINGS}, "helm_chart": reference or None},
             hosts,
             helm_values=values,
             violations=[
                 *violations,
                 *self._misread,
                 *wrong_values,
+                *no_chart,
                 *ignored,
                 *set_violations(arguments["set"]),
                 *serial_violations(arguments),

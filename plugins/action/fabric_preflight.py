@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -30,6 +32,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._k8s.rehearsal import 
     rehearse,
     rehearse_joining,
     rehearse_labelling,
+    rehearse_release,
     rehearse_removal,
     rehearse_rollout,
 )
@@ -37,7 +40,9 @@ from ansible_collections.rdma.fabric.plugins.module_utils._k8s.session import Ba
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import Connection, Patience
 from ansible_collections.rdma.fabric.plugins.plugin_utils._action import ActionFailure, describe_os_error
 from ansible_collections.rdma.fabric.plugins.plugin_utils._addresses import of_cluster
-from ansible_collections.rdma.fabric.plugins.plugin_utils._cluster_action import ClusterAction, task_environment
+from ansible_collections.rdma.fabric.plugins.plugin_utils._chart import batch_options
+from ansible_collections.rdma.fabric.plugins.plugin_utils._chart_action import ChartAction
+from ansible_collections.rdma.fabric.plugins.plugin_utils._cluster_action import task_environment
 from ansible_collections.rdma.fabric.plugins.plugin_utils._controller_nodes import (
     foreseen,
     may_be_interrupted,
@@ -75,6 +80,12 @@ NOTHING_WANTED = (
 )
 
 
+NO_HELM = (
+    "the controller has no program helm on PATH, with which kubernetes.core.helm installs the chart (install Helm 3, "
+    "or leave out rdma_fabric_engine)"
+)
+
+
 class Reach(NamedTuple):
     """Whether a removal is about hosts, and about the cluster side."""
 
@@ -93,7 +104,7 @@ class Nodes(NamedTuple):
     interrupted: list[str]
 
 
-class ActionModule(ClusterAction):
+class ActionModule(ChartAction):
     """Tells what would keep a run from its end."""
 
     def execute(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
@@ -111,6 +122,7 @@ class ActionModule(ClusterAction):
         asked = bool(waves) or turns or arguments["joins"] or labels_are_pushed(arguments)
         answer: dict[str, Any] = {"server": "", "user": "", "requests": {}, "api_servers": {}}
         answer["notices"] = [] if asked else [NOTHING_WANTED]
+        problems += self._of_the_chart(arguments, waves, task_vars)
         if arguments["run_dir"]:
             try:
                 make_writable_directory(Path(arguments["run_dir"]).absolute())
@@ -130,6 +142,22 @@ class ActionModule(ClusterAction):
         refused = foreseen(nodes.interrupted, variables, answer["api_servers"], joins=joins)
         answer["notices"] = [*said, *answer["notices"], *refused]
         return {"changed": False, "objects": len(objects_of(waves)), **answer}
+
+    def _of_the_chart(
+        self, arguments: dict[str, Any], waves: list[dict[str, Any]], task_vars: dict[str, Any]
+    ) -> list[str]:
+        """Return why Helm could not do what the run asks of it."""
+        chart = arguments["spec"].get("chart")
+        if not (chart and waves):
+            return []
+        if shutil.which("helm", path=self._environment().get("PATH") or os.environ.get("PATH", os.defpath)) is None:
+            return [NO_HELM]
+        try:
+            if arguments["state"] == "present":
+                self.ask_release(chart, arguments, task_vars)
+        except ActionFailure as failure:
+            return [str(failure)]
+        return []
 
     def _of_the_removal(self, arguments: dict[str, Any]) -> tuple[list[str], list[str]]:
         """Return what keeps a removal from beginning, and what is only said of it in check mode."""
@@ -159,6 +187,7 @@ class ActionModule(ClusterAction):
             force_conflicts=arguments["force_conflicts"],
             check=True,
             remove_kept=arguments["delete_definitions"],
+            **batch_options(arguments["spec"]),
         )
         with task_environment(self._environment()):
             client = self.client(arguments)
@@ -166,9 +195,7 @@ class ActionModule(ClusterAction):
             found = [rehearse(connection, request)] if waves and removal is None else []
             of_nodes: list[str] = []
             if found:
-                said = bool((arguments["spec"].get("settings") or {}).get("openshift"))
-                objection = objection_to_platform(connection, said=said)
-                problems += [f"the cluster: {objection}"] if objection else []
+                problems += self._of_the_engine(connection, arguments["spec"], found)
                 of_nodes = self._of_nodes(connection, arguments["spec"], waves, problems)
             if waves and removal is not None and removal.cluster:
                 found.append(self._rehearsed_removal(connection, request, arguments))
@@ -193,6 +220,14 @@ class ActionModule(ClusterAction):
             "api_servers": api_servers,
             "notices": [*(notice for rehearsal in found for notice in rehearsal.notices), *of_nodes, *unknown],
         }
+
+    def _of_the_engine(self, connection: Connection, spec: dict[str, Any], found: list[Rehearsal]) -> list[str]:
+        """Return what is wrong with the platform for what is rendered; with a chart, look at its release instead."""
+        if spec.get("chart"):
+            found.append(rehearse_release(connection, spec["chart"]["release"], spec["chart"]["namespace"]))
+            return []
+        objection = objection_to_platform(connection, said=bool((spec.get("settings") or {}).get("openshift")))
+        return [f"the cluster: {objection}"] if objection else []
 
     def _of_nodes(
         self, connection: Connection, spec: dict[str, Any], waves: list[dict[str, Any]], problems: list[str]

@@ -9,7 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.images import bill_of
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.render import WAVES, objects_of, render
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.render import (
+    WAVES,
+    objects_of,
+    render,
+    with_chart,
+)
 from ansible_collections.rdma.fabric.plugins.plugin_utils._action import ActionFailure, FabricAction
 from ansible_collections.rdma.fabric.plugins.plugin_utils._driver_nodes import left_out, whole
 from ansible_collections.rdma.fabric.plugins.plugin_utils._files import foresee_writable_directory
@@ -27,6 +32,7 @@ class ActionModule(FabricAction):
     """Renders, and writes files where asked to."""
 
     user_errors = (ForeignFile,)
+    checked_in_execute = ("chart_objects",)
 
     def execute(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         """Render the spec; see the module's documentation."""
@@ -39,6 +45,8 @@ class ActionModule(FabricAction):
         if unknown and not arguments["partial"]:
             raise ActionFailure(unknown)
         waves = render(spec)
+        if arguments["chart_objects"]:
+            waves = with_chart(waves, arguments["chart_objects"])
         result: dict[str, Any] = {
             "changed": False,
             "waves": waves,

@@ -52,12 +52,13 @@ class ActionModule(FabricAction):
         earlier = earlier_notice(run_dir / "hosts", self._not_of_this_run(hosts, arguments["unfinished"], task_vars))
         names, variables = [each["host"] for each in hosts], variables_of_hosts(task_vars)
         of_turns = [*wire_notices(names, variables), *skip_notice(left_out_of_turns(names, variables))]
+        of_chart = [f"engine helm: {arguments['chart']}"] if arguments["chart"] else []
         report = build_report(
             spec=arguments["spec"],
             hosts=hosts,
             cluster=arguments["cluster"],
             rendered=arguments["rendered"],
-            notices=[*arguments["notices"], *earlier, *of_turns],
+            notices=[*arguments["notices"], *of_chart, *earlier, *of_turns],
             generated_at=datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
             title=arguments["title"],
             validation=validation,
@@ -81,7 +82,7 @@ class ActionModule(FabricAction):
             "report_html": str(page_file),
             "outcome": report["summary"]["outcome"],
             "summary": report["summary"],
-            "recap": [*recap_lines(report, check=self.check_mode), *earlier],
+            "recap": [*recap_lines(report, check=self.check_mode), *of_chart, *earlier],
         }
         if self.diff_mode and stale:
             result["diff"] = difference(str(run_dir), older, report, [path.name for path in stale])

@@ -23,6 +23,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._k8s.session import Ba
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.snapshot import list_objects
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import Connection, Patience
 from ansible_collections.rdma.fabric.plugins.plugin_utils._action import json_on_stdout
+from ansible_collections.rdma.fabric.plugins.plugin_utils._chart import batch_options, name_of
 from ansible_collections.rdma.fabric.plugins.plugin_utils._cluster_action import ClusterAction, task_environment
 from ansible_collections.rdma.fabric.plugins.plugin_utils._driver_nodes import whole
 from ansible_collections.rdma.fabric.plugins.plugin_utils._files import write_if_different
@@ -60,6 +61,8 @@ class ActionModule(ClusterAction):
         attention = attention_of(classes, cluster)
         status = {
             "outcome": "attention" if attention else "ok",
+            "engine": spec.get("engine") or "direct",
+            "release": name_of(spec["chart"]) if spec.get("chart") else "",
             "hosts": {"total": len(hosts), "classes": classes},
             "cluster": cluster,
             "attention": attention,
@@ -91,6 +94,7 @@ class ActionModule(ClusterAction):
             inventory_namespace=spec["namespace"],
             prune=arguments["prune"] and not unknown,
             check=True,
+            **batch_options(spec),
         )
         with task_environment(self._environment()):
             try:

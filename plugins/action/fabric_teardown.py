@@ -47,6 +47,7 @@ class ActionModule(ClusterAction):
             wait_timeout=float(arguments["wait_timeout"]),
             check=self.check_mode,
             remove_kept=arguments["delete_definitions"],
+            engine=arguments["engine"] or "",
             progress=self.progress,
         )
         notices = self._foreseen(arguments, request)

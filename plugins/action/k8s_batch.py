@@ -33,6 +33,8 @@ class ActionModule(ClusterAction):
             force_conflicts=arguments["force_conflicts"],
             check=self.check_mode,
             remove_kept=arguments["delete_definitions"],
+            awaits_kinds=arguments["await_kinds"],
+            engine=arguments["engine"] or "",
             progress=self.progress,
         )
         return self.run_batch(arguments, request)

@@ -107,6 +107,30 @@ options:
       - Namespace of everything that is not bound to another one.
       - Without it the policy's own namespace is used, or V(nvidia-network-operator).
     type: str
+  engine:
+    description:
+      - Who makes the cluster side. V(direct) is this collection, from what is rendered. With V(helm) the chart of the
+        Network Operator is installed, and is given the custom resources as they are.
+      - With V(helm), Helm values are those of its chart, and resources ask nothing of hosts. What O(hosts) ask for and
+        the operator would do as well is refused.
+    type: str
+    choices: [direct, helm]
+  helm_chart:
+    description:
+      - The chart, for O(engine=helm). A folder or archive on the controller, the name of a chart in
+        O(helm_chart_repository), C(REPOSITORY/NAME) of a repository that Helm knows, or an C(oci://) or C(https://)
+        address.
+      - Unless given, V(network-operator).
+    type: str
+  helm_chart_repository:
+    description: URL of the repository of a chart that is given by its name. NVIDIA's unless given.
+    type: str
+  helm_chart_version:
+    description: Release of the chart. Of the network operator the one whose images the collection knows, unless given.
+    type: str
+  helm_release:
+    description: Name of Helm's release. Unless given, V(network-operator).
+    type: str
   nfd:
     description: Whether Node Feature Discovery is deployed. It is unless a Helm value says otherwise.
     type: bool
@@ -263,6 +287,7 @@ spec:
   type: dict
   sample:
     version: 1
+    engine: direct
     namespace: nvidia-network-operator
     cluster_policy:
       name: nic-cluster-policy

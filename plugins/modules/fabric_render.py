@@ -16,6 +16,8 @@ description:
   - Rendered are the namespaces, node feature discovery with the rule that labels nodes with a NIC, Multus, the CNI
     plugins, whereabouts, the RDMA shared and the SR-IOV device plugin, ipoib-cni, and every network. A section of a
     policy that is not rendered is refused by name.
+  - With the engine V(helm) these are what the operator of the chart is given, as it is. That are the namespace of its
+    release and the custom resources, policies before networks and pools.
   - The same specification always gives the same objects.
   - With O(output_dir), the objects are also written as files for GitOps tools, with a C(kustomization.yaml) that lists
     them in order. C(kubectl apply -k) can read the folder.
@@ -49,6 +51,12 @@ options:
       - The specification, as RV(rdma.fabric.fabric_input#module:spec) holds it.
     type: dict
     required: true
+  chart_objects:
+    description:
+      - What the chart of O(spec) makes, as M(rdma.fabric.fabric_chart) renders it. They go into the same waves.
+    type: list
+    elements: dict
+    default: []
   output_dir:
     description:
       - Folder on the controller to write the objects to, as C(NN-wave/kind-namespace-name.yaml).

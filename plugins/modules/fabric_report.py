@@ -67,6 +67,11 @@ options:
       - Result of M(rdma.fabric.k8s_batch). Without it the objects of O(rendered) are listed as rendered only.
       - 'V({skipped: reason}) says why no cluster was touched.'
     type: dict
+  chart:
+    description:
+      - What became of the release, as M(rdma.fabric.fabric_chart) says. It is among notices and recap.
+    type: str
+    default: ''
   proof:
     description:
       - Result of M(rdma.fabric.fabric_verify). Where it failed before a pair was tested, the report says so and

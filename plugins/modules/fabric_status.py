@@ -64,6 +64,7 @@ RETURN = r"""
 status:
   description:
     - C(outcome) is V(ok) or V(attention), C(attention) has one sentence for each thing that needs a person.
+    - C(engine) is who makes the cluster side, C(release) the release of its chart with V(helm).
     - C(hosts) has C(classes) with C(state), C(detail), C(links_down), C(reboot) and their C(hosts).
     - C(cluster) has C(objects), C(components), C(resources), C(nodes_not_ready) and C(networks), or C(error). It is
       V(none) where nothing is asked of a cluster.

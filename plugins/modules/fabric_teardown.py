@@ -54,6 +54,10 @@ options:
     description: Namespace of the set's inventory and of the slots.
     type: str
     required: true
+  engine:
+    description: Who has made the set. One that another engine has made is refused. Without it every set will do.
+    type: str
+    choices: [direct, helm]
   hosts:
     description: Names of the inventory hosts of the fabric.
     type: list

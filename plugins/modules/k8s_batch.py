@@ -120,6 +120,19 @@ options:
       - How long to wait, in seconds.
     type: int
     default: 600
+  await_kinds:
+    description:
+      - Whether kinds that the server does not know come with a program of the cluster, such as an operator.
+      - Their objects are applied when it has brought them, up to O(wait_timeout) after those of the waves before. In
+        check mode they count as created, and are named as not validated.
+    type: bool
+    default: false
+  engine:
+    description:
+      - Who makes the objects of the set, as P(rdma.fabric.fabric_input#module) has it. It is recorded in the inventory.
+      - A set that another engine has made is refused. Without it every set will do.
+    type: str
+    choices: [direct, helm]
   force_conflicts:
     description:
       - Whether to take over fields that another field manager owns. If V(false), such a field is an error.

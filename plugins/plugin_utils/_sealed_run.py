@@ -11,6 +11,7 @@ from typing import Any, Callable, Iterable, Mapping
 from ansible.errors import AnsibleError
 
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.render import render
+from ansible_collections.rdma.fabric.plugins.module_utils._host.run.sealed import digest_of
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, Violation
 from ansible_collections.rdma.fabric.plugins.plugin_utils._host_documents import parse_document
 from ansible_collections.rdma.fabric.plugins.plugin_utils._host_variables import variables_of_hosts
@@ -58,7 +59,17 @@ def run_of(spec: Mapping[str, Any], task_vars: Mapping[str, Any], convert: Conve
     for name, default in SETTINGS.items():
         value = _value(controller, f"{PREFIX}{name}", convert)
         settings[name] = default if value is None else value if isinstance(default, bool) else str(value)
-    return Run(settings, digests_of(render(dict(spec))), policies_of(spec.get("rollouts") or ()))
+    objects = {**digests_of(render(dict(spec))), **_chart_of(spec)}
+    return Run(settings, objects, policies_of(spec.get("rollouts") or ()))
+
+
+def _chart_of(spec: Mapping[str, Any]) -> dict[str, str]:
+    """Return a digest of the chart and its values by its release; where its file lies does not matter."""
+    chart = spec.get("chart")
+    if not chart:
+        return {}
+    kept = {**chart, "reference": chart["reference"].rpartition("/")[2]}
+    return {f"Helm release {chart['namespace']}/{chart['release']}": digest_of(kept)}
 
 
 def wishes_of(

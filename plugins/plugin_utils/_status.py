@@ -185,6 +185,8 @@ def screen(status: Mapping[str, Any]) -> list[str]:
         said += [f"link down: {', '.join(each['links_down'])}"] if each["links_down"] else []
         detail = f"; {'; '.join(said)}" if said else ""
         lines.append(f"{len(each['hosts']):>6}  {each['state']:<13} {listed(each['hosts'])}{detail}")
+    if status.get("release"):
+        lines.append(f"engine: helm, {one_line(status['release'])}")
     lines += _cluster_lines(status["cluster"])
     attention = status["attention"]
     if not attention:

@@ -102,6 +102,53 @@ SETTING_ROWS = (
         asked=True,
     ),
     Variable(
+        "engine",
+        "str",
+        (
+            "Who makes the cluster side. V(direct) is this collection, without a controller in the cluster.",
+            "With V(helm) C(kubernetes.core.helm) installs the chart of the Network Operator, and its operator is "
+            "given the custom resources as they are.",
+        ),
+        _PREFLIGHT,
+        choices=("direct", "helm"),
+        default="direct",
+        asked=True,
+    ),
+    Variable(
+        "helm_chart",
+        "str",
+        (
+            "The chart, for the engine V(helm). A folder or archive on the controller, the name of a chart in the "
+            "repository, C(REPOSITORY/NAME) of a repository that Helm knows, or an C(oci://) or C(https://) address. "
+            "C(network-operator) unless given.",
+        ),
+        _PREFLIGHT,
+    ),
+    Variable(
+        "helm_chart_repository",
+        "str",
+        (
+            "URL of the repository of a chart that is given by its name, C(https://helm.ngc.nvidia.com/nvidia) unless "
+            "given.",
+        ),
+        _PREFLIGHT,
+    ),
+    Variable(
+        "helm_chart_version",
+        "str",
+        (
+            "Release of the chart. Of the network operator the one whose images the collection knows, of another chart "
+            "the latest one, unless given. A chart on the controller has its own.",
+        ),
+        _PREFLIGHT,
+    ),
+    Variable(
+        "helm_release",
+        "str",
+        ("Name of Helm's release, C(network-operator) unless given. Its namespace is C(rdma_fabric_namespace).",),
+        _PREFLIGHT,
+    ),
+    Variable(
         "nfd",
         "bool",
         ("Whether Node Feature Discovery is deployed. It is unless a Helm value says otherwise.",),

@@ -37,6 +37,7 @@ KNOWN_VARIABLES = frozenset((*TABLE, *HOST_VARIABLES, _RESULT))
 REGISTERED = frozenset(
     f"{PREFIX}{name}"
     for name in (
+        "chart_result",
         "cluster_rendered",
         "cluster_result",
         "discover_facts",

@@ -17,6 +17,7 @@ from typing import Any, Callable, Iterator, Sequence
 import pytest
 import yaml
 
+from ansible_collections.rdma.fabric.tests.integration.charts import make_chart, path_with_helm
 from ansible_collections.rdma.fabric.tests.lab.audit import AuditLog
 from ansible_collections.rdma.fabric.tests.lab.control_plane import ControlPlane
 from ansible_collections.rdma.fabric.tests.lab.nodes import apply_nodes, delete_nodes, kwok_node
@@ -163,6 +164,18 @@ def apply_a_set(place: Place) -> None:
     assert ended_well(result), result
 
 
+def make_a_chart(place: Place) -> None:
+    """Make a chart, and bring Helm."""
+    make_chart(place.folder / "network-operator", definitions=False)
+    place.environment["PATH"] = path_with_helm(place.environment["PATH"])
+
+
+def chart_arguments(place: Place) -> dict[str, Any]:
+    chart = str(place.folder / "network-operator")
+    spec = drive("fabric_input", {"engine": "helm", "helm_chart": chart, "namespace": place.namespace}, place)["spec"]
+    return {"spec": spec, "set": place.namespace, "wait": False}
+
+
 SCENARIOS = {
     "mofed_driver": Scenario(lambda _place: {"state": "absent"}, changes=False),
     "mofed_driver_info": Scenario(lambda _place: {}, changes=False),
@@ -195,6 +208,7 @@ SCENARIOS = {
         changes=True,
         prepare=apply_a_set,
     ),
+    "fabric_chart": Scenario(chart_arguments, changes=True, prepare=make_a_chart),
     "fabric_discover": Scenario(discover_arguments, changes=True),
     "fabric_hosts": Scenario(lambda _place: {"hosts": ["localhost"], "strict": False}, changes=False),
     "fabric_status": Scenario(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import os
 import shutil
 from pathlib import Path
 from typing import Any, Iterator
@@ -15,10 +16,11 @@ import pytest
 import yaml
 
 from ansible_collections.rdma.fabric.tests.integration import guides
+from ansible_collections.rdma.fabric.tests.integration.charts import make_chart, path_with_helm
 from ansible_collections.rdma.fabric.tests.integration.test_host_examples import MODULES as ABOUT_HOSTS
 from ansible_collections.rdma.fabric.tests.lab.control_plane import ControlPlane
 from ansible_collections.rdma.fabric.tests.lab.nodes import apply_nodes, delete_nodes, kwok_node
-from tools.checkout import CHECKOUT
+from tools.checkout import CHECKOUT, PROGRAMS
 from tools.fleet import INVENTORY, RECORDINGS
 
 # What an example finds beside it: manifests by the names that the examples have for them.
@@ -50,6 +52,7 @@ BEFORE: dict[str, list[dict[str, Any]]] = {
 }
 # Part of what the last example comes to.
 SHOWN = {
+    "fabric_chart": "release network-operator in operators was uninstalled",
     "fabric_discover": "dgx_h100",
     "fabric_drift": '"outcome": "same"',
     "fabric_hosts": '"msg": []',
@@ -109,7 +112,11 @@ def test_the_examples_of_the_module_run(module: str, control_plane: ControlPlane
         (tmp_path / name).write_text(yaml.safe_dump(content), encoding="utf-8")
     tasks = [*BEFORE.get(module, []), *examples_of(module)]
     play = {"name": "Run", "hosts": "localhost", "gather_facts": False, "tasks": tasks}
-    results = guides.results_of(yaml.safe_dump([play]), tmp_path, **control_plane.command_environment({}))
+    environment = control_plane.command_environment({})
+    if module == "fabric_chart":
+        make_chart(tmp_path / "charts" / "network-operator", definitions=False)
+        environment["PATH"] = path_with_helm(f"{PROGRAMS}{os.pathsep}{os.defpath}")
+    results = guides.results_of(yaml.safe_dump([play]), tmp_path, **environment)
     assert len(results) == len(tasks)
     assert SHOWN[module] in json.dumps(results[-1]), results[-1]
 

@@ -147,6 +147,8 @@ def test_a_run_costs_one_task_per_host_and_skips_none_of_them(second: Observed) 
         "skipped rdma.fabric.fabric_seal": 1,
         # Of a run that goes no further than its input or what it looks at first.
         "skipped rdma.fabric.fabric_result": 2,
+        # The engine is direct.
+        "skipped rdma.fabric.fabric_chart": 1,
         # NFD labels the nodes, and hosts bring their drivers: nothing is to be said of containers, nor waited for.
         "skipped rdma.fabric.node_labels": 2,
         "skipped rdma.fabric.k8s_batch": 1,

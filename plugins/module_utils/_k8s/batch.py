@@ -9,11 +9,15 @@ before new objects are and again after pruning, so a run that is cut anywhere lo
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.adoption import adopt_all, find_adoptable
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.apply import apply_waves
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.awaited import run_awaiting
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import ApiFault, Fault
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.inventory import (
     UnreadableInventory,
+    engine_of,
     inventory_body,
     inventory_key,
     recorded_keys,
@@ -64,6 +68,8 @@ def run(connection: Connection, request: BatchRequest) -> BatchResult:
     Raises :class:`InvalidInput` before anything is sent when the waves are wrong, :class:`BatchError` with the partial
     result when the server refuses, fails, or a workload does not become ready in time.
     """
+    if request.awaits_kinds and not request.absent:
+        return run_awaiting(connection, replace(request, awaits_kinds=False), run)
     kinds = Kinds(lambda path: fetch_group(connection, path))
     session = Session(request, connection, kinds, Snapshot(connection, kinds), _read(request))
     session.last_progress = connection.clock.now()
@@ -153,6 +159,7 @@ def _read_state(session: Session) -> None:
     session.snapshot.read_kinds(config_maps)
     inventory = session.snapshot.find(place) or get_object(session.connection, session.kinds, place)
     session.recorded = recorded_keys(inventory)
+    session.engine = engine_of(inventory)
     namespaces = [key for key in union(keys, session.recorded) if _is_namespace(key)]
     if request.remove_kept:
         namespaces.append(Key("v1", "Namespace", "", ""))
@@ -259,7 +266,8 @@ def _will_write(session: Session, place: Key) -> bool:
         kept = request.remove_kept and [*left, *_definitions_of_the_set(session)]
         return bool(find(place) or kept or not all(is_kept_kind(key) for key in left))
     everything = union((item.key for item in session.items), session.recorded)
-    inventory = inventory_body(request.set_name, request.inventory_namespace, everything)
+    engine = request.engine or session.engine
+    inventory = inventory_body(request.set_name, request.inventory_namespace, everything, engine)
     bodies = [(place, inventory), *((item.key, item.body) for item in session.items)]
     if not all(session.is_as_desired(key, body) for key, body in bodies):
         return True
@@ -270,10 +278,20 @@ def _will_write(session: Session, place: Key) -> bool:
 def _refuse_all(session: Session) -> None:
     """Note everything that forbids the run before anything is changed."""
     request = session.request
+    _refuse_other_engine(session)
     if request.absent or request.released:
         return
     _refuse(session)
     find_adoptable(session) if request.adopted else refuse_others(session)
+
+
+def _refuse_other_engine(session: Session) -> None:
+    """Note that the set in the cluster was made by another engine: neither knows what the other one's is for."""
+    request, made = session.request, session.engine
+    if made and request.engine and made != request.engine:
+        message = f"the set {request.set_name!r} in the cluster was made by the engine {made}, not {request.engine}"
+        hint = f"take it back with rdma.fabric.teardown and rdma_fabric_engine: {made}, then run again"
+        session.result.failures.append((None, ApiFault(Fault.CONFLICT, message, hint=hint)))
 
 
 def _refuse(session: Session) -> None:

@@ -11,6 +11,8 @@ from typing import Any, Iterable, Mapping
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects import MANAGED_BY, MANAGER, SET_LABEL, Json, Key
 
 _DATA_KEY = "objects"
+_ENGINE = "rdma.fabric/engine"
+DIRECT = "direct"
 # k8s.io/kubernetes refuses a ConfigMap whose values are longer together (core/validation, MaxSecretSize).
 MOST_BYTES = 1024 * 1024
 _PARTS = ("apiVersion", "kind", "namespace", "name")
@@ -25,8 +27,8 @@ def inventory_key(set_name: str, namespace: str) -> Key:
     return Key("v1", "ConfigMap", namespace, f"rdma-fabric-{set_name}")
 
 
-def inventory_body(set_name: str, namespace: str, keys: Iterable[Key]) -> Json:
-    """Return the inventory that records ``keys``, in the order in which they are applied."""
+def inventory_body(set_name: str, namespace: str, keys: Iterable[Key], engine: str = "") -> Json:
+    """Return the inventory that records ``keys``, in the order in which they are applied, and who makes them."""
     key = inventory_key(set_name, namespace)
     labels = {
         MANAGED_BY: MANAGER,
@@ -34,10 +36,13 @@ def inventory_body(set_name: str, namespace: str, keys: Iterable[Key]) -> Json:
         "app.kubernetes.io/component": "inventory",
         SET_LABEL: set_name,
     }
+    metadata: Json = {"name": key.name, "namespace": key.namespace, "labels": labels}
+    if engine not in ("", DIRECT):
+        metadata["annotations"] = {_ENGINE: engine}
     return {
         "apiVersion": key.api_version,
         "kind": key.kind,
-        "metadata": {"name": key.name, "namespace": key.namespace, "labels": labels},
+        "metadata": metadata,
         "data": {_DATA_KEY: _record_text(keys)},
     }
 
@@ -73,6 +78,13 @@ def recorded_keys(live: Mapping[str, Any] | None) -> list[Key]:
             " or delete the ConfigMap: objects that are no longer wanted are then not pruned"
         ) from err
     return keys
+
+
+def engine_of(live: Mapping[str, Any] | None) -> str:
+    """Return who makes the objects of a live inventory, empty when there is no inventory yet."""
+    if live is None:
+        return ""
+    return str((live["metadata"].get("annotations") or {}).get(_ENGINE, DIRECT))
 
 
 def _text(value: Any) -> str:

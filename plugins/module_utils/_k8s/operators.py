@@ -22,6 +22,7 @@ STATE_LABEL = "nvidia.network-operator.state"
 REVISION = "nvidia.network-operator.revision"
 _MARKS = {"labels": STATE_LABEL, "annotations": REVISION}
 _GROUPS = ("mellanox.com", "sriovnetwork.openshift.io")
+_RELEASE_MARK = "meta.helm.sh/release-"
 # The last part of the name of their images, whatever the registry.
 _IMAGES = ("network-operator", "sriov-network-operator")
 
@@ -70,6 +71,20 @@ def running(deployments: Iterable[Mapping[str, Any]]) -> list[str]:
         # The API server fills in 1 where it is left out.
         if images & set(_IMAGES) and _at(body, "spec", "replicas") != 0:
             found.append(f"{body['metadata'].get('namespace')}/{body['metadata'].get('name')}")
+    return sorted(found)
+
+
+def of_other_release(deployments: Iterable[Mapping[str, Any]], release: str, namespace: str) -> list[str]:
+    """Return each Deployment that is a Network Operator, and not that of one release of Helm, with what it is of."""
+    found = []
+    for body in deployments:
+        containers = _at(body, "spec", "template", "spec", "containers") or []
+        images = {_base_name(str(container.get("image", ""))) for container in containers}
+        marks = _at(body, "metadata", "annotations") or {}
+        of = marks.get(f"{_RELEASE_MARK}name", ""), marks.get(f"{_RELEASE_MARK}namespace", "")
+        if _IMAGES[0] in images and of != (release, namespace):
+            name = f"{body['metadata'].get('namespace')}/{body['metadata'].get('name')}"
+            found.append(f"{name} (Helm's release {of[0]} in {of[1]})" if of[0] else f"{name} (of no release of Helm)")
     return sorted(found)
 
 

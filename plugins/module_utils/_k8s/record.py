@@ -40,7 +40,7 @@ def record(session: Session, keys: list[Key]) -> None:
     item = Item(
         inventory_key(request.set_name, request.inventory_namespace),
         WAVE,
-        inventory_body(request.set_name, request.inventory_namespace, keys),
+        inventory_body(request.set_name, request.inventory_namespace, keys, request.engine or session.engine),
     )
     live = session.snapshot.find(item.key)
     if session.is_as_desired(item.key, item.body):

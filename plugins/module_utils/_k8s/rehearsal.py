@@ -14,8 +14,9 @@ from typing import Iterable
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.access import Missing, missing_rights, who_am_i
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.batch import run
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import ApiFault, Fault
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.kinds import Kinds
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.kinds import Kinds, Resource
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects import Json, Key, read_waves
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.operators import of_other_release
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.rights import (
     LEASE_GROUP,
     WRITES,
@@ -29,6 +30,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._k8s.rights import (
     proof_needs,
     push_needs,
     refused_need,
+    release_needs,
     removal_needs,
     rollout_needs,
 )
@@ -40,7 +42,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._k8s.session import (
     BatchRequest,
     BatchResult,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.snapshot import fetch_group
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.snapshot import fetch_group, list_objects
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import Connection
 
 _VERBS = {CREATED: ("create", "patch"), CONFIGURED: ("patch",), DELETED: ("delete",)}
@@ -50,6 +52,8 @@ _FOR_THE_PUSH = (
     f"{_PUSH} (and rdma-fabric-controllers where the policy deploys controllers, rdma-fabric-webhook where it has"
     " nvIpam.enableWebhook)"
 )
+_HELM = "rdma-fabric-helm (Secrets by a Role of the namespace)"
+_DEPLOYMENTS, _SERVED_AS = Key("apps/v1", "Deployment", "", ""), Resource("deployments", True)
 _JOIN, _LABELS, _PROOF = "rdma-fabric-join", "rdma-fabric-labels", "rdma-fabric-proof"
 
 
@@ -167,6 +171,20 @@ def rehearse_joining(connection: Connection, nodes: Iterable[str]) -> Rehearsal:
 def rehearse_labelling(connection: Connection, *, drivers: bool) -> Rehearsal:
     """Look whether nodes can be labelled, with ``drivers`` by the pods of drivers too; raises :class:`ApiFault`."""
     return _rehearse_rights(connection, labelling_needs(drivers=drivers), _LABELS)
+
+
+def rehearse_release(connection: Connection, release: str, namespace: str) -> Rehearsal:
+    """Look whether a release of Helm can be kept in a namespace, and no other operator is there; raises ApiFault."""
+    found = _rehearse_rights(connection, release_needs(namespace), _HELM)
+    if found.problems:
+        return found
+    others = of_other_release(list_objects(connection, _DEPLOYMENTS, _SERVED_AS, {}), release, namespace)
+    step = "name its release with rdma_fabric_helm_release and rdma_fabric_namespace, or remove it"
+    problems = [
+        f"a Network Operator is there that is not the release {release} in {namespace}: {each} (next: {step})"
+        for each in others
+    ]
+    return replace(found, problems=problems)
 
 
 def rehearse_proof(connection: Connection, namespaces: Iterable[str]) -> Rehearsal:

@@ -65,6 +65,10 @@ class Need:
 Needs = Dict[Need, "frozenset[str]"]
 
 
+OPERATOR_NEEDS: Needs = {Need("apps", "deployments", "", "list"): frozenset()}
+"""What looking for an operator needs."""
+
+
 def push_needs(keys: Iterable[Key], find: Find, set_name: str, namespace: str) -> Needs:
     """Return what a push of the objects needs, at its first run or any later one, pruning included.
 
@@ -147,6 +151,15 @@ def labelling_needs(*, drivers: bool) -> Needs:
     """Return what labelling nodes needs, with ``drivers`` by the pods of drivers too."""
     pods = [Need("", "pods", "", "list")] if drivers else []
     return dict.fromkeys([*(Need("", "nodes", "", verb) for verb in ("get", "list", "patch")), *pods], frozenset())
+
+
+def release_needs(namespace: str) -> Needs:
+    """Return what a release of Helm in a namespace needs to be kept there, and to be told from other operators.
+
+    What its chart makes is beside that.
+    """
+    kept = [Need("", "secrets", namespace, verb) for verb in ("create", "delete", "get", "list", "update")]
+    return {**dict.fromkeys(kept, frozenset()), **OPERATOR_NEEDS}
 
 
 def removal_needs(keys: Iterable[Key], find: Find, set_name: str, namespace: str, *, nodes: bool = False) -> Needs:

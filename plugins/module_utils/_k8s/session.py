@@ -49,7 +49,9 @@ class BatchRequest:
     seconds. ``remove_kept`` lets ``absent`` delete the set's Namespaces and CustomResourceDefinitions too. With
     ``tolerant`` a dry run that the server refuses is no failure: what was read tells what would be changed. ``adopted``
     takes over what an operator that does not run any more looked after, as it is; ``released`` leaves the objects of
-    the set as they are, as nobody's.
+    the set as they are, as nobody's. With ``awaits_kinds`` kinds that the server does not know yet come with a
+    program of the cluster. ``engine`` is who makes the objects, ``direct`` this collection itself: a set of another one
+    is refused, none where it is empty.
     """
 
     waves: Any
@@ -65,6 +67,8 @@ class BatchRequest:
     tolerant: bool = False
     adopted: bool = False
     released: bool = False
+    awaits_kinds: bool = False
+    engine: str = ""
     progress: Callable[[str], None] = _quiet
 
 
@@ -144,9 +148,10 @@ class BatchError(Exception):
 class Session:
     """The state of one running batch.
 
-    ``restored``: objects whose PATCH left them as they were, with the fields that are not as asked for. ``going``:
-    deleted objects that finalizers hold. ``adopting``: what is taken over from an operator, as it was read. ``proven``:
-    whether an object is as desired, beside the two bodies that were compared.
+    ``engine`` is who made the set, empty while there is none. ``restored``: objects whose PATCH left them as they were,
+    with the fields that are not as asked for. ``going``: deleted objects that finalizers hold. ``adopting``: what is
+    taken over from an operator, as it was read. ``proven``: whether an object is as desired, beside the two bodies that
+    were compared.
     """
 
     request: BatchRequest
@@ -155,6 +160,7 @@ class Session:
     snapshot: Snapshot
     items: list[Item]
     recorded: list[Key] = field(default_factory=list)
+    engine: str = ""
     result: BatchResult = field(default_factory=BatchResult)
     unvalidated: dict[str, list[Key]] = field(default_factory=dict)
     restored: list[tuple[Key, list[str]]] = field(default_factory=list)

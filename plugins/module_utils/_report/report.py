@@ -227,6 +227,7 @@ def _asked(spec: dict[str, Any] | None) -> dict[str, Any]:
         "cluster_policy": policy["name"] if policy else None,
         "sections": sorted(policy["spec"]) if policy else [],
         "counts": {section: len(spec.get(section) or []) for section in _REQUEST_SECTIONS},
+        **({"engine": spec["engine"]} if spec.get("chart") else {}),
     }
 
 

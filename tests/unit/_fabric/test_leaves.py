@@ -88,6 +88,8 @@ VALUES: dict[str, tuple[Any, Any]] = {
     "driver_source": ("container", "packages"),
     "driver_nodes[].os": ("rhcos", "rhel"),
     "driver_nodes[].runtime": ("containerd", "cri-o"),
+    "helm_chart_repository": ("https://a.example", "https://b.example"),
+    "helm_chart_version": ("26.1.0", "26.4.0"),
     "cni_bin_dir": ("/opt/a", "/opt/b"),
     "join_taint": ("joining:NoSchedule", "joining:NoExecute"),
     "cni_conf_dir": ("/etc/a", "/etc/b"),

@@ -17,6 +17,8 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.objects
 _VENDOR = "nvcr.io/nvidia/mellanox"
 _DOCA = "nvcr.io/nvidia/doca"
 _RELEASE = "network-operator-v26.4.1"
+CHART_VERSION = _RELEASE.rpartition("-v")[2]
+"""Release of the operator's chart with these images."""
 
 
 class Material(NamedTuple):

@@ -20,6 +20,9 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.names i
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.quantities import parse_quantity
 
 INT64 = 2**63 - 1
+REFUSED, RETIRED = "is refused: ", "is retired: "
+"""What a finding about a field that is refused, or retired, begins with."""
+
 _LISTED = 12
 _BLANKLESS = re.compile(r"([\w./-]+):([^\s/].*)", re.ASCII)
 
@@ -163,13 +166,13 @@ def walk(field: Field, path: str = "") -> Iterator[tuple[str, str, Field]]:
 def _read(model: Model, field: Field, value: Any, place: Place) -> Any:
     """Return what is right about a value; None when it has the wrong type."""
     if field.refused:
-        place.violation(f"is refused: {field.refused}", field.step)
+        place.violation(f"{REFUSED}{field.refused}", field.step)
         return None
     if not _has_type(field, value):
         place.violation(f"is {described(value)}, not {_WANTED[field.type]}", _type_hint(field, value, place))
         return None
     if field.until:
-        place.notice(f"is retired: {field.until} was the last release of the operator that had it", field.successor)
+        place.notice(f"{RETIRED}{field.until} was the last release of the operator that had it", field.successor)
     if field.idle:
         place.notice("has no effect here", field.idle)
     if field.type == "record":

@@ -113,6 +113,15 @@ def read_values(documents: Iterable[Document], findings: Findings, *, container:
     return found
 
 
+def merge(documents: Iterable[Document]) -> dict[str, Any]:
+    """Return the values that Helm makes of all that is given, unread; documents that are no mapping are left out."""
+    merged: dict[str, Any] = {}
+    for document in documents:
+        if isinstance(document.content, Mapping):
+            merged = _merged(merged, document.content)
+    return merged
+
+
 def _last_switch(documents: Sequence[Document]) -> bool | None:
     """Return ``deployCR`` of the last document that has one; None when none has."""
     found = [document.content.get("deployCR") for document in documents if isinstance(document.content, Mapping)]

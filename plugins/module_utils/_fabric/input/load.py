@@ -22,6 +22,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input import (
     components,
     containers,
     controllers,
+    engine,
     functions,
     helm,
     openshift,
@@ -54,6 +55,9 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.resource
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.settings import (
     DEFAULT_NAMESPACE,
+    DIRECT,
+    ENGINE,
+    HELM,
     VARIABLES,
     complete,
     read_settings,
@@ -97,7 +101,24 @@ class _Input:
     networks: list[Network] = field(default_factory=list)
     pools: list[Pool] = field(default_factory=list)
     objects: list[Resource] = field(default_factory=list)
+    resources: list[Resource] = field(default_factory=list)
     identities: dict[tuple[str, ...], Resource] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class _Whole:
+    """All that was read; ``release`` is the chart's, None where this collection renders the cluster side."""
+
+    given: _Input
+    cluster: Policy | None
+    nodes: list[Policy]
+    deployed: components.Deployed
+    release: dict[str, Any] | None
+
+    @property
+    def policies(self) -> list[Policy]:
+        """The policies of the cluster and of nodes."""
+        return ([self.cluster] if self.cluster else []) + self.nodes
 
 
 def build_spec(
@@ -119,39 +140,35 @@ def build_spec(
     findings = Findings(violations=list(violations))
     fitting = [document for document in documents if _fits(document, findings)]
     values = [document for document in helm_values if _fits(document, findings)]
-    given = _read(fitting, variables, findings, container=driver_container.in_container(settings))
-    chart = helm.read_values(values, findings, container=driver_container.in_container(settings))
-    role_settings = read_settings(settings, findings)
-    all_settings = complete(role_settings, chart.settings)
+    with_operator = settings.get(ENGINE) == HELM
+    container = driver_container.in_container(settings) and not with_operator
+    given = _read(fitting, variables, findings, container=container)
+    of_values = Findings() if with_operator else findings
+    chart = helm.read_values(values, of_values, container=container)
+    of_settings = Findings()
+    role_settings = read_settings(settings, of_settings)
+    all_settings = complete(engine.effective(role_settings), chart.settings)
     cluster = _effective_cluster_policy(given, chart)
     nodes = [one for one in given.policies if one.kind == "NicNodePolicy"]
     namespace = role_settings.get("namespace") or (cluster.namespace if cluster else "") or DEFAULT_NAMESPACE
     policies = ([cluster] if cluster else []) + nodes
-    for one in policies:
-        policy.remark(one, all_settings)
-    if all_settings["nfd"]:
-        _check_feature_discovery(all_settings, findings)
-    _check_together(cluster, nodes, given, all_settings)
-    openshift.check(cluster, given.objects, all_settings)
+    release = engine.chart_of(role_settings, helm.merge(values), namespace)
     deployed = components.Deployed(cluster, all_settings, namespace, hosts)
-    components.check(deployed, given.networks, given.pools)
-    for _desired, host_violations, host_notices in hosts.values():
-        findings.violations += host_violations
-        findings.notices += host_notices
-    desired_states = {name: reading[0] for name, reading in hosts.items()}
-    controllers.check(deployed, given.objects)
-    deployed = replace(deployed, hosts=desired_states)
-    services.check(deployed, given.networks, given.objects)
-    _check_containers(policies, given, deployed, role_settings, _proxy_place(role_settings, chart, findings))
-    findings.violations += controllers.contested(cluster, desired_states)
-    functions.check_hosts(given.function_policies, desired_states)
-    findings.violations += policy.conflicting_modes(cluster.spec if cluster else None, desired_states)
+    whole = _Whole(given, cluster, nodes, deployed, release)
+    _judge_resources(whole, findings, of_values)
+    findings.violations += of_settings.violations
+    findings.notices += of_settings.notices
+    engine.remark_settings(role_settings, release, findings)
+    desired_states = _judge_hosts(whole, findings)
+    if release is None:
+        deployed = replace(deployed, hosts=desired_states)
+        _check_containers(policies, given, deployed, role_settings, _proxy_place(role_settings, chart, findings))
     findings.raise_violations()
-    requests = policy.all_host_requests(policies, all_settings)
-    _remark_driver_override(policies, all_settings, requests, findings)
-    requests += [*functions.host_requests(given.function_policies), *(config.request for config in given.pool_configs)]
+    # With an operator, what resources ask of hosts is its work.
+    requests = [] if release else _host_requests(policies, given, all_settings, findings)
     spec: FabricSpec = {
         "version": VERSION,
+        ENGINE: DIRECT if release is None else HELM,
         "namespace": namespace,
         "cluster_policy": cluster.as_spec() if cluster else None,
         "node_policies": [one.as_spec() for one in nodes],
@@ -163,10 +180,65 @@ def build_spec(
         "objects": [resource.content for resource in given.objects],
         "settings": all_settings,
         "host_requests": requests,
-        "rollouts": policy.all_rollouts(policies),
+        "rollouts": [] if release else policy.all_rollouts(policies),
         "hosts": {name: {**desired, "requests": requests} for name, (desired, _wrong, _said) in hosts.items()},
     }
+    if release is not None:
+        as_given = [dict(each.content) for each in given.resources if each.kind != ATTACHMENT_KIND]
+        spec.update(chart=release, resources=as_given)
     return spec, together(dict.fromkeys(findings.notices))
+
+
+def _judge_resources(whole: _Whole, findings: Findings, of_values: Findings) -> None:
+    """Judge resources and values by what will be made of them: what is rendered, or an operator."""
+    given, settings = whole.given, whole.deployed.settings
+    if whole.release is None:
+        for one in whole.policies:
+            policy.remark(one, settings)
+        if settings["nfd"]:
+            _check_feature_discovery(settings, findings)
+    _check_together(whole.cluster, whole.nodes, given, settings)
+    if whole.release is None:
+        openshift.check(whole.cluster, given.objects, settings)
+        components.check(whole.deployed, given.networks, given.pools)
+    else:
+        engine.leave_to_chart(findings, of_values)
+        engine.remark_functions(given.resources, whole.release["values"], findings)
+
+
+def _judge_hosts(whole: _Whole, findings: Findings) -> dict[str, dict[str, Any]]:
+    """Add what is wrong with the variables of hosts, and hold hosts and resources against each other.
+
+    Return the desired state of each host.
+    """
+    given, cluster = whole.given, whole.cluster
+    for _desired, host_violations, host_notices in whole.deployed.hosts.values():
+        findings.violations += host_violations
+        findings.notices += host_notices
+    hosts = {name: reading[0] for name, reading in whole.deployed.hosts.items()}
+    if whole.release is None:
+        services.check(replace(whole.deployed, hosts=hosts), given.networks, given.objects)
+        controllers.check(whole.deployed, given.objects)
+        functions.check_hosts(given.function_policies, hosts)
+    else:
+        asked = (whole.policies, given.function_policies, given.pool_configs)
+        findings.violations += engine.contested(*asked, hosts)
+    findings.violations += controllers.contested(cluster, hosts)
+    findings.violations += policy.conflicting_modes(cluster.spec if cluster else None, hosts)
+    return hosts
+
+
+def _host_requests(
+    policies: Sequence[Policy], given: _Input, settings: dict[str, Any], findings: Findings
+) -> list[dict[str, Any]]:
+    """Return what the resources ask of hosts, and say which image overrides ask for nothing."""
+    requests = policy.all_host_requests(policies, settings)
+    _remark_driver_override(policies, settings, requests, findings)
+    return [
+        *requests,
+        *functions.host_requests(given.function_policies),
+        *(config.request for config in given.pool_configs),
+    ]
 
 
 def _read(
@@ -177,6 +249,7 @@ def _read(
     for resource in _resources(documents, variables, findings):
         _note_repetition(resource, given)
         _take(resource, given, container=container)
+        given.resources.append(resource)
     for name, item, place in _named("network_attachments", variables.get("network_attachments"), findings):
         given.networks.append(attachments.read_attachment_variable(name, item, place))
     given.function_policies = operator_config.configured(given.function_policies, given.operator_config)

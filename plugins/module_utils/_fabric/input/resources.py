@@ -62,13 +62,15 @@ CONTROLLER_KINDS = {
 """Kinds that a controller in the cluster reads, so they are applied as given: their API, and the section of a
 NicClusterPolicy that deploys the controller, or one that waits for it."""
 
-_API_VERSIONS = {
+API_VERSIONS = {
     **dict.fromkeys(MODELS, API_VERSION),
     **dict.fromkeys(nv_ipam.POOL_KINDS, nv_ipam.API_VERSION),
     **dict.fromkeys(SRIOV_MODELS, SRIOV_API),
     ATTACHMENT_KIND: ATTACHMENT_API,
     **{kind: api_version for kind, (api_version, _section) in CONTROLLER_KINDS.items()},
 }
+"""The API of each kind that is read here, or by an operator."""
+
 _OPERATOR_GROUPS = (
     "mellanox.com",
     "sriovnetwork.openshift.io",
@@ -132,7 +134,7 @@ def read_document(document: Document, findings: Findings) -> Iterator[Resource]:
 def read_variable(kind: str, name: str, spec: Any, place: Place) -> Iterator[Resource]:
     """Yield the resource that a variable describes by its ``spec`` alone."""
     place.violations(_NAME_RULES.get(kind, dns_subdomain)(name))
-    content = {"apiVersion": _API_VERSIONS[kind], "kind": kind, "metadata": {"name": name}, "spec": spec}
+    content = {"apiVersion": API_VERSIONS[kind], "kind": kind, "metadata": {"name": name}, "spec": spec}
     yield Resource(kind, name, "", content, place, place)
 
 
@@ -162,7 +164,7 @@ def _is_known(api_version: str, kind: str, place: Place) -> bool:
         return False
     if kind in nv_ipam.POOL_KINDS and group not in _OPERATOR_GROUPS:
         return True  # other programs, such as Calico, call a kind of theirs so
-    expected = _API_VERSIONS.get(kind, api_version)
+    expected = API_VERSIONS.get(kind, api_version)
     if api_version != expected:
         place.at("apiVersion").violation(f"is {shown(api_version)}", f"a {kind} is of {expected}")
         return False
@@ -177,7 +179,7 @@ def _named_object(content: Mapping[str, Any], kind: str, place: Place) -> Iterat
     for key in content:
         if not isinstance(key, str):
             place.violation(f"has the key {described(key)}, which is not text", "quote it")
-    is_read = content.get("apiVersion") == _API_VERSIONS.get(kind)
+    is_read = content.get("apiVersion") == API_VERSIONS.get(kind)
     if is_read:
         known = ("apiVersion", "kind", "metadata", "spec", "status")
         for key in content:

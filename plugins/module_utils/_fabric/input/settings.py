@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, Mapping
 
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks import driver_container
@@ -34,15 +35,47 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.taints 
 DEFAULT_NAMESPACE = "nvidia-network-operator"
 DEFAULTS = {"nfd": True}
 VARIABLES = "rdma_fabric_"
+ENGINE, DIRECT, HELM = "engine", "direct", "helm"
+CHART_SETTINGS = ("helm_chart", "helm_chart_repository", "helm_chart_version", "helm_release")
 NO_PROXY_READER = (
     "nothing that is deployed downloads through a proxy; the hosts' package managers have their own setting"
 )
+
+
+_WORD = re.compile(r"[\w./:@%+=,~?&-]+", re.ASCII)
+_CHART_VERSION = re.compile(r"v?\d[\w.+-]*", re.ASCII)
+_LONGEST_RELEASE = 53
 
 
 def _absolute(path: str) -> list[Problem]:
     if path.startswith("/") and not {"..", "."} & set(path.split("/")) and "\n" not in path:
         return []
     return [Problem("", "is no absolute path", "start with / and leave out . and ..")]
+
+
+def _of_command_line(text: str) -> list[Problem]:
+    """Judge what goes into a command line of kubernetes.core, which splits it and fills in variables."""
+    if _WORD.fullmatch(text):
+        return []
+    return [Problem("", "has characters that the command line of helm does not take", "leave out blanks, quotes and $")]
+
+
+def _web_address(text: str) -> list[Problem]:
+    if text.startswith(("http://", "https://")):
+        return _of_command_line(text)
+    return [Problem("", "is no URL of a chart repository", "https://..., or give rdma_fabric_helm_chart as oci://...")]
+
+
+def _chart_version(text: str) -> list[Problem]:
+    if _CHART_VERSION.fullmatch(text):
+        return []
+    return [Problem("", "is no release of a chart", "one release such as 26.4.1: ranges would change it unasked")]
+
+
+def _release_name(text: str) -> list[Problem]:
+    if len(text) > _LONGEST_RELEASE:
+        return [Problem("", f"is longer than {_LONGEST_RELEASE} characters", "Helm takes no longer name of a release")]
+    return dns_label(text)
 
 
 _OVERRIDE = record(
@@ -79,6 +112,11 @@ SETTINGS = Model(
         "settings",
         {
             "namespace": text("namespace of the fabric's objects", check=or_empty(dns_label)),
+            ENGINE: text("who makes the cluster side", choices=(DIRECT, HELM)),
+            "helm_chart": text("name, path or address of the chart", check=_of_command_line),
+            "helm_chart_repository": text("URL of the chart's repository", check=_web_address),
+            "helm_chart_version": text("release of the chart", check=_chart_version),
+            "helm_release": text("name of Helm's release", check=_release_name),
             "nfd": flag("whether Node Feature Discovery is deployed"),
             "label_nodes": flag("whether nodes are labelled by what was read of their hosts"),
             openshift.SETTING: flag("whether the cluster is OpenShift"),
@@ -131,7 +169,8 @@ def read_settings(given: Mapping[str, Any], findings: Findings) -> dict[str, Any
 def complete(role: Mapping[str, Any], helm: Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings of a FabricSpec: role variables win over Helm values, which win over the defaults."""
     platform = openshift.DEFAULTS if role.get(openshift.SETTING) else {}
-    merged = {**DEFAULTS, **platform, **helm, **{key: value for key, value in role.items() if key != "namespace"}}
+    elsewhere = ("namespace", ENGINE, *CHART_SETTINGS)
+    merged = {**DEFAULTS, **platform, **helm, **{key: value for key, value in role.items() if key not in elsewhere}}
     for key in ("registry_mirrors", "image_overrides", "proxy"):
         merged[key] = {**(helm.get(key) or {}), **(role.get(key) or {})}
     merged["image_pull_secrets"] = list(role.get("image_pull_secrets") or helm.get("image_pull_secrets") or [])

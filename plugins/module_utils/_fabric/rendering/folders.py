@@ -18,9 +18,12 @@ _CHART = {"cni_bin_dir": "operator.cniBinDirectory", "cni_conf_dir": "operator.c
 
 
 def folders_used(spec: Object, waves: list[Wave]) -> list[str]:
-    """Return the settings of folders that the waves of a FabricSpec depend on; none on OpenShift, told by its kinds."""
+    """Return the settings of folders that the waves of a FabricSpec depend on.
+
+    There are none on OpenShift, told by its kinds, and with a chart, whose operator has its own.
+    """
     settings = spec.get("settings") or {}
-    if settings.get(SETTING):
+    if settings.get(SETTING) or spec.get("chart"):
         return []
     return [name for name in USUAL if render({**spec, "settings": {**settings, name: "/other"}}) != waves]
 

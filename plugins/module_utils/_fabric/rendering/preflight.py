@@ -26,6 +26,8 @@ def preflight(spec: Object) -> list[Notice]:
     violations = overlaps(spec, hosts_of(spec))
     if violations:
         raise InvalidInput(violations)
+    if spec.get("chart"):
+        return []
     return [*_unread_placing(spec, waves), *_unread_overrides(spec, waves)]
 
 

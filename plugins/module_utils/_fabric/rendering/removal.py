@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Iterable, Mapping, NamedTuple
+from typing import Any, Iterable, Iterator, Mapping, NamedTuple
 
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks import devplugin, nad
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.images import older_than, split_reference
@@ -15,6 +15,8 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.comp
 Body = Mapping[str, Any]
 
 _CLEANS_UP = (4, 1, 0)
+_POLICIES = ("NicClusterPolicy", "NicNodePolicy")
+_PLUGIN_SECTIONS = ("rdmaSharedDevicePlugin", "sriovDevicePlugin")
 
 
 class Offered(NamedTuple):
@@ -25,18 +27,36 @@ class Offered(NamedTuple):
 
 
 def offered_by(bodies: Iterable[Body]) -> Offered:
-    """Return what live objects offer: attachments themselves, configurations of device plugins by what they hold."""
+    """Return what live objects offer.
+
+    That are attachments, configurations of device plugins by what they hold, and what an operator makes of networks and
+    policies.
+    """
     networks: set[str] = set()
     resources: set[str] = set()
     for body in bodies:
         metadata = body["metadata"]
         if body["kind"] == nad.KIND:
             networks.add(f"{metadata.get('namespace') or 'default'}/{metadata['name']}")
-        elif body["kind"] == "ConfigMap" and CONFIG_KEY in (body.get("data") or {}):
+        elif body["kind"] in nad.NETWORK_KINDS:
+            network = {"spec": body.get("spec") or {}, "namespace": metadata.get("namespace")}
+            networks.add(f"{nad.namespace_of(network)}/{metadata['name']}")
+        for text in _configurations(body):
             for kind, check in devplugin.CHECKS.items():
-                config, problems = check(body["data"][CONFIG_KEY])
+                config, problems = check(text)
                 resources.update([] if problems else devplugin.resource_names(kind, config))
     return Offered(frozenset(networks), frozenset(resources))
+
+
+def _configurations(body: Body) -> Iterator[str]:
+    """Yield the configurations of device plugins that an object holds, as text."""
+    if body["kind"] == "ConfigMap" and CONFIG_KEY in (body.get("data") or {}):
+        yield body["data"][CONFIG_KEY]
+    elif body["kind"] in _POLICIES:
+        for section in _PLUGIN_SECTIONS:
+            config = ((body.get("spec") or {}).get(section) or {}).get("config")
+            if isinstance(config, str):
+                yield config
 
 
 def left_on_nodes(bodies: Iterable[Body]) -> list[str]:

@@ -56,6 +56,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.comp
     nic_feature_discovery,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.components.spectrum_x import spectrum_x
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.operator import chart_waves, operator_waves
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.review import attachments_of, review
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.rollout import (
     Rollout,
@@ -108,8 +109,11 @@ _COMPONENTS: list[Callable[[Rollout], list[Object]]] = [
 def render(spec: Object) -> list[Wave]:
     """Return the waves ``[{"name", "objects"}]`` of a FabricSpec, in the order in which they are applied.
 
-    Only waves with objects are returned. Raises InvalidInput with everything that can't be rendered.
+    Only waves with objects are returned. With a chart, that is what its operator is given. Raises InvalidInput with
+    everything that can't be rendered.
     """
+    if spec.get("chart"):
+        return _waves(operator_waves(spec, WAVES))
     violations = review(spec)
     if violations:
         raise InvalidInput(violations)
@@ -123,7 +127,19 @@ def render(spec: Object) -> list[Wave]:
     for each in sorted(rendered, key=_sort_key):
         waves[_WAVE_OF_KIND[each["kind"]]].append(each)
     waves["objects"] = [each for each in given if each["kind"] != "Namespace"]
-    return [{"name": name, "objects": objects} for name, objects in waves.items() if objects]
+    return _waves(waves)
+
+
+def with_chart(waves: list[Wave], objects: list[Object]) -> list[Wave]:
+    """Return waves that hold what a chart makes as well, before what its operator is given."""
+    found = chart_waves(objects, WAVES)
+    for wave in waves:
+        found[wave["name"]] += wave["objects"]
+    return _waves(found)
+
+
+def _waves(by_name: dict[str, list[Object]]) -> list[Wave]:
+    return [{"name": name, "objects": objects} for name, objects in by_name.items() if objects]
 
 
 def objects_of(waves: list[Wave]) -> list[Object]:

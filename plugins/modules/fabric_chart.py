@@ -1,0 +1,110 @@
+#!/usr/bin/python
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+---
+module: fabric_chart
+short_description: Install the chart of the Network Operator
+version_added: 0.1.0
+description:
+  - Installs, upgrades or uninstalls the release of Helm that a specification with the engine V(helm) asks for, by
+    M(kubernetes.core.helm).
+  - The namespace of the release is applied before, with the label that lets privileged pods in.
+  - A release whose last change has failed is upgraded again, also where it is as wanted.
+  - Without the plugin helm-diff the release and the values of the chart are compared, and a chart that was changed
+    within its release is not seen. A notice says so in check mode.
+  - With the engine V(direct) the task is skipped.
+author:
+  - The rdma.fabric contributors (@rdma-fabric)
+requirements:
+  - helm >= 3.8 on the controller
+extends_documentation_fragment:
+  - kubernetes.core.k8s_auth_options
+  - rdma.fabric.cluster
+  - rdma.fabric.attributes
+attributes:
+  check_mode:
+    support: full
+  diff_mode:
+    support: full
+    details:
+      - That of the plugin helm-diff, or without it the chart and its values.
+  idempotent:
+    support: full
+options:
+  spec:
+    description: The specification, as M(rdma.fabric.fabric_input) returns it.
+    type: dict
+    required: true
+  state:
+    description:
+      - With V(present), the release is there, of the wanted chart and with the wanted values.
+      - With V(absent), it is uninstalled. Helm leaves the definitions of the chart, which a notice says.
+      - With V(rendered), no cluster is asked, and RV(objects) has what the chart makes, without its hooks.
+    type: str
+    choices: [present, absent, rendered]
+    default: present
+  set:
+    description: Names the set of objects, as for M(rdma.fabric.k8s_batch). The namespace of the release is one of it.
+    type: str
+    default: rdma-fabric
+  wait:
+    description: Whether to wait until what the chart makes is ready, or is gone.
+    type: bool
+    default: true
+  wait_timeout:
+    description: How long to wait, in seconds.
+    type: int
+    default: 600
+seealso:
+  - module: rdma.fabric.fabric_input
+  - module: rdma.fabric.k8s_batch
+  - module: kubernetes.core.helm
+"""
+
+EXAMPLES = r"""
+- name: Load and validate every input
+  rdma.fabric.fabric_input:
+    engine: helm
+    helm_chart: charts/network-operator
+    helm_values:
+      nfd:
+        enabled: true
+    namespace: operators
+  register: fabric
+
+- name: Install the operator
+  rdma.fabric.fabric_chart:
+    spec: "{{ fabric.spec }}"
+
+- name: Uninstall it
+  rdma.fabric.fabric_chart:
+    spec: "{{ fabric.spec }}"
+    state: absent
+"""
+
+RETURN = r"""
+release:
+  description: The release with its chart.
+  returned: success
+  type: str
+  sample: "release network-operator in nvidia-network-operator: chart /srv/network-operator-26.4.1.tgz"
+objects:
+  description: What the chart makes.
+  returned: with O(state=rendered)
+  type: list
+  elements: dict
+notices:
+  description: What was not compared, and what stays.
+  returned: with O(state=present) and O(state=absent)
+  type: list
+  elements: str
+command:
+  description: The command line of helm that failed.
+  returned: on failure
+  type: str
+"""

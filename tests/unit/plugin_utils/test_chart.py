@@ -1,0 +1,112 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What kubernetes.core.helm is asked, what its answers mean, and what of a chart is sealed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ansible_collections.rdma.fabric.plugins.plugin_utils import _chart
+from ansible_collections.rdma.fabric.plugins.plugin_utils._action import plain
+from ansible_collections.rdma.fabric.plugins.plugin_utils._sealed_run import run_of
+
+CHART: dict[str, Any] = {
+    "reference": "network-operator",
+    "repository": "https://charts.example",
+    "version": "26.4.1",
+    "release": "ours",
+    "namespace": "operators",
+    "values": {"nfd": {"enabled": False}},
+}
+LIVE = {"name": "ours", "chart": "network-operator-26.1.0", "status": "deployed", "values": {"old": 1}}
+
+
+def test_a_chart_on_the_controller_is_found_and_others_are_left_to_helm(tmp_path: Path) -> None:
+    archive, folder = tmp_path / "chart.tgz", tmp_path / "chart"
+    archive.touch()
+    folder.mkdir()
+    (folder / "Chart.yaml").touch()
+
+    def find(name: str) -> Path:
+        return tmp_path / name
+
+    assert _chart.located("chart.tgz", find) == (str(archive), [])
+    assert _chart.located("chart", find) == (str(folder), [])
+    for reference in ("network-operator", "known/network-operator", "oci://r.example/c", "https://c.example/c.tgz", ""):
+        assert _chart.located(reference, find) == (reference, [])
+
+
+@pytest.mark.parametrize(
+    ("reference", "why"), [("./gone", "is not on the"), ("gone.tgz", "is not on"), (".", "folder")]
+)
+def test_a_chart_that_is_not_there_is_named_with_where_it_was_looked_for(
+    reference: str, why: str, tmp_path: Path
+) -> None:
+    _same, (wrong,) = _chart.located(reference, lambda name: tmp_path / name)
+    assert why in wrong.problem
+    assert str(tmp_path) in wrong.hint
+
+
+def test_the_module_is_asked_for_the_release_and_told_nothing_that_is_not_given() -> None:
+    access = {"kubeconfig": "/k"}
+    asked = _chart.install_arguments(CHART, access)
+    assert asked == {
+        "chart_ref": "network-operator",
+        "chart_repo_url": "https://charts.example",
+        "chart_version": "26.4.1",
+        "release_values": {"nfd": {"enabled": False}},
+        "release_name": "ours",
+        "release_namespace": "operators",
+        "kubeconfig": "/k",
+    }
+    alone = _chart.install_arguments({**CHART, "reference": "/c.tgz", "repository": "", "version": ""}, {})
+    assert not {"chart_repo_url", "chart_version", "kubeconfig"} & set(alone)
+
+
+def test_the_difference_is_that_of_chart_and_values() -> None:
+    shown = _chart.difference(CHART, LIVE)
+    assert shown["before"] == "chart: network-operator-26.1.0\nvalues:\n  old: 1\n"
+    assert shown["after"] == "chart: network-operator-26.4.1\nvalues:\n  nfd:\n    enabled: false\n"
+    assert _chart.difference(CHART, {})["before"] == ""
+
+
+def test_a_release_is_read_from_an_answer_in_check_mode() -> None:
+    answer = {"status": {"values": {"current": {}, "declared": {**LIVE, "status": "failed"}}}}
+    assert _chart.is_failed(answer)
+    assert not _chart.is_failed({"status": {"values": {"current": {}, "declared": {}}}})
+    assert _chart.release_of({"status": None}) == {}
+
+
+@pytest.mark.parametrize(
+    ("stderr", "said", "step"),
+    [
+        ('W: old\nError: chart "x" version "9" not found in r\n', 'helm: chart "x" version "9" not found', "_version"),
+        (
+            "Error: UPGRADE FAILED: another operation (install/upgrade) is in progress\n",
+            "another operation",
+            "rollback",
+        ),
+        ("Error: INSTALLATION FAILED: timed out waiting for the condition\n", "timed out", "pods of the release"),
+        ('Error: roles "x" is forbidden: y\n', "is forbidden", "administrator"),
+        ("something else", "helm: something else", "run again"),
+    ],
+)
+def test_what_helm_says_comes_with_the_next_step(stderr: str, said: str, step: str) -> None:
+    text = _chart.failure({"msg": "Failure when executing Helm command", "stderr": stderr})
+    assert said in text
+    assert step in text.partition("(next: ")[2] or step in text
+
+
+def test_a_sealed_plan_holds_the_chart_and_not_where_its_file_lies() -> None:
+    def objects(**other: Any) -> dict[str, str]:
+        spec = {"chart": {**CHART, "reference": "/a/chart.tgz", **other}, "resources": [], "attachments": []}
+        return run_of(spec, {}, plain).objects
+
+    assert objects(reference="/b/chart.tgz") == objects()
+    for other in ({"values": {}}, {"version": "26.1.0"}, {"reference": "/a/other.tgz"}):
+        changed = {name for name, digest in objects(**other).items() if digest != objects()[name]}
+        assert changed == {"Helm release operators/ours"}
