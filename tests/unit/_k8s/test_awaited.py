@@ -56,7 +56,7 @@ def test_nothing_is_pruned_while_a_kind_is_awaited() -> None:
     server = FakeServer()
     late = wave(config_map("late"), name="late")
     apply(server, late)
-    given = {"set_name": "web", "inventory_namespace": "ns", **LATER}
+    given: dict[str, Any] = {"set_name": "web", "inventory_namespace": "ns", **LATER}
     waves = [wave(config_map("a")), wave(POLICY, name="policies"), late]
     run(connect(server, Operator(server, Policy=2)), BatchRequest(waves=waves, **given))
     assert not any(method == "DELETE" and path.endswith("/late") for method, path, _query in server.requests)

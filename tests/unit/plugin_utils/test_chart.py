@@ -107,6 +107,7 @@ def test_a_sealed_plan_holds_the_chart_and_not_where_its_file_lies() -> None:
         return run_of(spec, {}, plain).objects
 
     assert objects(reference="/b/chart.tgz") == objects()
-    for other in ({"values": {}}, {"version": "26.1.0"}, {"reference": "/a/other.tgz"}):
+    others: list[dict[str, Any]] = [{"values": {}}, {"version": "26.1.0"}, {"reference": "/a/other.tgz"}]
+    for other in others:
         changed = {name for name, digest in objects(**other).items() if digest != objects()[name]}
         assert changed == {"Helm release operators/ours"}
