@@ -57,7 +57,7 @@ class ActionModule(ClusterAction):
         unfinished = {each.host: each.why for each in unfinished_hosts(hosts, variables)}
         documents, unusable = registered_documents([host for host in hosts if host not in unfinished], variables)
         classes = host_classes(documents, {**unfinished, **unusable}, spec)
-        cluster = self._cluster(arguments, hosts, variables_of_hosts(task_vars))
+        cluster = self._cluster(arguments, hosts, variables)
         attention = attention_of(classes, cluster)
         status = {
             "outcome": "attention" if attention else "ok",
