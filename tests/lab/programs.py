@@ -4,19 +4,31 @@
 """Find or build the control plane's programs: etcd, Kubernetes' own and KWOK.
 
 Per group of programs: the directory ``KUBEBUILDER_ASSETS``, then PATH, each only when it holds the whole group in a
-release that is new enough; otherwise the pinned Go modules under ``go-modules/`` are built once into the user's cache.
+release that is new enough; then what the project publishes, where it can be reached; otherwise the pinned Go modules
+under ``go-modules/`` are built once. Both are kept in the user's cache.
 """
 
 from __future__ import annotations
 
 import os
+import platform
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 from typing import Callable, Mapping, NamedTuple
 
-from .gobuild import ProgramsUnavailable, Recipe, Report, build, cache_root, parse_version
+from .gobuild import (
+    ProgramsUnavailable,
+    Recipe,
+    Report,
+    build,
+    build_key,
+    cache_root,
+    go_architecture,
+    parse_version,
+)
+from .prebuilt import ARCHIVES, may_download, taken
 
 MODULES = Path(__file__).parent / "go-modules"
 KUBERNETES_VERSION = "1.35.4"
@@ -141,6 +153,18 @@ def built(recipe: Recipe, environ: Mapping[str, str], report: Report) -> Path:
         raise ProgramsUnavailable(f"cannot build {recipe.name} in {cache}: {error}") from error
 
 
+def provided(recipe: Recipe, environ: Mapping[str, str], report: Report) -> Path:
+    """Give the directory of a recipe's programs: built before, as published, or built now."""
+    machine = platform.machine()
+    cache = cache_root(environ)
+    archive = ARCHIVES.get((recipe.name, go_architecture(machine)))
+    if archive is not None and may_download(environ) and not (cache / "bin" / build_key(recipe, machine)).is_dir():
+        directory = taken(recipe.name, recipe.packages, archive, cache, report)
+        if directory is not None:
+            return directory
+    return built(recipe, environ, report)
+
+
 def gather(environ: Mapping[str, str] | None = None, report: Report = to_standard_error) -> Programs:
     """Find or build every program. Raises ``ProgramsUnavailable`` with the reason and the next step."""
     if not sys.platform.startswith("linux"):
@@ -150,7 +174,7 @@ def gather(environ: Mapping[str, str] | None = None, report: Report = to_standar
     for group in GROUPS:
         present = present_programs(group, env, report)
         if present is None:
-            directory = built(group.recipe, env, report)
+            directory = provided(group.recipe, env, report)
             present = {name: directory / name for name in group.version_arguments}
         paths.update(present)
     return Programs(**{name.replace("-", "_"): path for name, path in paths.items()})
