@@ -3,6 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Members of a bond, which all have its address, are told from one another by the address that each had before.
 
+Those of a bridge keep theirs.
+
 The host is laid out as the kernel does: ``address`` of every member is that of the bond, which is the first member's,
 and ``bonding_slave/perm_hwaddr`` has its own (torvalds/linux, drivers/net/bonding/bond_sysfs_slave.c).
 """
@@ -108,3 +110,19 @@ def test_an_interface_that_somebody_gave_another_address_is_found_by_that_as_wel
     wanted = check_spec({"interfaces": [{"mac": "02:00:00:00:00:07", "mtu": 9000}]})["interfaces"]
     matched = match_interfaces(wanted, HostState(facts_of(tree)))
     assert [interface.key for interface in matched.interfaces] == [PORTS["ens3f0"]]
+
+
+@pytest.mark.parametrize(("kind", "told"), [("bridge", True), ("vrf", True), ("team", False)])
+def test_a_link_file_by_address_is_about_a_member_whose_master_leaves_it_its_address(kind: str, told: bool) -> None:
+    path = "/etc/systemd/network/00-site.link"
+    tree = cpu("member", f"composed after the kernel's source: a {kind} of one port")
+    tree.interface("/sys/devices/virtual/net/top0", Netdev("top0", FIRST, extra={"uevent": f"DEVTYPE={kind}"}))
+    name, address = next(iter(PORTS.items()))
+    tree.function(f"pci0000:35/{address}", CARD, "mlx5_core", 0)
+    tree.netdev(address, Netdev(name, FIRST))
+    place = f"{tree.place(address)}/net/{name}"
+    tree.links[f"{place}/master"] = tree.links[f"{place}/upper_top0"] = "/sys/devices/virtual/net/top0"
+    tree.links[f"/sys/devices/virtual/net/top0/lower_{name}"] = place
+    tree.files[path] = f"[Match]\nMACAddress={FIRST}\n[Link]\nName=fabric7\n"
+    others = facts_of(tree, {"pci": address, "name": "rail0"})["naming"]["others"]
+    assert [other["file"] for other in others.get(name, [])] == ([path] if told else [])

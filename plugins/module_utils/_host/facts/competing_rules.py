@@ -59,6 +59,11 @@ class Device(NamedTuple):
     place: str
 
 
+# Masters that leave their members the addresses they have (torvalds/linux, net/bridge/br_if.c, drivers/net/vrf.c). A
+# bond and a team give them their own.
+_KEEP_ADDRESSES = ("bridge", "vrf")
+
+
 class Token(NamedTuple):
     """One ``KEY{attribute}operator"value"`` of a rule."""
 
@@ -71,14 +76,13 @@ class Token(NamedTuple):
 def read_others(
     probe: Probe, netdevs: Iterable[ReadNetdev], nics: Iterable[Nic]
 ) -> tuple[dict[str, list[OtherName]], dict[str, ReplacedLink]]:
-    """Return what names interfaces of PCI functions at boot, by their present names and in the order of file names.
+    """Return what names ports of PCI functions at boot, by their present names and in the order of file names.
 
     Each has ``file``, ``kind`` (rule or link), ``name`` (None where a policy makes it) and ``final`` (later rules do
     not change it). Files of ours are left out. The second part is the ``.link`` file that a file of ours takes the
     place of: ``file``, ``lines`` (what it sets beside names) and ``unjudged`` (files of which it can't be told).
     """
-    by_address = {nic["address"]: nic for nic in nics}
-    devices = [_device(probe, netdev, by_address.get(netdev["pci"] or "")) for netdev in netdevs if netdev["pci"]]
+    devices = _ports(probe, netdevs, nics)
     rules = [
         (path, tuple(_lines(text)))
         for path, text in _files(probe, "udev/rules.d", ".rules")
@@ -100,11 +104,9 @@ def read_others(
 
 
 def link_files(probe: Probe, netdevs: Iterable[ReadNetdev], nics: Iterable[Nic]) -> Iterator[tuple[str, str, str]]:
-    """Yield the name of each interface with path and text of the ``.link`` file that plainly fits it first."""
-    by_address = {nic["address"]: nic for nic in nics}
+    """Yield the name of each port with path and text of the ``.link`` file that plainly fits it first."""
     texts = [(path, f"{text}\n{_drop_ins(probe, path)}") for path, text in _files(probe, "systemd/network", ".link")]
-    for netdev in netdevs:
-        device = _device(probe, netdev, by_address.get(netdev["pci"] or ""))
+    for device in _ports(probe, netdevs, nics):
         first = next((entry for entry in texts if _fits(device, ini.settings(entry[1]))), None)
         if first is not None:
             yield device.name, first[0], first[1]
@@ -126,8 +128,21 @@ def overruling(others: Iterable[OtherName], path: str, wanted: str) -> OtherName
     return None if winner is None or winner["name"] == wanted else winner
 
 
-def _device(probe: Probe, netdev: ReadNetdev, nic: Nic | None) -> Device:
-    mac = netdev.get("permanent_mac") or (None if netdev["master"] else netdev["mac"])
+def _ports(probe: Probe, netdevs: Iterable[ReadNetdev], nics: Iterable[Nic]) -> list[Device]:
+    """Return the ports of PCI functions among all interfaces."""
+    read = list(netdevs)
+    kinds, by_address = {netdev["name"]: netdev["kind"] for netdev in read}, {nic["address"]: nic for nic in nics}
+    return [
+        _device(probe, netdev, by_address.get(netdev["pci"]), kinds.get(netdev["master"] or ""))
+        for netdev in read
+        if netdev["pci"] and netdev["kind"] == "physical"
+    ]
+
+
+def _device(probe: Probe, netdev: ReadNetdev, nic: Nic | None, master_kind: str | None) -> Device:
+    mac = netdev.get("permanent_mac")
+    if not mac and not (netdev["master"] and master_kind not in _KEEP_ADDRESSES):
+        mac = netdev["mac"]
     target = (probe.target(f"{_NET}/{netdev['name']}") or "").replace("../../devices", "/devices")
     return Device(
         name=netdev["name"],

@@ -52,9 +52,9 @@ def read_naming(
     ``system``, ``netdevs`` and ``nics`` are in the shape of the facts; only interfaces of hardware get new names.
     ``others`` and ``link_files``, as ``read_others`` tells them, are looked for where a name is asked for.
     """
-    hardware = [netdev for netdev in netdevs if netdev["kind"] == "physical"]
-    names = {netdev["name"] for netdev in hardware}
-    others, link_files = read_others(probe, hardware, nics) if _asks_for_names(desired or {}) else ({}, {})
+    read = list(netdevs)
+    names = {netdev["name"] for netdev in read if netdev["kind"] == "physical"}
+    others, link_files = read_others(probe, read, nics) if _asks_for_names(desired or {}) else ({}, {})
     return {
         "udev": _first(probe, UDEVADM) is not None,
         "rdma": _first(probe, RDMA),

@@ -43,7 +43,8 @@ def read_vf_counts(
     """
     if not any(entry.get("vfs") is not None for entry in desired.get("interfaces") or []):
         return {}
-    ports = [netdev for netdev in netdevs if netdev["pci"] and netdev["kind"] == "physical"]
+    read = list(netdevs)
+    ports = [netdev for netdev in read if netdev["pci"] and netdev["kind"] == "physical"]
     given = [*_of_netplan(probe), *_of_profiles(probe)]
     found: dict[str, list[VfCount]] = {}
     for port in ports:
@@ -51,7 +52,7 @@ def read_vf_counts(
         counts: list[VfCount] = [{"file": file, "count": count} for names, file, count in given if keys & names]
         if counts:
             found[port["name"]] = counts
-    for name, path, text in link_files(probe, ports, nics):
+    for name, path, text in link_files(probe, read, nics):
         count = _count_of_link(text)
         if count is not None:
             found.setdefault(name, []).append({"file": printable(path), "count": count})
