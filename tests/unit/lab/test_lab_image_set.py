@@ -36,6 +36,7 @@ RECIPES = {recipe.name: recipe for recipe in image_set.image_recipes(LIBRARIES)}
 IMAGES = {canonical_reference(name): recipe for recipe in RECIPES.values() for name in recipe.references}
 NOT_TO_BE_HAD = {
     "doca-driver",
+    "doca-driver-init",
     "doca-telemetry",
     "ib-kubernetes",
     "ib-sriov-cni",
