@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import tempfile
 import time
 from pathlib import Path
@@ -283,7 +284,8 @@ def test_after_a_disk_that_got_full_the_next_run_gets_there(
         before = packages(host)
         refused = host.module("mofed_driver", wish(NEW))
         assert (refused["failed"], refused["changed"]) == (True, False)
-        assert "/var has 0 MiB free, 2048 MiB are needed: free space and run again" in refused["msg"]
+        # A little is free again, as apt has taken away what it had begun to write.
+        assert re.search(r"/var has \d MiB free, 2048 MiB are needed: free space and run again", refused["msg"])
         assert packages(host) == before
         host.clear()
         result = host.module("mofed_driver", wish(NEW))
