@@ -19,6 +19,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._k8s.nodes import appl
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.snapshot import PAGE_SIZE
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import Connection
 from ansible_collections.rdma.fabric.plugins.plugin_utils._teardown import Written, clean_nodes
+from ansible_collections.rdma.fabric.tests.integration.exec_nodes import wait_until
 from ansible_collections.rdma.fabric.tests.lab.control_plane import ControlPlane
 from ansible_collections.rdma.fabric.tests.lab.nodes import delete_nodes, kwok_nodes
 from ansible_collections.rdma.fabric.tests.unit._fabric.specs import SPECS, driver_container
@@ -240,6 +241,9 @@ class TestDrivers:
         metadata = {"name": name, "labels": {"nvidia.com/ofed-driver": ""}}
         pod = {"metadata": metadata, "spec": {"nodeName": name, "containers": [container]}}
         nodes.api.call("POST", "/api/v1/namespaces/drivers/pods", {"apiVersion": "v1", "kind": "Pod", **pod})
+        # KWOK calls each new pod ready, once.
+        where = f"/api/v1/namespaces/drivers/pods/{name}"
+        wait_until(lambda: "podIP" in nodes.api.call("GET", where)["status"])
         self.set(nodes, name, ready=name == NODES[0])
 
     def set(self, nodes: Nodes, name: str, *, ready: bool) -> None:
