@@ -140,10 +140,9 @@ def build_spec(
     findings = Findings(violations=list(violations))
     fitting = [document for document in documents if _fits(document, findings)]
     values = [document for document in helm_values if _fits(document, findings)]
-    with_operator = settings.get(ENGINE) == HELM
-    container = driver_container.in_container(settings) and not with_operator
+    container = driver_container.in_container(engine.effective(settings))
     given = _read(fitting, variables, findings, container=container)
-    of_values = Findings() if with_operator else findings
+    of_values = Findings() if settings.get(ENGINE) == HELM else findings
     chart = helm.read_values(values, of_values, container=container)
     of_settings = Findings()
     role_settings = read_settings(settings, of_settings)
@@ -151,7 +150,6 @@ def build_spec(
     cluster = _effective_cluster_policy(given, chart)
     nodes = [one for one in given.policies if one.kind == "NicNodePolicy"]
     namespace = role_settings.get("namespace") or (cluster.namespace if cluster else "") or DEFAULT_NAMESPACE
-    policies = ([cluster] if cluster else []) + nodes
     release = engine.chart_of(role_settings, helm.merge(values), namespace)
     deployed = components.Deployed(cluster, all_settings, namespace, hosts)
     whole = _Whole(given, cluster, nodes, deployed, release)
@@ -162,10 +160,10 @@ def build_spec(
     desired_states = _judge_hosts(whole, findings)
     if release is None:
         deployed = replace(deployed, hosts=desired_states)
-        _check_containers(policies, given, deployed, role_settings, _proxy_place(role_settings, chart, findings))
+        _check_containers(whole.policies, given, deployed, role_settings, _proxy_place(role_settings, chart, findings))
     findings.raise_violations()
     # With an operator, what resources ask of hosts is its work.
-    requests = [] if release else _host_requests(policies, given, all_settings, findings)
+    requests = [] if release else _host_requests(whole.policies, given, all_settings, findings)
     spec: FabricSpec = {
         "version": VERSION,
         ENGINE: DIRECT if release is None else HELM,
@@ -180,7 +178,7 @@ def build_spec(
         "objects": [resource.content for resource in given.objects],
         "settings": all_settings,
         "host_requests": requests,
-        "rollouts": [] if release else policy.all_rollouts(policies),
+        "rollouts": [] if release else policy.all_rollouts(whole.policies),
         "hosts": {name: {**desired, "requests": requests} for name, (desired, _wrong, _said) in hosts.items()},
     }
     if release is not None:
