@@ -16,6 +16,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.driver_
     wants_container,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import named
+from ansible_collections.rdma.fabric.plugins.plugin_utils._host_variables import labels_read
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variable import PREFIX
 
 _MOST_NAMED = 10
@@ -83,13 +84,6 @@ def why_unplaced(spec: Mapping[str, Any], unread: Iterable[str]) -> str:
 def _read_labels(spec: Mapping[str, Any], variables: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, str]]:
     """Return the labels of the node of each host that was read, those of its variables among them."""
     hosts = spec.get("hosts") or {}
-    found = {host: _labels_of(variables.get(host) or {}) for host in hosts}
+    found = {host: labels_read(variables.get(host) or {}) for host in hosts}
     own = {host: (hosts[host] or {}).get("node_labels") or {} for host in hosts}
     return {host: {**labels, **own[host]} for host, labels in found.items() if labels}
-
-
-def _labels_of(own: Mapping[str, Any]) -> Mapping[str, str]:
-    result = own.get("rdma_fabric_host_result")
-    summary = result.get("summary") if isinstance(result, Mapping) else None
-    labels = summary.get("labels") if isinstance(summary, Mapping) else None
-    return labels if isinstance(labels, Mapping) else {}

@@ -53,3 +53,11 @@ class HostVariables(ReadOnce[Mapping[str, Any]]):
 def variables_of_hosts(task_vars: Mapping[str, Any]) -> HostVariables:
     """Return the variables of all hosts of the inventory; none where a task has no ``hostvars``."""
     return HostVariables(task_vars.get("hostvars") or {})
+
+
+def labels_read(own: Mapping[str, Any]) -> Mapping[str, str] | None:
+    """Return the labels that were read of a host in this run, by its variables; None of one that was not read."""
+    result = own.get("rdma_fabric_host_result")
+    summary = result.get("summary") if isinstance(result, Mapping) else None
+    labels = summary.get("labels") if isinstance(summary, Mapping) else None
+    return labels if isinstance(labels, Mapping) else None

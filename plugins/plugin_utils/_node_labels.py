@@ -10,6 +10,7 @@ from typing import Iterable, Mapping, Sequence
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.nfd_nodes import FEATURES
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.node_labels import Labelling
 from ansible_collections.rdma.fabric.plugins.plugin_utils._host_names import fold_names
+from ansible_collections.rdma.fabric.plugins.plugin_utils._host_variables import labels_read
 
 Changes = Mapping[str, Mapping[str, "tuple[str | None, str | None]"]]
 
@@ -18,10 +19,8 @@ def wanted_labels(hosts: Iterable[str], variables: Mapping[str, Mapping[str, obj
     """Return the labels that Node Feature Discovery would give the node of each host that was read in this run."""
     found = {}
     for host in hosts:
-        result = variables.get(host, {}).get("rdma_fabric_host_result")
-        summary = result.get("summary") if isinstance(result, Mapping) else None
-        if isinstance(summary, Mapping):
-            labels = summary["labels"]
+        labels = labels_read(variables.get(host, {}))
+        if labels is not None:
             found[host] = {str(name): str(labels[name]) for name in labels if str(name).startswith(FEATURES)}
     return found
 

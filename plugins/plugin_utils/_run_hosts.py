@@ -17,6 +17,7 @@ from ansible.parsing.dataloader import DataLoader
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.labels import selects
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import named
 from ansible_collections.rdma.fabric.plugins.plugin_utils._hooks import why_hook_failed
+from ansible_collections.rdma.fabric.plugins.plugin_utils._host_variables import labels_read
 from ansible_collections.rdma.fabric.plugins.plugin_utils._texts import is_blank
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variable import PREFIX
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variable_rows_hooks import HOOKS
@@ -238,9 +239,7 @@ def drains_of_policies(
     """
     found: dict[str, Mapping[str, Any]] = {}
     for host in hosts:
-        labels = ((variables.get(host, {}).get("rdma_fabric_host_result") or {}).get("summary") or {}).get(
-            "labels"
-        ) or {}
+        labels = labels_read(variables.get(host, {})) or {}
         fitting = [rollout for rollout in rollouts if selects(rollout["node_selector"], labels)]
         if fitting:
             found[host] = min(fitting, key=lambda rollout: str(rollout["source"]))
