@@ -38,13 +38,14 @@ class ActionModule(FabricAction):
     def execute(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         """Sort what the hosts have into classes and write the files; see the module's documentation."""
         wish = wish_of(arguments)
-        facts = facts_of(arguments["hosts"], arguments["facts"] or {}, variables_of_hosts(task_vars))
+        variables = variables_of_hosts(task_vars)
+        facts = facts_of(arguments["hosts"], arguments["facts"] or {}, variables)
         unread = [host for host in arguments["hosts"] if host not in facts]
         fleet = survey(facts, wish, task_vars.get("groups") or {})
         if not fleet.classes:
             raise ActionFailure(nothing_found(fleet, unread))
         folder = Path(arguments["dest"]).expanduser().absolute()
-        policy_from = policy_elsewhere(variables_of_hosts(task_vars).get("localhost") or {}, folder)
+        policy_from = policy_elsewhere(variables.get("localhost") or {}, folder)
         files = {folder / name: text for name, text in files_of(fleet, policy_from).items()}
         before = {path: read_text(path) for path in files}
         stale = {path: text for path, text in files.items() if before[path] != text}

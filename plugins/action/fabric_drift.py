@@ -62,8 +62,9 @@ class ActionModule(ClusterAction):
         run_dir = Path(arguments["run_dir"]).expanduser().absolute()
         if not self.check_mode:
             self._make(run_dir)
-        hosts = self._hosts(arguments["spec"], task_vars)
-        cluster, notices = self._cluster(arguments, variables_of_hosts(task_vars))
+        variables = variables_of_hosts(task_vars)
+        hosts = self._hosts(arguments["spec"], task_vars, variables)
+        cluster, notices = self._cluster(arguments, variables)
         now = datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
         document = document_of(hosts, cluster, now, notices)
         files = {run_dir / "drift.json": json_text(document), run_dir / "drift.xml": junit_text(document)}
@@ -91,11 +92,12 @@ class ActionModule(ClusterAction):
             problem = f"the run directory {describe_os_error(error)} (make it writable, or give another one)"
             raise ActionFailure(problem) from error
 
-    def _hosts(self, spec: Mapping[str, Any], task_vars: Mapping[str, Any]) -> list[dict[str, Any]]:
+    def _hosts(
+        self, spec: Mapping[str, Any], task_vars: Mapping[str, Any], variables: Mapping[str, Mapping[str, Any]]
+    ) -> list[dict[str, Any]]:
         """Return what became of the comparison of each host within the limit."""
         limit, groups = task_vars.get("ansible_limit"), task_vars.get("groups") or {}
         hosts = taking_part(list(spec.get("hosts") or {}), groups, limit, self._loader)
-        variables = variables_of_hosts(task_vars)
         unread = {each.host: each.why for each in unfinished_hosts(hosts, variables)}
         documents, unusable = registered_documents([host for host in hosts if host not in unread], variables)
         return host_rows({each["host"]: each["plan"]["steps"] for each in documents}, {**unread, **unusable})

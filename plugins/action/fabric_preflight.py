@@ -118,7 +118,8 @@ class ActionModule(ChartAction):
             problems += _of_driver_nodes(arguments["spec"], hosts_of_run(arguments, task_vars, self._loader))
         # A removal of hosts that are no nodes asks no cluster, where nothing else is wanted of one.
         hosts = arguments["spec"].get("hosts") or {}
-        turns = arguments["rollout"] and (not removes or bool(drained(hosts, variables_of_hosts(task_vars))))
+        variables, joins = variables_of_hosts(task_vars), arguments["joins"]
+        turns = arguments["rollout"] and (not removes or bool(drained(hosts, variables)))
         asked = bool(waves) or turns or arguments["joins"] or labels_are_pushed(arguments)
         answer: dict[str, Any] = {"server": "", "user": "", "requests": {}, "api_servers": {}}
         answer["notices"] = [] if asked else [NOTHING_WANTED]
@@ -138,7 +139,6 @@ class ActionModule(ChartAction):
         if problems:
             lines = "\n".join(f"  - {problem}" for problem in problems)
             raise ActionFailure(f"this run would not reach its end, so no host was changed:\n{lines}")
-        variables, joins = variables_of_hosts(task_vars), arguments["joins"]
         refused = foreseen(nodes.interrupted, variables, answer["api_servers"], joins=joins)
         answer["notices"] = [*said, *answer["notices"], *refused]
         return {"changed": False, "objects": len(objects_of(waves)), **answer}
