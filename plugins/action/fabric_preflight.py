@@ -35,6 +35,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._k8s.rehearsal import 
     rehearse_release,
     rehearse_removal,
     rehearse_rollout,
+    say_running_operators,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.session import BatchRequest
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import Connection, Patience
@@ -193,10 +194,10 @@ class ActionModule(ChartAction):
             client = self.client(arguments)
             connection = Connection(client, patience=_PATIENCE, notify=self.progress)
             found = [rehearse(connection, request)] if waves and removal is None else []
-            of_nodes: list[str] = []
+            besides: list[str] = []
             if found:
-                problems += self._of_the_engine(connection, arguments["spec"], found)
-                of_nodes = self._of_nodes(connection, arguments["spec"], waves, problems)
+                besides = self._of_the_engine(connection, arguments["spec"], found, problems)
+                besides += self._of_nodes(connection, arguments["spec"], waves, problems)
             if waves and removal is not None and removal.cluster:
                 found.append(self._rehearsed_removal(connection, request, arguments))
             if arguments["rollout"] and (removal is None or removal.hosts):
@@ -218,16 +219,19 @@ class ActionModule(ChartAction):
             "user": found[0].user if found else "",
             "requests": dict(connection.sent),
             "api_servers": api_servers,
-            "notices": [*(notice for rehearsal in found for notice in rehearsal.notices), *of_nodes, *unknown],
+            "notices": [*(notice for rehearsal in found for notice in rehearsal.notices), *besides, *unknown],
         }
 
-    def _of_the_engine(self, connection: Connection, spec: dict[str, Any], found: list[Rehearsal]) -> list[str]:
-        """Return what is wrong with the platform for what is rendered; with a chart, look at its release instead."""
+    def _of_the_engine(
+        self, connection: Connection, spec: dict[str, Any], found: list[Rehearsal], problems: list[str]
+    ) -> list[str]:
+        """Add what is wrong with the platform for what is rendered, and return notices; of a chart, its release."""
         if spec.get("chart"):
             found.append(rehearse_release(connection, spec["chart"]["release"], spec["chart"]["namespace"]))
             return []
         objection = objection_to_platform(connection, said=bool((spec.get("settings") or {}).get("openshift")))
-        return [f"the cluster: {objection}"] if objection else []
+        problems += [f"the cluster: {objection}"] if objection else []
+        return say_running_operators(connection)
 
     def _of_nodes(
         self, connection: Connection, spec: dict[str, Any], waves: list[dict[str, Any]], problems: list[str]

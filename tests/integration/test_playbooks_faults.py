@@ -218,7 +218,20 @@ def test_a_user_with_some_rights_is_told_the_others_and_nothing_is_changed(
         stored(control_plane, "configmap", "a", namespace)
     user.run("site", variables=fabric, cluster=control_plane).succeeded()
     # Nothing is to be written any more, and nothing more than to look is needed.
-    user.run("site", variables=fabric, cluster=control_plane, kubeconfig=some).succeeded()
+    outcome = user.run("site", variables=fabric, cluster=control_plane, kubeconfig=some).succeeded()
+    assert "nobody looked whether an operator runs" in outcome.output
+
+
+def test_an_operator_that_runs_is_named_before_a_host_is_changed(
+    control_plane: ControlPlane, fabric: Json, user: User, namespace: str
+) -> None:
+    image = "nvcr.io/nvidia/cloud-native/network-operator:v26.4.1"
+    control_plane.kubectl("create", "deployment", "--namespace", namespace, "its-name", f"--image={image}")
+    outcome = user.run("site", "--check", variables=fabric, cluster=control_plane).succeeded()
+    assert f"the operator {namespace}/its-name runs, and does what its custom resources ask for" in outcome.output
+    control_plane.kubectl("scale", "deployment", "--namespace", namespace, "its-name", "--replicas=0")
+    outcome = user.run("site", "--check", variables=fabric, cluster=control_plane).succeeded()
+    assert "its-name" not in outcome.output
 
 
 def test_who_grants_more_than_is_held_is_told_before_a_host_is_changed(

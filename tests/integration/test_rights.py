@@ -25,6 +25,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._k8s.rehearsal import 
     rehearse,
     rehearse_joining,
     rehearse_labelling,
+    say_running_operators,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.rights import (
     Need,
@@ -199,6 +200,14 @@ def test_the_addresses_of_a_cluster_are_seen_by_who_has_only_the_shipped_role(ba
     (notice,) = read_cluster_facts(connection_of(somebody)).unknown
     assert "not held against the network of services" in notice
     assert "servicecidrs" in notice
+
+
+def test_who_may_not_look_for_operators_is_told_so(bare: ControlPlane, pusher: Path) -> None:
+    assert say_running_operators(connection_of(pusher)) == []
+    somebody = person(bare, *(each for each in PUSH if "deployments" not in each["resources"]))
+    (notice,) = say_running_operators(connection_of(somebody))
+    assert "nobody looked whether an operator runs" in notice
+    assert "deployments" in notice
 
 
 @pytest.mark.parametrize("rule", PROOF, ids=lambda rule: f"{rule['apiGroups'][0]}-{rule['resources'][0]}")

@@ -16,7 +16,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._k8s.batch import run
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import ApiFault, Fault
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.kinds import Kinds, Resource
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects import Json, Key, read_waves
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.operators import of_other_release
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.operators import of_other_release, running
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.rights import (
     LEASE_GROUP,
     WRITES,
@@ -185,6 +185,24 @@ def rehearse_release(connection: Connection, release: str, namespace: str) -> Re
         for each in others
     ]
     return replace(found, problems=problems)
+
+
+def say_running_operators(connection: Connection) -> list[str]:
+    """Name the operators that run beside a push of the same objects, as notices; raises ApiFault.
+
+    Objects that one of them has made are refused where they are compared. Nothing tells what it will be asked for next.
+    """
+    try:
+        found = running(list_objects(connection, _DEPLOYMENTS, _SERVED_AS, {}))
+    except ApiFault as fault:
+        if fault.fault is not Fault.FORBIDDEN:
+            raise
+        return [f"nobody looked whether an operator runs: {fault}"]
+    return [
+        f"the operator {name} runs, and does what its custom resources ask for: keep out of them what is given here or "
+        "hand it over (docs/guide-adopt.md)"
+        for name in found
+    ]
 
 
 def rehearse_proof(connection: Connection, namespaces: Iterable[str]) -> Rehearsal:

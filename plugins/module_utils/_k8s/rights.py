@@ -66,7 +66,7 @@ Needs = Dict[Need, "frozenset[str]"]
 
 
 OPERATOR_NEEDS: Needs = {Need("apps", "deployments", "", "list"): frozenset()}
-"""What looking for an operator needs."""
+"""What looking for an operator needs; without it a push says that nobody looked."""
 
 
 def push_needs(keys: Iterable[Key], find: Find, set_name: str, namespace: str) -> Needs:
