@@ -231,6 +231,6 @@ def read_hosts(
         desired, violations, notices = parse_host_variables(host, given)
         readings[host] = (desired, [*undefined, *violations], notices)
     for host, shared in shared_guids({host: reading[0] for host, reading in readings.items()}).items():
-        desired, violations, notices = readings[host]
-        readings[host] = (desired, [*violations, *shared], notices)
+        asked, found, said = readings[host]
+        readings[host] = (asked, [*found, *shared], said)
     return readings

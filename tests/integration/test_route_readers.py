@@ -51,8 +51,9 @@ ASKED: dict[str, Any] = {
     RULES: [{"from": "10.7.0.1/32", "table": 101}, {"from": "fd00:1::/64", "to": "fd00:2::/64", "table": 102}],
 }
 (WANTED,) = igb.wish({"pci": igb.PF, **ASKED})["interfaces"]
-ROUTES = {route_key(route): route_text(route) for route in WANTED["routes"]}
-RULE_TEXTS = {rule_key(rule): rule_text(rule) for rule in WANTED[RULES]}
+WANTED_ROUTES, WANTED_RULES = WANTED["routes"] or [], WANTED[RULES] or []
+ROUTES = {route_key(route): route_text(route) for route in WANTED_ROUTES}
+RULE_TEXTS = {rule_key(rule): rule_text(rule) for rule in WANTED_RULES}
 NETWORK = f"""[Match]
 Name={NAME}
 [Network]
@@ -146,8 +147,8 @@ def test_nmcli_takes_the_command_that_a_refusal_names_and_the_profile_is_known_t
     )
     words = []
     for version in VERSIONS:
-        routes = [nmcli_route(route) for route in WANTED["routes"] if route_key(route)[0] == version]
-        rules = [nmcli_rule(rule) for rule in WANTED[RULES] if rule_key(rule)[0] == version]
+        routes = [nmcli_route(route) for route in WANTED_ROUTES if route_key(route)[0] == version]
+        rules = [nmcli_rule(rule) for rule in WANTED_RULES if rule_key(rule)[0] == version]
         words += [f"+ipv{version}.routes", ", ".join(routes), f"+ipv{version}.routing-rules", ", ".join(rules)]
     nmcli = readers.program("usr/bin/nmcli")
     script = 'printf %s "$1" | "$2" --offline connection modify "${@:3}"'
@@ -156,7 +157,7 @@ def test_nmcli_takes_the_command_that_a_refusal_names_and_the_profile_is_known_t
     path = "/etc/NetworkManager/system-connections/rail.nmconnection"
     host = RecordedHost({"files": {f"{WANTS}/NetworkManager.service": "", path: done.stdout}})
     (known,) = read_managers(Probe(host), [NAME])["NetworkManager"]["profiles"]
-    asked = [*map(nmcli_route, WANTED["routes"]), *map(nmcli_rule, WANTED[RULES])]
+    asked = [*map(nmcli_route, WANTED_ROUTES), *map(nmcli_rule, WANTED_RULES)]
     assert sorted(known["routes"]) == sorted(asked), json.dumps(known)
 
 

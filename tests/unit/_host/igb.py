@@ -9,7 +9,7 @@ from typing import Any
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.converge import apply, preview
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.result import Run
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import parse_host_variables
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import HostSpec, parse_host_variables
 from ansible_collections.rdma.fabric.tests.fixtures.hosts.parts import (
     Module,
     System,
@@ -68,7 +68,7 @@ def booted(tree: Tree | None = None) -> Kernel:
     return Kernel((tree or guest()).document())
 
 
-def wish(*interfaces: dict[str, Any], **variables: Any) -> dict[str, Any]:
+def wish(*interfaces: dict[str, Any], **variables: Any) -> HostSpec:
     """What a user asks for, checked as a user's variables are."""
     desired, violations, _notices = parse_host_variables(
         "rdma-1", {"rdma_fabric_interfaces": [*interfaces], **variables}
@@ -77,11 +77,11 @@ def wish(*interfaces: dict[str, Any], **variables: Any) -> dict[str, Any]:
     return desired
 
 
-def applied(kernel: Kernel, desired: dict[str, Any], run: Run = APPLY) -> dict[str, Any]:
+def applied(kernel: Kernel, desired: HostSpec, run: Run = APPLY) -> dict[str, Any]:
     return apply(kernel, desired, run, None, kernel)
 
 
-def previewed(kernel: Kernel, desired: dict[str, Any]) -> dict[str, Any]:
+def previewed(kernel: Kernel, desired: HostSpec) -> dict[str, Any]:
     return preview(kernel, desired, CHECK, None)
 
 

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.result import Run
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import HostSpec
 from ansible_collections.rdma.fabric.tests.unit._host import igb
 from ansible_collections.rdma.fabric.tests.unit._host.families import ETHERNET, FAMILIES, PF, Family, host_with
 from ansible_collections.rdma.fabric.tests.unit._host.kernel import vfs
@@ -28,16 +29,16 @@ def booted(family: Family = CONNECTX7, link_layer: str = ETHERNET) -> Kernel:
     return Kernel(host_with(family, link_layer).document())
 
 
-def wish(variables: dict[str, Any] | None = None, **entry: Any) -> dict[str, Any]:
+def wish(variables: dict[str, Any] | None = None, **entry: Any) -> HostSpec:
     """What is asked of the one port; ``variables`` are others of the host."""
     return igb.wish({"pci": PF, **entry}, **(variables or {}))
 
 
-def applied(kernel: Kernel, desired: dict[str, Any], run: Run = APPLY) -> dict[str, Any]:
+def applied(kernel: Kernel, desired: HostSpec, run: Run = APPLY) -> dict[str, Any]:
     return igb.applied(kernel, desired, run)
 
 
-def done(kernel: Kernel, desired: dict[str, Any], run: Run = APPLY) -> dict[str, Any]:
+def done(kernel: Kernel, desired: HostSpec, run: Run = APPLY) -> dict[str, Any]:
     """Run, insist that it succeeds, and start another process."""
     outcome = applied(kernel, desired, run)
     assert not outcome.get("failed"), outcome["msg"]

@@ -22,6 +22,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.spec import qos 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import (
     CONSENTS,
     HOST_VARIABLES,
+    HostSpec,
     check_spec,
     parse_host_variables,
 )
@@ -123,7 +124,7 @@ def test_a_hostile_value_is_refused_in_one_line_or_planned_like_any_other(place:
     assert refused > len(HOSTILE)
 
 
-def _is_planned(desired: dict[str, Any], variables: dict[str, Any]) -> None:
+def _is_planned(desired: HostSpec, variables: dict[str, Any]) -> None:
     if set(variables) <= {*CONSENTS.values(), *_OF_ANSIBLE}:
         return
     plan, context = plan_with_context(desired, gather(RecordedHost(recording()), desired=desired))

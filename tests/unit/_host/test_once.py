@@ -19,7 +19,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.matching import match_interfaces, match_spec
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.converge import apply, preview
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.result import Run
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import check_spec
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import HostSpec, check_spec
 from ansible_collections.rdma.fabric.tests.unit._host import large_host
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.machine import Kernel
 
@@ -53,7 +53,7 @@ def counted(run: Callable[[], Any]) -> Counter[str]:
     return found
 
 
-def wish() -> dict[str, Any]:
+def wish() -> HostSpec:
     entries = [
         {
             "pci": large_host.address(rail),

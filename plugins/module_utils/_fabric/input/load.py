@@ -66,7 +66,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.workload
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import Notice, Violation, together
 
 FabricSpec = Dict[str, Any]
-HostReading = Tuple[Dict[str, Any], List[Violation], List[Notice]]
+HostReading = Tuple[Mapping[str, Any], List[Violation], List[Notice]]
 
 VERSION = 1
 """Version of the FabricSpec's shape."""

@@ -9,16 +9,19 @@ ixgbe_sriov.c, ixgbe_ndo_set_vf_bw), and the boot unit runs before whoever bring
 
 from __future__ import annotations
 
-from typing import Any, Mapping
+from typing import Any, Final, Mapping
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import HostSpec
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.interfaces import InterfaceSpec
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.vf_settings import VfSettings
 
-_RATE = "max_tx_rate"
+_RATE: Final = "max_tx_rate"
 
 
-def has_rates(wish: Mapping[str, Any]) -> bool:
+def has_rates(wish: Mapping[str, Any] | InterfaceSpec) -> bool:
     """Return whether a wish limits the rate of virtual functions."""
-    return (wish.get("vf_settings") or {}).get(_RATE) is not None
+    settings = wish.get("vf_settings")
+    return settings is not None and settings.get(_RATE) is not None
 
 
 def before_links(desired: HostSpec) -> HostSpec:
@@ -29,6 +32,7 @@ def before_links(desired: HostSpec) -> HostSpec:
     }
 
 
-def _without(entry: Mapping[str, Any]) -> dict[str, Any]:
-    settings = {**entry["vf_settings"], _RATE: None}
-    return {**entry, "vf_settings": settings, "state": entry.get("state") or "up"}
+def _without(entry: InterfaceSpec) -> InterfaceSpec:
+    settings = entry["vf_settings"]
+    without = None if settings is None else VfSettings(**{**settings, _RATE: None})
+    return {**entry, "vf_settings": without, "state": entry["state"] or "up"}

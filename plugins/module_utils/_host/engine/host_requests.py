@@ -5,16 +5,15 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict
+from typing import Literal
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.labels import selects
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import HostRequest
 
-Request = Dict[str, Any]
 
-
-def requests_for(context: Context, section: str) -> list[Request]:
-    """Return the requests with ``section`` (driver, peer_memory) whose node selector fits this host, by source.
+def requests_for(context: Context, section: Literal["driver", "peer_memory"]) -> list[HostRequest]:
+    """Return the requests with this section whose node selector fits this host, by source.
 
     The host's labels are those the node feature discovery and the kubelet would set, then those of its variables.
     """
@@ -22,6 +21,6 @@ def requests_for(context: Context, section: str) -> list[Request]:
     fitting = [
         request
         for request in context.desired["requests"]
-        if request.get(section) is not None and selects(request.get("node_selector") or {}, labels)
+        if request[section] is not None and selects(request["node_selector"], labels)
     ]
     return sorted(fitting, key=lambda request: str(request["source"]))

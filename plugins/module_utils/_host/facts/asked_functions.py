@@ -14,17 +14,17 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.labels import selects
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.matching import match_interfaces
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Facts, Netdev, Nic
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import HostSpec, check_spec
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.function_requests import FunctionRequest
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import HostRequest, HostSpec, check_spec
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.vf_driver import VFIO
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, Violation
 
-Request = Mapping[str, Any]
 Entry = Dict[str, Any]
 
 DETERMINISTIC = "deterministic"
 _VHOST_MODULES = ("tun", "vhost_net")
 # What the check of interfaces is held against.
-_CHECKED = ("interfaces", "roce_qos", "kernel_modules", "kernel_arguments", "netns_mode", "hugepages", "peer_memory")
+_CHECKED = ("roce_qos", "kernel_modules", "kernel_arguments", "netns_mode", "hugepages", "peer_memory")
 
 
 class _Group(NamedTuple):
@@ -32,7 +32,7 @@ class _Group(NamedTuple):
 
     source: str
     functions: tuple[int, int]
-    asked: Mapping[str, Any]
+    asked: FunctionRequest
 
 
 class _Port(NamedTuple):
@@ -55,14 +55,16 @@ def with_requests(desired: HostSpec, facts: Facts) -> tuple[HostSpec, list[str]]
     """
     actual = HostState(facts, desired["protected_interfaces"])
     labels = {**facts["labels"], **desired["node_labels"]}
-    all_fitting = [each for each in desired["requests"] if selects(each.get("node_selector") or {}, labels)]
+    all_fitting = [each for each in desired["requests"] if selects(each["node_selector"], labels)]
     mode, said_of_mode = _rdma_mode(desired, all_fitting)
-    fitting = [request for request in all_fitting if request.get("functions")]
+    fitting = [
+        (str(request["source"]), request["functions"]) for request in all_fitting if request["functions"] is not None
+    ]
     matched, _unmatched = match_interfaces(desired["interfaces"], actual)
     own = {interface.key: interface.wanted for interface in matched}
     ports, notices = _merged(fitting, actual, own)
     violations: list[Violation] = []
-    entries = list(desired["interfaces"])
+    entries: list[Mapping[str, Any]] = list(desired["interfaces"])
     for address, port in sorted(ports.items()):
         wanted = _entry(actual, actual.nics[address], port, violations)
         known = own.get(address)
@@ -75,15 +77,15 @@ def with_requests(desired: HostSpec, facts: Facts) -> tuple[HostSpec, list[str]]
     if violations:
         raise InvalidInput(violations)
     modules = list(desired["kernel_modules"])
-    if any(request["functions"]["vhost_net"] for request in fitting):
+    if any(asked["vhost_net"] for _source, asked in fitting):
         known_modules = [name.replace("-", "_") for name in modules]
         modules += [name for name in _VHOST_MODULES if name not in known_modules]
-    merged = {**desired, "interfaces": entries, "kernel_modules": modules, "netns_mode": mode}
-    checked = check_spec({key: merged[key] for key in _CHECKED})["interfaces"]
+    merged: HostSpec = {**desired, "kernel_modules": modules, "netns_mode": mode}
+    checked = check_spec({**{key: merged.get(key) for key in _CHECKED}, "interfaces": entries})["interfaces"]
     return {**merged, "interfaces": checked}, [*notices, *said_of_mode]
 
 
-def _rdma_mode(desired: HostSpec, requests: Sequence[Request]) -> tuple[str | None, list[str]]:
+def _rdma_mode(desired: HostSpec, requests: Sequence[HostRequest]) -> tuple[str | None, list[str]]:
     """Return the wanted mode of RDMA, and where the host's own variable says something else."""
     asked = {str(request["netns_mode"]): str(request["source"]) for request in requests if request.get("netns_mode")}
     if len(asked) > 1:
@@ -100,19 +102,21 @@ def _rdma_mode(desired: HostSpec, requests: Sequence[Request]) -> tuple[str | No
 
 
 def _merged(
-    requests: Sequence[Request], actual: HostState, own: Mapping[str, Mapping[str, Any]]
+    requests: Sequence[tuple[str, FunctionRequest]], actual: HostState, own: Mapping[str, Mapping[str, Any]]
 ) -> tuple[dict[str, _Port], list[str]]:
-    """Return what is asked of each port, by its address, and which policies come to nothing."""
+    """Return what is asked of each port, by its address, and which policies come to nothing.
+
+    ``requests`` are what policies of these names ask for.
+    """
     ports: dict[str, _Port] = {}
     notices: list[str] = []
     before = None
-    for request in requests:
-        asked = request["functions"]
+    for source, asked in requests:
         chosen = [nic for nic in actual.nics.values() if _is_chosen(asked, nic, actual, own)]
         if not chosen:
-            notices.append(f"{request['source']} selects this host and none of its ports")
+            notices.append(f"{source} selects this host and none of its ports")
         for nic in chosen:
-            group = _Group(str(request["source"]), _functions(asked, _all_names(actual, nic, own)), asked)
+            group = _Group(source, _functions(asked, _all_names(actual, nic, own)), asked)
             port = _Port(asked["vfs"], asked["mtu"] or 0, [group])
             known = ports.get(nic["address"])
             if known is not None:
@@ -138,7 +142,7 @@ def _over(port: _Port, known: _Port, equal: bool, called: str, notices: list[str
     return _Port(max(port.vfs, known.vfs), max(port.mtu, known.mtu), groups)
 
 
-def _is_chosen(asked: Mapping[str, Any], nic: Nic, actual: HostState, own: Mapping[str, Mapping[str, Any]]) -> bool:
+def _is_chosen(asked: FunctionRequest, nic: Nic, actual: HostState, own: Mapping[str, Mapping[str, Any]]) -> bool:
     if nic["function"] != "pf":
         return False
     if any(asked[key] and asked[key] != nic[key] for key in ("vendor", "device")):
@@ -163,7 +167,7 @@ def _called(actual: HostState, nic: Nic) -> str:
     return " ".join([nic["address"], *(f"({name})" for name in _names(actual, nic)[:1])])
 
 
-def _functions(asked: Mapping[str, Any], names: Sequence[str]) -> tuple[int, int]:
+def _functions(asked: FunctionRequest, names: Sequence[str]) -> tuple[int, int]:
     for port in asked["ports"]:
         if port["range"] and port["name"] in names:
             return port["range"][0], port["range"][1]
@@ -174,8 +178,10 @@ def _entry(actual: HostState, nic: Nic, port: _Port, violations: list[Violation]
     """Return the settings of a port; note what one entry can't hold."""
     called = _called(actual, nic)
     first = port.groups[0].asked
-    for key, what in {"vf_driver": "deviceType", "mtu": "mtu"}.items():
-        if len({group.asked[key] for group in port.groups}) > 1:
+    kinds = {"deviceType": [group.asked["vf_driver"] for group in port.groups]}
+    kinds["mtu"] = [str(group.asked["mtu"]) for group in port.groups]
+    for what, asked in kinds.items():
+        if len(set(asked)) > 1:
             sources = " and ".join(group.source for group in port.groups)
             problem = f"ask for functions of one port with different {what}, which is not supported yet"
             violations.append(Violation(sources, called, problem, f"give them the same {what}, or different ports"))

@@ -9,7 +9,7 @@ from typing import Any, Iterable, Mapping
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interfaces import Interface
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import RdmaDevice
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.qos import QOS_KEYS, Qos, merged
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.qos import QOS_KEYS, Qos, merged, only
 
 # Settings of the RDMA device; all others are of the port, which virtual functions share with their physical one.
 OF_DEVICE = ("traffic_class", "tos")
@@ -21,11 +21,11 @@ def given(desired: Mapping[str, Any], interface: Interface) -> Qos:
     The host's settings are for Ethernet ports; of virtual functions they reach the RDMA device only.
     """
     own = interface.wanted.get("qos")
-    of_host = dict(desired.get("roce_qos") or {})
+    of_host: Qos = only(desired.get("roce_qos") or {}, QOS_KEYS)
     if not _is_ethernet(interface):
         of_host = {}
     elif is_function(interface):
-        of_host = {key: of_host[key] for key in OF_DEVICE if key in of_host}
+        of_host = only(of_host, OF_DEVICE)
     return merged(of_host, own)
 
 
@@ -34,7 +34,7 @@ def asked(desired: Mapping[str, Any], interface: Interface) -> Qos:
     together = given(desired, interface)
     if together.get("pfc") and "pause" not in together and not desired.get("removing"):
         together["pause"] = False
-    return {key: together[key] for key in QOS_KEYS if key in together}
+    return only(together, QOS_KEYS)
 
 
 def is_function(interface: Interface) -> bool:

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import hashlib
-from typing import Any, Dict, Mapping, Sequence, Union
+from typing import Any, Dict, Final, Mapping, Sequence, Union
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import HostState, binds_functions
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Nic
@@ -18,7 +18,7 @@ Settings = Dict[str, Union[str, int]]
 Changes = Dict[int, Settings]
 
 # While removing, the key of an entry with what its functions were like before the first run, by number.
-BEFORE = "vf_settings_before"
+BEFORE: Final = "vf_settings_before"
 # IEEE 802: bit 0 of the first octet is for groups, bit 1 says that no manufacturer gave the address.
 _GROUP, _LOCAL = 0x01, 0x02
 

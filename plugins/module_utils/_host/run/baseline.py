@@ -11,7 +11,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps imp
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import Host
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.state_file import StateFile
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.registry import ORDER, handler_of
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import OF_THE_RUN, HostSpec, check_spec
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import HostSpec, check_spec, of_the_run
 
 # Step id -> the value before ("from") of the first step that changed it.
 Baseline = Dict[str, Any]
@@ -74,9 +74,7 @@ def text_of(originals: Mapping[str, Any]) -> str:
 
 def removal(desired: HostSpec, originals: Mapping[str, Any]) -> HostSpec:
     """Return the wish to be rid of rdma.fabric: the original values, no files of ours, the consents of ``desired``."""
-    wish = check_spec({})
-    wish.update({key: desired[key] for key in OF_THE_RUN})
-    wish["removing"] = True
+    wish: HostSpec = {**check_spec({}), **of_the_run(desired), "removing": True}
     for concern in ORDER:
         handler = handler_of(concern)
         for step_id in sorted(originals):

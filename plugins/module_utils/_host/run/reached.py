@@ -18,7 +18,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access i
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.state_file import StateFile
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.driver import ABSENT
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.driver_families import INBOX
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import OF_THE_RUN, HostSpec, check_spec
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import HostSpec, check_spec, of_the_run
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput
 
 State = Dict[str, Any]
@@ -78,7 +78,7 @@ def previous(history: History, desired: HostSpec) -> HostSpec | None:
     if others[-1].inbox and not asks_for_driver(asked):
         asked["driver"] = {"state": ABSENT}
     try:
-        return check_spec({**asked, **{key: desired[key] for key in OF_THE_RUN}})
+        return check_spec({**asked, **of_the_run(desired)})
     except InvalidInput as invalid:
         wrong = "; ".join(f"{each.path} {each.problem}" for each in invalid.violations)
         raise FILE.broken(f"this release can't read a state in it: {wrong}") from invalid
@@ -114,7 +114,7 @@ def asks_for_driver(state: State) -> bool:
 def _state_of(desired: HostSpec) -> State:
     """Return what is kept of a desired state, as it is read back."""
     known = check_spec({}).keys()
-    asked = {key: value for key, value in desired.items() if key in known and key not in OF_THE_RUN}
+    asked = {key: value for key, value in desired.items() if key in known and key not in of_the_run(desired)}
     plain: State = json.loads(json.dumps(asked))
     for request in plain.get("requests") or ():
         # Whether a policy upgrades drivers by itself is no part of the state, and no objection to going back.

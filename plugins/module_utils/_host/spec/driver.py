@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Dict, Iterable
+from typing import Any, Iterable, Mapping, TypedDict, TypeVar
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.driver_families import (
     BUILDS,
@@ -29,8 +29,6 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.place impor
     switch_of,
     text_of,
 )
-
-Settings = Dict[str, Any]
 
 PRESENT, ABSENT = "present", "absent"
 STATES = (PRESENT, ABSENT)
@@ -66,13 +64,47 @@ _ARMOUR = "-----BEGIN PGP PUBLIC KEY BLOCK-----"
 _MAX_KEY = 64 * 1024
 
 
-def driver(place: Place, value: Any) -> Settings | None:
+_Default = TypeVar("_Default", str, None)
+
+
+class Repository(TypedDict):
+    """Where packages come from."""
+
+    url: str | None
+    gpg_key: str | None
+    gpg_check: bool
+
+
+class DriverSpec(TypedDict):
+    """The NIC driver that a host shall have; None is for the host to decide."""
+
+    state: str
+    flavour: str | None
+    version: str | None
+    source: str
+    repository: Repository | None
+    archive: str | None
+    build: str
+    with_firmware_update: bool
+    reload: str
+    storage_modules: str
+    signing_key: str | None
+
+
+class PeerMemorySpec(TypedDict):
+    """How GPU memory is reached over RDMA."""
+
+    state: str
+    mechanism: str
+
+
+def driver(place: Place, value: Any) -> DriverSpec | None:
     """Return the complete settings of the driver, None when nothing is said about it."""
     if value is None:
         return None
     given = mapping_of(place, value, "driver settings")
     known_keys(place, given, DRIVER_KEYS)
-    settings: Settings = {
+    settings: DriverSpec = {
         "state": _choice(place.at("state"), given.get("state"), STATES, PRESENT),
         "flavour": _choice(place.at("flavour"), given.get("flavour"), FLAVOURS, None),
         "version": _optional(place.at("version"), given.get("version"), "a driver release", _version_problem),
@@ -91,13 +123,13 @@ def driver(place: Place, value: Any) -> Settings | None:
     return settings
 
 
-def peer_memory(place: Place, value: Any) -> Settings | None:
+def peer_memory(place: Place, value: Any) -> PeerMemorySpec | None:
     """Return the settings of peer memory, None when nothing is said about it."""
     if value is None:
         return None
     given = mapping_of(place, value, "peer memory settings")
     known_keys(place, given, PEER_MEMORY_KEYS)
-    settings: Settings = {
+    settings: PeerMemorySpec = {
         "state": _choice(place.at("state"), given.get("state"), STATES, PRESENT),
         "mechanism": _choice(place.at("mechanism"), given.get("mechanism"), MECHANISMS, AUTO),
     }
@@ -108,7 +140,7 @@ def peer_memory(place: Place, value: Any) -> Settings | None:
     return settings
 
 
-def _check_together(place: Place, settings: Settings, given: Settings) -> None:
+def _check_together(place: Place, settings: DriverSpec, given: Mapping[str, Any]) -> None:
     flavour, source = settings["flavour"], settings["source"]
     version = parse_driver_version(settings["version"] or "")
     if settings["state"] == ABSENT or flavour == INBOX:
@@ -117,12 +149,11 @@ def _check_together(place: Place, settings: Settings, given: Settings) -> None:
         if settings["state"] == ABSENT and flavour not in {None, INBOX}:
             place.at("flavour").violation(f"is {flavour} beside state absent, which returns to the inbox driver")
         return
-    needed = {REPOSITORY: "repository", ARCHIVE: "archive"}.get(source)
-    if needed and not given.get(needed):
-        place.at(needed).violation(f"is missing: source is {source}", f"give {needed}")
-    for other in {"repository", "archive"} - {needed}:
-        if settings[other]:
-            place.at(other).violation(f"is given, but source is {source}", "set source, or leave it out")
+    for key, read in (("repository", settings["repository"]), ("archive", settings["archive"])):
+        if source == key and not given.get(key):
+            place.at(key).violation(f"is missing: source is {source}", f"give {key}")
+        elif source != key and read:
+            place.at(key).violation(f"is given, but source is {source}", "set source, or leave it out")
     if flavour == MLNX_OFED and version is not None and version.fields[:2] >= FIRST_DOCA_ONLY:
         place.at("version").violation(
             f"{version.release} is no MLNX_OFED release: the last one is 24.10", "flavour: doca-ofed"
@@ -138,7 +169,7 @@ def _check_together(place: Place, settings: Settings, given: Settings) -> None:
         )
 
 
-def _choice(place: Place, value: Any, choices: Iterable[str], default: str | None) -> str | None:
+def _choice(place: Place, value: Any, choices: Iterable[str], default: _Default) -> str | _Default:
     if value is None:
         return default
     if isinstance(value, str) and value in choices:
@@ -156,12 +187,12 @@ def _optional(place: Place, value: Any, what: str, check: Any) -> str | None:
     return None if value is None else text_of(place, value, what, check)
 
 
-def _repository(place: Place, value: Any) -> dict[str, Any] | None:
+def _repository(place: Place, value: Any) -> Repository | None:
     if value is None:
         return None
     given = mapping_of(place, value, "url, gpg_key and gpg_check")
     known_keys(place, given, REPOSITORY_KEYS)
-    repository: dict[str, Any] = {
+    repository: Repository = {
         "url": _url(place.at("url"), given.get("url")),
         "gpg_key": _optional(
             place.at("gpg_key"), given.get("gpg_key"), "a public key or its path on the host", _key_problem

@@ -5,13 +5,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Mapping
+from typing import Any, Final
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.place import Place, choice_of
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.vf_settings import VfSettings
 
 ESWITCH_MODES = ("legacy", "switchdev")
 # mlx5 takes these of a function in legacy mode only; in switchdev mode they are matters of tc and Open vSwitch.
-_OF_LEGACY_MODE = ("vlan", "trust", "spoofchk")
+_OF_LEGACY_MODE: Final = ("vlan", "trust", "spoofchk")
 
 
 def eswitch_mode(place: Place, value: Any) -> str | None:
@@ -19,12 +20,12 @@ def eswitch_mode(place: Place, value: Any) -> str | None:
     return choice_of(place, value, ESWITCH_MODES)
 
 
-def check_settings(place: Place, entry: Mapping[str, Any]) -> None:
+def check_settings(place: Place, settings: VfSettings | None, mode: str | None) -> None:
     """Note settings of functions that their e-switch does not take in switchdev mode."""
-    if entry["eswitch_mode"] != "switchdev":
+    if settings is None or mode != "switchdev":
         return
     for key in _OF_LEGACY_MODE:
-        if (entry["vf_settings"] or {}).get(key) is not None:
+        if settings[key] is not None:
             place.at(key).violation(
                 "is not taken in switchdev mode", "leave it out: representors and their rules (tc, OVS) do this there"
             )

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Dict, Mapping
+from typing import Any, Dict
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.place import (
     Place,
@@ -67,10 +67,9 @@ def _text(place: Place, value: Any) -> str | None:
     return None
 
 
-def check_functions(place: Place, entry: Mapping[str, Any]) -> None:
+def check_functions(place: Place, parameters: Parameters | None, vfs: int | None) -> None:
     """Note values with which the next boot can't have the virtual functions that the same entry asks for."""
-    vfs, parameters = entry["vfs"], entry["firmware"] or {}
-    if not vfs:
+    if not vfs or not parameters:
         return
     if "0" in meanings(parameters.get("SRIOV_EN", "")):
         place.at("SRIOV_EN").violation(

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import Any, TypedDict
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.place import (
     Place,
@@ -23,8 +23,17 @@ _VERSION = re.compile(r"\d{1,3}\.\d{1,4}\.\d{1,4}")
 _PSID = re.compile(r"[A-Z0-9_]{3,16}")
 
 
-def firmware_image(place: Place, value: Any) -> dict[str, Any] | None:
-    """Return ``file`` (its path on the host), ``version``, ``psid`` and ``downgrade``; None when nothing is given."""
+class FirmwareImage(TypedDict):
+    """The firmware that a card shall have; ``file`` is a path on the host."""
+
+    file: str | None
+    version: str | None
+    psid: str | None
+    downgrade: bool
+
+
+def firmware_image(place: Place, value: Any) -> FirmwareImage | None:
+    """Return the image that is asked for, None when nothing is given."""
     if value is None or not is_mapping(place, value, f"a mapping of {', '.join(IMAGE_KEYS)}"):
         return None
     known_keys(place, value, IMAGE_KEYS)
@@ -37,12 +46,16 @@ def firmware_image(place: Place, value: Any) -> dict[str, Any] | None:
         "version": ("the version of a firmware", _version_problem),
         "psid": ("the PSID of a card", _psid_problem),
     }
-    image: dict[str, Any] = {
+    texts = {
         key: None if value.get(key) is None else text_of(place.at(key), value[key], what, check)
         for key, (what, check) in checks.items()
     }
-    image["downgrade"] = bool(switch_of(place.at("downgrade"), value.get("downgrade")))
-    return image
+    return {
+        "file": texts["file"],
+        "version": texts["version"],
+        "psid": texts["psid"],
+        "downgrade": bool(switch_of(place.at("downgrade"), value.get("downgrade"))),
+    }
 
 
 def version_numbers(version: str) -> tuple[int, ...]:

@@ -5,13 +5,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import HostSpec, check_spec
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.interfaces import InterfaceSpec
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.syntax import pci_address_problem
 
 
-def wanted_interface(desired: HostSpec, key: str) -> dict[str, Any]:
+def wanted_interface(desired: HostSpec, key: str) -> InterfaceSpec:
     """Return the entry of ``desired`` for the interface that steps call ``key``, after adding it where it is missing.
 
     ``key`` is a PCI address, or the name of an interface without one.
@@ -19,9 +18,8 @@ def wanted_interface(desired: HostSpec, key: str) -> dict[str, Any]:
     selector = "current_name" if pci_address_problem(key) else "pci"
     for entry in desired["interfaces"]:
         if entry.get(selector) == key:
-            found: dict[str, Any] = entry
-            return found
+            return entry
     # Checked like a user's entry, it has every key that an entry has.
-    added: dict[str, Any] = check_spec({"interfaces": [{selector: key}]})["interfaces"][0]
+    added = check_spec({"interfaces": [{selector: key}]})["interfaces"][0]
     desired["interfaces"].append(added)
     return added

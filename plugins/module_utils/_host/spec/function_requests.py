@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Mapping
+from typing import Any, Mapping, TypedDict
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec import syntax
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.eswitch import eswitch_mode
@@ -38,7 +38,30 @@ _KEYS = (
     "eswitch_mode",
 )
 
-FunctionRequest = Dict[str, Any]
+
+class PortRequest(TypedDict):
+    """One port by its name, and which of its functions by their first and last number; None are all."""
+
+    name: str | None
+    range: list[int] | None
+
+
+class FunctionRequest(TypedDict):
+    """What a policy asks of the ports that it selects; ``mtu`` is in bytes."""
+
+    vendor: str | None
+    device: str | None
+    pci: list[str]
+    ports: list[PortRequest]
+    priority: int
+    resource: str | None
+    vfs: int
+    mtu: int | None
+    vf_driver: str | None
+    rdma: bool
+    vhost_net: bool
+    link_layer: str | None
+    eswitch_mode: str | None
 
 
 def function_request(place: Place, value: Any) -> FunctionRequest | None:
@@ -46,7 +69,7 @@ def function_request(place: Place, value: Any) -> FunctionRequest | None:
 
     Ports are chosen by all of ``vendor`` and ``device`` (PCI ids), ``pci`` (addresses) and ``ports`` (``name`` of an
     interface, ``range`` of its functions) that are given. Of two policies about one port the later one of the requests
-    counts; those of the same ``priority`` are merged. ``mtu`` is in bytes.
+    counts; those of the same ``priority`` are merged.
     """
     if value is None or not is_mapping(place, value, ", ".join(_KEYS)):
         return None
@@ -61,9 +84,9 @@ def function_request(place: Place, value: Any) -> FunctionRequest | None:
         "device": _optional_text(place.at("device"), value.get("device"), "a PCI id"),
         "pci": [address for address in addresses if address is not None],
         "ports": [_port(place.at("ports").at(index), item) for index, item in enumerate(ports)],
-        "priority": _number(place.at("priority"), value.get("priority", 0)),
+        "priority": _number(place.at("priority"), value.get("priority", 0)) or 0,
         "resource": text_of(place.at("resource"), value.get("resource"), "the name of a resource"),
-        "vfs": _number(place.at("vfs"), value.get("vfs")),
+        "vfs": _number(place.at("vfs"), value.get("vfs")) or 0,
         "mtu": None if value.get("mtu") is None else _number(place.at("mtu"), value["mtu"]),
         "vf_driver": vf_driver(place.at("vf_driver"), value.get("vf_driver")),
         "rdma": bool(switch_of(place.at("rdma"), value.get("rdma"))),
@@ -81,10 +104,11 @@ def _number(place: Place, value: Any) -> int | None:
     return whole_number(place, value, lambda number: "is negative" if number < 0 else "")
 
 
-def _port(place: Place, value: Any) -> dict[str, Any]:
+def _port(place: Place, value: Any) -> PortRequest:
     port: Mapping[str, Any] = value if is_mapping(place, value, "name and range") else {}
     known_keys(place, port, ("name", "range"))
     ends = [_number(place.at("range").at(n), end) for n, end in enumerate(port.get("range") or [])]
     if ends and (len(ends) != 2 or None in ends):
         place.at("range").violation("is no range: the first and the last function are needed")
-    return {"name": text_of(place.at("name"), port.get("name"), "an interface name"), "range": ends or None}
+    name = text_of(place.at("name"), port.get("name"), "an interface name")
+    return {"name": name, "range": [end for end in ends if end is not None] or None}

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Callable, Dict, Mapping, NamedTuple
+from typing import Any, Callable, Mapping, NamedTuple, TypedDict, cast
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec import syntax
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.arguments import NETNS_MODES, name_of
@@ -14,20 +14,29 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.driver impo
     DRIVER_KEYS,
     PEER_MEMORY_KEYS,
     REPOSITORY_KEYS,
+    DriverSpec,
+    PeerMemorySpec,
     driver,
     peer_memory,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.firmware import firmware_allow
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.firmware_image import IMAGE_KEYS
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.function_requests import function_request
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.function_requests import (
+    FunctionRequest,
+    function_request,
+)
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.guard import revert_seconds
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.interfaces import INTERFACE_KEYS, interfaces
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.interfaces import (
+    INTERFACE_KEYS,
+    InterfaceSpec,
+    interfaces,
+)
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.kernel_arguments import (
     kernel_arguments,
     netns_mode,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.memory import LIMIT_KEYS, hugepages, limits
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.pcie import PCIE_KEYS, pcie
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.memory import LIMIT_KEYS, Limits, hugepages, limits
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.pcie import PCIE_KEYS, PcieSpec, pcie
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.peer_memory import MODULE_OF
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.place import (
     Found,
@@ -40,7 +49,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.place impor
     switch_of,
     text_of,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.qos import QOS_KEYS, note_conflicts, qos
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.qos import QOS_KEYS, Qos, note_conflicts, qos
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.queues import QUEUE_KEYS
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.routes import (
     ROUTE_KEYS,
@@ -53,8 +62,6 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.vf_guids im
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.vf_settings import VF_KEYS
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, Notice, Violation
 
-HostSpec = Dict[str, Any]
-
 CONSENTS = {
     "vf_reset": "rdma_fabric_allow_vf_reset",
     "uplink_change": "rdma_fabric_allow_uplink_change",
@@ -66,15 +73,55 @@ CONSENTS = {
     "acs_change": "rdma_fabric_allow_acs_change",
     "takeover": "rdma_fabric_allow_takeover",
 }
-# What is about a run, and not about the state that it leads to.
-OF_THE_RUN = (
-    "consents",
-    "protected_interfaces",
-    "firmware_allow",
-    "connection_address",
-    "node_labels",
-    "revert_seconds",
-)
+
+
+class HostRequest(TypedDict):
+    """What a policy asks of the hosts whose labels its selector fits: sections of the operator's spec, and ports."""
+
+    source: str | None
+    node_selector: dict[str, str]
+    driver: dict[str, Any] | None
+    peer_memory: dict[str, Any] | None
+    functions: FunctionRequest | None
+    netns_mode: str | None
+
+
+class RunSpec(TypedDict):
+    """What is about a run, and not about the state that it leads to."""
+
+    consents: dict[str, bool]
+    protected_interfaces: list[str]
+    firmware_allow: list[str]
+    connection_address: str | None
+    node_labels: dict[str, str]
+    revert_seconds: int | None
+
+
+class _OfOneRun(TypedDict, total=False):
+    """What a run adds: the controller's address, and where original values are to be back, what else was there."""
+
+    controller: str | None
+    removing: bool
+    unload_modules: list[str]
+    peer_memory_before: list[str]
+
+
+class HostSpec(RunSpec, _OfOneRun):
+    """What is asked of a host, checked and complete; None, and what is empty, stays as it is. MTUs are bytes."""
+
+    interfaces: list[InterfaceSpec]
+    roce_qos: Qos | None
+    kernel_modules: list[str]
+    kernel_arguments: list[str]
+    netns_mode: str | None
+    sysctls: dict[str, str]
+    multirail_sysctls: bool
+    limits: Limits
+    hugepages: dict[str, int | dict[str, int]]
+    driver: DriverSpec | None
+    peer_memory: PeerMemorySpec | None
+    pcie: PcieSpec
+    requests: list[HostRequest]
 
 
 class _Part(NamedTuple):
@@ -98,13 +145,10 @@ def parse_host_variables(host: str, variables: Mapping[str, Any]) -> tuple[HostS
     recorded = variables.get("rdma_fabric_recording")
     if recorded is not None:
         text_of(place("rdma_fabric_recording"), recorded, "the path of a recorded host on the controller")
-    desired = {key: part.read(place(part.variable), variables.get(part.variable)) for key, part in _PARTS.items()}
-    desired["consents"] = {
-        name: _consent(place(variable), variables.get(variable)) for name, variable in CONSENTS.items()
-    }
-    desired["requests"] = []
-    _note_two_owners(lambda key: place(_PARTS[key].variable), desired)
-    note_conflicts(place("rdma_fabric_interfaces"), desired["roce_qos"], desired["interfaces"])
+    parts = {key: part.read(place(part.variable), variables.get(part.variable)) for key, part in _PARTS.items()}
+    consents = {name: _consent(place(variable), variables.get(variable)) for name, variable in CONSENTS.items()}
+    desired = cast(HostSpec, {**parts, "consents": consents, "requests": []})
+    _check_together(lambda key: place(_PARTS[key].variable), desired)
     return desired, found.violations, found.notices
 
 
@@ -126,14 +170,26 @@ def check_spec(document: Any) -> HostSpec:
         root.at("consents").violation(f"is {kind_of(consents)}, a mapping of {', '.join(CONSENTS)} is needed")
         consents = {}
     known_keys(root.at("consents"), consents, CONSENTS)
-    desired = {key: part.read(root.at(key), document.get(key)) for key, part in _PARTS.items()}
-    desired["consents"] = {name: _consent(root.at("consents").at(name), consents.get(name)) for name in CONSENTS}
-    desired["requests"] = _requests(root.at("requests"), document.get("requests"))
-    _note_two_owners(root.at, desired)
-    note_conflicts(root.at("interfaces"), desired["roce_qos"], desired["interfaces"])
+    parts = {key: part.read(root.at(key), document.get(key)) for key, part in _PARTS.items()}
+    given = {name: _consent(root.at("consents").at(name), consents.get(name)) for name in CONSENTS}
+    requests = _requests(root.at("requests"), document.get("requests"))
+    desired = cast(HostSpec, {**parts, "consents": given, "requests": requests})
+    _check_together(root.at, desired)
     if found.violations:
         raise InvalidInput(found.violations)
     return desired
+
+
+def of_the_run(desired: HostSpec) -> RunSpec:
+    """Return the part of a desired state that is about the run."""
+    return {
+        "consents": desired["consents"],
+        "protected_interfaces": desired["protected_interfaces"],
+        "firmware_allow": desired["firmware_allow"],
+        "connection_address": desired["connection_address"],
+        "node_labels": desired["node_labels"],
+        "revert_seconds": desired["revert_seconds"],
+    }
 
 
 def _modules(place: Place, value: Any) -> list[str]:
@@ -201,6 +257,12 @@ def _switch(place: Place, value: Any) -> bool:
     return bool(switch_of(place, value))
 
 
+def _check_together(place: Callable[[str], Place], desired: HostSpec) -> None:
+    """Note what is wrong with parts that are right by themselves; ``place`` returns that of a part."""
+    _note_two_owners(place, desired)
+    note_conflicts(place("interfaces"), desired["roce_qos"], [entry["qos"] for entry in desired["interfaces"]])
+
+
 def _note_two_owners(place: Callable[[str], Place], desired: HostSpec) -> None:
     """Note what two variables would set: some huge pages and the mode of RDMA are kernel arguments.
 
@@ -221,23 +283,24 @@ def _note_two_owners(place: Callable[[str], Place], desired: HostSpec) -> None:
             )
 
 
-def _requests(place: Place, value: Any) -> list[dict[str, Any]]:
-    requests: list[dict[str, Any]] = []
+def _requests(place: Place, value: Any) -> list[HostRequest]:
+    requests: list[HostRequest] = []
     for index, item in enumerate(list_of(place, value, "host requests")):
         here = place.at(index)
         if not isinstance(item, Mapping):
             here.violation(f"is {kind_of(item)} ({shown(item)}), a mapping is needed")
             continue
         known_keys(here, item, _REQUEST_KEYS)
-        request: dict[str, Any] = {
-            "source": text_of(here.at("source"), item.get("source"), "the name of what asks"),
-            "node_selector": _labels(here.at("node_selector"), item.get("node_selector")),
-        }
-        for key in ("driver", "peer_memory"):
-            request[key] = _section(here.at(key), item.get(key))
-        request["functions"] = function_request(here.at("functions"), item.get("functions"))
-        request["netns_mode"] = netns_mode(here.at("netns_mode"), item.get("netns_mode"))
-        requests.append(request)
+        requests.append(
+            {
+                "source": text_of(here.at("source"), item.get("source"), "the name of what asks"),
+                "node_selector": _labels(here.at("node_selector"), item.get("node_selector")),
+                "driver": _section(here.at("driver"), item.get("driver")),
+                "peer_memory": _section(here.at("peer_memory"), item.get("peer_memory")),
+                "functions": function_request(here.at("functions"), item.get("functions")),
+                "netns_mode": netns_mode(here.at("netns_mode"), item.get("netns_mode")),
+            }
+        )
     return requests
 
 

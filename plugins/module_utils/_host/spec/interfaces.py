@@ -6,12 +6,16 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Mapping
+from typing import Any, Final, Mapping, TypedDict, cast
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec import syntax
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.eswitch import check_settings, eswitch_mode
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.firmware import check_functions, firmware
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.firmware_image import firmware_image
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.firmware import (
+    Parameters,
+    check_functions,
+    firmware,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.firmware_image import FirmwareImage, firmware_image
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.place import (
     Place,
     kind_of,
@@ -22,8 +26,8 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.place impor
     text_of,
     whole_number,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.qos import interface_qos
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.queues import queues
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.qos import InterfaceQos, interface_qos
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.queues import Queues, queues
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.representors import (
     check_prefix,
     no_shared_names,
@@ -32,19 +36,22 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.representor
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.routes import (
     ROUTES,
     RULES,
+    Route,
+    Rule,
     check_state,
     no_shared_routes,
     routes,
     rules,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.vf_driver import check_driver, vf_driver
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.vf_guids import no_shared_guids, vf_guids
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.vf_guids import VfGuids, no_shared_guids, vf_guids
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.vf_settings import (
+    VfSettings,
     no_shared_addresses,
     vf_settings,
 )
 
-SELECTORS = ("pci", "mac", "current_name")
+SELECTORS: Final = ("pci", "mac", "current_name")
 _OF_FUNCTIONS = ("vfs", "vf_mtu", "vf_settings", "vf_driver", "vf_guids")
 _OF_THE_CARD = ("eswitch_mode", "representor_prefix", "firmware", "firmware_image", "qos", "queues", "irq_affinity")
 INTERFACE_KEYS = (*SELECTORS, "name", "rdma_name", "mtu", "state", *_OF_FUNCTIONS, *_OF_THE_CARD, ROUTES, RULES)
@@ -55,9 +62,57 @@ _MOST_CPUS = 8192
 _CPU_RANGE = re.compile(r"(\d{1,4})(?:-(\d{1,4}))?")
 
 
-def interfaces(place: Place, value: Any) -> list[dict[str, Any]]:
-    """Return every wanted interface with its selector and all of its settings; a setting not given is ``None``."""
-    entries: list[dict[str, Any]] = []
+_RoutingPolicy = TypedDict("_RoutingPolicy", {"routing-policy": "list[Rule] | None"})
+
+
+class _Selector(TypedDict, total=False):
+    """How an interface is found: one of these."""
+
+    pci: str
+    mac: str
+    current_name: str
+
+
+class _Former(TypedDict, total=False):
+    """What only the wish to have original values back says.
+
+    ``vf_settings_before`` has the settings of each function by its number, ``offload`` whether rules are in the
+    hardware, ``representor_names`` the names of representors by their ports.
+    """
+
+    vf_settings_before: dict[str, Any]
+    offload: Any
+    representor_names: dict[str, str]
+
+
+class InterfaceSpec(_Selector, _Former, _RoutingPolicy):  # pylint: disable=inherit-non-class  # no TypedDict by a call for it
+    """What is asked of one interface; None is for what stays as it is. MTUs are bytes.
+
+    ``irq_affinity`` is a mapping only where a removal brings back what each interrupt had.
+    """
+
+    name: str | None
+    rdma_name: str | None
+    mtu: int | None
+    state: str | None
+    vfs: int | None
+    vf_mtu: int | None
+    vf_settings: VfSettings | None
+    vf_driver: str | None
+    vf_guids: VfGuids | None
+    eswitch_mode: str | None
+    representor_prefix: str | None
+    firmware: Parameters | None
+    firmware_image: FirmwareImage | None
+    qos: InterfaceQos
+    queues: Queues | None
+    irq_affinity: str | dict[str, str] | None
+    routes: list[Route] | None
+
+
+def interfaces(place: Place, value: Any) -> list[InterfaceSpec]:
+    """Return every wanted interface with its selector and all of its settings."""
+    entries: list[InterfaceSpec] = []
     places: list[Place] = []
     for index, item in enumerate(list_of(place, value, "interfaces")):
         here = place.at(index)
@@ -69,57 +124,62 @@ def interfaces(place: Place, value: Any) -> list[dict[str, Any]]:
         entries.append(_interface(here, item))
         places.append(here)
     _no_duplicates(places, entries)
-    no_shared_addresses(places, entries)
-    no_shared_guids(places, entries)
-    no_shared_names(places, entries)
-    no_shared_routes(places, entries)
+    no_shared_addresses(places, [entry["vf_settings"] for entry in entries])
+    no_shared_guids(places, [entry["vf_guids"] for entry in entries])
+    no_shared_names(places, [entry["representor_prefix"] for entry in entries], [entry["name"] for entry in entries])
+    no_shared_routes(places, [entry[ROUTES] for entry in entries], [entry[RULES] for entry in entries])
     return entries
 
 
-def _interface(place: Place, item: Mapping[Any, Any]) -> dict[str, Any]:
+def _interface(place: Place, item: Mapping[Any, Any]) -> InterfaceSpec:
     known_keys(place, item, INTERFACE_KEYS)
+    vfs = None if item.get("vfs") is None else whole_number(place.at("vfs"), item["vfs"], _vfs_problem)
+    selector = _selector(place, item)
+    entry: InterfaceSpec = {
+        "name": _new_name(place.at("name"), item.get("name"), item.get("current_name")),
+        "rdma_name": _rdma_name(place.at("rdma_name"), item.get("rdma_name")),
+        "mtu": _mtu(place.at("mtu"), item.get("mtu")),
+        "vf_mtu": _mtu(place.at("vf_mtu"), item.get("vf_mtu")),
+        "vfs": vfs,
+        "vf_settings": vf_settings(place.at("vf_settings"), item.get("vf_settings"), vfs),
+        "vf_guids": vf_guids(place.at("vf_guids"), item.get("vf_guids"), vfs),
+        "vf_driver": vf_driver(place.at("vf_driver"), item.get("vf_driver")),
+        "eswitch_mode": eswitch_mode(place.at("eswitch_mode"), item.get("eswitch_mode")),
+        "representor_prefix": representor_prefix(place.at("representor_prefix"), item.get("representor_prefix")),
+        "firmware": firmware(place.at("firmware"), item.get("firmware")),
+        "firmware_image": firmware_image(place.at("firmware_image"), item.get("firmware_image")),
+        "state": _state(place.at("state"), item.get("state")),
+        "qos": interface_qos(place.at("qos"), item.get("qos")),
+        "queues": queues(place.at("queues"), item.get("queues")),
+        "irq_affinity": _irq_affinity(place.at("irq_affinity"), item.get("irq_affinity")),
+        ROUTES: routes(place.at(ROUTES), item.get(ROUTES)),
+        RULES: rules(place.at(RULES), item.get(RULES)),
+    }
+    check_settings(place.at("vf_settings"), entry["vf_settings"], entry["eswitch_mode"])
+    check_prefix(place.at("representor_prefix"), entry["representor_prefix"], entry["eswitch_mode"])
+    _check_vf_mtu(place.at("vf_mtu"), entry)
+    check_driver(place.at("vf_mtu"), entry["vf_driver"], entry["vf_mtu"])
+    check_functions(place.at("firmware"), entry["firmware"], vfs)
+    check_state(place.at(ROUTES), entry[ROUTES], entry["state"])
+    return cast(InterfaceSpec, {**selector, **entry})
+
+
+def _selector(place: Place, item: Mapping[Any, Any]) -> _Selector:
     selectors = [key for key in SELECTORS if item.get(key) is not None]
     if len(selectors) != 1:
         given = f"has {' and '.join(selectors)}" if selectors else "does not say which interface it means"
         place.violation(given, f"give exactly one of {', '.join(SELECTORS)}")
-    entry: dict[str, Any] = {}
     checks = {
         "pci": ("a PCI address", syntax.pci_address_problem, True),
         "mac": ("a hardware address", syntax.hardware_address_problem, True),
         "current_name": ("an interface name", syntax.interface_name_problem, False),
     }
-    for key in selectors:
-        what, check, lower = checks[key]
-        text = text_of(place.at(key), item[key], what, check, lower=lower)
-        if text is not None:
-            entry[key] = text
-    entry["name"] = _new_name(place.at("name"), item.get("name"), item.get("current_name"))
-    entry["rdma_name"] = _rdma_name(place.at("rdma_name"), item.get("rdma_name"))
-    for key in ("mtu", "vf_mtu"):
-        value = item.get(key)
-        entry[key] = None if value is None else whole_number(place.at(key), value, syntax.mtu_problem)
-    vfs = item.get("vfs")
-    entry["vfs"] = None if vfs is None else whole_number(place.at("vfs"), vfs, _vfs_problem)
-    entry["vf_settings"] = vf_settings(place.at("vf_settings"), item.get("vf_settings"), entry["vfs"])
-    entry["vf_guids"] = vf_guids(place.at("vf_guids"), item.get("vf_guids"), entry["vfs"])
-    entry["vf_driver"] = vf_driver(place.at("vf_driver"), item.get("vf_driver"))
-    entry["eswitch_mode"] = eswitch_mode(place.at("eswitch_mode"), item.get("eswitch_mode"))
-    entry["representor_prefix"] = representor_prefix(place.at("representor_prefix"), item.get("representor_prefix"))
-    entry["firmware"] = firmware(place.at("firmware"), item.get("firmware"))
-    entry["firmware_image"] = firmware_image(place.at("firmware_image"), item.get("firmware_image"))
-    entry["state"] = _state(place.at("state"), item.get("state"))
-    entry["qos"] = interface_qos(place.at("qos"), item.get("qos"))
-    entry["queues"] = queues(place.at("queues"), item.get("queues"))
-    entry["irq_affinity"] = _irq_affinity(place.at("irq_affinity"), item.get("irq_affinity"))
-    entry[ROUTES] = routes(place.at(ROUTES), item.get(ROUTES))
-    entry[RULES] = rules(place.at(RULES), item.get(RULES))
-    check_settings(place.at("vf_settings"), entry)
-    check_prefix(place.at("representor_prefix"), entry)
-    _check_vf_mtu(place.at("vf_mtu"), entry)
-    check_driver(place.at("vf_mtu"), entry)
-    check_functions(place.at("firmware"), entry)
-    check_state(place.at(ROUTES), entry)
-    return entry
+    texts = {key: text_of(place.at(key), item[key], *checks[key][:2], lower=checks[key][2]) for key in selectors}
+    return cast(_Selector, {key: text for key, text in texts.items() if text is not None})
+
+
+def _mtu(place: Place, value: Any) -> int | None:
+    return None if value is None else whole_number(place, value, syntax.mtu_problem)
 
 
 def _vfs_problem(count: int) -> str:
@@ -167,7 +227,7 @@ def _irq_affinity(place: Place, value: Any) -> str | None:
     return text
 
 
-def _check_vf_mtu(place: Place, entry: Mapping[str, Any]) -> None:
+def _check_vf_mtu(place: Place, entry: InterfaceSpec) -> None:
     if entry["vf_mtu"] is None:
         return
     if entry["mtu"] is not None and entry["vf_mtu"] > entry["mtu"]:
@@ -179,20 +239,20 @@ def _check_vf_mtu(place: Place, entry: Mapping[str, Any]) -> None:
         place.notice("has no effect: vfs is 0", "leave it out")
 
 
-def _no_duplicates(places: list[Place], entries: list[dict[str, Any]]) -> None:
+def _no_duplicates(places: list[Place], entries: list[InterfaceSpec]) -> None:
     """Note interfaces that are given twice, names wanted twice, and names that would make a second run differ."""
     seen: dict[tuple[str, str], str] = {}
     for place, entry in zip(places, entries):
         for key in (*SELECTORS, "name", "rdma_name"):
             value = entry.get(key)
-            if value is None:
+            if not isinstance(value, str):
                 continue
             first = seen.setdefault((key, value), place.path)
             if first != place.path:
                 place.at(key).violation(f"{shown(value)} is given by {first} already", "each interface needs its own")
     by_current = {entry["current_name"]: place for place, entry in zip(places, entries) if "current_name" in entry}
     for place, entry in zip(places, entries):
-        other = by_current.get(entry["name"])
+        other = by_current.get(entry["name"] or "")
         if other is not None and other is not place:
             place.at("name").violation(
                 f"{shown(entry['name'])} is how {other.path} finds its interface, so the next run would take this one",

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Mapping
+from typing import Any, Mapping, TypedDict
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.place import (
     Place,
@@ -39,17 +39,28 @@ _MOST_PAGES = 2**31 - 1
 _LONGEST_MEMLOCK = 2**53
 
 
-def limits(place: Place, value: Any) -> dict[str, Any]:
-    """Return the wanted limits: ``memlock`` in KiB or ``unlimited``, ``nofile`` in files; None is not given."""
+class Limits(TypedDict):
+    """Limits of processes: ``memlock`` in KiB or ``unlimited``, ``nofile`` in files; None is not given."""
+
+    memlock: int | str | None
+    nofile: int | None
+
+
+def limits(place: Place, value: Any) -> Limits:
+    """Return the wanted limits."""
     given = mapping_of(place, value, "limits: memlock, nofile")
     known_keys(place, given, LIMIT_KEYS)
-    readers = (_memlock, _nofile)
-    return {key: read(place.at(key), given.get(key)) for key, read in zip(LIMIT_KEYS, readers)}
+    return {
+        "memlock": _memlock(place.at("memlock"), given.get("memlock")),
+        "nofile": _nofile(place.at("nofile"), given.get("nofile")),
+    }
 
 
-def _memlock(place: Place, value: Any) -> Any:
-    if value is None or value == UNLIMITED:
-        return value
+def _memlock(place: Place, value: Any) -> int | str | None:
+    if value is None:
+        return None
+    if value == UNLIMITED:
+        return UNLIMITED
     if isinstance(value, str):
         near = re.fullmatch(r"(?i)infinity|infinite|-1|none|unlimited", value.strip())
         hint = f"write {UNLIMITED}" if near else "write KiB as a number without a unit"
@@ -87,9 +98,9 @@ def _nofile_problem(files: int) -> str:
     return ""
 
 
-def hugepages(place: Place, value: Any) -> dict[str, Any]:
+def hugepages(place: Place, value: Any) -> dict[str, int | dict[str, int]]:
     """Return the wanted pages by size, each a number or a mapping of NUMA node (as text) to a number."""
-    wanted: dict[str, Any] = {}
+    wanted: dict[str, int | dict[str, int]] = {}
     for size, item in mapping_of(place, value, "page sizes to numbers of pages").items():
         here = place.at(size)
         if size not in PAGE_SIZES:

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypedDict
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.place import (
     Place,
@@ -23,7 +23,20 @@ ACS, READ_REQUEST = PCIE_KEYS = ("acs", "max_read_request")
 READ_REQUESTS = (128, 256, 512, 1024, 2048, 4096)
 
 
-def pcie(place: Place, value: Any) -> dict[str, Any]:
+class _FormerRegisters(TypedDict, total=False):
+    """What a removal brings back: registers, by the keys of their steps."""
+
+    registers: dict[str, int]
+
+
+class PcieSpec(_FormerRegisters):
+    """What is asked of PCIe; ``max_read_request`` is in bytes."""
+
+    acs: str | None
+    max_read_request: int | None
+
+
+def pcie(place: Place, value: Any) -> PcieSpec:
     """Return ``acs`` (``direct``) and ``max_read_request`` (bytes), None for what is to stay as it is."""
     given = mapping_of(place, value, "acs and max_read_request")
     known_keys(place, given, PCIE_KEYS)

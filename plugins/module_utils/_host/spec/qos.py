@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Callable, Dict, Mapping, TypeVar
+from typing import Any, Callable, Iterable, Mapping, Sequence, TypedDict, TypeVar, Union, cast
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.place import (
     Found,
@@ -53,46 +53,65 @@ _MOST_TOS = 255
 # mlx5 takes lengths below this one (MLX5E_MAX_CABLE_LENGTH).
 _MOST_CABLE = 1000
 
-Qos = Dict[str, Any]
+
+class Qos(TypedDict, total=False):
+    """Settings of RoCE traffic, those that are given.
+
+    ``dscp_priority``, ``ets`` (``strict`` or percent) and ``ecn`` (``rp`` and ``np``) have DSCPs and priorities as
+    text, as JSON has no other keys; ``cable_length`` is in meters.
+    """
+
+    dcbx: str
+    pause: bool
+    trust: str
+    dscp_priority: dict[str, int]
+    cable_length: int
+    ets: dict[str, int | str]
+    pfc: list[int]
+    ecn: dict[str, dict[str, bool]]
+    cnp_dscp: int
+    cnp_priority: int
+    traffic_class: int
+    tos: int
+
+
+# What one interface says: its own settings, False to keep those of the host from it, None for nothing.
+InterfaceQos = Union[Qos, bool, None]
 _Remark = TypeVar("_Remark", Violation, Notice)
 
 
 def qos(place: Place, value: Any) -> Qos | None:
-    """Return the settings that are given, None when there are none; conflicts among them are noted.
-
-    Keys of ``dscp_priority``, ``ets`` and ``ecn`` are text, as JSON has no others.
-    """
+    """Return the settings that are given, None when there are none; conflicts among them are noted."""
     if value is None or not is_mapping(place, value, ", ".join(QOS_KEYS)):
         return None
     known_keys(place, value, QOS_KEYS)
-    given: Qos = {}
-    for key in QOS_KEYS:
-        if value.get(key) is not None:
-            read = _READERS[key](place.at(key), value[key])
-            if read is not None:
-                given[key] = read
+    found = {key: _READERS[key](place.at(key), value[key]) for key in QOS_KEYS if value.get(key) is not None}
+    given = cast(Qos, {key: read for key, read in found.items() if read is not None})
     _conflicts(place, given)
     return given
 
 
-def interface_qos(place: Place, value: Any) -> Any:
+def interface_qos(place: Place, value: Any) -> InterfaceQos:
     """Return the settings of one interface; False keeps those of the whole host from it."""
     return False if value is False else qos(place, value)
 
 
-def merged(of_host: Mapping[str, Any] | None, of_interface: Any) -> Qos:
+def merged(of_host: Qos | None, of_interface: InterfaceQos) -> Qos:
     """Return what is asked of an interface: its own settings, key by key, before those of the host."""
-    if of_interface is False:
+    if isinstance(of_interface, bool):
         return {}
-    together = {**(of_host or {}), **(of_interface or {})}
-    return {key: together[key] for key in QOS_KEYS if key in together}
+    return only({**(of_host or {}), **(of_interface or {})}, QOS_KEYS)
 
 
-def note_conflicts(place: Place, of_host: Mapping[str, Any] | None, interfaces: list[dict[str, Any]]) -> None:
-    """Note what an interface's own settings contradict of the host's; each by itself was checked before."""
-    for index, entry in enumerate(interfaces):
-        own = entry.get("qos")
-        if not of_host or not own:
+def only(settings: Mapping[str, Any], keys: Iterable[str]) -> Qos:
+    """Return those of the settings that have these keys, in their order."""
+    return cast(Qos, {key: settings[key] for key in keys if key in settings})
+
+
+def note_conflicts(place: Place, of_host: Qos | None, interfaces: Sequence[InterfaceQos]) -> None:
+    """Note what the interfaces' own settings contradict of the host's; each by itself was checked before."""
+    for index, own in enumerate(interfaces):
+        if not of_host or not own or isinstance(own, bool):
             continue
         alone = Found()
         for settings in (own, of_host):
@@ -108,7 +127,7 @@ def _of_both(remark: _Remark) -> _Remark:
     return replace(remark, hint=f"{remark.hint}; see rdma_fabric_roce_qos")
 
 
-def _conflicts(place: Place, given: Mapping[str, Any]) -> None:
+def _conflicts(place: Place, given: Qos) -> None:
     if given.get("dcbx") == FIRMWARE:
         for key in _OF_DCBX:
             if key in given:
@@ -128,7 +147,7 @@ def _conflicts(place: Place, given: Mapping[str, Any]) -> None:
     _doubts(place, given)
 
 
-def _doubts(place: Place, given: Mapping[str, Any]) -> None:
+def _doubts(place: Place, given: Qos) -> None:
     """Note what is possible and hardly meant."""
     lossless = given.get("pfc")
     for key in ("tos", "traffic_class"):
@@ -239,7 +258,7 @@ def _by_priority(place: Place, value: Any, what: str, read: Callable[[Place, Any
     return found
 
 
-def _ecn(place: Place, value: Any) -> dict[str, Any] | None:
+def _ecn(place: Place, value: Any) -> dict[str, dict[str, bool]] | None:
     return _by_priority(place, value, "true or false", _ecn_points)
 
 
@@ -255,7 +274,7 @@ def _ecn_points(place: Place, value: Any) -> dict[str, bool] | None:
     return {point: on for point, on in given.items() if on is not None}
 
 
-def _ets(place: Place, value: Any) -> dict[str, Any] | None:
+def _ets(place: Place, value: Any) -> dict[str, int | str] | None:
     found = _by_priority(place, value, "strict or percent", _share)
     shares = [share for share in (found or {}).values() if share != STRICT]
     strict_only = bool(found) and not shares and len(found or {}) == PRIORITIES

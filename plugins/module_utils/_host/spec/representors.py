@@ -10,7 +10,7 @@ number 88 is ``rail0_sf88``.
 from __future__ import annotations
 
 import re
-from typing import Any, Mapping
+from typing import Any, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec import syntax
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.place import Place, shown, text_of
@@ -26,16 +26,18 @@ def representor_prefix(place: Place, value: Any) -> str | None:
     return None if value is None else text_of(place, value, "the beginning of interface names", _problem)
 
 
-def check_prefix(place: Place, entry: Mapping[str, Any]) -> None:
+def check_prefix(place: Place, prefix: str | None, mode: str | None) -> None:
     """Note a prefix for an e-switch that is to have no representors."""
-    if entry["representor_prefix"] is not None and entry["eswitch_mode"] == "legacy":
+    if prefix is not None and mode == "legacy":
         place.violation("has no effect with eswitch_mode legacy: there are no representors then", "leave it out")
 
 
-def no_shared_names(places: list[Place], entries: list[dict[str, Any]]) -> None:
-    """Note names that representors of two ports, or a representor and an interface of another entry, would have."""
-    given = [(place, entry["representor_prefix"]) for place, entry in zip(places, entries)]
-    prefixes = [(place, prefix) for place, prefix in given if prefix is not None]
+def no_shared_names(places: list[Place], given: Sequence[str | None], names: Sequence[str | None]) -> None:
+    """Note names that representors of two ports, or a representor and an interface of another entry, would have.
+
+    ``given`` are the prefixes of the entries at the ``places``, ``names`` those of their interfaces.
+    """
+    prefixes = [(place, prefix) for place, prefix in zip(places, given) if prefix is not None]
     for index, (place, prefix) in enumerate(prefixes):
         for first, other in prefixes[:index]:
             if prefix in (other, f"{other}{SUBFUNCTION}") or other == f"{prefix}{SUBFUNCTION}":
@@ -43,11 +45,11 @@ def no_shared_names(places: list[Place], entries: list[dict[str, Any]]) -> None:
                     f"{shown(prefix)} gives names that {shown(other)} of {first.path} gives already",
                     "each port needs its own",
                 )
-    for place, entry in zip(places, entries):
+    for place, name in zip(places, names):
         for other_place, prefix in prefixes:
-            if _gives(prefix, entry.get("name")):
+            if _gives(prefix, name):
                 place.at("name").violation(
-                    f"{shown(entry['name'])} is a name that representors get from {other_place.path}",
+                    f"{shown(name)} is a name that representors get from {other_place.path}",
                     "choose another name, or another representor_prefix",
                 )
 

@@ -10,7 +10,7 @@ says whose traffic it is about. What comes out is taken as input again, unchange
 from __future__ import annotations
 
 import ipaddress
-from typing import Any, Iterator, Mapping, TypedDict, Union
+from typing import Any, Final, Iterator, Mapping, Sequence, TypedDict, Union
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.place import (
     Place,
@@ -23,7 +23,8 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.place impor
     whole_number,
 )
 
-ROUTES, RULES = "routes", "routing-policy"
+ROUTES: Final = "routes"
+RULES: Final = "routing-policy"
 ROUTE_KEYS = ("to", "via", "table", "metric", "on-link")
 RULE_KEYS = ("from", "to", "table", "priority")
 DEFAULT = "default"
@@ -108,24 +109,29 @@ def rule_text(rule: Rule) -> str:
     return " ".join([*networks, f"table {rule['table']} priority {rule['priority']}"])
 
 
-def check_state(place: Place, entry: Mapping[str, Any]) -> None:
+def check_state(place: Place, wanted: list[Route] | None, state: str | None) -> None:
     """Note routes of an interface that is to be down."""
-    if entry["state"] == "down" and entry[ROUTES]:
+    if state == "down" and wanted:
         place.violation("are asked of an interface that is to be down, where the kernel takes none", "set state: up")
 
 
-def no_shared_routes(places: list[Place], entries: list[dict[str, Any]]) -> None:
-    """Note routes and rules that are given twice, and rules of which it is left to chance which is asked first."""
+def no_shared_routes(
+    places: list[Place], wanted: Sequence[list[Route] | None], asked: Sequence[list[Rule] | None]
+) -> None:
+    """Note routes and rules that are given twice, and rules of which it is left to chance which is asked first.
+
+    ``wanted`` are the routes of the entries at the ``places``, ``asked`` their rules.
+    """
     known: dict[Any, str] = {}
     before: list[tuple[Rule, str]] = []
-    for place, entry in zip(places, entries):
-        for route in entry[ROUTES] or ():
+    for place, its_routes, its_rules in zip(places, wanted, asked):
+        for route in its_routes or ():
             text, first = route_text(route), known.get(route_key(route))
             if first is not None:
                 hint = "the kernel has one route for each to, table and metric"
                 place.at(ROUTES).violation(f"{text} is given by {first} already", hint)
             known.setdefault(route_key(route), place.path)
-        for rule in entry[RULES] or ():
+        for rule in its_rules or ():
             for other, first in before:
                 if rule_key(rule) == rule_key(other):
                     place.at(RULES).violation(f"{rule_text(rule)} is given by {first} already", "leave one out")

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Mapping
+from typing import Any
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.place import Place, choice_of
 
@@ -19,7 +19,7 @@ def vf_driver(place: Place, value: Any) -> str | None:
     return choice_of(place, value, VF_DRIVERS)
 
 
-def check_driver(place: Place, entry: Mapping[str, Any]) -> None:
-    """Note what functions without an interface of this host can't have."""
-    if entry["vf_driver"] == VFIO and entry["vf_mtu"] is not None:
+def check_driver(place: Place, driver: str | None, mtu: int | None) -> None:
+    """Note an MTU of functions that have no interface of this host, and so can't have one."""
+    if driver == VFIO and mtu is not None:
         place.violation("has no effect with vf_driver vfio-pci: such functions have no interface here", "leave it out")

@@ -80,9 +80,9 @@ def spans_of(guids: VfGuids | None) -> list[tuple[int, int]]:
     return [(number, number) for number in numbers]
 
 
-def no_shared_guids(places: list[Place], entries: list[dict[str, Any]]) -> None:
+def no_shared_guids(places: list[Place], wanted: Sequence[VfGuids | None]) -> None:
     """Note GUIDs that functions of two ports of the host would have."""
-    owned = [(span, index) for index, entry in enumerate(entries) for span in spans_of(entry["vf_guids"])]
+    owned = [(span, index) for index, guids in enumerate(wanted) for span in spans_of(guids)]
     for first, later, guid in doubled(owned):
         places[later].at("vf_guids").violation(
             f"gives {guid_text(guid)}, which {places[first].path} gives already", "each function needs its own GUID"

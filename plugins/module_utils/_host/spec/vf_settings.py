@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Mapping
+from typing import Any, Mapping, Sequence, TypedDict
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec import syntax
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.place import (
@@ -24,7 +24,16 @@ DETERMINISTIC = "deterministic"
 # ip-link(8): what the virtual link of a function follows.
 LINK_STATES = ("auto", "enable", "disable")
 
-VfSettings = Dict[str, Any]
+
+class VfSettings(TypedDict):
+    """Settings of the virtual functions of a port; ``max_tx_rate`` is in Mb/s, the key of an address a function."""
+
+    mac: Any
+    vlan: int | None
+    trust: bool | None
+    spoofchk: bool | None
+    max_tx_rate: int | None
+    link_state: str | None
 
 
 def vf_settings(place: Place, value: Any, count: int | None) -> VfSettings | None:
@@ -50,11 +59,11 @@ def vf_settings(place: Place, value: Any, count: int | None) -> VfSettings | Non
     return settings
 
 
-def no_shared_addresses(places: list[Place], entries: list[dict[str, Any]]) -> None:
+def no_shared_addresses(places: list[Place], wanted: Sequence[VfSettings | None]) -> None:
     """Note addresses that two virtual functions of the host would have."""
     seen: dict[str, str] = {}
-    for place, entry in zip(places, entries):
-        macs = (entry.get("vf_settings") or {}).get("mac")
+    for place, settings in zip(places, wanted):
+        macs = settings["mac"] if settings is not None else None
         for number, mac in macs.items() if isinstance(macs, dict) else ():
             here = place.at("vf_settings").at("mac").at(number)
             first = seen.setdefault(mac, here.path)

@@ -17,6 +17,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.run import basel
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.at_boot import start
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.registry import ORDER
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.result import Run
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import HostSpec
 from ansible_collections.rdma.fabric.tests.unit._host.igb import APPLY, PF, VF0, applied, booted, wish
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.machine import Kernel
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.vfs import PCI
@@ -76,7 +77,7 @@ OF_THE_PORT = {"pci": PF, "vfs": 2, "mtu": 9000}
 SHORT = 10.0
 
 
-def prepared(*entries: dict[str, Any], runs: int = 2) -> tuple[Kernel, dict[str, Any]]:
+def prepared(*entries: dict[str, Any], runs: int = 2) -> tuple[Kernel, HostSpec]:
     """The guest after a reboot that follows ``runs`` runs: the first makes the functions, the second sets them up."""
     kernel, desired = booted(), wish(*entries)
     for _run in range(runs):

@@ -16,6 +16,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths im
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.at_boot import start
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.converge import preview
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.registry import ORDER
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import HostSpec
 from ansible_collections.rdma.fabric.tests.unit._host import igb
 from ansible_collections.rdma.fabric.tests.unit._host.boot.test_boot_functions import rebooted
 from ansible_collections.rdma.fabric.tests.unit._host.igb import ALLOWED, PF, VF0, booted, wish
@@ -34,7 +35,7 @@ def prepared() -> Kernel:
     return kernel
 
 
-def done(kernel: Kernel, desired: dict[str, Any], run: Any = APPLY) -> dict[str, Any]:
+def done(kernel: Kernel, desired: HostSpec, run: Any = APPLY) -> dict[str, Any]:
     outcome = igb.applied(kernel, desired, run)
     assert not outcome.get("failed"), outcome["msg"]
     kernel.revive()

@@ -18,7 +18,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.gather imp
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import CommandResult
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import BOOT_ID
 from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.record import record
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import parse_host_variables
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import HostSpec, parse_host_variables
 from ansible_collections.rdma.fabric.tests.fixtures.hosts.firmware import FLINT, bluefield3, image_text
 from ansible_collections.rdma.fabric.tests.fixtures.hosts.fleet import FLEET
 from ansible_collections.rdma.fabric.tests.unit._host import igb
@@ -53,7 +53,7 @@ def host(marks: str = "N/A", has: str = OLD, **image: str) -> Kernel:
     return kernel
 
 
-def asked(variables: dict[str, Any] | None = None, **image: Any) -> dict[str, Any]:
+def asked(variables: dict[str, Any] | None = None, **image: Any) -> HostSpec:
     return wish(ALLOWED if variables is None else variables, firmware_image={"file": FILE, **image})
 
 
@@ -173,7 +173,7 @@ class TestBurning:
 
 
 class TestRefusals:
-    def detail(self, kernel: Kernel, desired: dict[str, Any] | None = None) -> str:
+    def detail(self, kernel: Kernel, desired: HostSpec | None = None) -> str:
         step = the_step(applied(kernel, desired or asked()), STEP)
         assert step["status"] == "refused" and burns(kernel) == []
         return str(step["detail"])

@@ -32,6 +32,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.run.at_boot impo
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.converge import apply, preview
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.result import Run
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.guard import LEAST_AFTER_BOOT
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import HostSpec
 from ansible_collections.rdma.fabric.tests.unit._host.igb import KERNEL, PF, UPLINK, booted, guest, wish
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.machine import KILL, Kernel, Killed
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.naming import give_name
@@ -59,7 +60,7 @@ def host(**files: str) -> Kernel:
     return kernel
 
 
-def run(kernel: Kernel, desired: dict[str, Any] | None = None, how: Run = APPLY) -> dict[str, Any]:
+def run(kernel: Kernel, desired: HostSpec | None = None, how: Run = APPLY) -> dict[str, Any]:
     """Run as the module does, from the check for what waits to the end of the guard."""
     confirm_start(kernel, kernel)
     assert obstacle(kernel, kernel) == ""
@@ -94,7 +95,7 @@ def name(kernel: Kernel) -> str:
     return found
 
 
-def notices(kernel: Kernel, desired: dict[str, Any] | None = None) -> list[str]:
+def notices(kernel: Kernel, desired: HostSpec | None = None) -> list[str]:
     found: list[str] = preview(kernel, desired or WISH, CHECK, None)["plan"]["notices"]
     return found
 

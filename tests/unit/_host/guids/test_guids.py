@@ -16,7 +16,11 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.guids impo
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.vf_guids import deterministic_guid
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.plan import plan_with_context
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.guid_ranges import shared_guids
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import check_spec, parse_host_variables
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import (
+    HostSpec,
+    check_spec,
+    parse_host_variables,
+)
 from ansible_collections.rdma.fabric.tests.unit._host.families import FAMILIES, INFINIBAND, PF, Family
 from ansible_collections.rdma.fabric.tests.unit._host.kernel import vfs
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.machine import Kernel
@@ -289,7 +293,7 @@ def test_two_ports_of_a_host_share_no_guid() -> None:
 
 
 def test_two_hosts_share_no_guid() -> None:
-    def desired(**entry: Any) -> dict[str, Any]:
+    def desired(**entry: Any) -> HostSpec:
         return parse_host_variables("x", {"rdma_fabric_interfaces": [{"pci": PF, "vfs": 2, **entry}]})[0]
 
     apart = {"first": "02:11:22:33:44:55:66:08", "last": "02:11:22:33:44:55:66:0f"}

@@ -14,7 +14,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.persisted i
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.naming.representors import wanted_name
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.gather import gather
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.plan import plan_with_context
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import parse_host_variables
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import HostSpec, parse_host_variables
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import Violation
 from ansible_collections.rdma.fabric.tests.fixtures.hosts.fleet import FLEET
 from ansible_collections.rdma.fabric.tests.unit._host import igb, mlx5
@@ -35,11 +35,11 @@ SWITCHDEV: dict[str, Any] = {"vfs": 2, "eswitch_mode": "switchdev"}
 RENAME = "naming:representors"
 
 
-def done(kernel: Kernel, desired: dict[str, Any], run: Any = APPLY) -> dict[str, Any]:
+def done(kernel: Kernel, desired: HostSpec, run: Any = APPLY) -> dict[str, Any]:
     return mlx5.done(kernel, desired, run)
 
 
-def applied(kernel: Kernel, desired: dict[str, Any]) -> dict[str, Any]:
+def applied(kernel: Kernel, desired: HostSpec) -> dict[str, Any]:
     return mlx5.applied(kernel, desired, APPLY)
 
 
@@ -245,7 +245,7 @@ class TestTwoPorts:
         document["commands"] = {line: said for line, said in document["commands"].items() if "devlink" not in line}
         return Kernel(document)
 
-    def both(self, **prefixes: str) -> dict[str, Any]:
+    def both(self, **prefixes: str) -> HostSpec:
         given = {address: {"representor_prefix": prefix} for address, prefix in zip(self.RAILS, prefixes.values())}
         entries = [{"pci": address, "vfs": 1, "eswitch_mode": "switchdev"} for address in self.RAILS]
         return igb.wish(*({**entry, **given.get(str(entry["pci"]), {})} for entry in entries))
@@ -288,7 +288,7 @@ class TestRemoval:
 
 
 class TestRefusals:
-    def refusal(self, kernel: Kernel, desired: dict[str, Any], address: str = PF) -> str:
+    def refusal(self, kernel: Kernel, desired: HostSpec, address: str = PF) -> str:
         step = the_step(applied(kernel, desired), f"naming:{address}:representors")
         assert step["status"] == "refused"
         assert kernel.mutations == []

@@ -18,6 +18,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.record
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.at_boot import start
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.registry import ORDER
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.result import Run
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import HostSpec
 from ansible_collections.rdma.fabric.tests.fixtures.hosts.firmware import connectx7
 from ansible_collections.rdma.fabric.tests.unit._host import igb, mlx5
 from ansible_collections.rdma.fabric.tests.unit._host.families import ETHERNET, NETDEVS, PF, host_with
@@ -62,7 +63,7 @@ def host(*pods: str, state: Any = STORED) -> Kernel:
     return kernel
 
 
-def applied(kernel: Kernel, desired: dict[str, Any]) -> dict[str, Any]:
+def applied(kernel: Kernel, desired: HostSpec) -> dict[str, Any]:
     return mlx5.applied(kernel, desired, APPLY)
 
 

@@ -18,7 +18,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.record
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.at_boot import start
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.converge import apply, preview
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.result import Run
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import parse_host_variables
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import HostSpec, parse_host_variables
 from ansible_collections.rdma.fabric.tests.fixtures.hosts.h100 import CONNECTX7_ETHERNET, H100
 from ansible_collections.rdma.fabric.tests.fixtures.hosts.parts import SWITCH_PORT, add_root_port
 from ansible_collections.rdma.fabric.tests.fixtures.hosts.tree import Tree
@@ -74,14 +74,14 @@ def node(family: Any = CX7) -> Tree:
     return tree
 
 
-def wish(pcie: Any, consent: bool = True, **variables: Any) -> dict[str, Any]:
+def wish(pcie: Any, consent: bool = True, **variables: Any) -> HostSpec:
     given = {"rdma_fabric_pcie": pcie, "rdma_fabric_allow_acs_change": consent, **variables}
     desired, violations, _notices = parse_host_variables("gpu01", given)
     assert violations == []
     return desired
 
 
-def run(kernel: Kernel, desired: dict[str, Any], how: Run = APPLY) -> dict[str, Any]:
+def run(kernel: Kernel, desired: HostSpec, how: Run = APPLY) -> dict[str, Any]:
     return apply(kernel, desired, how, None, kernel)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.converge import apply, preview
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.result import Run
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import parse_host_variables
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import HostSpec, parse_host_variables
 from ansible_collections.rdma.fabric.tests.unit._host.families import (
     ETHERNET,
     FAMILIES,
@@ -59,7 +59,7 @@ def host(tree: str = INBOX, *, family: Family = CONNECTX7, **dcb: Any) -> Kernel
     return kernel
 
 
-def wish(settings: Any, **variables: Any) -> dict[str, Any]:
+def wish(settings: Any, **variables: Any) -> HostSpec:
     """What a user asks for of the port, checked as a user's variables are."""
     entry = {"pci": PF} if settings is None else {"pci": PF, "qos": settings}
     desired, violations, _notices = parse_host_variables("gpu01", {"rdma_fabric_interfaces": [entry], **variables})

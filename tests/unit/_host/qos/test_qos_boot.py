@@ -15,6 +15,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths im
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.at_boot import Outcome, set_devices_up, start
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.converge import apply
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.result import Run
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import HostSpec
 from ansible_collections.rdma.fabric.tests.fixtures.hosts.parts import eui64, ipv4_gid
 from ansible_collections.rdma.fabric.tests.fixtures.hosts.tree import Model, Netdev, Port
 from ansible_collections.rdma.fabric.tests.unit._host import igb
@@ -42,7 +43,7 @@ BOND = "/sys/devices/virtual/net/bond0"
 TOS = f"{qos.RDMA_CM}/rxe0/ports/1/default_roce_tos"
 
 
-def applied(kernel: Kernel, desired: dict[str, Any], run: Run = APPLY) -> dict[str, Any]:
+def applied(kernel: Kernel, desired: HostSpec, run: Run = APPLY) -> dict[str, Any]:
     return apply(kernel, desired, run, None, kernel)
 
 

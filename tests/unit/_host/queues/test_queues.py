@@ -20,7 +20,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.run.at_boot impo
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.plan import plan_with_context
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.registry import ORDER
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.result import Run
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import parse_host_variables
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import HostSpec, parse_host_variables
 from ansible_collections.rdma.fabric.tests.unit._host import igb, mlx5
 from ansible_collections.rdma.fabric.tests.unit._host.families import ETHERNET, NETDEVS, PF
 from ansible_collections.rdma.fabric.tests.unit._host.kernel import queues
@@ -42,11 +42,11 @@ def host() -> Kernel:
     return kernel
 
 
-def done(kernel: Kernel, desired: dict[str, Any], run: Run = APPLY) -> dict[str, Any]:
+def done(kernel: Kernel, desired: HostSpec, run: Run = APPLY) -> dict[str, Any]:
     return mlx5.done(kernel, desired, run)
 
 
-def applied(kernel: Kernel, desired: dict[str, Any]) -> dict[str, Any]:
+def applied(kernel: Kernel, desired: HostSpec) -> dict[str, Any]:
     return mlx5.applied(kernel, desired, APPLY)
 
 

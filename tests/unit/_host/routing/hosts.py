@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.result import Run
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import HostSpec
 from ansible_collections.rdma.fabric.tests.unit._host import igb, mlx5
 from ansible_collections.rdma.fabric.tests.unit._host.families import ETHERNET, NETDEVS, PF
 from ansible_collections.rdma.fabric.tests.unit._host.kernel import routes
@@ -30,7 +31,7 @@ ALL: dict[str, Any] = {"routes": [IPV4, LINK, IPV6], "rules": [RULE, RULE6]}
 STATIC = "4"
 
 
-def wish(variables: dict[str, Any] | None = None, rules: Any = None, **entry: Any) -> dict[str, Any]:
+def wish(variables: dict[str, Any] | None = None, rules: Any = None, **entry: Any) -> HostSpec:
     """What is asked of the one port; ``rules`` are those of routing-policy."""
     desired = {"pci": PF, "routing-policy": rules, **entry}
     return igb.wish(desired, **(variables or {}))
@@ -42,11 +43,11 @@ def host(*addresses: str) -> Kernel:
     return kernel
 
 
-def applied(kernel: Kernel, desired: dict[str, Any], run: Run = APPLY) -> dict[str, Any]:
+def applied(kernel: Kernel, desired: HostSpec, run: Run = APPLY) -> dict[str, Any]:
     return mlx5.applied(kernel, desired, run)
 
 
-def done(kernel: Kernel, desired: dict[str, Any], run: Run = APPLY) -> dict[str, Any]:
+def done(kernel: Kernel, desired: HostSpec, run: Run = APPLY) -> dict[str, Any]:
     return mlx5.done(kernel, desired, run)
 
 

@@ -12,6 +12,7 @@ import pytest
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.gather import gather
 from ansible_collections.rdma.fabric.plugins.module_utils._host.guard.arm import touches_uplink
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.plan import plan_with_context
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import HostSpec
 from ansible_collections.rdma.fabric.tests.unit._host.kernel import routes
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.machine import Kernel
 from ansible_collections.rdma.fabric.tests.unit._host.mlx5 import the_step
@@ -110,7 +111,7 @@ class TestRefusals:
         ],
     )
     def test_what_would_lead_away_the_answers_to_the_controller(self, entry: dict[str, Any], what: str) -> None:
-        desired = {**wish(**entry), "controller": "10.66.7.8"}
+        desired: HostSpec = {**wish(**entry), "controller": "10.66.7.8"}
         step = the_step(applied(host(), desired), STEP)
         assert step["status"] == "refused"
         assert what in step["detail"] and "(10.66.7.8)" in step["detail"]

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import check_spec, parse_host_variables
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.interfaces import InterfaceSpec
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import Violation
 
 PF, OTHER = "0000:18:00.0", "0000:40:00.0"
@@ -17,12 +18,12 @@ ROUTE = {"to": "10.2.0.0/16", "via": "10.1.0.1"}
 RULE = {"from": "10.1.0.0/24", "table": 101}
 
 
-def parsed(*entries: dict[str, Any]) -> tuple[list[dict[str, Any]], list[Violation]]:
+def parsed(*entries: dict[str, Any]) -> tuple[list[InterfaceSpec], list[Violation]]:
     desired, violations, _notices = parse_host_variables("gpu01", {"rdma_fabric_interfaces": [*entries]})
     return desired["interfaces"], violations
 
 
-def accepted(**entry: Any) -> dict[str, Any]:
+def accepted(**entry: Any) -> InterfaceSpec:
     (found,), violations = parsed({"pci": PF, **entry})
     assert violations == []
     return found
@@ -52,7 +53,7 @@ def test_what_comes_out_goes_in_again() -> None:
         "routing-policy": [{"to": "fd00:3::/64", "table": 7, "priority": 5}, RULE],
     }
     entry = accepted(**everything)
-    assert [route["to"] for route in entry["routes"]] == ["10.1.0.0/24", "10.9.0.7/32", "::/0"]
+    assert [route["to"] for route in entry["routes"] or []] == ["10.1.0.0/24", "10.9.0.7/32", "::/0"]
     assert check_spec({"interfaces": [entry]})["interfaces"] == [entry]
 
 
@@ -74,8 +75,10 @@ def test_the_default_route_needs_a_table_of_its_own() -> None:
             "[0].routes[0].to 0.0.0.0/0 holds all addresses: it would take the uplink's traffic away"
         )
         assert "give it a table of its own" in text
-    assert accepted(routes=[{"to": "default", "via": "10.1.0.1", "table": 101}])["routes"][0]["to"] == "0.0.0.0/0"
-    assert accepted(routes=[{"to": "::/0", "table": 101}])["routes"][0]["via"] is None
+    (route,) = accepted(routes=[{"to": "default", "via": "10.1.0.1", "table": 101}])["routes"] or []
+    assert route["to"] == "0.0.0.0/0"
+    (route,) = accepted(routes=[{"to": "::/0", "table": 101}])["routes"] or []
+    assert route["via"] is None
 
 
 @pytest.mark.parametrize(

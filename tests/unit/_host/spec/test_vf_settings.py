@@ -7,13 +7,18 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import check_spec, parse_host_variables
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import (
+    HostSpec,
+    check_spec,
+    parse_host_variables,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.vf_settings import VF_KEYS
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import Violation
 
 PF = "0000:18:00.0"
 
 
-def parsed(**entry: Any) -> tuple[dict[str, Any], list[Violation]]:
+def parsed(**entry: Any) -> tuple[HostSpec, list[Violation]]:
     desired, violations, _notices = parse_host_variables("gpu01", {"rdma_fabric_interfaces": [{"pci": PF, **entry}]})
     return desired, violations
 
@@ -43,9 +48,10 @@ def test_every_setting_arrives_and_is_accepted_again() -> None:
 
 
 def test_what_is_not_given_is_left_alone() -> None:
-    settings = parsed(vf_settings={"trust": True})[0]["interfaces"][0]["vf_settings"]
-    assert {key for key, value in settings.items() if value is not None} == {"trust"}
-    assert parsed(vf_settings={"mac": "deterministic"})[0]["interfaces"][0]["vf_settings"]["mac"] == "deterministic"
+    nothing = dict.fromkeys(VF_KEYS)
+    for given in ({"trust": True}, {"mac": "deterministic"}):
+        (entry,) = parsed(vf_settings=given)[0]["interfaces"]
+        assert entry["vf_settings"] == {**nothing, **given}
 
 
 @pytest.mark.parametrize(

@@ -12,12 +12,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec import qos_values
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import check_spec, parse_host_variables
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import (
+    HostSpec,
+    check_spec,
+    parse_host_variables,
+)
 
 PF = "0000:18:00.0"
 
 
-def parsed(settings: Any, of_host: Any = None) -> tuple[dict[str, Any], list[Any], list[Any]]:
+def parsed(settings: Any, of_host: Any = None) -> tuple[HostSpec, list[Any], list[Any]]:
     variables = {"rdma_fabric_interfaces": [{"pci": PF, "qos": settings}], "rdma_fabric_roce_qos": of_host}
     return parse_host_variables("gpu01", variables)
 

@@ -9,7 +9,11 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import check_spec, parse_host_variables
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import (
+    HostSpec,
+    check_spec,
+    parse_host_variables,
+)
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import Violation
 
 
@@ -24,7 +28,7 @@ def the_problem(**variables: Any) -> Violation:
     return found[0]
 
 
-def accepted(**variables: Any) -> dict[str, Any]:
+def accepted(**variables: Any) -> HostSpec:
     prefixed = {f"rdma_fabric_{name}": value for name, value in variables.items()}
     desired, violations, _notices = parse_host_variables("gpu01", prefixed)
     assert violations == []

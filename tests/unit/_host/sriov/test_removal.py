@@ -10,6 +10,7 @@ from typing import Any
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run import baseline
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.converge import apply
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.result import Run
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import HostSpec
 from ansible_collections.rdma.fabric.tests.unit._host import igb
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.machine import Kernel
 
@@ -30,7 +31,7 @@ def host_with_rails() -> Kernel:
     return kernel
 
 
-def succeeded(kernel: Kernel, desired: dict[str, Any], run: Run) -> dict[str, Any]:
+def succeeded(kernel: Kernel, desired: HostSpec, run: Run) -> dict[str, Any]:
     outcome = apply(kernel, desired, run, None, kernel)
     assert not outcome.get("failed"), outcome["msg"]
     return outcome

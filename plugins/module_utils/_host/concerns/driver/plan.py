@@ -114,7 +114,7 @@ def _remarks(case: Case) -> list[str]:
 
 
 def _unclear(context: Context, wish: Unclear) -> Step:
-    asked = [request.get("driver") for request in context.desired["requests"] if request.get("driver")]
+    asked = [request["driver"] for request in context.desired["requests"] if request["driver"]]
     return refused_step(
         "driver",
         "wish",

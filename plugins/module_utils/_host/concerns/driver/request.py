@@ -9,7 +9,7 @@ from typing import Any, Mapping, NamedTuple
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.host_requests import requests_for
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.driver import ABSENT, CONTAINER, driver
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.driver import ABSENT, CONTAINER, DriverSpec, driver
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.driver_families import (
     DOCA_OFED,
     FLAVOUR_TITLES,
@@ -22,6 +22,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.driver_vers
     is_image_digest,
     parse_driver_version,
 )
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import HostRequest
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.place import Found, Place
 
 VARIABLE = "rdma_fabric_driver"
@@ -70,7 +71,8 @@ def wish_of(context: Context) -> Wish | Unclear | None:
     own = context.desired.get("driver")
     requests = requests_for(context, "driver")
     if len(requests) > 1:
-        names = " and ".join(f"{request['source']} ({request['driver'].get('version')})" for request in requests)
+        asked = [(request["source"], request["driver"] or {}) for request in requests]
+        names = " and ".join(f"{source} ({section.get('version')})" for source, section in asked)
         detail = "narrow their nodeSelector so that one is left"
         return Unclear("choose between contradicting driver requests", f"{names} all select this host", detail)
     if own and requests and _in_container(requests[0]) and own["source"] != CONTAINER:
@@ -90,15 +92,16 @@ def flavour_of(image: Any, version: DriverVersion | None) -> str:
     return DOCA_OFED if newer or image == _DOCA_IMAGE else MLNX_OFED
 
 
-def _in_container(request: Mapping[str, Any]) -> bool:
+def _in_container(request: HostRequest) -> bool:
     """Return whether a policy has the driver of its nodes in a container, and asks hosts for no packages."""
-    return bool(request["driver"].get("source") == CONTAINER)
+    return (request["driver"] or {}).get("source") == CONTAINER
 
 
-def _own_wish(own: Mapping[str, Any], request: Mapping[str, Any] | None) -> Wish | Unclear:
+def _own_wish(own: DriverSpec, request: HostRequest | None) -> Wish | Unclear:
     version = parse_driver_version(own["version"] or "")
     flavour = INBOX if own["state"] == ABSENT else own["flavour"] or flavour_of(None, version)
-    asked = parse_driver_version(str((request or {"driver": {}})["driver"].get("version") or ""))
+    section = (request["driver"] if request is not None else None) or {}
+    asked = parse_driver_version(str(section.get("version") or ""))
     if request is not None and asked is not None and (version is None or version.fields != asked.fields):
         return Unclear(
             "choose between contradicting driver requests",
@@ -108,8 +111,8 @@ def _own_wish(own: Mapping[str, Any], request: Mapping[str, Any] | None) -> Wish
     return Wish(VARIABLE, flavour, version, own)
 
 
-def _requested_wish(request: Mapping[str, Any], own: Mapping[str, Any] | None) -> Wish | Unclear:
-    section = request["driver"]
+def _requested_wish(request: HostRequest, own: DriverSpec | None) -> Wish | Unclear:
+    section = request["driver"] or {}
     text = str(section.get("version") or "")
     version = parse_driver_version(text)
     if version is None and not _in_container(request):

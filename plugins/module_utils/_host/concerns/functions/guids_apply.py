@@ -92,8 +92,9 @@ def work(context: Context, step: Step) -> Work:
 
 def restore(desired: HostSpec, key: str, original: Any) -> None:
     """Ask for the GUIDs that functions had, where all of them had some: none can't be asked for."""
-    former = [(entry or {}).get("node_guid") for entry in original.values()] if isinstance(original, dict) else []
-    if former and all(guid and guid_number(guid) for guid in former):
+    found = [(entry or {}).get("node_guid") for entry in original.values()] if isinstance(original, dict) else []
+    former = [guid for guid in found if guid and guid_number(guid)]
+    if former and len(former) == len(found):
         wanted_interface(desired, key)["vf_guids"] = former
 
 

@@ -88,12 +88,12 @@ def _given_away(context: Context, interface: Interface, changes: Changes) -> dic
 
 
 def _needs_mac(interface: Interface, mac: str | None) -> bool:
-    return interface.wanted["vf_settings"].get("mac") == DETERMINISTIC and not mac
+    return (interface.wanted["vf_settings"] or {}).get("mac") == DETERMINISTIC and not mac
 
 
 def _unknown_numbers(context: Context, interface: Interface, count: int) -> list[str]:
     """Say which addresses are given for functions that do not exist."""
-    given = interface.wanted["vf_settings"].get("mac")
+    given = (interface.wanted["vf_settings"] or {}).get("mac")
     numbers = (
         sorted((int(number) for number in given if int(number) >= count), key=int) if isinstance(given, dict) else []
     )
@@ -198,7 +198,7 @@ def _busy(context: Context, interface: Interface, numbers: Sequence[int]) -> lis
 
 
 def _detail(interface: Interface) -> str:
-    given = interface.wanted["vf_settings"]
+    given = interface.wanted["vf_settings"] or {}
     shown = [f"{key} {word(given[key])}" for key in VF_KEYS if given.get(key) is not None]
     return ", ".join(shown)
 

@@ -117,7 +117,8 @@ def restore(desired: HostSpec, key: str, original: Any) -> None:
     """Ask for the number of functions that a device had, and for what those were like that stay."""
     if key.endswith(SUFFIX):
         if isinstance(original, dict):
-            wanted_interface(desired, key[: -len(SUFFIX)]).update({"vf_settings": {}, BEFORE: original})
+            entry = wanted_interface(desired, key[: -len(SUFFIX)])
+            entry["vf_settings"], entry[BEFORE] = None, original
     elif key.endswith(DRIVER):
         found = set(original.values()) if isinstance(original, dict) else set()
         if found:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 from types import MappingProxyType
-from typing import Any, Mapping
+from typing import Any, Final, Mapping
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import ConcernPlan, Context
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.handler import Handler
@@ -50,7 +50,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.former impo
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import HostSpec
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.interfaces import LOCAL_NODE
 
-CONCERN = "irq_affinity"
+CONCERN: Final = "irq_affinity"
 IRQBALANCE = "irqbalance"
 # Steps on an interface after which its driver may use other interrupts.
 _RENEWING = ("eswitch", "mtu", "link", "queues", "qos")

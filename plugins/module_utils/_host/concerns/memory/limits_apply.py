@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from types import MappingProxyType
+from typing import Mapping
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.memory.limits_files import (
     boot_files,
@@ -45,7 +46,7 @@ def work(context: Context, step: Step) -> Work:
     return Work(context.boot_operations(files), context.boot_undo(files))
 
 
-def _problem(host: Host, wanted: dict[str, object]) -> str:
+def _problem(host: Host, wanted: Mapping[str, object]) -> str:
     result = host.run(SHOW_DEFAULTS, _SHOW_SECONDS)
     now = parse_defaults(result.stdout)
     other = [f"{key} is {now[key]}, not {value}" for key, value in wanted.items() if now[key] not in (None, value)]

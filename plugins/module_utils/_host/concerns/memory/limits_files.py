@@ -10,7 +10,6 @@ from typing import Any, Mapping
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.limits import INFINITY, LIMITS, MANAGER_FILE
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import MARKER
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.memory import UNLIMITED
 
 LOGIN_FILE = "/etc/security/limits.d/90-rdma-fabric.conf"
 """Read by PAM for every new login."""
@@ -23,12 +22,15 @@ def found(context: Context) -> Mapping[str, Any]:
     return settings
 
 
-def wanted_limits(context: Context) -> dict[str, Any]:
+def wanted_limits(context: Context) -> dict[str, int | str]:
     """Return the wanted limits in systemd's units: bytes, files, or ``infinity``."""
-    limits = {}
-    for key, value in context.desired["limits"].items():
-        if value is not None:
-            limits[key] = INFINITY if value == UNLIMITED else value * 1024 if key == "memlock" else value
+    asked = context.desired["limits"]
+    memlock, nofile = asked["memlock"], asked["nofile"]
+    limits: dict[str, int | str] = {}
+    if memlock is not None:
+        limits["memlock"] = memlock * 1024 if isinstance(memlock, int) else INFINITY
+    if nofile is not None:
+        limits["nofile"] = nofile
     return limits
 
 

@@ -99,7 +99,10 @@ def restore(desired: HostSpec, key: str, original: Any) -> None:
     elif isinstance(original, str) and not key.startswith("/"):
         is_rdma = key.endswith(rdma.SUFFIX)
         entry = wanted_interface(desired, key[: -len(rdma.SUFFIX)] if is_rdma else key)
-        entry["rdma_name" if is_rdma else "name"] = original
+        if is_rdma:
+            entry["rdma_name"] = original
+        else:
+            entry["name"] = original
 
 
 def _files_only(context: Context, files: Files) -> Work:

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from types import MappingProxyType
-from typing import Any, Callable, Mapping, NamedTuple
+from typing import Any, Callable, Mapping, NamedTuple, cast
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.qos import state
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.qos.files import UNIT_FILE, boot_files
@@ -30,7 +30,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access i
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec import qos_values
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.former import wanted_interface
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import HostSpec
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.qos import DSCP, OS
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.qos import DSCP, OS, Qos
 
 _SECONDS = 30.0
 # The driver takes the link down and up; optics of 400 Gb/s take their time.
@@ -145,9 +145,10 @@ def restore(desired: HostSpec, key: str, original: Any) -> None:
     if original is None and setting != "tos":
         return
     entry = wanted_interface(desired, interface)
-    entry["qos"] = dict(entry.get("qos") or {})
     exact = setting in {"dscp_priority", "ecn"}
-    entry["qos"][setting] = {state.EXACTLY: original} if exact else original
+    former = {setting: {state.EXACTLY: original} if exact else original}
+    kept = entry["qos"] if isinstance(entry["qos"], dict) else {}
+    entry["qos"] = cast(Qos, {**kept, **former})
 
 
 def _device_of(interface: Interface, port: Mapping[str, Any]) -> str:

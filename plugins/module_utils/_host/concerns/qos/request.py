@@ -5,14 +5,15 @@
 
 from __future__ import annotations
 
-from typing import Any, Mapping
-
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import REFUSED
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import NETDEV_DRIVER
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interfaces import Interface
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.qos_scope import OF_DEVICE, given
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.qos import Qos
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Facts
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import HostSpec
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.interfaces import InterfaceSpec
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.qos import Qos, only
 
 CONCERN = "qos"
 # Drivers take the link down and up for these.
@@ -23,7 +24,7 @@ def lasting(context: Context, interface: Interface) -> Qos:
     """Return what the boot unit makes again: all that is given and not refused."""
     refused = {step["id"] for step in context.earlier if step["status"] == REFUSED}
     wanted = given(context.desired, interface)
-    return {key: value for key, value in wanted.items() if step_id(key, interface) not in refused}
+    return only(wanted, [key for key in wanted if step_id(key, interface) not in refused])
 
 
 def key_for(setting: str, interface: Interface) -> str:
@@ -36,13 +37,14 @@ def step_id(setting: str, interface: Interface) -> str:
     return f"{CONCERN}:{key_for(setting, interface)}"
 
 
-def without_soft_devices(desired: Mapping[str, Any], facts: Mapping[str, Any]) -> dict[str, Any]:
+def without_soft_devices(desired: HostSpec, facts: Facts) -> HostSpec:
     """Return what can be had while the host starts: software makes RDMA devices on other cards' ports later."""
     drivers = {nic["address"]: nic["driver"] for nic in facts["nics"]}
 
-    def had(entry: Mapping[str, Any]) -> Mapping[str, Any]:
-        if not entry.get("qos") or drivers.get(entry.get("pci")) in {None, NETDEV_DRIVER}:
+    def had(entry: InterfaceSpec) -> InterfaceSpec:
+        qos = entry["qos"]
+        if not qos or isinstance(qos, bool) or drivers.get(entry.get("pci", "")) in {None, NETDEV_DRIVER}:
             return entry
-        return {**entry, "qos": {key: value for key, value in entry["qos"].items() if key not in OF_DEVICE}}
+        return {**entry, "qos": only(qos, [key for key in qos if key not in OF_DEVICE])}
 
     return {**desired, "interfaces": list(map(had, desired["interfaces"]))}
