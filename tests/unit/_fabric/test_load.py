@@ -19,7 +19,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.finding
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.schema import walk
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.load import HostReading
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.models import MODELS
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.render import render
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.render import objects_of, render
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import check_spec, parse_host_variables
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import Notice, Violation
 from ansible_collections.rdma.fabric.tests.unit._fabric.inputs import (
@@ -215,6 +215,13 @@ class TestResources:
                 "source": "rdma_fabric_macvlan_networks",
             }
         ]
+
+    def test_a_namespace_of_what_is_in_none_is_named_and_not_made(self) -> None:
+        text = "apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: a, namespace: b}\nrules: []\n"
+        fabric = of_text(text).accepted()
+        found = fabric.said("a ClusterRole is in no namespace")
+        assert (found.path, found.line) == ("metadata.namespace", 3)
+        assert [each["kind"] for each in objects_of(render(fabric.spec))] == ["ClusterRole"]
 
     def test_a_list_is_taken_apart(self) -> None:
         text = "apiVersion: v1\nkind: List\nitems:\n- {apiVersion: v1, kind: Namespace, metadata: {name: a}}\n- 5\n"

@@ -52,6 +52,20 @@ def wrapped(kind: str, pod: Any) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": kind, "metadata": {"name": "x"}, "spec": spec}
 
 
+@pytest.mark.parametrize(
+    ("api_version", "kind"),
+    [
+        ("rbac.authorization.k8s.io/v1", "ClusterRoleBinding"),
+        ("v1", "Node"),
+        ("nfd.k8s-sigs.io/v1alpha1", "NodeFeatureRule"),
+    ],
+)
+def test_what_is_in_no_namespace_is_pushed_without_one(api_version: str, kind: str) -> None:
+    given = {"apiVersion": api_version, "kind": kind, "metadata": {"name": "x", "namespace": "n"}}
+    assert "namespace" not in canonical_given(given, "given")["metadata"]
+    assert canonical_given({**given, "apiVersion": "own.io/v1"}, "given")["metadata"]["namespace"] == "n"
+
+
 def test_nulls_and_empty_containers_go_at_any_depth_and_zero_stays() -> None:
     value: dict[str, Any] = {"a": None, "b": {"c": {}, "d": {"e": []}}, "f": [{"g": None}], "h": 0, "i": False, "j": ""}
     assert canonical(value) == {"f": [{}], "h": 0, "i": False, "j": ""}

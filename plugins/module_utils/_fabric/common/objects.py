@@ -27,6 +27,29 @@ _POD_TEMPLATES = {
     "ReplicaSet": ("spec", "template"),
     "StatefulSet": ("spec", "template"),
 }
+_IN_NO_NAMESPACE = {
+    "": ("Namespace", "Node", "PersistentVolume"),
+    "admissionregistration.k8s.io": (
+        "MutatingWebhookConfiguration",
+        "ValidatingAdmissionPolicy",
+        "ValidatingAdmissionPolicyBinding",
+        "ValidatingWebhookConfiguration",
+    ),
+    "apiextensions.k8s.io": ("CustomResourceDefinition",),
+    "apiregistration.k8s.io": ("APIService",),
+    "networking.k8s.io": ("IngressClass",),
+    "nfd.k8s-sigs.io": ("NodeFeatureRule",),
+    "node.k8s.io": ("RuntimeClass",),
+    "rbac.authorization.k8s.io": ("ClusterRole", "ClusterRoleBinding"),
+    "resource.k8s.io": ("DeviceClass", "ResourceSlice"),
+    "scheduling.k8s.io": ("PriorityClass",),
+    "storage.k8s.io": ("CSIDriver", "StorageClass"),
+}
+
+
+def is_cluster_scoped(api_version: str, kind: str) -> bool:
+    """Tell whether objects of a kind are in no namespace, as far as the kind is known here."""
+    return kind in _IN_NO_NAMESPACE.get(api_version.rpartition("/")[0], ())
 
 
 def component_labels(component: str) -> dict[str, str]:
@@ -195,7 +218,7 @@ def canonical(value: Any) -> Any:
 def canonical_given(given: Object, component: str) -> Object:
     """Return a user's object as it is pushed: what it means is unchanged, only its spelling is the server's.
 
-    Status and server-set metadata go, quantities, ``fieldRef`` and ports get the form the server stores, and our labels
+    Status, server-set metadata and the namespace of what is in none go, quantities, ``fieldRef`` and ports get the form the server stores, and our labels
     are added where the user set none of that name.
     """
     copy: Object = {key: item for key, item in without_nulls(given).items() if key != "status"}
@@ -204,6 +227,8 @@ def canonical_given(given: Object, component: str) -> Object:
         for key, item in copy.get("metadata", {}).items()
         if key not in ("creationTimestamp", "managedFields", "resourceVersion", "uid", "generation", "selfLink")
     }
+    if is_cluster_scoped(str(copy.get("apiVersion")), str(copy.get("kind"))):
+        metadata.pop("namespace", None)
     metadata["labels"] = {**component_labels(component), **(metadata.get("labels") or {})}
     copy["metadata"] = metadata
     pod = pod_of(copy)

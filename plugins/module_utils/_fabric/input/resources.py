@@ -23,6 +23,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.names i
     dns_subdomain,
     node_policy_name,
 )
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.objects import is_cluster_scoped
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.schema import Model
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.models import API_VERSION, MODELS
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.models_kubernetes import METADATA
@@ -194,6 +195,9 @@ def _named_object(content: Mapping[str, Any], kind: str, place: Place) -> Iterat
     name, namespace = metadata.get("name", ""), metadata.get("namespace", "")
     if name:
         place.at("metadata", "name").violations(_NAME_RULES.get(kind, _any_name)(name))
+    if namespace and is_cluster_scoped(str(content.get("apiVersion")), kind):
+        place.at("metadata", "namespace").notice("has no effect here", f"a {kind} is in no namespace")
+        namespace = ""
     if namespace:
         place.at("metadata", "namespace").violations(dns_label(namespace))
     yield Resource(kind, name, namespace, content, place, place.at("spec"))
