@@ -229,6 +229,22 @@ class TestResources:
         assert fabric.wrong("items[1]").line == 5
         assert of_text(text.replace("- 5\n", "")).accepted().spec["objects"][0]["metadata"]["name"] == "a"
 
+    def test_items_of_a_typed_list_are_of_its_kind_unless_they_say_another(self) -> None:
+        items = "items:\n- metadata: {name: a}\n  spec: {master: ens1f0}\n"
+        network = of_text("apiVersion: mellanox.com/v1alpha1\nkind: MacvlanNetworkList\n" + items).accepted()
+        assert [(each["kind"], each["name"]) for each in network.spec["networks"]] == [("MacvlanNetwork", "a")]
+        items = "items:\n- {metadata: {name: a}}\n- {apiVersion: v1, kind: Secret, metadata: {name: b}}\n"
+        objects = of_text("apiVersion: v1\nkind: ConfigMapList\n" + items).accepted().spec["objects"]
+        assert [each["kind"] for each in objects] == ["ConfigMap", "Secret"]
+        of_text("apiVersion: a.io/v1\nkind: AllowList\nmetadata: {name: a}\n").accepted()
+
+    @pytest.mark.parametrize(("items", "words"), [("", "is missing"), ("items: {a: {}}\n", "is a mapping, not a list")])
+    def test_a_list_without_items_is_refused(self, items: str, words: str) -> None:
+        assert words in of_text("apiVersion: v1\nkind: List\n" + items).wrong("items").problem
+
+    def test_an_empty_list_is_named(self) -> None:
+        assert of_text("apiVersion: v1\nkind: List\nitems: []\n").accepted().said("holds no object").line == 3
+
     @pytest.mark.parametrize(
         ("text", "path", "words"),
         [

@@ -85,6 +85,7 @@ _NAME_RULES: dict[str, Check] = {
     "Service": dns_label,
     "NicNodePolicy": node_policy_name,
 }
+_LIST = "List"
 _UNREAD_METADATA = ("finalizers", "generateName", "ownerReferences")
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 _METADATA = Model("metadata", METADATA)
@@ -149,12 +150,26 @@ def _read_object(content: Any, place: Place) -> Iterator[Resource]:
             place.violation(f"has no {field}" if value is None else f"has {described(value)} as {field}")
     if not isinstance(api_version, str) or not isinstance(kind, str) or not api_version or not kind:
         return
-    if kind == "List":
-        items = content.get("items")
-        for index, item in enumerate(items if isinstance(items, list) else []):
-            yield from _read_object(item, place.at("items", index))
+    if kind == _LIST or (kind.endswith(_LIST) and isinstance(content.get("items"), list)):
+        yield from _read_list(content, place)
     elif _is_known(api_version, kind, place):
         yield from _named_object(content, kind, place)
+
+
+def _read_list(content: Mapping[str, Any], place: Place) -> Iterator[Resource]:
+    """Yield the resources of a list; the items of a ``PodList`` and its like need not say that they are Pods."""
+    items = content.get("items")
+    if not isinstance(items, list):
+        hint = "give the objects below items, or each as a document of its own"
+        place.at("items").violation("is missing" if items is None else f"is {described(items)}, not a list", hint)
+        return
+    if not items:
+        place.at("items").notice("holds no object", "nothing is made of an empty list")
+    of_kind = str(content["kind"])[: -len(_LIST)]
+    implied = {"apiVersion": content["apiVersion"], "kind": of_kind} if of_kind else {}
+    for index, item in enumerate(items):
+        whole = {**implied, **item} if isinstance(item, Mapping) else item
+        yield from _read_object(whole, place.at("items", index))
 
 
 def _is_known(api_version: str, kind: str, place: Place) -> bool:
