@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.load imp
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.removal import offered_by
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.render import objects_of, render
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import parse_host_variables
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput
 from ansible_collections.rdma.fabric.tests.unit._fabric.inputs import Fabric, of_text, resource
 
 CONFIG = '{"configList": [{"resourceName": "a", "rdmaHcaMax": 63, "selectors": {"vendors": ["15b3"]}}]}'
@@ -83,6 +85,16 @@ def test_the_operator_is_given_every_resource_as_it_is_where_it_looks_for_it() -
     offered = offered_by(objects_of(waves))
     assert offered.networks == {"apart/rail0", "default/own"}
     assert offered.resources == {"rdma/a"}
+
+
+def test_the_operators_namespace_lets_its_pods_in_where_it_is_given_too() -> None:
+    label = "pod-security.kubernetes.io/enforce"
+    given: dict[str, Any] = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "nvidia-network-operator"}}
+    (made,) = objects_of(render(helm(text=json.dumps(given)).accepted().spec))
+    assert made["metadata"]["labels"][label] == "privileged"
+    given["metadata"]["labels"] = {label: "baseline"}
+    with pytest.raises(InvalidInput, match="its level is baseline"):
+        render(helm(text=json.dumps(given)).accepted().spec)
 
 
 def test_what_only_this_collection_refuses_is_left_to_the_operator() -> None:

@@ -217,7 +217,7 @@ class TestResources:
         ]
 
     def test_a_namespace_of_what_is_in_none_is_named_and_not_made(self) -> None:
-        text = "apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: a, namespace: b}\nrules: []\n"
+        text = "apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: a, namespace: b}\n"
         fabric = of_text(text).accepted()
         found = fabric.said("a ClusterRole is in no namespace")
         assert (found.path, found.line) == ("metadata.namespace", 3)

@@ -490,6 +490,31 @@ def test_the_namespace_of_the_components_admits_privileged_pods() -> None:
     assert "pod-security.kubernetes.io/enforce" not in other
 
 
+def own_namespace(**labels: str) -> Any:
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "nvidia-network-operator", "labels": labels}}
+
+
+def test_a_given_namespace_of_the_components_admits_them_too() -> None:
+    spec = training_cluster()
+    spec["objects"].append(own_namespace(team="net"))
+    labels = find(render(spec), "Namespace", "nvidia-network-operator")["metadata"]["labels"]
+    assert labels["pod-security.kubernetes.io/enforce"] == "privileged"
+    assert labels["team"] == "net"
+
+
+@pytest.mark.parametrize("level", ["baseline", "restricted"])
+def test_a_namespace_that_keeps_out_the_components_is_refused(level: str) -> None:
+    spec = training_cluster()
+    spec["objects"].append(own_namespace(**{"pod-security.kubernetes.io/enforce": level}))
+    with pytest.raises(InvalidInput) as refused:
+        render(spec)
+    (found,) = refused.value.violations
+    assert found.path == "Namespace nvidia-network-operator"
+    assert f"its level is {level}" in found.problem
+    assert "pod-security.kubernetes.io/enforce: privileged" in found.hint
+    render(spec_of(objects=spec["objects"], networks=[network("MacvlanNetwork", "a")]))
+
+
 # Adopted from the Network Operator, their pods would be made anew for a token alone (docs/guide-adopt.md).
 AS_THE_OPERATOR_HAS_THEM = {"cni-plugins-ds", "kube-ipoib-cni-ds", "nic-feature-discovery-ds"}
 

@@ -218,8 +218,8 @@ def canonical(value: Any) -> Any:
 def canonical_given(given: Object, component: str) -> Object:
     """Return a user's object as it is pushed: what it means is unchanged, only its spelling is the server's.
 
-    Status, server-set metadata and the namespace of what is in none go, quantities, ``fieldRef`` and ports get the form the server stores, and our labels
-    are added where the user set none of that name.
+    Status, server-set metadata and the namespace of what is in none go, quantities, ``fieldRef`` and ports get the form
+    the server stores, and our labels are added where the user set none of that name.
     """
     copy: Object = {key: item for key, item in without_nulls(given).items() if key != "status"}
     metadata = {

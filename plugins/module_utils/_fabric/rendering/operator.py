@@ -13,6 +13,8 @@ from typing import Any, Iterable, Mapping
 
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks import nad
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.objects import Object, build, canonical_given
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.namespaces import admitting, unadmitted
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput
 
 COMPONENT = "operator"
 _PREPARING = ("ConfigMap", "Secret", "ServiceAccount", "PersistentVolumeClaim")
@@ -37,8 +39,11 @@ def operator_waves(spec: Object, order: Iterable[str]) -> dict[str, list[Object]
         waves[_wave_of(each)].append(each)
     known = {each["metadata"]["name"] for each in waves["namespaces"]}
     if namespace not in known:
-        labels = {"pod-security.kubernetes.io/enforce": "privileged"}
-        waves["namespaces"].append(build("v1", "Namespace", namespace, "namespace", labels=labels))
+        waves["namespaces"].append(build("v1", "Namespace", namespace, "namespace"))
+    waves["namespaces"] = [admitting(each, namespace) for each in waves["namespaces"]]
+    violations = unadmitted(namespace, waves["namespaces"])
+    if violations:
+        raise InvalidInput(violations)
     return waves
 
 

@@ -19,7 +19,6 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.version
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.jsontext import compact, pretty
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.objects import (
     Object,
-    build,
     canonical_given,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.openshift import SETTING
@@ -56,6 +55,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.comp
     nic_feature_discovery,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.components.spectrum_x import spectrum_x
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.namespaces import namespaces, unadmitted
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.operator import chart_waves, operator_waves
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.review import attachments_of, review
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.rollout import (
@@ -114,14 +114,15 @@ def render(spec: Object) -> list[Wave]:
     """
     if spec.get("chart"):
         return _waves(operator_waves(spec, WAVES))
-    violations = review(spec)
-    if violations:
-        raise InvalidInput(violations)
+    _refuse(review(spec))
     join_taint = str((spec.get("settings") or {}).get("join_taint") or "")
     rendered = [*tolerating(_components(spec), join_taint), *_networks(spec)]
     given = [canonical_given(each, GIVEN) for each in spec.get("objects") or []]
-    namespaces = _namespaces(spec, [*rendered, *given], [each for each in given if each["kind"] == "Namespace"])
-    rendered += namespaces
+    own = spec.get("namespace") or DEFAULT_NAMESPACE
+    around = namespaces(own, [*rendered, *given], [each for each in given if each["kind"] == "Namespace"])
+    if any(each["kind"] == "DaemonSet" for each in rendered):
+        _refuse(unadmitted(own, around))
+    rendered += around
     _refuse_duplicates([*rendered, *(each for each in given if each["kind"] != "Namespace")])
     waves: dict[str, list[Object]] = {name: [] for name in WAVES}
     for each in sorted(rendered, key=_sort_key):
@@ -232,22 +233,6 @@ def _networks(spec: Object) -> list[Object]:
     return found + [nad.given_attachment(attachment) for attachment in spec.get("attachments") or []]
 
 
-def _namespaces(spec: Object, objects: list[Object], given: list[Object]) -> list[Object]:
-    """Return the namespaces that the objects live in; those given as such replace ours.
-
-    The components' pods are privileged, so their own namespace says so to pod security admission. Namespaces that every
-    cluster has are left alone.
-    """
-    own = spec.get("namespace") or DEFAULT_NAMESPACE
-    privileged = {"pod-security.kubernetes.io/enforce": "privileged"}
-    found = {each["metadata"]["name"]: each for each in given}
-    for each in objects:
-        name = each["metadata"].get("namespace", "")
-        if name and name not in found and name != "default" and not name.startswith("kube-"):
-            found[name] = build("v1", "Namespace", name, "namespace", labels=privileged if name == own else None)
-    return list(found.values())
-
-
 def _once(objects: list[Object]) -> list[Object]:
     """Return the objects without repetition: several policies share a plugin's ServiceAccount."""
     unique: list[Object] = []
@@ -269,6 +254,10 @@ def _refuse_duplicates(objects: list[Object]) -> None:
             problem = "is rendered twice: two inputs ask for an object of this name"
             violations.append(Violation("all inputs together", name, problem, "rename or drop one of them"))
         seen.add(identity)
+    _refuse(violations)
+
+
+def _refuse(violations: list[Violation]) -> None:
     if violations:
         raise InvalidInput(violations)
 
