@@ -25,6 +25,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.names i
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.objects import is_cluster_scoped
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.schema import Model
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.apis import unservable
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.models import API_VERSION, MODELS
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.models_kubernetes import METADATA
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.models_sriov import (
@@ -175,6 +176,10 @@ def _read_list(content: Mapping[str, Any], place: Place) -> Iterator[Resource]:
 def _is_known(api_version: str, kind: str, place: Place) -> bool:
     """Return whether the kind may be read; note why not."""
     group = api_version.rpartition("/")[0]
+    problem = unservable(api_version, kind)
+    if problem is not None:
+        place.at("apiVersion").violations([problem])
+        return False
     if kind in REFUSED_KINDS and group in _OPERATOR_GROUPS:
         place.violation(*REFUSED_KINDS[kind])
         return False
