@@ -55,6 +55,18 @@ DEPLOYMENT = {
             "spec.chartRef.name",
         ),
         ("argoproj.io/v1alpha1", "Application", {"source": {"chart": "network-operator"}}, "spec.source.chart"),
+        (
+            "argoproj.io/v1alpha1",
+            "Application",
+            {"sources": [{"ref": "values"}, {"chart": "network-operator"}]},
+            "spec.sources[1].chart",
+        ),
+        (
+            "argoproj.io/v1alpha1",
+            "ApplicationSet",
+            {"template": {"spec": {"source": {"chart": "network-operator"}}}},
+            "spec.template.spec.source.chart",
+        ),
         ("helm.cattle.io/v1", "HelmChart", {"chart": "nvidia/network-operator"}, "spec.chart"),
         ("apps/v1", "Deployment", DEPLOYMENT, "spec.template.spec.containers[0].image"),
     ],

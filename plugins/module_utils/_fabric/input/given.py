@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Objects that are applied as given, where they do this collection's work: operators and device plugins.
 
-Sources: the API of OLM (``Subscription``, ``ClusterExtension``), Flux (``HelmRelease``), Argo CD (``Application``) and
-k3s (``HelmChart``); the programs' rules for their configuration are in ``rules.devplugin``.
+Sources: the API of OLM (``Subscription``, ``ClusterExtension``), Flux (``HelmRelease``), Argo CD (``Application``,
+``ApplicationSet``) and k3s (``HelmChart``); the programs' rules for their configuration are in ``checks.devplugin``.
 """
 
 from __future__ import annotations
@@ -24,14 +24,17 @@ _OPERATORS = {
     "nvidia-network-operator": "the NVIDIA Network Operator",
     "sriov-network-operator": "the SR-IOV Network Operator",
 }
+_EACH = "*"
+_ARGO_SOURCES: tuple[Path, ...] = (("source", "chart"), ("sources", _EACH, "chart"))
 _INSTALLERS: Mapping[tuple[str, str], tuple[Path, ...]] = {
     ("operators.coreos.com", "Subscription"): (("spec", "name"),),
     ("olm.operatorframework.io", "ClusterExtension"): (("spec", "source", "catalog", "packageName"),),
     ("helm.toolkit.fluxcd.io", "HelmRelease"): (("spec", "chart", "spec", "chart"), ("spec", "chartRef", "name")),
-    ("argoproj.io", "Application"): (("spec", "source", "chart"),),
+    ("argoproj.io", "Application"): tuple(("spec", *source) for source in _ARGO_SOURCES),
+    ("argoproj.io", "ApplicationSet"): tuple(("spec", "template", "spec", *source) for source in _ARGO_SOURCES),
     ("helm.cattle.io", "HelmChart"): (("spec", "chart"),),
 }
-"""Where objects that install others name what they install, by group and kind."""
+"""Where objects that install others name what they install, by group and kind; ``_EACH`` is any item of a list."""
 
 _PLUGIN_KEYS = {"configList": "rdma_shared", "resourceList": "sriov"}
 _PLUGIN_NAMES = {
@@ -54,11 +57,9 @@ def check_given(resource: Resource) -> list[str]:
 def _installed(resource: Resource) -> Iterator[tuple[Place, str]]:
     group = str(resource.content.get("apiVersion")).rpartition("/")[0]
     for path in _INSTALLERS.get((group, resource.kind), ()):
-        value: Any = resource.content
-        for key in path:
-            value = value.get(key) if isinstance(value, Mapping) else None
-        if isinstance(value, str):
-            yield resource.place.at(*path), value
+        for place, value in _found(resource.content, path, resource.place):
+            if isinstance(value, str):
+                yield place, value
     if resource.kind == "Deployment":
         containers = (pod_of(dict(resource.content)) or {}).get("containers")
         for index, container in enumerate(containers if isinstance(containers, list) else []):
@@ -66,6 +67,17 @@ def _installed(resource: Resource) -> Iterator[tuple[Place, str]]:
             if isinstance(image, str):
                 place = resource.place.at("spec", "template", "spec", "containers", index, "image")
                 yield place, split_reference(image)["image"]
+
+
+def _found(value: Any, path: Path, place: Place) -> Iterator[tuple[Place, Any]]:
+    """Yield (place, value) of what stands at a path."""
+    if not path:
+        yield place, value
+    elif path[0] == _EACH:
+        for index, item in enumerate(value if isinstance(value, list) else []):
+            yield from _found(item, path[1:], place.at(index))
+    elif isinstance(value, Mapping):
+        yield from _found(value.get(path[0]), path[1:], place.at(path[0]))
 
 
 def _configurations(resource: Resource) -> Iterator[tuple[Place, str, str]]:
