@@ -13,6 +13,9 @@ import pytest
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.findings import Document, Findings
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.images import default_image
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.helm import read_values, values_of_settings
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.load import build_spec
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput
+from ansible_collections.rdma.fabric.plugins.plugin_utils._documents import read_text
 from ansible_collections.rdma.fabric.tests.unit._fabric.inputs import Fabric, of_policy, of_text
 
 
@@ -27,6 +30,30 @@ def set_values(*settings: str) -> Any:
     (document,) = values_of_settings(settings, findings, "helm_set")
     assert findings.violations == []
     return document.content
+
+
+def of_values_files(*texts: str, **settings: Any) -> Findings:
+    """Return what build_spec says of values files."""
+    documents = [document for number, text in enumerate(texts) for document in read_text(f"{number}.yaml", text)]
+    findings = Findings()
+    try:
+        findings.notices = build_spec([], {}, settings, {}, helm_values=documents)[1]
+    except InvalidInput as invalid:
+        findings.violations = invalid.violations
+    return findings
+
+
+@pytest.mark.parametrize("engine", ["direct", "helm"])
+def test_what_helm_leaves_unread_of_a_values_file_is_refused(engine: str) -> None:
+    (found,) = of_values_files("nfd: {enabled: true}\n---\nnfd: {enabled: false}\n", engine=engine).violations
+    assert found.line == 3
+    assert "Helm reads the first of a file alone" in found.problem
+    assert not of_values_files("nfd: {enabled: true}\n", "nfd: {enabled: false}\n", engine=engine).violations
+
+
+def test_a_manifest_among_the_values_is_refused_as_one() -> None:
+    (found,) = of_values_files("apiVersion: v1\nkind: Pod\nmetadata: {name: a}\n").violations
+    assert found.hint == "give it in rdma_fabric_manifests"
 
 
 class TestSections:

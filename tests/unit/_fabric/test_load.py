@@ -251,6 +251,7 @@ class TestResources:
             ("kind: Pod\n", "", "no apiVersion"),
             ("apiVersion: v1\n", "", "no kind"),
             ("apiVersion: [v1]\nkind: Pod\n", "", "a list as apiVersion"),
+            ("nfd: {enabled: true}\n", "", "rdma_fabric_helm_values_files"),
             ("just text\n", "", "not a Kubernetes object"),
             ("- a\n", "", "not a Kubernetes object"),
             ("apiVersion: mellanox.com/v1\nkind: MacvlanNetwork\n", "apiVersion", "mellanox.com/v1alpha1"),

@@ -80,6 +80,22 @@ class _Values:
         return self.content.get(name)
 
 
+def values_among(documents: Iterable[Document], findings: Findings) -> list[Document]:
+    """Return the documents that are values; note manifests among them, and what Helm leaves unread of a file."""
+    found: list[Document] = []
+    for document in documents:
+        place = Place(findings, document)
+        of_file = [each for each in found if each.source == document.source and each.lines]
+        if isinstance(document.content, Mapping) and {"apiVersion", "kind"} <= set(document.content):
+            place.violation("is a manifest, no values of a chart", "give it in rdma_fabric_manifests")
+        elif of_file:
+            problem = "is a second document, and Helm reads the first of a file alone"
+            place.violation(problem, "write both as one, or give each a file of its own")
+        else:
+            found.append(document)
+    return found
+
+
 def read_values(documents: Iterable[Document], findings: Findings, *, container: bool) -> HelmInput:
     """Read values files and variables; they are merged and a later one wins, as with Helm's ``--values``.
 

@@ -139,7 +139,7 @@ def build_spec(
     """
     findings = Findings(violations=list(violations))
     fitting = [document for document in documents if _fits(document, findings)]
-    values = [document for document in helm_values if _fits(document, findings)]
+    values = helm.values_among([document for document in helm_values if _fits(document, findings)], findings)
     container = driver_container.in_container(engine.effective(settings))
     given = _read(fitting, variables, findings, container=container)
     of_values = Findings() if settings.get(ENGINE) == HELM else findings

@@ -26,6 +26,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.names i
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.objects import is_cluster_scoped
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.schema import Model
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.apis import unservable
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.helm_values import CHART
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.models import API_VERSION, MODELS
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.models_kubernetes import METADATA
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.models_sriov import (
@@ -146,6 +147,10 @@ def _read_object(content: Any, place: Place) -> Iterator[Resource]:
         place.violation(f"is {described(content)}, not a Kubernetes object", "give apiVersion, kind, metadata and spec")
         return
     api_version, kind = content.get("apiVersion"), content.get("kind")
+    if api_version is None and kind is None and set(content) & set(CHART.root.fields or ()):
+        hint = "give values of the operator's chart in rdma_fabric_helm_values_files"
+        place.violation("has no apiVersion and no kind: these are values of a chart", hint)
+        return
     for field, value in (("apiVersion", api_version), ("kind", kind)):
         if not isinstance(value, str) or not value:
             place.violation(f"has no {field}" if value is None else f"has {described(value)} as {field}")
