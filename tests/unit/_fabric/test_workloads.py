@@ -25,6 +25,8 @@ spec:
 
 
 def workload(kind: str, spec: Any, **metadata: Any) -> Document:
+    if isinstance(spec, dict):
+        spec = {"containers": [{"name": "c", "image": "x"}], **spec}
     body: Any = spec
     if kind != "Pod":
         body = {"template": {"metadata": metadata, "spec": spec}}
@@ -39,7 +41,7 @@ def fabric_of(kind: str, spec: Any, others: list[Document] | None = None, **meta
 
 
 def container(**fields: Any) -> dict[str, Any]:
-    return {"containers": [{"name": "c", **fields}], "restartPolicy": "Never"}
+    return {"containers": [{"name": "c", "image": "x", **fields}], "restartPolicy": "Never"}
 
 
 @pytest.mark.parametrize(
@@ -63,10 +65,10 @@ def test_what_the_api_server_refuses_is_reported_by_line(lines: str, path: str, 
 @pytest.mark.parametrize("kind", ["Job", "CronJob"])
 def test_jobs_need_a_restart_policy_of_their_own(kind: str) -> None:
     path = "spec.template.spec.restartPolicy" if kind == "Job" else "spec.jobTemplate.spec.template.spec.restartPolicy"
-    specs: list[dict[str, Any]] = [{"containers": []}, {"containers": [], "restartPolicy": "Always"}]
+    specs: list[dict[str, Any]] = [{}, {"restartPolicy": "Always"}]
     for spec in specs:
         assert "Never or OnFailure" in fabric_of(kind, spec).wrong(path).problem
-    fabric_of(kind, {"containers": [], "restartPolicy": "OnFailure"}).accepted()
+    fabric_of(kind, {"restartPolicy": "OnFailure"}).accepted()
 
 
 @pytest.mark.parametrize("kind", ["Pod", "Job", "CronJob", "Deployment", "DaemonSet", "StatefulSet"])
@@ -75,6 +77,20 @@ def test_texts_of_a_template_must_be_text(kind: str) -> None:
     fabric = fabric_of(kind, {"restartPolicy": "Never"}, labels={"a": 1}, annotations={"b": True})
     assert "number 1" in fabric.wrong(f"{prefix}metadata.labels.a").problem
     assert "true" in fabric.wrong(f"{prefix}metadata.annotations.b").problem
+
+
+@pytest.mark.parametrize(("kind", "prefix"), [("Pod", ""), ("Job", "spec.template.")])
+@pytest.mark.parametrize(
+    ("spec", "path"),
+    [
+        ({"containers": []}, "containers"),
+        ({"containers": [{"name": "c", "image": None}]}, "containers[0].image"),
+        ({"initContainers": [{"name": "i"}]}, "initContainers[0].image"),
+    ],
+)
+def test_a_pod_without_a_container_or_its_image_is_refused(kind: str, prefix: str, spec: Any, path: str) -> None:
+    found = fabric_of(kind, {"restartPolicy": "Never", **spec}).wrong(f"{prefix}spec.{path}")
+    assert "is missing or empty" in found.problem
 
 
 @pytest.mark.parametrize("kind", ["Pod", "Job"])

@@ -62,8 +62,12 @@ def check_workload(resource: Resource, around: Surroundings) -> None:
     _check_networks(annotations.get(NETWORKS), resource.namespace or "default", place.at("metadata"), around)
     _check_texts(spec, "nodeSelector", place.at("spec"), True)
     _check_restart(resource.kind, spec, place.at("spec"))
+    if not spec.get("containers"):
+        place.at("spec", "containers").violation("is missing or empty: a pod runs at least one container")
     for group, index, container in _containers(spec):
         where = place.at("spec", group, index)
+        if not container.get("image"):
+            where.at("image").violation("is missing or empty", "name the image that the container runs")
         _check_env(container, where)
         _check_resources(container, where, around)
         _check_rendezvous(container, spec, where, around)
