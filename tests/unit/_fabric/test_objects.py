@@ -116,6 +116,9 @@ def test_what_the_server_sets_is_left_out_and_the_rest_is_kept() -> None:
         {"containers": ["x"]},
         {"containers": [{"resources": None, "ports": ["x"], "env": [None, {"valueFrom": None}]}]},
         {"containers": [{"resources": {"limits": "x"}}]},
+        {"containers": 1, "initContainers": {"a": {}}},
+        {"containers": [{"resources": "x", "ports": 1, "env": {"a": "b"}}]},
+        {"containers": [{"resources": ["x"], "env": [{"valueFrom": "x"}]}]},
     ],
 )
 def test_a_malformed_pod_is_left_for_the_server_to_refuse(pod: Any) -> None:

@@ -10,7 +10,7 @@ changes nothing sends no write.
 from __future__ import annotations
 
 import hashlib
-from typing import Any, Dict, Iterable
+from typing import Any, Dict
 
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.quantities import canonical_quantity
 
@@ -259,26 +259,30 @@ def pod_of(found: Object) -> Object | None:
 
 def containers_of(pod: Object) -> list[Object]:
     """Return every container of a pod spec, init containers first."""
-    found: list[Object] = []
-    for group in ("initContainers", "containers", "ephemeralContainers"):
-        found += [item for item in pod.get(group) or [] if isinstance(item, dict)]
-    return found
+    return [
+        each for group in ("initContainers", "containers", "ephemeralContainers") for each in _dicts(pod.get(group))
+    ]
+
+
+# Parts of another shape than a pod has are left for the API server to name.
 
 
 def _canonical_pod(pod: Object) -> None:
     for container in containers_of(pod):
-        for amounts in _dicts((container.get("resources") or {}).values()):
+        resources = container.get("resources")
+        for amounts in _dicts(list(resources.values()) if isinstance(resources, dict) else []):
             for name, amount in amounts.items():
                 amounts[name] = _quantity_or_given(amount)
-        for port in _dicts(container.get("ports") or []):
+        for port in _dicts(container.get("ports")):
             port.setdefault("protocol", "TCP")
-        for variable in _dicts(container.get("env") or []):
+        for variable in _dicts(container.get("env")):
             _complete_source(variable)
 
 
 def _complete_source(variable: Object) -> None:
     """Write out the server's defaults of where an environment variable comes from."""
-    source = variable.get("valueFrom") or {}
+    given = variable.get("valueFrom")
+    source: Object = given if isinstance(given, dict) else {}
     if isinstance(source.get("fieldRef"), dict):
         source["fieldRef"].setdefault("apiVersion", "v1")
     if isinstance(source.get("fileKeyRef"), dict):
@@ -287,8 +291,8 @@ def _complete_source(variable: Object) -> None:
         source["resourceFieldRef"]["divisor"] = _quantity_or_given(source["resourceFieldRef"].get("divisor", "0"))
 
 
-def _dicts(items: Iterable[Any]) -> list[Object]:
-    return [item for item in items if isinstance(item, dict)]
+def _dicts(items: Any) -> list[Object]:
+    return [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
 
 
 def _quantity_or_given(amount: Any) -> Any:
