@@ -9,9 +9,10 @@ from typing import Iterator
 
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.findings import path_text
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.objects import Object
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.instances import violations_of
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.ranges import hosts_of, overlaps
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.render import Wave, render
-from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, Notice
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, Notice, Violation
 
 _DEPLOYMENT_PLACING = ("deploymentNodeAffinity", "deploymentTolerations")
 _OVERRIDES = "image_overrides"
@@ -20,15 +21,21 @@ _OVERRIDES = "image_overrides"
 def preflight(spec: Object) -> list[Notice]:
     """Return what is rendered and will surprise.
 
-    Raises InvalidInput with everything that can't be rendered, else with the ranges that hold an address of a host.
+    Raises InvalidInput with everything that can't be rendered, else with the ranges that hold an address of a host and
+    with what the definitions of this run refuse of objects given as such.
     """
     waves = render(spec)
-    violations = overlaps(spec, hosts_of(spec))
+    violations = [*overlaps(spec, hosts_of(spec)), *_misfits(waves)]
     if violations:
         raise InvalidInput(violations)
     if spec.get("chart"):
         return []
     return [*_unread_placing(spec, waves), *_unread_overrides(spec, waves)]
+
+
+def _misfits(waves: list[Wave]) -> list[Violation]:
+    by_name = {wave["name"]: wave["objects"] for wave in waves}
+    return violations_of(by_name.get("crds", []), by_name.get("objects", []))
 
 
 def _unread_placing(spec: Object, waves: list[Wave]) -> Iterator[Notice]:

@@ -1,0 +1,92 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Objects given as such, held against the definitions that are rendered for their kinds.
+
+The API server does that too, once it has the definition: on a new cluster that is after the hosts were changed. Rules
+in CEL are left to it.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Iterator, Mapping, Sequence, Tuple, Union
+
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.findings import described, path_text, shown
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.jsontext import nearest
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.objects import Object
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import Violation
+
+Path = Tuple[Union[str, int], ...]
+_Flaw = Tuple[Path, str, str]
+
+_TYPES: Mapping[str, tuple[type, str]] = {
+    "array": (list, "a list"),
+    "boolean": (bool, "true or false"),
+    "integer": (int, "a whole number"),
+    "object": (dict, "a mapping"),
+    "string": (str, "text"),
+}
+
+
+def violations_of(definitions: Sequence[Object], given: Sequence[Object]) -> list[Violation]:
+    """Return what the definitions of this run refuse of the objects that are given as such."""
+    schemas = {
+        (f"{each['spec']['group']}/{version['name']}", each["spec"]["names"]["kind"]): version["schema"]
+        for each in definitions
+        for version in each["spec"]["versions"]
+    }
+    found = []
+    for each in given:
+        schema = schemas.get((str(each["apiVersion"]), each["kind"]))
+        if schema is not None:
+            name = f"{each['kind']} {each['metadata']['name']}"
+            for path, problem, hint in _flaws(each, schema["openAPIV3Schema"], ()):
+                found.append(Violation(name, path_text(path), problem, hint))
+    return found
+
+
+def _flaws(value: Any, schema: Mapping[str, Any], path: Path) -> Iterator[_Flaw]:
+    """Yield what is wrong with a value: where, what, and the next step."""
+    if schema.get("x-kubernetes-int-or-string"):
+        if isinstance(value, bool) or not isinstance(value, (int, str)):
+            yield path, f"is {described(value)}, neither a whole number nor text", ""
+        return
+    kind, wanted = _TYPES.get(str(schema.get("type")), (object, ""))
+    if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
+        yield path, f"is {described(value)}, not {wanted}", ""
+    elif isinstance(value, dict):
+        yield from _flaws_of_members(value, schema, path)
+    elif isinstance(value, list):
+        if len(value) < schema.get("minItems", 0):
+            yield path, "is empty", "give at least one"
+        for index, item in enumerate(value):
+            yield from _flaws(item, schema.get("items") or {}, (*path, index))
+    else:
+        yield from _flaws_of_scalar(value, schema, path)
+
+
+def _flaws_of_members(value: Mapping[str, Any], schema: Mapping[str, Any], path: Path) -> Iterator[_Flaw]:
+    members, others = schema.get("properties"), schema.get("additionalProperties")
+    for key in schema.get("required") or ():
+        if key not in value:
+            yield path, f"lacks `{key}`", ""
+    for key, item in value.items():
+        if members is not None and key not in members:
+            yield (*path, key), "is no field here", nearest(key, list(members)) or f"known here: {', '.join(members)}"
+        elif members is not None:
+            yield from _flaws(item, members[key], (*path, key))
+        elif isinstance(others, Mapping):
+            yield from _flaws(item, others, (*path, key))
+
+
+def _flaws_of_scalar(value: Any, schema: Mapping[str, Any], path: Path) -> Iterator[_Flaw]:
+    choices, pattern = schema.get("enum"), schema.get("pattern")
+    if choices is not None and value not in choices:
+        yield path, f"is {shown(value)}", f"one of {', '.join(map(str, choices))}"
+    if pattern is not None and not re.search(pattern, value):
+        yield path, f"is {shown(value)}", f"it has to match {pattern}"
+    if isinstance(value, str) and len(value) < schema.get("minLength", 0):
+        yield path, "is empty", ""
+    if isinstance(value, int) and value < schema.get("minimum", value):
+        yield path, f"is {value}", f"at least {schema['minimum']}"

@@ -1,0 +1,92 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the definitions of a run refuse of objects given as such is said before a host is changed."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.preflight import preflight
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, Violation
+from ansible_collections.rdma.fabric.tests.unit._fabric.specs import controllers, spec_of
+
+CARDS = "configuration.net.nvidia.com/v1alpha1"
+TEMPLATE: dict[str, Any] = {
+    "nodeSelector": {"a": "b"},
+    "nicSelector": {"nicType": "1021", "pciAddresses": ["0000:18:00.0"]},
+    "template": {"numVfs": 8, "linkType": "Ethernet"},
+}
+RAILS: dict[str, Any] = {
+    "numVfs": 1,
+    "maxUnavailable": "50%",
+    "railTopology": [{"name": "r", "mtu": 0, "nicSelector": {"pfNames": ["a"]}}],
+}
+SPECTRUM = "spectrumx.nvidia.com/v1alpha2"
+
+
+def judged(spec: Any, kind: str = "NicConfigurationTemplate", api_version: str = CARDS) -> list[Violation]:
+    given = {"apiVersion": api_version, "kind": kind, "metadata": {"name": "x", "namespace": "n"}, "spec": spec}
+    try:
+        preflight({**controllers(), "objects": [given]})
+    except InvalidInput as invalid:
+        return invalid.violations
+    return []
+
+
+@pytest.mark.parametrize(
+    ("where", "value", "path", "problem", "hint"),
+    [
+        (("template", "linkTyp"), "Ethernet", "spec.template.linkTyp", "is no field here", 'did you mean "linkType"?'),
+        (("template", "numVfs"), "8", "spec.template.numVfs", 'is the text "8", not a whole number', ""),
+        (("template", "numVfs"), True, "spec.template.numVfs", "is true, not a whole number", ""),
+        (("template", "linkType"), "IB", "spec.template.linkType", 'is "IB"', "one of Ethernet, Infiniband"),
+        (("template",), {"numVfs": 1}, "spec.template", "lacks `linkType`", ""),
+        (("nicSelector", "pciAddresses"), ["18:00.0"], "spec.nicSelector.pciAddresses[0]", "18:00.0", "match"),
+        (("nicSelector", "pciAddresses"), "a", "spec.nicSelector.pciAddresses", "not a list", ""),
+        (("nodeSelector",), {"a": 1}, "spec.nodeSelector.a", "is the number 1, not text", ""),
+    ],
+)
+def test_what_a_definition_refuses_is_said(where: Any, value: Any, path: str, problem: str, hint: str) -> None:
+    spec = copy.deepcopy(TEMPLATE)
+    *parents, last = where
+    part = spec
+    for key in parents:
+        part = part[key]
+    part[last] = value
+    (found,) = judged(spec)
+    assert (found.source, found.path) == ("NicConfigurationTemplate x", path)
+    assert problem in found.problem
+    assert hint in found.hint
+
+
+@pytest.mark.parametrize(
+    ("changed", "path", "problem"),
+    [
+        ({"maxUnavailable": 1.5}, "spec.maxUnavailable", "neither a whole number nor text"),
+        ({"numVfs": 0}, "spec.numVfs", "is 0"),
+        ({"railTopology": []}, "spec.railTopology", "is empty"),
+        (
+            {"railTopology": [{"name": "", "mtu": 0, "nicSelector": {"pfNames": ["a"]}}]},
+            "spec.railTopology[0].name",
+            "is empty",
+        ),
+    ],
+)
+def test_limits_of_a_definition_hold(changed: Any, path: str, problem: str) -> None:
+    (found,) = judged({**RAILS, **changed}, "SpectrumXRailPoolConfig", SPECTRUM)
+    assert found.path == path
+    assert problem in found.problem
+
+
+def test_what_a_definition_takes_passes() -> None:
+    assert judged(TEMPLATE) == []
+    assert judged(RAILS, "SpectrumXRailPoolConfig", SPECTRUM) == []
+
+
+def test_kinds_without_a_definition_of_this_run_are_left_to_the_server() -> None:
+    given = {"apiVersion": CARDS, "kind": "NicConfigurationTemplate", "metadata": {"name": "x"}, "spec": {"a": 1}}
+    assert preflight(spec_of(objects=[given])) == []
