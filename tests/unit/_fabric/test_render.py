@@ -445,6 +445,13 @@ def test_two_inputs_may_not_make_one_object() -> None:
     ]
 
 
+def test_an_object_that_is_made_anyway_need_not_be_given() -> None:
+    spec = spec_of(networks=[network("MacvlanNetwork", "net")])
+    made = find(render(spec), "CustomResourceDefinition", "network-attachment-definitions.k8s.cni.cncf.io")
+    (problem,) = problems_of({**spec, "objects": [made]})
+    assert problem.endswith("is given, and this collection makes it itself")
+
+
 def test_ranges_that_overlap_on_one_wire_are_refused_across_networks() -> None:
     def rail(name: str, master: str, range_: str) -> dict[str, Any]:
         return network("MacvlanNetwork", name, master=master, ipam=json.dumps({"type": "whereabouts", "range": range_}))

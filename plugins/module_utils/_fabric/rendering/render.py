@@ -123,7 +123,7 @@ def render(spec: Object) -> list[Wave]:
     if any(each["kind"] == "DaemonSet" for each in rendered):
         _refuse(unadmitted(own, around))
     rendered += around
-    _refuse_duplicates([*rendered, *(each for each in given if each["kind"] != "Namespace")])
+    _refuse_duplicates(rendered, [each for each in given if each["kind"] != "Namespace"])
     waves: dict[str, list[Object]] = {name: [] for name in WAVES}
     for each in sorted(rendered, key=_sort_key):
         waves[_WAVE_OF_KIND[each["kind"]]].append(each)
@@ -242,19 +242,26 @@ def _once(objects: list[Object]) -> list[Object]:
     return unique
 
 
-def _refuse_duplicates(objects: list[Object]) -> None:
+def _refuse_duplicates(rendered: list[Object], given: list[Object]) -> None:
     seen: set[tuple[str, ...]] = set()
     violations = []
-    for each in objects:
-        metadata = each["metadata"]
-        group = each["apiVersion"].rpartition("/")[0]
-        identity = (group, each["kind"], metadata.get("namespace", ""), metadata.get("name", ""))
-        if identity in seen:
-            name = "/".join(part for part in identity[1:] if part)
-            problem = "is rendered twice: two inputs ask for an object of this name"
-            violations.append(Violation("all inputs together", name, problem, "rename or drop one of them"))
-        seen.add(identity)
+    for objects in (rendered, given):
+        made = set(seen)
+        for identity in map(_identity, objects):
+            problem, hint = "is rendered twice: two inputs ask for an object of this name", "rename or drop one of them"
+            if identity in made:
+                problem, hint = "is given, and this collection makes it itself", "leave out the one that is given"
+            if identity in seen:
+                name = "/".join(part for part in identity[1:] if part)
+                violations.append(Violation("all inputs together", name, problem, hint))
+            seen.add(identity)
     _refuse(violations)
+
+
+def _identity(each: Object) -> tuple[str, ...]:
+    metadata = each["metadata"]
+    group = each["apiVersion"].rpartition("/")[0]
+    return (group, each["kind"], metadata.get("namespace", ""), metadata.get("name", ""))
 
 
 def _refuse(violations: list[Violation]) -> None:
