@@ -233,6 +233,13 @@ class TestSettings:
         assert "deploy" in fabric.wrong("ofedDriver.deployy").hint
         assert "sriovNetworkOperator" in fabric.wrong("sriovNetworkOperater").hint
 
+    def test_values_of_guides_that_no_chart_reads_are_told_where_they_belong(self) -> None:
+        values = {"sriovNetworkOperator": {"enabled": True, "resourcePrefix": "nvidia.com"}}
+        fabric = of_text(values={**values, "sriovOperatorConfig": {"deploy": True}})
+        wrong = fabric.wrong("sriovNetworkOperator.resourcePrefix")
+        assert "sriov-network-operator.operator.resourcePrefix" in wrong.hint
+        assert "sriov-network-operator.sriovOperatorConfig" in fabric.wrong("sriovOperatorConfig").hint
+
     def test_later_values_are_merged_over_earlier_ones(self) -> None:
         findings = Findings()
         documents = [

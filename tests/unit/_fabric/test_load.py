@@ -223,6 +223,10 @@ class TestResources:
         assert (found.path, found.line) == ("metadata.namespace", 3)
         assert [each["kind"] for each in objects_of(render(fabric.spec))] == ["ClusterRole"]
 
+    @pytest.mark.parametrize("spec", [None, {}, {"ofedDriver": None, "rdmaSharedDevicePlugin": None}])
+    def test_a_policy_without_a_section_is_named(self, spec: Any) -> None:
+        assert of_policy(spec).said("the policy asks for nothing").path == "spec"
+
     def test_a_list_is_taken_apart(self) -> None:
         text = "apiVersion: v1\nkind: List\nitems:\n- {apiVersion: v1, kind: Namespace, metadata: {name: a}}\n- 5\n"
         fabric = of_text(text)

@@ -18,6 +18,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.schema 
     Model,
     flag,
     record,
+    refused,
     series,
     text,
     whole,
@@ -37,6 +38,8 @@ _REQUESTOR = (
 _OWN_CHART = "this collection renders its own configuration of it"
 _OWN_IMAGES = "images are those of the bill of materials; give others in nicConfigurationOperator of a NicClusterPolicy"
 _NOT_DEPLOYED = "it is not deployed by this collection"
+# Documents of the operator have such values.
+_READ_BY_NO_CHART = "the templates of no release of the chart read it"
 
 _STRINGS = series("values", text("value"))
 
@@ -131,6 +134,11 @@ CHART = Model(
                 {
                     "enabled": flag("whether it is deployed"),
                     "configDaemonNodeSelectorExtra": Field("anything", "node labels", idle=_NOT_DEPLOYED),
+                    "resourcePrefix": refused(
+                        text("prefix of resources"),
+                        _READ_BY_NO_CHART,
+                        "write sriov-network-operator.operator.resourcePrefix",
+                    ),
                 },
             ),
             "nicConfigurationOperator": record(
@@ -138,6 +146,11 @@ CHART = Model(
                 {"enabled": flag("whether it is deployed")},
                 until="v25.10.0",
                 successor="it is read as nicConfigurationOperator of the NicClusterPolicy; move it there",
+            ),
+            "sriovOperatorConfig": refused(
+                Field("anything", "how the SR-IOV operator is deployed"),
+                _READ_BY_NO_CHART,
+                "write sriov-network-operator.sriovOperatorConfig",
             ),
             "maintenanceOperator": record("an operator", {"enabled": flag("whether it is deployed")}),
             "node-feature-discovery": _sub_chart("values of a sub-chart", _OWN_CHART),

@@ -109,7 +109,9 @@ def read_policy(resource: Resource, *, container: bool) -> Policy:
     ``container``: its driver is a container, not packages on the hosts.
     """
     place = resource.spec_place
-    if resource.spec is None:
+    if resource.spec is None or (
+        isinstance(resource.spec, dict) and all(value is None for value in resource.spec.values())
+    ):
         place.notice("is empty: the policy asks for nothing")
     spec = (CONTAINER_MODELS if container else MODELS)[resource.kind].read(resource.spec, place)
     if resource.kind == "NicClusterPolicy" and resource.name not in ("", POLICY_NAME):
