@@ -24,7 +24,9 @@ from ansible_collections.rdma.fabric.tests.unit._host.kernel.machine import Kern
 
 ETHERNETS = "network:\n  version: 2\n  ethernets:\n"
 NETPLAN, PROFILE = "/etc/netplan/50-site.yaml", "/etc/NetworkManager/system-connections/rail.nmconnection"
-LINK = "/etc/systemd/network/30-rail.link"
+LINK, STANZAS = "/etc/systemd/network/30-rail.link", "/etc/network/interfaces"
+NUMBER = "/sys/class/net/{port}/device/sriov_numvfs"
+WRITE = f"    pre-up echo 0 > {NUMBER}\n    up echo 8 > {NUMBER}\n"
 # netplan's examples/sriov.yaml and sriov_vlan.yaml, nm-settings-keyfile(5), test/test-network/conf/25-sriov.link of
 # systemd: with other names and numbers.
 EIGHT = {
@@ -40,6 +42,12 @@ EIGHT = {
     ),
     "NetworkManager": (PROFILE, "[connection]\ninterface-name=enp1s0f0\n[sriov]\ntotal-vfs=8\n"),
     "NetworkManager, by address": (PROFILE, f"[ethernet]\nmac-address={MAC.upper()}\n[sriov]\ntotal-vfs=8\n"),
+    "ifupdown": (STANZAS, f"iface enp1s0f0 inet manual\n{WRITE.format(port='enp1s0f0')}"),
+    "ifupdown, by its variable": (f"{STANZAS}.d/rail", f"iface enp1s0f0 inet manual\n{WRITE.format(port='$IFACE')}"),
+    "ifupdown, by its function": (
+        STANZAS,
+        f"iface lo inet loopback\n    post-up echo 8 >/sys/bus/pci/devices/{PF}/sriov_numvfs || true\n",
+    ),
     "systemd": (LINK, f"[Match]\nPath=pci-{PF}\n[Link]\nSR-IOVVirtualFunctions=8\n"),
     "systemd, by its functions": (LINK, f"[Match]\nMACAddress={MAC}\n[SR-IOV]\nVirtualFunction=7\nTrust=yes\n"),
 }
@@ -48,6 +56,11 @@ NONE = {
     "a comment": (NETPLAN, f"{ETHERNETS}    enp1s0f0:\n      # virtual-function-count: 8\n      dhcp4: true\n"),
     "a VLAN": (NETPLAN, "network:\n  vlans:\n    v1:\n      id: 1\n      link: enp1s0f0\n"),
     "another profile": (PROFILE, "[connection]\ninterface-name=enp1s0f1\n[sriov]\ntotal-vfs=8\n"),
+    "a stanza of another port": (STANZAS, f"iface enp1s0f1 inet manual\n{WRITE.format(port='$IFACE')}"),
+    "what ifdown does": (
+        STANZAS,
+        "iface enp1s0f0 inet manual\n    down echo 0 > /sys/class/net/$IFACE/device/sriov_numvfs\n",
+    ),
     "another card": (LINK, "[Match]\nPath=pci-0000:ff:00.0\n[Link]\nSR-IOVVirtualFunctions=8\n"),
     "no number": (PROFILE, "[connection]\ninterface-name=enp1s0f0\n[sriov]\nautoprobe-drivers=0\n"),
 }
@@ -75,9 +88,9 @@ def test_another_number_is_refused_with_the_file(owner: str) -> None:
 @pytest.mark.parametrize("owner", [owner for owner, (_path, text) in EIGHT.items() if "8" in text])
 def test_the_same_number_is_told(owner: str) -> None:
     path, text = EIGHT[owner]
-    plan = previewed(host(path, re.sub(r"(count: |vfs=|Functions=)8", r"\g<1>1", text)), wish({"pci": PF, "vfs": 1}))[
-        "plan"
-    ]
+    plan = previewed(
+        host(path, re.sub(r"(count: |vfs=|Functions=|echo )8", r"\g<1>1", text)), wish({"pci": PF, "vfs": 1})
+    )["plan"]
     assert [step["status"] for step in plan["steps"]] == ["planned"]
     assert f"{path} asks for 1 virtual functions as well: keep one" in plan["notices"][0]
 

@@ -6,6 +6,7 @@
 netplan: ``virtual-function-count``, or as many as there are definitions of ethernets with a ``link`` to the port
 (netplan-yaml(5), src/sriov.c). systemd.link(5): ``SR-IOVVirtualFunctions=``, or one more than the highest
 ``VirtualFunction=`` of its [SR-IOV] sections. NetworkManager: ``total-vfs`` of [sriov] (nm-settings-keyfile(5)).
+ifupdown: a command of a stanza that writes a number to a port's ``sriov_numvfs`` (interfaces(5), pre-up and up).
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import re
 from typing import Any, Iterable, Iterator, Mapping
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.competing_rules import link_files
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.managers import ini
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.managers import ifupdown, ini
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.netdev import permanent_mac
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Nic, ReadNetdev, VfCount
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import (
@@ -26,6 +27,9 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe im
 
 _PROFILES = ("/etc/NetworkManager/system-connections/",)
 _NETPLAN = ("/etc/netplan/",)
+_STANZAS = (ifupdown.MAIN_FILE, f"{ifupdown.DIRECTORY}/")
+_WRITTEN = re.compile(r"\becho (\d+) ?> ?/sys/(?:class/net|bus/pci/devices)/([^/\s]+)/(?:device/)?sriov_numvfs\b")
+_THIS_INTERFACE = ("$IFACE", "${IFACE}")
 _KEY = re.compile(r"^(\s*)[\"']?([\w.:-]+)[\"']?\s*:\s*(.*?)\s*$")
 _INLINE = re.compile(r"[\"']?([\w-]+)[\"']?\s*:\s*[\"']?([\w.:*-]+)")
 _MOST = 32
@@ -45,10 +49,10 @@ def read_vf_counts(
         return {}
     read = list(netdevs)
     ports = [netdev for netdev in read if netdev["pci"] and netdev["kind"] == "physical"]
-    given = [*_of_netplan(probe), *_of_profiles(probe)]
+    given = [*_of_netplan(probe), *_of_profiles(probe), *_of_stanzas(probe)]
     found: dict[str, list[VfCount]] = {}
     for port in ports:
-        keys = {port["name"], str(permanent_mac(port)).lower()}
+        keys = {port["name"], str(permanent_mac(port)).lower(), str(port["pci"])}
         counts: list[VfCount] = [{"file": file, "count": count} for names, file, count in given if keys & names]
         if counts:
             found[port["name"]] = counts
@@ -66,6 +70,21 @@ def _of_profiles(probe: Probe) -> Iterator[tuple[set[str], str, int]]:
         names = {ini.last(settings, "connection", "interface-name"), ini.last(settings, "ethernet", "mac-address")}
         if count is not None:
             yield {name.lower() if ":" in name else name for name in names if name}, printable(path), count
+
+
+def _of_stanzas(probe: Probe) -> Iterator[tuple[set[str], str, int]]:
+    for path, text in texts_of(probe, _STANZAS):
+        counts: dict[str, int] = {}
+        current = ""
+        for first, *rest in ifupdown.lines(text):
+            current = rest[0] if first == "iface" and rest else current
+            written = (
+                _WRITTEN.findall(" ".join(rest).replace('"', "")) if first in ("pre-up", *ifupdown.WHEN_UP) else []
+            )
+            # 0 goes before any other number: the last one is there in the end.
+            counts.update({current if port in _THIS_INTERFACE else port: int(count) for count, port in written})
+        for port, count in counts.items():
+            yield {port}, printable(path), count
 
 
 def _of_netplan(probe: Probe) -> list[tuple[set[str], str, int]]:
