@@ -6,6 +6,11 @@
 from __future__ import annotations
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.files import manager_files, unit_files
+from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.followers import (
+    RELOAD,
+    followers,
+    told_to_network_manager,
+)
 from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.manager_files import mode_of
 from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.order import FITS
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
@@ -51,12 +56,14 @@ def work(context: Context, step: Step) -> Work:
 def _file_work(context: Context, path: str) -> Work:
     text = manager_files(context)[path]
     former = context.boot_files.get(path)
-    undo: Operation = RemoveFile(path) if former is None else PutFile(path, former, mode_of(path))
+    undo: list[Operation] = [RemoveFile(path) if former is None else PutFile(path, former, mode_of(path))]
+    followed = followers(context, path)
 
     def verify(host: Host) -> str:
         return "" if host.read(path) == text else f"{path} holds something else"
 
-    return Work([PutFile(path, text, mode_of(path))], [undo], verify)
+    do = [PutFile(path, text, mode_of(path)), *told_to_network_manager(followed)]
+    return Work(do, [*undo, *([RELOAD] if followed else [])], verify)
 
 
 def installation(program: str, programs: list[str], files: dict[str, str]) -> list[Operation]:

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Mapping
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.files import (
     guards_next_boot,
@@ -13,6 +13,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.files impor
     unit_files,
     wanted_wishes,
 )
+from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.followers import followers
 from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.kept_routes import KeptRoutes, kept_routes
 from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.losses import Loss, losses
 from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.persistence import NOBODY, Persistence, persistence
@@ -73,6 +74,16 @@ def _file_step(context: Context, path: str, found: list[Persistence], routed: li
         reason=f"{manager} configures {', '.join(names)} at boot",
         undo=f"write the former {path}" if path in context.boot_files else f"remove {path}",
         when=BOOT,
+        detail=_reading(followers(context, path)),
+    )
+
+
+def _reading(followed: Mapping[str, int]) -> str:
+    if not followed:
+        return ""
+    return (
+        f"NetworkManager reads its configuration again: until then it gives {', '.join(sorted(followed))} the MTU of "
+        "what it stands on"
     )
 
 

@@ -8,13 +8,14 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import Any, Iterable
 
+from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.links.mtu_operations import differs, set_mtu
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.links.mtu_plan import (
     FUNCTIONS,
     differing_functions,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.effects import new_functions
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.operations import Operation, Run, WaitFor, Work
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.operations import Operation, WaitFor, Work
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.ports import NoPort, fill
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import Step, key_of
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import Host
@@ -48,11 +49,11 @@ def work(context: Context, step: Step) -> Work:
         interface = next(interface for interface in context.interfaces if interface.key == key)
         former = {context.port_name(interface): int(step["from"])}
     do: list[Operation] = [_wait_for(former)] if key.endswith(FUNCTIONS) else []
-    do += [_set(name, to) for name in former]
-    undo: list[Operation] = [_set(name, mtu) for name, mtu in reversed(list(former.items())) if mtu]
+    do += [set_mtu(name, to) for name in former]
+    undo: list[Operation] = [set_mtu(name, mtu) for name, mtu in reversed(list(former.items())) if mtu]
 
     def verify(host: Host) -> str:
-        return "; ".join(filter(None, (_differs(host, fill(name, host), to) for name in former)))
+        return "; ".join(filter(None, (differs(host, fill(name, host), to) for name in former)))
 
     return Work(do, undo, verify)
 
@@ -86,12 +87,3 @@ def _wait_for(names: Iterable[str]) -> WaitFor:
             return False
 
     return WaitFor("the interfaces of the virtual functions", condition, _INTERFACES_SECONDS)
-
-
-def _set(name: str, mtu: int) -> Run:
-    return Run(("ip", "link", "set", "dev", name, "mtu", str(mtu)))
-
-
-def _differs(host: Host, name: str, wanted: int) -> str:
-    now = host.read(f"/sys/class/net/{name}/mtu").strip()
-    return "" if now == str(wanted) else f"{name} has an MTU of {now}, not {wanted}"
