@@ -37,7 +37,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.routes impo
     ROUTES,
     RULES,
     Route,
-    Rule,
+    RoutingPolicy,
     check_state,
     no_shared_routes,
     routes,
@@ -62,9 +62,6 @@ _MOST_CPUS = 8192
 _CPU_RANGE = re.compile(r"(\d{1,4})(?:-(\d{1,4}))?")
 
 
-_RoutingPolicy = TypedDict("_RoutingPolicy", {"routing-policy": "list[Rule] | None"})
-
-
 class _Selector(TypedDict, total=False):
     """How an interface is found: one of these."""
 
@@ -85,7 +82,7 @@ class _Former(TypedDict, total=False):
     representor_names: dict[str, str]
 
 
-class InterfaceSpec(_Selector, _Former, _RoutingPolicy):  # pylint: disable=inherit-non-class  # no TypedDict by a call for it
+class InterfaceSpec(_Selector, _Former, RoutingPolicy):  # pylint: disable=inherit-non-class  # no TypedDict by a call for it
     """What is asked of one interface; None is for what stays as it is. MTUs are bytes.
 
     ``irq_affinity`` is a mapping only where a removal brings back what each interrupt had.

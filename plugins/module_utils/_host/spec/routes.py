@@ -63,6 +63,7 @@ class Route(Way, _OnLink):  # pylint: disable=inherit-non-class  # it takes no T
 
 # Networks are in CIDR form.
 Rule = TypedDict("Rule", {"from": "str | None", "to": "str | None", "table": int, "priority": int})
+RoutingPolicy = TypedDict("RoutingPolicy", {"routing-policy": "list[Rule] | None"})
 
 
 def routes(place: Place, value: Any) -> list[Route] | None:
