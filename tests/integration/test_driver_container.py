@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from typing import Any, Iterator
 
@@ -21,6 +22,7 @@ Json = dict[str, Any]
 NAMESPACE = "nvidia-network-operator"
 CONTAINER = ("-e", "rdma_fabric_driver_source=container")
 NODE = "driver-1"
+ENOUGH_SECONDS = 120.0
 
 
 @pytest.fixture(scope="module")
@@ -37,23 +39,28 @@ def drivers(fleet_cluster: ControlPlane, user: User) -> list[Json]:
 
 @pytest.fixture
 def node(fleet_cluster: ControlPlane, drivers: list[Json]) -> Iterator[str]:
-    """A node that the first of the DaemonSets is for, with a pod of it that is ready."""
+    """A node that the first of the DaemonSets is for, once its pod there is ready."""
     (body,) = kwok_nodes([NODE])
     body["metadata"]["labels"].update(drivers[0]["spec"]["template"]["spec"]["nodeSelector"])
     fleet_cluster.api.call("POST", "/api/v1/nodes", body)
-    pods = f"/api/v1/namespaces/{NAMESPACE}/pods"
-    labels = drivers[0]["spec"]["template"]["metadata"]["labels"]
-    spec = {"nodeName": NODE, "containers": [{"name": "mofed-container", "image": "x"}]}
-    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": NODE, "labels": labels}, "spec": spec}
-    fleet_cluster.api.call("POST", pods, pod)
-    status = {"name": "mofed-container", "ready": True, "restartCount": 0, "image": "x", "imageID": "x"}
-    patch = {"status": {"containerStatuses": [status]}}
-    fleet_cluster.api.call(
-        "PATCH", f"{pods}/{NODE}/status", patch, content_type="application/strategic-merge-patch+json"
-    )
+    deadline = time.monotonic() + ENOUGH_SECONDS
+    while not is_ready(fleet_cluster, drivers[0], NODE):
+        assert time.monotonic() < deadline, "the driver's pod does not become ready"
+        time.sleep(0.2)
     yield NODE
-    fleet_cluster.api.call("DELETE", f"{pods}/{NODE}", query={"gracePeriodSeconds": "0"})
     delete_nodes(fleet_cluster.api, [NODE])
+
+
+def is_ready(cluster: ControlPlane, driver: Json, node: str) -> bool:
+    """Tell whether the containers of a driver's pod on a node are ready."""
+    labels = driver["spec"]["template"]["metadata"]["labels"].items()
+    query = {
+        "fieldSelector": f"spec.nodeName={node}",
+        "labelSelector": ",".join(f"{key}={value}" for key, value in labels),
+    }
+    found = cluster.api.call("GET", f"/api/v1/namespaces/{NAMESPACE}/pods", query=query)["items"]
+    states = [state["ready"] for pod in found for state in pod["status"].get("containerStatuses") or ()]
+    return bool(states) and all(states)
 
 
 def stored_drivers(cluster: ControlPlane) -> list[Json]:
