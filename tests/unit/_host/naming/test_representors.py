@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.persisted import wishes
+from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.naming.apply import BATCH
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.naming.representors import wanted_name
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.gather import gather
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.plan import plan_with_context
@@ -200,6 +201,7 @@ class TestThere:
         outcome = applied(kernel, wish(**SWITCHDEV, representor_prefix="ovs0_"))
         assert outcome["failed"] and "has this name" in outcome["msg"]
         assert representors(kernel) == before
+        assert not kernel.exists(BATCH), "nothing of the rename is left in /etc"
 
     def test_an_exchange_that_fails_half_way_is_taken_back(self) -> None:
         kernel = booted()

@@ -40,6 +40,8 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.syntax impo
 # A rename with down and up around it is one program, so that ending this one never leaves the interface down. The file
 # of its commands stands where a next run finds and removes it when this one is ended before.
 BATCH = "/etc/systemd/network/rdma-fabric-rename"
+# Also takes a rename back: it is still there when ip fails.
+_NO_BATCH = RemoveFile(BATCH)
 _INITRAMFS_SECONDS = 900.0
 # Each configures the interface that has its former name again. One that does not run is left alone; a unit that the
 # host does not have gives status 5 (systemctl(1)), and the others are restarted all the same.
@@ -150,6 +152,7 @@ def _interface(context: Context, name: Name, turn: Turn) -> Work:
         do.append(Run(alternative, accepted=(0, 1, 2, 255)))
     do += _renaming(name, turn.current, name.wanted)
     undo = [*_renaming_back(name, turn.current), *undo, *context.boot_undo(name.files)]
+    undo += [_NO_BATCH] if _NO_BATCH in do else []
 
     def verify(host: Host) -> str:
         return _not_there(host, f"/sys/bus/pci/devices/{name.interface.key}/net", name.wanted)
@@ -170,7 +173,7 @@ def _rename_line(current: str, wanted: str, *, goes_down: bool) -> str:
 
 def _batch(lines: str) -> list[Operation]:
     """Return how ``ip`` does all of this in one process."""
-    return [PutFile(BATCH, f"# {MARKER}\n{lines}", 0o600), Run(("ip", "-batch", BATCH)), RemoveFile(BATCH)]
+    return [PutFile(BATCH, f"# {MARKER}\n{lines}", 0o600), Run(("ip", "-batch", BATCH)), _NO_BATCH]
 
 
 def _renaming_back(name: Name, former: str) -> list[Operation]:
@@ -204,7 +207,7 @@ def _representors_now(found: representors.Representors) -> Work:
         wrong = [_misnamed(host, one) for one in wanted if one.key in going]
         return "; ".join(filter(None, wrong))
 
-    return Work(_batch(lines), undo, verify)
+    return Work(_batch(lines), [*undo, _NO_BATCH], verify)
 
 
 def _representor_back(one: representors.Representor, former: str) -> list[Operation]:
