@@ -97,6 +97,33 @@ class TestSwitching:
         assert [entry["id"] for entry in outcome["executed"]] == [f"vfs:{PF}"]
         assert (mode(kernel), len(drivers(kernel))) == ("legacy", 4)
 
+    def test_settings_of_legacy_mode_come_after_that_mode(self) -> None:
+        kernel = switched(2)
+        settings = {"vlan": 100, "trust": True, "spoofchk": False}
+        outcome = done(kernel, wish(ALLOWED, vfs=2, eswitch_mode="legacy", vf_settings=settings))
+        assert [entry["id"] for entry in outcome["executed"]][:2] == [STEP, f"vfs:{PF}:settings"]
+        assert (mode(kernel), outcome["plan"]["steps"]) == ("legacy", [])
+
+    def test_they_wait_for_the_mode_also_where_the_number_waits(self) -> None:
+        kernel = switched(2)
+        for count in (2, 3):
+            outcome = applied(kernel, wish(vfs=count, eswitch_mode="legacy", vf_settings={"trust": True}))
+            steps = {step["id"]: step for step in outcome["plan"]["steps"]}
+            assert not outcome.get("failed"), outcome["msg"]
+            assert {steps[STEP]["status"], steps[f"vfs:{PF}:settings"]["status"]} == {"needs_consent"}
+            assert steps[f"vfs:{PF}:settings"]["consent"] == steps[STEP]["consent"]
+            assert mode(kernel) == "switchdev"
+
+    def test_they_are_not_tried_where_the_mode_is_refused(self) -> None:
+        kernel = switched(2)
+        (representor, _other) = sorted(
+            name for name in kernel.list("/sys/class/net") if name.startswith(f"{PORT[:8]}r")
+        )
+        kernel.tree.add_link(f"/sys/class/net/{representor}/master", "../../../virtual/net/br0")
+        outcome = applied(kernel, wish(ALLOWED, vfs=2, eswitch_mode="legacy", vf_settings={"trust": True}))
+        steps = {step["id"]: step["status"] for step in outcome["plan"]["steps"]}
+        assert (steps[STEP], steps[f"vfs:{PF}:settings"]) == ("refused", "refused")
+
     def test_the_mtu_of_functions_is_set_again_where_they_were_bound_again(self) -> None:
         kernel = booted()
         done(kernel, wish(vfs=2, mtu=9000, vf_mtu=9000))
@@ -304,6 +331,10 @@ SWEPT: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "new functions": ({}, {"vfs": 1, "eswitch_mode": "switchdev"}),
     "another number": ({"vfs": 1, "eswitch_mode": "switchdev"}, {"vfs": 2, "eswitch_mode": "switchdev"}),
     "back to legacy": ({"vfs": 1, "eswitch_mode": "switchdev"}, {"vfs": 1, "eswitch_mode": "legacy"}),
+    "back to legacy with settings of it": (
+        {"vfs": 1, "eswitch_mode": "switchdev"},
+        {"vfs": 1, "eswitch_mode": "legacy", "vf_settings": {"trust": True}},
+    ),
 }
 
 

@@ -17,13 +17,12 @@ from typing import TYPE_CHECKING, Sequence
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import CommandResult
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.naming import named_by_udev
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.reactions import DONE, failed, program
-from ansible_collections.rdma.fabric.tests.unit._host.kernel.vfs import NET, PCI, driver_of
+from ansible_collections.rdma.fabric.tests.unit._host.kernel.vfs import MODE, NET, PCI, driver_of
 
 if TYPE_CHECKING:
     from ansible_collections.rdma.fabric.tests.unit._host.kernel.machine import Kernel
 
 # Kept beside the device, as only netlink tells it.
-MODE = "mode-of-the-e-switch"
 OFFLOAD = "offload-of-rules"
 SWITCH_ID = "e41d2d0003a1b2c3"
 

@@ -35,6 +35,7 @@ NET = "/sys/class/net"
 INFINIBAND = "/sys/class/infiniband"
 # Kept beside the device: what only netlink tells, so that states compare with it.
 SETTINGS = "settings-of-virtual-functions"
+MODE = "mode-of-the-e-switch"  # there in switchdev mode only
 NO_GUID = "00:00:00:00:00:00:00:00"
 # What ip takes, and what it calls them in JSON.
 GUIDS = {"node_guid": "node guid", "port_guid": "port guid"}
@@ -122,13 +123,19 @@ def set_up(kernel: Kernel, name: str, words: deque[str]) -> CommandResult:
     settings = functions[number]
     while words:
         key, value = words.popleft(), words.popleft()
-        if key in LACKING.get(driver_of(kernel, address) or "", ()):
+        if key in LACKING.get(driver_of(kernel, address) or "", ()) or _of_legacy_mode(kernel, address, key, value):
             return failed(2, UNSUPPORTED)
         problem = INVALID if key == "max_tx_rate" and _lacks_link(kernel, name) else _set(settings, key, value)
         if problem:
             return failed(2, problem)
         _keep(kernel, address, functions)
     return DONE
+
+
+def _of_legacy_mode(kernel: Kernel, address: str, key: str, value: str) -> bool:
+    """Say whether mlx5 takes a setting in legacy mode only (mlx5_eswitch_set_vport_vlan, _spoofchk and _trust)."""
+    switchdev = kernel.exists(f"{PCI}/{address}/{MODE}")
+    return switchdev and (key in ("trust", "spoofchk") or (key == "vlan" and value != "0"))
 
 
 def _lacks_link(kernel: Kernel, name: str) -> bool:

@@ -19,6 +19,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.functio
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.operations import Operation, Run
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.eswitch import LEGACY, SWITCHDEV, present_mode
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import (
     NETDEV_DRIVER,
     HostState,
@@ -34,6 +35,12 @@ _SECONDS = 120.0
 def switches(interface: Interface) -> bool:
     """Say whether the driver of a port is one whose e-switch is switched here."""
     return bool(interface.nic and interface.nic["driver"] == NETDEV_DRIVER)
+
+
+def leaves_switchdev(actual: HostState, interface: Interface) -> bool:
+    """Say whether the e-switch of a port is in switchdev mode and shall be in legacy mode."""
+    wanted, now = interface.wanted.get("eswitch_mode"), present_mode(actual, interface)
+    return (wanted, now) == (LEGACY, SWITCHDEV) and switches(interface)
 
 
 def representors_in_use(actual: HostState, interface: Interface) -> str:

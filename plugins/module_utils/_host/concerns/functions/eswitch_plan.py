@@ -8,17 +8,20 @@ from __future__ import annotations
 from typing import Any
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.functions.eswitch_mode import (
+    leaves_switchdev,
     representors_in_use,
     switches,
     unbound_functions,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.functions.settings_plan import numbered
+from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.functions.vfs_plan import set_up
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import ConcernPlan, Context
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import (
     NEEDS_CONSENT,
     NOTHING,
     NOW,
     PLANNED,
+    REFUSED,
     Step,
     make_step,
     refused_step,
@@ -45,10 +48,13 @@ def plan(context: Context) -> ConcernPlan:
     A new number of functions is made in legacy mode; the step after it brings switchdev back.
     """
     steps: list[Step] = []
+    notices: list[str] = []
     for interface in context.interfaces:
         of_mode = _steps(context, interface)
-        steps += [*of_mode, *_offload(context, interface, of_mode)]
-    return steps, []
+        found, said = _settings_after(context, interface, of_mode)
+        steps += [*of_mode, *found, *_offload(context, interface, of_mode)]
+        notices += said
+    return steps, notices
 
 
 def functions_then(context: Context, interface: Interface) -> int:
@@ -62,6 +68,29 @@ def functions_then(context: Context, interface: Interface) -> int:
 def mode_then(context: Context, interface: Interface) -> str:
     """Return the mode that a port is in when its e-switch is switched."""
     return LEGACY if context.planned(f"vfs:{interface.key}") else present_mode(context.actual, interface)
+
+
+def _settings_after(context: Context, interface: Interface, of_mode: list[Step]) -> ConcernPlan:
+    """Return the steps about the functions of a port that goes to legacy mode; they share the fate of that mode's.
+
+    A new number of functions goes through legacy mode itself, and they are set up with it.
+    """
+    key = f"vfs:{interface.key}"
+    planned = context.planned(key) is not None or any(step["id"].startswith(f"{key}:") for step in context.earlier)
+    if planned or not leaves_switchdev(context.actual, interface):
+        return [], []
+    found, notices = set_up(context, interface, [])
+    held = next((step for step in of_mode if step["status"] != PLANNED), None)
+    return [_waiting(step, held) if held is not None else step for step in found], notices
+
+
+def _waiting(step: Step, held: Step) -> Step:
+    """Return a step that is not executed before another one is."""
+    if step["status"] == REFUSED:
+        return step
+    detail = "it comes after the legacy mode of the e-switch"
+    detail = f"{step['detail']}; {detail}" if step["detail"] else detail
+    return {**step, "status": held["status"], "consent": held["consent"], "detail": detail}
 
 
 def _steps(context: Context, interface: Interface) -> list[Step]:

@@ -14,6 +14,7 @@ from typing import Any
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.functions import drivers_plan as drivers
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.functions import settings_plan as functions
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.functions.eswitch_mode import (
+    leaves_switchdev,
     representors_in_use,
     switches,
 )
@@ -26,6 +27,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps imp
     NOW,
     PLANNED,
     Step,
+    is_executable,
     key_of,
     make_step,
     refused_step,
@@ -56,10 +58,19 @@ def plan(context: Context) -> ConcernPlan:
         count_steps, said = _number(context, interface)
         steps += count_steps
         notices += [*said, *_made_anew(context, count_steps), *_also_made(context, interface)]
-        found, said = functions.plan(context, interface, count_steps)
-        steps += [*found, *drivers.plan(context, interface, [*count_steps, *found])]
+        if leaves_switchdev(context.actual, interface) and not any(map(is_executable, count_steps)):
+            # In switchdev mode mlx5 does not take all settings: the plan of the e-switch has them after its mode.
+            continue
+        found, said = set_up(context, interface, count_steps)
+        steps += found
         notices += said
     return steps, notices
+
+
+def set_up(context: Context, interface: Interface, about_number: list[Step]) -> ConcernPlan:
+    """Return the steps that set the functions of a port up and bind them, those included that a step creates."""
+    found, notices = functions.plan(context, interface, about_number)
+    return [*found, *drivers.plan(context, interface, [*about_number, *found])], notices
 
 
 def _number(context: Context, interface: Interface) -> tuple[list[Step], list[str]]:
