@@ -31,12 +31,13 @@ def show_command(address: str) -> tuple[str, ...]:
 
 
 def read_eswitches(probe: Probe, ports: Sequence[Interface]) -> dict[str, Eswitch]:
-    """Return ``{address: {"mode", "inline_mode", "encap_mode", "problem"}}`` of the ports whose mode is asked for.
+    """Return ``{address: {"mode", "inline_mode", "encap_mode", "problem"}}`` of the ports whose mode is asked for, or
+    decides about another number of functions.
 
     What devlink does not tell is None; ``problem`` says why the mode is not known, empty when it is. ``offload`` of a
     port that shall be in switchdev mode tells whether rules of tc reach its hardware, None where nobody can change it.
     """
-    asked = [port for port in ports if port.wanted.get("eswitch_mode") is not None]
+    asked = [port for port in ports if port.wanted.get("eswitch_mode") is not None or _may_be_switched(port)]
     found = {port.key: _told(probe.command(*show_command(port.key)), port.key) for port in asked}
     for port in ports:
         if offload_wanted(port) is not None and port.netdev is not None:
@@ -47,11 +48,20 @@ def read_eswitches(probe: Probe, ports: Sequence[Interface]) -> dict[str, Eswitc
 
 
 def present_mode(actual: HostState, interface: Interface) -> str:
-    """Return the mode of a port's e-switch; only a port in switchdev mode has a switch id, and others are legacy."""
+    """Return the mode of a port's e-switch; where devlink does not tell it, a port with a switch id may be in switchdev
+    mode, and one without is not."""
     told = actual.facts["eswitch"].get(interface.key)
     if told is not None and told["mode"]:
         return told["mode"]
     return SWITCHDEV if interface.has_switch else LEGACY
+
+
+def _may_be_switched(port: Interface) -> bool:
+    """Say whether a number of functions is asked of a port with a switch id.
+
+    mlx5 gives ports one in legacy mode, too, since they have ports of devlink (en/devlink.c).
+    """
+    return port.wanted.get("vfs") is not None and port.has_switch
 
 
 def offload_wanted(port: Interface) -> bool | None:

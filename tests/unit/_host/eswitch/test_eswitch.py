@@ -124,6 +124,17 @@ class TestSwitching:
         steps = {step["id"]: step["status"] for step in outcome["plan"]["steps"]}
         assert (steps[STEP], steps[f"vfs:{PF}:settings"]) == ("refused", "refused")
 
+    def test_a_switch_id_in_legacy_mode_keeps_no_number_away(self) -> None:
+        kernel = booted()
+        place = f"{kernel.realpath(f'/sys/class/net/{PORT}')}/phys_switch_id"
+        kernel.tree.errors.pop(place, None)
+        kernel.tree.add_file(place, "e41d2d0003a1b2c3\n")
+        for count in (2, 3):
+            done(kernel, wish(ALLOWED, vfs=count))
+            assert (mode(kernel), len(drivers(kernel))) == ("legacy", count)
+        done(kernel, wish(ALLOWED), REMOVE)
+        assert drivers(kernel) == []
+
     def test_the_mtu_of_functions_is_set_again_where_they_were_bound_again(self) -> None:
         kernel = booted()
         done(kernel, wish(vfs=2, mtu=9000, vf_mtu=9000))
