@@ -237,6 +237,15 @@ class TestThere:
         outcome = mlx5.applied(kernel, wish(**SWITCHDEV, representor_prefix="rail0_"), replace(APPLY, check=True))
         assert any("kernels before 5.8" in said for said in outcome["plan"]["notices"])
 
+    def test_functions_of_legacy_mode_are_not_told_to_lack_them(self) -> None:
+        kernel = booted()
+        done(kernel, wish(vfs=2))
+        place = f"{kernel.realpath(f'{NET}/{PORT}')}/phys_switch_id"
+        kernel.tree.errors.pop(place, None)
+        kernel.tree.add_file(place, "e41d2d0003a1b2c3\n")
+        outcome = mlx5.applied(kernel, wish(**SWITCHDEV, representor_prefix="rail0_"), replace(APPLY, check=True))
+        assert not any("kernels before 5.8" in said for said in outcome["plan"]["notices"])
+
 
 class TestTwoPorts:
     RAILS = ("0000:18:00.0", "0000:40:00.0")

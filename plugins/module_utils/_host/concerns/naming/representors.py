@@ -32,6 +32,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps imp
     make_step,
     refused_step,
 )
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.eswitch import SWITCHDEV, present_mode
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interfaces import Interface
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.live_rename import renames_live
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Netdev
@@ -218,7 +219,8 @@ def _refused(context: Context, interface: Interface, refusal: str) -> Step:
 
 def _unseen(context: Context, interface: Interface) -> list[str]:
     """Say that representors are there which nothing ties to their port."""
-    if not interface.functions or not interface.has_switch or _representors_of(context, interface):
+    switched = present_mode(context.actual, interface) == SWITCHDEV
+    if not interface.functions or not switched or _representors_of(context, interface):
         return []
     return [
         f"{context.target_of(interface)}: no representor of its {interface.functions} functions is seen below it, so "
