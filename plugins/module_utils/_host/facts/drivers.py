@@ -11,6 +11,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.net
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.read import read_driver
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.status import runs_what_is_installed
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver_shapes import DriverState
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.eswitch import read_modes
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import NETDEV_DRIVER
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.next_boot import next_boot_of
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.peer_memory import read_peer_memory
@@ -33,6 +34,7 @@ def read_stack_state(probe: Probe, desired: Mapping[str, Any], facts: Facts) -> 
         if _may_reload(desired, state, facts["stack"]):
             state["snapshot"] = read_snapshot(probe, NETDEV_DRIVER, facts["nics"], facts["netdevs"])
             state["stacked"] = read_stacked(probe, NETDEV_DRIVER, facts["nics"], facts["netdevs"])
+            facts["eswitch"].update(read_modes(probe, _of_unknown_mode(facts)))
         facts["driver"] = state
     if (
         desired.get("peer_memory")
@@ -40,6 +42,13 @@ def read_stack_state(probe: Probe, desired: Mapping[str, Any], facts: Facts) -> 
         or any(request.get("peer_memory") is not None for request in requests)
     ):
         facts["peer_memory"] = read_peer_memory(probe, facts["system"])
+
+
+def _of_unknown_mode(facts: Facts) -> list[str]:
+    """Return the physical functions that may be in switchdev mode, by a switch id, and nobody has asked about."""
+    switched = {netdev["pci"] for netdev in facts["netdevs"] if netdev["switch_id"]}
+    ports = [nic["address"] for nic in facts["nics"] if nic["function"] == "pf" and nic["driver"] == NETDEV_DRIVER]
+    return [address for address in ports if address in switched and address not in facts["eswitch"]]
 
 
 def _may_reload(desired: Mapping[str, Any], state: DriverState, stack: Stack) -> bool:

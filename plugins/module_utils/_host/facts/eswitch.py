@@ -10,7 +10,7 @@ which shows one device at a time: those that something is asked of.
 from __future__ import annotations
 
 import re
-from typing import Any, Sequence
+from typing import Any, Iterable, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import HostState
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interfaces import Interface
@@ -38,13 +38,18 @@ def read_eswitches(probe: Probe, ports: Sequence[Interface]) -> dict[str, Eswitc
     port that shall be in switchdev mode tells whether rules of tc reach its hardware, None where nobody can change it.
     """
     asked = [port for port in ports if port.wanted.get("eswitch_mode") is not None or _may_be_switched(port)]
-    found = {port.key: _told(probe.command(*show_command(port.key)), port.key) for port in asked}
+    found = read_modes(probe, [port.key for port in asked])
     for port in ports:
         if offload_wanted(port) is not None and port.netdev is not None:
             result = probe.command(*features_command(port.netdev["name"]))
             told = parse_offload(result.stdout if result is not None else "")
             found.setdefault(port.key, _unknown(""))["offload"] = told
     return found
+
+
+def read_modes(probe: Probe, addresses: Iterable[str]) -> dict[str, Eswitch]:
+    """Return the same of physical functions that nothing is asked of."""
+    return {address: _told(probe.command(*show_command(address)), address) for address in addresses}
 
 
 def present_mode(actual: HostState, interface: Interface) -> str:

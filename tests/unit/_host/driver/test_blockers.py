@@ -16,6 +16,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.blo
     user_blockers,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver_shapes import Stacked, User
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Eswitch
 from ansible_collections.rdma.fabric.tests.unit._host.host_facts import netdev, nic, vf
 
 PF = "0000:18:00.0"
@@ -139,8 +140,19 @@ def test_what_stands_on_ports_and_does_not_come_back() -> None:
 
 
 def test_a_switchdev_port() -> None:
-    (blocker,) = function_blockers([nic(PF, "ens1")], {"ens1": netdev("ens1", PF, switch_id="a0b1")}, PLAIN)
+    netdevs = {"ens1": netdev("ens1", PF, switch_id="a0b1")}
+    (blocker,) = function_blockers([nic(PF, "ens1")], netdevs, PLAIN)
     assert "switchdev" in blocker.text
+    found = {
+        mode: function_blockers([nic(PF, "ens1")], netdevs, PLAIN, {PF: eswitch(mode)})
+        for mode in ("legacy", "switchdev", None)
+    }
+    # Ports of mlx5 have a switch id in legacy mode as well (the kernel's mlx5 core/en/devlink.c).
+    assert {mode: len(each) for mode, each in found.items()} == {"legacy": 0, "switchdev": 1, None: 1}
+
+
+def eswitch(mode: str | None) -> Eswitch:
+    return {"mode": mode, "inline_mode": None, "encap_mode": None, "problem": "" if mode else "devlink can't be run"}
 
 
 def test_long_lists_are_cut() -> None:

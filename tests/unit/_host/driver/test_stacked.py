@@ -14,6 +14,7 @@ from ansible_collections.rdma.fabric.tests.unit._host.driver.hosts import driver
 from ansible_collections.rdma.fabric.tests.unit._host.driver.test_driver_apply import run, runs_vendor
 from ansible_collections.rdma.fabric.tests.unit._host.kernel import stack
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.machine import Kernel
+from ansible_collections.rdma.fabric.tests.unit._host.kernel.vfs import MODE
 
 PORT = "eno5"
 Change = Callable[[Kernel], None]
@@ -89,6 +90,19 @@ def test_what_would_be_lost_leaves_the_reload_to_a_reboot(change: Change, named:
     assert not runs_vendor(kernel)
     assert not any(mutation.what.startswith("modprobe -r") for mutation in kernel.mutations)
     assert not kernel.exists(JOURNAL)
+
+
+@pytest.mark.parametrize("mode", ["legacy", "switchdev"])
+def test_devlink_tells_whether_a_port_with_a_switch_id_has_representors_to_lose(mode: str) -> None:
+    kernel = driver_host()
+    port = kernel.tree.realpath(f"{stack.NET}/{PORT}")
+    kernel.tree.errors.pop(f"{port}/phys_switch_id", None)
+    kernel.tree.add_file(f"{port}/phys_switch_id", "e41d2d0003a1b2c3\n")
+    if mode == "switchdev":
+        kernel.tree.add_file(f"{port.rsplit('/net/', 1)[0]}/{MODE}", mode)
+    left = run(kernel)["plan"]["steps"]
+    assert ["is in switchdev mode" in step["detail"] for step in left] == ([True] if mode == "switchdev" else [])
+    assert runs_vendor(kernel) is (mode == "legacy")
 
 
 @pytest.mark.parametrize(("kind", "told"), [("bond", True), ("bridge", True), ("vrf", False)])

@@ -5,11 +5,13 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import Collection, Iterable, Mapping, NamedTuple, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts import module_graph
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver_shapes import Loaded, Stacked, User
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Netdev, Nic
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.eswitch import SWITCHDEV
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Eswitch, Netdev, Nic
 
 STORAGE, FOREIGN, HOLDER, PROGRAM, REFERENCE, FUNCTION, INTERFACE, UPLINK, SETTING = (
     "storage",
@@ -92,11 +94,17 @@ def user_blockers(loaded: Mapping[str, Loaded], users: Iterable[User]) -> list[B
     return found
 
 
-def function_blockers(nics: Iterable[Nic], netdevs: Mapping[str, Netdev], loaded: Collection[str]) -> list[Blocker]:
+def function_blockers(
+    nics: Iterable[Nic],
+    netdevs: Mapping[str, Netdev],
+    loaded: Collection[str],
+    modes: Mapping[str, Eswitch] = MappingProxyType({}),
+) -> list[Blocker]:
     """Return functions whose loss nothing would restore: given to a machine or a container, or of a switchdev e-switch.
 
     ``nics`` are those that the driver takes away: physical functions and their virtual ones. ``loaded`` are modules:
-    without IPoIB no function of InfiniBand has an interface anywhere.
+    without IPoIB no function of InfiniBand has an interface anywhere. ``modes`` are those of e-switches that devlink
+    tells: mlx5 gives a port a switch id in legacy mode, too.
     """
     found = []
     for nic in nics:
@@ -109,10 +117,17 @@ def function_blockers(nics: Iterable[Nic], netdevs: Mapping[str, Netdev], loaded
                 "a Socket Direct card"
             )
             found.append(Blocker(FUNCTION, nic["address"], text))
-        elif any(name in netdevs and netdevs[name]["switch_id"] for name in nic["netdevs"]):
+        elif _is_switched(nic, netdevs, modes):
             text = f"{nic['address']} is in switchdev mode: its representors and their rules would be lost"
             found.append(Blocker(FUNCTION, nic["address"], text))
     return found
+
+
+def _is_switched(nic: Nic, netdevs: Mapping[str, Netdev], modes: Mapping[str, Eswitch]) -> bool:
+    told = modes.get(nic["address"])
+    if told is not None and told["mode"]:
+        return told["mode"] == SWITCHDEV
+    return any(name in netdevs and netdevs[name]["switch_id"] for name in nic["netdevs"])
 
 
 def stacked_blockers(stacked: Iterable[Stacked]) -> list[Blocker]:

@@ -187,7 +187,7 @@ def stack_blockers(actual: HostState, state: DriverState, unload_storage: bool =
     nics = [nic for nic in actual.nvidia_nics() if nic["driver"] == NETDEV_DRIVER or nic["function"] == "vf"]
     found = blockers.module_blockers(state["loaded"], unload_storage)
     found += blockers.user_blockers(state["loaded"], state["users"])
-    found += blockers.function_blockers(nics, actual.netdevs, state["loaded"])
+    found += blockers.function_blockers(nics, actual.netdevs, state["loaded"], actual.facts["eswitch"])
     found += blockers.stacked_blockers(state["stacked"])
     if state["openib"]["may_stop"] is False:
         found.append(blockers.Blocker(blockers.SETTING, openib.FILE, f"{openib.FILE} forbids it (ALLOW_STOP)"))
