@@ -48,17 +48,21 @@ def read_eswitches(probe: Probe, ports: Sequence[Interface]) -> dict[str, Eswitc
 
 
 def read_modes(probe: Probe, addresses: Iterable[str]) -> dict[str, Eswitch]:
-    """Return the same of physical functions that nothing is asked of."""
+    """Return what devlink tells of the e-switches of physical functions, by address, as ``read_eswitches`` does."""
     return {address: _told(probe.command(*show_command(address)), address) for address in addresses}
 
 
 def present_mode(actual: HostState, interface: Interface) -> str:
     """Return the mode of a port's e-switch; where devlink does not tell it, a port with a switch id may be in switchdev
     mode, and one without is not."""
-    told = actual.facts["eswitch"].get(interface.key)
+    return mode_of(actual.facts["eswitch"].get(interface.key), has_switch_id=interface.has_switch)
+
+
+def mode_of(told: Eswitch | None, *, has_switch_id: bool) -> str:
+    """Return the mode that devlink tells of an e-switch, else the one that the switch id of its port leaves open."""
     if told is not None and told["mode"]:
         return told["mode"]
-    return SWITCHDEV if interface.has_switch else LEGACY
+    return SWITCHDEV if has_switch_id else LEGACY
 
 
 def _may_be_switched(port: Interface) -> bool:

@@ -39,7 +39,7 @@ class Interface:
 
     @property
     def has_switch(self) -> bool:
-        """Return whether it is the port of a switch, as in switchdev mode."""
+        """Return whether it has a switch id, as in switchdev mode; ports of mlx5 have one in legacy mode, too."""
         return self.netdev is not None and bool(self.netdev["switch_id"])
 
     @property

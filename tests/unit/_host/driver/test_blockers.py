@@ -102,7 +102,7 @@ def test_functions_that_others_have() -> None:
     moved = vf("0000:18:00.3", PF)
     free = vf("0000:18:00.4", PF, "v0")
     unbound = vf("0000:18:00.5", PF, driver=None)
-    found = function_blockers([nic(PF, "ens1"), given, moved, free, unbound], netdevs, PLAIN)
+    found = function_blockers([nic(PF, "ens1"), given, moved, free, unbound], netdevs, PLAIN, {})
     assert [(blocker.name, "virtual machine" in blocker.text) for blocker in found] == [
         (VF, True),
         ("0000:18:00.3", False),
@@ -111,15 +111,15 @@ def test_functions_that_others_have() -> None:
 
 
 def test_a_physical_function_without_an_interface_here_is_in_a_container() -> None:
-    (blocker,) = function_blockers([nic(PF)], {}, PLAIN)
+    (blocker,) = function_blockers([nic(PF)], {}, PLAIN, {})
     assert (blocker.kind, blocker.name) == ("function", PF)
     assert "network namespace" in blocker.text
 
 
 @pytest.mark.parametrize("of", [nic(PF, link_layer="InfiniBand"), vf(VF, PF, link_layer="InfiniBand")])
 def test_a_function_of_infiniband_has_no_interface_where_ipoib_is_not_loaded(of: Any) -> None:
-    assert function_blockers([of], {}, PLAIN) == []
-    (blocker,) = function_blockers([of], {}, {**PLAIN, "ib_ipoib": module()})
+    assert function_blockers([of], {}, PLAIN, {}) == []
+    (blocker,) = function_blockers([of], {}, {**PLAIN, "ib_ipoib": module()}, {})
     assert "network namespace" in blocker.text
 
 
@@ -141,7 +141,7 @@ def test_what_stands_on_ports_and_does_not_come_back() -> None:
 
 def test_a_switchdev_port() -> None:
     netdevs = {"ens1": netdev("ens1", PF, switch_id="a0b1")}
-    (blocker,) = function_blockers([nic(PF, "ens1")], netdevs, PLAIN)
+    (blocker,) = function_blockers([nic(PF, "ens1")], netdevs, PLAIN, {})
     assert "switchdev" in blocker.text
     found = {
         mode: function_blockers([nic(PF, "ens1")], netdevs, PLAIN, {PF: eswitch(mode)})

@@ -5,12 +5,11 @@
 
 from __future__ import annotations
 
-from types import MappingProxyType
 from typing import Collection, Iterable, Mapping, NamedTuple, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts import module_graph
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver_shapes import Loaded, Stacked, User
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.eswitch import SWITCHDEV
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.eswitch import SWITCHDEV, mode_of
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Eswitch, Netdev, Nic
 
 STORAGE, FOREIGN, HOLDER, PROGRAM, REFERENCE, FUNCTION, INTERFACE, UPLINK, SETTING = (
@@ -98,7 +97,7 @@ def function_blockers(
     nics: Iterable[Nic],
     netdevs: Mapping[str, Netdev],
     loaded: Collection[str],
-    modes: Mapping[str, Eswitch] = MappingProxyType({}),
+    modes: Mapping[str, Eswitch],
 ) -> list[Blocker]:
     """Return functions whose loss nothing would restore: given to a machine or a container, or of a switchdev e-switch.
 
@@ -124,10 +123,8 @@ def function_blockers(
 
 
 def _is_switched(nic: Nic, netdevs: Mapping[str, Netdev], modes: Mapping[str, Eswitch]) -> bool:
-    told = modes.get(nic["address"])
-    if told is not None and told["mode"]:
-        return told["mode"] == SWITCHDEV
-    return any(name in netdevs and netdevs[name]["switch_id"] for name in nic["netdevs"])
+    has_switch_id = any(name in netdevs and netdevs[name]["switch_id"] for name in nic["netdevs"])
+    return mode_of(modes.get(nic["address"]), has_switch_id=has_switch_id) == SWITCHDEV
 
 
 def stacked_blockers(stacked: Iterable[Stacked]) -> list[Blocker]:
