@@ -191,13 +191,20 @@ def _debootstrap_program(apt: list[str], scratch: Path, builder: Builder) -> tup
     return ["sh", str(unpacked / "usr/sbin/debootstrap")], [f"DEBOOTSTRAP_DIR={unpacked}/usr/share/debootstrap"]
 
 
-def _configure(root: Path) -> None:
-    """Write into a fresh root what its own apt, its initial RAM disk and its boot need."""
+def kernel_archive(root: Path) -> dict[str, str]:
+    """Give the files, by path, that tell a fresh root where the kernel's packages are and how apt reaches them."""
     settings = subprocess.run(["apt-config", "dump"], check=True, capture_output=True, text=True).stdout
     mirror = root_mirror((root / "etc/apt/sources.list").read_text(encoding="utf-8"))
-    files = {
+    return {
         "etc/apt/apt.conf.d/90lab": carried_apt_settings(settings),
         "etc/apt/sources.list.d/kernel.list": f"deb {mirror} {KERNEL_SUITE} main\n",
+    }
+
+
+def _configure(root: Path) -> None:
+    """Write into a fresh root what its own apt, its initial RAM disk and its boot need."""
+    files = {
+        **kernel_archive(root),
         "etc/initramfs-tools/conf.d/lab": "MODULES=list\nBUSYBOX=n\n",
         "usr/share/initramfs-tools/modules.d/lab": "".join(f"{name}\n" for name in INITRD_MODULES),
         **{path: (FILES / name).read_text(encoding="utf-8") for name, path in INSTALLED_FILES.items()},

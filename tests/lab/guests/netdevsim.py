@@ -14,13 +14,12 @@ import json
 import os
 import re
 import shutil
-import subprocess
 from pathlib import Path
 from typing import Mapping, NamedTuple
 
 from ..gobuild import ProgramsUnavailable, Report, cache_root, make_once
-from .image import ISOLATED, WITH_PROC, builder_for, debootstrap, gather_image, require_space
-from .recipe import GIB, KERNEL_SUITE, SUITE, Recipe, carried_apt_settings, root_mirror
+from .image import ISOLATED, WITH_PROC, builder_for, debootstrap, gather_image, kernel_archive, require_space
+from .recipe import GIB, KERNEL_SUITE, SUITE, Recipe
 
 MODULE = "netdevsim.ko"
 SOURCE = "drivers/net/netdevsim"
@@ -68,7 +67,8 @@ def gather_netdevsim(environ: Mapping[str, str], report: Report) -> Path:
         builder.log.unlink(missing_ok=True)
         root, scratch = target / "root", target / "scratch"
         debootstrap(ROOT, root, scratch, builder)
-        _prepare(root)
+        for path, text in kernel_archive(root).items():
+            (root / path).write_text(text, encoding="utf-8")
         in_root = [*ISOLATED, *WITH_PROC, str(root)]
         builder.run([*in_root, "apt-get", "update"], "reading the kernel's suite")
         headers, sources = f"linux-headers-{kernel.release}", f"linux-source-{kernel.series}"
@@ -88,15 +88,3 @@ def gather_netdevsim(environ: Mapping[str, str], report: Report) -> Path:
     directory = make_once(cache / key, what, make, report)
     os.utime(directory)  # in use: not to be removed
     return directory / MODULE
-
-
-def _prepare(root: Path) -> None:
-    """Write into a fresh root where the kernel's packages are, and how apt reaches them."""
-    settings = subprocess.run(["apt-config", "dump"], check=True, capture_output=True, text=True).stdout
-    mirror = root_mirror((root / "etc/apt/sources.list").read_text(encoding="utf-8"))
-    files = {
-        "etc/apt/apt.conf.d/90lab": carried_apt_settings(settings),
-        "etc/apt/sources.list.d/kernel.list": f"deb {mirror} {KERNEL_SUITE} main\n",
-    }
-    for path, text in files.items():
-        (root / path).write_text(text, encoding="utf-8")
