@@ -42,7 +42,6 @@ ON_ANSIBLE = (
     "tests/integration/test_payload.py",
 )
 IN_TURN = ("tests/integration/test_drift.py", "tests/integration/test_upgrade.py")
-# Rooms that stand on Python alone, without that of the hosts.
 # A whole upgrade and what is refused before one; `make matrix` runs all of them with every release.
 _UPGRADES = (
     "nodes_are_upgraded_one_after_the_other_and_one_that_needs_nothing_is_not_touched",
@@ -53,6 +52,7 @@ SOME_IN_TURN = (
     "tests/integration/test_drift.py",
     *(f"tests/integration/test_upgrade.py::test_{name}" for name in _UPGRADES),
 )
+# Rooms that stand on Python alone, without that of the hosts.
 ON_PYTHON = ("tests/unit/_fabric", "tests/unit/_proof", "tests/unit/_report", "tests/unit/_rollout")
 
 

@@ -264,9 +264,6 @@ def containers_of(pod: Object) -> list[Object]:
     ]
 
 
-# Parts of another shape than a pod has are left for the API server to name.
-
-
 def _canonical_pod(pod: Object) -> None:
     for container in containers_of(pod):
         resources = container.get("resources")
@@ -292,6 +289,7 @@ def _complete_source(variable: Object) -> None:
 
 
 def _dicts(items: Any) -> list[Object]:
+    """Return the mappings of a list; what has another shape than a pod's is left for the API server to name."""
     return [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
 
 

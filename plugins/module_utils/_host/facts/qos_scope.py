@@ -21,7 +21,7 @@ def given(desired: Mapping[str, Any], interface: Interface) -> Qos:
     The host's settings are for Ethernet ports; of virtual functions they reach the RDMA device only.
     """
     own = interface.wanted.get("qos")
-    of_host: Qos = only(desired.get("roce_qos") or {}, QOS_KEYS)
+    of_host: Qos = desired.get("roce_qos") or Qos()
     if not _is_ethernet(interface):
         of_host = {}
     elif is_function(interface):

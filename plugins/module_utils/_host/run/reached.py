@@ -113,8 +113,8 @@ def asks_for_driver(state: State) -> bool:
 
 def _state_of(desired: HostSpec) -> State:
     """Return what is kept of a desired state, as it is read back."""
-    known = check_spec({}).keys()
-    asked = {key: value for key, value in desired.items() if key in known and key not in of_the_run(desired)}
+    kept = check_spec({}).keys() - of_the_run(desired).keys()
+    asked = {key: value for key, value in desired.items() if key in kept}
     plain: State = json.loads(json.dumps(asked))
     for request in plain.get("requests") or ():
         # Whether a policy upgrades drivers by itself is no part of the state, and no objection to going back.

@@ -71,8 +71,7 @@ def wish_of(context: Context) -> Wish | Unclear | None:
     own = context.desired.get("driver")
     requests = requests_for(context, "driver")
     if len(requests) > 1:
-        asked = [(request["source"], request["driver"] or {}) for request in requests]
-        names = " and ".join(f"{source} ({section.get('version')})" for source, section in asked)
+        names = " and ".join(f"{request['source']} ({_section(request).get('version')})" for request in requests)
         detail = "narrow their nodeSelector so that one is left"
         return Unclear("choose between contradicting driver requests", f"{names} all select this host", detail)
     if own and requests and _in_container(requests[0]) and own["source"] != CONTAINER:
@@ -94,14 +93,18 @@ def flavour_of(image: Any, version: DriverVersion | None) -> str:
 
 def _in_container(request: HostRequest) -> bool:
     """Return whether a policy has the driver of its nodes in a container, and asks hosts for no packages."""
-    return (request["driver"] or {}).get("source") == CONTAINER
+    return _section(request).get("source") == CONTAINER
+
+
+def _section(request: HostRequest | None) -> Mapping[str, Any]:
+    """Return what a policy says of the driver, nothing without one."""
+    return (request["driver"] if request is not None else None) or {}
 
 
 def _own_wish(own: DriverSpec, request: HostRequest | None) -> Wish | Unclear:
     version = parse_driver_version(own["version"] or "")
     flavour = INBOX if own["state"] == ABSENT else own["flavour"] or flavour_of(None, version)
-    section = (request["driver"] if request is not None else None) or {}
-    asked = parse_driver_version(str(section.get("version") or ""))
+    asked = parse_driver_version(str(_section(request).get("version") or ""))
     if request is not None and asked is not None and (version is None or version.fields != asked.fields):
         return Unclear(
             "choose between contradicting driver requests",
@@ -112,7 +115,7 @@ def _own_wish(own: DriverSpec, request: HostRequest | None) -> Wish | Unclear:
 
 
 def _requested_wish(request: HostRequest, own: DriverSpec | None) -> Wish | Unclear:
-    section = request["driver"] or {}
+    section = _section(request)
     text = str(section.get("version") or "")
     version = parse_driver_version(text)
     if version is None and not _in_container(request):
