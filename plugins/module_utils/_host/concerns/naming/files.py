@@ -113,8 +113,8 @@ def rdma_file(address: str, name: str, program: str) -> Files:
 def representors_file(address: str, prefix: str) -> Files:
     """Return the rule, with its path, that names representors when they are made: ``<prefix>3``, ``<prefix>sf88``.
 
-    Representors have the switch id of their port. It is not known before, so the port is told by its place. A rule can't take a name apart: of ``pf0vf3`` and ``pf0sf88``, cut at each f, the third part is the
-    number.
+    Representors have the switch id of their port. It is not known before, so the port is told by its place. A rule
+    can't take a name apart: of ``pf0vf3`` and ``pf0sf88``, cut at each f, the third part is the number.
     """
     lines = [
         f'{_added_at(address)}, ATTR{{phys_switch_id}}=="?*", ATTR{{phys_port_name}}=="{_port_names(kind)}", '
