@@ -15,6 +15,7 @@ from ansible.utils.display import Display
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import REFUSED
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.links import check_links
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.program import program_path
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.state_file import BrokenState
 from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.recorded import (
     BadRecording,
@@ -49,9 +50,11 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._variables import not_
 
 display = Display()
 
-# Workers are copies of the process that reads this file: each would compile what its recorded host has to do with.
+# Workers are copies of the process that reads this file: each would compile what its recorded host has to do with, and
+# make the boot unit's program to tell its name.
 for _concern in CONCERNS.values():
     _concern.load()
+program_path()
 
 # What a notice begins with among the printed lines of a plan; no step does.
 _NOTICE = "notice: "

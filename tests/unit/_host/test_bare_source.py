@@ -40,6 +40,7 @@ def test_every_file_of_the_collection_keeps_its_code_and_its_lines() -> None:
         source = path.read_text(encoding="utf-8")
         bare = bare_source(source)
         assert code(bare) == code(source), path
+        assert source[:1] in ("#", "") and bare[:1] != "#", path
         assert bare_source(bare) == bare, path
         assert "SPDX" not in bare, path
         assert bare.count("\n") == source.count("\n"), path
@@ -57,9 +58,9 @@ def test_every_file_of_the_collection_keeps_its_code_and_its_lines() -> None:
     ],
 )
 def test_text_that_looks_like_a_comment_stays(source: str) -> None:
-    assert bare_source(source) == source
+    assert bare_source(f"# licence\n{source}") == f"\n{source}"
 
 
 def test_comments_and_docstrings_go_and_their_lines_stay() -> None:
-    source = 'def f():\n    """Text.\n\n    More "text".\n    """\n    # why\n    return 1  # one\n'
-    assert bare_source(source) == 'def f():\n    ""\n\n\n\n\n    return 1\n'
+    source = '# licence\ndef f():\n    """Text.\n\n    More "text".\n    """\n    # why\n    return 1  # one\n'
+    assert bare_source(source) == '\ndef f():\n    ""\n\n\n\n\n    return 1\n'

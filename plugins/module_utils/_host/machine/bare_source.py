@@ -23,8 +23,11 @@ _TOKENS = re.compile(
 
 
 def bare_source(source: str) -> str:
-    """Return the source without comments and with empty docstrings; a bare source stays as it is."""
-    return _TOKENS.sub(_without, source)
+    """Return the source without comments and with empty docstrings; a bare source stays as it is.
+
+    A source begins with its licence, which is a comment: one that does not is bare, as all are on a host.
+    """
+    return _TOKENS.sub(_without, source) if source.startswith("#") else source
 
 
 def _without(token: re.Match[str]) -> str:
