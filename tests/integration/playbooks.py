@@ -16,12 +16,13 @@ from typing import Any, Iterable, Mapping
 
 from ansible_collections.rdma.fabric.tests.lab.audit import AuditLog, Request
 from ansible_collections.rdma.fabric.tests.lab.control_plane import ControlPlane
-from tools.checkout import CHECKOUT, COLLECTIONS, PROGRAMS
+from tools.checkout import BUILD, CHECKOUT, COLLECTIONS, PROGRAMS
 from tools.playbook import read_recap
 
 Json = dict[str, Any]
 
 SEEDS = CHECKOUT / "tests" / "fixtures" / "seeds"
+KEEPER = Path(__file__).with_name("kept_bytecode")
 CALLBACKS = CHECKOUT / "tests" / "bench" / "callback_plugins"
 STATISTICS = re.compile(r"^\tRUN: (\{.*\})$", re.MULTILINE)
 FATAL = re.compile(r"^fatal: \[(?P<host>[^]]+)\]: FAILED! => (?P<result>\{.*\})$", re.MULTILINE)
@@ -111,6 +112,8 @@ class User:
             "ANSIBLE_CALLBACK_PLUGINS": str(CALLBACKS),
             "ANSIBLE_CALLBACKS_ENABLED": "rdma_fabric_count",
             "RDMA_FABRIC_COUNTS": str(self.home / "counts.json"),
+            "PYTHONPATH": str(KEEPER),
+            "RDMA_FABRIC_BYTECODE": str(BUILD / "bytecode"),
         }
         if cluster is None:
             return own
