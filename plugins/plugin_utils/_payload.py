@@ -53,7 +53,7 @@ def _expression(archive: bytes, cache: Path) -> bytes:
         with path.with_suffix(".lock").open("wb") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             if not path.exists():
-                packed = base64.b64encode(lzma.compress(repack(base64.b64decode(archive)), preset=9))
+                packed = base64.b64encode(lzma.compress(repack(base64.b64decode(archive)), preset=6))
                 replace_file(path, _EXPRESSION % packed)
     return path.read_bytes()
 
