@@ -31,26 +31,53 @@ from tools.pythons import STAMP, Version, environment_of, python_of, text_of
 
 REQUIREMENTS = CHECKOUT / "requirements"
 FOLDER = BUILD / "releases"
-# What stands on ansible-core and kubernetes.core, the API server among it.
+# What stands on ansible-core and kubernetes.core, the API server among it. `make matrix` runs all of it with every
+# release.
+UNITS_ON_ANSIBLE = ("tests/unit/plugins", "tests/unit/plugin_utils", "tests/unit/_k8s")
 ON_ANSIBLE = (
-    "tests/unit/plugins",
-    "tests/unit/plugin_utils",
-    "tests/unit/_k8s",
+    *UNITS_ON_ANSIBLE,
     "tests/integration/test_playbooks_site.py",
     "tests/integration/test_host_pythons.py",
     "tests/integration/test_k8s_batch_action.py",
     "tests/integration/test_payload.py",
 )
 IN_TURN = ("tests/integration/test_drift.py", "tests/integration/test_upgrade.py")
-# A whole upgrade and what is refused before one; `make matrix` runs all of them with every release.
-_UPGRADES = (
-    "nodes_are_upgraded_one_after_the_other_and_one_that_needs_nothing_is_not_touched",
-    "check_mode_tells_what_would_be_evicted_and_changes_nothing",
-    "who_lacks_the_rights_is_told_before_a_host_is_looked_at",
+
+
+def _some(file: str, *tests: str) -> tuple[str, ...]:
+    return tuple(f"tests/integration/{file}.py::test_{test}" for test in tests)
+
+
+# Of their playbooks each gate runs what no unit test sees: a run from one end to the other, and the one after it.
+SOME_ON_ANSIBLE = (
+    *UNITS_ON_ANSIBLE,
+    *_some(
+        "test_playbooks_site",
+        "check_on_an_empty_cluster_stores_nothing",
+        "check_with_diff_shows_every_object_and_the_plan_of_every_host",
+        "the_first_run_creates_and_reports_what_check_mode_announced",
+        "the_second_run_changes_nothing_and_asks_one_list_per_kind",
+        "check_mode_after_it_reports_no_change_at_all",
+        "a_limit_counts_whether_it_names_localhost_or_not",
+        "the_pattern_of_hosts_counts_wherever_it_is_set",
+    ),
+    "tests/integration/test_host_pythons.py",
+    "tests/integration/test_k8s_batch_action.py",
+    "tests/integration/test_payload.py",
 )
 SOME_IN_TURN = (
-    "tests/integration/test_drift.py",
-    *(f"tests/integration/test_upgrade.py::test_{name}" for name in _UPGRADES),
+    *_some(
+        "test_drift",
+        "after_a_run_nothing_differs_and_nothing_is_sent",
+        "what_was_changed_by_hand_is_listed_with_who_did_it",
+        "a_host_that_can_not_be_read_is_no_difference",
+    ),
+    *_some(
+        "test_upgrade",
+        "nodes_are_upgraded_one_after_the_other_and_one_that_needs_nothing_is_not_touched",
+        "check_mode_tells_what_would_be_evicted_and_changes_nothing",
+        "who_lacks_the_rights_is_told_before_a_host_is_looked_at",
+    ),
 )
 # Rooms that stand on Python alone, without that of the hosts.
 ON_PYTHON = ("tests/unit/_fabric", "tests/unit/_proof", "tests/unit/_report", "tests/unit/_rollout")
@@ -88,7 +115,7 @@ OLDEST = Release(
     ("oldest",),
     "5.0.0",
     ((3, 11), (3, 12)),
-    (*ON_ANSIBLE, *SOME_IN_TURN),
+    (*SOME_ON_ANSIBLE, *SOME_IN_TURN),
     "oldest-collections",
 )
 CURRENT = Release("current", ("run", "test"), "6.2.0", ((3, 11), (3, 12), (3, 13)))
@@ -97,7 +124,7 @@ NEWEST = Release(
     ("newest",),
     "6.6.0",
     ((3, 12), (3, 13), (3, 14)),
-    (*ON_ANSIBLE, *ON_PYTHON),
+    (*SOME_ON_ANSIBLE, *ON_PYTHON),
     "newest-collections",
 )
 RELEASES = (OLDEST, CURRENT, NEWEST)
