@@ -14,8 +14,9 @@ description:
   - Compares the bandwidth that P(rdma.fabric.perftest_result#filter) read with what the narrowest part of the way
     carries, which is the link, the PCIe slot of the NIC or the way between NIC and GPU.
   - Between host memories 90 % are asked for. With GPU memory it depends on how near GPU and NIC are, 85 % behind PCIe
-    switches (V(PIX), V(PXB)), 70 % through a host bridge (V(PHB)), 60 % through two (V(NODE)), 50 % across NUMA nodes
-    (V(SYS)). Where the distance is not given, only what every distance agrees on is judged.
+    switches (V(PIX), V(PXB)), 70 % through a host bridge (V(PHB)) or over NVLink-C2C (V(C2C)), 60 % through two
+    (V(NODE)), 50 % across NUMA nodes (V(SYS)). Where the distance is not given, only what every distance agrees on is
+    judged.
   - A run in both directions is compared with twice the rate.
   - A test that failed or whose output is not complete fails, on emulated hardware too.
 positional: link_gbps
@@ -46,7 +47,7 @@ options:
       - How near GPU and NIC are, as RV(rdma.fabric.rdma_info#module:facts.distances) has it. The worse of the two
         sides counts.
     type: str
-    choices: [PIX, PXB, PHB, NODE, SYS]
+    choices: [PIX, PXB, C2C, PHB, NODE, SYS]
   gpu_pcie:
     description:
       - The GPU's PCIe link, as O(pcie).

@@ -115,7 +115,9 @@ facts:
           installed, the GPU driver, and the peer memory module.
       type: dict
     distances:
-      description: Label of every pair of an RDMA NIC and a GPU, as C(nvidia-smi topo -m) has them.
+      description:
+        - Label of every pair of an RDMA NIC and a GPU, as C(nvidia-smi topo -m) has them, and V(C2C) for a NIC of the
+          Grace processor that a GPU hangs on by NVLink-C2C.
       type: dict
       sample: {"0000:18:00.0": {"0000:1b:00.0": "PXB"}}
     rails:

@@ -4,7 +4,9 @@
 """The environment that NCCL needs on a host, from the host's facts. Pure.
 
 NCCL_IB_HCA selects by prefix unless it starts with ``=``: ``mlx5_1`` also takes mlx5_10 and mlx5_11. NCCL knows the
-distances LOC, PIX, PXB, PHB and SYS; two host bridges of one NUMA node (NODE) are PHB to it.
+distances LOC, PIX, PXB, PHB and SYS; two host bridges of one NUMA node (NODE) are PHB to it, and so is the way over the
+processor to a GPU on NVLink-C2C, which older releases use for GPUDirect RDMA at that level alone and newer ones by
+themselves (NCCL_NET_GDR_C2C; NVIDIA/nccl issue 1579).
 """
 
 from __future__ import annotations
@@ -15,8 +17,8 @@ from typing import Any, NamedTuple, Sequence
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.problem import Problem, problem_of
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, Violation
 
-_LEVELS = {"PIX": "PIX", "PXB": "PXB", "PHB": "PHB", "NODE": "PHB", "SYS": "SYS"}
-_ORDER = ("PIX", "PXB", "PHB", "NODE", "SYS")
+_LEVELS = {"PIX": "PIX", "PXB": "PXB", "C2C": "PHB", "PHB": "PHB", "NODE": "PHB", "SYS": "SYS"}
+_ORDER = ("PIX", "PXB", "C2C", "PHB", "NODE", "SYS")
 # The numbers that older guides give, and the names NCCL takes; a number above 4 means SYS.
 _LEGACY_LEVELS = ("LOC", "PIX", "PXB", "PHB", "SYS")
 _NAMED_LEVELS = ("LOC", "PIX", "PXB", "PHB", "SYS")

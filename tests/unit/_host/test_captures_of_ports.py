@@ -14,6 +14,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.facts import dev
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.gather import gather
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interrupts import every_function, read_interrupts
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.netdev import read_netdevs
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.numa import NODES
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.rdma import read_rdma
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine import pci_config
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe
@@ -154,7 +155,8 @@ def test_the_link_of_a_function(facts: Facts) -> None:
 
 @each_of("pci_tree")
 def test_the_distance_between_a_nic_and_a_gpu(facts: Facts) -> None:
-    nic, *gpus = (cast("Any", {"path": path, "numa_node": 0}) for path in (facts["nic"], *facts["gpus"]))
+    ids = {"vendor": "10de", "device": "1db5", "numa_node": 0}
+    nic, *gpus = (cast("Any", {**ids, "path": path}) for path in (facts["nic"], *facts["gpus"]))
     assert {topology.distance(nic, gpu) for gpu in gpus} == {facts["distance"]}
 
 
@@ -162,9 +164,46 @@ def test_the_distance_between_a_nic_and_a_gpu(facts: Facts) -> None:
 def test_nodes_that_are_memory_alone_do_not_count(facts: Facts) -> None:
     tree = host_with(CONNECTX7)
     for node in (*facts["processors"], *facts["memory"]):
-        tree.files[f"/sys/devices/system/node/node{node}/cpulist"] = f"{facts['processors'].get(node, '')}\n"
-    tree.files["/sys/devices/system/node/has_cpu"] = f"0-{max(facts['processors'])}\n"
+        tree.files[f"{NODES}/node{node}/cpulist"] = f"{facts['processors'].get(node, '')}\n"
+    tree.files[f"{NODES}/has_cpu"] = f"0-{max(facts['processors'])}\n"
     assert gathered(tree)["system"]["numa_nodes"] == len(facts["processors"])
+
+
+@each_of("numa")
+def test_a_gpu_in_a_node_of_memory_lies_with_the_processors_that_it_is_nearest_to(facts: Facts) -> None:
+    tree = host_with(CONNECTX7)
+    nodes = sorted((*facts["processors"], *facts["memory"]))
+    tree.files[f"{NODES}/has_cpu"] = f"0-{max(facts['processors'])}\n"
+    for number, (node, nearest) in enumerate(facts["gpus"].items()):
+        tree.function(f"pci000{number}:01/000{number}:01:00.0", Ids("10de", "2941", "030200"), "nvidia", node)
+        far = [10 if other == node else 80 if other == nearest else 120 for other in nodes]
+        tree.files[f"{NODES}/node{node}/distance"] = f"{' '.join(map(str, far))}\n"
+    tree.dirs += [f"{NODES}/node{node}" for node in nodes]
+    assert [gpu["numa_node"] for gpu in gathered(tree)["gpus"]] == list(facts["gpus"].values())
+    for node in facts["gpus"]:
+        del tree.files[f"{NODES}/node{node}/distance"]
+    assert {gpu["numa_node"] for gpu in gathered(tree)["gpus"]} == {None}, "unknown is no affinity"
+
+
+@each_of("c2c")
+def test_gpus_on_nvlink_c2c_have_the_nics_of_their_processor(facts: Facts) -> None:
+    """Four GPUs of two processors; each has two NICs of the fabric and one of the host's own network, its uplink."""
+    devices = [
+        {"vendor": "15b3", "device": device, "numa_node": number // 3, "address": f"mlx5_{number}", "pf": None}
+        for number, device in enumerate(("1021", "1021", "a2dc") * 2)
+    ]
+    nics = cast("Any", [{**nic, "rdma": [nic["address"]], "path": [f"pci{i}", "nic"]} for i, nic in enumerate(devices)])
+    gpus = cast(
+        "Any",
+        [
+            {"vendor": "10de", "device": "2941", "numa_node": i // 2, "address": f"gpu{i}", "path": [f"pci{i}8", "gpu"]}
+            for i in range(4)
+        ],
+    )
+    for order in (nics, [*nics[2:3], *nics[:2], *nics[5:], *nics[3:5]]):
+        found = topology.rails(order, gpus, {"mlx5_2", "mlx5_5"})
+        assert [rail["nic"] for rail in found] == facts["rails"]
+        assert {rail["distance"] for rail in found} == {"C2C"}
 
 
 @each_of("interrupts")

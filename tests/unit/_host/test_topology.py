@@ -16,11 +16,15 @@ DEEPER = [*SWITCH, "17:02.0", "19:00.0"]
 
 
 def gpu(*path: str, numa: int | None = 0) -> Any:
-    return {"address": path[-1], "path": list(path), "numa_node": numa}
+    return {"address": path[-1], "vendor": "10de", "device": "2330", "path": list(path), "numa_node": numa}
 
 
 def nic(*path: str, numa: int | None = 0, **changes: Any) -> Any:
-    return {**gpu(*path, numa=numa), "pf": None, "rdma": ["mlx5_0"], "vendor": "15b3", **changes}
+    return {**gpu(*path, numa=numa), "pf": None, "rdma": ["mlx5_0"], "vendor": "15b3", "device": "1021", **changes}
+
+
+def gb200(*path: str, numa: int | None = 0) -> Any:
+    return {**gpu(*path, numa=numa), "device": "2941"}
 
 
 @pytest.mark.parametrize(
@@ -109,3 +113,32 @@ def test_another_vendor_s_rdma_card_is_a_rail() -> None:
 def test_no_gpus_no_rails() -> None:
     assert rails([nic(*beside(1, "01", "nic"))], []) == []
     assert distances([nic(*beside(1, "01", "nic"))], []) == {}
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "label"),
+    [
+        (nic("pci0002:00", "0002:00:00.0", "nic"), gb200("pci0008:00", "0008:00:00.0", "gpu"), "C2C"),
+        (nic("pci0008:00", "0008:00:00.0", "nic"), gb200("pci0008:00", "0008:00:01.0", "gpu"), "C2C"),
+        (nic("pci0012:00", "0012:00:00.0", "nic", numa=1), gb200("pci0008:00", "0008:00:00.0", "gpu"), "SYS"),
+        (nic(*SWITCH, "17:00.0", "nic"), gb200(*SWITCH, "17:01.0", "gpu"), "PIX"),
+        (nic("pci0002:00", "nic", numa=None), gb200("pci0008:00", "gpu", numa=None), "SYS"),
+    ],
+)
+def test_over_nvlink_c2c_a_nic_of_the_same_processor_is_near(one: Any, other: Any, label: str) -> None:
+    assert [distance(*pair) for pair in ((one, other), (other, one))] == [label, label]
+
+
+def test_a_grace_gpu_that_lost_its_nic_is_not_given_one_of_the_processor() -> None:
+    gpus = [gb200(*beside(1, "00", "gpu1")), gb200(*beside(2, "00", "gpu2"))]
+    nics = [nic(*beside(1, "01", "nic1")), nic(*beside(3, "01", "storage"))]
+    assert pairs(nics, gpus) == [(0, "gpu1", "nic1", "PIX")]
+
+
+def test_of_equally_near_nics_those_of_the_uplink_come_last() -> None:
+    gpus = [gpu("pci0000:10", "gpu0"), gpu("pci0000:20", "gpu1")]
+    nics = [nic("pci0000:30", "nic0"), nic("pci0000:40", "nic1"), nic("pci0000:50", "nic2")]
+    found = [(rail["gpu"], rail["nic"]) for rail in rails(nics, gpus, {"nic0"})]
+    assert found == [("gpu0", "nic1"), ("gpu1", "nic2")]
+    found = [(rail["gpu"], rail["nic"]) for rail in rails(nics[:2], gpus, {"nic0"})]
+    assert found == [("gpu0", "nic1"), ("gpu1", "nic0")], "where there are no others, it serves"

@@ -62,6 +62,7 @@ def test_a_rate_of_software_is_told_in_a_unit_that_shows_it() -> None:
     [
         ("PIX", "fail", 0.85, "link"),
         ("PXB", "fail", 0.85, "link"),
+        ("C2C", "pass", 0.70, "link"),
         ("PHB", "pass", 0.70, "gpu path"),
         ("NODE", "pass", 0.60, "gpu path"),
         ("SYS", "pass", 0.50, "gpu path"),
@@ -74,6 +75,14 @@ def test_the_article_s_gpu_memory_is_judged_by_the_way_between_gpu_and_nic(
     found = bandwidth_verdict(recorded("article-gpu-memory"), 100, kind="gpu", distance=distance)
     assert (found["verdict"], found["threshold"], found["limit"]) == (verdict, threshold, limit)
     assert found["ratio"] == 0.821
+
+
+def test_a_gpu_on_nvlink_c2c_is_not_judged_by_its_slot() -> None:
+    slot = {"speed_gts": 32.0, "width": 1}
+    found = bandwidth_verdict(measured(200.0), 400, kind="gpu", distance="C2C", gpu_pcie=slot)
+    assert (found["verdict"], found["limit"], found["expected_gbps"]) == ("fail", "link", 400.0)
+    assert any("iommu.passthrough=1" in hint for hint in found["hints"])
+    assert not any("PCIe switch" in hint or "iommu=pt" in hint for hint in found["hints"]), "a Grace host has neither"
 
 
 def test_a_gpu_at_an_unknown_distance_is_judged_where_every_distance_agrees() -> None:

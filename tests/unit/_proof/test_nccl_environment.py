@@ -97,6 +97,8 @@ def test_a_rail_without_a_roce_v2_gid_is_named_and_sets_no_index() -> None:
         (("PIX", "PXB"), "PXB"),
         (("PHB", "PIX"), "PHB"),
         (("NODE", "PIX"), "PHB"),
+        (("C2C", "PIX"), "PHB"),
+        (("C2C", "SYS"), "SYS"),
         (("SYS", "PIX"), "SYS"),
     ],
 )

@@ -86,8 +86,14 @@ _GPUS: dict[str, str] = {
     "2909": "B200 HGX",
     "2920": "B200 HGX",
     "2941": "GB200",
+    "31c2": "GB300",
+    "31c3": "GB300",
     "2bb5": "RTX PRO 6000 Blackwell Server Edition",
 }
+# Their memory hangs on the processor by NVLink-C2C: NCCL on GH200 and GB200 (NVIDIA/nccl issue 1579), its topology of a
+# GB300 (attribute c2c). GB10 has that link as well, but no GPUDirect RDMA (gdr 0 in NVIDIA/nccl pull request 2202), so
+# it is not among them.
+_ON_C2C = frozenset({"2342", "2348", "2941", "31c2", "31c3"})
 
 
 class PciId(NamedTuple):
@@ -129,3 +135,8 @@ def nic_family(pci_id: PciId, parent: PciId | None, firmware: str | None) -> str
 def gpu_name(device: str) -> str | None:
     """Return the marketing name of an NVIDIA GPU's device id, None when the table does not know it."""
     return _GPUS.get(device)
+
+
+def is_on_c2c(vendor: str, device: str) -> bool:
+    """Return whether a device is a GPU that NVLink-C2C, not PCIe, joins with its processor (Grace)."""
+    return vendor == NVIDIA and device in _ON_C2C

@@ -16,6 +16,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.labels imp
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.matching import Matched, match_spec
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.names import read_naming
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.netdev import Netdev, read_netdevs
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.numa import place_by_processors, processor_nodes
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.own_files import read_own_files
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.owners import read_owners
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.pci import (
@@ -77,7 +78,8 @@ def read_host(
     fatal: what a host does not tell is None, and what it unexpectedly refused is in ``unreadable``.
     """
     probe = Probe(host)
-    system = read_system(probe)
+    with_processors = processor_nodes(probe)
+    system = read_system(probe, with_processors)
     functions = read_functions(probe)
     tables = read_tables(probe, every_hop=desired is not None)
     named_uplinks = (desired or {}).get("protected_interfaces") or ()
@@ -87,8 +89,10 @@ def read_host(
     rdma = read_rdma(probe, netdevs, tables.addressed)
     nics = _nics(probe, functions, netdevs, rdma)
     gpus = [gpu_entry(probe, function) for function in functions if function.id.is_gpu]
+    place_by_processors(probe, [*nics, *gpus], with_processors)
     modules = read_modules(probe, system["kernel"], kernel_modules)
     own_files = read_own_files(probe)
+    uplinks = read_uplinks(probe, tables, netdevs, connection_address, named_uplinks, carried=carried)
     netdev_facts = [netdev.facts for netdev in netdevs]
     vf_counts = read_vf_counts(probe, desired or {}, netdev_facts, nics)
     facts: Facts = {
@@ -101,9 +105,9 @@ def read_host(
         "modules": modules,
         "stack": read_stack(probe, modules),
         "distances": distances(nics, gpus),
-        "rails": rails(nics, gpus),
+        "rails": rails(nics, gpus, {uplink["pci"] for uplink in uplinks if uplink["pci"]}),
         "pcie": read_pcie(probe, nics, gpus),
-        "uplinks": read_uplinks(probe, tables, netdevs, connection_address, named_uplinks, carried=carried),
+        "uplinks": uplinks,
         "labels": node_labels(system, nics, bool(gpus)),
         "boot": read_boot_state(probe, [netdev.raw_name for netdev in netdevs], own_files, vf_counts),
         "naming": read_naming(probe, system, netdev_facts, nics, desired),

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import re
 import shlex
+from typing import Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.iommu import read_iommu
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.masks import mask_parameters
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.numa import all_nodes
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Os, System
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe, printable
 
@@ -18,12 +20,11 @@ _SECURE_BOOT = "/sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e
 _CMDLINE_LIMIT = 4096
 
 
-def read_system(probe: Probe) -> System:
+def read_system(probe: Probe, with_processors: Sequence[int]) -> System:
     """Return hostname, kernel, distribution and what restricts changes, in the shape of the facts.
 
-    NUMA nodes are those with processors: memory of GPUs (GB200 and its like) makes nodes of its own.
+    NUMA nodes are those ``with_processors``: memory of GPUs (GB200 and its like) makes nodes of its own.
     """
-    nodes = [name for name in probe.names("/sys/devices/system/node") if re.fullmatch(r"node\d+", name)]
     return {
         "hostname": probe.text("/proc/sys/kernel/hostname") or "",
         "machine": _machine(probe),
@@ -34,15 +35,8 @@ def read_system(probe: Probe) -> System:
         "lockdown": _lockdown(probe),
         "ostree": probe.host.exists("/run/ostree-booted"),
         "iommu": read_iommu(probe),
-        "numa_nodes": _with_processors(probe) or max(1, len(nodes)),
+        "numa_nodes": len(with_processors) or max(1, len(all_nodes(probe))),
     }
-
-
-def _with_processors(probe: Probe) -> int:
-    """Return how many NUMA nodes have processors, 0 where nothing tells: ``0-1`` or ``0,2`` (sysfs-devices-node)."""
-    listed = (probe.text("/sys/devices/system/node/has_cpu", limit=_CMDLINE_LIMIT) or "").split(",")
-    ranges = [re.fullmatch(r"(\d{1,6})(?:-(\d{1,6}))?", part.strip()) for part in listed]
-    return sum(int(found[2] or found[1]) - int(found[1]) + 1 for found in ranges if found)
 
 
 def parse_os_release(text: str) -> dict[str, str]:

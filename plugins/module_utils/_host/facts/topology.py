@@ -4,24 +4,39 @@
 """How near NICs and GPUs are to each other, from their places in the PCI tree.
 
 The labels are those of ``nvidia-smi topo -m``: PIX (one PCIe switch between them), PXB (several, one root port), PHB
-(one host bridge, through the CPU), NODE (host bridges of one NUMA node), SYS (across NUMA nodes or unknown).
+(one host bridge, through the CPU), NODE (host bridges of one NUMA node), SYS (across NUMA nodes or unknown); and C2C,
+which it does not have: a NIC of the Grace processor that the GPU hangs on by NVLink-C2C. There every root port is a PCI
+domain of its own, so the tree joins no NIC with a GPU: nvidia-smi tells NODE or, of a GB200, SYS for all of them
+(sgl-project/sglang issue 11208), while NCCL takes GPUDirect RDMA over C2C (NVIDIA/nccl issue 1579, NCCL_NET_GDR_C2C).
 """
 
 from __future__ import annotations
 
-from typing import Iterable, Sequence, Union
+from typing import Collection, Iterable, Sequence, Union
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.devices import MELLANOX
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.devices import MELLANOX, is_on_c2c
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Gpu, Nic, Rail
 
-_RANKS = ("PIX", "PXB", "PHB", "NODE", "SYS")
+_RANKS = ("PIX", "PXB", "C2C", "PHB", "NODE", "SYS")
+# How far the pairs of a rail may be, by the nearest pair of the machine: one host bridge where nothing says otherwise.
+_FURTHEST = {"C2C": "C2C", "NODE": "NODE"}
 _SWITCHED = 2
 
 Device = Union[Nic, Gpu]
 
 
 def distance(one: Device, other: Device) -> str:
-    """Return the label of the way between two devices of the facts (``path`` and ``numa_node`` are used)."""
+    """Return the label of the way between two devices of the facts (ids, ``path`` and ``numa_node`` are used)."""
+    label = _in_the_tree(one, other)
+    of_one_processor = label in ("PHB", "NODE")
+    return "C2C" if of_one_processor and (_on_c2c(one) or _on_c2c(other)) else label
+
+
+def _on_c2c(device: Device) -> bool:
+    return is_on_c2c(device["vendor"], device["device"])
+
+
+def _in_the_tree(one: Device, other: Device) -> str:
     first, second = one["path"], other["path"]
     common = 0
     while common < min(len(first), len(second)) and first[common] == second[common]:
@@ -50,15 +65,17 @@ def distances(nics: Sequence[Nic], gpus: Sequence[Gpu]) -> dict[str, dict[str, s
     return {nic["address"]: {gpu["address"]: distance(nic, gpu) for gpu in gpus} for nic in fabric_of(nics)}
 
 
-def rails(nics: Sequence[Nic], gpus: Sequence[Gpu]) -> list[Rail]:
+def rails(nics: Sequence[Nic], gpus: Sequence[Gpu], uplinks: Collection[str] = ()) -> list[Rail]:
     """Pair every GPU with its nearest RDMA NICs; the rail's number is the GPU's place in order of addresses.
 
     Each GPU gets a NIC of its own as long as there are enough, nearest pairs first; what is left over shares. A pair
-    further apart than one host bridge counts only on machines where no pair is nearer, and one across NUMA nodes never:
-    a GPU that lost its NIC must not look served by a storage card.
+    further apart than one host bridge, or joined by C2C alone, counts only on machines where no pair is nearer, and one
+    across NUMA nodes never: a GPU that lost its NIC must not look served by a storage card. Of NICs that are equally
+    near those at the addresses ``uplinks`` come last: on a GB200 every NIC of a processor is, those of the host's own
+    network among them (NVIDIA/NVSentinel pull request 1221).
     """
     fabric = fabric_of(nics)
-    near = _near_pairs(fabric, gpus)
+    near = _near_pairs(fabric, gpus, uplinks)
     chosen = _one_each(near)
     served = {gpu for _rank, gpu, _nic in chosen}
     used = {nic for _rank, _gpu, nic in chosen}
@@ -86,16 +103,20 @@ def fabric_of(nics: Iterable[Nic]) -> list[Nic]:
     return [nic for nic in nics if nic["pf"] is None and (nic["rdma"] or nic["vendor"] == MELLANOX)]
 
 
-def _near_pairs(nics: Sequence[Nic], gpus: Sequence[Gpu]) -> list[tuple[int, int, int]]:
+def _near_pairs(nics: Sequence[Nic], gpus: Sequence[Gpu], uplinks: Collection[str]) -> list[tuple[int, int, int]]:
     """Return (rank, GPU index, NIC index) of the pairs that may become rails, nearest first."""
     pairs = sorted(
-        (_RANKS.index(distance(nic, gpu)), gpu_index, nic_index)
+        (_RANKS.index(distance(nic, gpu)), nic["address"] in uplinks, gpu_index, nic_index)
         for gpu_index, gpu in enumerate(gpus)
         for nic_index, nic in enumerate(nics)
     )
-    nearest: int | None = pairs[0][0] if pairs else None
-    furthest = _RANKS.index("NODE") if nearest == _RANKS.index("NODE") else _RANKS.index("PHB")
-    return [pair for pair in pairs if pair[0] <= furthest]
+    furthest = _RANKS.index(_FURTHEST.get(_RANKS[pairs[0][0]], "PHB")) if pairs else 0
+    leaves_c2c = bool(pairs) and _RANKS[pairs[0][0]] != "C2C"
+    return [
+        (rank, gpu, nic)
+        for rank, _is_uplink, gpu, nic in pairs
+        if rank <= furthest and not (leaves_c2c and _RANKS[rank] == "C2C")
+    ]
 
 
 def _one_each(pairs: Sequence[tuple[int, int, int]]) -> list[tuple[int, int, int]]:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import base64
+import re
 import struct
 
 import pytest
@@ -141,6 +142,16 @@ class TestRemarks:
         assert f"{nic['address']} (x8 of x16)" in narrow
         assert f"{nic['address']} (16 of 32 GT/s)" in slow
         assert gpu["address"] not in slow, "an idle GPU slows its link down"
+
+    @pytest.mark.parametrize(("device", "told"), [("2330", True), ("2941", False)])
+    def test_the_slot_of_a_gpu_on_nvlink_c2c_is_no_bottleneck(self, node: Tree, device: str, told: bool) -> None:
+        _nic, gpu = nearest(node)
+        base = node.place(gpu["address"])
+        node.files[f"{base}/uevent"] = re.sub(
+            r"PCI_ID=10DE:\w{4}", f"PCI_ID=10DE:{device}", node.files[f"{base}/uevent"]
+        )
+        node.attributes(base, {"current_link_width": 1})
+        assert any("fewer lanes" in remark for remark in remarks_of(node)) is told
 
     def test_translated_addresses_are_told(self, node: Tree) -> None:
         nic, _gpu = nearest(node)

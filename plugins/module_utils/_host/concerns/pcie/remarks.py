@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Iterable, Mapping, Sequence
 
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.devices import is_on_c2c
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import HostState
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.pcie_path import redirected_pairs
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.topology import fabric_of
@@ -68,9 +69,14 @@ def _strict(actual: HostState) -> str:
 
 
 def _narrow(actual: HostState) -> str:
+    """Name narrow links.
+
+    The memory of a GPU on NVLink-C2C does not go over its own, which is x2 of a VR200 (NVIDIA/nccl, its topology).
+    """
+    gpus = [gpu for gpu in actual.facts["gpus"] if not is_on_c2c(gpu["vendor"], gpu["device"])]
     names = [
         f"{device['address']} (x{device['link']['width']} of x{device['link']['max_width']})"
-        for device in (*fabric_of(actual.nics.values()), *actual.facts["gpus"])
+        for device in (*fabric_of(actual.nics.values()), *gpus)
         if _below(device["link"], "width")
     ]
     return _about(names, "fewer lanes than the device has:", "reseat the card; look at slot, riser and BIOS")
