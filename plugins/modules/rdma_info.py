@@ -125,6 +125,19 @@ facts:
       type: list
       elements: dict
       sample: [{"rail": 0, "nic": "0000:18:00.0", "gpu": "0000:1b:00.0", "distance": "PXB"}]
+    nvlink:
+      description:
+        - What sets NVLink up on a host with NVSwitches (V(nvidia-fabricmanager)) or of a GB200 or GB300 rack
+          (V(nvidia-imex)), as C(service). C(state) tells whether it is C(installed), C(enabled), C(masked) and
+          C(active), C(switches) has the NVSwitches that PCI shows, C(by_container) whether the GPU Operator's driver
+          container runs here.
+      returned: hosts that need such a service
+      type: dict
+    mig:
+      description: How many instances (MIG) a GPU has, by PCI address.
+      returned: hosts with GPUs that are divided
+      type: dict
+      sample: {"0000:36:00.0": 2}
     pcie:
       description:
         - How PCIe treats the traffic between NICs and GPUs. C(functions) have C(max_read_request), C(max_payload),

@@ -27,7 +27,12 @@ from tools.provenance import (
 
 # Apart from what follows it: this test holds no output.
 NVRM = "NVRM"
-READ_CAPTURES = ("_host/test_captures.py", "_host/test_captures_of_ports.py", "_proof/test_proof_captures.py")
+READ_CAPTURES = (
+    "_host/test_captures.py",
+    "_host/test_captures_of_ports.py",
+    "_host/test_gpus_next_boot.py",
+    "_proof/test_proof_captures.py",
+)
 GOOD = Entry("recorded", "package perftest 25.01.0 of Debian 13", ("tests/fixtures/a.txt",), ())
 
 

@@ -15,6 +15,8 @@ NVIDIA = "10de"
 CLASS_ETHERNET = "0200"
 CLASS_INFINIBAND = "0207"
 GPU_CLASSES = ("0300", "0302")
+# NVSwitches of Ampere and Hopper baseboards are bridges of this class (1af1, 22a3).
+CLASS_NVSWITCH = "0680"
 
 _FAMILIES: dict[str, str] = {
     "1013": "ConnectX-4",
@@ -82,10 +84,12 @@ _GPUS: dict[str, str] = {
     "26b5": "L40",
     "26b9": "L40S",
     "27b8": "L4",
+    "29bc": "B100",
     "2901": "B200",
     "2909": "B200 HGX",
     "2920": "B200 HGX",
     "2941": "GB200",
+    "3182": "B300 SXM6",
     "31c2": "GB300",
     "31c3": "GB300",
     "2bb5": "RTX PRO 6000 Blackwell Server Edition",
@@ -94,6 +98,11 @@ _GPUS: dict[str, str] = {
 # GB300 (attribute c2c). GB10 has that link as well, but no GPUDirect RDMA (gdr 0 in NVIDIA/nccl pull request 2202), so
 # it is not among them.
 _ON_C2C = frozenset({"2342", "2348", "2941", "31c2", "31c3"})
+# Trays of a rack (NVL72), whose NVSwitches are in trays of their own.
+_OF_A_RACK = frozenset({"2941", "31c2", "31c3"})
+# B100, B200 and B300 stand on baseboards with NVSwitches that PCI does not show: ports of ConnectX-7 manage them
+# (siderolabs/extensions pull request 717; bottlerocket-os/bottlerocket-kernel-kit pull request 142).
+_ON_HIDDEN_SWITCHES = frozenset({"29bc", "2901", "2909", "2920", "3182"})
 
 
 class PciId(NamedTuple):
@@ -113,6 +122,11 @@ class PciId(NamedTuple):
     def is_gpu(self) -> bool:
         """Say whether this is an NVIDIA display or 3D controller."""
         return self.vendor == NVIDIA and self.pci_class[:4] in GPU_CLASSES
+
+    @property
+    def is_nvswitch(self) -> bool:
+        """Say whether this is an NVSwitch that PCI shows."""
+        return self.vendor == NVIDIA and self.pci_class[:4] == CLASS_NVSWITCH
 
     @property
     def is_vf_by_id(self) -> bool:
@@ -140,3 +154,13 @@ def gpu_name(device: str) -> str | None:
 def is_on_c2c(vendor: str, device: str) -> bool:
     """Return whether a device is a GPU that NVLink-C2C, not PCIe, joins with its processor (Grace)."""
     return vendor == NVIDIA and device in _ON_C2C
+
+
+def is_of_a_rack(vendor: str, device: str) -> bool:
+    """Return whether a GPU is one of a rack whose NVSwitches are no part of the host."""
+    return vendor == NVIDIA and device in _OF_A_RACK
+
+
+def has_hidden_switches(vendor: str, device: str) -> bool:
+    """Return whether a GPU stands on a baseboard with NVSwitches that PCI does not show."""
+    return vendor == NVIDIA and device in _ON_HIDDEN_SWITCHES

@@ -124,6 +124,8 @@ def read_host(
         "routing": {},
         "unreadable": [],
     }
+    if gpus:
+        _add_gpu_state(probe, functions, facts)
     matched = match_spec(desired or {}, HostState(facts))
     _read_asked(probe, desired or {}, matched, facts)
     if everything:
@@ -132,6 +134,19 @@ def read_host(
         read_every_port(probe, facts)
     facts["unreadable"] = probe.unreadable()
     return Reading(facts, matched)
+
+
+def _add_gpu_state(probe: Probe, functions: list[Function], facts: Facts) -> None:
+    """Add what is told of hosts with GPUs alone: NVLink, and instances."""
+    from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.mig import read_instances
+    from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.nvlink import read_nvlink
+
+    nvlink = read_nvlink(probe, functions, facts["gpus"])
+    if nvlink is not None:
+        facts["nvlink"] = nvlink
+    instances = read_instances(probe, facts["gpus"])
+    if instances:
+        facts["mig"] = instances
 
 
 def _read_asked(probe: Probe, desired: Mapping[str, Any], matched: Matched, facts: Facts) -> None:

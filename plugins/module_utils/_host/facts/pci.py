@@ -47,13 +47,19 @@ class Function:
 
 
 def read_functions(probe: Probe) -> list[Function]:
-    """Return every network controller and NVIDIA GPU, in order of their addresses; one read per function of the bus."""
+    """Return every network controller, GPU and NVSwitch of NVIDIA, in order of addresses; one read for each on the bus.
+
+    Of NVSwitches ids and drivers are enough.
+    """
     functions = []
     for address in probe.names(PCI):
         if not is_pci_address(address):
             continue
         function = _identify(probe, address)
-        if function is None or not (function.id.is_network or function.id.is_gpu):
+        if function is None or not (function.id.is_network or function.id.is_gpu or function.id.is_nvswitch):
+            continue
+        if function.id.is_nvswitch:
+            functions.append(function)
             continue
         function.names = probe.names(f"{PCI}/{address}")
         function.path = _path(probe, address)

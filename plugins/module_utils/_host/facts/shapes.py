@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Any, TypedDict
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver_shapes import DriverState, PeerState
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.gpu_shapes import MigMode, Nvlink
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.manager_shapes import Managers
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.settings_shapes import Settings
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.routes import Route, Rule
@@ -525,9 +526,13 @@ class _Facts(TypedDict):
 class Facts(_Facts, total=False):
     """A host as one pass found it (gather.py); of its driver and peer memory only what is asked about is there.
 
-    What the next boot starts is there where a driver is asked for, or a step needs a reboot.
+    What the next boot starts is there where a driver is asked for, or a step needs a reboot; so are the modes of GPUs
+    that can be divided, the latter alone. NVLink and instances of GPUs are told of hosts that have them.
     """
 
     next_boot: NextBoot
+    nvlink: Nvlink
+    mig: dict[str, int]
+    mig_modes: dict[str, MigMode]
     driver: DriverState
     peer_memory: PeerState

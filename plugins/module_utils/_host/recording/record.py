@@ -27,6 +27,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.firmware_i
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.functions import show_command as show_port
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.gather import read_host
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import enabled_functions
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.mig import read_modes
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.netdev import NET
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.owners import daemons_among
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.queues import show_command as show_queues
@@ -49,6 +50,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access i
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import MARKER
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.pci_config import without_identity
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe
 from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.managers import public_part
 from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.recorded import FORMAT, Document
 from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.scrub import Pseudonyms
@@ -255,6 +257,7 @@ def _read_extras(recorder: Recorder, facts: Facts) -> None:
     for directory in _NAMES_ONLY:
         _names(recorder, directory)
     _read_cards(recorder, facts)
+    read_modes(Probe(recorder), facts["gpus"])
     names = (netdev["name"] for netdev in facts["netdevs"])
     for command in (IP_ADDRESSES, *DEFAULT_ROUTES.values(), *routing_commands(names)):
         _ignoring_errors(recorder.run, command, _COMMAND_TIMEOUT)

@@ -39,6 +39,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.scrub 
 
 _HOSTNAME_FILE = "/proc/sys/kernel/hostname"
 _CMDLINE_FILE = "/proc/cmdline"
+_OF_A_GPU = ("Model:", "Device Minor:")
 _GPU_DRIVER_FILE = "/proc/driver/nvidia/version"
 _CONNECTIONS = "/etc/NetworkManager/system-connections/"
 # Files of managers of interfaces, where routes stand.
@@ -117,7 +118,7 @@ class _Scrub:
         if path.endswith("/phys_switch_id"):
             return f"{self._names.opaque(text.strip())}\n"
         if path.startswith("/proc/driver/nvidia/gpus/"):
-            return "".join(line for line in text.splitlines(keepends=True) if line.startswith("Model:"))
+            return "".join(line for line in text.splitlines(keepends=True) if line.startswith(_OF_A_GPU))
         # The recorder leaves nothing but this of files that tell the node's addresses, wherever links lead to them.
         of_storage = path.startswith(_OF_STORAGE) or _ISCSI_DEVICE.search(path)
         if of_storage or path.startswith(_MANAGERS) or text.startswith(ARGUMENT):

@@ -97,12 +97,16 @@ def _missed_kernel(facts: Facts) -> str:
 
 def _with_next_boot(host: Host, plan: Plan, context: Context, missed: str, *, runs: bool) -> Plan:
     """Read what the next boot starts, where that is not known yet, and return the plan with what is wrong with it."""
+    from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.mig import read_modes
     from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.next_boot import next_boot_of
     from ansible_collections.rdma.fabric.plugins.module_utils._host.run.next_boot import hold_reboots
 
     facts = context.actual.facts
     if "next_boot" not in facts:
         facts["next_boot"] = next_boot_of(Probe(host), facts)
+    modes = read_modes(Probe(host), facts["gpus"]) if facts["gpus"] else {}
+    if modes:
+        facts["mig_modes"] = modes
     return hold_reboots(plan, context, missed, runs=runs)
 
 

@@ -26,6 +26,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps imp
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import NETDEV_DRIVER
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.pending_reboot import PATH
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import NextBoot
+from ansible_collections.rdma.fabric.plugins.module_utils._host.run.next_boot_gpus import forecast
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.driver_families import (
     Family,
     family_of,
@@ -66,6 +67,10 @@ def hold_reboots(plan: Plan, context: Context, missed: str, *, runs: bool) -> Pl
         found += [_refusal(kernel, running, _Problem("driver", text)) for text in of_driver_now]
         told = {of_driver.noticed(text) for text in of_driver_now}
         notices = [*(text for text in notices if text not in told), *_notices(next_boot, kernel, running)]
+    gpus = forecast(context.actual)
+    notices += gpus.notices
+    if gpus.problem:
+        found.append(_refusal(kernel or running, running, _Problem("nvlink", gpus.problem)))
     if found:
         steps = [*map(_held, plan["steps"]), *found]
         return {**plan, "steps": steps, "notices": notices, "digest": digest(steps)}

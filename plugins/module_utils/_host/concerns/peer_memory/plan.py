@@ -25,8 +25,10 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps imp
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import HostState
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.peer_memory import MODULE_OF, NONE
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import named
 
 KEY = "gpudirect"
+_MOST_NAMED = 4
 
 
 def plan(context: Context) -> ConcernPlan:
@@ -35,7 +37,7 @@ def plan(context: Context) -> ConcernPlan:
     if wish is None or context.removing:
         return _returning(context)
     if wish.left_alone:
-        return [], _left_alone(wish)
+        return [], [*_left_alone(wish), *_divided(context.actual, wish)]
     wording = _wording(context, wish)
     if wish.decision.obstacle:
         return [refused_step("peer_memory", KEY, **wording, detail=wish.decision.obstacle)], []
@@ -43,7 +45,7 @@ def plan(context: Context) -> ConcernPlan:
     unwanted = [path for path in OWN if path in context.boot_files and path not in files]
     now = loaded_mechanisms(context.actual) != _wanted_modules(wish)
     boot = context.boot_differs(files) or bool(unwanted)
-    notices = _notices(wish)
+    notices = [*_notices(wish), *_divided(context.actual, wish)]
     if not now and not boot:
         return [], notices
     used = _used(context.actual, _wanted_modules(wish))
@@ -69,6 +71,19 @@ def _notices(wish: Wish) -> list[str]:
     if wish.decision.mechanism in MODULE_OF or wish.decision.mechanism == NONE:
         return []
     return [f"{wish.asked_by}: peer memory needs no module here: {wish.decision.cause}"]
+
+
+def _divided(actual: HostState, wish: Wish) -> list[str]:
+    """Name GPUs in parts (MIG): what peer memory is good for there (MIG User Guide, deployment considerations)."""
+    divided = actual.facts.get("mig") or {}
+    if not divided or wish.decision.mechanism == NONE:
+        return []
+    parts = named([f"{address} ({count})" for address, count in sorted(divided.items())], _MOST_NAMED)
+    return [
+        f"{wish.asked_by}: MIG divides GPUs of this host into instances: {parts}; GPUDirect RDMA works in each, "
+        "but NCCL supports none of them; next: nothing for jobs of one instance, and nvidia-smi -i ADDRESS -mig 0 for "
+        "jobs over several GPUs"
+    ]
 
 
 def _wanted_modules(wish: Wish) -> list[str]:
