@@ -107,6 +107,8 @@ options:
               Firmware parameters of the card in the words of C(mstconfig), such as C(SRIOV_EN), to values. What may
               change link, functions or mode of the card of an uplink needs the consent C(uplink_change) as well. A
               parameter that the collection does not know is refused unless O(desired.firmware_allow) names it.
+              C(spectrum_x) stands for the parameters of a release of Spectrum-X's reference architecture, from V(RA1.3)
+              to V(RA2.2).
             type: dict
           firmware_image:
             description: >-

@@ -21,6 +21,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.qos_scope 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.queues import read_queues
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.routing import read_routing
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Facts
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.spectrum_x import read_roce_registers
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.users import read_users
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe
 
@@ -58,4 +59,7 @@ def _read_cards(probe: Probe, desired: Mapping[str, Any], interfaces: Iterable[I
     facts["eswitch"] = read_eswitches(probe, ports)
     facts["firmware"] = read_firmware(probe, ports)
     facts["firmware_images"] = read_firmware_images(probe, ports, actual)
+    registers = read_roce_registers(probe, ports)
+    if registers:
+        facts["roce_registers"] = registers
     facts["guids"] = read_guids(probe, ports)

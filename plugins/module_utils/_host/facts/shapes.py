@@ -494,6 +494,14 @@ class Routing(TypedDict, total=False):
     uplinks: list[str]
 
 
+class RoceRegisters(TypedDict):
+    """Registers of a port that Spectrum-X is asked of (spectrum_x.py)."""
+
+    problem: str
+    acceleration: dict[str, int]
+    gap: int | None
+
+
 class _Facts(TypedDict):
     format: int
     system: System
@@ -527,12 +535,14 @@ class Facts(_Facts, total=False):
     """A host as one pass found it (gather.py); of its driver and peer memory only what is asked about is there.
 
     What the next boot starts is there where a driver is asked for, or a step needs a reboot; so are the modes of GPUs
-    that can be divided, the latter alone. NVLink and instances of GPUs are told of hosts that have them.
+    that can be divided, the latter alone. NVLink and instances of GPUs are told of hosts that have them,
+    registers of ports that Spectrum-X is asked of.
     """
 
     next_boot: NextBoot
     nvlink: Nvlink
     mig: dict[str, int]
+    roce_registers: dict[str, RoceRegisters]
     mig_modes: dict[str, MigMode]
     driver: DriverState
     peer_memory: PeerState

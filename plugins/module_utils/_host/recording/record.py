@@ -34,6 +34,11 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.queues imp
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.rdma import INFINIBAND
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.routing import commands as routing_commands
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Facts
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.spectrum_x import TOOLS as REGISTER_TOOLS
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.spectrum_x import (
+    acceleration_command,
+    gap_command,
+)
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.uplink import (
     DEFAULT_ROUTES,
     IP_ADDRESSES,
@@ -282,6 +287,10 @@ def _read_cards(recorder: Recorder, facts: Facts) -> None:
                 _ignoring_errors(recorder.run, show_port(name), _COMMAND_TIMEOUT)
     for device in devices.values() if tool else ():
         _ignoring_errors(recorder.run, query_command(str(tool), device), QUERY_SECONDS)
+    reg = next((path for path in REGISTER_TOOLS if recorder.exists(path)), None)
+    for nic in ports if reg else ():
+        for command in (acceleration_command(str(reg), nic["address"]), gap_command(str(reg), nic["address"])):
+            _ignoring_errors(recorder.run, command, QUERY_SECONDS)
     flint = next((path for path in FLINT if recorder.exists(path)), None)
     for nic in ports if flint else ():
         _ignoring_errors(recorder.run, device_query(str(flint), nic["address"]), QUERY_SECONDS)

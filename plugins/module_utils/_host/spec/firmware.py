@@ -16,6 +16,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.place impor
     shown,
     text_of,
 )
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.spectrum_x import RELEASES, SPECTRUM_X
 
 # In capitals but for EXP_ROM_UEFI_x86_ENABLE and its like (Mellanox/mstflint, mlxconfig_host.db).
 _NAME = re.compile(r"[A-Z](?:[A-Z0-9_]|x86){1,63}")
@@ -27,11 +28,16 @@ Parameters = Dict[str, str]
 
 
 def firmware(place: Place, value: Any) -> Parameters | None:
-    """Return the wanted parameters in the words of mstconfig and mlxconfig, None when none are given."""
+    """Return the wanted parameters in the words of mstconfig and mlxconfig, None when none are given.
+
+    ``spectrum_x`` stands for those of a release of Spectrum-X.
+    """
     if value is None or not is_mapping(place, value, "parameters to values"):
         return None
     wanted: Parameters = {}
     for name, item in value.items():
+        if name == SPECTRUM_X:
+            continue
         if not isinstance(name, str) or not _NAME.fullmatch(name):
             place.violation(
                 f"has the key {shown(name)}, which is no parameter of a firmware",
@@ -41,7 +47,26 @@ def firmware(place: Place, value: Any) -> Parameters | None:
         text = _text(place.at(name), item)
         if text is not None:
             wanted[name] = text
+    if value.get(SPECTRUM_X) is not None:
+        wanted = _with_spectrum_x(place.at(SPECTRUM_X), value[SPECTRUM_X], wanted)
     return wanted or None
+
+
+def _with_spectrum_x(place: Place, release: Any, wanted: Parameters) -> Parameters:
+    """Return the parameters with those of a release of Spectrum-X, which an entry may name as well, but not change."""
+    known = RELEASES.get(release) if isinstance(release, str) else None
+    if known is None:
+        place.violation(
+            f"is {shown(release)}, which is no release of Spectrum-X's reference architecture that is known here",
+            f"one of {', '.join(RELEASES)}, for cards that are not divided into planes",
+        )
+        return wanted
+    for name in [name for name in known if name in wanted and not meanings(wanted[name]) & meanings(known[name])]:
+        place.violation(
+            f"is {release}, whose {name} is {known[name]}, and the same entry asks for {name}: {wanted[name]}",
+            "leave one of both out",
+        )
+    return {**known, **wanted}
 
 
 def firmware_allow(place: Place, value: Any) -> list[str]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.firmware import spectrum_x
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.firmware.cards import (
     CURRENT,
     NEXT,
@@ -61,7 +62,7 @@ def plan(context: Context) -> ConcernPlan:
     steps: list[Step] = []
     for card in cards_of(context):
         steps += _steps(context, card)
-    return steps, _remarks(context)
+    return steps, [*_remarks(context), *spectrum_x.remarks(context)]
 
 
 def _remarks(context: Context) -> list[str]:
