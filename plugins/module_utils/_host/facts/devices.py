@@ -89,7 +89,6 @@ _GPUS: dict[str, str] = {
     "2909": "B200 HGX",
     "2920": "B200 HGX",
     "2941": "GB200",
-    "3182": "B300 SXM6",
     "31c2": "GB300",
     "31c3": "GB300",
     "2bb5": "RTX PRO 6000 Blackwell Server Edition",
