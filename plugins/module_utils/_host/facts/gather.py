@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Iterable, Mapping, NamedTuple
+from typing import Any, Iterable, Mapping, NamedTuple, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.boot import read_boot_state
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.devices import PciId, nic_family
@@ -29,7 +29,13 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.pcie impor
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.rdma import read_rdma
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.remote_storage import read_remote_storage
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.settings import read_settings
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Facts, Nic, RdmaDevice, ReadNetdev
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import (
+    Facts,
+    Gpu,
+    Nic,
+    RdmaDevice,
+    ReadNetdev,
+)
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.system import read_system
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.topology import distances, rails
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.uplink import (
@@ -87,9 +93,7 @@ def read_host(
     carriers = [each.netdev for each in carried]
     netdevs = read_netdevs(probe, [*tables.defaults, *named_uplinks, *carriers])
     rdma = read_rdma(probe, netdevs, tables.addressed)
-    nics = _nics(probe, functions, netdevs, rdma)
-    gpus = [gpu_entry(probe, function) for function in functions if function.id.is_gpu]
-    place_by_processors(probe, [*nics, *gpus], with_processors)
+    nics, gpus = _placed(probe, functions, netdevs, rdma, with_processors)
     modules = read_modules(probe, system["kernel"], kernel_modules)
     own_files = read_own_files(probe)
     uplinks = read_uplinks(probe, tables, netdevs, connection_address, named_uplinks, carried=carried)
@@ -124,20 +128,19 @@ def read_host(
         "routing": {},
         "unreadable": [],
     }
-    if gpus:
-        _add_gpu_state(probe, functions, facts)
+    _add_gpu_state(probe, functions, facts)
     matched = match_spec(desired or {}, HostState(facts))
     _read_asked(probe, desired or {}, matched, facts)
     if everything:
-        from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.asked_ports import read_every_port
-
-        read_every_port(probe, facts)
+        _read_every_port(probe, facts)
     facts["unreadable"] = probe.unreadable()
     return Reading(facts, matched)
 
 
 def _add_gpu_state(probe: Probe, functions: list[Function], facts: Facts) -> None:
     """Add what is told of hosts with GPUs alone: NVLink, and instances."""
+    if not facts["gpus"]:
+        return
     from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.mig import read_instances
     from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.nvlink import read_nvlink
 
@@ -147,6 +150,12 @@ def _add_gpu_state(probe: Probe, functions: list[Function], facts: Facts) -> Non
     instances = read_instances(probe, facts["gpus"])
     if instances:
         facts["mig"] = instances
+
+
+def _read_every_port(probe: Probe, facts: Facts) -> None:
+    from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.asked_ports import read_every_port
+
+    read_every_port(probe, facts)
 
 
 def _read_asked(probe: Probe, desired: Mapping[str, Any], matched: Matched, facts: Facts) -> None:
@@ -163,6 +172,20 @@ def _read_asked(probe: Probe, desired: Mapping[str, Any], matched: Matched, fact
         from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.drivers import read_stack_state
 
         read_stack_state(probe, desired, facts)
+
+
+def _placed(
+    probe: Probe,
+    functions: list[Function],
+    netdevs: list[Netdev],
+    rdma: list[RdmaDevice],
+    with_processors: Sequence[int],
+) -> tuple[list[Nic], list[Gpu]]:
+    """Return NICs and GPUs; a device in a NUMA node of memory alone counts to the nearest processors."""
+    nics = _nics(probe, functions, netdevs, rdma)
+    gpus = [gpu_entry(probe, function) for function in functions if function.id.is_gpu]
+    place_by_processors(probe, [*nics, *gpus], with_processors)
+    return nics, gpus
 
 
 def _nics(probe: Probe, functions: list[Function], netdevs: list[Netdev], rdma: list[RdmaDevice]) -> list[Nic]:
