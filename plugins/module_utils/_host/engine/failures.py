@@ -23,6 +23,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.operation
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.ports import NoPort
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import HostError
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import in_one_line
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.syntax import one_line
 
 NEXT = "next: "
@@ -97,7 +98,8 @@ def _code_and_text(error: Exception, known: Mapping[str, str]) -> tuple[str, str
     if isinstance(error, CommandFailed):
         text, said = _known_complaint(error, known)
         told = _telling(said.replace("\r", "").strip(), text)
-        return text or errno_in(told), f"{_program(error.argv)} ended with {error.rc}: {told or 'it said nothing'}"
+        reason = in_one_line(told) or "it said nothing"
+        return text or errno_in(told), f"{_program(error.argv)} ended with {error.rc}: {reason}"
     if isinstance(error, (Fault, NoPort)):
         return "", str(error)
     return "", f"{type(error).__name__}: {error}"

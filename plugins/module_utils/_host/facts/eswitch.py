@@ -16,7 +16,12 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interfaces import Interface
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Eswitch
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import CommandResult
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe, parsed, printable
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import (
+    Probe,
+    in_one_line,
+    parsed,
+    printable,
+)
 
 LEGACY = "legacy"
 SWITCHDEV = "switchdev"
@@ -94,7 +99,7 @@ def _told(result: CommandResult | None, address: str) -> Eswitch:
     if result is None:
         return _unknown("devlink (iproute2) can't be run")
     if result.rc:
-        return _unknown(printable(f"devlink: {result.stderr.strip() or 'it said nothing'}"))
+        return _unknown(printable(f"devlink: {in_one_line(result.stderr) or 'it said nothing'}"))
     shown = parse(result.stdout, address)
     return shown if shown["mode"] else _unknown("devlink does not tell the mode")
 

@@ -46,6 +46,11 @@ def printable(text: str, limit: int = TEXT_LIMIT) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in cut)[:limit]
 
 
+def in_one_line(text: str) -> str:
+    """Return lines as parts of one sentence: devlink and dcb tell the driver's reason first, then the kernel's."""
+    return "; ".join(line.strip().rstrip(".;") for line in text.splitlines() if line.strip())
+
+
 def last_words(result: CommandResult) -> str:
     """Return the last line that a program printed, of its errors first."""
     lines = (result.stderr.strip() or result.stdout.strip()).splitlines()

@@ -102,7 +102,7 @@ def test_a_failure_has_its_cause_and_the_next_step(text: str, cause: str) -> Non
     told = explain(CommandFailed(argv, 100, text), Run(argv), packages.ERRORS)
     assert cause in told
     assert "next: " in told
-    assert "\n" not in told
+    assert "\n" not in told and "\\n" not in told
 
 
 def test_what_dpkg_says_is_told_though_apt_prints_it_elsewhere() -> None:

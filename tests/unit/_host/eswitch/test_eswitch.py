@@ -296,14 +296,27 @@ class TestRefusals:
         kernel.absent.add("devlink")
         assert "devlink (iproute2) can't be run" in self.refusal(kernel, eswitch_mode="switchdev")
 
-    def test_a_kernel_that_does_not_tell_the_mode_is_quoted(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        denied = CommandResult(1, "", "kernel answers: Operation not permitted\n")
+    @pytest.mark.parametrize(
+        ("said", "quoted"),
+        [
+            ("kernel answers: Operation not permitted\n", "kernel answers: Operation not permitted"),
+            # iproute2 ends what the driver says with a full stop (nl_dump_ext_ack); devlink adds the kernel's answer.
+            (
+                "Error: mlx5_core: Can't read it.\nkernel answers: Operation not permitted\n",
+                "Error: mlx5_core: Can't read it; kernel answers: Operation not permitted",
+            ),
+        ],
+    )
+    def test_a_kernel_that_does_not_tell_the_mode_is_quoted(
+        self, said: str, quoted: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        denied = CommandResult(1, "", said)
         real = Kernel.run
         monkeypatch.setattr(
             Kernel, "run", lambda self, argv, timeout: denied if argv[0] == "devlink" else real(self, argv, timeout)
         )
         detail = self.refusal(booted(), eswitch_mode="switchdev")
-        assert "devlink: kernel answers: Operation not permitted" in detail and "run as root" in detail
+        assert f"devlink: {quoted}" in detail and "run as root" in detail
 
     def test_a_mode_that_nobody_gave_is_not_lost_with_a_new_number(self) -> None:
         kernel = switched()
