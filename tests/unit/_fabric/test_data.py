@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the API server would refuse of a ConfigMap or a Secret is refused by line, without a word of what is secret."""
+"""What the API server would refuse of what objects hold is refused by line, without a word of what is secret."""
 
 from __future__ import annotations
 
@@ -38,3 +38,47 @@ def test_what_is_right_or_somebody_elses_passes() -> None:
     held("Secret", 'data: {a: "YWJj\\nZGVm\\n", b: null}\nstringData: {c: ""}\n').accepted()
     held("ConfigMap", "data: {a: '7'}\nimmutable: true\n").accepted()
     held("Secret", "stringData: {a: 7}\n", "secrets.own.io/v1").accepted()
+
+
+ADMISSION, DEFINITIONS, EXTENSIONS = (
+    f"{name}.k8s.io/v1" for name in ("admissionregistration", "apiextensions", "apiregistration")
+)
+
+
+@pytest.mark.parametrize(
+    ("kind", "api_version", "lines", "path"),
+    [
+        (
+            "ValidatingWebhookConfiguration",
+            ADMISSION,
+            "webhooks: [{name: a, clientConfig: {caBundle: Cg==}}, {name: b, clientConfig: {caBundle: '%'}}]\n",
+            "webhooks[1].clientConfig.caBundle",
+        ),
+        (
+            "MutatingWebhookConfiguration",
+            ADMISSION,
+            "webhooks: [{name: a, clientConfig: {caBundle: 7}}]\n",
+            "webhooks[0].clientConfig.caBundle",
+        ),
+        (
+            "CustomResourceDefinition",
+            DEFINITIONS,
+            "spec: {conversion: {webhook: {clientConfig: {caBundle: abc}}}}\n",
+            "spec.conversion.webhook.clientConfig.caBundle",
+        ),
+        ("APIService", EXTENSIONS, "spec: {caBundle: -----BEGIN}\n", "spec.caBundle"),
+    ],
+)
+def test_a_certificate_that_the_server_can_not_read_is_refused(
+    kind: str, api_version: str, lines: str, path: str
+) -> None:
+    found = held(kind, lines, api_version).wrong(path)
+    assert (found.line, found.problem) == (4, "is no base64")
+    assert "certificate (PEM) as base64" in found.hint
+
+
+def test_certificates_that_are_right_missing_or_somebody_elses_pass() -> None:
+    kind = "ValidatingWebhookConfiguration"
+    held(kind, 'webhooks: [{clientConfig: {caBundle: "YWJj\\nZGVm"}}, {clientConfig: {}}, {}]\n', ADMISSION).accepted()
+    held(kind, "webhooks: {a: b}\n", ADMISSION).accepted()
+    held("APIService", "spec: {caBundle: '%'}\n", "own.io/v1").accepted()

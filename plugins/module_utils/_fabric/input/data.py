@@ -1,16 +1,17 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What ConfigMaps and Secrets hold: text, or base64, or the API server refuses them.
+"""What ConfigMaps and Secrets hold, and certificates in webhooks: text, or base64, or the API server refuses them.
 
-Its refusal would print what a Secret holds, so no value of one is in a message here.
+Its refusal would print what a Secret holds, so no value of one is in a message here. A certificate that is no base64 it
+takes for a fault of its own (500), which a push would try again until its time is over.
 """
 
 from __future__ import annotations
 
 import base64
 import binascii
-from typing import Any, Mapping
+from typing import Any, Iterator, Mapping
 
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.findings import (
     Place,
@@ -22,6 +23,34 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.resource
 
 _TEXTS = {"ConfigMap": "data", "Secret": "stringData"}
 _ENCODED = {"ConfigMap": "binaryData", "Secret": "data"}
+# Where a kind has certificates; * stands for each item of a list.
+_CERTIFICATES = {
+    "ValidatingWebhookConfiguration": ("webhooks", "*", "clientConfig", "caBundle"),
+    "MutatingWebhookConfiguration": ("webhooks", "*", "clientConfig", "caBundle"),
+    "CustomResourceDefinition": ("spec", "conversion", "webhook", "clientConfig", "caBundle"),
+    "APIService": ("spec", "caBundle"),
+}
+
+
+def check_certificates(resource: Resource) -> None:
+    """Note certificates of a webhook, a definition or an extension of the API that the API server can't read."""
+    steps = _CERTIFICATES.get(resource.kind, ())
+    if not steps or ".k8s.io/" not in str(resource.content.get("apiVersion")):
+        return
+    for place, value in _found(resource.place, resource.content, steps):
+        if not isinstance(value, str) or not _is_base64(value):
+            place.violation("is no base64", "give the certificate (PEM) as base64, in one line or several")
+
+
+def _found(place: Place, value: Any, steps: tuple[str, ...]) -> Iterator[tuple[Place, Any]]:
+    """Yield what stands at the end of the steps, where something does."""
+    if not steps:
+        yield place, value
+    elif steps[0] == "*" and isinstance(value, list):
+        for number, item in enumerate(value):
+            yield from _found(place.at(number), item, steps[1:])
+    elif isinstance(value, Mapping) and value.get(steps[0]) is not None:
+        yield from _found(place.at(steps[0]), value[steps[0]], steps[1:])
 
 
 def check_data(resource: Resource) -> None:

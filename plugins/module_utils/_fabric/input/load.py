@@ -32,7 +32,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input import (
     services,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.attachments import Network
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.data import check_data
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.data import check_certificates, check_data
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.driver import COMPONENT as DRIVER
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.functions import (
     FunctionPolicy,
@@ -466,3 +466,4 @@ def _check_together(cluster: Policy | None, nodes: Sequence[Policy], given: _Inp
     for resource in given.objects:
         check_workload(resource, around)
         check_data(resource)
+        check_certificates(resource)
