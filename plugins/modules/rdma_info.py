@@ -129,8 +129,8 @@ facts:
       description:
         - What sets NVLink up on a host with NVSwitches (V(nvidia-fabricmanager)) or of a GB200 or GB300 rack
           (V(nvidia-imex)), as C(service). C(state) tells whether it is C(installed), C(enabled), C(masked) and
-          C(active), C(switches) has the NVSwitches that PCI shows, C(by_container) whether the GPU Operator's driver
-          container runs here.
+          C(active), C(switches) has the NVSwitches that PCI shows, C(managers) the functions of ConnectX-7 that manage
+          others and are no NICs of the fabric, C(by_container) whether the GPU Operator's driver container runs here.
       returned: hosts that need such a service
       type: dict
     mig:

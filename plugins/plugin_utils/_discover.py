@@ -21,6 +21,7 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._discover_presets impo
 INFINIBAND, ETHERNET = "InfiniBand", "Ethernet"
 _ADDRESS = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]\Z", re.ASCII)
 _INTERFACE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,14}\Z", re.ASCII)
+_MANAGER = "it manages the NVSwitches of this host, never to be touched"
 _LONGEST = 24  # characters of a word of a group's name
 _AWAY = "run it again, or leave the host out with --limit"
 
@@ -176,6 +177,7 @@ def read_host(name: str, facts: Facts) -> Host:
         if each["kind"] == "physical" and each["pci"]:
             netdevs.setdefault(each["pci"], []).append(each)
     uplinks = {each["pci"]: each["reasons"] for each in facts["uplinks"] if each["pci"]}
+    managers = (facts.get("nvlink") or {}).get("managers") or ()
     near: dict[str, list[Mapping[str, Any]]] = {}
     for each in facts["rails"]:
         near.setdefault(each["nic"], []).append(each)
@@ -184,7 +186,7 @@ def read_host(name: str, facts: Facts) -> Host:
         if nic["pf"] is not None:
             continue  # a virtual function of a port that is here as well: its number is the port's matter
         own = netdevs.get(nic["address"], [])
-        why = _unfit(nic, own, uplinks)
+        why = _MANAGER if nic["address"] in managers else _unfit(nic, own, uplinks)
         if why:
             left_out.append(LeftOut(_address(nic), _names(own), why))
         else:

@@ -83,6 +83,14 @@ def test_without_gpus_every_rdma_port_with_a_link_is_a_rail_in_order_of_addresse
     assert "0000:05:00.0 eth4: no link" in text
 
 
+def test_what_manages_nvswitches_is_no_rail() -> None:
+    facts = host([nic(1), nic(2)], nvlink={"managers": ["0000:02:00.0"]})
+    files = files_of(found({"one": facts}))
+    (path,) = [path for path in files if "rdma_fabric_interfaces" in files[path]]
+    assert [each["pci"] for each in interfaces(files, path)] == ["0000:01:00.0"]
+    assert "0000:02:00.0 eth1: it manages the NVSwitches of this host, never to be touched" in files[path]
+
+
 def test_near_gpus_the_order_is_that_of_the_gpus_and_other_ports_are_left_out_by_name() -> None:
     near = [
         {"rail": 0, "nic": "0000:03:00.0", "gpu": "0000:10:00.0", "distance": "PIX"},

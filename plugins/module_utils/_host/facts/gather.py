@@ -90,10 +90,10 @@ def read_host(
     tables = read_tables(probe, every_hop=desired is not None)
     named_uplinks = (desired or {}).get("protected_interfaces") or ()
     carried = read_carried(probe, tables, read_remote_storage(probe))
-    carriers = [each.netdev for each in carried]
-    netdevs = read_netdevs(probe, [*tables.defaults, *named_uplinks, *carriers])
+    netdevs = read_netdevs(probe, [*tables.defaults, *named_uplinks, *(each.netdev for each in carried)])
     rdma = read_rdma(probe, netdevs, tables.addressed)
-    nics, gpus = _placed(probe, functions, netdevs, rdma, with_processors)
+    nics, gpus, managers = _placed(probe, functions, netdevs, rdma, with_processors)
+    fabric = [nic for nic in nics if nic["address"] not in managers]
     modules = read_modules(probe, system["kernel"], kernel_modules)
     own_files = read_own_files(probe)
     uplinks = read_uplinks(probe, tables, netdevs, connection_address, named_uplinks, carried=carried)
@@ -108,9 +108,9 @@ def read_host(
         "rdma": rdma,
         "modules": modules,
         "stack": read_stack(probe, modules),
-        "distances": distances(nics, gpus),
-        "rails": rails(nics, gpus, {uplink["pci"] for uplink in uplinks if uplink["pci"]}),
-        "pcie": read_pcie(probe, nics, gpus),
+        "distances": distances(fabric, gpus),
+        "rails": rails(fabric, gpus, {uplink["pci"] for uplink in uplinks if uplink["pci"]}),
+        "pcie": read_pcie(probe, fabric, gpus),
         "uplinks": uplinks,
         "labels": node_labels(system, nics, bool(gpus)),
         "boot": read_boot_state(probe, [netdev.raw_name for netdev in netdevs], own_files, vf_counts),
@@ -128,7 +128,7 @@ def read_host(
         "routing": {},
         "unreadable": [],
     }
-    _add_gpu_state(probe, functions, facts)
+    _add_gpu_state(probe, functions, facts, managers)
     matched = match_spec(desired or {}, HostState(facts))
     _read_asked(probe, desired or {}, matched, facts)
     if everything:
@@ -137,14 +137,23 @@ def read_host(
     return Reading(facts, matched)
 
 
-def _add_gpu_state(probe: Probe, functions: list[Function], facts: Facts) -> None:
+def _switch_managers(probe: Probe, nics: Sequence[Nic], gpus: Sequence[Gpu]) -> list[str]:
+    """Return the functions that manage NVSwitches; only hosts with GPUs have some."""
+    if not gpus:
+        return []
+    from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.nvlink import switch_managers
+
+    return switch_managers(probe, nics, gpus)
+
+
+def _add_gpu_state(probe: Probe, functions: list[Function], facts: Facts, managers: Sequence[str]) -> None:
     """Add what is told of hosts with GPUs alone: NVLink, and instances."""
     if not facts["gpus"]:
         return
     from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.mig import read_instances
     from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.nvlink import read_nvlink
 
-    nvlink = read_nvlink(probe, functions, facts["gpus"])
+    nvlink = read_nvlink(probe, functions, facts["gpus"], managers)
     if nvlink is not None:
         facts["nvlink"] = nvlink
     instances = read_instances(probe, facts["gpus"])
@@ -180,12 +189,15 @@ def _placed(
     netdevs: list[Netdev],
     rdma: list[RdmaDevice],
     with_processors: Sequence[int],
-) -> tuple[list[Nic], list[Gpu]]:
-    """Return NICs and GPUs; a device in a NUMA node of memory alone counts to the nearest processors."""
+) -> tuple[list[Nic], list[Gpu], list[str]]:
+    """Return NICs and GPUs, and which functions manage NVSwitches.
+
+    A device in a NUMA node of memory alone counts to the nearest processors.
+    """
     nics = _nics(probe, functions, netdevs, rdma)
     gpus = [gpu_entry(probe, function) for function in functions if function.id.is_gpu]
     place_by_processors(probe, [*nics, *gpus], with_processors)
-    return nics, gpus
+    return nics, gpus, _switch_managers(probe, nics, gpus)
 
 
 def _nics(probe: Probe, functions: list[Function], netdevs: list[Netdev], rdma: list[RdmaDevice]) -> list[Nic]:

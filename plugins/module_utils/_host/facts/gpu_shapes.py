@@ -21,6 +21,7 @@ class Nvlink(TypedDict):
     """What sets NVLink up between the GPUs of a host or a rack (nvlink.py)."""
 
     switches: list[str]
+    managers: list[str]
     service: str
     state: Service
     by_container: bool

@@ -11,6 +11,7 @@ from typing import Any, Iterable
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.devices import MELLANOX
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.kernel import is_loaded
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Facts, FunctionSettings, Netdev, Nic
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.topology import fabric_of
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.uplink import NAMED
 
 NETDEV_DRIVER = "mlx5_core"
@@ -36,6 +37,8 @@ class HostState:
             netdev["name"]: {**netdev, "mtu": netdev["mtu"] or 0}
             for netdev in sorted(facts["netdevs"], key=lambda netdev: netdev["name"])
         }
+        nvlink = facts.get("nvlink")
+        self.switch_managers = frozenset(nvlink["managers"] if nvlink is not None else ())
         self.modules = facts["modules"]
         self.stack = facts["stack"]
         self._uplink_names: dict[str, str] = {}
@@ -110,6 +113,10 @@ class HostState:
         """Return the netdev of the function when it has exactly one."""
         ports = self.ports_of(nic)
         return ports[0] if len(ports) == 1 else None
+
+    def fabric_nics(self) -> list[Nic]:
+        """Return the NICs of the fabric, those left out that manage NVSwitches."""
+        return fabric_of(nic for nic in self.nics.values() if nic["address"] not in self.switch_managers)
 
     def nvidia_nics(self) -> list[Nic]:
         """Return the NICs that an NVIDIA driver stack serves."""

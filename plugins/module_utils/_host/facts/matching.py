@@ -55,10 +55,12 @@ def match_interfaces(wanted: Iterable[Mapping[str, Any]], actual: HostState) -> 
             unknown.append((key, value, entry, found))
     coming = any(_gets_functions(interface) for interface in interfaces)
     refused = [_unmatched(actual, *one, coming=coming) for one in unknown]
+    managing = [_managing(interface) for interface in interfaces if interface.key in actual.switch_managers]
+    interfaces = [interface for interface in interfaces if interface.key not in actual.switch_managers]
     unique, doubled = _split_doubled(interfaces)
     without_netdev = [_without_netdev(actual, i) for i in unique if i.netdev is None and _wants_netdev(i.wanted)]
     ordered = tuple(sorted(unique, key=lambda interface: interface.key))
-    return Matched(ordered, sorted(refused + doubled + without_netdev, key=lambda entry: entry.key))
+    return Matched(ordered, sorted(refused + managing + doubled + without_netdev, key=lambda entry: entry.key))
 
 
 def _still_there(wanted: Iterable[Mapping[str, Any]], actual: HostState) -> list[Mapping[str, Any]]:
@@ -157,6 +159,21 @@ def _nearest(actual: HostState, key: str, value: str) -> list[str]:
             labels.setdefault(address, address)
     near = difflib.get_close_matches(value, sorted(labels), n=_CANDIDATES) or sorted(labels)[:_CANDIDATES]
     return [labels[own] for own in near]
+
+
+def _managing(interface: Interface) -> Unmatched:
+    selector = "{} {}".format(*selector_of(interface.wanted))
+    return Unmatched(
+        key=f"{interface.key}:manages-nvswitches",
+        target=interface.wanted.get("name") or interface.key,
+        action=f"leave {selector} alone",
+        after=None,
+        reason=f"rdma_fabric_interfaces has an entry for {selector}",
+        detail=(
+            "it is no NIC of the fabric: the fabric manager manages this host's NVSwitches by it (SW_MNG in its vital "
+            "product data), and without it GPUs have no NVLink; next: take the entry out"
+        ),
+    )
 
 
 def _split_doubled(interfaces: list[Interface]) -> tuple[list[Interface], list[Unmatched]]:

@@ -18,9 +18,9 @@ from typing import Iterable, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.devices import has_hidden_switches, is_of_a_rack
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.gpu_shapes import Nvlink, Service
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.pci import Function
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.pci import PCI, Function
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.peer_memory import OPERATOR_FILES
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Gpu
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Gpu, Nic
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe
 
 FABRIC_MANAGER, IMEX = "nvidia-fabricmanager", "nvidia-imex"
@@ -31,13 +31,28 @@ _PATHS = {"nvidia-fabricmanager.service": "nvidia-nvswitch-devices.path"}
 # Of cgroup v2, and of v1; systemd removes the group of a unit that has stopped.
 _GROUPS = ("/sys/fs/cgroup/system.slice", "/sys/fs/cgroup/systemd/system.slice")
 _OF_A_GUEST = "vfio-pci"
+_FAMILY_OF_MANAGERS, SIGN_OF_MANAGERS = "ConnectX-7", b"SW_MNG"
 
 
-def read_nvlink(probe: Probe, functions: Iterable[Function], gpus: Sequence[Gpu]) -> Nvlink | None:
+def switch_managers(probe: Probe, nics: Iterable[Nic], gpus: Iterable[Gpu]) -> list[str]:
+    """Return the functions that manage NVSwitches which PCI does not show, by address; they are no NICs of the fabric.
+
+    Their vital product data has SW_MNG, as the fabric manager and its subnet manager find them (siderolabs/extensions
+    pull request 717; bottlerocket-os/bottlerocket-kernel-kit pull request 142). Only root may read that.
+    """
+    if not any(has_hidden_switches(gpu["vendor"], gpu["device"]) for gpu in gpus):
+        return []
+    candidates = [nic["address"] for nic in nics if nic["pf"] is None and nic["family"] == _FAMILY_OF_MANAGERS]
+    return [address for address in candidates if SIGN_OF_MANAGERS in (probe.data(f"{PCI}/{address}/vpd") or b"")]
+
+
+def read_nvlink(
+    probe: Probe, functions: Iterable[Function], gpus: Sequence[Gpu], managers: Sequence[str] = ()
+) -> Nvlink | None:
     """Return the service that NVLink needs and its state, None where the host needs none.
 
-    ``switches`` are the NVSwitches that PCI shows and the host drives itself, ``by_container`` tells that the GPU
-    Operator's driver container runs here.
+    ``switches`` are the NVSwitches that PCI shows and the host drives itself, ``managers`` the functions that manage
+    others, ``by_container`` tells that the GPU Operator's driver container runs here.
     """
     switches = [
         function.address for function in functions if function.id.is_nvswitch and function.driver != _OF_A_GUEST
@@ -51,6 +66,7 @@ def read_nvlink(probe: Probe, functions: Iterable[Function], gpus: Sequence[Gpu]
         return None
     return {
         "switches": switches,
+        "managers": list(managers),
         "service": service,
         "state": _state(probe, f"{service}.service"),
         "by_container": any(probe.host.exists(path) for path in OPERATOR_FILES),

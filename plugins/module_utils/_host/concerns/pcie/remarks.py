@@ -10,7 +10,6 @@ from typing import Any, Iterable, Mapping, Sequence
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.devices import is_on_c2c
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import HostState
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.pcie_path import redirected_pairs
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.topology import fabric_of
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import named
 
 _LEAST_READ_REQUEST = 512
@@ -50,7 +49,7 @@ def _translated(actual: HostState) -> str:
         return ""
     names = [
         nic["address"]
-        for nic in fabric_of(actual.nics.values())
+        for nic in actual.fabric_nics()
         if nic["driver"] != "vfio-pci" and nic["iommu"] is not None and (nic["iommu"]["type"] or "").startswith("DMA")
     ]
     # Documentation/admin-guide/kernel-parameters.txt: iommu= is for x86 and PowerPC, iommu.passthrough= for Arm too.
@@ -63,7 +62,7 @@ def _strict(actual: HostState) -> str:
     if not actual.facts["gpus"]:
         return ""
     functions = actual.facts["pcie"]["functions"]
-    addresses = [nic["address"] for nic in fabric_of(actual.nics.values())]
+    addresses = [nic["address"] for nic in actual.fabric_nics()]
     names = [name for name in addresses if name in functions and functions[name]["relaxed_ordering"] is False]
     return _about(names, "relaxed ordering is switched off for", "allow it in the BIOS (PCIe relaxed ordering)")
 
@@ -76,7 +75,7 @@ def _narrow(actual: HostState) -> str:
     gpus = [gpu for gpu in actual.facts["gpus"] if not is_on_c2c(gpu["vendor"], gpu["device"])]
     names = [
         f"{device['address']} (x{device['link']['width']} of x{device['link']['max_width']})"
-        for device in (*fabric_of(actual.nics.values()), *gpus)
+        for device in (*actual.fabric_nics(), *gpus)
         if _below(device["link"], "width")
     ]
     return _about(names, "fewer lanes than the device has:", "reseat the card; look at slot, riser and BIOS")
@@ -86,7 +85,7 @@ def _slow(actual: HostState) -> str:
     """Name slow links of NICs; an idle GPU slows its link down by itself."""
     names = [
         f"{nic['address']} ({nic['link']['speed_gts']:g} of {nic['link']['max_speed_gts']:g} GT/s)"
-        for nic in fabric_of(actual.nics.values())
+        for nic in actual.fabric_nics()
         if _below(nic["link"], "speed_gts")
     ]
     return _about(names, "a slower link than the device has:", "look at slot, riser and BIOS")
