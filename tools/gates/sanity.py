@@ -42,8 +42,8 @@ def sanity_steps(
     copy_checkout(tree)
     link_kubernetes_core(root)
     prepare_home(home)
-    arguments = ("sanity", "--venv", "--python", text_of(python), "--color", "no", "--truncate", "0")
-    arguments += tuple(f"--skip-test={name}" for name in without)
+    skipped = [f"--skip-test={name}" for name in without]
+    arguments = ("sanity", "--venv", "--python", text_of(python), "--color", "no", "--truncate", "0", *skipped)
     path = f"{programs}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
     environment = {"HOME": str(home), "ANSIBLE_HOME": str(home / ".ansible"), "PATH": path}
     # Without a repository of its own, ansible-test asks the checkout's, which ignores everything below build/.
