@@ -20,7 +20,7 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._payload import compac
 OURS = "ansible_collections/rdma/fabric/plugins/modules/rdma_host.py"
 SOURCES = {
     "ansible/module_utils/basic.py": '"""Not ours."""\n# stays\nVALUE = 1\n',
-    OURS: '"""Ours."""\n\nDOCUMENTATION = r"""\n---\nmodule: rdma_host\n"""\n\n# why\nVALUE = "# no comment"  # why\n',
+    OURS: '#\n"""Ours."""\n\nDOCUMENTATION = r"""\n---\nmodule: rdma_host\n"""\n# why\nVALUE = "# no comment"  # why\n',
     "ansible_collections/rdma/fabric/plugins/__init__.py": "",
 }
 
@@ -54,7 +54,7 @@ def sources_in(program: bytes) -> dict[str, str]:
 def test_a_program_finds_its_sources_without_what_ours_have_for_readers(form: str, tmp_path: Path) -> None:
     found = sources_in(compact(program_of(form, SOURCES), tmp_path))
     assert list(found) == list(SOURCES)
-    bare = '""\n\nDOCUMENTATION = ""\n\n\n\n\n\nVALUE = "# no comment"\n'
+    bare = '\n""\n\nDOCUMENTATION = ""\n\n\n\n\nVALUE = "# no comment"\n'
     assert found == {**SOURCES, OURS: bare}
     assert bare.count("\n") == SOURCES[OURS].count("\n")
 
