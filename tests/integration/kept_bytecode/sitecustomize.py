@@ -1,48 +1,76 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Keeps the bytecode of collections over the playbooks of the tests.
+"""Keeps the bytecode of this collection over the playbooks of the tests.
 
-Python keeps that of what it imports. Ansible's loader of collections compiles every source in every process: about a
-fifth of what a short playbook takes, and the tests run hundreds over the same sources. Python imports this module
-before a program starts where its folder is in PYTHONPATH; ``RDMA_FABRIC_BYTECODE`` names the folder of what is kept.
+Python keeps that of the files it imports. Ansible's loader of collections compiles every source in every process, and
+so does a module on a host with those it was sent: together a quarter of what a playbook takes, and the tests run
+hundreds over the same sources. Python imports this module before a program starts where its folder is in PYTHONPATH;
+``RDMA_FABRIC_BYTECODE`` names the folder of what is kept.
 """
 
 from __future__ import annotations
 
-import hashlib
+import importlib.abc
 import marshal
 import os
 import sys
-import tempfile
+import zipimport
+from hashlib import sha256
 from pathlib import Path
-from types import CodeType
-from typing import Any
+from typing import Any, Callable
 
 KEPT = Path(os.environ["RDMA_FABRIC_BYTECODE"]) / str(sys.implementation.cache_tag)
 
 
-def code_of(loader: Any, fullname: str, compiled: Any) -> CodeType | None:
-    """Return what ``compiled`` does for a module, from the folder where its source is as it was."""
-    source, name = loader.get_source(fullname), loader.get_filename(fullname)
-    if not source:
-        code: CodeType | None = compiled(loader, fullname)
-        return code
-    place = KEPT / hashlib.sha256(b"\0".join([os.fsencode(str(name)), source])).hexdigest()
+def kept(source: bytes, compiled: Callable[[], Any]) -> Any:
+    """Return what ``compiled`` makes of a source, from the folder where it was made before."""
+    place = KEPT / sha256(source).hexdigest()
     try:
-        kept: CodeType = marshal.loads(place.read_bytes())  # noqa: S302 - runs of the tests wrote it
+        return marshal.loads(place.read_bytes())  # noqa: S302 - runs of the tests wrote it
     except FileNotFoundError:
-        kept = compiled(loader, fullname)
-        KEPT.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=KEPT, delete=False) as file:
-            file.write(marshal.dumps(kept))
-        Path(file.name).replace(place)
-    return kept
+        code = compiled()
+    KEPT.mkdir(parents=True, exist_ok=True)
+    unfinished = place.with_suffix(f".{os.getpid()}")
+    unfinished.write_bytes(marshal.dumps(code))
+    unfinished.replace(place)
+    return code
+
+
+def keep(owner: Any, name: str, of: Callable[..., Any]) -> None:
+    """Put ``of`` in the place of a function; it is given what that was."""
+    setattr(owner, name, of(getattr(owner, name)))
+
+
+def of_collections(compiled: Callable[..., Any]) -> Callable[..., Any]:
+    """Return how a controller gets the code of a module of a collection; the file's name is in that."""
+
+    def code(loader: Any, fullname: str) -> Any:
+        source, name = loader.get_source(fullname), os.fsencode(str(loader.get_filename(fullname)))
+        return kept(name + b"\0" + source, lambda: compiled(loader, fullname)) if source else compiled(loader, fullname)
+
+    return code
+
+
+def of_texts(compiled: Callable[..., Any]) -> Any:
+    """Return how a host gets the code of a source it was sent; the file's name in it is that of the first time."""
+
+    def code(data: Any, path: str = "<string>") -> Any:
+        return kept(data.encode() if isinstance(data, str) else data, lambda: compiled(data, path))
+
+    return staticmethod(code)
+
+
+def of_archives(compiled: Callable[..., Any]) -> Callable[..., Any]:
+    """Return how Python's own importer gets the code of one in an archive."""
+    return lambda path, source: kept(source, lambda: compiled(path, source))
 
 
 # The modules that it runs on hosts are programs of their own, with the same variables.
 if any(argument.endswith("/ansible-playbook") for argument in getattr(sys, "orig_argv", ())[:2]):
-    from ansible.utils.collection_loader._collection_finder import _AnsibleCollectionPkgLoaderBase as Base
+    from ansible.utils.collection_loader import _collection_finder
 
-    compiled = Base.get_code
-    Base.get_code = lambda loader, fullname: code_of(loader, fullname, compiled)
+    keep(_collection_finder._AnsibleCollectionPkgLoaderBase, "get_code", of_collections)
+else:
+    keep(importlib.abc.InspectLoader, "source_to_code", of_texts)
+    keep(zipimport, "_compile_source", of_archives)
