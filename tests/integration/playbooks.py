@@ -22,7 +22,7 @@ from tools.playbook import read_recap
 Json = dict[str, Any]
 
 SEEDS = CHECKOUT / "tests" / "fixtures" / "seeds"
-KEEPER = Path(__file__).with_name("kept_bytecode")
+LEAN = Path(__file__).with_name("lean")
 CALLBACKS = CHECKOUT / "tests" / "bench" / "callback_plugins"
 STATISTICS = re.compile(r"^\tRUN: (\{.*\})$", re.MULTILINE)
 FATAL = re.compile(r"^fatal: \[(?P<host>[^]]+)\]: FAILED! => (?P<result>\{.*\})$", re.MULTILINE)
@@ -112,7 +112,7 @@ class User:
             "ANSIBLE_CALLBACK_PLUGINS": str(CALLBACKS),
             "ANSIBLE_CALLBACKS_ENABLED": "rdma_fabric_count",
             "RDMA_FABRIC_COUNTS": str(self.home / "counts.json"),
-            "PYTHONPATH": str(KEEPER),
+            "PYTHONPATH": str(LEAN),
             "RDMA_FABRIC_BYTECODE": str(BUILD / "bytecode"),
         }
         if cluster is None:

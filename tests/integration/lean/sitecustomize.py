@@ -1,12 +1,15 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Keeps the bytecode of this collection over the playbooks of the tests.
+"""Has the playbooks of the tests cost less; they do what they did.
 
-Python keeps that of the files it imports. Ansible's loader of collections compiles every source in every process, and
-so does a module on a host with those it was sent: together a quarter of what a playbook takes, and the tests run
-hundreds over the same sources. Python imports this module before a program starts where its folder is in PYTHONPATH;
-``RDMA_FABRIC_BYTECODE`` names the folder of what is kept.
+The bytecode of this collection is kept from one to the next. Python keeps that of the files it imports; Ansible's
+loader of collections compiles every source in every process, and so does a module on a host with those it was sent:
+together a quarter of what a playbook takes, and the tests run hundreds over the same sources. And Ansible looks a
+hundred times a second for what its workers have done, not a thousand times. ``RDMA_FABRIC_BYTECODE`` names the folder
+of what is kept.
+
+Python imports this module before a program starts where its folder is in PYTHONPATH.
 """
 
 from __future__ import annotations
@@ -20,6 +23,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, Callable
 
+POLL_SECONDS = 0.01
 KEPT = Path(os.environ["RDMA_FABRIC_BYTECODE"]) / str(sys.implementation.cache_tag)
 
 
@@ -68,8 +72,10 @@ def of_archives(compiled: Callable[..., Any]) -> Callable[..., Any]:
 
 # The modules that it runs on hosts are programs of their own, with the same variables.
 if any(argument.endswith("/ansible-playbook") for argument in getattr(sys, "orig_argv", ())[:2]):
+    from ansible import constants
     from ansible.utils.collection_loader import _collection_finder
 
+    constants.DEFAULT_INTERNAL_POLL_INTERVAL = POLL_SECONDS
     keep(_collection_finder._AnsibleCollectionPkgLoaderBase, "get_code", of_collections)
 else:
     keep(importlib.abc.InspectLoader, "source_to_code", of_texts)
