@@ -22,7 +22,8 @@ from tools.playbook import read_recap
 Json = dict[str, Any]
 
 SEEDS = CHECKOUT / "tests" / "fixtures" / "seeds"
-LEAN = Path(__file__).with_name("lean")
+# What makes a playbook cheaper; lean/sitecustomize.py tells how.
+LEAN = {"PYTHONPATH": str(Path(__file__).with_name("lean")), "RDMA_FABRIC_BYTECODE": str(BUILD / "bytecode")}
 CALLBACKS = CHECKOUT / "tests" / "bench" / "callback_plugins"
 STATISTICS = re.compile(r"^\tRUN: (\{.*\})$", re.MULTILINE)
 FATAL = re.compile(r"^fatal: \[(?P<host>[^]]+)\]: FAILED! => (?P<result>\{.*\})$", re.MULTILINE)
@@ -112,8 +113,7 @@ class User:
             "ANSIBLE_CALLBACK_PLUGINS": str(CALLBACKS),
             "ANSIBLE_CALLBACKS_ENABLED": "rdma_fabric_count",
             "RDMA_FABRIC_COUNTS": str(self.home / "counts.json"),
-            "PYTHONPATH": str(LEAN),
-            "RDMA_FABRIC_BYTECODE": str(BUILD / "bytecode"),
+            **LEAN,
         }
         if cluster is None:
             return own

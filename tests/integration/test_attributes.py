@@ -18,6 +18,7 @@ import pytest
 import yaml
 
 from ansible_collections.rdma.fabric.tests.integration.charts import make_chart, path_with_helm
+from ansible_collections.rdma.fabric.tests.integration.playbooks import LEAN
 from ansible_collections.rdma.fabric.tests.lab.audit import AuditLog
 from ansible_collections.rdma.fabric.tests.lab.control_plane import ControlPlane
 from ansible_collections.rdma.fabric.tests.lab.nodes import apply_nodes, delete_nodes, kwok_node
@@ -290,7 +291,7 @@ def documented() -> dict[str, dict[str, str]]:
 
 @pytest.fixture
 def place(tmp_path: Path, control_plane: ControlPlane, namespace: str, audit: AuditLog) -> Iterator[Place]:
-    environment = control_plane.command_environment(own_environment(COLLECTIONS))
+    environment = control_plane.command_environment({**own_environment(COLLECTIONS), **LEAN})
     watched = tmp_path / "watched"
     watched.mkdir()
     found = Place(watched, namespace, environment, audit, control_plane)

@@ -15,6 +15,7 @@ import pytest
 import yaml
 
 from ansible_collections.rdma.fabric.tests.integration.batch_objects import Json, config_map, daemon_set, wave
+from ansible_collections.rdma.fabric.tests.integration.playbooks import LEAN
 from ansible_collections.rdma.fabric.tests.lab.control_plane import ControlPlane
 from tools.checkout import COLLECTIONS, PROGRAMS, own_environment
 
@@ -43,7 +44,7 @@ class Playbook:
         path.write_text(json.dumps([play]), encoding="utf-8")
         done = subprocess.run(
             [str(PROGRAMS / "ansible-playbook"), "-i", "localhost,", "-c", "local", str(path), *arguments],
-            env={**own_environment(COLLECTIONS), **environment},
+            env={**own_environment(COLLECTIONS), **LEAN, **environment},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
