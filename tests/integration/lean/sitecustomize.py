@@ -6,14 +6,15 @@
 The bytecode of this collection is kept from one to the next. Python keeps that of the files it imports; Ansible's
 loader of collections compiles every source in every process, and so does a module on a host with those it was sent:
 together a quarter of what a playbook takes, and the tests run hundreds over the same sources. And Ansible looks a
-hundred times a second for what its workers have done, not a thousand times. ``RDMA_FABRIC_BYTECODE`` names the folder
-of what is kept.
+hundred times a second for what its workers have done, not a thousand times, and nobody collects the garbage of
+processes that live for seconds. ``RDMA_FABRIC_BYTECODE`` names the folder of what is kept.
 
 Python imports this module before a program starts where its folder is in PYTHONPATH.
 """
 
 from __future__ import annotations
 
+import gc
 import importlib.abc
 import marshal
 import os
@@ -70,6 +71,7 @@ def of_archives(compiled: Callable[..., Any]) -> Callable[..., Any]:
     return lambda path, source: kept(source, lambda: compiled(path, source))
 
 
+gc.disable()
 # The modules that it runs on hosts are programs of their own, with the same variables.
 if any(argument.endswith("/ansible-playbook") for argument in getattr(sys, "orig_argv", ())[:2]):
     from ansible import constants
