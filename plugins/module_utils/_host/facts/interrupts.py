@@ -21,6 +21,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes imp
     Nic,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import Host, HostError
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import UNIT_DIRECTORIES
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe, parse_int, printable
 
 DROP_IN = "/etc/systemd/system/irqbalance.service.d/90-rdma-fabric.conf"
@@ -41,7 +42,6 @@ _FILES = frozenset(
 )
 _CPU = "/sys/devices/system/cpu"
 _LONGEST_LIST = 4096
-_UNITS = ("/etc/systemd/system", "/run/systemd/system", "/usr/lib/systemd/system", "/lib/systemd/system")
 _NAME = "irqbalance.service"
 _POLICY = re.compile(r"(?:--policyscript|(?<![\w-])-l)[= ]*([^\s\"']+)")
 
@@ -136,10 +136,10 @@ def _list(probe: Probe, path: str) -> str:
 def _read_irqbalance(probe: Probe) -> Irqbalance | None:
     """Return ``start`` (the command of its unit without a policy of ours), ``policy`` (a script that is not ours),
     ``running`` (the command of its process, None without one) and ``systemd``; None where it is not installed."""
-    texts = [text for text in (probe.content(f"{place}/{_NAME}") for place in _UNITS) if text is not None][:1]
+    texts = [text for text in (probe.content(f"{place}/{_NAME}") for place in UNIT_DIRECTORIES) if text is not None][:1]
     if not texts:
         return None
-    for place in reversed(_UNITS):
+    for place in reversed(UNIT_DIRECTORIES):
         paths = [f"{place}/{_NAME}.d/{name}" for name in probe.names(f"{place}/{_NAME}.d") if name.endswith(".conf")]
         texts += [probe.content(path) or "" for path in paths if path != DROP_IN]
     lines = "\n".join(texts).replace("\\\n", " ").splitlines()

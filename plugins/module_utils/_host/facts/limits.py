@@ -12,6 +12,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.settings_s
     ServiceLimits,
     UnitLimits,
 )
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import UNIT_DIRECTORIES
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe, parse_int
 
 LIMITS = {"memlock": "MEMLOCK", "nofile": "NOFILE"}
@@ -31,7 +32,6 @@ RUNTIMES = (
 )
 SHOW_DEFAULTS = ("systemctl", "show", "-p", "DefaultLimitMEMLOCK", "-p", "DefaultLimitNOFILE")
 SHOW_UNITS = ("systemctl", "show", "-p", "Id", "-p", "MainPID", "-p", "LimitMEMLOCK", "-p", "LimitNOFILE")
-_UNIT_DIRECTORIES = ("/etc/systemd/system", "/run/systemd/system", "/usr/lib/systemd/system", "/lib/systemd/system")
 # /proc/PID/limits
 _ROWS = {"memlock": "Max locked memory", "nofile": "Max open files"}
 
@@ -42,7 +42,7 @@ def read_limits(probe: Probe) -> ServiceLimits:
     A limit is bytes or files as a number, ``infinity``, or None where it is not known. Each unit has ``limits`` as they
     hold for its next start and ``running``, those of its process, None when it does not run.
     """
-    units = [unit for unit in RUNTIMES if any(probe.host.exists(f"{place}/{unit}") for place in _UNIT_DIRECTORIES)]
+    units = [unit for unit in RUNTIMES if any(probe.host.exists(f"{place}/{unit}") for place in UNIT_DIRECTORIES)]
     running = probe.host.exists("/run/systemd/system")
     shown = probe.command(*SHOW_DEFAULTS) if running else None
     return {

@@ -21,10 +21,10 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.gpu_shapes
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.pci import PCI, Function
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.peer_memory import OPERATOR_FILES
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Gpu, Nic
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import UNIT_DIRECTORIES
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe
 
 FABRIC_MANAGER, IMEX = "nvidia-fabricmanager", "nvidia-imex"
-_UNITS = ("/etc/systemd/system", "/run/systemd/system", "/usr/lib/systemd/system", "/lib/systemd/system")
 _STARTERS = re.compile(r".+\.(?:wants|requires|upholds)")
 # RHEL AI and bootc images start the fabric manager by a path that NVSwitches appear at.
 _PATHS = {"nvidia-fabricmanager.service": "nvidia-nvswitch-devices.path"}
@@ -76,12 +76,14 @@ def read_nvlink(
 def _state(probe: Probe, unit: str) -> Service:
     """Return the state of a unit by files (systemd.unit(5)): links of other units, a link to /dev/null, its cgroup."""
     exists = probe.host.exists
-    starters = [f"{place}/{name}" for place in _UNITS[:3] for name in probe.names(place) if _STARTERS.fullmatch(name)]
+    starters = [
+        f"{place}/{name}" for place in UNIT_DIRECTORIES[:3] for name in probe.names(place) if _STARTERS.fullmatch(name)
+    ]
     started = [unit, *([_PATHS[unit]] if unit in _PATHS else [])]
-    masked = any(probe.target(f"{directory}/{unit}") == "/dev/null" for directory in _UNITS[:2])
+    masked = any(probe.target(f"{directory}/{unit}") == "/dev/null" for directory in UNIT_DIRECTORIES[:2])
     wanted = any(exists(f"{directory}/{name}") for directory in starters for name in started)
     return {
-        "installed": any(exists(f"{directory}/{unit}") for directory in _UNITS) and not masked,
+        "installed": any(exists(f"{directory}/{unit}") for directory in UNIT_DIRECTORIES) and not masked,
         "enabled": wanted and not masked,
         "masked": masked,
         "active": any(exists(f"{group}/{unit}") for group in _GROUPS),

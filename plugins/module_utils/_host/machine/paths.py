@@ -1,13 +1,15 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Where the boot unit and the guard keep their files, and the marker of all files of ours."""
+"""Where the boot unit and the guard keep their files, the marker of all files of ours, and where units are."""
 
 from __future__ import annotations
 
 # First line of every file of ours, after the comment sign of its format; removal takes exactly the files that have it.
 MARKER = "Managed by rdma.fabric: changes are overwritten, rdma.fabric removes this file"
 
+# Where systemd looks for units, the first that has one counts (systemd.unit(5)).
+UNIT_DIRECTORIES = ("/etc/systemd/system", "/run/systemd/system", "/usr/lib/systemd/system", "/lib/systemd/system")
 UNIT = "rdma-fabric-host.service"
 UNIT_FILE = f"/etc/systemd/system/{UNIT}"
 ENABLED_BY = f"/etc/systemd/system/multi-user.target.wants/{UNIT}"
