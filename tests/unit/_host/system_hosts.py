@@ -91,6 +91,12 @@ def systemd_boot(distribution: str = "debian-13") -> Kernel:
     return kernel
 
 
+def function(kernel: Kernel, address: str, ids: str, pci_class: str, driver: str) -> None:
+    """Give a host a PCI function; ``ids`` and ``pci_class`` as its uevent has them."""
+    text = f"DRIVER={driver}\nPCI_CLASS={pci_class}\nPCI_ID={ids}\nPCI_SUBSYS_ID={ids}\n"
+    kernel.tree.add_file(f"/sys/bus/pci/devices/{address}/uevent", text)
+
+
 def applied(kernel: Kernel, run: Run = APPLY, **wish: Any) -> dict[str, Any]:
     return apply(kernel, check_spec(wish), run, None, kernel)
 

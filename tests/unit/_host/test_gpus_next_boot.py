@@ -15,7 +15,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.record
 from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.recorded import RecordedHost
 from ansible_collections.rdma.fabric.tests.fixtures.hosts.h100 import dgx
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.machine import Kernel
-from ansible_collections.rdma.fabric.tests.unit._host.system_hosts import applied, document, previewed
+from ansible_collections.rdma.fabric.tests.unit._host.system_hosts import applied, document, function, previewed
 from ansible_collections.rdma.fabric.tests.unit.captures import Facts, each_of
 
 WISH: Any = {"kernel_arguments": ["iommu=pt"]}
@@ -48,11 +48,6 @@ def host(gpu: str, service: str = MANAGER, *states: str, switch: str | None = No
         kernel.tree.add_file(STATES[state].format(service), "")
     kernel.tree.add_file(f"{CAPABILITIES}/mig/config", "")
     return kernel
-
-
-def function(kernel: Kernel, address: str, ids: str, pci_class: str, driver: str) -> None:
-    text = f"DRIVER={driver}\nPCI_CLASS={pci_class}\nPCI_ID={ids}\nPCI_SUBSYS_ID={ids}\n"
-    kernel.tree.add_file(f"/sys/bus/pci/devices/{address}/uevent", text)
 
 
 def told(outcome: Mapping[str, Any], word: str) -> list[str]:

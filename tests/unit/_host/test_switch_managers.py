@@ -12,7 +12,7 @@ import pytest
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.gather import gather
 from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.record import record
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.machine import Kernel
-from ansible_collections.rdma.fabric.tests.unit._host.system_hosts import document, previewed
+from ansible_collections.rdma.fabric.tests.unit._host.system_hosts import document, function, previewed
 
 GPU, MANAGER, RAIL = "0000:36:00.0", "0000:05:00.0", "0000:e0:00.0"
 H100, B200 = "2330", "2901"
@@ -32,11 +32,6 @@ def host(gpu: str = B200, *, readable: bool = True) -> Kernel:
         if readable:
             kernel.tree.add_file(f"/sys/bus/pci/devices/{address}/vpd", data)
     return kernel
-
-
-def function(kernel: Kernel, address: str, ids: str, pci_class: str, driver: str) -> None:
-    text = f"DRIVER={driver}\nPCI_CLASS={pci_class}\nPCI_ID={ids}\nPCI_SUBSYS_ID={ids}\n"
-    kernel.tree.add_file(f"/sys/bus/pci/devices/{address}/uevent", text)
 
 
 def test_they_are_told_and_have_neither_distance_nor_rail() -> None:
