@@ -21,7 +21,6 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._discover_presets impo
 INFINIBAND, ETHERNET = "InfiniBand", "Ethernet"
 _ADDRESS = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]\Z", re.ASCII)
 _INTERFACE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,14}\Z", re.ASCII)
-_MANAGER = "it manages the NVSwitches of this host, never to be touched"
 _LONGEST = 24  # characters of a word of a group's name
 _AWAY = "run it again, or leave the host out with --limit"
 
@@ -186,7 +185,7 @@ def read_host(name: str, facts: Facts) -> Host:
         if nic["pf"] is not None:
             continue  # a virtual function of a port that is here as well: its number is the port's matter
         own = netdevs.get(nic["address"], [])
-        why = _MANAGER if nic["address"] in managers else _unfit(nic, own, uplinks)
+        why = _unfit(nic, own, uplinks, managers)
         if why:
             left_out.append(LeftOut(_address(nic), _names(own), why))
         else:
@@ -197,10 +196,13 @@ def read_host(name: str, facts: Facts) -> Host:
     return Host(name, tuple(ports), tuple(left_out), model, sum(models.values()))
 
 
-def _unfit(nic: Facts, netdevs: Sequence[Facts], uplinks: Mapping[str, Sequence[str]]) -> str:
+def _unfit(
+    nic: Facts, netdevs: Sequence[Facts], uplinks: Mapping[str, Sequence[str]], managers: Collection[str]
+) -> str:
     """Return why a controller can be no rail; nothing where it can be one."""
     master = netdevs[0]["master"] if netdevs else None
     reasons = (
+        (nic["address"] in managers, "it manages the NVSwitches of this host, never to be touched"),
         (nic["address"] in uplinks, f"the uplink ({_listed(uplinks.get(nic['address'], []))}), never to be touched"),
         (not nic["rdma"], f"no RDMA device (driver {_listed([nic['driver'] or 'none'])})"),
         (not netdevs, "no network interface"),
