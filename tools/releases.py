@@ -34,13 +34,12 @@ FOLDER = BUILD / "releases"
 # What stands on ansible-core and kubernetes.core, the API server among it. `make matrix` runs all of it with every
 # release.
 UNITS_ON_ANSIBLE = ("tests/unit/plugins", "tests/unit/plugin_utils", "tests/unit/_k8s")
-ON_ANSIBLE = (
-    *UNITS_ON_ANSIBLE,
-    "tests/integration/test_playbooks_site.py",
+MODULES_ON_ANSIBLE = (
     "tests/integration/test_host_pythons.py",
     "tests/integration/test_k8s_batch_action.py",
     "tests/integration/test_payload.py",
 )
+ON_ANSIBLE = (*UNITS_ON_ANSIBLE, "tests/integration/test_playbooks_site.py", *MODULES_ON_ANSIBLE)
 IN_TURN = ("tests/integration/test_drift.py", "tests/integration/test_upgrade.py")
 
 
@@ -61,9 +60,7 @@ SOME_ON_ANSIBLE = (
         "a_limit_counts_whether_it_names_localhost_or_not",
         "the_pattern_of_hosts_counts_wherever_it_is_set",
     ),
-    "tests/integration/test_host_pythons.py",
-    "tests/integration/test_k8s_batch_action.py",
-    "tests/integration/test_payload.py",
+    *MODULES_ON_ANSIBLE,
 )
 SOME_IN_TURN = (
     *_some(
