@@ -23,7 +23,6 @@ from ansible_collections.rdma.fabric.tests.integration.exec_nodes import ExecNod
 from ansible_collections.rdma.fabric.tests.integration.playbooks import Json, Outcome, User, stored_writes
 from ansible_collections.rdma.fabric.tests.lab.control_plane import ControlPlane
 from ansible_collections.rdma.fabric.tests.lab.programs import Programs
-from tools.checkout import PROGRAMS
 from tools.rights import FILE
 
 RESOURCE = "rdma/rdma_shared_device_a"
@@ -283,7 +282,8 @@ def test_a_run_that_is_ended_in_the_middle_leaves_no_pod(wire: Wire, number: sig
     wire.nodes.program("ping", f"#!/bin/sh\ntouch {wire.nodes.folder}/pinging\nexec sleep 100\n")
     pinging = wire.nodes.folder / "pinging"
     pinging.unlink(missing_ok=True)
-    argv = [str(PROGRAMS / "ansible-playbook"), "rdma.fabric.verify", "-i", str(wire.inventory)]
+    # What a shell starts in the background ignores SIGINT, and so would this run.
+    argv = ["env", "--default-signal=INT", "ansible-playbook", "rdma.fabric.verify", "-i", str(wire.inventory)]
     environment = wire.user.environment(wire.cluster, None)
     with subprocess.Popen(
         [*argv, "-e", json.dumps(wire.fabric)],
