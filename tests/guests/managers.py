@@ -22,13 +22,15 @@ FOREIGN_NAME = f"[Match]\nPath=pci-{FUNCTION}\n[Link]\nName=storage0\n"
 class Manager(NamedTuple):
     """A manager: its packages, its user's files, and a file of somebody who makes virtual functions of the first card.
 
-    ``keeps_routes``: whether it takes routes from a file of ours; otherwise its user is told a command.
+    ``keeps_routes``: whether it takes routes from a file of ours; otherwise its user is told a command. ``status``: of
+    a manager that takes each interface that appears, the command whose lines end with ``unmanaged`` for others.
     """
 
     packages: tuple[str, ...]
     files: Mapping[str, str]
     foreign: tuple[str, str]
     keeps_routes: bool = True
+    status: str = ""
 
 
 _BOND = """[NetDev]
@@ -71,6 +73,8 @@ Address=10.89.0.1/24
 Destination=10.99.0.0/16
 Gateway=10.89.0.254
 """,
+    # As images of clouds have it.
+    "/etc/systemd/network/90-others.network": "[Match]\nName=en*\n[Network]\nDHCP=yes\n",
 }
 _FOREIGN_COUNT = f"{FOREIGN_NAME}[SR-IOV]\nVirtualFunction={FUNCTIONS_OF_OTHERS - 1}\n"
 
@@ -187,7 +191,7 @@ _FOREIGN_NETPLAN = (
 )
 
 MANAGERS = {
-    "networkd": Manager((), _NETWORKD, (FOREIGN_LINK, _FOREIGN_COUNT)),
+    "networkd": Manager((), _NETWORKD, (FOREIGN_LINK, _FOREIGN_COUNT), status="networkctl --no-legend list"),
     "ifupdown": Manager(
         ("ifupdown", "ifenslave"),
         {"/etc/network/interfaces.d/bond": _IFUPDOWN},
@@ -201,5 +205,6 @@ MANAGERS = {
         _NETWORK_MANAGER,
         (f"{_PROFILES}/storage.nmconnection", _FOREIGN_PROFILE),
         keeps_routes=False,
+        status="nmcli --terse --fields DEVICE,STATE device",
     ),
 }

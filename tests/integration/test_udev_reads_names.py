@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Files that name interfaces and RDMA devices, read by udev and ip themselves, in namespaces of their own.
+"""Files that name interfaces and RDMA devices or are about functions, read by udev and ip, in namespaces of their own.
 
 The files are made by the collection's own plan for a recorded host, never by hand.
 """
@@ -14,6 +14,10 @@ from pathlib import Path
 
 import pytest
 
+from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.functions.unmanaged import RULES
+from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.functions.unmanaged import (
+    boot_files as functions_files,
+)
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.naming import apply as naming
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.naming.files import boot_files
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.operations import PutFile
@@ -145,6 +149,23 @@ def test_udev_names_ports_and_representors_by_what_they_stand_for(
         rules = {path: text.replace(there, here) for path, text in rules.items()}
     said = read_by_udev(readers, tmp_path, rules, port_name)
     assert re.findall(r"rdma-fabric-\S* NAME '(\w+)'", said) == ([name] if name else []), said
+
+
+@pytest.mark.parametrize(("port", "properties"), [("net", 2), ("other", 0)])
+def test_udev_tells_managers_to_leave_functions_of_our_ports_alone(
+    readers: Readers, tmp_path: Path, port: str, properties: int
+) -> None:
+    """The interface here has no port; what leads to its class takes the place of what leads there."""
+    document = FLEET["roce-h100-01"]().document()
+    document["files"]["/etc/systemd/system/multi-user.target.wants/NetworkManager.service"] = ""
+    desired = check_spec({"interfaces": [{"pci": RAIL, "vfs": 4}]})
+    text = functions_files(plan_with_context(desired, gather(RecordedHost(document), desired=desired))[1])[RULES]
+    assert text.count("device/physfn") == 2
+    assert f"*/{RAIL}" in text
+    rule = text.replace("device/physfn", "subsystem").replace(f"*/{RAIL}", f"*/{port}")
+    said = read_by_udev(readers, tmp_path, {RULES: rule})
+    assert complaints(said) == []
+    assert len(re.findall(r"^\s*(?:NM_UNMANAGED=1|ID_NET_MANAGED_BY=rdma\.fabric)$", said, re.MULTILINE)) == properties
 
 
 @pytest.mark.parametrize(

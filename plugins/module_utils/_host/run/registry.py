@@ -179,6 +179,12 @@ def _naming() -> Concern:
     return Concern(plan.plan, files.boot_files)
 
 
+def _unmanaged_vfs() -> Concern:
+    from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.functions import unmanaged
+
+    return Concern(unmanaged.plan, unmanaged.boot_files, handler=unmanaged.HANDLER)
+
+
 def _vfs() -> Concern:
     from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.functions import vfs_plan
 
@@ -282,6 +288,7 @@ CONCERNS: Mapping[str, Entry] = {
     "peer_memory": Entry(_peer_memory, _asked_or_kept("peer_memory", "requests")),
     "pcie": Entry(_pcie, _asked("pcie")),
     "naming": Entry(_naming, _asked_or_kept("interfaces")),
+    "unmanaged_vfs": Entry(_unmanaged_vfs, _asked_of_interfaces("vfs")),
     "vfs": Entry(_vfs, _asked("interfaces")),
     "eswitch": Entry(_eswitch, _asked("interfaces")),
     "guids": Entry(_guids, _asked_of_interfaces("vf_guids")),

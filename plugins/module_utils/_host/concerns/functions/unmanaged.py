@@ -1,0 +1,121 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Keeps managers of interfaces away from the virtual functions of a port: those are for pods and virtual machines.
+
+NetworkManager connects every interface that appears, by DHCP where no profile is about it (NetworkManager.conf(5),
+no-auto-default), and again when a pod gives one back; systemd-networkd does so where a file fits many names. A rule of
+udev, there before the functions are, sets what tells them not to: ``NM_UNMANAGED`` (NetworkManager(8)) and
+``ID_NET_MANAGED_BY`` (networkd-link.c, link_check_initialized).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import ConcernPlan, Context
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.handler import Handler
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.operations import Operation, Run, Work
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import NOW_AND_BOOT, Step, make_step
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.managers.networkd import names_interfaces
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.managers.owner import owner_of
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Netdev
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import MARKER
+
+CONCERN: Final = "unmanaged_vfs"
+RULES = "/etc/udev/rules.d/73-rdma-fabric-functions.rules"
+# Of coreutils, in the same place on every distribution.
+READLINK = "/usr/bin/readlink"
+_MOST_NAMED = 5
+
+
+def plan(context: Context) -> ConcernPlan:
+    """Return the step that writes the rule, and a notice of functions that are managed already."""
+    files = boot_files(context)
+    if not files:
+        return [], []
+    return [_step(context)] if context.boot_differs(files) else [], _managed(context)
+
+
+def boot_files(context: Context) -> dict[str, str]:
+    """Return the rule by its path, none where nobody would manage functions.
+
+    A function is told by ``physfn``, which leads to its port. Those that the host uses itself are left out.
+    """
+    ports = _ports(context)
+    if not ports:
+        return {}
+    used = [address for address, netdev in _functions(context) if _is_used(context, address, netdev)]
+    others = f', DEVPATH!="{"|".join(f"*/{address}/net/*" for address in used)}"' if used else ""
+    matches = f'SUBSYSTEM=="net", ACTION!="remove", TEST=="device/physfn"{others}'
+    port = f'PROGRAM=="{READLINK} $sys$devpath/device/physfn", RESULT=="{"|".join(f"*/{port}" for port in ports)}"'
+    properties = 'ENV{NM_UNMANAGED}="1", ENV{ID_NET_MANAGED_BY}="rdma.fabric"'
+    return {RULES: f"# {MARKER}\n{matches}, {port}, {properties}\n"}
+
+
+def work(context: Context, _step: Step) -> Work:
+    """Return how udev gets the rule."""
+    files = boot_files(context)
+    has_udev = context.actual.facts["naming"]["udev"]
+    reload: list[Operation] = [Run(("udevadm", "control", "--reload"))] if has_udev else []
+    return Work([*context.boot_operations(files), *reload], [*context.boot_undo(files), *reload])
+
+
+def _ports(context: Context) -> list[str]:
+    """Return the ports that get functions, where a manager would take what appears."""
+    managers = context.actual.facts["boot"]["managers"]
+    files = managers["networkd"]["files"] if "networkd" in managers else []
+    if context.removing or ("NetworkManager" not in managers and all(map(names_interfaces, files))):
+        return []
+    return sorted(one.key for one in context.kept_interfaces if one.nic is not None and one.wanted.get("vfs"))
+
+
+def _functions(context: Context) -> list[tuple[str, Netdev]]:
+    """Return the functions of these ports that have an interface now, each by its address."""
+    ports = [context.actual.nics[port] for port in _ports(context)]
+    functions = [function for port in ports for function in context.actual.vfs_of(port)]
+    return [(one["address"], netdev) for one in functions for netdev in context.actual.ports_of(one)]
+
+
+def _is_used(context: Context, address: str, netdev: Netdev) -> bool:
+    """Return whether the host itself uses a function: an entry or a manager's file is about it, or it is an uplink."""
+    asked = any(interface.key == address for interface in context.interfaces)
+    owner = owner_of(context.actual, netdev, netdev["name"])
+    named = owner is not None and bool(owner.file) and (owner.network is None or names_interfaces(owner.network))
+    return asked or named or context.actual.uplink_reason(None, netdev) is not None
+
+
+def _managed(context: Context) -> list[str]:
+    """Name functions that a manager has taken before: the rule is about what appears."""
+    managers = context.actual.facts["boot"]["managers"]
+    taken = dict(managers["NetworkManager"]["managed"]) if "NetworkManager" in managers else {}
+    taken.update(dict.fromkeys(managers["networkd"]["links"], True) if "networkd" in managers else {})
+    functions = _functions(context)
+    names = [
+        one["name"] for address, one in functions if taken.get(one["name"]) and not _is_used(context, address, one)
+    ]
+    if not names:
+        return []
+    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+    return [
+        f"{', '.join(names[:_MOST_NAMED])}{more}: a network manager has taken these virtual functions, and keeps them "
+        "until the next boot; next: take them from it (nmcli device set NAME managed no), or give those that the host "
+        "itself uses entries in rdma_fabric_interfaces"
+    ]
+
+
+def _step(context: Context) -> Step:
+    return make_step(
+        CONCERN,
+        RULES,
+        target=RULES,
+        action=f"keep network managers from the virtual functions of {', '.join(_ports(context))}",
+        before=context.boot_files.get(RULES),
+        after=boot_files(context)[RULES],
+        reason="they are for pods, and a manager would connect each that appears",
+        undo=f"{'write the former' if RULES in context.boot_files else 'remove'} {RULES}",
+        when=NOW_AND_BOOT,
+    )
+
+
+HANDLER = Handler(work)
