@@ -11,7 +11,12 @@ from typing import Any
 import pytest
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.boot_entries import Entry, in_order_of_grub
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.next_boot import UNTOLD, read_next_boot
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.next_boot import (
+    UNTOLD,
+    next_boot_of,
+    read_next_boot,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.peer_memory import OPERATOR_FILES
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe
 from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.recorded import FORMAT, RecordedHost
 from ansible_collections.rdma.fabric.tests.unit._host import printed
@@ -116,6 +121,23 @@ class TestGrub:
         builtin = {f"/lib/modules/{NEW}/modules.builtin": "kernel/drivers/net/mlx5_core.ko\n"}
         assert read({**files, **builtin}, commands=commands)["lacks"] == []
         assert read({**files, "/boot/grub/grub.cfg": grub(f"1>gnulinux-{OLD}")["/boot/grub/grub.cfg"]})["lacks"] == []
+
+    @pytest.mark.parametrize(("container", "lacks"), [(False, ["mlx5_ib", "nvidia"]), (True, ["mlx5_ib"])])
+    def test_rdma_and_gpus_need_modules_of_their_own(self, container: bool, lacks: list[str]) -> None:
+        """DKMS has not built the GPUs' driver, and mlx5_ib is in linux-modules-extra."""
+        loaded = {f"/sys/module/{name}/version": "" for name in ("mlx5_core", "mlx5_ib", "nvidia")}
+        said = "".join(f"modinfo: ERROR: Module {name} not found.\n" for name in ("mlx5_ib", "nvidia"))
+        names = "mlx5_core mlx5_ib" if container else "mlx5_core mlx5_ib nvidia"
+        commands = {f"modinfo -k {NEW} {names}": {"rc": 1, "stdout": "", "stderr": said}}
+        ready = {OPERATOR_FILES[0]: ""} if container else {}
+        facts: Any = {
+            "nics": [{"driver": "mlx5_core"}],
+            "gpus": [{"driver": "nvidia"}],
+            "modules": {"mlx5_ib": {"loaded": True}},
+            "system": {"kernel": OLD},
+        }
+        found = next_boot_of(Probe(host({**grub(), **loaded, **ready}, commands=commands)), facts)
+        assert found["lacks"] == lacks
 
     @pytest.mark.parametrize(
         "files",

@@ -337,6 +337,12 @@ class TestPlainData:
         refused = self.held({"lacks": ["igb", "tg3"]}, step("firmware"), system=system)["steps"][-1]
         assert "it has no igb, tg3, which" in refused["detail"] and f"next: install {package}" in refused["detail"]
 
+    def test_a_gpu_driver_that_is_not_built_for_the_next_kernel_holds_the_reboot_back(self) -> None:
+        plan = self.held({"lacks": ["mlx5_ib", "nvidia"]}, step("firmware"))
+        assert [each["id"] for each in plan["steps"][1:]] == ["reboot:nics", "reboot:gpus"]
+        assert "it has no mlx5_ib, which NICs of this host use now" in plan["steps"][1]["detail"]
+        assert "dkms autoinstall -k 6.8.0-51-generic" in plan["steps"][2]["detail"]
+
     @pytest.mark.parametrize(
         ("system", "command"),
         [

@@ -20,29 +20,42 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.grub impor
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.kernel import (
     SYS_MODULE,
     built_in,
+    is_loaded,
     missing_modules,
 )
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.peer_memory import OPERATOR_FILES
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Facts, NextBoot
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe, printable
 
 _IMAGE = re.compile(r"(?:vmlinu[xz]|[zZ]?Image|kernel)-(\d.*)")
 # They hand functions on, and make no interface of them.
 _OF_GUESTS = ("vfio-pci", "pci-stub")
+RDMA_DRIVER = "mlx5_ib"
+GPU_DRIVER = "nvidia"
 OSTREE_BOOTED = "/run/ostree-booted"
 
 
 def next_boot_of(probe: Probe, facts: Facts) -> NextBoot:
-    """Return what the next boot of this host starts."""
-    drivers = {nic["driver"] for nic in facts["nics"] if nic["driver"] and nic["driver"] not in _OF_GUESTS}
+    """Return what the next boot of this host starts.
+
+    Distributions have mlx5_ib in another package than mlx5_core (Ubuntu's linux-modules-extra), and the GPUs' driver is
+    built for each kernel; a container brings its own after the boot.
+    """
+    devices = [*facts["nics"], *facts["gpus"]]
+    drivers = {device["driver"] for device in devices if device["driver"] and device["driver"] not in _OF_GUESTS}
+    if any(probe.host.exists(path) for path in OPERATOR_FILES):
+        drivers.discard(GPU_DRIVER)
+    if is_loaded(facts["modules"], RDMA_DRIVER):
+        drivers.add(RDMA_DRIVER)
     return read_next_boot(probe, facts["system"]["kernel"], drivers)
 
 
 def read_next_boot(probe: Probe, running: str, drivers: Iterable[str]) -> NextBoot:
     """Return what the next boot starts; ``kernel`` is None where the boot loader's files do not tell.
 
-    ``drivers`` are those of the host's NICs: ``lacks`` are those of them that another kernel than the ``running`` one
-    has no module of. ``absent`` are files of the entry that are not there, ``modules`` tells that it has modules where
-    the running kernel has any.
+    ``drivers`` are those of the host's devices: ``lacks`` are those of them that another kernel than the ``running``
+    one has no module of. ``absent`` are files of the entry that are not there, ``modules`` tells that it has modules
+    where the running kernel has any.
     """
     chosen = chosen_entry(probe, once=True)
     if chosen is None:

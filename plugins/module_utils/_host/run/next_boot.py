@@ -4,7 +4,7 @@
 """Holds reboots that would not bring the host back as it is to be, and tells of one that failed to. Pure.
 
 Judged is what the boot loader's own files name: its entry with image and initial RAM disk, the kernel's modules, those
-of the NICs, and the driver that is asked for.
+of NICs and GPUs, and the driver that is asked for.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps imp
     refused_step,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import NETDEV_DRIVER
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.next_boot import GPU_DRIVER, RDMA_DRIVER
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.pending_reboot import PATH
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import NextBoot
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.next_boot_gpus import forecast
@@ -113,7 +114,8 @@ def _of_boot(context: Context, next_boot: NextBoot, kernel: str) -> list[_Proble
     family = family_of(context.actual.facts["system"]["os"])
     initramfs = context.actual.facts["naming"]["initramfs"]
     # Of the driver that is asked for its own concern tells.
-    lacks = [name for name in next_boot["lacks"] if name != NETDEV_DRIVER or "driver" not in context.actual.facts]
+    told = (NETDEV_DRIVER, RDMA_DRIVER) if "driver" in context.actual.facts else ()
+    lacks = [name for name in next_boot["lacks"] if name not in (*told, GPU_DRIVER)]
     found = []
     if next_boot["absent"]:
         found.append(
@@ -146,8 +148,16 @@ def _of_boot(context: Context, next_boot: NextBoot, kernel: str) -> list[_Proble
         found.append(
             _Problem(
                 "nics",
-                f"it has no {', '.join(lacks)}, which drives NICs of this host now; next: install "
+                f"it has no {', '.join(lacks)}, which NICs of this host use now; next: install "
                 f"{package}, or build the module for it",
+            )
+        )
+    if next_boot["modules"] and GPU_DRIVER in next_boot["lacks"]:
+        found.append(
+            _Problem(
+                "gpus",
+                f"it has no {GPU_DRIVER}, which drives GPUs of this host now; next: build the GPU driver for it (dkms "
+                f"autoinstall -k {kernel}), or install the driver's package for this kernel",
             )
         )
     return found
