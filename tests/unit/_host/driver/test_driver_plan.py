@@ -706,6 +706,13 @@ def packages_step(state: Any, flavour: str = "mlnx-ofed", version: str | None = 
     return step, [" ".join(word for word in argv if "=" not in word and word != "-o") for argv in runs]
 
 
+@pytest.mark.parametrize("is_there", [True, False])
+def test_a_new_stack_asks_for_a_new_build_of_peer_memory_that_is_loaded(is_there: bool) -> None:
+    modules = {"nvidia_peermem": {**two_ports()["modules"]["mlx5_core"], "loaded": is_there}}
+    step = step_named(steps(host(read(), modules=modules), asked(), **CONSENTED), "packages")
+    assert ("have DKMS build the GPU driver again after this step" in step["detail"]) is is_there
+
+
 class TestHalfInstalledPackages:
     HALF: ClassVar[dict[str, str]] = {"rdma-core": "2407mlnx52-1.2407061"}
 

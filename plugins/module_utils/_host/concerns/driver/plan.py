@@ -410,6 +410,12 @@ def _packages_detail(case: Case) -> str:
         parts.append("the newer release is removed first, and its builds of the distribution's packages are replaced")
     if case.state["unfinished"]:
         parts.append(f"{', '.join(sorted(case.state['unfinished']))} half installed")
+    if case.wish.is_vendor and case.actual.is_loaded("nvidia_peermem"):
+        # Its symbols have the versions of what it was built against (NVIDIA/gpu-operator, issue 2868).
+        parts.append(
+            "nvidia-peermem was built against what runs now, and may not load with the new stack: have DKMS build "
+            "the GPU driver again after this step (dkms remove and dkms install of nvidia)"
+        )
     parts.append("what is loaded stays loaded")
     return "; ".join(parts)
 
