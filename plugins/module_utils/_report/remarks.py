@@ -19,6 +19,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._report.hosts import (
     port_state,
     rdma_functions,
 )
+from ansible_collections.rdma.fabric.plugins.module_utils._report.missing_devices import missing_devices
 from ansible_collections.rdma.fabric.plugins.module_utils._report.odd_ones import odd_ones
 from ansible_collections.rdma.fabric.plugins.module_utils._report.topology import pcie_degraded, pcie_text
 
@@ -39,6 +40,22 @@ KINDS: dict[str, dict[str, str]] = {
         "meaning": "The link is trained, but the port stays in INIT until a subnet manager gives it a LID; "
         "no RDMA traffic passes until then.",
         "next": "Start or reach a subnet manager (opensm, UFM or the switch's own) on this fabric.",
+    },
+    "no_rdma_device": {
+        "severity": ATTENTION,
+        "title": "A NIC has no RDMA device",
+        "meaning": "mlx5_core drives it, but there is no RDMA device of it: programs and device plugins find none. "
+        "Mostly mlx5_ib is not loaded, or not installed.",
+        "next": "Load mlx5_ib (packages linux-modules-extra or kernel-modules, where the kernel's own driver runs), or "
+        "read the kernel's log for why it failed; then restart the device plugin.",
+    },
+    "device_missing": {
+        "severity": ATTENTION,
+        "title": "A GPU or NIC is missing",
+        "meaning": "Many machines that are otherwise built like this one have it. It has fallen off the bus (Xid 79), "
+        "or the BIOS switched its slot off after errors.",
+        "next": "Read the kernel's log (Xid, AER, pciehp) and that of the BMC, and power cycle the machine. Nothing to "
+        "do where it was built without.",
     },
     "pcie_degraded": {
         "severity": ATTENTION,
@@ -162,6 +179,7 @@ KINDS: dict[str, dict[str, str]] = {
         "next": "Delete the file when the host is gone.",
     },
 }
+DRIVER, RDMA_DRIVER = "mlx5_core", "mlx5_ib"
 _ZERO_GUID = "0000:0000:0000:0000"
 _IDENTITY = ("identity", "passthrough")
 
@@ -178,12 +196,16 @@ def fleet_remarks(
     why the run did not bring a host to the end, by its name. ``built_alike`` are groups of hosts.
     """
     usual = _usual_firmware(documents)
-    odd = odd_ones({document["host"]: document["facts"] for document in documents}, built_alike)
+    groups = list(built_alike)
+    facts_of = {document["host"]: document["facts"] for document in documents}
+    odd, missing = odd_ones(facts_of, groups), missing_devices(facts_of, groups)
     remarks: list[dict[str, Any]] = []
     for document in documents:
         facts = document["facts"]
         found = {
             **_link_remarks(facts),
+            "no_rdma_device": _without_rdma(facts),
+            "device_missing": missing.get(document["host"], []),
             "pcie_degraded": _degraded(facts),
             "rail_across_cpus": _far_rails(facts, ("SYS",)),
             "rail_through_cpu": _far_rails(facts, ("PHB", "NODE")),
@@ -236,6 +258,19 @@ def _seen_link(link: dict[str, Any], rail: int | None) -> str:
     if link["physical"]:
         words.append(link["physical"])
     return ", ".join(words)
+
+
+def _without_rdma(facts: dict[str, Any]) -> list[dict[str, str]]:
+    """Return functions of mlx5_core that have none; ports of a bond share one, and a pod may have it and the netdev."""
+    netdevs = {netdev["name"]: netdev for netdev in facts["netdevs"]}
+    is_loaded = bool(facts["rdma"]) or facts["modules"].get(RDMA_DRIVER, {}).get("loaded", False)
+    found = []
+    for nic in rdma_functions(facts):
+        masters = {netdevs[name]["master"] for name in nic["netdevs"] if name in netdevs}
+        bonded = any(netdevs[name]["kind"] == "bond" for name in masters if name in netdevs)
+        if nic["driver"] == DRIVER and not nic["rdma"] and (not is_loaded or (nic["netdevs"] and not bonded)):
+            found.append(_device(nic["address"], nic_name(nic), "" if is_loaded else f"{RDMA_DRIVER} is not loaded"))
+    return found
 
 
 def _degraded(facts: dict[str, Any]) -> list[dict[str, str]]:

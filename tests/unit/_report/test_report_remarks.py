@@ -55,6 +55,69 @@ def test_a_rail_without_link_is_named_with_its_physical_state() -> None:
     ]
 
 
+def without_rdma(facts: Facts, index: int = 0) -> None:
+    """Take the RDMA device of a NIC away."""
+    nic = [nic for nic in facts["nics"] if nic["rdma"]][index]
+    facts["rdma"] = [device for device in facts["rdma"] if device["name"] not in nic["rdma"]]
+    nic["rdma"] = []
+
+
+def test_a_nic_without_its_rdma_device_is_named_though_its_link_is_up() -> None:
+    (remark,) = remarks_on(h100(without_rdma))["no_rdma_device"]
+    assert [device["address"] for device in remark["devices"]] == ["0000:18:00.0"]
+
+
+def test_a_host_without_mlx5_ib_has_no_rdma_device_at_all() -> None:
+    def unload(facts: Facts) -> None:
+        facts["modules"].pop("mlx5_ib", None)
+        for _device in list(facts["rdma"]):
+            without_rdma(facts)
+
+    (remark,) = remarks_on(h100(unload))["no_rdma_device"]
+    assert len(remark["devices"]) > 8
+    assert {device["seen"] for device in remark["devices"]} == {"mlx5_ib is not loaded"}
+
+
+def test_a_port_of_a_bond_shares_the_rdma_device_of_another() -> None:
+    def bond(facts: Facts) -> None:
+        name = next(nic for nic in facts["nics"] if nic["rdma"])["netdevs"][0]
+        netdev = next(netdev for netdev in facts["netdevs"] if netdev["name"] == name)
+        facts["netdevs"].append({**netdev, "name": "bond0", "kind": "bond", "pci": None})
+        netdev["master"] = "bond0"
+        without_rdma(facts)
+
+    assert "no_rdma_device" not in remarks_on(h100(bond))
+
+
+class TestMissing:
+    def lacking(self, count: int, whole: int = 3) -> dict[str, list[dict[str, Any]]]:
+        """Remarks on a host that lacks so many GPUs, beside so many that have all."""
+
+        def fall(facts: Facts) -> None:
+            gone = {gpu["address"] for gpu in facts["gpus"][:count]}
+            facts["gpus"] = [gpu for gpu in facts["gpus"] if gpu["address"] not in gone]
+            facts["rails"] = [rail for rail in facts["rails"] if rail["gpu"] not in gone]
+
+        return remarks_on(h100(fall), *(h100() for _host in range(whole)))
+
+    @pytest.mark.parametrize(("count", "named"), [(1, 1), (2, 2), (3, 0)])
+    def test_what_three_others_have_is_named_up_to_two_cards(self, count: int, named: int) -> None:
+        remarks = self.lacking(count).get("device_missing", [])
+        assert [len(remark["devices"]) for remark in remarks] == ([named] if named else [])
+        if named:
+            assert (remarks[0]["host"], remarks[0]["severity"]) == ("host-0", "attention")
+            assert remarks[0]["devices"][0]["seen"] == "there on 3 machines built like this one"
+
+    def test_two_others_may_be_another_build(self) -> None:
+        assert "device_missing" not in self.lacking(1, whole=2)
+
+    def test_a_machine_with_a_device_that_the_others_have_not_is_another_build(self) -> None:
+        def other(facts: Facts) -> None:
+            facts["gpus"][0]["address"] = "0000:ff:00.0"
+
+        assert "device_missing" not in remarks_on(h100(other), h100(), h100(), h100())
+
+
 def test_a_port_outside_the_rails_is_a_note_only() -> None:
     found = remarks_on(h100(lambda facts: sample_fleet.port_down(facts, "0000:29:00.1", "Disabled")))
     assert list(found) == ["port_down"]
